@@ -1,0 +1,188 @@
+"""`Function`: parameters and results. `IRModule`: functions by name, and attributes."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from adjoint.errors import NameLookupError, VerifyError
+from adjoint.ir.types import TensorType, TupleType
+from adjoint.ir.value import Param, Value, toposort
+
+__all__ = ["Attribute", "Function", "IRModule", "is_param", "rebuild"]
+
+#: What an attribute of a function or module may hold: Python literals that print and parse.
+Attribute = bool | int | float | str | tuple["Attribute", ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A named graph with parameters and results.
+
+    Parameters
+    ----------
+    name : str
+        Its name, unique in a module.
+    params : tuple of Value
+        Values made by `param`, with distinct names.
+    results : tuple of Value
+        What it returns; at least one. Every parameter that they reach is in `params`.
+    attrs : mapping, optional
+        Literals that travel with it, such as ``donate``: pairs ``(parameter name, result index)`` whose
+        buffers may be shared, so that the update happens in place.
+
+    Two functions are equal when their names, parameters, attributes and graphs are, whatever the hints for the
+    names of the values inside.
+    """
+
+    name: str
+    params: tuple[Value, ...]
+    results: tuple[Value, ...]
+    attrs: Mapping[str, Attribute] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", tuple(self.params))
+        object.__setattr__(self, "results", tuple(self.results))
+        object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+        if not self.results:
+            raise VerifyError(f"function @{self.name} returns nothing; give it at least one result")
+        names = [p.label for p in self.params]
+        if len(set(names)) != len(names):
+            twice = sorted({n for n in names if names.count(n) > 1})
+            raise VerifyError(f"function @{self.name} has two parameters named {', '.join(twice)}; rename one")
+
+    @property
+    def type(self) -> TensorType | TupleType:
+        """Type of a call: the result's, or a tuple of the results'."""
+        if len(self.results) == 1:
+            single: TensorType = self.results[0].type
+            return single
+        return TupleType(tuple(r.type for r in self.results))
+
+    def values(self) -> list[Value]:
+        """Every value of the body, parameters included, inputs before users."""
+        return toposort((*self.params, *self.results))
+
+    def param(self, name: str) -> Value:
+        """The parameter of that name."""
+        for value in self.params:
+            if value.label == name:
+                return value
+        known = ", ".join(p.label for p in self.params)
+        raise NameLookupError(f"function @{self.name} has no parameter {name!r}; it has {known}")
+
+    def with_attrs(self, **attrs: Attribute) -> "Function":
+        """The same function with attributes added or replaced."""
+        return Function(self.name, self.params, self.results, {**self.attrs, **attrs})
+
+    def renamed(self, name: str) -> "Function":
+        """The same function under another name."""
+        return Function(name, self.params, self.results, self.attrs)
+
+    def structure(self) -> tuple[object, ...]:
+        """A hashable description of the graph; equal for equal functions. Calls hold their callee's."""
+        number: dict[Value, int] = {p: i for i, p in enumerate(self.params)}
+        body: list[object] = [(p.label, p.type) for p in self.params]
+        for value in self.values():
+            if value in number:
+                continue
+            number[value] = len(number)
+            body.append((value.op, tuple(number[v] for v in value.inputs), value.type))
+        return (self.name, tuple(sorted(self.attrs.items())), tuple(body), tuple(number[r] for r in self.results))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Function) and self.structure() == other.structure()
+
+    def __hash__(self) -> int:
+        return hash((self.name, len(self.params), tuple(r.type for r in self.results)))
+
+
+@dataclass(frozen=True, slots=True)
+class IRModule:
+    """Functions by name, and attributes (``param_num``, ``state_num``, ...).
+
+    Parameters
+    ----------
+    functions : tuple of Function
+        In the order in which they print; a callee comes before its callers.
+    attrs : mapping, optional
+        Literals that travel with the module.
+    """
+
+    functions: tuple[Function, ...]
+    attrs: Mapping[str, Attribute] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "functions", tuple(self.functions))
+        object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
+        names = [f.name for f in self.functions]
+        if len(set(names)) != len(names):
+            twice = sorted({n for n in names if names.count(n) > 1})
+            raise VerifyError(f"the module has two functions named {', '.join(twice)}; rename one")
+
+    def __getitem__(self, name: str) -> Function:
+        for function in self.functions:
+            if function.name == name:
+                return function
+        known = ", ".join(f.name for f in self.functions) or "none"
+        raise NameLookupError(f"the module has no function {name!r}; it has {known}")
+
+    def __contains__(self, name: str) -> bool:
+        return any(f.name == name for f in self.functions)
+
+    def __iter__(self) -> Iterator[Function]:
+        return iter(self.functions)
+
+    def with_function(self, function: Function) -> "IRModule":
+        """The module with a function added, or replaced where one has its name."""
+        if function.name not in self:
+            return IRModule((*self.functions, function), self.attrs)
+        kept = tuple(function if f.name == function.name else f for f in self.functions)
+        return IRModule(kept, self.attrs)
+
+    def with_attrs(self, **attrs: Attribute) -> "IRModule":
+        """The module with attributes added or replaced."""
+        return IRModule(self.functions, {**self.attrs, **attrs})
+
+    def __hash__(self) -> int:
+        return hash(self.functions)
+
+
+def rebuild(
+    results: tuple[Value, ...],
+    replace: Callable[[Value, tuple[Value, ...]], Value | None],
+    known: Mapping[Value, Value] | None = None,
+) -> tuple[Value, ...]:
+    """Copy a graph bottom-up, replacing values on the way: the one rewriting loop that passes share.
+
+    Parameters
+    ----------
+    results : tuple of Value
+        What to copy.
+    replace : callable
+        Given a value and its new inputs, the value to put in its place, or None to keep the op.
+    known : mapping, optional
+        Values that are already replaced, such as parameters by arguments.
+
+    Returns
+    -------
+    tuple of Value
+        The new results. Values of which nothing changed are the same objects as before.
+    """
+    new: dict[Value, Value] = dict(known or {})
+    for value in toposort(results):
+        if value in new:
+            continue
+        inputs = tuple(new[v] for v in value.inputs)
+        made = replace(value, inputs)
+        if made is None:
+            same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
+            made = value if same else Value(value.op, inputs, value.type, value.label)
+        new[value] = made
+    return tuple(new[r] for r in results)
+
+
+def is_param(value: Value) -> bool:
+    """Whether the value is a function parameter."""
+    return isinstance(value.op, Param)
+

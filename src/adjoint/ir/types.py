@@ -1,0 +1,121 @@
+"""Types of graph values: a tensor of static shape, or a tuple of tensors (what a call returns)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+import ml_dtypes
+import numpy as np
+
+from adjoint.errors import TypeRuleError
+
+__all__ = ["DTYPES", "TensorType", "TupleType", "Type", "as_dtype", "dtype_name", "is_float", "is_integer"]
+
+Type = "TensorType | TupleType"
+
+#: Text name of every dtype, in the order of this table.
+DTYPES: dict[str, np.dtype] = {
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "i8": np.dtype(np.int8),
+    "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "u8": np.dtype(np.uint8),
+    "u16": np.dtype(np.uint16),
+    "u32": np.dtype(np.uint32),
+    "u64": np.dtype(np.uint64),
+    "bool": np.dtype(np.bool_),
+}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_FLOATS = frozenset(DTYPES[name] for name in ("f32", "f64", "f16", "bf16"))
+
+
+def as_dtype(dtype: object) -> np.dtype:
+    """The NumPy dtype for a text name (``"f32"``, ``"float32"``), a NumPy dtype or scalar type."""
+    if isinstance(dtype, str) and dtype in DTYPES:
+        return DTYPES[dtype]
+    try:
+        found = np.dtype(dtype)  # type: ignore[call-overload]
+    except TypeError:
+        found = None
+    if found not in _NAMES:
+        raise TypeRuleError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
+    return found
+
+
+def dtype_name(dtype: np.dtype) -> str:
+    """The short text name of a dtype: ``f32``, ``i64``, ``bool``."""
+    return _NAMES[dtype]
+
+
+def is_float(dtype: np.dtype) -> bool:
+    """Whether the dtype is a floating-point one, bfloat16 included."""
+    return dtype in _FLOATS
+
+
+def is_integer(dtype: np.dtype) -> bool:
+    """Whether the dtype is a signed or unsigned integer (bool is neither)."""
+    return dtype.kind in "iu"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A dense tensor: a static shape and a dtype, written ``f32[64,784]``.
+
+    Parameters
+    ----------
+    shape : iterable of int
+        Sizes, each at least 0. ``()`` is a scalar.
+    dtype : str or numpy dtype, default "f32"
+        Anything that `as_dtype` takes.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype = DTYPES["f32"]
+
+    def __post_init__(self) -> None:
+        shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
+        for size in shape:
+            if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+                raise TypeRuleError(f"a shape holds integers >= 0, got {size!r} in {shape}")
+        object.__setattr__(self, "shape", tuple(int(size) for size in shape))
+        object.__setattr__(self, "dtype", as_dtype(self.dtype))
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of a dense array of this type."""
+        return self.size * self.dtype.itemsize
+
+    def with_shape(self, shape: Iterable[int]) -> "TensorType":
+        """The same dtype, another shape."""
+        return TensorType(tuple(shape), self.dtype)
+
+    def with_dtype(self, dtype: object) -> "TensorType":
+        """The same shape, another dtype."""
+        return TensorType(self.shape, as_dtype(dtype))
+
+    def __str__(self) -> str:
+        return f"{dtype_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """Several tensors, the type of a call to a function with several results, written ``(f32[2], i64[])``."""
+
+    items: tuple[TensorType, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.items))})"

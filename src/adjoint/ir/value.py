@@ -1,0 +1,139 @@
+"""The two nouns that graphs are made of: `Op`, what is computed, and `Value`, one result of it.
+
+Both are frozen. A graph is whatever its results reach through `Value.inputs`; there is no builder, no trace
+context and no hidden state. Values compare by identity, as nodes do; `Function` compares by structure.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from adjoint.errors import TypeRuleError
+from adjoint.ir.types import TensorType, TupleType
+
+__all__ = ["Op", "Param", "Value", "apply", "param", "toposort"]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """What a value computes. A subclass is a frozen dataclass whose fields are its attributes.
+
+    The IR needs only `name` and `infer`; the rest of an operator's contract (reference, gradient, lowering,
+    samples) is `adjoint.ops.base.Operator`.
+    """
+
+    name: ClassVar[str]
+
+    def infer(self, *inputs: Any) -> TensorType | TupleType:
+        """The type of the result, or a TypeRuleError that says the rule, what was given and the fix."""
+        raise NotImplementedError
+
+    def attributes(self) -> dict[str, Any]:
+        """Attribute values by name, in the order of declaration."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class Param(Op):
+    """The op of a function's parameter: a value with no inputs that the caller supplies."""
+
+    name: ClassVar[str] = "param"
+    type: TensorType
+
+    def infer(self) -> TensorType:
+        """The declared type."""
+        return self.type
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Value:
+    """One tensor (or tuple) in a graph: an op applied to inputs.
+
+    Parameters
+    ----------
+    op : Op
+        What computes it.
+    inputs : tuple of Value
+        The operands.
+    type : TensorType or TupleType
+        What `op.infer` said.
+    label : str, default ""
+        A hint for the printed name. It carries no meaning.
+    """
+
+    op: Op
+    inputs: tuple["Value", ...]
+    type: Any  # TensorType almost always; TupleType for a call with several results
+    label: str = ""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the tensor."""
+        shape: tuple[int, ...] = self.type.shape
+        return shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Dtype of the tensor."""
+        dtype: np.dtype = self.type.dtype
+        return dtype
+
+    def named(self, label: str) -> "Value":
+        """The same value with another hint for its printed name (a new node)."""
+        return Value(self.op, self.inputs, self.type, label)
+
+    def __repr__(self) -> str:
+        return f"<Value {self.label or '_'}: {self.type} = {self.op.name}>"
+
+
+def apply(op: Op, *inputs: Value, label: str = "") -> Value:
+    """Apply `op` to `inputs`: infer the type and make the value."""
+    for value in inputs:
+        if not isinstance(value, Value):
+            raise TypeRuleError(f"{op.name}: operands are graph values, got {type(value).__name__}")
+    return Value(op, inputs, op.infer(*(value.type for value in inputs)), label)
+
+
+def param(name: str, shape: Iterable[int], dtype: object = "f32") -> Value:
+    """A function parameter.
+
+    Parameters
+    ----------
+    name : str
+        Its name in the function: part of the function's meaning, so it must be unique there.
+    shape : iterable of int
+        Its shape.
+    dtype : str or numpy dtype, default "f32"
+        Its dtype.
+    """
+    if not name.isidentifier():
+        raise TypeRuleError(f"a parameter's name is an identifier, got {name!r}")
+    type_ = TensorType(tuple(shape), dtype)  # type: ignore[arg-type]
+    return Value(Param(type_), (), type_, name)
+
+
+def toposort(results: Iterable[Value]) -> list[Value]:
+    """Every value that `results` reach, inputs before users, in a fixed order.
+
+    Iterative and linear: graphs are deeper than Python's recursion limit.
+    """
+    order: list[Value] = []
+    seen: set[Value] = set()
+    for root in results:
+        if root in seen:
+            continue
+        seen.add(root)
+        stack: list[tuple[Value, Iterator[Value]]] = [(root, iter(root.inputs))]
+        while stack:
+            value, pending = stack[-1]
+            for operand in pending:
+                if operand not in seen:
+                    seen.add(operand)
+                    stack.append((operand, iter(operand.inputs)))
+                    break
+            else:
+                order.append(value)
+                stack.pop()
+    return order
