@@ -33,6 +33,7 @@ __all__ = ["Builder", "Elementwise", "Index", "Operand", "Operator", "Sample", "
 Scalar = Any
 
 #: One coordinate: an integer expression over loop variables with ``+ - *`` by integers, ``// int``, ``% int``.
+#: A plain int is one too.
 Coordinate = Any
 
 #: A position in a tensor, one coordinate an axis.
@@ -47,6 +48,9 @@ class Builder(Protocol):
 
     def const(self, value: float | int | bool, dtype: np.dtype) -> Scalar:
         """A constant."""
+
+    def constant_data(self, data: bytes, shape: tuple[int, ...], dtype: np.dtype, index: Index) -> Scalar:
+        """The element at `index` of a literal array: `data` in C order, little-endian."""
 
     def call(self, function: str, *args: Scalar) -> Scalar:
         """A scalar function of `adjoint.kernel.scalars`: ``add``, ``fma``, ``exp``, ``less``, ..."""
@@ -73,7 +77,36 @@ class Builder(Protocol):
         """Like `select`, but operands read by `then` are only read where `condition` holds, and `other` where not."""
 
     def reduce(self, kind: str, extents: Sequence[int], body: Callable[[Index], Scalar]) -> Scalar:
-        """Combine `body` over an index space: ``add``, ``max``, ``min``, ``mul``, or ``argmax`` (over one axis)."""
+        """Combine `body` over an index space: ``add``, ``max``, ``min``, ``mul``, or ``argmax`` (over one axis).
+
+        An empty space gives 0 for ``add`` and 1 for ``mul``. ``max`` and ``min`` are NaN where an element is.
+        ``argmax`` is the i64 coordinate of the first greatest element, where NaN is greater than any number.
+        """
+
+    def scatter_add(
+        self,
+        rows: int,
+        count: int,
+        ids: Callable[[Coordinate], Scalar],
+        updates: Callable[[Coordinate], Scalar],
+    ) -> Scalar:
+        """One element of a sum of rows into places: ``sum of updates(n) for n < count where ids(n) == row``.
+
+        An operator's `lower` returns this as its whole element, and the row is the first coordinate of the index
+        that it was asked for. The description lets the compiler walk the updates once, ``result[ids(n)] +=
+        updates(n)`` in the order of n from a result of zeros, instead of searching all of them for each row.
+
+        Parameters
+        ----------
+        rows : int
+            Size of the result's first axis. An id outside ``[0, rows)`` adds nothing and is never written.
+        count : int
+            Number of updates.
+        ids : callable
+            From n to the row, an integer element, of update n.
+        updates : callable
+            From n to the element of update n at the other coordinates of the index.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,25 +133,29 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Operator(Op):
-    """Base of every operator in CATALOGUE."""
+    """Base of every operator in CATALOGUE.
+
+    The operands are typed Any here, so that a subclass may name and count its own: TensorType in `infer`,
+    numpy.ndarray in `reference`, Value in `vjp`, Operand in `lower`.
+    """
 
     name: ClassVar[str]
     #: Floating-point operations an element of the result costs, for the cost model.
     flops: ClassVar[float] = 1.0
 
-    def infer(self, *inputs: TensorType) -> TensorType | TupleType:
+    def infer(self, *inputs: Any) -> TensorType | TupleType:
         """The result's type, or a TypeRuleError that says the rule, what was given and the fix."""
         raise NotImplementedError
 
-    def reference(self, *inputs: np.ndarray) -> np.ndarray:
+    def reference(self, *inputs: Any) -> np.ndarray:
         """The specification, in NumPy: the dtype and shape are those that `infer` says."""
         raise NotImplementedError
 
-    def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:
+    def vjp(self, ct: Value, out: Value, *inputs: Any) -> tuple[Value | None, ...]:
         """Cotangents of the inputs given the result's, `ct`; None where there is none (integers, conditions)."""
         raise NotImplementedError
 
-    def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
+    def lower(self, k: Builder, index: Index, *inputs: Any) -> Scalar:
         """The element of the result at `index`."""
         raise NotImplementedError
 
@@ -136,7 +173,7 @@ class Elementwise(Operator):
         """Equal types in, the same type out. Operators with another rule override it."""
         return same_types(self, *inputs)
 
-    def scalar(self, k: Builder, *inputs: Scalar) -> Scalar:
+    def scalar(self, k: Builder, *inputs: Any) -> Scalar:
         """The element of the result from the elements of the operands."""
         raise NotImplementedError
 
