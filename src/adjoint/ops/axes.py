@@ -1,10 +1,13 @@
 """Axis arguments as people write them (negative, one or many, None) and as operators hold them."""
 
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from adjoint.errors import InvalidValueError
 
-__all__ = ["Axes", "axes_of", "axis_of", "bad_axes", "without"]
+__all__ = ["Axes", "axes_of", "axis_of", "bad_axes", "fill", "without"]
+
+T = TypeVar("T")
 
 #: What a constructor takes for axes: all of them, one, or several; negative ones count from the end.
 Axes = int | Sequence[int] | None
@@ -54,3 +57,11 @@ def without(shape: Sequence[int], axes: Iterable[int]) -> tuple[int, ...]:
     """The shape that is left when `axes` are taken out."""
     gone = set(axes)
     return tuple(size for axis, size in enumerate(shape) if axis not in gone)
+
+
+def fill(rest: Sequence[T], axes: Sequence[int], taken: Sequence[T]) -> tuple[T, ...]:
+    """What `without` came from: `taken` at the ascending `axes`, `rest` in order at the others."""
+    result = list(rest)
+    for axis, item in zip(axes, taken, strict=True):
+        result.insert(axis, item)
+    return tuple(result)

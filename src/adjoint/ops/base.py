@@ -39,8 +39,16 @@ Coordinate = Any
 #: A position in a tensor, one coordinate an axis.
 Index = tuple[Coordinate, ...]
 
-#: An operand of the op being lowered: give it an index, get its element there.
-Operand = Callable[[Index], Scalar]
+
+class Operand(Protocol):
+    """An operand of the op being lowered: give it an index, get its element there."""
+
+    @property
+    def type(self) -> TensorType:
+        """Its shape and dtype."""
+
+    def __call__(self, index: Index) -> Scalar:
+        """The element at `index`."""
 
 
 class Builder(Protocol):

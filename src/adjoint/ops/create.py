@@ -207,7 +207,7 @@ class Constant(Operator):
     Parameters
     ----------
     data : bytes
-        The elements in C order, little-endian; ``product(shape) * itemsize`` bytes.
+        The elements in C order, little-endian as on every machine that adjoint knows; ``size * itemsize`` bytes.
     shape : tuple of int
         Shape of the result.
     dtype : dtype
@@ -236,8 +236,7 @@ class Constant(Operator):
 
     def reference(self) -> np.ndarray:
         """The array."""
-        stored = np.frombuffer(self.data, self.dtype.newbyteorder("<") if self.dtype.isbuiltin == 1 else self.dtype)
-        return stored.astype(self.dtype).reshape(self.shape)
+        return np.frombuffer(self.data, self.dtype).reshape(self.shape).copy()
 
     def vjp(self, ct: Value, out: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
         """No operands, no cotangents."""
@@ -263,9 +262,7 @@ class Constant(Operator):
 
 
 def _literal(array: np.ndarray) -> Constant:
-    ordered = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes a scalar rank 1
-    little = ordered.astype(array.dtype.newbyteorder("<")) if array.dtype.isbuiltin == 1 else ordered
-    return Constant(little.tobytes(), array.shape, array.dtype)
+    return Constant(array.tobytes(), array.shape, array.dtype)
 
 
 def full(value: float | int | bool, shape: int | tuple[int, ...] | list[int], dtype: object = "f32") -> Value:
@@ -323,4 +320,4 @@ def constant(array: Any, dtype: object = None) -> Value:
         elements = elements.astype(as_dtype(dtype))
     elif not isinstance(array, np.ndarray | np.generic) and elements.dtype == np.float64:
         elements = elements.astype(np.float32)
-    return apply(_literal(elements.astype(as_dtype(elements.dtype))))
+    return apply(_literal(elements.astype(as_dtype(elements.dtype.newbyteorder("=")))))
