@@ -1,0 +1,216 @@
+"""The shape of a tensor: broadcast, reshape, permute; with the sum over axes, which is broadcast's gradient.
+
+Reshape and permute are in `adjoint.ops.views`, slice, pad and concat in `adjoint.ops.pieces`; both are re-exported
+here. The sum is re-exported by `adjoint.ops.reduce`, beside the other reductions.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from adjoint.errors import TypeRuleError
+from adjoint.ir.types import TensorType
+from adjoint.ir.value import Value, apply
+from adjoint.ops.axes import Axes, axes_of, bad_axes, fill, without
+from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
+from adjoint.ops.pieces import Concat, Pad, Slice, concat, pad, slice, slice_axis
+from adjoint.ops.rules import operands, refused, require
+from adjoint.ops.sampling import spread
+from adjoint.ops.views import Permute, Reshape, brackets, expand_dims, permute, reshape, squeeze, transpose
+
+__all__ = [
+    "BroadcastTo",
+    "Concat",
+    "Pad",
+    "Permute",
+    "ReduceSum",
+    "Reshape",
+    "Slice",
+    "broadcast_to",
+    "concat",
+    "expand_dims",
+    "pad",
+    "permute",
+    "reshape",
+    "slice",
+    "slice_axis",
+    "squeeze",
+    "sum",
+    "transpose",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastTo(Operator):
+    """Repeat along new leading axes and along axes of size 1, as NumPy does.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the result. From the last axis on, each axis of the operand has this size or is 1.
+    """
+
+    name: ClassVar[str] = "broadcast_to"
+    flops: ClassVar[float] = 0.0
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(self.shape))
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """The operand's dtype in the new shape."""
+        operands(self, inputs, 1)
+        (x,) = inputs
+        result = x.with_shape(self.shape)
+        new = result.rank - x.rank
+        if new < 0 or any(a not in (1, b) for a, b in zip(x.shape, result.shape[new:], strict=True)):
+            raise TypeRuleError(
+                f"broadcast_to: sizes, aligned at the last axis, are equal or 1, got {x} to {brackets(self.shape)}; "
+                "reshape it first to place its axes"
+            )
+        return result
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        """`numpy.broadcast_to`, copied."""
+        return np.broadcast_to(x, self.shape).copy()
+
+    def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:
+        """The sum over the repetitions."""
+        new = len(out.shape) - len(x.shape)
+        stretched = [axis + new for axis, size in enumerate(x.shape) if size != out.shape[axis + new]]
+        return (reshape(sum(ct, (*range(new), *stretched)), x.shape),)
+
+    def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:  # noqa: ARG002
+        """The element that is repeated there."""
+        own = index[len(self.shape) - x.type.rank :]
+        return x(tuple(0 if size == 1 else i for i, size in zip(own, x.type.shape, strict=True)))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """New axes, stretched axes, both, neither; sizes 0 and 1; other dtypes."""
+        shapes = [((3,), (2, 3)), ((2, 1), (2, 3)), ((1, 3, 1), (4, 2, 3, 2)), ((), (2, 2)), ((2, 3), (2, 3))]
+        good = [Sample(cls(to), (spread(*of),)) for of, to in shapes]
+        return [
+            *good,
+            Sample(cls((2, 3)), (spread(2, 1, dtype="f64"),)),
+            Sample(cls((0, 3)), (spread(1, 3),)),
+            Sample(cls((2, 0)), (spread(2, 0),)),
+            Sample(cls((2, 3)), (np.array([1, -2, 3], np.int32),)),
+            Sample(cls((2, 2)), (np.array([[True], [False]]),)),
+            refused(cls((2, 4)), ((2, 3), "f32"), error="are equal or 1, got f32[2,3] to [2,4]; reshape it first"),
+            refused(cls((3,)), ((1, 3), "f32"), error="got f32[1,3] to [3]"),
+            refused(cls((0,)), ((2,), "f32"), error="got f32[2] to [0]"),
+            refused(cls((2, -1)), ((2, 1), "f32"), error="a shape holds integers >= 0"),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceSum(Operator):
+    """The sum over axes.
+
+    Numbers of any kind; integers wrap around in their own dtype (NumPy would widen them). Floats of 16 bits are
+    added in f32 and rounded once. A sum of nothing is 0.
+
+    Parameters
+    ----------
+    axes : tuple of int
+        What is summed over: axes counted from the start, ascending. None at all leaves the operand as it is.
+    keepdims : bool, default False
+        Leave the axes in the result, with size 1.
+    """
+
+    name: ClassVar[str] = "sum"
+    axes: tuple[int, ...]
+    keepdims: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axes", tuple(self.axes))
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """The shape without the axes, or with size 1 there."""
+        operands(self, inputs, 1)
+        require(self, inputs, "float integer unsigned", "cast it to i32 to count")
+        return inputs[0].with_shape(reduced_shape(self.name, inputs[0], self.axes, self.keepdims))
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        """`numpy.sum`."""
+        wide = np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
+        with np.errstate(all="ignore"):
+            return np.asarray(np.sum(x, self.axes, dtype=wide, keepdims=self.keepdims)).astype(x.dtype)
+
+    def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """The cotangent, to every element that was added."""
+        return (spread_back(ct, x.shape, self.axes),)
+
+    def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:
+        """A reduction over the axes."""
+        if not self.axes:
+            return x(index)
+        rest = without(index, self.axes) if self.keepdims else index
+        extents = [x.type.shape[axis] for axis in self.axes]
+        return k.reduce("add", extents, lambda r: x(fill(rest, self.axes, r)))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Every choice of axes, with and without keepdims; sizes 0 and 1; integers."""
+        choices: list[tuple[int, ...]] = [(), (0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)]
+        good = [Sample(cls(axes, keep), (spread(2, 3, 4),)) for axes in choices for keep in (False, True)]
+        return [
+            *good,
+            Sample(cls((1,)), (spread(3, 5, dtype="f64"),)),
+            Sample(cls(()), (spread(),)),
+            Sample(cls((0,)), (spread(1, 4),)),
+            Sample(cls((0,)), (spread(0, 3),)),
+            Sample(cls((1,)), (spread(0, 3),)),
+            Sample(cls((1,)), (spread(3, 16, dtype="f16"),), gradient=False),
+            Sample(cls((0,)), (np.array([[100, -5], [100, 7]], np.int8),)),
+            refused(cls((2,)), ((2, 3), "f32"), error="sum: axes are 0 to 1 at rank 2, got (2,) for f32[2,3]"),
+            refused(cls((0,)), ((), "f32"), error="sum: a scalar has no axes, got (0,) for f32[]"),
+            refused(cls((1, 0)), ((2, 3), "f32"), error="sum: axes are distinct and ascending, got (1, 0)"),
+            refused(cls((0,)), ((2,), "bool"), error="got bool[2]; cast it to i32 to count"),
+        ]
+
+
+def reduced_shape(name: str, x: TensorType, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """Shape of a reduction of `x` by the operator called `name`, or the refusal of its axes."""
+    wrong = bad_axes(axes, x.rank)
+    if wrong:
+        raise TypeRuleError(f"{name}: {wrong}, got {axes} for {x}; ops.{name} takes them in any order and negative")
+    left = without(x.shape, axes)
+    return fill(left, axes, (1,) * len(axes)) if keepdims else left
+
+
+def spread_back(value: Value, shape: tuple[int, ...], axes: tuple[int, ...]) -> Value:
+    """A result of reducing `shape` over `axes`, with or without them, repeated over the whole `shape`."""
+    return broadcast_to(reshape(value, fill(without(shape, axes), axes, (1,) * len(axes))), shape)
+
+
+def broadcast_to(x: Value, shape: Sequence[int]) -> Value:
+    """Repeat `x` along new leading axes and along axes of size 1, by NumPy's rule.
+
+    Parameters
+    ----------
+    x : Value
+        Any tensor. It is returned itself where it has the shape already.
+    shape : sequence of int
+        Shape of the result.
+    """
+    return x if x.shape == tuple(shape) else apply(BroadcastTo(tuple(shape)), x)
+
+
+def sum(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
+    """Add up over axes.
+
+    Parameters
+    ----------
+    x : Value
+        Numbers of any dtype; the result has the same.
+    axis : int or sequence of int, optional
+        What to sum over, negative counting from the end; default: every axis.
+    keepdims : bool, default False
+        Leave the axes in the result, with size 1.
+    """
+    axes = axes_of("sum", axis, len(x.shape))
+    return apply(ReduceSum(axes, keepdims), x) if axes else x

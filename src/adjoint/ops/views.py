@@ -1,0 +1,251 @@
+"""Other views of the same elements: reshape and permute, and what is made of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir.types import TensorType
+from adjoint.ir.value import Value, apply
+from adjoint.ops.axes import Axes, axes_of, axis_of, fill, without
+from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar
+from adjoint.ops.rules import operands, refused
+from adjoint.ops.sampling import spread
+
+__all__ = ["Permute", "Reshape", "brackets", "expand_dims", "permute", "reshape", "squeeze", "transpose"]
+
+
+def brackets(shape: Sequence[int]) -> str:
+    """A shape as it stands in a type: ``[2,3]``."""
+    return f"[{','.join(map(str, shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape(Operator):
+    """The same elements in the same (row-major) order, in another shape.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Shape of the result, with as many elements as the operand.
+    """
+
+    name: ClassVar[str] = "reshape"
+    flops: ClassVar[float] = 0.0
+    shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(self.shape))
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """The operand's dtype in the new shape."""
+        operands(self, inputs, 1)
+        (x,) = inputs
+        result = x.with_shape(self.shape)
+        if result.size != x.size:
+            raise TypeRuleError(
+                f"reshape: the number of elements stays, got {x} with {x.size} to {brackets(self.shape)} with "
+                f"{result.size}; correct one size, or give -1 for it"
+            )
+        return result
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        """`numpy.reshape`."""
+        return x.reshape(self.shape)
+
+    def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """The cotangent in the operand's shape."""
+        return (reshape(ct, x.shape),)
+
+    def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:  # noqa: ARG002
+        """The element at the same row-major position."""
+        return x(_regrouped(index, self.shape, x.type.shape))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Splitting, merging, both; axes of size 1 and 0 anywhere."""
+        shapes = [
+            ((6,), (2, 3)),
+            ((2, 3, 4), (6, 4)),
+            ((4, 6), (3, 8)),
+            ((2, 3, 4), (4, 3, 2)),
+            ((2, 1, 6), (1, 2, 2, 3, 1)),
+            ((3, 8, 5), (3, 2, 4, 5)),
+            ((1, 1), ()),
+            ((), (1,)),
+            ((2, 0), (0, 5, 7)),
+        ]
+        return [
+            *(Sample(cls(to), (spread(*of),)) for of, to in shapes),
+            Sample(cls((3, 2)), (spread(2, 3, dtype="f64"),)),
+            Sample(cls((4,)), (np.array([[1, 2], [3, 4]], np.int64),)),
+            refused(cls((4, 2)), ((2, 3), "f32"), error="got f32[2,3] with 6 to [4,2] with 8"),
+            refused(cls((-1, 2)), ((2, 3), "f32"), error="a shape holds integers >= 0"),
+        ]
+
+
+def _regrouped(index: Index, shape: Sequence[int], into: Sequence[int]) -> Index:
+    """The index into a tensor of shape `into` of the element at `index` of its reshape to `shape`.
+
+    Runs of axes with equal products map to one another, so that an axis that is only moved keeps its coordinate
+    and expressions stay small. Axes of size 1 take no part.
+    """
+    if 0 in into:
+        return (0,) * len(into)  # there is no element to ask for
+    found: list[Coordinate] = [0] * len(into)
+    pending = [(i, size) for i, size in zip(index, shape, strict=True) if size != 1]
+    wanted = [axis for axis, size in enumerate(into) if size != 1]
+    while wanted:
+        flat, have = pending.pop(0)
+        run = [wanted.pop(0)]
+        need = into[run[0]]
+        while have != need:
+            if have < need:
+                i, size = pending.pop(0)
+                flat, have = flat * size + i, have * size
+            else:
+                run.append(wanted.pop(0))
+                need *= into[run[-1]]
+        for axis in reversed(run[1:]):
+            found[axis] = flat % into[axis]
+            flat = flat // into[axis]
+        found[run[0]] = flat
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Permute(Operator):
+    """The axes in another order: axis ``n`` of the result is axis ``axes[n]`` of the operand.
+
+    Parameters
+    ----------
+    axes : tuple of int
+        Every axis of the operand, counted from the start, once.
+    """
+
+    name: ClassVar[str] = "permute"
+    flops: ClassVar[float] = 0.0
+    axes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axes", tuple(self.axes))
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """The operand's sizes in the new order."""
+        operands(self, inputs, 1)
+        (x,) = inputs
+        if sorted(self.axes) != list(range(x.rank)):
+            raise TypeRuleError(
+                f"permute: axes name each of 0 to {x.rank - 1} once, got {self.axes} for {x}; "
+                "ops.permute takes negative ones"
+            )
+        return x.with_shape(x.shape[axis] for axis in self.axes)
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        """`numpy.transpose`."""
+        return np.transpose(x, self.axes).copy()
+
+    def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """The cotangent in the old order."""
+        return (apply(Permute(self._inverse()), ct),)
+
+    def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:  # noqa: ARG002
+        """The element at the index in the old order."""
+        return x(tuple(index[axis] for axis in self._inverse()))
+
+    def _inverse(self) -> tuple[int, ...]:
+        return tuple(self.axes.index(axis) for axis in range(len(self.axes)))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Cycles and swaps of up to four axes; sizes 0 and 1."""
+        good: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+            ((2, 3), (1, 0)),
+            ((2, 3, 4), (2, 0, 1)),
+            ((2, 3, 4), (0, 2, 1)),
+            ((2, 1, 3, 2), (3, 1, 0, 2)),
+            ((), ()),
+            ((0, 3), (1, 0)),
+        ]
+        return [
+            *(Sample(cls(axes), (spread(*shape),)) for shape, axes in good),
+            Sample(cls((1, 0)), (spread(2, 3, dtype="f64"),)),
+            Sample(cls((1, 0)), (np.array([[True, False, False]]),)),
+            refused(cls((0, 0)), ((2, 3), "f32"), error="permute: axes name each of 0 to 1 once, got (0, 0)"),
+            refused(cls((0,)), ((2, 3), "f32"), error="got (0,) for f32[2,3]"),
+        ]
+
+
+def reshape(x: Value, shape: int | Sequence[int]) -> Value:
+    """The same elements, in row-major order, in another shape.
+
+    Parameters
+    ----------
+    x : Value
+        Any tensor. It is returned itself where it has the shape already.
+    shape : int or sequence of int
+        Shape of the result. One size may be -1: what is left for it.
+
+    Raises
+    ------
+    InvalidValueError
+        Where the size for -1 cannot be told.
+    TypeRuleError
+        Where the number of elements would change.
+    """
+    wanted = (shape,) if isinstance(shape, int) else tuple(shape)
+    if -1 in wanted:
+        known = prod(size for size in wanted if size != -1)
+        if wanted.count(-1) > 1 or not known or x.type.size % known:
+            raise InvalidValueError(
+                f"reshape: one size may be -1 where the others divide the number of elements, got {x.type} to "
+                f"{brackets(wanted)}; say the sizes"
+            )
+        wanted = tuple(x.type.size // known if size == -1 else size for size in wanted)
+    return x if x.shape == wanted else apply(Reshape(wanted), x)
+
+
+def permute(x: Value, axes: Sequence[int]) -> Value:
+    """The axes in another order.
+
+    Parameters
+    ----------
+    x : Value
+        Any tensor.
+    axes : sequence of int
+        Axis ``n`` of the result is axis ``axes[n]`` of `x`; negative counts from the end.
+    """
+    order = tuple(axis_of("permute", axis, len(x.shape)) for axis in axes)
+    return x if order == tuple(range(len(x.shape))) else apply(Permute(order), x)
+
+
+def transpose(x: Value, axes: Sequence[int] | None = None) -> Value:
+    """The axes in another order; by default in the opposite one, as NumPy does (`permute` with a default)."""
+    return permute(x, tuple(reversed(range(len(x.shape)))) if axes is None else axes)
+
+
+def expand_dims(x: Value, axis: int | Sequence[int]) -> Value:
+    """Put in axes of size 1; `axis` says where they are in the result, negative counting from its end."""
+    count = 1 if isinstance(axis, int) else len(axis)
+    axes = axes_of("expand_dims", axis, len(x.shape) + count)
+    return reshape(x, fill(x.shape, axes, (1,) * count))
+
+
+def squeeze(x: Value, axis: Axes = None) -> Value:
+    """Take out axes of size 1: those that `axis` names, or all of them.
+
+    Raises
+    ------
+    InvalidValueError
+        Where an axis is named whose size is not 1.
+    """
+    if axis is None:
+        axes = tuple(n for n, size in enumerate(x.shape) if size == 1)
+    else:
+        axes = axes_of("squeeze", axis, len(x.shape))
+    if any(x.shape[n] != 1 for n in axes):
+        raise InvalidValueError(f"squeeze: only axes of size 1 go, got {axes} of {x.type}; index or reduce the others")
+    return reshape(x, without(x.shape, axes))
