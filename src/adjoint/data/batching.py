@@ -1,0 +1,71 @@
+"""Batches of a dataset that lies in memory."""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import numpy as np
+
+from adjoint.errors import DataError, InvalidValueError
+
+__all__ = ["batches"]
+
+
+def batches(
+    images: np.ndarray,
+    labels: np.ndarray,
+    batch_size: int,
+    seed: int | Sequence[int] = 0,
+    shuffle: bool = True,
+    drop_last: bool = True,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Go once over images and labels, batch by batch.
+
+    Parameters
+    ----------
+    images : numpy.ndarray
+        uint8 [N, ...].
+    labels : numpy.ndarray
+        [N], any dtype.
+    batch_size : int
+        Rows of a batch.
+    seed : int or sequence of int, default 0
+        Seed of the order, ``(seed, epoch)`` for instance: the same seed gives the same order everywhere.
+    shuffle : bool, default True
+        Whether to take rows in a random order.
+    drop_last : bool, default True
+        Whether to leave out the last batch where it is short: a compiled step has one batch size.
+
+    Yields
+    ------
+    tuple of numpy.ndarray
+        Images float32 [B, prod(...)], divided by 255 and C-contiguous; labels [B].
+
+    Raises
+    ------
+    DataError
+        Where `images` are not uint8, or `labels` are not one for each.
+    InvalidValueError
+        Where `batch_size` is below 1, or no batch is full and short ones are dropped.
+    """
+    if images.dtype != np.uint8 or images.ndim < 1:
+        raise DataError(f"batches takes images as uint8 [N, ...], got {images.dtype} {images.shape}; convert them")
+    if labels.shape != images.shape[:1]:
+        raise DataError(f"batches needs one label an image, got {labels.shape} for {len(images)} images")
+    if batch_size < 1 or (drop_last and batch_size > len(images)):
+        raise InvalidValueError(
+            f"batch_size must be from 1 to the number of images, {len(images)}, got {batch_size}; choose another"
+        )
+    return _batches(images, labels, batch_size, seed, shuffle, drop_last)
+
+
+def _batches(
+    images: np.ndarray, labels: np.ndarray, size: int, seed: int | Sequence[int], shuffle: bool, drop_last: bool
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The generator itself: apart, so that `batches` refuses bad arguments when called, not at the first batch."""
+    count = len(images)
+    rows = images.reshape(count, prod(images.shape[1:]))
+    order = np.random.default_rng(seed).permutation(count) if shuffle else np.arange(count)
+    for start in range(0, count - size + 1 if drop_last else count, size):
+        picked = order[start : start + size]
+        # True division of the uint8 rows writes float32 at once: the only copy besides the gather.
+        yield np.divide(rows[picked], np.float32(255), dtype=np.float32), labels[picked]
