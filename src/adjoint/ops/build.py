@@ -1,0 +1,89 @@
+"""What constructor functions share: scalars become tensors of the other operand's dtype, shapes are broadcast."""
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.errors import TypeRuleError
+from adjoint.ir.types import TensorType
+from adjoint.ir.value import Value
+from adjoint.ops.create import full, plain_scalar, scalar_misfit
+from adjoint.ops.shape import broadcast_to
+
+__all__ = ["Argument", "broadcast", "broadcast_operands", "full_like"]
+
+#: What the constructor of a binary operator takes: a graph value, or a scalar that adopts the other's dtype.
+Argument = Value | float | int | bool
+
+
+def full_like(x: Value, value: float | int | bool) -> Value:
+    """A tensor of `value` with the type of `x`."""
+    return full(value, x.shape, x.dtype)
+
+
+def broadcast(x: Argument, y: Argument) -> tuple[Value, Value]:
+    """Two operands as values of one shape, by NumPy's rules.
+
+    Raises
+    ------
+    TypeRuleError
+        Where the shapes do not broadcast, neither is a graph value, or a scalar does not fit the other's dtype.
+    """
+    first, second = broadcast_operands("broadcast", x, y)
+    return first, second
+
+
+def broadcast_operands(name: str, *arguments: Argument, typed: int = 0) -> tuple[Value, ...]:
+    """Operands of the operator called `name` as values of one shape.
+
+    A scalar becomes ``full`` of that shape with the dtype of the first graph value. A value of another shape
+    goes through ``broadcast_to``, whose vjp sums the cotangent back.
+
+    Parameters
+    ----------
+    name : str
+        The operator, for refusals.
+    *arguments : Value, float, int or bool
+        The operands; at least one is a graph value. Their dtypes are left for the operator to compare.
+    typed : int, default 0
+        Position of the first operand whose dtype scalars adopt, where earlier ones are conditions.
+    """
+    values = [argument for argument in arguments if isinstance(argument, Value)]
+    models = [argument for argument in arguments[typed:] if isinstance(argument, Value)]
+    if not models:
+        given = " and ".join(repr(argument) for argument in arguments[typed:])
+        raise TypeRuleError(f"{name}: one operand at least is a graph value, got {given}; make one of them with full")
+    for value in values:
+        if not isinstance(value.type, TensorType):
+            raise TypeRuleError(f"{name}: operands are tensors, got {value.type}; take one of it with tuple_get")
+    shape = _common_shape(name, values)
+    dtype = models[0].dtype
+    return tuple(
+        _spread(argument, shape) if isinstance(argument, Value) else _scalar(name, argument, shape, dtype)
+        for argument in arguments
+    )
+
+
+def _common_shape(name: str, values: list[Value]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*(value.shape for value in values))
+    except ValueError:
+        given = " and ".join(str(value.type) for value in values)
+        raise TypeRuleError(
+            f"{name}: shapes broadcast when sizes, aligned at the last axis, are equal or 1, got {given}; "
+            "reshape one of them"
+        ) from None
+
+
+def _spread(value: Value, shape: tuple[int, ...]) -> Value:
+    return value if value.shape == shape else broadcast_to(value, shape)
+
+
+def _scalar(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> Value:
+    if isinstance(value, np.ndarray) and value.ndim:
+        raise TypeRuleError(f"{name}: arrays enter a graph as parameters or constant(array), got an array; use one")
+    plain = plain_scalar(value, dtype)
+    misfit = scalar_misfit(plain, dtype)
+    if misfit:
+        raise TypeRuleError(f"{name}: the scalar adopts the other operand's dtype: {misfit}")
+    return full(plain, shape, dtype)

@@ -1,0 +1,215 @@
+"""What passes a tensor on, with a change to its dtype, its gradient or its checks: cast, stop_gradient, check_range."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from adjoint.errors import InvalidValueError
+from adjoint.ir.types import DTYPES, TensorType, as_dtype, is_float, is_integer
+from adjoint.ir.value import Value, apply
+from adjoint.ops.base import Builder, Elementwise, Sample, Scalar
+from adjoint.ops.rules import floats, operands, refused, require
+
+__all__ = ["Cast", "CheckRange", "StopGradient", "cast", "check_range", "stop_gradient"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Elementwise):
+    """Another dtype.
+
+    Between floats and from integers the nearest value that the dtype holds; from float to integer towards zero,
+    limited to the integer's range, NaN to 0; between integers modulo 2**bits; to bool, whether it is not 0.
+
+    Parameters
+    ----------
+    dtype : dtype
+        The result's.
+    """
+
+    name: ClassVar[str] = "cast"
+    dtype: np.dtype
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", as_dtype(self.dtype))
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """Anything in, the same shape with the new dtype out."""
+        operands(self, inputs, 1)
+        return inputs[0].with_dtype(self.dtype)
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        """`numpy.ndarray.astype`, saturating from float to integer."""
+        if is_float(x.dtype) and is_integer(self.dtype):
+            return _saturated(x.astype(np.float64), self.dtype)
+        with np.errstate(all="ignore"):
+            return x.astype(self.dtype)
+
+    def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:
+        """The cotangent in the operand's dtype; none unless both dtypes are floats."""
+        smooth = is_float(x.dtype) and is_float(out.dtype)
+        return (cast(ct, x.dtype) if smooth else None,)
+
+    def scalar(self, k: Builder, x: Scalar) -> Scalar:
+        """One conversion."""
+        return k.cast(x, self.dtype)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Every dtype to every other; values outside the range, NaN."""
+        plain = np.array([[0, 1, 2], [5, 7, 100]], np.int64)
+        good = [
+            Sample(cls(target), (plain.astype(source),), gradient=False)
+            for source in DTYPES.values()
+            for target in DTYPES.values()
+        ]
+        special = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, -0.9, 1.9, -1.5, 300.0, -300.0])
+        targets = ("i8", "u8", "i32", "u32", "i64", "u64", "bool", "f32")
+        good += [Sample(cls(DTYPES[target]), (special,), gradient=False) for target in targets]
+        wraps = np.array([-1, 128, 256, 2**31, -(2**63), 2**24 + 1])
+        good += [Sample(cls(DTYPES[t]), (wraps,)) for t in ("i8", "u8", "i32", "u64", "f32", "f64", "bool")]
+        fractions = floats(33, low=-300.0, high=300.0)
+        good += [Sample(cls(DTYPES[target]), (fractions,), gradient=False) for target in ("f16", "bf16", "i16", "f64")]
+        smooth = Sample(cls(DTYPES["f64"]), (floats(3, 5),))
+        return [*good, smooth, Sample(cls(DTYPES["f32"]), (), error="cast: takes 1 operand, got none")]
+
+
+def _saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Float64 to integer towards zero, limited to the range, NaN to 0."""
+    limits = np.iinfo(dtype)
+    # max + 1 is a power of 2 and so exact; the minimum is one too, or 0.
+    low, high = x <= float(limits.min), x >= float(limits.max + 1)
+    within = ~(low | high | np.isnan(x))
+    whole = np.where(within, x, 0.0).astype(dtype)
+    return np.where(low, dtype.type(limits.min), np.where(high, dtype.type(limits.max), whole))
+
+
+@dataclass(frozen=True, slots=True)
+class StopGradient(Elementwise):
+    """The operand itself, through which no gradient flows."""
+
+    name: ClassVar[str] = "stop_gradient"
+    flops: ClassVar[float] = 0.0
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """Anything in, the same type out."""
+        operands(self, inputs, 1)
+        return inputs[0]
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        """A copy."""
+        return x.copy()
+
+    def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """None: that is its purpose."""
+        return (None,)
+
+    def scalar(self, k: Builder, x: Scalar) -> Scalar:  # noqa: ARG002
+        """The element."""
+        return x
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Floats, integers and bool. Difference quotients see through it, so none is compared."""
+        good = [floats(3, 7), floats(dtype="f64"), np.arange(5), np.array([True, False])]
+        bad = Sample(cls(), (np.zeros(2), np.zeros(2)), error="stop_gradient: takes 1 operand, got f64[2], f64[2]")
+        return [*(Sample(cls(), (x,), gradient=False) for x in good), bad]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRange(Elementwise):
+    """Integers, refused when one is outside ``[low, high)`` and is not `allow`.
+
+    It is the identity. A compiled function checks its inputs before it starts, so that nothing is modified when
+    a class index is out of range.
+
+    Parameters
+    ----------
+    low : int
+        Least value.
+    high : int
+        One more than the greatest.
+    allow : int, optional
+        One more value that is let through, such as an index that a loss ignores.
+    """
+
+    name: ClassVar[str] = "check_range"
+    low: int
+    high: int
+    allow: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.low >= self.high:
+            raise InvalidValueError(f"check_range: low is below high, got {self.low} and {self.high}; swap them?")
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """Integers in, the same type out."""
+        operands(self, inputs, 1)
+        require(self, inputs, "integer unsigned", "cast it to i64")
+        return inputs[0]
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        """A copy, or InvalidValueError that names the first element outside."""
+        # Python's integers: the bounds may be outside what the dtype holds.
+        wrong = [
+            (where, int(x[where]))
+            for where in np.ndindex(x.shape)
+            if not self.low <= int(x[where]) < self.high and int(x[where]) != self.allow
+        ]
+        if wrong:
+            where, element = wrong[0]
+            also = "" if self.allow is None else f" or equal {self.allow}"
+            place = f" at {where}" if where else ""
+            raise InvalidValueError(
+                f"check_range: every element must be in [{self.low}, {self.high}){also}, got {element}{place}; "
+                "correct the data"
+            )
+        return x.copy()
+
+    def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """None: integers have no gradient."""
+        return (None,)
+
+    def scalar(self, k: Builder, x: Scalar) -> Scalar:  # noqa: ARG002
+        """The element; the compiler checks the function's inputs beforehand."""
+        return x
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Inside, at both ends, the allowed exception; floats are refused."""
+        return [
+            Sample(cls(0, 10), (np.array([0, 9, 5], np.int64),)),
+            Sample(cls(-3, 4, -100), (np.array([[-3, 3], [-100, 0]], np.int32),)),
+            Sample(cls(-1, 300), (np.array([0, 255], np.uint8),)),
+            refused(cls(0, 10), ((3,), "f32"), error="check_range: needs a dtype that is integer or unsigned"),
+        ]
+
+
+def cast(x: Value, dtype: object) -> Value:
+    """`x` in another dtype; see `Cast` for what is rounded and limited.
+
+    Parameters
+    ----------
+    x : Value
+        The operand. One that has the dtype already is returned as it is.
+    dtype : str or numpy dtype
+        Such as ``"f32"``.
+    """
+    target = as_dtype(dtype)
+    return x if x.dtype == target else apply(Cast(target), x)
+
+
+def stop_gradient(x: Value) -> Value:
+    """`x`, through which no gradient flows."""
+    return apply(StopGradient(), x)
+
+
+def check_range(x: Value, low: int, high: int, allow: int | None = None) -> Value:
+    """`x`, an integer tensor, refused when an element is outside ``[low, high)`` and is not `allow`.
+
+    Raises
+    ------
+    InvalidValueError
+        Here, where `low` is not below `high`; when it runs, where an element is outside.
+    """
+    return apply(CheckRange(low, high, allow), x)
