@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
-from adjoint.ir.types import TensorType
+from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
 from adjoint.ops.axes import axis_of
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
@@ -74,7 +74,9 @@ class Slice(Operator):
         return np.array(x[tuple(np.s_[a:b:c] for a, b, c in zip(self.start, self.stop, self.step, strict=True))])
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:
-        """The cotangent where the elements were, 0 around and between them."""
+        """The cotangent where the elements were, 0 around and between them; none for integers."""
+        if not is_float(x.dtype):
+            return (None,)
         extents = [(n - 1) * step + 1 if n else 0 for n, step in zip(out.shape, self.step, strict=True)]
         high = tuple(size - a - extent for size, a, extent in zip(x.shape, self.start, extents, strict=True))
         return (pad(ct, self.start, high, interior=tuple(step - 1 for step in self.step)),)
@@ -168,7 +170,9 @@ class Pad(Operator):
         return result
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent of the elements that came from the operand."""
+        """The cotangent of the elements that came from the operand; none for integers."""
+        if not is_float(x.dtype):
+            return (None,)
         stop = tuple(a + n for a, n in zip(self.low, self._extents(x.shape), strict=True))
         return (slice(ct, self.low, stop, tuple(gap + 1 for gap in self.interior)),)
 
@@ -257,8 +261,10 @@ class Concat(Operator):
         """`numpy.concatenate`."""
         return np.concatenate(inputs, self.axis)
 
-    def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """To each operand its part of the cotangent."""
+    def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:
+        """To each operand its part of the cotangent; none for integers."""
+        if not is_float(out.dtype):
+            return (None,) * len(inputs)
         parts: list[Value | None] = []
         start = 0
         for x in inputs:

@@ -11,12 +11,12 @@ from typing import ClassVar
 import numpy as np
 
 from adjoint.errors import TypeRuleError
-from adjoint.ir.types import TensorType
+from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
 from adjoint.ops.axes import Axes, axes_of, bad_axes, fill, without
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.pieces import Concat, Pad, Slice, concat, pad, slice, slice_axis
-from adjoint.ops.rules import operands, refused, require
+from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
 from adjoint.ops.views import Permute, Reshape, brackets, expand_dims, permute, reshape, squeeze, transpose
 
@@ -26,6 +26,7 @@ __all__ = [
     "Pad",
     "Permute",
     "ReduceSum",
+    "Reduction",
     "Reshape",
     "Slice",
     "broadcast_to",
@@ -33,9 +34,11 @@ __all__ = [
     "expand_dims",
     "pad",
     "permute",
+    "reduced_shape",
     "reshape",
     "slice",
     "slice_axis",
+    "spread_back",
     "squeeze",
     "sum",
     "transpose",
@@ -77,7 +80,9 @@ class BroadcastTo(Operator):
         return np.broadcast_to(x, self.shape).copy()
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:
-        """The sum over the repetitions."""
+        """The sum over the repetitions; none for integers."""
+        if not is_float(x.dtype):
+            return (None,)
         new = len(out.shape) - len(x.shape)
         stretched = [axis + new for axis, size in enumerate(x.shape) if size != out.shape[axis + new]]
         return (reshape(sum(ct, (*range(new), *stretched)), x.shape),)
@@ -107,7 +112,42 @@ class BroadcastTo(Operator):
 
 
 @dataclass(frozen=True, slots=True)
-class ReduceSum(Operator):
+class Reduction(Operator):
+    """What reductions to the operand's own dtype share.
+
+    Parameters
+    ----------
+    axes : tuple of int
+        What is reduced: axes counted from the start, ascending. None at all leaves the operand as it is.
+    keepdims : bool, default False
+        Leave the axes in the result, with size 1.
+    """
+
+    #: The kind that `Builder.reduce` knows.
+    kind: ClassVar[str]
+    axes: tuple[int, ...]
+    keepdims: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axes", tuple(self.axes))
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """The shape without the axes, or with size 1 there."""
+        operands(self, inputs, 1)
+        require(self, inputs, "float integer unsigned", "cast it to i32 first")
+        return inputs[0].with_shape(reduced_shape(self.name, inputs[0], self.axes, self.keepdims))
+
+    def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:
+        """A reduction over the axes."""
+        if not self.axes:
+            return x(index)
+        rest = without(index, self.axes) if self.keepdims else index
+        extents = [x.type.shape[axis] for axis in self.axes]
+        return k.reduce(self.kind, extents, lambda r: x(fill(rest, self.axes, r)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceSum(Reduction):
     """The sum over axes.
 
     Numbers of any kind; integers wrap around in their own dtype (NumPy would widen them). Floats of 16 bits are
@@ -122,35 +162,15 @@ class ReduceSum(Operator):
     """
 
     name: ClassVar[str] = "sum"
-    axes: tuple[int, ...]
-    keepdims: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "axes", tuple(self.axes))
-
-    def infer(self, *inputs: TensorType) -> TensorType:
-        """The shape without the axes, or with size 1 there."""
-        operands(self, inputs, 1)
-        require(self, inputs, "float integer unsigned", "cast it to i32 to count")
-        return inputs[0].with_shape(reduced_shape(self.name, inputs[0], self.axes, self.keepdims))
+    kind: ClassVar[str] = "add"
 
     def reference(self, x: np.ndarray) -> np.ndarray:
         """`numpy.sum`."""
-        wide = np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
-        with np.errstate(all="ignore"):
-            return np.asarray(np.sum(x, self.axes, dtype=wide, keepdims=self.keepdims)).astype(x.dtype)
+        return rounded(lambda wide: np.sum(wide, self.axes, dtype=wide.dtype, keepdims=self.keepdims), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent, to every element that was added."""
-        return (spread_back(ct, x.shape, self.axes),)
-
-    def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:
-        """A reduction over the axes."""
-        if not self.axes:
-            return x(index)
-        rest = without(index, self.axes) if self.keepdims else index
-        extents = [x.type.shape[axis] for axis in self.axes]
-        return k.reduce("add", extents, lambda r: x(fill(rest, self.axes, r)))
+        """The cotangent, to every element that was added; none for integers."""
+        return (spread_back(ct, x.shape, self.axes) if is_float(x.dtype) else None,)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -169,7 +189,7 @@ class ReduceSum(Operator):
             refused(cls((2,)), ((2, 3), "f32"), error="sum: axes are 0 to 1 at rank 2, got (2,) for f32[2,3]"),
             refused(cls((0,)), ((), "f32"), error="sum: a scalar has no axes, got (0,) for f32[]"),
             refused(cls((1, 0)), ((2, 3), "f32"), error="sum: axes are distinct and ascending, got (1, 0)"),
-            refused(cls((0,)), ((2,), "bool"), error="got bool[2]; cast it to i32 to count"),
+            refused(cls((0,)), ((2,), "bool"), error="got bool[2]; cast it to i32 first"),
         ]
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
-from adjoint.ir.types import TensorType
+from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
 from adjoint.ops.axes import Axes, axes_of, axis_of, fill, without
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar
@@ -57,8 +57,8 @@ class Reshape(Operator):
         return x.reshape(self.shape)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent in the operand's shape."""
-        return (reshape(ct, x.shape),)
+        """The cotangent in the operand's shape; none for integers."""
+        return (reshape(ct, x.shape) if is_float(x.dtype) else None,)
 
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:  # noqa: ARG002
         """The element at the same row-major position."""
@@ -149,8 +149,8 @@ class Permute(Operator):
         return np.transpose(x, self.axes).copy()
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent in the old order."""
-        return (apply(Permute(self._inverse()), ct),)
+        """The cotangent in the old order; none for integers."""
+        return (apply(Permute(self._inverse()), ct) if is_float(x.dtype) else None,)
 
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:  # noqa: ARG002
         """The element at the index in the old order."""

@@ -1,0 +1,216 @@
+"""The matrix product, of either operand or its transpose, with batch dimensions."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from adjoint.errors import TypeRuleError
+from adjoint.ir.types import TensorType, is_float
+from adjoint.ir.value import Value, apply
+from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
+from adjoint.ops.rules import operands, refused, require, rounded
+from adjoint.ops.sampling import spread
+from adjoint.ops.shape import broadcast_to, reshape, squeeze
+
+__all__ = ["MatMul", "matmul"]
+
+
+@dataclass(frozen=True, slots=True)
+class MatMul(Operator):
+    """``result[..., m, n] = sum over k of a[..., m, k] * b[..., k, n]``.
+
+    Operands have rank 2 or more and equal leading (batch) axes. Floats of 16 bits are multiplied and added in f32
+    and rounded once; integers wrap around.
+
+    Parameters
+    ----------
+    transpose_a : bool, default False
+        The first operand is stored with its last two axes exchanged, ``a[..., k, m]``.
+    transpose_b : bool, default False
+        The second operand is stored with its last two axes exchanged, ``b[..., n, k]``.
+    """
+
+    name: ClassVar[str] = "matmul"
+    flops: ClassVar[float] = 2.0
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """Batch axes, rows of the first, columns of the second."""
+        operands(self, inputs, 2)
+        require(self, inputs, "float integer unsigned", "cast it to i32 first")
+        a, b = inputs
+        if a.dtype != b.dtype:
+            raise TypeRuleError(f"matmul: operands need one dtype, got {a} and {b}; cast one of them")
+        if a.rank < 2 or b.rank < 2:
+            raise TypeRuleError(f"matmul: operands have rank 2 or more, got {a} and {b}; ops.matmul takes vectors too")
+        if a.shape[:-2] != b.shape[:-2]:
+            raise TypeRuleError(
+                f"matmul: batch dimensions are equal, got {a} and {b}; ops.matmul broadcasts those of sizes 1"
+            )
+        (m, inner_a), (inner_b, n) = _matrix(a, self.transpose_a), _matrix(b, self.transpose_b)
+        if inner_a != inner_b:
+            raise TypeRuleError(_inner_differ(a, b, self.transpose_a, self.transpose_b))
+        return a.with_shape((*a.shape[:-2], m, n))
+
+    def reference(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """`numpy.matmul`."""
+        left = np.swapaxes(a, -1, -2) if self.transpose_a else a
+        right = np.swapaxes(b, -1, -2) if self.transpose_b else b
+        return rounded(np.matmul, left, right)
+
+    def vjp(self, ct: Value, out: Value, a: Value, b: Value) -> tuple[Value | None, ...]:
+        """A matrix product for each, with other flags: nothing is transposed in memory. None for integers."""
+        if not is_float(out.dtype):
+            return None, None
+        ta, tb = self.transpose_a, self.transpose_b
+        grad_a = apply(MatMul(tb, True), b, ct) if ta else apply(MatMul(False, not tb), ct, b)
+        grad_b = apply(MatMul(True, ta), ct, a) if tb else apply(MatMul(not ta, False), a, ct)
+        return grad_a, grad_b
+
+    def lower(self, k: Builder, index: Index, a: Operand, b: Operand) -> Scalar:
+        """A sum of products over the inner axis."""
+        *batch, m, n = index
+        inner = a.type.shape[-2 if self.transpose_a else -1]
+
+        def product(r: Index) -> Scalar:
+            left = (*batch, r[0], m) if self.transpose_a else (*batch, m, r[0])
+            right = (*batch, n, r[0]) if self.transpose_b else (*batch, r[0], n)
+            return k.call("mul", a(left), b(right))
+
+        return k.reduce("add", (inner,), product)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Every flag with no, one and two batch axes; sizes 0 and 1; integers."""
+        flags = [(False, False), (False, True), (True, False), (True, True)]
+        good = [
+            Sample(cls(ta, tb), _pair(batch, *sizes, ta=ta, tb=tb))
+            for ta, tb in flags
+            for batch, sizes in (((), (3, 4, 5)), ((2,), (3, 2, 4)), ((2, 3), (2, 4, 1)))
+        ]
+        vector = np.array([[2, -3], [4, 1]], np.int32)
+        return [
+            *good,
+            *(Sample(cls(ta, tb), _pair((), 3, 7, 2, ta=ta, tb=tb, dtype="f64")) for ta, tb in flags),
+            Sample(cls(), _pair((), 1, 6, 1)),
+            Sample(cls(), _pair((), 4, 1, 3)),
+            Sample(cls(), _pair((), 2, 0, 3)),
+            Sample(cls(), _pair((0,), 2, 3, 2)),
+            Sample(cls(), _pair((), 0, 3, 2)),
+            Sample(cls(), _pair((), 3, 8, 2, dtype="bf16"), gradient=False),
+            Sample(cls(False, True), (vector, vector)),
+            *cls._bad(),
+        ]
+
+    @classmethod
+    def _bad(cls) -> list[Sample]:
+        def bad(op: MatMul, a: tuple[int, ...], b: tuple[int, ...], error: str) -> Sample:
+            return refused(op, (a, "f32"), (b, "f32"), error=error)
+
+        differ = "matmul: inner dimensions differ, "
+        return [
+            bad(cls(), (64, 784), (10, 784), differ + "f32[64,784] @ f32[10,784]; transpose the second operand?"),
+            bad(cls(False, True), (4, 3), (3, 5), differ + "f32[4,3] @ f32[3,5].T; leave the second operand as it is?"),
+            bad(cls(), (3, 4), (3, 5), differ + "f32[3,4] @ f32[3,5]; transpose the first operand?"),
+            bad(cls(), (3, 4), (5, 3), differ + "f32[3,4] @ f32[5,3]; transpose both operands, or exchange them?"),
+            bad(cls(), (64, 784), (128, 10), "f32[64,784] @ f32[128,10]; change 784 or 128 to match the other"),
+            bad(cls(), (3,), (3, 2), "rank 2 or more, got f32[3] and f32[3,2]"),
+            bad(cls(), (2, 3, 4), (4, 5), "batch dimensions are equal, got f32[2,3,4] and f32[4,5]"),
+            refused(cls(), ((2, 3), "f32"), ((3, 2), "f64"), error="matmul: operands need one dtype"),
+            refused(cls(), ((2, 2), "bool"), ((2, 2), "bool"), error="got bool[2,2]; cast it to i32 first"),
+        ]
+
+
+def _pair(
+    batch: tuple[int, ...], m: int, inner: int, n: int, ta: bool = False, tb: bool = False, dtype: str = "f32"
+) -> tuple[np.ndarray, np.ndarray]:
+    a = (*batch, inner, m) if ta else (*batch, m, inner)
+    b = (*batch, n, inner) if tb else (*batch, inner, n)
+    return spread(*a, dtype=dtype), spread(*b, dtype=dtype, low=-1.3, high=1.7)
+
+
+def _matrix(x: TensorType, transposed: bool) -> tuple[int, int]:
+    rows, columns = x.shape[-2:]
+    return (columns, rows) if transposed else (rows, columns)
+
+
+def _inner_differ(a: TensorType, b: TensorType, ta: bool, tb: bool) -> str:
+    """The refusal of inner dimensions, with the change that makes them equal where there is one."""
+
+    def fits(flip_a: bool, flip_b: bool) -> bool:
+        return _matrix(a, ta != flip_a)[1] == _matrix(b, tb != flip_b)[0]
+
+    if fits(False, True):
+        fix = "leave the second operand as it is?" if tb else "transpose the second operand?"
+    elif fits(True, False):
+        fix = "leave the first operand as it is?" if ta else "transpose the first operand?"
+    elif fits(True, True):
+        fix = "transpose both operands, or exchange them?" if ta == tb else "transpose the other operand?"
+    else:
+        fix = f"change {_matrix(a, ta)[1]} or {_matrix(b, tb)[0]} to match the other"
+    return f"matmul: inner dimensions differ, {a}{'.T' * ta} @ {b}{'.T' * tb}; {fix}"
+
+
+def matmul(a: Value, b: Value, transpose_a: bool = False, transpose_b: bool = False) -> Value:
+    """The matrix product, as `numpy.matmul`.
+
+    A vector takes part as a row on the left and as a column on the right, and that axis is not in the result.
+    Batch axes are broadcast. A product of a batch with one matrix, ``x[B,T,D] @ w[D,E]``, is a single product of
+    ``x[B*T,D]``, and so is the gradient of ``w``.
+
+    Parameters
+    ----------
+    a, b : Value
+        Rank 1 or more, one dtype.
+    transpose_a, transpose_b : bool, default False
+        Take the operand with its last two axes exchanged; it has rank 2 or more.
+
+    Raises
+    ------
+    TypeRuleError
+        Where inner dimensions or dtypes differ, or batch axes do not broadcast.
+    """
+    _check_vectors(a, b, transpose_a, transpose_b)
+    left = reshape(a, (1, *a.shape)) if len(a.shape) == 1 else a
+    right = reshape(b, (*b.shape, 1)) if len(b.shape) == 1 else b
+    result = _product(left, right, transpose_a, transpose_b)
+    gone = [axis for axis, operand in ((-2, a), (-1, b)) if len(operand.shape) == 1]
+    return squeeze(result, gone) if gone else result
+
+
+def _product(a: Value, b: Value, transpose_a: bool, transpose_b: bool) -> Value:
+    """The product of operands of rank 2 or more."""
+    op = MatMul(transpose_a, transpose_b)
+    one_matrix = prod(b.shape[:-2]) == 1 and len(b.shape) <= len(a.shape)
+    if one_matrix and len(a.shape) > 2 and not transpose_a:
+        flat = reshape(a, (prod(a.shape[:-1]), a.shape[-1]))
+        result = apply(op, flat, reshape(b, b.shape[-2:]))
+        return reshape(result, (*a.shape[:-1], result.shape[-1]))
+    try:
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        raise TypeRuleError(
+            f"matmul: batch dimensions broadcast when they are equal or 1, got {a.type} and {b.type}; reshape one"
+        ) from None
+    return apply(op, broadcast_to(a, (*batch, *a.shape[-2:])), broadcast_to(b, (*batch, *b.shape[-2:])))
+
+
+def _check_vectors(a: Value, b: Value, transpose_a: bool, transpose_b: bool) -> None:
+    """Refuse, in the user's own shapes, what the rule for vectors cannot take."""
+    for value, transposed in ((a, transpose_a), (b, transpose_b)):
+        if not value.shape:
+            raise TypeRuleError(f"matmul: operands have axes, got {a.type} @ {b.type}; multiply by a scalar instead")
+        if transposed and len(value.shape) == 1:
+            raise TypeRuleError(f"matmul: only matrices are transposed, got {value.type}; leave the flag out")
+    if len(a.shape) > 1 and len(b.shape) > 1:
+        return
+    inner_a = a.shape[-2 if transpose_a else -1]
+    inner_b = b.shape[-2 if len(b.shape) > 1 and not transpose_b else -1]
+    if inner_a != inner_b:
+        raise TypeRuleError(
+            f"matmul: inner dimensions differ, {a.type}{'.T' * transpose_a} @ {b.type}{'.T' * transpose_b}; "
+            f"change {inner_a} or {inner_b} to match the other"
+        )

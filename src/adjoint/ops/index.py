@@ -1,0 +1,349 @@
+"""Reading and writing by index: one-hot rows, rows of a table, one element of a row, rows added into places.
+
+Ids are integers of any dtype and count from 0; negative ones are out of range like those beyond the end. The
+references refuse an id out of range. Compiled code cannot stop inside a step: it reads some element in its place,
+never one out of bounds, and adds nothing to any place. Where ids come from outside, put
+`check_range` in front: it is checked before the step runs.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir.types import DTYPES, TensorType, as_dtype, is_float
+from adjoint.ir.value import Value, apply
+from adjoint.ops.arithmetic import multiply
+from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar
+from adjoint.ops.rules import operands, refused, require
+from adjoint.ops.sampling import spread
+from adjoint.ops.shape import expand_dims
+
+__all__ = ["OneHot", "ScatterAdd", "Take", "TakeAlong", "one_hot", "scatter_add", "take", "take_along_last"]
+
+
+def _check_ids(name: str, ids: np.ndarray, size: int) -> None:
+    """Refuse an id that is not a coordinate of an axis of that size."""
+    outside = ids[(ids < 0) | (ids >= size)]
+    if outside.size:
+        raise InvalidValueError(
+            f"{name}: ids are 0 to {size - 1} on an axis of size {size}, got {outside.flat[0]}; correct the ids"
+        )
+
+
+def _integer_ids(op: Operator, ids: TensorType) -> None:
+    require(op, (ids,), "integer unsigned", "cast the ids to i64")
+
+
+@dataclass(frozen=True, slots=True)
+class OneHot(Operator):
+    """A row of zeros for each id, with a one at the id.
+
+    An id out of range is refused by the reference; compiled code gives a row of zeros.
+
+    Parameters
+    ----------
+    depth : int
+        Length of the rows, at least 0.
+    dtype : dtype, default f32
+        Dtype of the result.
+    """
+
+    name: ClassVar[str] = "one_hot"
+    flops: ClassVar[float] = 0.0
+    depth: int
+    dtype: np.dtype = DTYPES["f32"]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", as_dtype(self.dtype))
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """The ids' shape and an axis of `depth` behind it."""
+        operands(self, inputs, 1)
+        _integer_ids(self, inputs[0])
+        return TensorType((*inputs[0].shape, self.depth), self.dtype)
+
+    def reference(self, ids: np.ndarray) -> np.ndarray:
+        """The definition."""
+        _check_ids(self.name, ids, self.depth)
+        return np.asarray(ids[..., None] == np.arange(self.depth)).astype(self.dtype)
+
+    def vjp(self, ct: Value, out: Value, ids: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """None: ids do not vary."""
+        return (None,)
+
+    def lower(self, k: Builder, index: Index, ids: Operand) -> Scalar:
+        """Whether the id is the last coordinate."""
+        own = ids.type.dtype
+        # The comparison is made in a dtype that holds every coordinate: in u8, column 256 would look like 0.
+        common = own if self.depth - 1 <= np.iinfo(own).max else DTYPES["i64"]
+        number = k.cast(ids(index[:-1]), common)
+        return k.cast(k.call("eq", number, k.coordinate(index[-1], common)), self.dtype)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Ranks 0 to 2, several dtypes of ids and results, more columns than the ids' dtype counts."""
+        return [
+            Sample(cls(4), (np.array([2, 0, 3]),)),
+            Sample(cls(3, DTYPES["f64"]), (np.array([[2, 0], [1, 1]], np.int32),)),
+            Sample(cls(5), (np.array(4),)),
+            Sample(cls(300), (np.array([7, 255], np.uint8),)),
+            Sample(cls(2, DTYPES["bool"]), (np.array([1, 0], np.int16),)),
+            Sample(cls(2, DTYPES["i64"]), (np.array([1, 0], np.uint64),)),
+            Sample(cls(3), (np.zeros((0, 2), np.int64),)),
+            Sample(cls(0), (np.zeros(0, np.int64),)),
+            refused(cls(4), ((3,), "f32"), error="got f32[3]; cast the ids to i64"),
+            refused(cls(-1), ((3,), "i64"), error="a shape holds integers >= 0, got -1"),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Take(Operator):
+    """Rows of a table: ``result[i] = table[ids[i]]``, for ids of any shape.
+
+    An id out of range is refused by the reference; compiled code reads a row that is in the table.
+    """
+
+    name: ClassVar[str] = "take"
+    flops: ClassVar[float] = 0.0
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """The ids' shape, and behind it that of a row."""
+        operands(self, inputs, 2)
+        table, ids = inputs
+        if not table.rank:
+            raise TypeRuleError(f"take: a table has rows, got {table}; reshape it to [1] or more")
+        _integer_ids(self, ids)
+        if ids.size and not table.shape[0]:
+            raise TypeRuleError(f"take: a table has rows to take, got {table} for ids {ids}; give it one at least")
+        return table.with_shape((*ids.shape, *table.shape[1:]))
+
+    def reference(self, table: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """NumPy's ``table[ids]``, with ids from 0 on only."""
+        _check_ids(self.name, ids, table.shape[0])
+        return np.asarray(table[ids.astype(np.int64)])
+
+    def vjp(self, ct: Value, out: Value, table: Value, ids: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """To the table its rows' cotangents, added up where a row was taken more than once."""
+        return (apply(ScatterAdd(table.shape[0]), ids, ct) if is_float(table.dtype) else None), None
+
+    def lower(self, k: Builder, index: Index, table: Operand, ids: Operand) -> Scalar:
+        """The element of the row, kept within the table by `Builder.position`."""
+        rank, rows = ids.type.rank, table.type.shape[0]
+        return table((k.position(ids(index[:rank]), rows), *index[rank:]))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Tables and ids of several ranks; rows taken twice; nothing taken."""
+        ids = np.array([[2, 0], [4, 2]])
+        return [
+            Sample(cls(), (spread(5, 3), np.array([4, 0, 0, 2]))),
+            Sample(cls(), (spread(5, 3, dtype="f64"), ids.astype(np.int32))),
+            Sample(cls(), (spread(5), ids)),
+            Sample(cls(), (spread(5, 2, 3), np.array(3, np.uint8))),
+            Sample(cls(), (spread(1, 2), np.array([0, 0], np.int8))),
+            Sample(cls(), (spread(3, 2), np.zeros((0, 2), np.int64))),
+            Sample(cls(), (np.array([[1, 2], [3, 4]], np.int32), np.array([1, 1, 0]))),
+            refused(cls(), ((5, 3), "f32"), ((2,), "f32"), error="got f32[2]; cast the ids to i64"),
+            refused(cls(), ((), "f32"), ((2,), "i64"), error="take: a table has rows, got f32[]"),
+            refused(cls(), ((0, 3), "f32"), ((2,), "i64"), error="take: a table has rows to take, got f32[0,3]"),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class TakeAlong(Operator):
+    """One element of each row: ``result[i] = x[i, ids[i]]``, rows being along the last axis.
+
+    An id out of range is refused by the reference; compiled code reads an element of the same row.
+    """
+
+    name: ClassVar[str] = "take_along_last"
+    flops: ClassVar[float] = 0.0
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """The shape of the ids: the operand's without the last axis."""
+        operands(self, inputs, 2)
+        x, ids = inputs
+        _integer_ids(self, ids)
+        if not x.rank or x.shape[:-1] != ids.shape:
+            raise TypeRuleError(
+                f"take_along_last: ids have the operand's shape without its last axis, got {x} and {ids}; reshape one"
+            )
+        if ids.size and not x.shape[-1]:
+            raise TypeRuleError(f"take_along_last: a row has elements, got {x} for ids {ids}; give it one at least")
+        return x.with_shape(ids.shape)
+
+    def reference(self, x: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """`numpy.take_along_axis` on the last axis, with ids from 0 on only."""
+        _check_ids(self.name, ids, x.shape[-1])
+        return np.asarray(np.take_along_axis(x, ids.astype(np.int64)[..., None], -1)[..., 0])
+
+    def vjp(self, ct: Value, out: Value, x: Value, ids: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """The cotangent at the ids and 0 beside them, as a product that fuses with what follows."""
+        if not is_float(x.dtype):
+            return None, None
+        return multiply(one_hot(ids, x.shape[-1], x.dtype), expand_dims(ct, -1)), None
+
+    def lower(self, k: Builder, index: Index, x: Operand, ids: Operand) -> Scalar:
+        """The element of the row, kept within it by `Builder.position`."""
+        return x((*index, k.position(ids(index), x.type.shape[-1])))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Rows of several ranks and dtypes; no rows."""
+        return [
+            Sample(cls(), (spread(3, 4), np.array([3, 0, 2]))),
+            Sample(cls(), (spread(2, 2, 3, dtype="f64"), np.array([[2, 0], [1, 1]], np.int32))),
+            Sample(cls(), (spread(5), np.array(4, np.uint8))),
+            Sample(cls(), (spread(2, 1), np.array([0, 0]))),
+            Sample(cls(), (spread(0, 3), np.zeros(0, np.int64))),
+            Sample(cls(), (np.array([[5, 6], [7, 8]], np.int32), np.array([1, 0]))),
+            refused(cls(), ((3, 4), "f32"), ((4,), "i64"), error="without its last axis, got f32[3,4] and i64[4]"),
+            refused(cls(), ((), "f32"), ((), "i64"), error="without its last axis, got f32[] and i64[]"),
+            refused(cls(), ((3, 0), "f32"), ((3,), "i64"), error="a row has elements, got f32[3,0]"),
+            refused(cls(), ((3, 4), "f32"), ((3,), "bool"), error="got bool[3]; cast the ids to i64"),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterAdd(Operator):
+    """Rows added into places of a tensor of zeros: ``result[ids[i]] += updates[i]``, in the order of i.
+
+    The gradient of `Take`, and `Take` is its own. An id out of range is refused by the reference; in compiled code
+    its update is dropped.
+
+    Parameters
+    ----------
+    rows : int
+        Size of the result's first axis.
+    """
+
+    name: ClassVar[str] = "scatter_add"
+    rows: int
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """`rows` rows as long as those of the updates."""
+        operands(self, inputs, 2)
+        ids, updates = inputs
+        _integer_ids(self, ids)
+        require(self, (updates,), "float integer unsigned", "cast the updates to i32")
+        if updates.shape[: ids.rank] != ids.shape:
+            raise TypeRuleError(
+                f"scatter_add: the updates' first axes are those of the ids, got ids {ids} and updates {updates}; "
+                "give one row for each id"
+            )
+        result = updates.with_shape((self.rows, *updates.shape[ids.rank :]))
+        if ids.size and not self.rows:
+            raise TypeRuleError(f"scatter_add: the result has rows, got 0 for ids {ids}; give it one at least")
+        return result
+
+    def reference(self, ids: np.ndarray, updates: np.ndarray) -> np.ndarray:
+        """`numpy.add.at` on zeros, with ids from 0 on only."""
+        _check_ids(self.name, ids, self.rows)
+        result = np.zeros((self.rows, *updates.shape[ids.ndim :]), updates.dtype)
+        with np.errstate(all="ignore"):
+            np.add.at(result, ids.astype(np.int64), updates)
+        return result
+
+    def vjp(self, ct: Value, out: Value, ids: Value, updates: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """To each update the cotangent of the row that it went to."""
+        return None, (take(ct, ids) if is_float(updates.dtype) else None)
+
+    def lower(self, k: Builder, index: Index, ids: Operand, updates: Operand) -> Scalar:
+        """The whole sum, as `Builder.scatter_add` describes it; a row out of range is never written."""
+        shape = ids.type.shape
+
+        def place(n: Coordinate) -> Index:
+            found: list[Coordinate] = []
+            for size in reversed(shape[1:]):
+                found.append(n % size)
+                n = n // size
+            return (n, *reversed(found)) if shape else ()
+
+        return k.scatter_add(
+            self.rows,
+            prod(shape),
+            lambda n: ids(place(n)),
+            lambda n: updates((*place(n), *index[1:])),
+        )
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Ids of several ranks; places hit twice and never; nothing to add."""
+        ids = np.array([[2, 0], [4, 2]])
+        return [
+            Sample(cls(5), (np.array([4, 0, 0, 2]), spread(4, 3))),
+            Sample(cls(6), (ids.astype(np.int32), spread(2, 2, 3, dtype="f64"))),
+            Sample(cls(5), (ids, spread(2, 2))),
+            Sample(cls(4), (np.array(3, np.uint8), spread(2, 3))),
+            Sample(cls(1), (np.array([0, 0]), spread(2, 2))),
+            Sample(cls(3), (np.zeros(0, np.int64), spread(0, 2))),
+            Sample(cls(2), (np.array([1, 1, 0]), np.array([5, 6, 7], np.int32))),
+            refused(cls(5), ((3,), "f32"), ((3, 2), "f32"), error="got f32[3]; cast the ids to i64"),
+            refused(cls(5), ((3,), "i64"), ((2, 3), "f32"), error="got ids i64[3] and updates f32[2,3]"),
+            refused(cls(0), ((3,), "i64"), ((3, 2), "f32"), error="scatter_add: the result has rows, got 0"),
+            refused(cls(5), ((3,), "i64"), ((3,), "bool"), error="cast the updates to i32"),
+        ]
+
+
+def one_hot(ids: Value, depth: int, dtype: object = "f32") -> Value:
+    """A row of zeros for each id, with a one at the id.
+
+    Parameters
+    ----------
+    ids : Value
+        Integers of any dtype and shape, 0 to ``depth - 1``.
+    depth : int
+        Length of the rows: the last axis of the result.
+    dtype : str or numpy dtype, default "f32"
+        Dtype of the result.
+    """
+    return apply(OneHot(depth, as_dtype(dtype)), ids)
+
+
+def take(table: Value, ids: Value) -> Value:
+    """Rows of a table, along its first axis: ``table[ids]`` in NumPy.
+
+    Parameters
+    ----------
+    table : Value
+        Shape ``[V, ...]``.
+    ids : Value
+        Integers of any dtype and shape, 0 to ``V - 1``.
+
+    Returns
+    -------
+    Value
+        Shape ``ids.shape + table.shape[1:]``.
+    """
+    return apply(Take(), table, ids)
+
+
+def take_along_last(x: Value, ids: Value) -> Value:
+    """One element of the last axis for each row: what a loss over class indices needs.
+
+    Parameters
+    ----------
+    x : Value
+        Shape ``[..., C]``.
+    ids : Value
+        Integers of any dtype, shape ``[...]``, 0 to ``C - 1``.
+    """
+    return apply(TakeAlong(), x, ids)
+
+
+def scatter_add(ids: Value, updates: Value, rows: int) -> Value:
+    """Add rows into places: ``result[ids[i]] += updates[i]`` from zeros.
+
+    Parameters
+    ----------
+    ids : Value
+        Integers of any dtype and shape, 0 to ``rows - 1``; a place may occur more than once.
+    updates : Value
+        Shape ``ids.shape + [...]``, numbers.
+    rows : int
+        Size of the result's first axis; the others are those that `updates` has behind the ids'.
+    """
+    return apply(ScatterAdd(rows), ids, updates)
