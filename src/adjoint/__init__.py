@@ -1,0 +1,65 @@
+"""adjoint: a training compiler. Forward, loss, gradients and optimizer become one native function.
+
+The front door: names that most programs need, each loaded from its own module when first used, so that
+``import adjoint`` costs next to nothing. Everything else is imported from where it lives, such as
+``adjoint.ir.parse``.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from adjoint.version import __version__
+
+if TYPE_CHECKING:
+    from adjoint import data, errors, ir, losses, models, ops, optim, training, transforms
+    from adjoint.compiler import CompileOptions, Executable, compile
+    from adjoint.errors import AdjointError
+    from adjoint.ir import Function, IRModule, TensorType, Value, param
+    from adjoint.training import SetupTrainer, Trainer
+else:
+    _HOMES = {
+        "adjoint": ("data", "errors", "ir", "losses", "models", "ops", "optim", "training", "transforms"),
+        "adjoint.compiler": ("CompileOptions", "Executable", "compile"),
+        "adjoint.errors": ("AdjointError",),
+        "adjoint.ir": ("Function", "IRModule", "TensorType", "Value", "param"),
+        "adjoint.training": ("SetupTrainer", "Trainer"),
+    }
+    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+    def __getattr__(name):
+        """Load a name of the front door from its home (PEP 562) and keep it."""
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
+        found = import_module(f"adjoint.{name}") if home == "adjoint" else getattr(import_module(home), name)
+        globals()[name] = found
+        return found
+
+    def __dir__():
+        """What ``__all__`` names, loaded or not."""
+        return sorted({*globals(), *__all__})
+
+
+__all__ = [
+    "AdjointError",
+    "CompileOptions",
+    "Executable",
+    "Function",
+    "IRModule",
+    "SetupTrainer",
+    "TensorType",
+    "Trainer",
+    "Value",
+    "__version__",
+    "compile",
+    "data",
+    "errors",
+    "ir",
+    "losses",
+    "models",
+    "ops",
+    "optim",
+    "param",
+    "training",
+    "transforms",
+]

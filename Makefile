@@ -1,0 +1,41 @@
+# make train    train the MLP on Fashion-MNIST       make test    lint, types, tests
+# Both set up what they need in .venv, once; another interpreter: make train PYTHON=python3.13
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+              $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+ARGS   :=
+
+.PHONY: train test lint types pytest clean
+
+train: $(VENV)/.for-use
+	$(BIN)/adjoint train fashion-mnist $(ARGS)
+
+test: lint types pytest
+
+lint: $(VENV)/.for-work
+	$(BIN)/ruff check .
+
+types: $(VENV)/.for-work
+	$(BIN)/mypy
+
+pytest: $(VENV)/.for-work lint types
+	$(BIN)/pytest $(ARGS)
+
+# Stamps: the environment is set up again only when what it is made from changes.
+$(VENV)/.for-use: pyproject.toml $(VENV)/.made
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.for-work: pyproject.toml $(VENV)/.made
+	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[test,plot]"
+	touch $@ $(VENV)/.for-use
+
+$(VENV)/.made:
+	@test -n "$(PYTHON)" || { echo "adjoint needs Python 3.11 or newer, none is in PATH; install one or say make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,120 @@
+"""Who may import whom: the table below is the architecture, and this test keeps it true."""
+
+import ast
+import graphlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import adjoint
+
+ROOT = Path(adjoint.__file__).parent
+GRAPHS = {"errors", "ir", "ops"}
+COMPILER = GRAPHS | {"paths", "version", "losses", "optim", "transforms", "kernel", "lower", "codegen", "runtime"}
+DOORS = COMPILER | {"compiler", "data", "models"}
+
+#: What each room (a folder or file right under src/adjoint) may import. Nothing but tests imports `testing`.
+MAY_IMPORT = {
+    "errors": set(),
+    "version": set(),
+    "paths": {"errors"},
+    "ir": {"errors"},
+    "ops": GRAPHS,
+    "losses": GRAPHS,
+    "optim": GRAPHS,
+    "transforms": GRAPHS,
+    "models": GRAPHS,
+    "kernel": {"errors"},
+    "lower": GRAPHS | {"kernel"},
+    "codegen": {"errors", "kernel"},
+    "runtime": {"errors", "kernel"},
+    "compiler": COMPILER,
+    "data": {"errors", "paths"},
+    "training": DOORS,
+    "cli": DOORS | {"training"},
+    "plotting": {"errors"},
+    "testing": DOORS | {"training"},
+    "__init__": DOORS | {"training"},
+    "__main__": {"cli"},
+}
+
+
+def room_of(path):
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imports(path):
+    """Pairs (line, dotted name of a module of adjoint) for each import statement of a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} imports relatively; write the whole name"
+            names = [f"adjoint.{a.name}" for a in node.names] if node.module == "adjoint" else [node.module]
+        elif isinstance(node, ast.Import):
+            names = [a.name for a in node.names]
+        else:
+            continue
+        yield from ((node.lineno, name) for name in names if name.split(".")[0] == "adjoint")
+
+
+def edges():
+    """(file, line, room it is in, room it imports) for each import between rooms."""
+    for path in sorted(ROOT.rglob("*.py")):
+        for line, name in imports(path):
+            target = [*name.split("."), "__init__"][1]
+            if target != room_of(path):
+                yield path, line, room_of(path), target
+
+
+def test_every_room_is_in_the_table():
+    rooms = {room_of(path) for path in ROOT.rglob("*.py")}
+    assert rooms <= MAY_IMPORT.keys(), "say in MAY_IMPORT what the new room may import"
+
+
+def test_imports_follow_the_table():
+    wrong = [f"{p.relative_to(ROOT)}:{n}: {a} -> {b}" for p, n, a, b in edges() if b not in MAY_IMPORT[a]]
+    assert wrong == []
+
+
+def test_no_rooms_import_each_other_in_a_circle():
+    graph = {room: set() for room in MAY_IMPORT}
+    for _, _, room, target in edges():
+        graph[room].add(target)
+    graphlib.TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_own_modules_are_imported_at_the_top_of_a_file():
+    inside = [
+        f"{path.relative_to(ROOT)}:{inner.lineno}"
+        for path in ROOT.rglob("*.py")
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for inner in ast.walk(function)
+        if (isinstance(inner, ast.ImportFrom) and (inner.module or "").split(".")[0] == "adjoint")
+        or (isinstance(inner, ast.Import) and any(a.name.split(".")[0] == "adjoint" for a in inner.names))
+    ]
+    assert inside == []
+
+
+def loaded_by(statement):
+    """Names of the modules that are loaded after `statement` in a fresh interpreter."""
+    code = f"import sys\n{statement}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("heavy", ["llvmlite", "rich", "click", "matplotlib", "adjoint.compiler", "adjoint.ops"])
+def test_importing_adjoint_loads_nothing_heavy(heavy):
+    assert heavy not in loaded_by("import adjoint")
+
+
+def test_every_name_of_the_front_door_is_there():
+    for name in adjoint.__all__:
+        assert getattr(adjoint, name) is not None, name
+    assert set(adjoint.__all__) <= set(dir(adjoint))
+
+
+def test_an_unknown_name_of_the_front_door_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'adjoint' has no attribute 'compil'"):
+        adjoint.compil  # noqa: B018
