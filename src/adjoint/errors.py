@@ -1,4 +1,6 @@
-"""Every error that adjoint raises, in one tree::
+"""Every error that adjoint raises, in one tree.
+
+::
 
     AdjointError
     ├── TypeRuleError       shapes or dtypes that an operator or function refuses   (also a TypeError)
@@ -78,7 +80,18 @@ class NameLookupError(AdjointError, KeyError):
 
 
 class ParseError(AdjointError, ValueError):
-    """Text that is not graph IR."""
+    """Text that is not graph IR.
+
+    Attributes
+    ----------
+    line, column : int
+        Where it went wrong, counted from 1; 0 where the text has no place for it.
+    """
+
+    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+        self.column = column
 
 
 class VerifyError(AdjointError):

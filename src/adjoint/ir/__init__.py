@@ -1,8 +1,11 @@
 """Graph IR: types, values, functions, modules, text. It knows no operator."""
 
-from adjoint.ir.function import Attribute, Function, IRModule, is_param, rebuild
+from adjoint.ir.function import Attribute, Function, IRModule, callees, closure, is_param, rebuild
+from adjoint.ir.parser import parse, parse_function
+from adjoint.ir.printer import value_names
 from adjoint.ir.types import DTYPES, TensorType, TupleType, as_dtype, dtype_name, is_float, is_integer
-from adjoint.ir.value import Op, Param, Value, apply, param, toposort
+from adjoint.ir.value import Op, Param, Value, apply, infer_type, param, toposort
+from adjoint.ir.verifier import verify
 
 __all__ = [
     "DTYPES",
@@ -16,11 +19,18 @@ __all__ = [
     "Value",
     "apply",
     "as_dtype",
+    "callees",
+    "closure",
     "dtype_name",
+    "infer_type",
     "is_float",
     "is_integer",
     "is_param",
     "param",
+    "parse",
+    "parse_function",
     "rebuild",
     "toposort",
+    "value_names",
+    "verify",
 ]

@@ -1,22 +1,24 @@
 """`Function`: parameters and results. `IRModule`: functions by name, and attributes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from adjoint.errors import NameLookupError, VerifyError
+from adjoint.ir.literals import Symbol, exact
+from adjoint.ir.printer import print_functions, print_module
 from adjoint.ir.types import TensorType, TupleType
 from adjoint.ir.value import Param, Value, toposort
 
-__all__ = ["Attribute", "Function", "IRModule", "is_param", "rebuild"]
+__all__ = ["Attribute", "Function", "IRModule", "callees", "closure", "is_param", "rebuild"]
 
 #: What an attribute of a function or module may hold: Python literals that print and parse.
 Attribute = bool | int | float | str | tuple["Attribute", ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Function:
+class Function(Symbol):
     """A named graph with parameters and results.
 
     Parameters
@@ -79,25 +81,86 @@ class Function:
         """The same function under another name."""
         return Function(name, self.params, self.results, self.attrs)
 
-    def structure(self) -> tuple[object, ...]:
-        """A hashable description of the graph; equal for equal functions. Calls hold their callee's."""
+    def structure(self) -> tuple[Hashable, ...]:
+        """A hashable description of the graph and of all that it calls; equal for equal functions."""
+        return tuple(_interned((self,)))
+
+    def _key(self, symbol: Callable[[Any], Hashable]) -> Hashable:
+        """The body alone; `symbol` gives what stands for a function that it calls."""
         number: dict[Value, int] = {p: i for i, p in enumerate(self.params)}
-        body: list[object] = [(p.label, p.type) for p in self.params]
+        body: list[Hashable] = [(p.label, p.type) for p in self.params]
         for value in self.values():
             if value in number:
                 continue
             number[value] = len(number)
-            body.append((value.op, tuple(number[v] for v in value.inputs), value.type))
-        return (self.name, tuple(sorted(self.attrs.items())), tuple(body), tuple(number[r] for r in self.results))
+            body.append((value.op.key(symbol), tuple(number[v] for v in value.inputs), value.type))
+        return (self.name, _attrs_key(self.attrs), tuple(body), tuple(number[r] for r in self.results))
+
+    def __str__(self) -> str:
+        return print_functions(closure((self,)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Function) and self.structure() == other.structure()
+        return self is other or (isinstance(other, Function) and self.structure() == other.structure())
 
     def __hash__(self) -> int:
         return hash((self.name, len(self.params), tuple(r.type for r in self.results)))
 
 
-@dataclass(frozen=True, slots=True)
+def _attrs_key(attrs: Mapping[str, Attribute]) -> Hashable:
+    return tuple((name, exact(attrs[name])) for name in sorted(attrs))
+
+
+def _functions_in(value: Any) -> Iterator[Function]:
+    if isinstance(value, Function):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _functions_in(item)
+
+
+def callees(function: Function) -> list[Function]:
+    """The functions that a function's ops hold, each once, in the order in which the body mentions them."""
+    found: dict[int, Function] = {}
+    for value in function.values():
+        for attribute in value.op.attributes().values():
+            for callee in _functions_in(attribute):
+                found.setdefault(id(callee), callee)
+    return list(found.values())
+
+
+def _interned(functions: Iterable[Function]) -> dict[Hashable, Function]:
+    """What `functions` reach by calls, callees before callers, by structure.
+
+    Iterative, and linear also where functions are shared: a key mentions its callees by their place in the result.
+    """
+    found: dict[Hashable, Function] = {}
+    numbers: dict[Hashable, int] = {}
+    place: dict[int, int] = {}
+    seen: dict[int, Function] = {}
+    for root in functions:
+        stack = [(root, iter(callees(root)))] if id(root) not in seen else []
+        seen[id(root)] = root
+        while stack:
+            function, pending = stack[-1]
+            callee = next((f for f in pending if id(f) not in seen), None)
+            if callee is not None:
+                seen[id(callee)] = callee
+                stack.append((callee, iter(callees(callee))))
+                continue
+            stack.pop()
+            key = function._key(lambda f: place[id(f)])
+            number = numbers.setdefault(key, len(numbers))
+            found.setdefault(key, function)
+            place[id(function)] = number
+    return found
+
+
+def closure(functions: Iterable[Function]) -> list[Function]:
+    """`functions` and all that they call, callees before callers, equal ones once."""
+    return list(_interned(functions).values())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class IRModule:
     """Functions by name, and attributes (``param_num``, ``state_num``, ...).
 
@@ -143,6 +206,19 @@ class IRModule:
     def with_attrs(self, **attrs: Attribute) -> "IRModule":
         """The module with attributes added or replaced."""
         return IRModule(self.functions, {**self.attrs, **attrs})
+
+    def __str__(self) -> str:
+        return print_module(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IRModule):
+            return NotImplemented
+        mine, others = ([f.name for f in m.functions] for m in (self, other))
+        return (
+            mine == others
+            and _attrs_key(self.attrs) == _attrs_key(other.attrs)
+            and tuple(_interned(self.functions)) == tuple(_interned(other.functions))
+        )
 
     def __hash__(self) -> int:
         return hash(self.functions)

@@ -38,10 +38,10 @@ def as_dtype(dtype: object) -> np.dtype:
     if isinstance(dtype, str) and dtype in DTYPES:
         return DTYPES[dtype]
     try:
-        found = np.dtype(dtype)  # type: ignore[call-overload]
+        found: np.dtype | None = np.dtype(dtype)  # type: ignore[call-overload]
     except TypeError:
         found = None
-    if found not in _NAMES:
+    if found is None or found not in _NAMES:
         raise TypeRuleError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     return found
 

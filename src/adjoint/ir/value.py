@@ -4,16 +4,28 @@ Both are frozen. A graph is whatever its results reach through `Value.inputs`; t
 context and no hidden state. Values compare by identity, as nodes do; `Function` compares by structure.
 """
 
-from collections.abc import Iterable, Iterator
+import inspect
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint.errors import TypeRuleError
+from adjoint.ir.literals import exact
 from adjoint.ir.types import TensorType, TupleType
 
-__all__ = ["Op", "Param", "Value", "apply", "param", "toposort"]
+__all__ = ["Op", "Param", "Value", "apply", "infer_type", "param", "toposort"]
+
+
+def _attribute_names(cls: Any) -> tuple[str, ...]:
+    return _field_names(cls)
+
+
+@cache
+def _field_names(cls: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +44,17 @@ class Op:
 
     def attributes(self) -> dict[str, Any]:
         """Attribute values by name, in the order of declaration."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: getattr(self, name) for name in _attribute_names(type(self))}
+
+    def key(self, symbol: Callable[[Any], Hashable] | None = None) -> Hashable:
+        """A key that ops share when they compute the same: 0.0 differs from -0.0, NaN equals NaN.
+
+        Parameters
+        ----------
+        symbol : callable, optional
+            Gives the key of a Function among the attributes; default: the Function itself.
+        """
+        return (type(self), *(exact(getattr(self, name), symbol) for name in _attribute_names(type(self))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +110,37 @@ class Value:
         return f"<Value {self.label or '_'}: {self.type} = {self.op.name}>"
 
 
+def infer_type(op: Op, types: tuple[TensorType | TupleType, ...]) -> TensorType | TupleType:
+    """What `op` makes of operands of these types.
+
+    Raises
+    ------
+    TypeRuleError
+        What the op's own rule says; or that the number of operands is wrong, or that one is a tuple.
+    """
+    try:
+        return op.infer(*types)
+    except TypeRuleError:
+        raise
+    except (AttributeError, TypeError) as error:
+        given = ", ".join(map(str, types)) or "none"
+        try:
+            inspect.signature(op.infer).bind(*types)
+        except TypeError:
+            raise TypeRuleError(f"{op.name}: wrong number of operands, got {given}") from error
+        if any(isinstance(type_, TupleType) for type_ in types):
+            raise TypeRuleError(
+                f"{op.name}: operands are tensors, got {given}; take the items of the tuple with tuple_get"
+            ) from error
+        raise
+
+
 def apply(op: Op, *inputs: Value, label: str = "") -> Value:
     """Apply `op` to `inputs`: infer the type and make the value."""
     for value in inputs:
         if not isinstance(value, Value):
             raise TypeRuleError(f"{op.name}: operands are graph values, got {type(value).__name__}")
-    return Value(op, inputs, op.infer(*(value.type for value in inputs)), label)
+    return Value(op, inputs, infer_type(op, tuple(value.type for value in inputs)), label)
 
 
 def param(name: str, shape: Iterable[int], dtype: object = "f32") -> Value:

@@ -1,0 +1,109 @@
+"""Text cut into tokens, with the place of each: the lower half of `adjoint.ir.parser`."""
+
+import re
+from typing import NamedTuple
+
+from adjoint.errors import ParseError
+from adjoint.ir.literals import NAME
+from adjoint.ir.types import DTYPES
+
+__all__ = ["Token", "Tokens"]
+
+_STRING = r'"(?:[^"\\\n]|\\.)*"'
+
+#: Kinds of tokens, the first that matches wins.
+_KINDS = {
+    "blank": r"(?:[ \t\r\n]+|\#[^\n]*)+",
+    "type": rf"(?:{'|'.join(DTYPES)})\[[0-9, ]*\]",
+    "value": rf"%(?:{NAME}|[0-9]+|{_STRING})",
+    "symbol": rf"@(?:{NAME}|{_STRING})",
+    "bytes": r'b64"[A-Za-z0-9+/=]*"',
+    "string": _STRING,
+    "number": r"[-+]?(?:inf|nan)(?![\w.])|[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?",
+    "name": NAME,
+    "mark": r"->|[{}():=,]",
+    "bad": r"[\s\S]",
+}
+_TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
+
+
+class Token(NamedTuple):
+    """A piece of text: its kind (a key of the table above, or ``end``), the text and where it starts."""
+
+    kind: str
+    text: str
+    start: int
+
+
+class Tokens:
+    """The tokens of a text, read from left to right.
+
+    Raises
+    ------
+    ParseError
+        From the start, where a character begins no token.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._tokens = [
+            Token(match.lastgroup or "", match.group(), match.start())
+            for match in _TOKEN.finditer(text)
+            if match.lastgroup != "blank"
+        ]
+        self._end = Token("end", "the end of the text", len(text))
+        self._tokens.append(self._end)
+        self._at = 0
+        bad = next((token for token in self._tokens if token.kind == "bad"), None)
+        if bad is not None:
+            fix = "close the string on its line" if bad.text == '"' else "remove it, or put # before a comment"
+            raise self.error(f"{bad.text!r} starts nothing that the text form has; {fix}", bad)
+
+    @property
+    def next(self) -> Token:
+        """The token that `take` would return."""
+        return self._tokens[self._at]
+
+    def peek(self, count: int) -> list[Token]:
+        """The next `count` tokens, padded with the end."""
+        ahead = self._tokens[self._at : self._at + count]
+        return ahead + [self._end] * (count - len(ahead))
+
+    def take(self) -> Token:
+        """The next token, and go on. The end stays the end."""
+        token = self._tokens[self._at]
+        if token is not self._end:
+            self._at += 1
+        return token
+
+    def accept(self, text: str) -> bool:
+        """Take the next token if it is `text`."""
+        if self._tokens[self._at].text == text:
+            self._at += 1
+            return True
+        return False
+
+    def expect(self, text: str, why: str) -> Token:
+        """Take the next token, which must be `text`; `why` ends the sentence where it is not."""
+        token = self._tokens[self._at]
+        if token.text != text:
+            raise self.error(f"{text!r} is expected {why}, got {token.text!r}; write it")
+        self._at += 1
+        return token
+
+    def expect_kind(self, kind: str, what: str) -> Token:
+        """Take the next token, which must be of that kind; `what` says so where it is not."""
+        token = self._tokens[self._at]
+        if token.kind != kind:
+            raise self.error(f"{what} is expected, got {token.text!r}; write it")
+        self._at += 1
+        return token
+
+    def error(self, message: str, token: Token | None = None) -> ParseError:
+        """The refusal at a token (default: the next one), with line, column and the line's text."""
+        start = (token or self.next).start
+        first = self.text.rfind("\n", 0, start) + 1
+        line = self.text.count("\n", 0, start) + 1
+        column = start - first + 1
+        around = self.text[first:].partition("\n")[0].strip()
+        return ParseError(f"line {line}, column {column}: {message} (in {around!r})", line, column)

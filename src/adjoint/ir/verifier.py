@@ -1,0 +1,131 @@
+"""Is a graph what it says it is? Every rule of the IR that types and constructors cannot enforce alone."""
+
+from adjoint.errors import AdjointError, VerifyError
+from adjoint.ir.function import Function, IRModule, callees, closure, is_param
+from adjoint.ir.printer import value_names
+from adjoint.ir.types import TensorType
+from adjoint.ir.value import Value, infer_type
+
+__all__ = ["verify"]
+
+
+def verify(program: Function | IRModule) -> None:
+    """Refuse a function or module that breaks a rule of the IR.
+
+    The rules: parameters are made by `param` and every one that the results reach is declared; each value has the
+    type that its op infers; results are tensors; ``donate`` pairs name a parameter and a result of one type, each
+    once; a function is called in the module that holds it, before its callers; one name means one function.
+
+    Parameters
+    ----------
+    program : Function or IRModule
+        A function is verified with all that it calls.
+
+    Raises
+    ------
+    VerifyError
+        Naming the function, the value and the fix.
+    """
+    if isinstance(program, Function):
+        functions = closure((program,))
+        _one_meaning_each(functions)
+    else:
+        functions = list(program.functions)
+        _called_before(functions)
+    for function in functions:
+        _Verifier(function).run()
+
+
+def _one_meaning_each(functions: list[Function]) -> None:
+    seen: dict[str, Function] = {}
+    for function in functions:
+        if seen.setdefault(function.name, function) is not function:
+            raise VerifyError(f"two different functions named @{function.name} are called; rename one")
+
+
+def _called_before(functions: list[Function]) -> None:
+    seen: dict[str, Function] = {}
+    for function in functions:
+        for callee in callees(function):
+            known = seen.get(callee.name)
+            if known is None:
+                raise VerifyError(
+                    f"@{function.name} calls @{callee.name}, which does not stand before it in the module; put it there"
+                )
+            if known != callee:
+                raise VerifyError(
+                    f"@{function.name} calls a @{callee.name} other than the module's; rename one, or call the same"
+                )
+        seen[function.name] = function
+
+
+class _Verifier:
+    """The rules for one function."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.names = value_names(function)
+
+    def error(self, value: Value, text: str) -> VerifyError:
+        return VerifyError(f"{self.names[value]} in @{self.function.name}: {text}")
+
+    def run(self) -> None:
+        self._params()
+        for value in self.names:
+            self._type(value)
+        for result in self.function.results:
+            if not isinstance(result.type, TensorType):
+                raise self.error(result, f"results are tensors, got {result.type}; take its items with tuple_get")
+        self._donate()
+
+    def _params(self) -> None:
+        declared = set(self.function.params)
+        for value in self.names:
+            if value in declared and not is_param(value):
+                raise self.error(value, f"is a parameter computed by {value.op.name}; make it with param")
+            if is_param(value) and value not in declared:
+                raise self.error(value, "is a parameter that is used and not declared; add it to params")
+
+    def _type(self, value: Value) -> None:
+        try:
+            inferred = infer_type(value.op, tuple(v.type for v in value.inputs))
+        except AdjointError as error:
+            raise self.error(value, error.message) from error
+        if inferred != value.type:
+            raise self.error(
+                value, f"says {value.type} where {value.op.name} makes {inferred}; build values with apply"
+            )
+
+    def _donate(self) -> None:
+        function = self.function
+        params = {p.label: p for p in function.params}
+        seen: set[str | int] = set()
+        for name, index in _donations(function):
+            if name not in params:
+                raise VerifyError(f"@{function.name}: donate names {name!r}; it has {', '.join(params) or 'none'}")
+            if not 0 <= index < len(function.results):
+                last = len(function.results) - 1
+                raise VerifyError(f"@{function.name}: donate gives %{name} to result {index}; results are 0 to {last}")
+            result, given = function.results[index], params[name].type
+            if result.type != given:
+                raise self.error(
+                    result, f"cannot take the buffer of %{name}: {given} is not {result.type}; drop the pair"
+                )
+            if name in seen or index in seen:
+                raise VerifyError(f"@{function.name}: donate uses %{name} or result {index} twice; drop one pair")
+            seen |= {name, index}
+
+
+def _donations(function: Function) -> list[tuple[str, int]]:
+    """The pairs of ``donate``, each of them checked to be a name and an index."""
+    given = function.attrs.get("donate", ())
+    pairs: list[tuple[str, int]] = []
+    for pair in given if isinstance(given, tuple) else (given,):
+        match pair:
+            case (str(name), int(index)) if not isinstance(index, bool):
+                pairs.append((name, index))
+            case _:
+                raise VerifyError(
+                    f"@{function.name}: donate is a tuple of (parameter name, result index), got {given!r}; write pairs"
+                )
+    return pairs

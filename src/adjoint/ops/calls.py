@@ -1,0 +1,154 @@
+"""Calls to other functions, and the items of the tuples that they return.
+
+A compiled program has none: `adjoint.transforms.inline_calls` flattens them first. So these two have no lowering.
+They have no vjp either: `adjoint.transforms.differentiate` differentiates the callee itself.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from adjoint.errors import TypeRuleError
+from adjoint.ir.function import Function
+from adjoint.ir.types import TensorType, TupleType
+from adjoint.ir.value import Value, apply
+from adjoint.ops.base import Operator
+
+__all__ = ["Call", "TupleGet", "call"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Operator):
+    """What another function returns for these arguments.
+
+    Parameters
+    ----------
+    callee : Function
+        The function. The result is a tensor where it has one result, else a tuple of its results.
+    """
+
+    name: ClassVar[str] = "call"
+    flops: ClassVar[float] = 0.0
+    callee: Function
+
+    def infer(self, *inputs: TensorType) -> TensorType | TupleType:
+        """Arguments of the types of the parameters in, the type of the function out."""
+        callee = self.callee
+        expected = ", ".join(f"%{p.label}: {p.type}" for p in callee.params)
+        if len(inputs) != len(callee.params):
+            raise TypeRuleError(
+                f"call: @{callee.name} takes {len(callee.params)} arguments ({expected}), got {len(inputs)}; "
+                "give it one for each parameter"
+            )
+        for p, given in zip(callee.params, inputs, strict=True):
+            if given != p.type:
+                raise TypeRuleError(
+                    f"call: %{p.label} of @{callee.name} is {p.type}, got {given}; cast, reshape or broadcast_to it"
+                )
+        return callee.type
+
+    def reference(self, *inputs: np.ndarray) -> Any:
+        """The callee's references one after the other; a tuple of arrays where the result is a tuple."""
+        return _evaluate(self.callee, inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class TupleGet(Operator):
+    """One item of a tuple.
+
+    Parameters
+    ----------
+    index : int
+        Which one, counted from 0.
+    """
+
+    name: ClassVar[str] = "tuple_get"
+    flops: ClassVar[float] = 0.0
+    index: int
+
+    def infer(self, x: TupleType) -> TensorType:
+        """A tuple in, the type of the item out."""
+        if not isinstance(x, TupleType):
+            raise TypeRuleError(f"tuple_get: takes the item of a tuple, got {x}; use the value itself")
+        if not 0 <= self.index < len(x.items):
+            raise TypeRuleError(f"tuple_get: index is 0 to {len(x.items) - 1} for {x}, got {self.index}")
+        return x.items[self.index]
+
+    def reference(self, x: tuple[np.ndarray, ...]) -> np.ndarray:
+        """The item."""
+        return x[self.index]
+
+
+def _evaluate(function: Function, arrays: tuple[np.ndarray, ...]) -> Any:
+    """Evaluate a function; calls in calls are frames of a list, so that they may nest deeply."""
+    frames = [_Frame(function, arrays)]
+    while True:
+        frame = frames[-1]
+        nested = frame.run()
+        if nested is not None:
+            frames.append(nested)
+            continue
+        frames.pop()
+        if not frames:
+            return frame.result()
+        frames[-1].returned(frame.result())
+
+
+class _Frame:
+    """A function being evaluated: the values computed, and those to come."""
+
+    def __init__(self, function: Function, arrays: tuple[np.ndarray, ...]) -> None:
+        self.function = function
+        self.known: dict[Value, Any] = dict(zip(function.params, arrays, strict=True))
+        self.pending: Iterator[Value] = iter(function.values())
+        self.waiting: Value | None = None
+
+    def run(self) -> "_Frame | None":
+        """Go on until a call, and return its frame, or None at the end."""
+        for value in self.pending:
+            if value in self.known:
+                continue
+            inputs = tuple(self.known[v] for v in value.inputs)
+            if isinstance(value.op, Call):
+                self.waiting = value
+                return _Frame(value.op.callee, inputs)
+            self.known[value] = value.op.reference(*inputs)  # type: ignore[attr-defined]
+        return None
+
+    def returned(self, result: Any) -> None:
+        """Take the result of the call that `run` stopped at."""
+        assert self.waiting is not None
+        self.known[self.waiting] = result
+
+    def result(self) -> Any:
+        """What the function returns."""
+        results = tuple(self.known[r] for r in self.function.results)
+        return results[0] if len(results) == 1 else results
+
+
+def call(function: Function, *args: Value) -> Any:
+    """Call a function.
+
+    Parameters
+    ----------
+    function : Function
+        The callee.
+    *args : Value
+        One value for each parameter, of its type.
+
+    Returns
+    -------
+    Value or tuple of Value
+        The result, or a tuple of them where the function has several.
+
+    Raises
+    ------
+    TypeRuleError
+        Where the number of arguments or the type of one is another than the parameters'.
+    """
+    result = apply(Call(function), *args)
+    if not isinstance(result.type, TupleType):
+        return result
+    return tuple(apply(TupleGet(index), result) for index in range(len(result.type.items)))
