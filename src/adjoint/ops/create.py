@@ -52,8 +52,6 @@ def scalar_misfit(value: Any, dtype: np.dtype) -> str:
 class Full(Operator):
     """One value everywhere.
 
-    Two are equal when they hold the same bits: 0.0 and -0.0 differ, NaN equals NaN.
-
     Parameters
     ----------
     value : float, int or bool
@@ -74,15 +72,6 @@ class Full(Operator):
         object.__setattr__(self, "shape", tuple(self.shape))
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
         object.__setattr__(self, "value", plain_scalar(self.value, self.dtype))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Full) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[object, ...]:
-        return (repr(self.value), self.shape, self.dtype)
 
     def infer(self) -> TensorType:
         """The attributes say it; a value that the dtype cannot hold is refused."""

@@ -107,8 +107,6 @@ class Slice(Operator):
 class Pad(Operator):
     """`value` put before, behind and between the elements, along every axis.
 
-    Two are equal when they hold the same bits: 0.0 and -0.0 differ, NaN equals NaN.
-
     Parameters
     ----------
     low, high : tuple of int
@@ -130,15 +128,6 @@ class Pad(Operator):
         object.__setattr__(self, "low", tuple(self.low))
         object.__setattr__(self, "high", tuple(self.high))
         object.__setattr__(self, "interior", tuple(self.interior))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pad) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[object, ...]:
-        return (self.low, self.high, self.interior, repr(self.value))
 
     def infer(self, *inputs: TensorType) -> TensorType:
         """``low + size + (size - 1) * interior + high``, along each axis."""
