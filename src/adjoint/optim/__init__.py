@@ -1,0 +1,7 @@
+"""Optimizers: frozen settings that build the graph of an update."""
+
+from adjoint.optim.adam import Adam, AdamW
+from adjoint.optim.base import Optimizer, StateSpec
+from adjoint.optim.sgd import SGD
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "StateSpec"]

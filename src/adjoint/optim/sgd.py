@@ -1,0 +1,109 @@
+"""Stochastic gradient descent, with momentum, dampening, Nesterov's variant and weight decay."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from adjoint import ops
+from adjoint.errors import InvalidValueError
+from adjoint.ir import TensorType, Value
+from adjoint.optim.base import Optimizer, StateSpec, Values, check_range, hyper_dtype
+
+__all__ = ["SGD"]
+
+
+@dataclass(frozen=True, slots=True)
+class SGD(Optimizer):
+    """``p -= lr * d``, where ``d`` is the gradient, decayed and gathered over steps; `torch.optim.SGD`.
+
+    ::
+
+        d = g + weight_decay * p
+        b = momentum * b + (1 - dampening) * d        # the first step: b = d, without the dampening
+        d = d + momentum * b  if nesterov else  b
+        p = p - lr * d
+
+    Parameters
+    ----------
+    lr : float
+        Learning rate.
+    momentum : float, default 0.0
+        0 means that there is no momentum in the graph, and no state for it.
+    dampening : float, default 0.0
+        0 means that there is none in the graph; else the state has ``step``, an i64 that counts the updates.
+    weight_decay : float, default 0.0
+        0 means that there is none in the graph.
+    nesterov : bool, default False
+        Needs momentum, and no dampening.
+
+    Raises
+    ------
+    InvalidValueError
+        For a setting that is negative or not finite, and for Nesterov without momentum or with dampening.
+
+    Notes
+    -----
+    Hyperparameters, which change between steps without compiling: ``lr``, and of ``momentum``, ``dampening`` and
+    ``weight_decay`` those that are not 0 here. State: ``<parameter>_momentum_buffer``.
+    """
+
+    slot_names: ClassVar[tuple[str, ...]] = ("momentum_buffer",)
+    lr: float
+    momentum: float = 0.0
+    dampening: float = 0.0
+    weight_decay: float = 0.0
+    nesterov: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("lr", "momentum", "dampening", "weight_decay"):
+            check_range("SGD", name, getattr(self, name))
+        if self.nesterov and (self.momentum == 0 or self.dampening != 0):
+            raise InvalidValueError(
+                f"SGD: nesterov needs momentum above 0 and dampening 0, got momentum={self.momentum} and "
+                f"dampening={self.dampening}"
+            )
+
+    def slots(self) -> tuple[str, ...]:
+        """``momentum_buffer``, where there is momentum."""
+        return self.slot_names if self.momentum else ()
+
+    def hyper(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
+        """The learning rate, and of the others those that are not 0; f32, or f64 where a parameter is."""
+        used = {"lr": self.lr}
+        if self.momentum:
+            used["momentum"] = self.momentum
+            if self.dampening:
+                used["dampening"] = self.dampening
+        if self.weight_decay:
+            used["weight_decay"] = self.weight_decay
+        type_ = TensorType((), hyper_dtype(params))
+        return tuple(StateSpec(name, type_, float(value)) for name, value in used.items())
+
+    def shared(self) -> tuple[StateSpec, ...]:
+        """The number of updates so far, where the first one differs: under dampening."""
+        counts = self.momentum and self.dampening
+        return (StateSpec("step", TensorType((), "i64"), 0.0),) if counts else ()
+
+    def prepare(self, hyper: Values, shared: Values) -> tuple[dict[str, Value], dict[str, Value]]:
+        """The hyperparameters as they are, but ``fresh``, the share of the new gradient, for dampening."""
+        scalars = dict(hyper)
+        if "dampening" not in scalars:
+            return scalars, {}
+        step = shared["step"]
+        damped = ops.subtract(1.0, scalars.pop("dampening"))
+        scalars["fresh"] = ops.where(ops.equal(step, 0), 1.0, damped).named("fresh")
+        return scalars, {"step": ops.add(step, 1).named("step_new")}
+
+    def update(self, param: Value, grad: Value, slots: Values, scalars: Values) -> tuple[Value, dict[str, Value]]:
+        """One parameter's update, elementwise."""
+        direction, updated = grad, {}
+        if self.weight_decay:
+            direction = ops.add(direction, ops.multiply(scalars["weight_decay"], param))
+        if self.momentum:
+            fresh = ops.multiply(scalars["fresh"], direction) if self.dampening else direction
+            gathered = ops.add(ops.multiply(scalars["momentum"], slots["momentum_buffer"]), fresh)
+            gathered = gathered.named(f"{param.label}_momentum_buffer_new")
+            updated["momentum_buffer"] = gathered
+            ahead = ops.multiply(scalars["momentum"], gathered)
+            direction = ops.add(direction, ahead) if self.nesterov else gathered
+        return ops.subtract(param, ops.multiply(scalars["lr"], direction)), updated
