@@ -1,0 +1,137 @@
+"""Operators: ``from adjoint import ops; ops.add(x, y)``.
+
+Here are the functions that build graphs: they broadcast, take scalars and negative axes, and refuse in words.
+Classes, which are strict, stay in the modules of their families; `adjoint.ops.catalogue` lists all of them.
+"""
+
+from adjoint.ops.arithmetic import add, divide, multiply, negative, subtract
+from adjoint.ops.build import broadcast, full_like
+from adjoint.ops.calls import call
+from adjoint.ops.composites import (
+    gelu,
+    layer_norm,
+    leaky_relu,
+    linear,
+    log_softmax,
+    logsumexp,
+    silu,
+    softmax,
+    softplus,
+    variance,
+)
+from adjoint.ops.contract import matmul
+from adjoint.ops.convert import cast, check_range, stop_gradient
+from adjoint.ops.create import constant, full, iota
+from adjoint.ops.index import one_hot, scatter_add, take, take_along_last
+from adjoint.ops.logic import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    not_equal,
+    where,
+)
+from adjoint.ops.piecewise import abs, clip, floor, maximum, minimum, relu, sign
+from adjoint.ops.powers import power, reciprocal, rsqrt, sqrt, square
+from adjoint.ops.reduce import argmax, max, mean, min, prod, sum
+from adjoint.ops.shape import (
+    broadcast_to,
+    concat,
+    expand_dims,
+    pad,
+    permute,
+    reshape,
+    slice,
+    slice_axis,
+    squeeze,
+    transpose,
+)
+from adjoint.ops.text import parse, parse_function
+from adjoint.ops.transcendental import cos, erf, exp, expm1, log, log1p, sigmoid, sin, tanh
+
+__all__ = [
+    "abs",
+    "add",
+    "argmax",
+    "broadcast",
+    "broadcast_to",
+    "call",
+    "cast",
+    "check_range",
+    "clip",
+    "concat",
+    "constant",
+    "cos",
+    "divide",
+    "equal",
+    "erf",
+    "exp",
+    "expand_dims",
+    "expm1",
+    "floor",
+    "full",
+    "full_like",
+    "gelu",
+    "greater",
+    "greater_equal",
+    "iota",
+    "layer_norm",
+    "leaky_relu",
+    "less",
+    "less_equal",
+    "linear",
+    "log",
+    "log1p",
+    "log_softmax",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logsumexp",
+    "matmul",
+    "max",
+    "maximum",
+    "mean",
+    "min",
+    "minimum",
+    "multiply",
+    "negative",
+    "not_equal",
+    "one_hot",
+    "pad",
+    "parse",
+    "parse_function",
+    "permute",
+    "power",
+    "prod",
+    "reciprocal",
+    "relu",
+    "reshape",
+    "rsqrt",
+    "scatter_add",
+    "sigmoid",
+    "sign",
+    "silu",
+    "sin",
+    "slice",
+    "slice_axis",
+    "softmax",
+    "softplus",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stop_gradient",
+    "subtract",
+    "sum",
+    "take",
+    "take_along_last",
+    "tanh",
+    "transpose",
+    "variance",
+    "where",
+]

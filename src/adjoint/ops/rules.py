@@ -98,7 +98,8 @@ def rounded(function: Callable[..., Any], *inputs: np.ndarray) -> np.ndarray:
 
 def floats(*shape: int, low: float = -2.0, high: float = 2.0, dtype: object = "f32", seed: int = 0) -> np.ndarray:
     """Sample input: uniform random floats in ``[low, high)``, the same ones every time."""
-    return np.random.default_rng(seed).uniform(low, high, shape).astype(as_dtype(dtype))
+    drawn = np.random.default_rng(seed).uniform(low, high, shape)
+    return np.asarray(drawn).astype(as_dtype(dtype))
 
 
 def refused(op: Any, *types: tuple[tuple[int, ...], str], error: str) -> Sample:

@@ -1,0 +1,102 @@
+"""CATALOGUE: every operator there is, in one explicit list. Contract tests run over it and the parser reads it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from adjoint.ops import (
+    arithmetic,
+    calls,
+    contract,
+    convert,
+    create,
+    index,
+    logic,
+    piecewise,
+    powers,
+    reduce,
+    shape,
+    transcendental,
+)
+from adjoint.ops.base import Operator
+
+__all__ = ["CATALOGUE", "OPERATORS"]
+
+#: Every operator class, by family.
+CATALOGUE: tuple[type[Operator], ...] = (
+    # arithmetic
+    arithmetic.Add,
+    arithmetic.Subtract,
+    arithmetic.Multiply,
+    arithmetic.Divide,
+    arithmetic.Negative,
+    # powers
+    powers.Power,
+    powers.Square,
+    powers.Sqrt,
+    powers.Rsqrt,
+    powers.Reciprocal,
+    # piecewise
+    piecewise.Maximum,
+    piecewise.Minimum,
+    piecewise.Abs,
+    piecewise.Sign,
+    piecewise.Relu,
+    piecewise.Clip,
+    piecewise.Floor,
+    # transcendental
+    transcendental.Exp,
+    transcendental.Expm1,
+    transcendental.Log,
+    transcendental.Log1p,
+    transcendental.Tanh,
+    transcendental.Sigmoid,
+    transcendental.Sin,
+    transcendental.Cos,
+    transcendental.Erf,
+    # logic
+    logic.Equal,
+    logic.NotEqual,
+    logic.Less,
+    logic.LessEqual,
+    logic.Greater,
+    logic.GreaterEqual,
+    logic.LogicalAnd,
+    logic.LogicalOr,
+    logic.LogicalXor,
+    logic.LogicalNot,
+    logic.Where,
+    # convert
+    convert.Cast,
+    convert.StopGradient,
+    convert.CheckRange,
+    # create
+    create.Full,
+    create.Iota,
+    create.Constant,
+    # shape
+    shape.BroadcastTo,
+    shape.Reshape,
+    shape.Permute,
+    shape.Slice,
+    shape.Pad,
+    shape.Concat,
+    # reduce
+    shape.ReduceSum,
+    reduce.ReduceMax,
+    reduce.ReduceMin,
+    reduce.ReduceProd,
+    reduce.ArgMax,
+    # contract
+    contract.MatMul,
+    # index
+    index.OneHot,
+    index.Take,
+    index.TakeAlong,
+    index.ScatterAdd,
+)
+
+_NAMED: tuple[type[Operator], ...] = (*CATALOGUE, calls.Call, calls.TupleGet)
+
+#: Operators by the name that stands in graph text: those of CATALOGUE, and the two that tie functions together,
+#: which transforms treat by rules of their own.
+OPERATORS: Mapping[str, type[Operator]] = MappingProxyType({op.name: op for op in _NAMED})

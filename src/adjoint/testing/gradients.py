@@ -1,0 +1,197 @@
+"""Numeric gradient checks: what vjp rules say beside difference quotients in float64.
+
+`pullback` is a reverse mode of its own, forty lines that know nothing of activity, calls or checkpoints. It stays
+independent of `adjoint.transforms.differentiate`, so that each can be tested with the other.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.errors import DifferentiationError, TypeRuleError
+from adjoint.ir import Function, TensorType, Value, is_float, is_param, param, toposort
+from adjoint.ops.arithmetic import add
+from adjoint.ops.base import Operator
+from adjoint.ops.build import full_like
+from adjoint.testing.interpreter import interpret
+
+__all__ = ["check_gradients", "numeric_gradient", "pullback"]
+
+#: A difference quotient's step, relative to 1 or the element if that is greater: near the cube root of the spacing
+#: of float64, where the error of the quotient and that of rounding are about equal.
+STEP = 6e-6
+
+
+def pullback(results: Sequence[Value], cotangents: Sequence[Value], wrt: Sequence[Value]) -> tuple[Value, ...]:
+    """Cotangents of `wrt`, given those of `results`, by the vjp rules alone.
+
+    Parameters
+    ----------
+    results : sequence of Value
+        Floats that depend on `wrt`.
+    cotangents : sequence of Value
+        One for each result, of its type.
+    wrt : sequence of Value
+        Floats anywhere in the graph.
+
+    Returns
+    -------
+    tuple of Value
+        One for each of `wrt`, of its type: zeros where nothing flows.
+
+    Raises
+    ------
+    DifferentiationError
+        Where the path goes through a call or another op without a vjp.
+    """
+    flowing: dict[Value, Value] = {}
+
+    def accumulate(value: Value, ct: Value) -> None:
+        flowing[value] = add(flowing[value], ct) if value in flowing else ct
+
+    for result, ct in zip(results, cotangents, strict=True):
+        accumulate(result, ct)
+    wanted = set(wrt)
+    order = toposort(results)
+    active = set(wanted)
+    for value in order:
+        if any(operand in active for operand in value.inputs):
+            active.add(value)
+    for value in reversed(order):
+        if value not in flowing or value not in active or is_param(value):
+            continue
+        for operand, found in zip(value.inputs, _vjp(value, flowing[value]), strict=True):
+            if found is not None and operand in active:
+                _require_type(value, operand, found)
+                accumulate(operand, found)
+        if value not in wanted:
+            del flowing[value]
+    return tuple(flowing[value] if value in flowing else full_like(value, 0.0) for value in wrt)
+
+
+def _vjp(value: Value, ct: Value) -> tuple[Value | None, ...]:
+    if not isinstance(value.op, Operator) or type(value.op).vjp is Operator.vjp:
+        raise DifferentiationError(f"{value.op.name} has no vjp; inline calls first, or give the operator one")
+    return value.op.vjp(ct, value, *value.inputs)
+
+
+def _require_type(value: Value, operand: Value, ct: Value) -> None:
+    if ct.type != operand.type:
+        raise TypeRuleError(f"{value.op.name}: vjp gives {ct.type} for an operand that is {operand.type}; correct it")
+
+
+def check_gradients(
+    build: Callable[..., Value | Sequence[Value]],
+    inputs: Sequence[Any],
+    rtol: float = 1e-5,
+    order: int = 2,
+    *,
+    seed: int = 0,
+) -> None:
+    """Compare gradients of what `build` builds with central difference quotients, in float64.
+
+    Parameters
+    ----------
+    build : callable
+        From a graph value for each input to one result or several. Results that are not floats are left out.
+    inputs : sequence of array_like
+        Where to check. Floats are converted to float64 and differentiated, anything else is handed on as it is.
+        Keep them at least 1e-4 away from kinks and ties.
+    rtol : float, default 1e-5
+        Relative tolerance of each element; 1e-2 of it, relative to 1 or the greatest element, is allowed in absolute
+        terms too.
+    order : int, default 2
+        2 also checks gradients of the gradient, with respect to inputs and cotangent; and so on.
+    seed : int, default 0
+        Of the random cotangents.
+
+    Raises
+    ------
+    AssertionError
+        Where a gradient and its quotient differ, with the input and the elements.
+    """
+    arrays = [_widened(np.asarray(value)) for value in inputs]
+    params = [param(f"x{i}", array.shape, array.dtype) for i, array in enumerate(arrays)]
+    built = build(*params)
+    results = (built,) if isinstance(built, Value) else tuple(built)
+    rng = np.random.default_rng(seed)
+    for current in range(1, order + 1):
+        results = tuple(result for result in results if is_float(result.dtype))
+        if not results:
+            return
+        cotangents = [param(f"ct{current}_{i}", result.shape, result.dtype) for i, result in enumerate(results)]
+        weights = [_random_weights(rng, ct) for ct in cotangents]
+        wrt = [p for p in params if is_float(p.dtype)]
+        gradients = pullback(results, cotangents, wrt)
+        primal = Function("primal", tuple(params), results)
+        params = [*params, *cotangents]
+        exact = Function("gradient", tuple(params), gradients)
+        _compare(primal, exact, arrays, weights, tuple(p.label for p in wrt), rtol)
+        results, arrays = gradients, [*arrays, *weights]
+
+
+def _random_weights(rng: np.random.Generator, ct: Value) -> np.ndarray:
+    """Cotangents of both signs, away from 0."""
+    weights = rng.uniform(0.5, 1.5, ct.shape) * rng.choice((-1.0, 1.0), ct.shape)
+    return np.asarray(weights, ct.dtype)
+
+
+def _compare(
+    primal: Function,
+    exact: Function,
+    arrays: list[np.ndarray],
+    weights: list[np.ndarray],
+    names: tuple[str, ...],
+    rtol: float,
+) -> None:
+    """One order: the gradient function against quotients of the weighted sum of the primal's results."""
+    for name, found in zip(names, interpret(exact, *arrays, *weights), strict=True):
+        at = next(i for i, p in enumerate(primal.params) if p.label == name)
+        expected = numeric_gradient(primal, arrays, weights, at)
+        scale = max(1.0, float(np.max(np.abs(expected), initial=0.0)))
+        place = f"gradient of {', '.join(sorted({r.op.name for r in primal.results}))} for {name}"
+        np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-2 * rtol * scale, err_msg=place)
+
+
+def numeric_gradient(
+    function: Function, arrays: Sequence[np.ndarray], weights: Sequence[np.ndarray], at: int
+) -> np.ndarray:
+    """Central difference quotients of ``sum(weight * result)`` for argument number `at`, in float64.
+
+    Parameters
+    ----------
+    function : Function
+        Its results are summed, each times its weight.
+    arrays : sequence of numpy.ndarray
+        The arguments.
+    weights : sequence of numpy.ndarray
+        One for each result, of its shape.
+    at : int
+        Which argument: a float64 one.
+    """
+
+    def quotient(place: tuple[int, ...], step: float) -> float:
+        sides = []
+        for sign in (1.0, -1.0):
+            moved = arrays[at].copy()
+            moved[place] += sign * step
+            sides.append((moved[place], interpret(function, *arrays[:at], moved, *arrays[at + 1 :])))
+        # Summing differences, not differencing sums: what does not change cancels exactly.
+        terms = (np.sum(w * _difference(a, b)) for w, a, b in zip(weights, sides[0][1], sides[1][1], strict=True))
+        return float(sum(terms) / (sides[0][0] - sides[1][0]))
+
+    result = np.empty(arrays[at].shape)
+    for place in np.ndindex(result.shape):
+        result[place] = quotient(place, STEP * max(1.0, abs(float(arrays[at][place]))))
+    return result
+
+
+def _difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``a - b``, and 0 for an infinity that does not move."""
+    with np.errstate(invalid="ignore"):
+        return np.where(a == b, 0.0, a - b)
+
+
+def _widened(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float64) if is_float(TensorType(array.shape, array.dtype).dtype) else array
