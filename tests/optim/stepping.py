@@ -18,7 +18,7 @@ class Stepper:
 
     def step(self, grads):
         """One update; the gradients by the parameters' names."""
-        known = {**self.params, **{f"{n}_grad": g for n, g in grads.items()}, **self.state, **self.hyper}
+        known = {**self.params, **{f"{n}_adjoint": g for n, g in grads.items()}, **self.state, **self.hyper}
         results = interpret(self.function, *(known[p.label] for p in self.function.params))
         names = [*self.params, *self.state]
         new = dict(zip(names, (np.asarray(r) for r in results), strict=True))

@@ -111,8 +111,8 @@ def test_the_function_has_all_in_order_and_donates():
     assert [p.label for p in function.params] == [
         "w",
         "b",
-        "w_grad",
-        "b_grad",
+        "w_adjoint",
+        "b_adjoint",
         "w_momentum_buffer",
         "b_momentum_buffer",
         "lr",

@@ -1,0 +1,7 @@
+"""Losses: functions that build graphs, and classes that hold their settings."""
+
+from adjoint.losses.base import Loss
+from adjoint.losses.cross_entropy import CrossEntropyLoss, cross_entropy
+from adjoint.losses.regression import L1Loss, MSELoss, l1, mse
+
+__all__ = ["CrossEntropyLoss", "L1Loss", "Loss", "MSELoss", "cross_entropy", "l1", "mse"]

@@ -6,12 +6,12 @@ from typing import ClassVar
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
-from adjoint.ir import TensorType, Value
+from adjoint.ir import DTYPES, TensorType, Value
 from adjoint.optim.base import Optimizer, StateSpec, Values, check_range, hyper_dtype
 
 __all__ = ["Adam", "AdamW"]
 
-_F64 = TensorType((), "f64")
+_F64 = TensorType((), DTYPES["f64"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Adam(Optimizer):
     def shared(self) -> tuple[StateSpec, ...]:
         """The number of updates so far, and the products of the betas over them."""
         return (
-            StateSpec("step", TensorType((), "i64"), 0.0),
+            StateSpec("step", TensorType((), DTYPES["i64"]), 0.0),
             StateSpec("beta1_power", _F64, 1.0),
             StateSpec("beta2_power", _F64, 1.0),
         )

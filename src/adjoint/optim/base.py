@@ -156,12 +156,12 @@ class Optimizer:
         -------
         Function
             ``(params..., grads..., state..., hyper...) -> (new params..., new state...)``, where the gradient of
-            ``w`` is called ``w_grad``, the state is that of `init` and the hyperparameters are those of `hyper`.
+            ``w`` is called ``w_adjoint``, the state is that of `init` and the hyperparameters are those of `hyper`.
             Its attribute ``donate`` lets parameters and state be updated in place.
         """
         state_specs, hyper_specs = self.init(params), self.hyper(params)
         weights = {name: param(name, t.shape, t.dtype) for name, t in params.items()}
-        grads = {name: param(f"{name}_grad", t.shape, t.dtype) for name, t in params.items()}
+        grads = {name: param(f"{name}_adjoint", t.shape, t.dtype) for name, t in params.items()}
         state = {spec.name: param(spec.name, spec.type.shape, spec.type.dtype) for spec in state_specs}
         hyper = {spec.name: param(spec.name, spec.type.shape, spec.type.dtype) for spec in hyper_specs}
         new_params, new_state = self.apply(weights, grads, state, hyper)

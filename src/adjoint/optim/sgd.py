@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
-from adjoint.ir import TensorType, Value
+from adjoint.ir import DTYPES, TensorType, Value
 from adjoint.optim.base import Optimizer, StateSpec, Values, check_range, hyper_dtype
 
 __all__ = ["SGD"]
@@ -82,7 +82,7 @@ class SGD(Optimizer):
     def shared(self) -> tuple[StateSpec, ...]:
         """The number of updates so far, where the first one differs: under dampening."""
         counts = self.momentum and self.dampening
-        return (StateSpec("step", TensorType((), "i64"), 0.0),) if counts else ()
+        return (StateSpec("step", TensorType((), DTYPES["i64"]), 0.0),) if counts else ()
 
     def prepare(self, hyper: Values, shared: Values) -> tuple[dict[str, Value], dict[str, Value]]:
         """The hyperparameters as they are, but ``fresh``, the share of the new gradient, for dampening."""

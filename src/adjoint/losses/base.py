@@ -1,0 +1,100 @@
+"""What every loss shares: the face over a graph-building function, and the reductions."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from adjoint import ops
+from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir import Function, TensorType, Value, is_float, param
+
+__all__ = ["REDUCTIONS", "Loss", "check_reduction", "reduced"]
+
+#: What `reduction` may be.
+REDUCTIONS = ("mean", "sum", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A loss with its settings: call it on graph values, or ask for it as a Function.
+
+    A subclass names its arguments and builds a graph in `__call__`. The first `num_backbone_results` arguments are
+    results of the model; the others (targets, weights) come with the batch.
+
+    Attributes
+    ----------
+    name : str
+        Name of the Function that `function` makes.
+    arg_names : tuple of str
+        Names of the arguments, the optional ones last.
+    num_optional : int
+        How many of them may be left out.
+    num_backbone_results : int
+        How many of them the model returns.
+    """
+
+    name: ClassVar[str] = "loss"
+    arg_names: ClassVar[tuple[str, ...]] = ("predictions", "targets")
+    num_optional: ClassVar[int] = 0
+    num_backbone_results: ClassVar[int] = 1
+
+    def __call__(self, *args: Value) -> Value:
+        """The loss of the arguments, as a value of their graph."""
+        raise NotImplementedError
+
+    def function(self, *arg_types: TensorType) -> Function:
+        """The loss as a function of its own.
+
+        Parameters
+        ----------
+        *arg_types : TensorType
+            Types of the arguments, in the order of `arg_names`.
+
+        Returns
+        -------
+        Function
+            Called `name`, with a parameter an argument and one result.
+
+        Raises
+        ------
+        TypeRuleError
+            Where their number or types do not fit the loss.
+        """
+        self.check_count(len(arg_types))
+        for given in arg_types:
+            if not isinstance(given, TensorType):
+                raise TypeRuleError(
+                    f"{self.name}: arguments are described by TensorType(shape, dtype), got {type(given).__name__}"
+                )
+        names = self.arg_names[: len(arg_types)]
+        params = tuple(param(n, t.shape, t.dtype) for n, t in zip(names, arg_types, strict=True))
+        return Function(self.name, params, (self(*params),))
+
+    def check_count(self, given: int) -> None:
+        """Refuse a number of arguments that the loss does not take."""
+        most = len(self.arg_names)
+        if not most - self.num_optional <= given <= most:
+            optional = self.arg_names[most - self.num_optional :]
+            tail = f", {' and '.join(optional)} optional" if optional else ""
+            raise TypeRuleError(f"{self.name} takes ({', '.join(self.arg_names)}){tail}, got {given} arguments")
+
+
+def check_reduction(name: str, reduction: str) -> None:
+    """Refuse a reduction that no loss knows."""
+    if reduction not in REDUCTIONS:
+        raise InvalidValueError(f"{name}: reduction is one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+
+
+def check_predictions(name: str, predictions: Value) -> None:
+    """Refuse predictions that are no float tensor."""
+    if not isinstance(predictions, Value) or not isinstance(predictions.type, TensorType):
+        raise TypeRuleError(f"{name}: predictions are a graph value of tensor type, got {predictions!r}")
+    if not is_float(predictions.dtype):
+        raise TypeRuleError(f"{name}: predictions are of a float dtype, got {predictions.type}; cast them to f32")
+
+
+def reduced(losses: Value, reduction: str) -> Value:
+    """Element losses to a scalar by mean or sum, or as they are. The mean of no elements is NaN, as in PyTorch."""
+    if reduction == "none":
+        return losses
+    total = ops.sum(losses)
+    return total if reduction == "sum" else ops.divide(total, float(losses.type.size))

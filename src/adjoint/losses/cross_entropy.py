@@ -1,0 +1,221 @@
+"""Cross-entropy of logits against class indices or probabilities, with PyTorch's semantics."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from adjoint import ops
+from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir import Value, dtype_name, is_float, is_integer
+from adjoint.losses.base import Loss, check_predictions, check_reduction, reduced
+from adjoint.ops.composites import log_softmax
+
+__all__ = ["CrossEntropyLoss", "cross_entropy"]
+
+_NAME = "cross_entropy_loss"
+
+
+def cross_entropy(
+    predictions: Value,
+    targets: Value,
+    weight: Value | np.ndarray | Sequence[float] | None = None,
+    ignore_index: int | None = -100,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> Value:
+    """Negative log-likelihood of `targets` under ``softmax(predictions)``.
+
+    With ``p = softmax(predictions)`` over the C classes, class weights ``w`` (1 where not given) and smoothing ``e``:
+
+    * class indices ``y``: ``(1 - e) * -w[y] * log p[y] + e/C * sum_c(-w[c] * log p[c])``, and 0 where
+      ``y == ignore_index``. "mean" divides the sum by the sum of ``w[y]`` over what is not ignored (which is NaN
+      where all is ignored).
+    * probabilities ``t``: ``sum_c(-w[c] * ((1 - e) * t[c] + e/C) * log p[c])``. "mean" divides the sum by the
+      number of rows.
+
+    Both are `torch.nn.functional.cross_entropy` of PyTorch 2.13.
+
+    Parameters
+    ----------
+    predictions : Value
+        Logits, float, ``[N, C]``; or ``[C]``; or ``[N, C, d1, ...]``, the classes on axis 1.
+    targets : Value
+        Either class indices: of any integer dtype and the shape of `predictions` without its class axis. They are
+        checked before the step runs, so one outside ``[0, C)`` changes nothing.
+        Or probabilities (one-hot included): of the shape of `predictions`; an integer dtype is cast.
+    weight : Value, numpy.ndarray or sequence of float, optional
+        One weight a class, shape ``[C]``. A Value has the dtype of `predictions`; an array is stored in the graph.
+    ignore_index : int or None, default -100
+        Class index that adds nothing to the loss or its gradient, whether or not it is one of the classes. None
+        ignores nothing. It has no meaning for probabilities, and is refused there where it is a class.
+    label_smoothing : float, default 0.0
+        Between 0 and 1: how much of each target is spread evenly over the classes.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        "none" gives one loss a row, in the shape of `predictions` without its class axis.
+
+    Raises
+    ------
+    TypeRuleError
+        Where shapes or dtypes do not fit.
+    InvalidValueError
+        For a setting outside what is allowed.
+    """
+    _check_settings(ignore_index, label_smoothing, reduction)
+    logits = _classes_last(predictions)
+    weights = None if weight is None else _class_weights(weight, logits)
+    log_p = log_softmax(logits, axis=-1)
+    if targets.shape == predictions.shape:
+        if ignore_index is not None and ignore_index >= 0:
+            raise InvalidValueError(
+                f"{_NAME}: ignore_index names a class of class indices, got {ignore_index} with the probabilities "
+                f"{targets.type}; leave it out or pass class indices"
+            )
+        rows = _rows_of_probabilities(log_p, targets, weights, label_smoothing)
+        return reduced(rows, reduction)
+    _check_indices(predictions, targets)
+    rows, divisor = _rows_of_indices(log_p, targets, weights, ignore_index, label_smoothing)
+    if reduction == "mean" and divisor is not None:
+        return ops.divide(ops.sum(rows), divisor)
+    return reduced(rows, reduction)
+
+
+def _check_settings(ignore_index: int | None, label_smoothing: float, reduction: str) -> None:
+    check_reduction(_NAME, reduction)
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise InvalidValueError(f"{_NAME}: label_smoothing is between 0 and 1, got {label_smoothing}")
+    if ignore_index is not None and (isinstance(ignore_index, bool) or not isinstance(ignore_index, int)):
+        raise InvalidValueError(f"{_NAME}: ignore_index is an int or None, got {ignore_index!r}")
+
+
+def _classes_last(x: Value) -> Value:
+    """Logits (or probabilities) with their class axis moved to the end, where rows are contiguous to compute on."""
+    check_predictions(_NAME, x)
+    rank = len(x.shape)
+    if rank == 0 or x.shape[min(rank - 1, 1)] == 0:
+        raise TypeRuleError(f"{_NAME}: predictions are [N, C], [C] or [N, C, d1, ...] with C >= 1, got {x.type}")
+    return x if rank <= 2 else ops.permute(x, (0, *range(2, rank), 1))
+
+
+def _class_weights(weight: Value | np.ndarray | Sequence[float], logits: Value) -> Value:
+    classes = logits.shape[-1]
+    if not isinstance(weight, Value):
+        weight = ops.constant(np.asarray(weight, dtype=np.float64), dtype=logits.dtype)
+    if weight.shape != (classes,) or weight.dtype != logits.dtype:
+        raise TypeRuleError(
+            f"{_NAME}: weight is one {dtype_name(logits.dtype)} a class, "
+            f"{logits.type.with_shape((classes,))}, got {weight.type}"
+        )
+    return weight
+
+
+def _check_indices(predictions: Value, targets: Value) -> None:
+    """Refuse targets that are neither class indices nor probabilities for these predictions."""
+    shape = predictions.shape
+    expected = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
+    if targets.shape != expected:
+        raise TypeRuleError(
+            f"{_NAME}: for predictions {predictions.type} targets are class indices of shape {list(expected)} or "
+            f"probabilities of shape {list(shape)}, got {targets.type}"
+        )
+    if not is_integer(targets.dtype):
+        raise TypeRuleError(
+            f"{_NAME}: class indices are of an integer dtype, got {targets.type}; cast them to i64, or give "
+            f"probabilities of shape {list(shape)}"
+        )
+
+
+def _rows_of_probabilities(log_p: Value, targets: Value, weights: Value | None, smoothing: float) -> Value:
+    """One loss a row for probability targets, laid out as the predictions are."""
+    if not is_float(targets.dtype) and not is_integer(targets.dtype):
+        raise TypeRuleError(f"{_NAME}: probabilities are of a float or integer dtype, got {targets.type}; cast them")
+    if targets.dtype != log_p.dtype:
+        targets = ops.cast(targets, log_p.dtype)
+    target = _classes_last(targets)
+    if smoothing:
+        target = ops.add(ops.multiply(target, 1.0 - smoothing), smoothing / log_p.shape[-1])
+    weighted = target if weights is None else ops.multiply(target, weights)
+    return ops.negative(ops.sum(ops.multiply(weighted, log_p), axis=-1))
+
+
+def _rows_of_indices(
+    log_p: Value, targets: Value, weights: Value | None, ignore_index: int | None, smoothing: float
+) -> tuple[Value, Value | None]:
+    """One loss a row for class indices, and what "mean" divides by (None: the number of rows)."""
+    classes = log_p.shape[-1]
+    if ignore_index is not None:
+        limits = np.iinfo(targets.dtype)
+        if not limits.min <= ignore_index <= limits.max:
+            ignore_index = None  # no element can hold it, so nothing is ever ignored
+    ids = ops.check_range(targets, 0, classes, allow=ignore_index)
+    valid = None
+    if ignore_index is not None:
+        valid = ops.not_equal(ids, ignore_index)
+        # An ignored index may lie outside the classes: it reads class 0, and what it reads is then dropped.
+        ids = ops.where(valid, ids, 0)
+    weight_of = None if weights is None else ops.take(weights, ids)
+    rows = ops.negative(ops.take_along_last(log_p, ids))
+    if weight_of is not None:
+        rows = ops.multiply(rows, weight_of)
+    if smoothing:
+        spread = log_p if weights is None else ops.multiply(log_p, weights)
+        even = ops.multiply(ops.sum(spread, axis=-1), -smoothing / classes)
+        rows = ops.add(ops.multiply(rows, 1.0 - smoothing), even)
+    if valid is not None:
+        # `where`, not a product with 0: an infinite loss of an ignored row is dropped too.
+        rows = ops.where(valid, rows, 0.0)
+    return rows, _mean_divisor(valid, weight_of, log_p.dtype)
+
+
+def _mean_divisor(valid: Value | None, weight_of: Value | None, dtype: np.dtype) -> Value | None:
+    """Sum of the weights in use; without weights the number of rows in use, None where that is all of them."""
+    if weight_of is not None:
+        return ops.sum(weight_of if valid is None else ops.where(valid, weight_of, 0.0))
+    if valid is None:
+        return None
+    # Counted in integers: a 16-bit float stops counting at 256 or 2048.
+    return ops.cast(ops.sum(ops.cast(valid, "i32")), dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class CrossEntropyLoss(Loss):
+    """`cross_entropy` with its settings.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}, default "mean"
+        As in `cross_entropy`, like all the others.
+    ignore_index : int or None, default -100
+        Class index that adds nothing.
+    label_smoothing : float, default 0.0
+        Between 0 and 1.
+    weight : sequence of float or numpy.ndarray, optional
+        One weight a class, kept as a tuple. They may instead be the third argument of the loss, ``weights``.
+    """
+
+    name: ClassVar[str] = _NAME
+    arg_names: ClassVar[tuple[str, ...]] = ("predictions", "targets", "weights")
+    num_optional: ClassVar[int] = 1
+    reduction: str = "mean"
+    ignore_index: int | None = -100
+    label_smoothing: float = 0.0
+    weight: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _check_settings(self.ignore_index, self.label_smoothing, self.reduction)
+        if self.weight is not None:
+            given = np.asarray(self.weight, dtype=np.float64)
+            if given.ndim != 1:
+                raise TypeRuleError(f"{_NAME}: weight is one number a class, got an array of shape {given.shape}")
+            object.__setattr__(self, "weight", tuple(given.tolist()))
+
+    def __call__(self, *args: Value) -> Value:
+        """``cross_entropy(predictions, targets[, weights])``."""
+        self.check_count(len(args))
+        weight: Value | tuple[float, ...] | None = self.weight
+        if len(args) == 3:
+            if weight is not None:
+                raise TypeRuleError(f"{_NAME}: class weights are given twice, as a setting and as an input; drop one")
+            weight = args[2]
+        return cross_entropy(args[0], args[1], weight, self.ignore_index, self.label_smoothing, self.reduction)
