@@ -41,7 +41,7 @@ def mlp(sizes: Sequence[int] = (784, 128, 128, 10), batch_size: int = 64) -> IRM
     for i, (fan_in, fan_out) in enumerate(pairwise(sizes)):
         weight, bias = param(f"w{i}", (fan_in, fan_out)), param(f"b{i}", (fan_out,))
         params += [weight, bias]
-        out = ops.add(ops.matmul(out, weight), bias)
+        out = ops.linear(out, weight, bias)
         if i < len(sizes) - 2:
             out = ops.relu(out)
     return _module(x, params, out.named("logits"))

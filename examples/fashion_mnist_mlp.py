@@ -1,0 +1,42 @@
+"""Train a multilayer perceptron on Fashion-MNIST: python examples/fashion_mnist_mlp.py."""
+
+import numpy as np
+
+from adjoint import Function, IRModule, SetupTrainer, TensorType, Trainer, data, losses, ops, optim, param
+
+BATCH, EPOCHS, RATE = 64, 5, 0.002
+
+
+def model() -> IRModule:
+    """784 pixels, two hidden layers of 128, 10 classes."""
+    x = param("x", (BATCH, 784))
+    w0, b0 = param("w0", (784, 128)), param("b0", (128,))
+    w1, b1 = param("w1", (128, 128)), param("b1", (128,))
+    w2, b2 = param("w2", (128, 10)), param("b2", (10,))
+    hidden = ops.relu(ops.linear(x, w0, b0))
+    hidden = ops.relu(ops.linear(hidden, w1, b1))
+    logits = ops.linear(hidden, w2, b2)
+    backbone = Function("backbone", (x, w0, b0, w1, b1, w2, b2), (logits,))
+    return IRModule((backbone,), {"param_num": 6, "state_num": 0})
+
+
+def main() -> None:
+    """Train, and print the accuracy after each epoch."""
+    logits, labels = TensorType((BATCH, 10)), TensorType((BATCH,), "i64")
+    setup = SetupTrainer(losses.CrossEntropyLoss(), optim.Adam(RATE), (logits, labels))
+    trainer = Trainer(setup(model()))
+    trainer.init_parameters()
+
+    clothes = data.fashion_mnist()
+    train_labels = clothes.train_labels.astype(np.int64)
+    test_images = clothes.test_images.reshape(-1, 784).astype(np.float32) / 255
+    for epoch in range(EPOCHS):
+        trainer.hyper["lr"] = RATE * (1 - epoch / EPOCHS)  # an input of the step: nothing is compiled again
+        for x, y in data.batches(clothes.train_images, train_labels, BATCH, seed=(0, epoch)):
+            loss = trainer.update(x, y)
+        right = trainer.predict(test_images).argmax(axis=1) == clothes.test_labels
+        print(f"epoch {epoch + 1}  loss {float(loss):.4f}  test accuracy {right.mean():.2%}")
+
+
+if __name__ == "__main__":
+    main()

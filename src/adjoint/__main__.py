@@ -1,0 +1,8 @@
+"""``python -m adjoint`` is ``adjoint``."""
+
+import sys
+
+from adjoint.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

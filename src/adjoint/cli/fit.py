@@ -1,0 +1,262 @@
+"""A training run: what is asked for, the loop, what came out. It prints nothing."""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from adjoint.data import FashionMnist, batches
+from adjoint.errors import InvalidValueError
+from adjoint.ir import DTYPES, TensorType
+from adjoint.losses import CrossEntropyLoss
+from adjoint.models import mlp
+from adjoint.optim import SGD, Adam, AdamW, Optimizer
+from adjoint.training import SetupTrainer, Trainer
+
+__all__ = ["LEARNING_RATES", "Epoch", "Report", "Run", "Settings", "fit", "make_trainer"]
+
+#: Learning rate of each optimizer where none is given.
+LEARNING_RATES = {"sgd": 0.05, "adam": 0.002, "adamw": 0.002}
+
+_MOMENTUM = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a run is asked to do.
+
+    Parameters
+    ----------
+    model, dataset : str
+        Their names, for the report.
+    epochs, batch_size : int
+        Passes over the training images, and rows of a step.
+    optimizer : {"sgd", "adam", "adamw"}
+        How parameters are updated.
+    lr : float, optional
+        Learning rate; of `LEARNING_RATES` where None.
+    momentum : float, optional
+        Of SGD; 0.9 where None.
+    schedule : {"linear", "constant"}
+        Whether the learning rate falls linearly to 0 over the run, or stays.
+    seed : int
+        Of the initial parameters and the order of the images.
+    threads : int, optional
+        Of the compiled step; what the machine has where None.
+    limit : int, optional
+        Steps after which to stop.
+    check_finite : bool
+        Whether to refuse NaN and infinity in batches and losses.
+    """
+
+    model: str = "mlp"
+    dataset: str = "fashion-mnist"
+    epochs: int = 5
+    batch_size: int = 64
+    optimizer: str = "adam"
+    lr: float | None = None
+    momentum: float | None = None
+    schedule: str = "linear"
+    seed: int = 0
+    threads: int | None = None
+    limit: int | None = None
+    check_finite: bool = False
+
+    def learning_rate(self) -> float:
+        """The learning rate at the first step."""
+        return LEARNING_RATES[self.optimizer] if self.lr is None else self.lr
+
+    def make_optimizer(self) -> Optimizer:
+        """The optimizer.
+
+        Raises
+        ------
+        InvalidValueError
+            Where momentum is given to one that takes none, or a number is out of its range.
+        """
+        lr = self.learning_rate()
+        if self.optimizer == "sgd":
+            return SGD(lr, momentum=_MOMENTUM if self.momentum is None else self.momentum)
+        if self.momentum is not None:
+            raise InvalidValueError(
+                f"momentum belongs to sgd, got {self.momentum} with {self.optimizer}; leave it out or choose sgd"
+            )
+        return Adam(lr) if self.optimizer == "adam" else AdamW(lr)
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What an epoch ended with: its number from 1, steps so far, its mean training loss, the test accuracy."""
+
+    epoch: int
+    steps: int
+    loss: float
+    test_accuracy: float
+
+
+@dataclass(slots=True)
+class Run:
+    """What has come out so far; the loop fills it, so that an interrupted run has it too."""
+
+    losses: list[float] = field(default_factory=list)
+    epochs: list[Epoch] = field(default_factory=list)
+    train_seconds: float = 0.0
+    compile_seconds: float = 0.0
+    interrupted: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Steps done."""
+        return len(self.losses)
+
+    @property
+    def steps_per_second(self) -> float:
+        """Steps a second of training time, which includes cutting batches."""
+        return self.steps / self.train_seconds if self.train_seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A run in numbers, as ``--json`` writes them.
+
+    Parameters
+    ----------
+    test_accuracy : float
+        Share of test images whose class is right, at the end.
+    final_loss : float or None
+        Loss of the last step, every bit of it; None where no step was done or it is not finite.
+    train_seconds : float
+        Time in steps and in cutting batches for them, without compilation and evaluation.
+    compile_seconds : float
+        Time from the model to machine code: differentiation, compilation or loading from the cache.
+    steps_per_second : float
+        ``steps / train_seconds``.
+    steps : int
+        Steps done.
+    interrupted : bool
+        Whether Ctrl-C ended it.
+    history : list of Epoch
+        After each epoch.
+
+    The other fields are the settings.
+    """
+
+    dataset: str
+    model: str
+    optimizer: str
+    lr: float
+    schedule: str
+    epochs: int
+    batch_size: int
+    seed: int
+    threads: int
+    test_accuracy: float
+    final_loss: float | None
+    train_seconds: float
+    compile_seconds: float
+    steps_per_second: float
+    steps: int
+    interrupted: bool
+    history: list[Epoch]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+
+#: Told after each step: the run so far, steps in all.
+Watcher = Callable[[Run, int], None]
+
+
+def make_trainer(settings: Settings, run: Run) -> Trainer:
+    """The compiled trainer of a run with fresh parameters; notes how long that took."""
+    optimizer = settings.make_optimizer()
+    started = time.perf_counter()
+    rows = settings.batch_size
+    setup = SetupTrainer(CrossEntropyLoss(), optimizer, (TensorType((rows, 10)), TensorType((rows,), DTYPES["i64"])))
+    module = setup(mlp(batch_size=rows))
+    trainer = Trainer(module, threads=settings.threads, seed=settings.seed, check_finite=settings.check_finite)
+    trainer.compile()
+    trainer.predict(np.zeros((rows, 784), np.float32))
+    run.compile_seconds = time.perf_counter() - started
+    trainer.init_parameters()
+    return trainer
+
+
+def fit(settings: Settings, data: FashionMnist, trainer: Trainer, run: Run, watch: Watcher) -> Report:
+    """Train until the epochs are done, the limit is reached or Ctrl-C is pressed; evaluate; report."""
+    per_epoch = len(data.train_labels) // settings.batch_size
+    total = per_epoch * settings.epochs
+    if settings.limit is not None:
+        total = min(total, settings.limit)
+    labels = data.train_labels.astype(np.int64)
+    try:
+        for epoch in range(1, settings.epochs + 1):
+            if run.steps >= total:
+                break
+            _epoch(settings, (data.train_images, labels), trainer, run, total, epoch, watch)
+            mean = float(np.mean(run.losses[(epoch - 1) * per_epoch :]))
+            run.epochs.append(Epoch(epoch, run.steps, mean, accuracy(trainer, data.test_images, data.test_labels)))
+            watch(run, total)
+    except KeyboardInterrupt:
+        run.interrupted = True
+    return _report(settings, data, trainer, run)
+
+
+def _epoch(
+    settings: Settings,
+    training: tuple[np.ndarray, np.ndarray],
+    trainer: Trainer,
+    run: Run,
+    total: int,
+    epoch: int,
+    watch: Watcher,
+) -> None:
+    """One pass over the training images, or what the limit leaves of it."""
+    lr = settings.learning_rate()
+    rows = batches(*training, settings.batch_size, seed=(settings.seed, epoch))
+    started = time.perf_counter()
+    before = run.train_seconds
+    for x, y in rows:
+        if run.steps >= total:
+            break
+        if settings.schedule == "linear":
+            trainer.hyper["lr"] = lr * (1.0 - run.steps / total)
+        run.losses.append(float(trainer.update(x, y)))
+        run.train_seconds = before + time.perf_counter() - started
+        watch(run, total)
+
+
+def accuracy(trainer: Trainer, images: np.ndarray, labels: np.ndarray) -> float:
+    """Share of images whose largest logit is that of their label."""
+    x = np.divide(images.reshape(len(images), -1), np.float32(255), dtype=np.float32)
+    right = np.argmax(trainer.predict(x), axis=1) == labels
+    return float(right.mean())
+
+
+def _report(settings: Settings, data: FashionMnist, trainer: Trainer, run: Run) -> Report:
+    evaluated = run.epochs and not run.interrupted
+    reached = run.epochs[-1].test_accuracy if evaluated else accuracy(trainer, data.test_images, data.test_labels)
+    last = run.losses[-1] if run.losses else None
+    return Report(
+        dataset=settings.dataset,
+        model=settings.model,
+        optimizer=settings.optimizer,
+        lr=settings.learning_rate(),
+        schedule=settings.schedule,
+        epochs=settings.epochs,
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        threads=trainer.options.threads,
+        test_accuracy=reached,
+        final_loss=last if last is not None and isfinite(last) else None,
+        train_seconds=run.train_seconds,
+        compile_seconds=run.compile_seconds,
+        steps_per_second=run.steps_per_second,
+        steps=run.steps,
+        interrupted=run.interrupted,
+        history=run.epochs,
+    )

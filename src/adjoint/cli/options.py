@@ -1,0 +1,79 @@
+"""What the commands' options share: names with suggestions, and files that can be written."""
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["INTERRUPTED", "REFUSED", "Name", "WritablePath", "closest", "write_text"]
+
+#: Exit status after Ctrl-C, as shells have it.
+INTERRUPTED = 130
+
+#: Exit status of a refusal, as click has it.
+REFUSED = 2
+
+
+def closest(given: str, known: Iterable[str]) -> str:
+    """What to say after an unknown name: the known ones, the nearest first where one is near."""
+    known = list(known)
+    listed = f"there are {', '.join(known)}" if len(known) > 1 else f"there is {known[0]}"
+    near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}? ({listed})" if near else listed
+
+
+class Name(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4
+    """One of a few names.
+
+    Parameters
+    ----------
+    what : str
+        What they are names of, for messages.
+    known : iterable of str
+        The names.
+    """
+
+    name = "name"
+
+    def __init__(self, what: str, known: Iterable[str]) -> None:
+        self.what = what
+        self.known = tuple(known)
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """``[one|two|...]``, as click's own choices print."""
+        del param, ctx
+        return f"[{'|'.join(self.known)}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """`value`, where it is one of the names."""
+        del param, ctx
+        if value not in self.known:
+            raise click.UsageError(f"no {self.what} {value!r}; {closest(str(value), self.known)}")
+        return str(value)
+
+
+class WritablePath(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4
+    """A file to write at the end: refused at the start where its folder is missing or it is a folder."""
+
+    name = "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path, where a file can be made."""
+        del ctx
+        path = Path(value)
+        option = param.opts[-1] if param is not None else "the file"
+        if path.is_dir():
+            raise click.UsageError(f"{option} {path} is a directory; name a file")
+        if not path.parent.is_dir():
+            raise click.UsageError(f"{option} {path}: the folder {path.parent} does not exist; make it first")
+        return path
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file that an option named, or refuse in one sentence."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{path} cannot be written ({error.strerror}); name another file") from error

@@ -1,0 +1,69 @@
+"""Plots of a training run. Needs matplotlib, which the extra ``plot`` installs."""
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from adjoint.errors import InvalidValueError
+
+__all__ = ["check_plotting", "plot_training"]
+
+_FORMATS = (".png", ".svg", ".pdf")
+
+
+def check_plotting(path: Path) -> None:
+    """Refuse a plot that could not be drawn, before the run that it shows.
+
+    Raises
+    ------
+    InvalidValueError
+        Where matplotlib is not installed, or the name ends in no known format.
+    """
+    if find_spec("matplotlib") is None:
+        raise InvalidValueError("plots need matplotlib, which is not installed; pip install 'adjoint[plot]'")
+    if path.suffix.lower() not in _FORMATS:
+        raise InvalidValueError(f"a plot's name ends in {', '.join(_FORMATS)}, got {path.name}; rename it")
+
+
+def plot_training(path: Path, losses: Sequence[float], accuracies: Sequence[tuple[int, float]]) -> None:
+    """Draw the loss of every step and the accuracy after every epoch.
+
+    Parameters
+    ----------
+    path : Path
+        File to write: ``.png``, ``.svg`` or ``.pdf``.
+    losses : sequence of float
+        One a step. Beside them stands their running mean.
+    accuracies : sequence of (int, float)
+        Step and accuracy from 0 to 1.
+
+    Raises
+    ------
+    InvalidValueError
+        As `check_plotting`; or the file cannot be written.
+    """
+    check_plotting(path)
+    # An optional dependency, and slow to load. Its Figure is used without pyplot, so that no window system is asked.
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    left = figure.subplots()
+    steps = np.arange(1, len(losses) + 1)
+    left.plot(steps, losses, color="tab:blue", alpha=0.25, linewidth=0.6)
+    width = max(1, len(losses) // 50)
+    smooth = np.convolve(losses, np.full(width, 1 / width), mode="valid") if len(losses) else np.empty(0)
+    left.plot(steps[width - 1 :], smooth, color="tab:blue", label=f"loss (mean of {width} steps)")
+    left.set(xlabel="step", ylabel="training loss")
+    left.set_ylim(bottom=0)
+    right = left.twinx()
+    if accuracies:
+        right.plot(*zip(*accuracies, strict=True), "o-", color="tab:orange", label="test accuracy")
+    right.set(ylabel="test accuracy")
+    handles = [*left.get_legend_handles_labels()[0], *right.get_legend_handles_labels()[0]]
+    left.legend(handles=handles, loc="center right")
+    try:
+        figure.savefig(path, dpi=150)
+    except OSError as error:
+        raise InvalidValueError(f"{path} cannot be written ({error.strerror}); name another file") from error

@@ -1,0 +1,62 @@
+"""The code in README and docs runs, prints what it says that it prints, and its commands work."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from adjoint.cli import main
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)\)")
+
+
+def blocks(page):
+    """(language, text, line) of each block."""
+    text = page.read_text()
+    return [(m[1], m[2], text[: m.start()].count("\n") + 1) for m in BLOCK.finditer(text)]
+
+
+def python_blocks():
+    for page in PAGES:
+        found = blocks(page)
+        for (language, code, line), after in zip(found, [*found[1:], ("", "", 0)], strict=True):
+            if language == "python":
+                expected = after[1] if after[0] == "text" else None
+                yield pytest.param(code, expected, id=f"{page.relative_to(ROOT)}:{line}")
+
+
+def commands():
+    for page in PAGES:
+        for language, text, _ in blocks(page):
+            if language == "console":
+                for line in text.splitlines():
+                    assert line.startswith("$ adjoint "), f"{page}: {line}"
+                    yield pytest.param(shlex.split(line)[2:], id=line[2:])
+
+
+@pytest.mark.parametrize(("code", "expected"), python_blocks())
+def test_code_runs_and_prints_what_the_page_says(code, expected, capsys):
+    exec(compile(code, "page", "exec"), {"__name__": "page"})
+    if expected is not None:
+        assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize("words", commands())
+def test_commands_work(words, capsys):
+    assert main(words) == 0
+    assert capsys.readouterr().out.strip()
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+def test_there_is_code_to_run():
+    assert len(list(python_blocks())) >= 3
+    assert len(list(commands())) >= 8
