@@ -17,7 +17,7 @@ from adjoint.ops.convert import cast, stop_gradient
 from adjoint.ops.logic import equal, greater, where
 from adjoint.ops.piecewise import maximum
 from adjoint.ops.powers import rsqrt, square
-from adjoint.ops.reduce import max, mean, sum
+from adjoint.ops.reduce import max, mean, sum, widened
 from adjoint.ops.shape import reshape
 from adjoint.ops.transcendental import erf, exp, expm1, log, log1p, sigmoid, tanh
 
@@ -38,11 +38,6 @@ __all__ = [
 def _require_float(name: str, x: Value) -> None:
     if not is_float(x.dtype):
         raise TypeRuleError(f"{name}: needs a dtype that is float, got {x.type}; cast to a float such as f32 first")
-
-
-def _widened(x: Value) -> Value:
-    """16-bit floats as f32, so that squares and sums neither overflow nor lose the small ones."""
-    return cast(x, "f32") if x.dtype.itemsize < 4 else x
 
 
 def gelu(x: Value, approximate: str = "none") -> Value:
@@ -74,7 +69,7 @@ def silu(x: Value) -> Value:
 
 
 def softplus(x: Value) -> Value:
-    """``log(1 + exp(x))``, accurate for all `x`; its gradient is ``sigmoid(x)``. `x` is float.
+    """``log(1 + exp(x))``, accurate for all finite `x`; its gradient is ``sigmoid(x)``. `x` is float.
 
     With ``m = max(x, 0)`` it is ``m + log(exp(x - m) + exp(-m))``, of whose terms one is 1. It is smooth for m
     constant, so that derivatives of every order are right at 0 too.
@@ -182,7 +177,7 @@ def variance(x: Value, axis: Axes = None, correction: float = 0, keepdims: bool 
             f"variance: more elements than the correction, got {count} over axes {axes} of {x.type} with correction "
             f"{correction}; reduce more elements or correct less"
         )
-    wide = _widened(x)
+    wide = widened(x)
     squares = square(subtract(wide, mean(wide, axes, keepdims=True)))
     return cast(divide(sum(squares, axes, keepdims), float(count - correction)), x.dtype)
 
@@ -204,7 +199,7 @@ def layer_norm(x: Value, weight: Value | None = None, bias: Value | None = None,
         raise TypeRuleError(f"layer_norm: the last axis has elements, got {x.type}; reshape it")
     if eps < 0:
         raise InvalidValueError(f"layer_norm: eps is at least 0, got {eps}; use 1e-5")
-    wide = _widened(x)
+    wide = widened(x)
     centred = subtract(wide, mean(wide, -1, keepdims=True))
     result = multiply(centred, rsqrt(add(mean(square(centred), -1, keepdims=True), eps)))
     if weight is not None:

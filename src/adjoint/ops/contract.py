@@ -148,7 +148,9 @@ def _inner_differ(a: TensorType, b: TensorType, ta: bool, tb: bool) -> str:
     elif fits(True, False):
         fix = "leave the first operand as it is?" if ta else "transpose the first operand?"
     elif fits(True, True):
-        fix = "transpose both operands, or exchange them?" if ta == tb else "transpose the other operand?"
+        fix = "transpose both operands, or exchange them?"
+        if ta != tb:
+            fix = f"transpose the {'second' if ta else 'first'} operand instead?"
     else:
         fix = f"change {_matrix(a, ta)[1]} or {_matrix(b, tb)[0]} to match the other"
     return f"matmul: inner dimensions differ, {a}{'.T' * ta} @ {b}{'.T' * tb}; {fix}"

@@ -45,6 +45,7 @@ __all__ = [
     "min",
     "prod",
     "sum",
+    "widened",
 ]
 
 
@@ -310,15 +311,23 @@ def prod(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     return apply(ReduceProd(axes_of("prod", axis, len(x.shape)), keepdims), x)
 
 
+def widened(x: Value) -> Value:
+    """`x`, or as f32 where it is a float of 16 bits, so that squares and sums neither overflow nor round away."""
+    return cast(x, "f32") if x.dtype.itemsize < 4 else x
+
+
 def mean(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
-    """The sum over axes divided by the number of elements; NaN of nothing. `x` is float; parameters as in `max`."""
+    """The sum over axes divided by the number of elements; NaN of nothing. Parameters as in `max`.
+
+    `x` is float. Of 16 bits it is computed in f32 and rounded once: a sum in f16 would overflow.
+    """
     if not is_float(x.dtype):
         raise TypeRuleError(f"mean: needs a dtype that is float, got {x.type}; cast to a float such as f32 first")
     axes = axes_of("mean", axis, len(x.shape))
     count = 1
     for n in axes:
         count *= x.shape[n]
-    return divide(sum(x, axes, keepdims), float(count))
+    return cast(divide(sum(widened(x), axes, keepdims), float(count)), x.dtype)
 
 
 def argmax(x: Value, axis: int = -1, keepdims: bool = False) -> Value:
