@@ -1,0 +1,211 @@
+"""A program as one LLVM module: its kernels, the step that calls them, the barrier, the checks of arguments.
+
+Exported::
+
+    i32  <name>(ptr slots, ptr arena, i64 thread, i64 threads, ptr sync)   one thread's part of one call
+    i64  <name>_check(ptr slots)       0, or 1 + the number of the first check that fails
+
+With ``profile``, the step takes one more pointer, where it writes the clock before and after each kernel.
+"""
+
+from adjoint.codegen.kernels import emit_kernel, parameters
+from adjoint.codegen.types import memory_type
+from adjoint.kernel.ir import Buffer, Kernel
+from adjoint.kernel.program import Program, RangeCheck
+from adjoint.kernel.target import Target
+
+__all__ = ["emit_module"]
+
+_BARRIER = """
+define internal void @barrier(ptr %sync, i64 %threads) #1 {
+entry:
+  %turn = getelementptr i8, ptr %sync, i64 64
+  %before = load atomic i32, ptr %turn monotonic, align 4
+  %old = atomicrmw add ptr %sync, i32 1 acq_rel, align 4
+  %all = trunc i64 %threads to i32
+  %arrived = add i32 %old, 1
+  %last = icmp eq i32 %arrived, %all
+  br i1 %last, label %open, label %wait
+open:
+  store atomic i32 0, ptr %sync monotonic, align 4
+  %next = add i32 %before, 1
+  store atomic i32 %next, ptr %turn release, align 4
+  br label %done
+wait:
+  %tries = phi i32 [ 0, %entry ], [ %tried, %again ]
+  %now = load atomic i32, ptr %turn acquire, align 4
+  %same = icmp eq i32 %now, %before
+  br i1 %same, label %pause, label %done
+pause:
+  %tried = add i32 %tries, 1
+  %patient = icmp ult i32 %tried, 20000
+  br i1 %patient, label %spin, label %yield
+spin:
+  {pause}
+  br label %again
+yield:
+  %ignored = call i32 @sched_yield()
+  br label %again
+again:
+  br label %wait
+done:
+  ret void
+}
+"""
+
+_PAUSE = {
+    "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
+    "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
+}
+
+
+def emit_module(program: Program, target: Target, profile: bool = False) -> str:
+    """The LLVM text of a program. Kernels that differ in names only are emitted once."""
+    declarations: dict[str, str] = {"sched_yield": "declare i32 @sched_yield()"}
+    bodies: dict[str, str] = {}
+    function_of: dict[Kernel, str] = {}
+    texts: list[str] = []
+    for kernel in program.kernels:
+        body = emit_kernel(kernel, "KERNEL", declarations)
+        if body not in bodies:
+            bodies[body] = f"kernel_{_identifier(kernel.name)}"
+            texts.append(body.replace("@KERNEL(", f"@{bodies[body]}(", 1))
+        function_of[kernel] = bodies[body]
+    architecture = target.triple.split("-")[0]
+    pause, declare_pause = _PAUSE.get(architecture, ("", ""))
+    if profile:
+        declarations["clock_gettime"] = "declare i32 @clock_gettime(i32, ptr)"
+    return "\n".join(
+        [
+            f'target triple = "{target.triple}"',
+            *_literals(program),
+            *declarations.values(),
+            declare_pause,
+            _BARRIER.replace("{pause}", pause),
+            *texts,
+            _step(program, function_of, profile),
+            _check(program),
+            'attributes #0 = { nounwind "prefer-vector-width"="512" }',
+            "attributes #1 = { nounwind noinline }",
+        ]
+    )
+
+
+def _identifier(name: str) -> str:
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+
+
+def _literals(program: Program) -> list[str]:
+    out = []
+    for number, data in enumerate(program.literals.values()):
+        text = "".join(f"\\{byte:02X}" for byte in data)
+        out.append(f'@literal{number} = private unnamed_addr constant [{len(data)} x i8] c"{text}", align 64')
+    return out
+
+
+def _step(program: Program, function_of: dict[Kernel, str], profile: bool) -> str:
+    extra = ", ptr %clock" if profile else ""
+    lines = [
+        f"define i32 @{program.name}(ptr noalias %slots, ptr noalias %arena, i64 %thread, i64 %threads,"
+        f" ptr %sync{extra}) #1 {{",
+        "  %many = icmp ugt i64 %threads, 1",
+        "  %first = icmp eq i64 %thread, 0",
+        "  %following = add i64 %thread, 1",
+    ]
+    pointers: dict[Buffer, str] = {}
+    for number, buffer in enumerate(program.slots):
+        lines.append(f"  %slot{number}.at = getelementptr ptr, ptr %slots, i64 {number}")
+        lines.append(f"  %slot{number} = load ptr, ptr %slot{number}.at")
+        pointers[buffer] = f"%slot{number}"
+    for number, (buffer, offset) in enumerate(program.offsets.items()):
+        lines.append(f"  %arena{number} = getelementptr i8, ptr %arena, i64 {offset}")
+        pointers[buffer] = f"%arena{number}"
+    for number, buffer in enumerate(program.literals):
+        pointers[buffer] = f"@literal{number}"
+    for position, kernel in enumerate(program.kernels):
+        lines.extend(_call(program, position, kernel, function_of[kernel], pointers, profile))
+    if profile:
+        lines.extend(_tick(len(program.kernels)))
+    return "\n".join([*lines, "  ret i32 0", "}"])
+
+
+def _call(
+    program: Program, position: int, kernel: Kernel, function: str, pointers: dict[Buffer, str], profile: bool
+) -> list[str]:
+    k = position
+    lines = _tick(k) if profile else []
+    if k in program.barriers:
+        lines += [
+            f"  br i1 %many, label %meet{k}, label %go{k}",
+            f"meet{k}:",
+            "  call void @barrier(ptr %sync, i64 %threads)",
+            f"  br label %go{k}",
+            f"go{k}:",
+        ]
+    args = ", ".join(f"ptr {pointers[b]}" for b in parameters(kernel))
+    args = f"{args}, " if args else ""
+    units = kernel.unit.extent
+    if kernel.parallel:
+        return [
+            *lines,
+            f"  %from{k} = mul i64 %thread, {units}",
+            f"  %low{k} = udiv i64 %from{k}, %threads",
+            f"  %to{k} = mul i64 %following, {units}",
+            f"  %high{k} = udiv i64 %to{k}, %threads",
+            f"  call void @{function}({args}i64 %low{k}, i64 %high{k})",
+        ]
+    return [
+        *lines,
+        f"  br i1 %first, label %alone{k}, label %after{k}",
+        f"alone{k}:",
+        f"  call void @{function}({args}i64 0, i64 {units})",
+        f"  br label %after{k}",
+        f"after{k}:",
+    ]
+
+
+def _tick(number: int) -> list[str]:
+    """Write the monotonic clock (seconds and nanoseconds) at place `number`."""
+    return [
+        f"  %tick{number} = getelementptr i8, ptr %clock, i64 {16 * number}",
+        f"  %ticked{number} = call i32 @clock_gettime(i32 1, ptr %tick{number})",
+    ]
+
+
+def _check(program: Program) -> str:
+    lines = [f"define i64 @{program.name}_check(ptr %slots) #1 {{", "  br label %check0"]
+    for number, check in enumerate(program.checks):
+        lines.extend(_one_check(number, check, program.slots[check.slot]))
+    return "\n".join([*lines, f"check{len(program.checks)}:", "  ret i64 0", "}"])
+
+
+def _one_check(n: int, check: RangeCheck, buffer: Buffer) -> list[str]:
+    type_ = memory_type(buffer.dtype)
+    allowed = check.low if check.allow is None else check.allow
+    extend = "zext" if buffer.dtype.kind in "ub" else "sext"
+    wide = f"  %wide{n} = {extend} {type_} %x{n} to i64" if buffer.dtype.itemsize < 8 else f"  %wide{n} = add i64 %x{n}, 0"
+    return [
+        f"check{n}:",
+        f"  %at{n} = getelementptr ptr, ptr %slots, i64 {check.slot}",
+        f"  %data{n} = load ptr, ptr %at{n}",
+        f"  br label %loop{n}",
+        f"loop{n}:",
+        f"  %i{n} = phi i64 [ 0, %check{n} ], [ %next{n}, %fine{n} ]",
+        f"  %go{n} = icmp ult i64 %i{n}, {buffer.size}",
+        f"  br i1 %go{n}, label %look{n}, label %check{n + 1}",
+        f"look{n}:",
+        f"  %p{n} = getelementptr {type_}, ptr %data{n}, i64 %i{n}",
+        f"  %x{n} = load {type_}, ptr %p{n}",
+        wide,
+        f"  %low{n} = icmp slt i64 %wide{n}, {check.low}",
+        f"  %high{n} = icmp sge i64 %wide{n}, {check.high}",
+        f"  %out{n} = or i1 %low{n}, %high{n}",
+        f"  %other{n} = icmp ne i64 %wide{n}, {allowed}",
+        f"  %bad{n} = and i1 %out{n}, %other{n}",
+        f"  %next{n} = add i64 %i{n}, 1",
+        f"  br i1 %bad{n}, label %fail{n}, label %fine{n}",
+        f"fine{n}:",
+        f"  br label %loop{n}",
+        f"fail{n}:",
+        f"  ret i64 {n + 1}",
+    ]

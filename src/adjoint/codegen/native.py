@@ -1,0 +1,144 @@
+"""LLVM at work: text to optimized object code, for this machine or another."""
+
+import os
+import threading
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from adjoint.errors import CompileError
+from adjoint.kernel.target import Target
+
+__all__ = ["NativeCode", "compile_native", "host_target", "target_for"]
+
+_ready = threading.Event()
+
+#: What x86 features say of vector registers: (feature, bytes, registers), best first.
+_X86_VECTORS = (("avx512f", 64, 32), ("avx2", 32, 16), ("avx", 32, 16))
+
+#: Names of common CPU levels for `target_for`, with the features that they mean.
+_LEVELS = {
+    "avx512": ("x86-64-v4", ""),
+    "avx2": ("x86-64-v3", ""),
+    "sse2": ("x86-64", ""),
+}
+
+
+def _initialize() -> None:
+    """Make LLVM's targets available, once."""
+    if not _ready.is_set():
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        _ready.set()
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def host_target() -> Target:
+    """The machine that this process runs on."""
+    _initialize()
+    features = llvm.get_host_cpu_features()
+    enabled = {name for name, on in features.items() if on}
+    triple = llvm.get_process_triple()
+    width, registers = _vectors(triple, enabled)
+    return Target(triple, llvm.get_host_cpu_name(), features.flatten(), width, registers, available_cores())
+
+
+def _vectors(triple: str, enabled: set[str]) -> tuple[int, int]:
+    if triple.startswith(("x86_64", "i386", "i686")):
+        for feature, width, registers in _X86_VECTORS:
+            if feature in enabled:
+                return width, registers
+        return 16, 16
+    return 16, 32
+
+
+def target_for(name: str) -> Target:
+    """A target by name.
+
+    Parameters
+    ----------
+    name : str
+        ``"host"``, or a level of this machine's architecture: ``"avx512"``, ``"avx2"``, ``"sse2"``.
+
+    Raises
+    ------
+    CompileError
+        For any other name.
+    """
+    if name == "host":
+        return host_target()
+    if name not in _LEVELS:
+        raise CompileError(f"target must be one of host, {', '.join(_LEVELS)}, got {name!r}")
+    host = host_target()
+    if not host.triple.startswith("x86_64"):
+        raise CompileError(f"target {name} is a level of x86-64, and this machine is {host.triple}; use host")
+    cpu, features = _LEVELS[name]
+    width, registers = {"avx512": (64, 32), "avx2": (32, 16), "sse2": (16, 16)}[name]
+    return Target(host.triple, cpu, features, width, registers, host.cores)
+
+
+class NativeCode:
+    """Object code of one module, and the texts on the way to it."""
+
+    def __init__(self, text: str, target: Target, effort: int = 2) -> None:
+        _initialize()
+        machine = _machine(target, effort)
+        self._module = _parse(text)
+        _optimize(self._module, machine)
+        self._machine = machine
+
+    def object(self) -> bytes:
+        """Relocatable object code."""
+        made: bytes = self._machine.emit_object(self._module)
+        return made
+
+    def assembly(self) -> str:
+        """Assembly text."""
+        return str(self._machine.emit_assembly(self._module))
+
+    def llvm(self) -> str:
+        """Optimized LLVM text."""
+        return str(self._module)
+
+
+def compile_native(text: str, target: Target) -> bytes:
+    """Object code of LLVM text."""
+    return NativeCode(text, target).object()
+
+
+def _machine(target: Target, effort: int) -> Any:
+    # A machine belongs to one module at a time, so each compilation makes its own.
+    found = llvm.Target.from_triple(target.triple)
+    return found.create_target_machine(
+        cpu=target.cpu, features=target.features, opt=effort, reloc="pic", codemodel="small"
+    )
+
+
+def _parse(text: str) -> Any:
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError(f"generated code is not valid LLVM, which is a bug in adjoint: {error}") from error
+    return module
+
+
+def _optimize(module: Any, machine: Any) -> None:
+    """The few passes that generated code gains from.
+
+    Vectors, unrolling and fusion are explicit already, so LLVM's own loop and vector passes stay off: they cost
+    most of the compile time and find nothing.
+    """
+    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
+    builder = llvm.create_pass_builder(machine, tuning)
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, builder)

@@ -1,0 +1,90 @@
+"""Writes one LLVM function as text: names, blocks, and no instruction twice where one result serves."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+__all__ = ["Writer"]
+
+
+@dataclass
+class Writer:
+    """Instructions of a function in the making.
+
+    Pure instructions are numbered by value: the same text in the same or an enclosing scope gives the same name.
+    Loads are remembered only inside their own scope, and until something is stored to their buffer.
+    """
+
+    declarations: dict[str, str]
+    lines: list[str] = field(default_factory=list)
+    entry: list[str] = field(default_factory=list)
+    _count: int = 0
+    _scopes: list[dict[str, str]] = field(default_factory=lambda: [{}])
+    _loads: list[dict[tuple[str, str], str]] = field(default_factory=lambda: [{}])
+
+    def name(self) -> str:
+        """A fresh value name."""
+        self._count += 1
+        return f"%v{self._count}"
+
+    def label(self, hint: str) -> str:
+        """A fresh label."""
+        self._count += 1
+        return f"{hint}{self._count}"
+
+    def line(self, text: str) -> None:
+        """An instruction without a result, or a label."""
+        self.lines.append(text)
+
+    def pure(self, text: str) -> str:
+        """An instruction whose result depends on its text alone."""
+        for scope in self._scopes:
+            if text in scope:
+                return scope[text]
+        made = self.name()
+        self.lines.append(f"  {made} = {text}")
+        self._scopes[-1][text] = made
+        return made
+
+    def load(self, buffer: str, text: str) -> str:
+        """A read of a buffer."""
+        made = self._loads[-1].get((buffer, text))
+        if made is None:
+            made = self.name()
+            self.lines.append(f"  {made} = {text}")
+            self._loads[-1][(buffer, text)] = made
+        return made
+
+    def store(self, buffer: str, text: str) -> None:
+        """A write to a buffer: what was read from it is forgotten."""
+        self.lines.append(f"  {text}")
+        loads = self._loads[-1]
+        for key in [k for k in loads if k[0] == buffer]:
+            del loads[key]
+
+    def intrinsic(self, name: str, result: str, types: list[str], args: list[str]) -> str:
+        """A call of an LLVM intrinsic without side effects."""
+        return self.pure(self.call_text(name, result, types, args))
+
+    def call_text(self, name: str, result: str, types: list[str], args: list[str]) -> str:
+        """The text of a call, with its declaration noted."""
+        self.declarations[name] = f"declare {result} @{name}({', '.join(types)})"
+        return f"call {result} @{name}({', '.join(f'{t} {a}' for t, a in zip(types, args, strict=True))})"
+
+    def alloca(self, text: str) -> str:
+        """Memory of the function's own, in its entry block."""
+        made = self.name()
+        self.entry.append(f"  {made} = alloca {text}")
+        return made
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Instructions that need not have run by what follows: a loop body or a branch."""
+        self._scopes.append({})
+        self._loads.append({})
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+            self._loads.pop()
+            self._loads[-1].clear()

@@ -1,0 +1,212 @@
+"""From functions to native code: the one visible list of passes, the compile cache, and `compile` itself."""
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+
+from adjoint.codegen.module import emit_module
+from adjoint.codegen.native import NativeCode, available_cores, compile_native, target_for
+from adjoint.errors import InvalidValueError
+from adjoint.ir import Function, IRModule
+from adjoint.ir.printer import value_names
+from adjoint.kernel.ir import Kernel
+from adjoint.kernel.printer import print_kernel
+from adjoint.kernel.program import Program
+from adjoint.kernel.target import Target
+from adjoint.lower.checks import range_checks
+from adjoint.lower.expand import expand_math
+from adjoint.lower.program import lower
+from adjoint.paths import cache_dir
+from adjoint.runtime.cache import CompileCache
+from adjoint.runtime.executable import Entry, Executable, Runtime
+from adjoint.runtime.fastcall import FASTCALL_TEXT
+from adjoint.runtime.threads import pool_text
+from adjoint.transforms.cse import cse
+from adjoint.transforms.inline_calls import inline_calls
+from adjoint.transforms.separate_results import separate_results
+from adjoint.transforms.simplify import simplify
+from adjoint.version import __version__
+
+__all__ = ["GRAPH_PASSES", "KERNEL_PASSES", "CompileOptions", "Executable", "compile", "lower_function"]
+
+#: Graph to graph, in order: each takes and gives a Function.
+GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
+    inline_calls,
+    simplify,
+    cse,
+    separate_results,
+)
+
+#: Kernel to kernel, in order, after lowering and before code generation.
+KERNEL_PASSES: tuple[Callable[[Kernel], Kernel], ...] = (expand_math,)
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How to compile and run.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Threads that a step runs on; default: the cores that this process may use. Results are the same bits for
+        any number.
+    cache : bool, default True
+        Keep compiled code on disk and look for it there.
+    cache_directory : Path, optional
+        Where; default: ``compiled`` in adjoint's cache directory (``adjoint doctor`` prints it).
+    """
+
+    threads: int | None = None
+    cache: bool = True
+    cache_directory: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
+            raise InvalidValueError(f"threads must be an integer of at least 1, got {self.threads!r}")
+
+
+def compile(
+    module: IRModule | Function,
+    target: str | Target = "host",
+    options: CompileOptions | None = None,
+    entries: Sequence[str] | None = None,
+) -> Executable:
+    """Compile functions to native code.
+
+    Parameters
+    ----------
+    module : IRModule or Function
+        What to compile.
+    target : str or Target, default "host"
+        The CPU: ``host``, or a level of this architecture (``avx512``, ``avx2``, ``sse2``).
+    options : CompileOptions, optional
+        How.
+    entries : sequence of str, optional
+        Functions of the module to compile; default: all.
+
+    Returns
+    -------
+    Executable
+        Entry points by name: ``executable["step"](...)``. With one entry point, call the executable itself.
+
+    Examples
+    --------
+    >>> from adjoint import ops, compile, param, Function
+    >>> x = param("x", (3,))
+    >>> double = compile(Function("double", (x,), (ops.add(x, x),)))
+    >>> double([1.0, 2.0, 3.0]).tolist()
+    [2.0, 4.0, 6.0]
+    """
+    start = time.perf_counter()
+    options = options or CompileOptions()
+    found = target if isinstance(target, Target) else _target(target)
+    functions = (module,) if isinstance(module, Function) else tuple(module)
+    if entries is not None and isinstance(module, IRModule):
+        functions = tuple(module[name] for name in entries)
+    store = _store(options)
+    runtime = Runtime.of_process(lambda: _runtime_code(store))
+    made = [_entry(function, found, options, store, runtime) for function in functions]
+    entries_by_name = {entry.name: entry for entry, _ in made}
+    return Executable(entries_by_name, time.perf_counter() - start, all(cached for _, cached in made))
+
+
+def lower_function(function: Function, target: Target) -> Program:
+    """The program of a function: graph passes, then lowering."""
+    for graph_pass in GRAPH_PASSES:
+        function = graph_pass(function)
+    names = {value: name.removeprefix("%") for value, name in value_names(function).items()}
+    return lower(function, target, names, range_checks(function))
+
+
+def _finished(program: Program) -> Program:
+    """The program as code generation takes it."""
+    kernels = program.kernels
+    for kernel_pass in KERNEL_PASSES:
+        kernels = tuple(kernel_pass(kernel) for kernel in kernels)
+    return replace(program, kernels=kernels)
+
+
+def _entry(
+    function: Function, target: Target, options: CompileOptions, store: CompileCache | None, runtime: Runtime
+) -> tuple[Entry, bool]:
+    key = _key("entry", str(function), target.key)
+    found = store.read(key) if store is not None else None
+    if found is None:
+        program = lower_function(function, target)
+        code = compile_native(emit_module(_finished(program), target), target)
+        summary = program.summary()
+        if store is not None:
+            store.write(key, summary, code)
+    else:
+        summary, code = found
+
+    def text(stage: str) -> str:
+        return _text(function, target, stage)
+
+    def profiled() -> bytes:
+        return compile_native(emit_module(_finished(lower_function(function, target)), target, profile=True), target)
+
+    threads = options.threads or available_cores()
+    return Entry(summary, code, runtime, threads, text, profiled), found is not None
+
+
+def _text(function: Function, target: Target, stage: str) -> str:
+    """A function at a stage of compilation."""
+    program = lower_function(function, target)
+    if stage == "kernels":
+        return "\n\n".join(print_kernel(k) for k in program.kernels)
+    module = emit_module(_finished(program), target)
+    stages: dict[str, Callable[[], str]] = {
+        "llvm": lambda: NativeCode(module, target).llvm(),
+        "asm": lambda: NativeCode(module, target).assembly(),
+    }
+    if stage not in stages:
+        raise InvalidValueError(f"stage must be one of kernels, {', '.join(stages)}, got {stage!r}")
+    return stages[stage]()
+
+
+def _store(options: CompileOptions) -> CompileCache | None:
+    if not options.cache:
+        return None
+    return CompileCache(options.cache_directory or cache_dir() / "compiled")
+
+
+def _key(*parts: Any) -> str:
+    """A name for code: what it is made from, and all that has a say in how."""
+    whole = "\0".join(map(str, (__version__, llvmlite.__version__, _sources(), *parts)))
+    return hashlib.sha256(whole.encode()).hexdigest()
+
+
+@cache
+def _sources() -> str:
+    """A digest of adjoint's own files, so that code made by another state of them is never used."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        status = path.stat()
+        digest.update(f"{path.name}{status.st_size}{status.st_mtime_ns}".encode())
+    return digest.hexdigest()
+
+
+@cache
+def _target(name: str) -> Target:
+    return target_for(name)
+
+
+def _runtime_code(store: CompileCache | None) -> bytes:
+    """Object code of what every process needs: the thread pool, and the way in from Python."""
+    host = _target("host")
+    text = pool_text() + FASTCALL_TEXT
+    key = _key("runtime", text, host.key)
+    found = store.read(key) if store is not None else None
+    if found is not None:
+        return found[1]
+    code = compile_native(text, host)
+    if store is not None:
+        store.write(key, {}, code)
+    return code

@@ -1,0 +1,293 @@
+"""Integer expressions over loop variables: how a kernel says where in a flat buffer it reads and writes.
+
+An `Index` is kept in the canonical form ``constant + sum(coefficient * atom)``, where an atom is a loop variable,
+a quotient or remainder that did not simplify, or a number read from memory. Ranges are known for every atom, so
+``(i*12 + j) // 12`` with ``0 <= j < 12`` *is* ``i``: reshapes vanish here and need no pass of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from adjoint.kernel.ir import Expr
+
+__all__ = ["Atom", "Dynamic", "Index", "Quotient", "Remainder", "Var", "as_index", "flatten", "unflatten"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Var:
+    """A loop variable, ``0 <= var < extent``. Two variables are one only if they are the same object."""
+
+    name: str
+    extent: int
+
+    @property
+    def low(self) -> int:
+        """Smallest value."""
+        return 0
+
+    @property
+    def high(self) -> int:
+        """Largest value."""
+        return max(self.extent - 1, 0)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """``of // by``, rounded down."""
+
+    of: Index
+    by: int
+
+    @property
+    def low(self) -> int:
+        """Smallest value."""
+        return self.of.low // self.by
+
+    @property
+    def high(self) -> int:
+        """Largest value."""
+        return self.of.high // self.by
+
+    def __str__(self) -> str:
+        return f"({self.of}) // {self.by}"
+
+
+@dataclass(frozen=True, slots=True)
+class Remainder:
+    """``of % by``, never negative."""
+
+    of: Index
+    by: int
+
+    @property
+    def low(self) -> int:
+        """Smallest value."""
+        return 0
+
+    @property
+    def high(self) -> int:
+        """Largest value."""
+        return self.by - 1
+
+    def __str__(self) -> str:
+        return f"({self.of}) % {self.by}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dynamic:
+    """An integer element read while the kernel runs, already known to be in ``[0, size)``."""
+
+    expr: Expr
+    size: int
+
+    @property
+    def low(self) -> int:
+        """Smallest value."""
+        return 0
+
+    @property
+    def high(self) -> int:
+        """Largest value."""
+        return max(self.size - 1, 0)
+
+    def __str__(self) -> str:
+        return f"[{self.expr}]"
+
+
+Atom = Var | Quotient | Remainder | Dynamic
+
+
+@dataclass(frozen=True)
+class Index:
+    """``constant + sum(coefficient * atom)``.
+
+    Supports ``+``, ``-`` with indices and integers, ``*``, ``//`` and ``%`` with integers.
+    """
+
+    constant: int
+    terms: frozenset[tuple[Atom, int]]
+
+    @cached_property
+    def low(self) -> int:
+        """Smallest value over the ranges of the atoms (treated as independent)."""
+        return self.constant + sum(c * (a.low if c > 0 else a.high) for a, c in self.terms)
+
+    @cached_property
+    def high(self) -> int:
+        """Largest value over the ranges of the atoms (treated as independent)."""
+        return self.constant + sum(c * (a.high if c > 0 else a.low) for a, c in self.terms)
+
+    def coefficient(self, var: Var) -> int | None:
+        """How far the index moves when `var` moves by one; None where that is not a constant."""
+        found = 0
+        for atom, c in self.terms:
+            if atom is var:
+                found = c
+            elif uses(atom, var):
+                return None
+        return found
+
+    def without(self, var: Var) -> Index:
+        """The index at ``var = 0``, where `var` occurs affinely."""
+        return Index(self.constant, frozenset((a, c) for a, c in self.terms if a is not var))
+
+    def variables(self) -> set[Var]:
+        """Every loop variable that it depends on, also through quotients, remainders and memory."""
+        found: set[Var] = set()
+        for atom, _ in self.terms:
+            found |= _variables(atom)
+        return found
+
+    def substitute(self, values: Mapping[Var, Index]) -> Index:
+        """The index with variables replaced."""
+        out = as_index(self.constant)
+        for atom, c in self.terms:
+            if isinstance(atom, Var):
+                out += values.get(atom, as_index(atom)) * c
+            elif isinstance(atom, Quotient):
+                out += (atom.of.substitute(values) // atom.by) * c
+            elif isinstance(atom, Remainder):
+                out += (atom.of.substitute(values) % atom.by) * c
+            else:
+                out += _single(atom) * c
+        return out
+
+    def __add__(self, other: Index | int) -> Index:
+        if isinstance(other, int):
+            return Index(self.constant + other, self.terms) if other else self
+        if not other.terms:
+            return self + other.constant
+        if not self.terms:
+            return other + self.constant
+        total = dict(self.terms)
+        for atom, c in other.terms:
+            total[atom] = total.get(atom, 0) + c
+        return _make(self.constant + other.constant, total)
+
+    __radd__ = __add__
+
+    def __mul__(self, by: int) -> Index:
+        if by == 1:
+            return self
+        if by == 0:
+            return as_index(0)
+        return Index(self.constant * by, frozenset((a, c * by) for a, c in self.terms))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Index:
+        return self * -1
+
+    def __sub__(self, other: Index | int) -> Index:
+        return self + (-other)
+
+    def __rsub__(self, other: int) -> Index:
+        return -self + other
+
+    def __floordiv__(self, by: int) -> Index:
+        if by == 1:
+            return self
+        if self.constant == 0 and len(self.terms) == 1:
+            ((atom, c),) = self.terms
+            if c == 1 and isinstance(atom, Quotient):
+                return atom.of // (atom.by * by)
+        whole, rest = self._split(by)
+        if 0 <= rest.low and rest.high < by:
+            return whole
+        # A common factor of the divisor and of most terms cancels where the others cannot reach it.
+        common = by
+        for _, c in rest.terms:
+            common = gcd(common, c) if gcd(common, c) > 1 else common
+        if 1 < common < by:
+            many, few = rest._split(common)
+            if 0 <= few.low and few.high < common:
+                return whole + many // (by // common)
+        return whole + _single(Quotient(rest, by))
+
+    def __mod__(self, by: int) -> Index:
+        _, rest = self._split(by)
+        if 0 <= rest.low and rest.high < by:
+            return rest
+        return _single(Remainder(rest, by))
+
+    def _split(self, by: int) -> tuple[Index, Index]:
+        """``(q, r)`` with ``self == q * by + r``, term by term."""
+        whole = Index(self.constant // by, frozenset((a, c // by) for a, c in self.terms if c % by == 0))
+        return whole, Index(self.constant % by, frozenset((a, c) for a, c in self.terms if c % by))
+
+    def __str__(self) -> str:
+        def term(atom: Atom, c: int) -> str:
+            text = str(atom) if isinstance(atom, Var | Dynamic) or abs(c) == 1 else f"({atom})"
+            return text if c == 1 else f"{text}*{c}"
+
+        parts = [term(a, c) for a, c in sorted(self.terms, key=lambda t: (-abs(t[1]), str(t[0])))]
+        if self.constant or not parts:
+            parts.append(str(self.constant))
+        return " + ".join(parts)
+
+
+def _single(atom: Atom) -> Index:
+    return Index(0, frozenset(((atom, 1),)))
+
+
+def as_index(value: int | Atom | Index) -> Index:
+    """An integer or an atom as an index."""
+    if isinstance(value, Index):
+        return value
+    if isinstance(value, int):
+        return Index(value, frozenset())
+    return _single(value) if value.high > 0 else Index(0, frozenset())
+
+
+def _make(constant: int, total: dict[Atom, int]) -> Index:
+    """Drop zero terms and put ``(x // c) * c + x % c`` together again as ``x``."""
+    for atom, c in list(total.items()):
+        if isinstance(atom, Remainder) and c:
+            quotient = atom.of // atom.by
+            if quotient.constant or len(quotient.terms) != 1:
+                continue
+            ((partner, one),) = quotient.terms
+            if one == 1 and total.get(partner) == c * atom.by:
+                del total[partner], total[atom]
+                return _make(constant, total) + atom.of * c
+    return Index(constant, frozenset((a, c) for a, c in total.items() if c))
+
+
+def _variables(atom: Atom) -> set[Var]:
+    if isinstance(atom, Var):
+        return {atom}
+    if isinstance(atom, Dynamic):
+        return set(atom.expr.variables())
+    return atom.of.variables()
+
+
+def uses(atom: Atom, var: Var) -> bool:
+    """Whether the atom depends on the variable."""
+    return var in _variables(atom)
+
+
+def flatten(index: Iterable[Index], shape: Iterable[int]) -> Index:
+    """Row-major position of an index in a tensor of that shape."""
+    flat = as_index(0)
+    for i, size in zip(index, shape, strict=True):
+        flat = flat * size + i
+    return flat
+
+
+def unflatten(flat: Index, shape: Sequence[int]) -> tuple[Index, ...]:
+    """The index whose row-major position is `flat`."""
+    out: list[Index] = []
+    for axis in range(len(shape) - 1, -1, -1):
+        # The outermost axis needs no remainder: flat is within the tensor.
+        out.append(flat % shape[axis] if axis else flat)
+        flat = flat // max(shape[axis], 1)
+    return tuple(reversed(out))

@@ -1,0 +1,322 @@
+"""Kernel IR: loop nests over flat buffers. The whole grammar, on one screen::
+
+    Program = buffers, kernels in order                  one entry point: what one native call does
+    Kernel  = params: Buffer*, unit: Var, body: Stmt*    units [0, unit.extent) are shared out to threads
+
+    Stmt = For(var, body, kind)                          kind: serial | unroll | vector (innermost only)
+         | When(index, low, high, then, other)           if low <= index < high
+         | Store((buffer, index, value)*)                all values are computed, then all are stored
+    Expr = Const(value, dtype)
+         | Load(buffer, index, guard)                    0 where the guard does not hold; then nothing is read
+         | Apply(function, args, dtype)                  scalar functions, see scalars.py; select, cast too
+         | Coordinate(index, dtype)                      an index as a number
+         | Across(function, buffer, width)               combines `width` elements of a register buffer, as a tree
+
+Meaning is that of the scalar program: ``vector`` and ``unroll`` only say how to run a loop whose iterations are
+independent of each other. Buffers in space "register" live in a kernel's registers and exist once per thread.
+Expressions are graphs: a shared object is computed once for each execution of the statement around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var
+
+__all__ = [
+    "Across",
+    "Apply",
+    "Buffer",
+    "Const",
+    "Coordinate",
+    "Expr",
+    "For",
+    "Kernel",
+    "Load",
+    "Space",
+    "Stmt",
+    "Store",
+    "Target",
+    "When",
+    "postorder",
+]
+
+#: Where a buffer lives: handed over by the caller, in the arena, in a literal of the program, or in registers.
+Space = Literal["external", "arena", "literal", "register"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """A flat run of elements. Identity is its identity: two buffers never overlap while both are live."""
+
+    name: str
+    dtype: np.dtype
+    size: int
+    space: Space
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it takes."""
+        return self.size * self.dtype.itemsize
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Expr:
+    """Base of expressions; they compare by identity."""
+
+    dtype: np.dtype
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        """The expressions that it is made of."""
+        return ()
+
+    def variables(self) -> frozenset[Var]:
+        """Every loop variable that its value depends on."""
+        return frozenset().union(*(a.variables() for a in self.args))
+
+
+@dataclass(frozen=True, eq=False)
+class Const(Expr):
+    """A constant."""
+
+    value: float | int | bool
+    dtype: np.dtype
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Load(Expr):
+    """An element of a buffer; 0, reading nothing, where `guard` is there and does not hold."""
+
+    buffer: Buffer
+    index: Index
+    guard: Expr | None = None
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        """The buffer's."""
+        return self.buffer.dtype
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        """The guard and what the index reads from memory."""
+        found = [e for e in dynamics(self.index)]
+        return (*found, self.guard) if self.guard is not None else tuple(found)
+
+    @cached_property
+    def _variables(self) -> frozenset[Var]:
+        own = frozenset(self.index.variables())
+        return own | self.guard.variables() if self.guard is not None else own
+
+    def variables(self) -> frozenset[Var]:
+        """Those of the index and the guard."""
+        return self._variables
+
+    def __str__(self) -> str:
+        when = f" if {self.guard}" if self.guard is not None else ""
+        return f"{self.buffer}[{self.index}{when}]"
+
+
+@dataclass(frozen=True, eq=False)
+class Apply(Expr):
+    """A scalar function of expressions."""
+
+    function: str
+    operands: tuple[Expr, ...]
+    dtype: np.dtype
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        """The operands."""
+        return self.operands
+
+    @cached_property
+    def _variables(self) -> frozenset[Var]:
+        return frozenset().union(*(a.variables() for a in self.operands))
+
+    def variables(self) -> frozenset[Var]:
+        """Those of the operands."""
+        return self._variables
+
+    def __str__(self) -> str:
+        return f"{self.function}({', '.join(map(str, self.operands))})"
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinate(Expr):
+    """An index as a number."""
+
+    index: Index
+    dtype: np.dtype
+
+    @property
+    def args(self) -> tuple[Expr, ...]:
+        """What the index reads from memory."""
+        return tuple(dynamics(self.index))
+
+    def variables(self) -> frozenset[Var]:
+        """Those of the index."""
+        return frozenset(self.index.variables())
+
+    def __str__(self) -> str:
+        return str(self.index)
+
+
+@dataclass(frozen=True, eq=False)
+class Across(Expr):
+    """The elements ``[0, count)`` of a register buffer combined.
+
+    As a tree over `width` lanes (a power of two; missing lanes are the function's identity): halves are combined
+    until one is left. The order is part of the meaning, so that results are the same bits everywhere.
+    """
+
+    function: str
+    buffer: Buffer
+    count: int
+    width: int
+
+    @property
+    def dtype(self) -> np.dtype:  # type: ignore[override]
+        """The buffer's."""
+        return self.buffer.dtype
+
+    def __str__(self) -> str:
+        return f"across({self.function}, {self.buffer}[:{self.count}])"
+
+
+def dynamics(index: Index) -> Iterator[Expr]:
+    """The expressions that an index reads from memory."""
+    for atom, _ in index.terms:
+        if isinstance(atom, Dynamic):
+            yield atom.expr
+        elif isinstance(atom, Quotient | Remainder):
+            yield from dynamics(atom.of)
+
+
+Target = tuple[Buffer, Index, Expr]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """Parallel assignment: every value is computed before any is stored."""
+
+    targets: tuple[Target, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class For:
+    """A loop of ``var.extent`` iterations.
+
+    ``unroll`` and ``vector`` loops have independent iterations; a ``vector`` loop holds only stores and its
+    extent is at most the target's lanes.
+    """
+
+    var: Var
+    body: tuple[Stmt, ...]
+    kind: Literal["serial", "unroll", "vector"] = "serial"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class When:
+    """``then`` where ``low <= index < high``, else ``other``; the index is the same for all lanes."""
+
+    index: Index
+    low: int
+    high: int
+    then: tuple[Stmt, ...]
+    other: tuple[Stmt, ...] = ()
+
+
+Stmt = For | When | Store
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """One loop nest.
+
+    Parameters
+    ----------
+    name : str
+        Unique in its program.
+    unit : Var
+        The outermost loop. Units are independent; threads take contiguous ranges of them.
+    body : tuple of Stmt
+        What a unit does.
+    values : tuple of str
+        Names of the graph values that it computes.
+    flops : int
+        Floating-point operations of all units together.
+    bytes : int
+        Bytes read and written by all units together, each element counted once.
+    parallel : bool
+        False where the work is too small to share: one thread does all units.
+    """
+
+    name: str
+    unit: Var
+    body: tuple[Stmt, ...]
+    values: tuple[str, ...] = ()
+    flops: int = 0
+    bytes: int = 0
+    parallel: bool = True
+
+    @cached_property
+    def reads(self) -> tuple[Buffer, ...]:
+        """Buffers outside registers that it reads, in order of first use."""
+        found: dict[Buffer, None] = {}
+        for statement in walk(self.body):
+            if isinstance(statement, Store):
+                roots = [v for _, _, v in statement.targets]
+                roots += [e for _, i, _ in statement.targets for e in dynamics(i)]
+                for expr in postorder(roots):
+                    if isinstance(expr, Load) and expr.buffer.space != "register":
+                        found[expr.buffer] = None
+        return tuple(found)
+
+    @cached_property
+    def writes(self) -> tuple[Buffer, ...]:
+        """Buffers outside registers that it writes, in order of first use."""
+        found: dict[Buffer, None] = {}
+        for statement in walk(self.body):
+            if isinstance(statement, Store):
+                for buffer, _, _ in statement.targets:
+                    if buffer.space != "register":
+                        found[buffer] = None
+        return tuple(found)
+
+
+def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    """Every statement, outer before inner."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, For):
+            yield from walk(statement.body)
+        elif isinstance(statement, When):
+            yield from walk(statement.then)
+            yield from walk(statement.other)
+
+
+def postorder(roots: list[Expr]) -> list[Expr]:
+    """Every expression that the roots are made of, operands first, each once. Iterative."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
+    while stack:
+        expr, done = stack.pop()
+        if done:
+            order.append(expr)
+        elif id(expr) not in seen:
+            seen.add(id(expr))
+            stack.append((expr, True))
+            stack.extend((a, False) for a in reversed(expr.args) if id(a) not in seen)
+    return order

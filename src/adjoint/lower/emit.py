@@ -1,0 +1,164 @@
+"""What the kernel builders share: the context they build in, vector loops, and the stores that end a group."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from adjoint.ir import Value
+from adjoint.kernel.index import Index, Var, as_index, flatten, unflatten
+from adjoint.kernel.ir import Buffer, Coordinate, Expr, For, Kernel, Load, Stmt, Store, postorder, walk
+from adjoint.kernel.target import Target
+from adjoint.lower.facts import flops_of
+from adjoint.lower.fuse import Group
+from adjoint.lower.pull import Puller
+
+__all__ = ["Context", "collapse", "finish", "group_puller", "stores", "tiles", "vector_loops"]
+
+#: Nanoseconds of estimated work above which sharing a kernel among threads pays for the barrier.
+_WORTH_SHARING = 1500.0
+
+
+@dataclass
+class Context:
+    """What every kernel builder needs.
+
+    Attributes
+    ----------
+    target : Target
+        The CPU.
+    homes : dict
+        The buffer of every value in memory.
+    literals : dict
+        Literal arrays of the program.
+    names : dict
+        Printed name of every value.
+    scratch : list of Buffer
+        Arena buffers that kernels need for themselves, packed operands say.
+    """
+
+    target: Target
+    homes: dict[Value, Buffer]
+    literals: dict[tuple[bytes, np.dtype], Buffer] = field(default_factory=dict)
+    names: dict[Value, str] = field(default_factory=dict)
+    scratch: list[Buffer] = field(default_factory=list)
+
+    def name_of(self, group: Group) -> str:
+        """A kernel's name: its last value's."""
+        return self.names[group.outputs[-1]]
+
+
+def group_puller(context: Context, group: Group) -> Puller:
+    """A puller that computes the group's own values and loads those of all others."""
+    own = set(group.members)
+    return Puller({v: b for v, b in context.homes.items() if v not in own}, context.literals)
+
+
+def stores(context: Context, group: Group, puller: Puller, index: Sequence[Index]) -> Store:
+    """The assignment of all outputs of a group at one point of its iteration space."""
+    here: Index | None = None
+    targets = []
+    for value in group.outputs:
+        at = tuple(index)
+        if value.shape != group.shape:
+            here = flatten(index, group.shape) if here is None else here
+            at = unflatten(here, value.shape)
+        buffer = context.homes[value]
+        expr = puller.element(value, at)
+        if expr.dtype != buffer.dtype:
+            expr = puller.cast(expr, buffer.dtype)
+        targets.append((buffer, flatten(at, value.shape), expr))
+    return Store(tuple(targets))
+
+
+def vector_loops(
+    count: int, lanes: int, body: Callable[[Index, Index], Iterable[Stmt]], base: Index | int = 0
+) -> tuple[Stmt, ...]:
+    """Loops over ``base + 0..count`` in vectors; the rest is one shorter vector.
+
+    `body` is given the coordinate and the lane.
+    """
+    out: list[Stmt] = []
+    whole, rest = divmod(count, lanes)
+    if whole:
+        step, lane = Var("v", whole), Var("l", lanes)
+        at = as_index(base) + as_index(step) * lanes + as_index(lane)
+        inner = For(lane, tuple(body(at, as_index(lane))), "vector")
+        out.append(For(step, (inner,)) if whole > 1 else inner)
+    if rest:
+        lane = Var("l", rest)
+        at = as_index(base) + whole * lanes + as_index(lane)
+        out.append(For(lane, tuple(body(at, as_index(lane))), "vector"))
+    return tuple(out)
+
+
+def tiles(count: int, tile: int, lanes: int) -> list[tuple[int, int, int]]:
+    """A tile of `count` columns as ``(first column, vectors, lanes)`` runs: full vectors, then one shorter."""
+    out = []
+    full, rest = divmod(min(count, tile), lanes)
+    if full:
+        out.append((0, full, lanes))
+    if rest:
+        out.append((full * lanes, 1, rest))
+    return out
+
+
+def indices_of(body: Iterable[Stmt]) -> list[Index]:
+    """Every index that statements read or write with."""
+    found: list[Index] = []
+    for statement in walk(tuple(body)):
+        if isinstance(statement, Store):
+            found.extend(i for _, i, _ in statement.targets)
+            found.extend(indices_in([v for _, _, v in statement.targets]))
+    return found
+
+
+def indices_in(exprs: list[Expr]) -> list[Index]:
+    """Every index in expressions."""
+    return [e.index for e in postorder(exprs) if isinstance(e, Load | Coordinate)]
+
+
+def collapse(vars_: Sequence[Var], indices: Sequence[Index]) -> list[list[Var]]:
+    """Runs of neighbouring axes that every index walks as if they were one."""
+    runs: list[list[Var]] = []
+    for var in vars_:
+        if runs and _one_axis(runs[-1][-1], var, indices):
+            runs[-1].append(var)
+        else:
+            runs.append([var])
+    return runs
+
+
+def _one_axis(outer: Var, inner: Var, indices: Sequence[Index]) -> bool:
+    for index in indices:
+        far, near = index.coefficient(outer), index.coefficient(inner)
+        if far is None or near is None:
+            return False
+        if outer.extent > 1 and inner.extent > 1 and far != near * inner.extent:
+            return False
+    return True
+
+
+def axes_index(runs: Sequence[Sequence[Var]], at: Sequence[Index]) -> tuple[Index, ...]:
+    """The full index from one coordinate for each run of axes."""
+    out: list[Index] = []
+    for run, coordinate in zip(runs, at, strict=True):
+        out.extend(unflatten(coordinate, tuple(v.extent for v in run)))
+    return tuple(out)
+
+
+def finish(
+    context: Context, name: str, values: Sequence[Value], unit: Var, body: Sequence[Stmt], flops: float
+) -> Kernel:
+    """A kernel with its costs estimated."""
+    bare = Kernel(name, unit, tuple(body))
+    moved = sum(b.nbytes for b in dict.fromkeys(bare.reads)) + sum(b.nbytes for b in bare.writes)
+    nanoseconds = flops / 40 + moved / 20
+    parallel = unit.extent > 1 and nanoseconds > _WORTH_SHARING
+    names = tuple(context.names[v] for v in values)
+    return Kernel(name, unit, tuple(body), names, round(flops), moved, parallel)
+
+
+def work_of(store: Store, points: int) -> float:
+    """Floating-point operations of an assignment executed at that many points."""
+    return flops_of([v for _, _, v in store.targets]) * points

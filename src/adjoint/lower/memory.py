@@ -1,0 +1,52 @@
+"""The arena: one block of memory in which buffers share places when their lifetimes do not meet."""
+
+from collections.abc import Sequence
+
+from adjoint.kernel.ir import Buffer, Kernel
+
+__all__ = ["ALIGNMENT", "plan_arena"]
+
+#: Bytes: a cache line, and the widest vector.
+ALIGNMENT = 64
+
+
+def plan_arena(kernels: Sequence[Kernel]) -> tuple[dict[Buffer, int], int, int]:
+    """Offsets of arena buffers, the arena's size, and the most bytes live at once.
+
+    Largest first, each buffer goes to the lowest place that is free during its whole life.
+    """
+    first: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    for position, kernel in enumerate(kernels):
+        for buffer in (*kernel.writes, *kernel.reads):
+            if buffer.space == "arena":
+                first.setdefault(buffer, position)
+                last[buffer] = position
+    placed: list[tuple[int, int, int, int]] = []  # start, end, first, last
+    offsets: dict[Buffer, int] = {}
+    for buffer in sorted(first, key=lambda b: (-b.nbytes, first[b])):
+        size = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT
+        born, dies = first[buffer], last[buffer]
+        start = 0
+        for low, high, theirs, their_end in sorted(placed):
+            if their_end < born or dies < theirs:
+                continue
+            if start + size <= low:
+                break
+            start = max(start, high)
+        offsets[buffer] = start
+        placed.append((start, start + size, born, dies))
+    total = max((end for _, end, _, _ in placed), default=0)
+    return offsets, total, _most_live(placed)
+
+
+def _most_live(placed: Sequence[tuple[int, int, int, int]]) -> int:
+    change: dict[int, int] = {}
+    for start, end, born, dies in placed:
+        change[born] = change.get(born, 0) + end - start
+        change[dies + 1] = change.get(dies + 1, 0) - (end - start)
+    live = most = 0
+    for position in sorted(change):
+        live += change[position]
+        most = max(most, live)
+    return most

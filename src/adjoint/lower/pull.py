@@ -1,0 +1,219 @@
+"""Lowering by pull: the element of a value at an index, as a kernel expression.
+
+`Puller.element` asks an operator for one element, and the operator asks for those of its operands; what is in
+memory becomes a load, what another kernel left in registers is handed over, everything else is computed on the
+spot. Index maps compose on the way, so a transpose, slice or broadcast costs nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from adjoint.ir import DTYPES, TensorType, Value
+from adjoint.kernel.index import Dynamic, Index, Var, as_index, flatten
+from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, Load
+from adjoint.kernel.scalars import SCALARS
+from adjoint.ops.base import Operator
+
+__all__ = ["ExprBuilder", "Puller", "Reduction", "Scatter", "Source", "compute_dtype", "output_vars"]
+
+BOOL = DTYPES["bool"]
+F32 = DTYPES["f32"]
+I64 = DTYPES["i64"]
+_HALF = frozenset((DTYPES["f16"], DTYPES["bf16"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An operand as an operator's `lower` sees it."""
+
+    type: TensorType
+    read: Callable[[Sequence[Index | int]], Any]
+
+    def __call__(self, index: Sequence[Index | int]) -> Any:
+        """Its element at an index."""
+        return self.read(index)
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """An element that combines `body` over `vars`: what `Builder.reduce` returns."""
+
+    kind: str
+    vars: tuple[Var, ...]
+    body: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """A sum of rows into places: what `Builder.scatter_add` returns."""
+
+    rows: int
+    count: int
+    id: Expr
+    update: Expr
+
+
+def compute_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype in which elements are computed: half floats are stored, not computed with."""
+    return F32 if dtype in _HALF else dtype
+
+
+def output_vars(shape: Sequence[int], prefix: str = "i") -> tuple[Var, ...]:
+    """A loop variable for each axis."""
+    return tuple(Var(f"{prefix}{axis}", size) for axis, size in enumerate(shape))
+
+
+@dataclass
+class ExprBuilder:
+    """Implements `adjoint.ops.base.Builder` by making kernel expressions."""
+
+    literals: dict[tuple[bytes, np.dtype], Buffer] = field(default_factory=dict)
+    guard: Expr | None = None
+    #: Coordinates that the next reductions run over, where a kernel has chosen its loops already.
+    reduce_index: tuple[Index, ...] | None = None
+
+    def const(self, value: float | int | bool, dtype: np.dtype) -> Expr:
+        """A constant."""
+        return Const(value, compute_dtype(dtype))
+
+    def constant_data(self, data: bytes, shape: tuple[int, ...], dtype: np.dtype, index: Sequence[Any]) -> Expr:
+        """An element of a literal array, which becomes a buffer of the program."""
+        buffer = self.literals.get((data, dtype))
+        if buffer is None:
+            size = len(data) // dtype.itemsize
+            buffer = Buffer(f"literal{len(self.literals)}", dtype, size, "literal")
+            self.literals[(data, dtype)] = buffer
+        return self.load(buffer, flatten(map(as_index, index), shape))
+
+    def load(self, buffer: Buffer, index: Index) -> Expr:
+        """An element of a buffer, in the dtype that is computed with."""
+        loaded = Load(buffer, index, self.guard)
+        return self.cast(loaded, compute_dtype(buffer.dtype)) if buffer.dtype in _HALF else loaded
+
+    def call(self, function: str, *args: Expr) -> Expr:
+        """A scalar function."""
+        dtype = BOOL if SCALARS[function].result == "bool" else args[0].dtype
+        return Apply(function, args, dtype)
+
+    def select(self, condition: Expr, then: Expr, other: Expr) -> Expr:
+        """`then` where the condition holds, else `other`."""
+        return Apply("select", (condition, then, other), then.dtype)
+
+    def cast(self, x: Expr, dtype: np.dtype) -> Expr:
+        """`x` converted; a cast to a half float rounds and goes on in float32."""
+        made = x if x.dtype == dtype else Apply("cast", (x,), dtype)
+        return Apply("cast", (made,), F32) if dtype in _HALF else made
+
+    def dtype(self, x: Expr) -> np.dtype:
+        """Dtype of an element."""
+        return x.dtype
+
+    def coordinate(self, i: Index | int, dtype: np.dtype) -> Expr:
+        """A coordinate as a number."""
+        index = as_index(i)
+        to = compute_dtype(dtype)
+        if not index.terms:
+            return Const(index.constant if to.kind in "iu" else float(index.constant), to)
+        made = Coordinate(index, I64)
+        return made if to == I64 else Apply("cast", (made,), to)
+
+    def position(self, x: Expr, size: int) -> Index:
+        """An integer element as a coordinate, clamped into the axis: nothing out of bounds is ever read."""
+        if isinstance(x, Const):
+            return as_index(min(max(int(x.value), 0), max(size - 1, 0)))
+        wide = self.cast(x, I64)
+        clamped = self.call("min", self.call("max", wide, Const(0, I64)), Const(max(size - 1, 0), I64))
+        return as_index(Dynamic(clamped, size))
+
+    def inside(self, i: Index | int, start: int, stop: int) -> Expr:
+        """Whether ``start <= i < stop``; a constant where the ranges tell."""
+        index = as_index(i)
+        if start <= index.low and index.high < stop:
+            return Const(True, BOOL)
+        if index.high < start or index.low >= stop:
+            return Const(False, BOOL)
+        number = Coordinate(index, I64)
+        tests = []
+        if index.low < start:
+            tests.append(self.call("ge", number, Const(start, I64)))
+        if index.high >= stop:
+            tests.append(self.call("lt", number, Const(stop, I64)))
+        return tests[0] if len(tests) == 1 else self.call("and", *tests)
+
+    def choose(self, condition: Expr, then: Callable[[], Expr], other: Callable[[], Expr]) -> Expr:
+        """Like `select`, with the reads of each side guarded."""
+        if isinstance(condition, Const):
+            return then() if condition.value else other()
+        outer = self.guard
+        try:
+            self.guard = condition if outer is None else self.call("and", outer, condition)
+            yes = then()
+            negated = self.call("not", condition)
+            self.guard = negated if outer is None else self.call("and", outer, negated)
+            no = other()
+        finally:
+            self.guard = outer
+        return self.select(condition, yes, no)
+
+    def reduce(self, kind: str, extents: Sequence[int], body: Callable[[tuple[Index, ...]], Expr]) -> Reduction:
+        """Describe a reduction; the kernel builder decides how it runs."""
+        vars_ = output_vars(extents, "r")
+        index = self.reduce_index or tuple(as_index(v) for v in vars_)
+        return Reduction(kind, vars_, body(index))
+
+    def scatter_add(
+        self, rows: int, count: int, ids: Callable[[Index], Expr], updates: Callable[[Index], Expr]
+    ) -> Scatter:
+        """Describe a sum of rows into places."""
+        n = self.reduce_index[0] if self.reduce_index else as_index(Var("n", count))
+        return Scatter(rows, count, ids(n), updates(n))
+
+
+class Puller(ExprBuilder):
+    """Computes elements of graph values from buffers.
+
+    Parameters
+    ----------
+    buffers : mapping
+        Where the values in memory are (row-major).
+    literals : dict
+        Literal arrays of the program, extended on the way.
+    """
+
+    def __init__(self, buffers: Mapping[Value, Buffer], literals: dict[tuple[bytes, np.dtype], Buffer]) -> None:
+        super().__init__(literals)
+        self.buffers = buffers
+        self.registers: dict[Value, Expr] = {}
+        self._memo: dict[tuple[Value, tuple[Index, ...], int], Expr] = {}
+
+    def hold(self, value: Value, expr: Expr) -> None:
+        """Take the element of `value` from `expr`, at whatever index it is asked for."""
+        self.registers[value] = expr
+
+    def element(self, value: Value, index: Sequence[Index | int]) -> Expr:
+        """The element of `value` at `index`; a `Reduction` or `Scatter` description where the operator gives one."""
+        held = self.registers.get(value)
+        if held is not None:
+            return held
+        where = tuple(as_index(i) for i in index)
+        key = (value, where, id(self.guard))
+        made = self._memo.get(key)
+        if made is None:
+            buffer = self.buffers.get(value)
+            if buffer is not None:
+                made = self.load(buffer, flatten(where, value.shape))
+            else:
+                made = self.describe(value, where)
+            self._memo[key] = made
+        return made
+
+    def describe(self, value: Value, index: tuple[Index, ...]) -> Any:
+        """The operator's own account of an element, even where the value is in memory."""
+        op = value.op
+        assert isinstance(op, Operator)
+        operands = [Source(v.type, partial(self.element, v)) for v in value.inputs]
+        return op.lower(self, index, *operands)

@@ -1,0 +1,225 @@
+"""The way into a step from Python in well under a microsecond: a builtin function written in LLVM.
+
+`ctypes` spends more time on one call than a small step takes. Here the step is a method of CPython's own fast
+calling convention (``METH_FASTCALL``): it looks at each argument through the documented layout of NumPy's array
+objects (``PyArrayObject_fields``), and where one is not exactly what the step takes, hands the whole call to a
+Python function that converts or refuses. ``self`` is the address of a block of 64-bit words::
+
+     0 number of arguments      1 fallback (object)       2 slots            3 arena
+     4 step                     5 check, or 0             6 threads          7 workers
+     8 pool's block             9 kind of result         10 its address     11 finish (object)
+    12 type of arrays          13 size of object header  14 flags an array must have
+    16 + 16*i: for argument i: slot, dtype (object), number of axes, sizes...
+
+Kind of result: 0 none, 1 float32, 2 float64, 3 whatever calling `finish` gives.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.kernel.program import Argument
+
+__all__ = ["FASTCALL_TEXT", "MAX_RANK", "FastCall"]
+
+#: Arrays of more axes than this go through the fallback.
+MAX_RANK = 12
+
+FASTCALL_TEXT = """
+define ptr @fastcall(ptr %self, ptr %args, i64 %count) {
+entry:
+  %block = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %expected = load i64, ptr %block
+  %fallback.at = getelementptr i64, ptr %block, i64 1
+  %fallback = load ptr, ptr %fallback.at
+  %slots.at = getelementptr i64, ptr %block, i64 2
+  %slots = load ptr, ptr %slots.at
+  %kind.array.at = getelementptr i64, ptr %block, i64 12
+  %kind.array = load i64, ptr %kind.array.at
+  %header.at = getelementptr i64, ptr %block, i64 13
+  %header = load i64, ptr %header.at
+  %flags.at = getelementptr i64, ptr %block, i64 14
+  %flags64 = load i64, ptr %flags.at
+  %flags.want = trunc i64 %flags64 to i32
+  %type.offset = sub i64 %header, 8
+  %right.count = icmp eq i64 %count, %expected
+  br i1 %right.count, label %next, label %slow
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %accept ]
+  %more = icmp ult i64 %i, %expected
+  br i1 %more, label %look, label %check
+look:
+  %arg.at = getelementptr ptr, ptr %args, i64 %i
+  %arg = load ptr, ptr %arg.at
+  %spec.words = mul i64 %i, 16
+  %spec.start = add i64 %spec.words, 16
+  %spec = getelementptr i64, ptr %block, i64 %spec.start
+  %type.at = getelementptr i8, ptr %arg, i64 %type.offset
+  %type = load i64, ptr %type.at
+  %is.array = icmp eq i64 %type, %kind.array
+  br i1 %is.array, label %array, label %slow
+array:
+  %fields = getelementptr i8, ptr %arg, i64 %header
+  %data = load ptr, ptr %fields
+  %rank.at = getelementptr i8, ptr %fields, i64 8
+  %rank32 = load i32, ptr %rank.at
+  %rank = sext i32 %rank32 to i64
+  %dims.at = getelementptr i8, ptr %fields, i64 16
+  %dims = load ptr, ptr %dims.at
+  %dtype.at = getelementptr i8, ptr %fields, i64 40
+  %dtype = load i64, ptr %dtype.at
+  %have.at = getelementptr i8, ptr %fields, i64 48
+  %have = load i32, ptr %have.at
+  %dtype.want.at = getelementptr i64, ptr %spec, i64 1
+  %dtype.want = load i64, ptr %dtype.want.at
+  %rank.want.at = getelementptr i64, ptr %spec, i64 2
+  %rank.want = load i64, ptr %rank.want.at
+  %flags.have = and i32 %have, %flags.want
+  %flags.ok = icmp eq i32 %flags.have, %flags.want
+  %dtype.ok = icmp eq i64 %dtype, %dtype.want
+  %rank.ok = icmp eq i64 %rank, %rank.want
+  %ok1 = and i1 %flags.ok, %dtype.ok
+  %ok2 = and i1 %ok1, %rank.ok
+  br i1 %ok2, label %sizes, label %slow
+sizes:
+  %axis = phi i64 [ 0, %array ], [ %axis.next, %size ]
+  %size.more = icmp ult i64 %axis, %rank
+  br i1 %size.more, label %size, label %accept
+size:
+  %dim.at = getelementptr i64, ptr %dims, i64 %axis
+  %dim = load i64, ptr %dim.at
+  %dim.word = add i64 %axis, 3
+  %dim.want.at = getelementptr i64, ptr %spec, i64 %dim.word
+  %dim.want = load i64, ptr %dim.want.at
+  %axis.next = add i64 %axis, 1
+  %dim.ok = icmp eq i64 %dim, %dim.want
+  br i1 %dim.ok, label %sizes, label %slow
+accept:
+  %slot = load i64, ptr %spec
+  %slot.at = getelementptr ptr, ptr %slots, i64 %slot
+  store ptr %data, ptr %slot.at
+  %i.next = add i64 %i, 1
+  br label %next
+check:
+  %check.at = getelementptr i64, ptr %block, i64 5
+  %check.function = load ptr, ptr %check.at
+  %no.check = icmp eq ptr %check.function, null
+  br i1 %no.check, label %run, label %checking
+checking:
+  %failed = call i64 %check.function(ptr %slots)
+  %passed = icmp eq i64 %failed, 0
+  br i1 %passed, label %run, label %slow
+run:
+  %arena.at = getelementptr i64, ptr %block, i64 3
+  %arena = load ptr, ptr %arena.at
+  %step.at = getelementptr i64, ptr %block, i64 4
+  %step = load ptr, ptr %step.at
+  %threads.at = getelementptr i64, ptr %block, i64 6
+  %threads = load i64, ptr %threads.at
+  %workers.at = getelementptr i64, ptr %block, i64 7
+  %workers = load i64, ptr %workers.at
+  %pool.at = getelementptr i64, ptr %block, i64 8
+  %pool = load ptr, ptr %pool.at
+  %state = call ptr @PyEval_SaveThread()
+  %status = call i32 @run(ptr %pool, i64 %workers, ptr %step, ptr %slots, ptr %arena, i64 %threads)
+  call void @PyEval_RestoreThread(ptr %state)
+  %kind.at = getelementptr i64, ptr %block, i64 9
+  %kind = load i64, ptr %kind.at
+  %result.at = getelementptr i64, ptr %block, i64 10
+  %result = load ptr, ptr %result.at
+  switch i64 %kind, label %finish [
+    i64 1, label %single
+    i64 2, label %double
+  ]
+single:
+  %f32 = load float, ptr %result
+  %wide = fpext float %f32 to double
+  %object1 = call ptr @PyFloat_FromDouble(double %wide)
+  ret ptr %object1
+double:
+  %f64 = load double, ptr %result
+  %object2 = call ptr @PyFloat_FromDouble(double %f64)
+  ret ptr %object2
+finish:
+  %finish.at = getelementptr i64, ptr %block, i64 11
+  %finish.function = load ptr, ptr %finish.at
+  %object3 = call ptr @PyObject_Vectorcall(ptr %finish.function, ptr %args, i64 0, ptr null)
+  ret ptr %object3
+slow:
+  %object4 = call ptr @PyObject_Vectorcall(ptr %fallback, ptr %args, i64 %count, ptr null)
+  ret ptr %object4
+}
+
+declare ptr @PyLong_AsVoidPtr(ptr)
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare ptr @PyFloat_FromDouble(double)
+declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
+"""
+
+_METH_FASTCALL = 0x80
+_C_CONTIGUOUS, _ALIGNED = 0x1, 0x100
+
+
+class _MethodDef(ctypes.Structure):
+    """CPython's ``PyMethodDef``."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+class FastCall:
+    """A builtin function that runs a step on NumPy arrays.
+
+    Parameters
+    ----------
+    address : int
+        Of ``fastcall`` in a loaded library.
+    arguments : sequence of Argument
+        What the builtin takes, in order.
+    words : dict
+        The block's words by number; see the module's docstring.
+    fallback : callable
+        Takes whatever the builtin was given, where that is not exactly what the step takes.
+    finish : callable
+        Makes the result of kind 3.
+
+    Attributes
+    ----------
+    call : builtin function
+        The builtin. It is valid while this object lives.
+    """
+
+    def __init__(
+        self,
+        address: int,
+        arguments: Sequence[Argument],
+        words: dict[int, int],
+        fallback: Callable[..., Any],
+        finish: Callable[[], Any],
+    ) -> None:
+        dtypes = [np.dtype(a.dtype) for a in arguments]
+        self._alive = (fallback, finish, dtypes)
+        block = (ctypes.c_int64 * (16 + 16 * len(arguments)))()
+        for number, word in words.items():
+            block[number] = word
+        block[0], block[1], block[11] = len(arguments), id(fallback), id(finish)
+        block[12], block[13], block[14] = id(np.ndarray), object.__basicsize__, _C_CONTIGUOUS | _ALIGNED
+        for number, (argument, dtype) in enumerate(zip(arguments, dtypes, strict=True)):
+            known = len(argument.shape) <= MAX_RANK
+            spec = [argument.slot, id(dtype), len(argument.shape) if known else -1]
+            for word, value in enumerate([*spec, *(argument.shape if known else ())]):
+                block[16 + 16 * number + word] = value
+        self._block = block
+        self._definition = _MethodDef(b"step", address, _METH_FASTCALL, b"One compiled call.")
+        make = ctypes.pythonapi.PyCFunction_NewEx
+        make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
+        self.call: Callable[..., Any] = make(
+            ctypes.addressof(self._definition), ctypes.addressof(block), __name__
+        )

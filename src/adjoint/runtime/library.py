@@ -1,0 +1,35 @@
+"""Object code made callable in this process."""
+
+import itertools
+
+import llvmlite.binding as llvm
+
+__all__ = ["Library"]
+
+_numbers = itertools.count()
+
+
+class Library:
+    """Loaded object code; it stays loaded while this object lives.
+
+    Parameters
+    ----------
+    code : bytes
+        Relocatable object code for this machine.
+    names : tuple of str
+        Functions wanted.
+    """
+
+    def __init__(self, code: bytes, names: tuple[str, ...]) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self._jit = llvm.create_lljit_compiler()
+        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        for name in names:
+            builder.export_symbol(name)
+        self._resources = builder.link(self._jit, f"adjoint{next(_numbers)}")
+        self._addresses = {name: int(self._resources[name]) for name in names}
+
+    def __getitem__(self, name: str) -> int:
+        """Address of a function."""
+        return self._addresses[name]
