@@ -167,8 +167,8 @@ class Rsqrt(FloatOp):
         return rounded(lambda wide: 1 / np.sqrt(wide), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:
-        """``-ct * out / (2 * x)``; ``out ** 3`` would overflow where the gradient does not."""
-        return (multiply(ct, multiply(divide(out, x), -0.5)),)
+        """``(-ct / 2 * out) / x``; ``out ** 3`` would overflow where the gradient does not."""
+        return (divide(multiply(multiply(ct, -0.5), out), x),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
         """A root and a quotient."""
