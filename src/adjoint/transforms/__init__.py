@@ -1,0 +1,10 @@
+"""Passes: graph in, graph out. One a file; each docstring shows a graph before and after."""
+
+from adjoint.transforms.append_loss import append_loss
+from adjoint.transforms.cse import cse
+from adjoint.transforms.differentiate import gradient, vjp
+from adjoint.transforms.inline_calls import inline_calls
+from adjoint.transforms.prune import prune_params
+from adjoint.transforms.simplify import simplify
+
+__all__ = ["append_loss", "cse", "gradient", "inline_calls", "prune_params", "simplify", "vjp"]

@@ -1,0 +1,94 @@
+"""Which values vary with which others: the analysis in front of `adjoint.transforms.differentiate`.
+
+A value varies with what its inputs vary with, where it is a float. Integers, bool and ``stop_gradient`` cut. A call
+passes on what its callee does, result by result, so that a function of two parameters does not join what it keeps
+apart.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from adjoint.ir import Function, TensorType, Value, closure, is_float
+from adjoint.ops.calls import Call, TupleGet
+from adjoint.ops.convert import StopGradient
+
+__all__ = ["Dependence", "Reach", "dependence", "flow"]
+
+#: For each item of a value (one, unless it is a tuple) the set of seeds that it varies with, as bits of an int.
+Reach = tuple[int, ...]
+
+#: For each function and each of its results, the parameters that it varies with, as bits of an int.
+Dependence = dict[Function, Reach]
+
+
+def flow(values: Iterable[Value], seeds: Mapping[Value, Reach], through: Dependence) -> dict[Value, Reach]:
+    """What each value varies with.
+
+    Parameters
+    ----------
+    values : iterable of Value
+        Inputs before users, as `toposort` gives.
+    seeds : mapping
+        What the values to start from vary with.
+    through : mapping
+        The `dependence` of every function that is called.
+    """
+    reach: dict[Value, Reach] = {}
+    for value in values:
+        if value in seeds:
+            reach[value] = seeds[value]
+            continue
+        rule = _RULES.get(type(value.op), _any_input)
+        reach[value] = rule(value, [reach[v] for v in value.inputs], through)
+    return reach
+
+
+def dependence(function: Function) -> Dependence:
+    """What each result of every function that `function` calls, directly or not, varies with.
+
+    Linear in the size of all bodies, times the number of machine words that the parameters need as bits.
+    """
+    found: Dependence = {}
+    for callee in closure((function,)):
+        seeds = {p: (1 << i,) if is_float(p.dtype) else (0,) for i, p in enumerate(callee.params)}
+        reach = flow(callee.values(), seeds, found)
+        found[callee] = tuple(reach[r][0] for r in callee.results)
+    return found
+
+
+def _any_input(value: Value, inputs: list[Reach], through: Dependence) -> Reach:  # noqa: ARG001
+    union = 0
+    for reach in inputs:
+        for bits in reach:
+            union |= bits
+    items = (value.type,) if isinstance(value.type, TensorType) else value.type.items
+    return tuple(union if is_float(item.dtype) else 0 for item in items)
+
+
+def _nothing(value: Value, inputs: list[Reach], through: Dependence) -> Reach:  # noqa: ARG001
+    return (0,)
+
+
+def _item(value: Value, inputs: list[Reach], through: Dependence) -> Reach:  # noqa: ARG001
+    assert isinstance(value.op, TupleGet)
+    return (inputs[0][value.op.index],)
+
+
+def _called(value: Value, inputs: list[Reach], through: Dependence) -> Reach:
+    assert isinstance(value.op, Call)
+    return tuple(_mapped(bits, inputs) for bits in through[value.op.callee])
+
+
+def _mapped(bits: int, inputs: list[Reach]) -> int:
+    """The union of the reach of those arguments whose bits are set."""
+    union = 0
+    for number, reach in enumerate(inputs):
+        if bits >> number & 1:
+            union |= reach[0]
+    return union
+
+
+_RULES: dict[type, Callable[[Value, list[Reach], Dependence], Reach]] = {
+    StopGradient: _nothing,
+    TupleGet: _item,
+    Call: _called,
+}

@@ -1,0 +1,105 @@
+"""Put a loss behind a model.
+
+Before::
+
+    func @backbone(%x: f32[2,3], %w: f32[3]) -> (f32[2], f32[3]) {
+      %0: f32[2,3] = broadcast_to(%w) {shape = (2, 3)}
+      %1: f32[2,3] = multiply(%x, %0)
+      %out: f32[2] = sum(%1) {axes = (1,), keepdims = False}
+      %state: f32[3] = sum(%x) {axes = (0,), keepdims = False}
+      return %out, %state
+    }
+
+    func @loss(%predictions: f32[2], %targets: f32[2]) -> f32[] {
+      %0: f32[2] = subtract(%predictions, %targets)
+      %1: f32[2] = abs(%0)
+      %2: f32[] = sum(%1) {axes = (0,), keepdims = False}
+      return %2
+    }
+
+After ``append_loss(backbone, loss)``::
+
+    func @backbone_loss(%x: f32[2,3], %w: f32[3], %targets: f32[2]) -> (f32[], f32[3]) {
+      %0: f32[2,3] = broadcast_to(%w) {shape = (2, 3)}
+      %1: f32[2,3] = multiply(%x, %0)
+      %out: f32[2] = sum(%1) {axes = (1,), keepdims = False}
+      %3: f32[2] = subtract(%out, %targets)
+      %4: f32[2] = abs(%3)
+      %5: f32[] = sum(%4) {axes = (0,), keepdims = False}
+      %state: f32[3] = sum(%x) {axes = (0,), keepdims = False}
+      return %5, %state
+    }
+"""
+
+from collections.abc import Mapping
+
+from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir import Attribute, Function, rebuild
+
+__all__ = ["append_loss"]
+
+
+def append_loss(backbone: Function, loss: Function, num_backbone_results: int = 1, name: str | None = None) -> Function:
+    """The function that runs a model and a loss on what it returns.
+
+    Parameters
+    ----------
+    backbone : Function
+        The model. Its first results go to the loss; the others (states) are returned.
+    loss : Function
+        Its first parameters take the model's first results; the others (targets, weights) become parameters.
+    num_backbone_results : int, default 1
+        How many results go to the loss.
+    name : str, optional
+        Name of the new function; default: ``<backbone>_loss``.
+
+    Returns
+    -------
+    Function
+        The parameters are the model's, then the loss's own; the results are the loss's, then the model's that did
+        not go to it. Attributes are the model's, with the result indices of ``donate`` moved.
+
+    Raises
+    ------
+    InvalidValueError
+        Where the model has fewer results or the loss fewer parameters than that, or both have a parameter of one
+        name.
+    TypeRuleError
+        Where a result's type is not the parameter's.
+    """
+    count = num_backbone_results
+    if not 0 < count <= min(len(backbone.results), len(loss.params)):
+        raise InvalidValueError(
+            f"append_loss: num_backbone_results is at least 1 and at most the {len(backbone.results)} results of "
+            f"@{backbone.name} and the {len(loss.params)} parameters of @{loss.name}, got {count}; change it"
+        )
+    taken, own = loss.params[:count], loss.params[count:]
+    for number, (result, p) in enumerate(zip(backbone.results, taken, strict=False)):
+        if result.type != p.type:
+            raise TypeRuleError(
+                f"append_loss: result {number} of @{backbone.name} is {result.type}, and %{p.label} of @{loss.name} "
+                f"takes {p.type}; make the loss for the model's types"
+            )
+    both = sorted({p.label for p in backbone.params} & {p.label for p in own})
+    if both:
+        raise InvalidValueError(
+            f"append_loss: @{backbone.name} and @{loss.name} both have a parameter named {', '.join(both)}; rename one"
+        )
+    known = {**dict(zip(taken, backbone.results, strict=False)), **{p: p for p in own}}
+    results = (*rebuild(loss.results, lambda _value, _inputs: None, known), *backbone.results[count:])
+    attrs = _moved(backbone.attrs, count, len(loss.results) - count)
+    return Function(name or f"{backbone.name}_loss", (*backbone.params, *own), results, attrs)
+
+
+def _moved(attrs: Mapping[str, Attribute], count: int, shift: int) -> dict[str, Attribute]:
+    """The attributes with result indices in ``donate`` shifted; pairs of results that went to the loss are dropped."""
+    found = dict(attrs)
+    pairs = found.get("donate")
+    if isinstance(pairs, tuple):
+        kept: list[Attribute] = []
+        for pair in pairs:
+            match pair:
+                case (name, int(index)) if index >= count:
+                    kept.append((name, index + shift))
+        found["donate"] = tuple(kept)
+    return found

@@ -1,0 +1,57 @@
+"""Common subexpressions: values that compute the same from the same are made one.
+
+Before::
+
+    func @main(%x: f32[3], %y: f32[3]) -> f32[3] {
+      %a: f32[3] = multiply(%x, %y)
+      %1: f32[3] = exp(%a)
+      %b: f32[3] = multiply(%x, %y)
+      %3: f32[3] = exp(%b)
+      %4: f32[3] = add(%1, %3)
+      return %4
+    }
+
+After ``cse(main)``::
+
+    func @main(%x: f32[3], %y: f32[3]) -> f32[3] {
+      %a: f32[3] = multiply(%x, %y)
+      %1: f32[3] = exp(%a)
+      %2: f32[3] = add(%1, %1)
+      return %2
+    }
+"""
+
+from collections.abc import Hashable
+
+from adjoint.ir import Function, Value, is_param, rebuild
+
+__all__ = ["cse"]
+
+
+def cse(function: Function) -> Function:
+    """Merge structurally equal values.
+
+    Parameters
+    ----------
+    function : Function
+        Any. Functions that it calls stay as they are; a call is merged with an equal one.
+
+    Returns
+    -------
+    Function
+        The same name, parameters, attributes and meaning, to the bit: 0.0 is not merged with -0.0. One walk, with a
+        table keyed by operator, attributes and inputs.
+    """
+    table: dict[Hashable, Value] = {}
+
+    def replace(value: Value, inputs: tuple[Value, ...]) -> Value | None:
+        if is_param(value):
+            return None
+        key = (value.op.key(), inputs)
+        found = table.get(key)
+        if found is None:
+            same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
+            found = table[key] = value if same else Value(value.op, inputs, value.type, value.label)
+        return found
+
+    return Function(function.name, function.params, rebuild(function.results, replace), function.attrs)

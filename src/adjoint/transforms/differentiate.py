@@ -1,0 +1,373 @@
+"""Reverse-mode differentiation of a whole function, graph to graph.
+
+`gradient` adds to a function the derivatives of one of its results; `vjp` makes the function that takes cotangents
+of the results to cotangents of the parameters. Both give ordinary functions, which can be differentiated again.
+
+Before::
+
+    func @f(%x: f32[3], %w: f32[3]) -> f32[] {
+      %y: f32[3] = multiply(%x, %w)
+      %1: f32[3] = sin(%y)
+      %2: f32[] = sum(%1) {axes = (0,), keepdims = False}
+      return %2
+    }
+
+After ``gradient(f, wrt=["w"])``::
+
+    func @f_adjoint(%x: f32[3], %w: f32[3]) -> (f32[], f32[3]) {
+      %y: f32[3] = multiply(%x, %w)
+      %1: f32[3] = sin(%y)
+      %2: f32[] = sum(%1) {axes = (0,), keepdims = False}
+      %3: f32[] = full() {value = 1.0, shape = (), dtype = f32}
+      %4: f32[1] = reshape(%3) {shape = (1,)}
+      %5: f32[3] = broadcast_to(%4) {shape = (3,)}
+      %6: f32[3] = cos(%y)
+      %y_adjoint: f32[3] = multiply(%5, %6)
+      %w_adjoint: f32[3] = multiply(%y_adjoint, %x)
+      return %2, %w_adjoint
+    }
+
+How: an analysis finds what varies with the wanted parameters (`adjoint.transforms.activity`); only that is
+differentiated. Then the body is walked once backwards. Each value hands its cotangent to its operator's `vjp`,
+and what comes back is added to the cotangents of the inputs. A call is differentiated through its callee: a function
+``vjp_<name>``, made once for each combination of results and parameters that matter, computes the forward pass of the
+callee again and its cotangents; after `inline_calls`, `cse` merges the two forward passes. Iterative, linear in the
+number of values; calls may nest deeply too.
+"""
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from adjoint.errors import DifferentiationError, InvalidValueError, TypeRuleError
+from adjoint.ir import Function, Value, is_float, param, rebuild, toposort, value_names
+from adjoint.ops.arithmetic import add
+from adjoint.ops.base import Operator
+from adjoint.ops.calls import Call, TupleGet, call
+from adjoint.ops.create import full
+from adjoint.transforms.activity import dependence, flow
+
+__all__ = ["gradient", "vjp"]
+
+#: Parameters by name or position, or one of them.
+Chosen = str | int | Sequence[str | int] | None
+
+
+def gradient(function: Function, wrt: Chosen = None, result: int = 0, name: str | None = None) -> Function:
+    """Add the derivatives of one result to a function.
+
+    Parameters
+    ----------
+    function : Function
+        What to differentiate.
+    wrt : str, int or sequence of them, optional
+        Parameters, by name or position, that the derivatives are taken with respect to; default: all float ones.
+    result : int, default 0
+        Which result is differentiated: a float scalar.
+    name : str, optional
+        Name of the new function; default: ``<name>_adjoint``.
+
+    Returns
+    -------
+    Function
+        The same parameters and attributes; the results are the original ones, then for each of `wrt` the derivative,
+        of the parameter's type. It is zeros where the result does not vary with the parameter.
+
+    Raises
+    ------
+    TypeRuleError
+        Where the result is no float scalar, or a parameter no float.
+    NameLookupError, InvalidValueError
+        Where there is no such parameter or result.
+    DifferentiationError
+        Where operators on the way have no gradient; all of them are listed.
+    """
+    wanted = _chosen(function, wrt)
+    (loss,) = _results(function, (result,))
+    if loss.shape:
+        raise TypeRuleError(
+            f"gradient: result {result} of @{function.name} must be a scalar, got {loss.type}; reduce it with ops.sum "
+            "or ops.mean, or use vjp"
+        )
+    made = name or f"{function.name}_adjoint"
+    session = _Session(function, made)
+    seed = full(1.0, (), loss.dtype)
+    cotangents = session.cotangents(function, [(loss, seed)], wanted)
+    derivatives = [_or_zeros(cotangent, p) for cotangent, p in zip(cotangents, wanted, strict=True)]
+    return Function(made, function.params, (*function.results, *derivatives), function.attrs)
+
+
+def vjp(
+    function: Function, wrt: Chosen = None, results: int | Sequence[int] | None = None, name: str | None = None
+) -> Function:
+    """The function that takes cotangents of the results to cotangents of the parameters.
+
+    Parameters
+    ----------
+    function : Function
+        What to differentiate.
+    wrt : str, int or sequence of them, optional
+        Parameters whose cotangents are wanted, by name or position; default: all float ones.
+    results : int or sequence of int, optional
+        Results whose cotangents are given; default: all float ones. The others' are zeros.
+    name : str, optional
+        Name of the new function; default: ``vjp_<name>``.
+
+    Returns
+    -------
+    Function
+        It takes the parameters of `function`, then for each of `results` a cotangent ``ct_<index>`` of its type, and
+        returns the cotangents of `wrt`, zeros where no result varies with the parameter.
+
+    Raises
+    ------
+    TypeRuleError, NameLookupError, InvalidValueError, DifferentiationError
+        As `gradient`; a result may have any shape.
+    """
+    wanted = _chosen(function, wrt)
+    if results is None:
+        given: tuple[int, ...] = tuple(i for i, r in enumerate(function.results) if is_float(r.dtype))
+    else:
+        given = (results,) if isinstance(results, int) else tuple(results)
+    _results(function, given)
+    made = name or f"vjp_{function.name}"
+    session = _Session(function, made)
+    cts = _ct_params(function, given)
+    seeds = [(function.results[i], ct) for i, ct in zip(given, cts, strict=True)]
+    cotangents = session.cotangents(function, seeds, wanted)
+    found = [_or_zeros(cotangent, p) for cotangent, p in zip(cotangents, wanted, strict=True)]
+    return Function(made, (*function.params, *cts), tuple(found))
+
+
+def _chosen(function: Function, wrt: Chosen) -> list[Value]:
+    """The parameters that `wrt` names."""
+    if wrt is None:
+        found = [p for p in function.params if is_float(p.dtype)]
+    else:
+        found = [_parameter(function, key) for key in ([wrt] if isinstance(wrt, str | int) else wrt)]
+    if not found:
+        raise InvalidValueError(f"@{function.name} has no float parameter to differentiate for; name some in wrt")
+    for p in found:
+        if not is_float(p.dtype):
+            raise TypeRuleError(f"derivatives are for float parameters, got %{p.label}: {p.type}; leave it out of wrt")
+    if len(set(found)) != len(found):
+        given = ", ".join(f"%{p.label}" for p in found)
+        raise InvalidValueError(f"wrt names every parameter once, got {given}; drop the repeated one")
+    return found
+
+
+def _parameter(function: Function, key: str | int) -> Value:
+    if isinstance(key, str):
+        return function.param(key)
+    if not 0 <= key < len(function.params):
+        raise InvalidValueError(
+            f"@{function.name} has parameters 0 to {len(function.params) - 1}, got {key} in wrt; name it instead"
+        )
+    return function.params[key]
+
+
+def _results(function: Function, indices: tuple[int, ...]) -> list[Value]:
+    """The float results at these places, each named once."""
+    if not indices or len(set(indices)) != len(indices):
+        raise InvalidValueError(f"name at least one float result, each once, got {indices} for @{function.name}")
+    for i in indices:
+        if not 0 <= i < len(function.results):
+            raise InvalidValueError(f"@{function.name} has results 0 to {len(function.results) - 1}, got {i}; name one")
+        if not is_float(function.results[i].dtype):
+            raise TypeRuleError(
+                f"result {i} of @{function.name} must be a float, got {function.results[i].type}; cast what it is "
+                "computed from"
+            )
+    return [function.results[i] for i in indices]
+
+
+def _or_zeros(cotangent: Value | None, p: Value) -> Value:
+    return full(0.0, p.shape, p.dtype).named(f"{p.label}_adjoint") if cotangent is None else cotangent
+
+
+def _ct_params(function: Function, results: Iterable[int]) -> tuple[Value, ...]:
+    """Parameters for the cotangents of these results, under names that the function does not use."""
+    taken = {p.label for p in function.params}
+    prefix = "ct_"
+    while any(label.startswith(prefix) for label in taken):
+        prefix = "_" + prefix
+    return tuple(param(f"{prefix}{i}", function.results[i].shape, function.results[i].dtype) for i in results)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A callee, its results whose cotangents arrive, its parameters whose cotangents are wanted."""
+
+    callee: Function
+    results: tuple[int, ...]
+    params: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The vjp function of a request, and which parameters it returns cotangents of; None where there are none."""
+
+    function: Function | None
+    params: tuple[int, ...]
+
+
+#: What differentiates a body: it yields a request for each call and is sent the answer.
+_Walk = Generator[_Request, _Answer, list[Value | None]]
+
+
+class _Session:
+    """One differentiation: what is known about callees, their vjp functions, and the rules found missing."""
+
+    def __init__(self, root: Function, name: str) -> None:
+        self.through = dependence(root)
+        self.taken = {function.name for function in self.through} | {name}
+        self.answers: dict[_Request, _Answer] = {}
+        self.missing: dict[Value, Function] = {}
+
+    def cotangents(
+        self, function: Function, seeds: list[tuple[Value, Value]], wanted: list[Value]
+    ) -> list[Value | None]:
+        """Cotangents of `wanted` given those of some results, or None where a parameter is not reached.
+
+        Callees are differentiated by a stack of generators, so that calls nest without recursion.
+        """
+        walk = self._walk(function, seeds, wanted)
+        pending: list[tuple[_Request, Generator[_Request, _Answer, _Answer]]] = []
+        reply: Any = None
+        while True:
+            try:
+                request = (pending[-1][1] if pending else walk).send(reply)
+            except StopIteration as done:
+                if not pending:
+                    self._refuse_missing()
+                    found: list[Value | None] = done.value
+                    return found
+                reply = self.answers[pending.pop()[0]] = done.value
+                continue
+            reply = self.answers.get(request)
+            if reply is None:
+                pending.append((request, self._answer(request)))
+
+    def _answer(self, request: _Request) -> Generator[_Request, _Answer, _Answer]:
+        """Make the vjp function of a callee."""
+        callee = request.callee
+        cts = _ct_params(callee, request.results)
+        seeds = [(callee.results[i], ct) for i, ct in zip(request.results, cts, strict=True)]
+        found = yield from self._walk(callee, seeds, [callee.params[j] for j in request.params])
+        reached = tuple(j for j, ct in zip(request.params, found, strict=True) if ct is not None)
+        if not reached:
+            return _Answer(None, ())
+        results = tuple(ct for ct in found if ct is not None)
+        return _Answer(Function(self._fresh(f"vjp_{callee.name}"), (*callee.params, *cts), results), reached)
+
+    def _fresh(self, base: str) -> str:
+        name, count = base, 0
+        while name in self.taken:
+            count += 1
+            name = f"{base}_{count}"
+        self.taken.add(name)
+        return name
+
+    def _walk(self, function: Function, seeds: list[tuple[Value, Value]], wanted: list[Value]) -> _Walk:
+        """Walk a body backwards."""
+        values = toposort(result for result, _ in seeds)
+        reach = flow(values, dict.fromkeys(wanted, (1,)), self.through)
+        cts = _Cotangents({v for v, items in reach.items() if any(items)})
+        for result, ct in seeds:
+            cts.add(result, ct)
+        for value in reversed(values):
+            given = cts.of(value)
+            if not given or not value.inputs:
+                continue
+            if isinstance(value.op, Call):
+                yield from self._through_call(value, value.op.callee, given, cts)
+            elif isinstance(value.op, TupleGet):
+                cts.add(value.inputs[0], given[0], value.op.index)
+            else:
+                self._through_op(function, value, given[0], cts)
+        return cts.labelled(values, wanted)
+
+    def _through_call(
+        self, value: Value, callee: Function, given: dict[int, Value], cts: "_Cotangents"
+    ) -> Generator[_Request, _Answer, None]:
+        """Differentiate the callee for the results whose cotangents arrive and the arguments that vary."""
+        active = tuple(j for j, argument in enumerate(value.inputs) if argument in cts.active)
+        answer = yield _Request(callee, tuple(sorted(given)), active)
+        if answer.function is None:
+            return
+        found = call(answer.function, *value.inputs, *(given[i] for i in sorted(given)))
+        for j, ct in zip(answer.params, found if isinstance(found, tuple) else (found,), strict=True):
+            cts.add(value.inputs[j], ct)
+
+    def _through_op(self, function: Function, value: Value, ct: Value, cts: "_Cotangents") -> None:
+        """Hand the cotangent to the operator's own rule."""
+        op = value.op
+        if not isinstance(op, Operator) or type(op).vjp is Operator.vjp:
+            # Go on with zeros, to find what else is missing before refusing.
+            self.missing.setdefault(value, function)
+            for v in value.inputs:
+                if v in cts.active:
+                    cts.add(v, full(0.0, v.shape, v.dtype))
+            return
+        found = op.vjp(ct, value, *value.inputs)
+        if len(found) != len(value.inputs):
+            raise DifferentiationError(
+                f"the vjp of {op.name} must return a cotangent or None for each of {len(value.inputs)} operands, got "
+                f"{len(found)}; correct the operator"
+            )
+        for v, part in zip(value.inputs, found, strict=True):
+            if part is None:
+                continue
+            if part.type != v.type:
+                raise DifferentiationError(
+                    f"the vjp of {op.name} must return a cotangent of the operand's type {v.type}, got {part.type}; "
+                    "correct the operator"
+                )
+            cts.add(v, part)
+
+    def _refuse_missing(self) -> None:
+        if not self.missing:
+            return
+        names = {id(function): value_names(function) for function in self.missing.values()}
+        places = ", ".join(
+            f"{value.op.name} at {names[id(function)][value]} in @{function.name}"
+            for value, function in self.missing.items()
+        )
+        raise DifferentiationError(
+            f"operators on the way to the gradient need a vjp, and have none: {places}; give them one, or put "
+            "stop_gradient before them"
+        )
+
+
+class _Cotangents:
+    """Cotangents of the values of one body, added up as they arrive."""
+
+    def __init__(self, active: set[Value]) -> None:
+        self.active = active
+        self._found: dict[Value, dict[int, Value]] = {}
+
+    def add(self, value: Value, ct: Value, item: int = 0) -> None:
+        """Add to the cotangent of a value, or of an item of a tuple; dropped where nothing wanted is behind it."""
+        if value in self.active:
+            items = self._found.setdefault(value, {})
+            items[item] = add(items[item], ct) if item in items else ct
+
+    def of(self, value: Value) -> dict[int, Value]:
+        """The cotangents of a value by item; empty where none arrived."""
+        return self._found.get(value, {})
+
+    def labelled(self, forward: list[Value], wanted: list[Value]) -> list[Value | None]:
+        """The cotangents of `wanted`, in a graph where the cotangent of ``%x`` is called ``%x_adjoint``."""
+        known = {v: v for v in forward}
+        labels: dict[Value, str] = {}
+        for v in (*wanted, *reversed(forward)):
+            ct = self.of(v).get(0)
+            if ct is not None and v.label and not ct.label and ct not in known:
+                labels.setdefault(ct, f"{v.label}_adjoint")
+
+        def relabel(value: Value, inputs: tuple[Value, ...]) -> Value | None:
+            return Value(value.op, inputs, value.type, labels[value]) if value in labels else None
+
+        results = [self.of(p).get(0) for p in wanted]
+        renamed = iter(rebuild(tuple(ct for ct in results if ct is not None), relabel, known))
+        return [None if ct is None else next(renamed) for ct in results]
