@@ -128,14 +128,9 @@ def callees(function: Function) -> list[Function]:
     return list(found.values())
 
 
-def _interned(functions: Iterable[Function]) -> dict[Hashable, Function]:
-    """What `functions` reach by calls, callees before callers, by structure.
-
-    Iterative, and linear also where functions are shared: a key mentions its callees by their place in the result.
-    """
-    found: dict[Hashable, Function] = {}
-    numbers: dict[Hashable, int] = {}
-    place: dict[int, int] = {}
+def _reached(functions: Iterable[Function]) -> list[Function]:
+    """What `functions` reach by calls, callees before callers, each object once. Iterative and linear."""
+    order: list[Function] = []
     seen: dict[int, Function] = {}
     for root in functions:
         stack = [(root, iter(callees(root)))] if id(root) not in seen else []
@@ -148,16 +143,28 @@ def _interned(functions: Iterable[Function]) -> dict[Hashable, Function]:
                 stack.append((callee, iter(callees(callee))))
                 continue
             stack.pop()
-            key = function._key(lambda f: place[id(f)])
-            number = numbers.setdefault(key, len(numbers))
-            found.setdefault(key, function)
-            place[id(function)] = number
+            order.append(function)
+    return order
+
+
+def _interned(functions: Iterable[Function]) -> dict[Hashable, Function]:
+    """The same by structure, equal ones once. A key mentions callees by their number, so keys stay small."""
+    found: dict[Hashable, Function] = {}
+    numbers: dict[Hashable, int] = {}
+    place: dict[int, int] = {}
+    for function in _reached(functions):
+        key = function._key(lambda f: place[id(f)])
+        found.setdefault(key, function)
+        place[id(function)] = numbers.setdefault(key, len(numbers))
     return found
 
 
 def closure(functions: Iterable[Function]) -> list[Function]:
     """`functions` and all that they call, callees before callers, equal ones once."""
-    return list(_interned(functions).values())
+    reached = _reached(functions)
+    if len({f.name for f in reached}) == len(reached):
+        return reached  # equal ones have equal names
+    return list(_interned(reached).values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
