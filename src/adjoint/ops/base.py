@@ -87,7 +87,7 @@ class Builder(Protocol):
     def reduce(self, kind: str, extents: Sequence[int], body: Callable[[Index], Scalar]) -> Scalar:
         """Combine `body` over an index space: ``add``, ``max``, ``min``, ``mul``, or ``argmax`` (over one axis).
 
-        An empty space gives 0 for ``add`` and 1 for ``mul``. ``max`` and ``min`` are NaN where an element is.
+        Floats of 16 bits are combined in f32. An empty space gives 0 for ``add`` and 1 for ``mul``. ``max`` and ``min`` are NaN where an element is.
         ``argmax`` is the i64 coordinate of the first greatest element, where NaN is greater than any number.
         """
 
@@ -196,8 +196,7 @@ def same_types(op: Op, *inputs: TensorType) -> TensorType:
     for other in inputs[1:]:
         if other.dtype != first.dtype:
             raise TypeRuleError(
-                f"{op.name}: operands need one dtype, got {first} and {other}; "
-                f"cast one to {dtype_name(first.dtype)}"
+                f"{op.name}: operands need one dtype, got {first} and {other}; cast one to {dtype_name(first.dtype)}"
             )
         if other.shape != first.shape:
             raise TypeRuleError(
