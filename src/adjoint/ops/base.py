@@ -87,7 +87,8 @@ class Builder(Protocol):
     def reduce(self, kind: str, extents: Sequence[int], body: Callable[[Index], Scalar]) -> Scalar:
         """Combine `body` over an index space: ``add``, ``max``, ``min``, ``mul``, or ``argmax`` (over one axis).
 
-        Floats of 16 bits are combined in f32. An empty space gives 0 for ``add`` and 1 for ``mul``. ``max`` and ``min`` are NaN where an element is.
+        An empty space gives 0 for ``add`` and 1 for ``mul``. ``max`` and ``min`` are NaN where an element is.
+        Floats of 16 bits are combined in f32.
         ``argmax`` is the i64 coordinate of the first greatest element, where NaN is greater than any number.
         """
 
