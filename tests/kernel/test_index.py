@@ -1,0 +1,129 @@
+"""Index algebra against Python's integers."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var, as_index, flatten, unflatten
+
+
+def value(index, env):
+    def atom(a):
+        if isinstance(a, Var):
+            return env[a]
+        if isinstance(a, Quotient):
+            return value(a.of, env) // a.by
+        assert isinstance(a, Remainder)
+        return value(a.of, env) % a.by
+
+    return index.constant + sum(c * atom(a) for a, c in index.terms)
+
+
+@st.composite
+def programs(draw):
+    """Variables and a list of steps that build an index and an integer side by side."""
+    extents = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
+    steps = draw(
+        st.lists(
+            st.tuples(st.sampled_from("+-*/%v"), st.integers(1, 12), st.integers(0, 2)), min_size=1, max_size=6
+        )
+    )
+    return extents, steps
+
+
+@given(programs())
+def test_algebra_agrees_with_integers_everywhere(program):
+    extents, steps = program
+    variables = [Var(f"v{n}", extent) for n, extent in enumerate(extents)]
+
+    def run(start, var_of):
+        x = start
+        for op, number, which in steps:
+            v = var_of(variables[which % len(variables)])
+            if op == "+":
+                x = x + number
+            elif op == "-":
+                x = x - number
+            elif op == "*":
+                x = x * number
+            elif op == "/":
+                x = x // number
+            elif op == "%":
+                x = x % number
+            else:
+                x = x * number + v
+        return x
+
+    index = as_index(run(as_index(variables[0]), as_index))
+    for point in itertools.product(*(range(e) for e in extents)):
+        env = dict(zip(variables, point, strict=True))
+        got = value(index, env)
+        assert got == run(env[variables[0]], lambda v: env[v])  # noqa: B023
+        assert index.low <= got <= index.high
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=4))
+def test_unflatten_undoes_flatten(shape):
+    variables = [Var(f"i{n}", size) for n, size in enumerate(shape)]
+    index = tuple(as_index(v) for v in variables)
+    assert unflatten(flatten(index, shape), shape) == index
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=4))
+def test_flatten_undoes_unflatten(shape):
+    size = 1
+    for extent in shape:
+        size *= extent
+    flat = as_index(Var("f", size))
+    assert flatten(unflatten(flat, shape), shape) == flat
+
+
+def test_quotients_within_range_vanish():
+    i, j = Var("i", 5), Var("j", 12)
+    index = as_index(i) * 12 + as_index(j)
+    assert index // 12 == as_index(i)
+    assert index % 12 == as_index(j)
+    assert index // 4 == as_index(i) * 3 + as_index(j) // 4
+
+
+def test_coefficients():
+    i, j = Var("i", 5), Var("j", 12)
+    index = as_index(i) * 3 + as_index(j) // 5
+    assert index.coefficient(i) == 3
+    assert index.coefficient(j) is None
+    assert index.coefficient(Var("k", 2)) == 0
+    assert index.without(i) == as_index(j) // 5
+    assert index.variables() == {i, j}
+
+
+def test_substitution_simplifies_again():
+    i, j, k = Var("i", 5), Var("j", 12), Var("k", 60)
+    index = (as_index(k) // 12) * 100 + as_index(k) % 12
+    assert index.substitute({k: as_index(i) * 12 + as_index(j)}) == as_index(i) * 100 + as_index(j)
+
+
+def test_variables_of_one_element_are_zero():
+    assert as_index(Var("i", 1)) == as_index(0)
+
+
+def test_text():
+    i, j = Var("i", 5), Var("j", 12)
+    assert str(as_index(i) * 12 + as_index(j) + 3) == "i*12 + j + 3"
+    assert str(as_index(0)) == "0"
+    assert str((as_index(i) * 12 + as_index(j)) // 5) == "(i*12 + j) // 5"
+
+
+def test_indices_are_values():
+    i = Var("i", 5)
+    assert as_index(i) + 1 == Index(1, frozenset({(i, 1)}))
+    assert hash(as_index(i) + 1) == hash(1 + as_index(i))
+    assert as_index(i) - as_index(i) == as_index(0)
+
+
+def test_dynamic_atoms_are_within_their_axis():
+    dynamic = Dynamic(None, 7)
+    assert (as_index(dynamic).low, as_index(dynamic).high) == (0, 6)
+    with pytest.raises(KeyError):
+        value(as_index(Var("i", 3)), {})
