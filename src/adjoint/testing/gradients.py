@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.errors import DifferentiationError, TypeRuleError
-from adjoint.ir import Function, TensorType, Value, is_float, is_param, param, toposort
+from adjoint.ir import Function, Value, is_float, is_param, param, toposort
 from adjoint.ops.arithmetic import add
 from adjoint.ops.base import Operator
 from adjoint.ops.build import full_like
@@ -194,4 +194,4 @@ def _difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _widened(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float64) if is_float(TensorType(array.shape, array.dtype).dtype) else array
+    return array.astype(np.float64) if is_float(array.dtype) else array
