@@ -1,0 +1,139 @@
+"""Resident arrays: what a trainer keeps between steps, by name, loaded all or not at all."""
+
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from math import isfinite
+from numbers import Real
+
+import numpy as np
+
+from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
+from adjoint.ir import DTYPES, TensorType
+from adjoint.runtime.executable import aligned
+
+__all__ = ["Hyper", "Residents"]
+
+
+class Residents:
+    """Arrays of one kind (parameters, states, optimizer states) at addresses that never change.
+
+    Parameters
+    ----------
+    kind : str
+        What one of them is called in messages.
+    types : mapping of str to TensorType
+        Names, in order, and types.
+    """
+
+    def __init__(self, kind: str, types: Mapping[str, TensorType]) -> None:
+        self.kind = kind
+        self.types = dict(types)
+        self.arrays = {name: aligned(t.shape, t.dtype) for name, t in self.types.items()}
+
+    def export(self) -> dict[str, np.ndarray]:
+        """Copies by name, in order."""
+        return {name: array.copy() for name, array in self.arrays.items()}
+
+    def load(self, given: Sequence[np.ndarray] | Mapping[str, np.ndarray]) -> None:
+        """Copy arrays in: a mapping by name, or a sequence in order; all of them, after all are checked.
+
+        Raises
+        ------
+        NameLookupError
+            For names that are missing or unknown.
+        InvalidValueError
+            For a wrong number of arrays.
+        TypeRuleError
+            For a wrong shape or dtype.
+        """
+        checked = self._checked(self._by_name(given))
+        for name, array in checked.items():
+            np.copyto(self.arrays[name], array)
+
+    def _by_name(self, given: Sequence[np.ndarray] | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        names = list(self.types)
+        if isinstance(given, Mapping):
+            missing = [name for name in names if name not in given]
+            unknown = [str(name) for name in given if name not in self.types]
+            if missing or unknown:
+                wrong = [f"{what} {', '.join(n)}" for what, n in (("missing", missing), ("unknown", unknown)) if n]
+                raise NameLookupError(
+                    f"load: {self.kind}s are given by exactly their names, got {' and '.join(wrong)}; "
+                    f"the names are {', '.join(names) or 'none'}"
+                )
+            return {name: given[name] for name in names}
+        if isinstance(given, np.ndarray) or not isinstance(given, Sequence):
+            raise TypeRuleError(f"load: {self.kind}s come as a list or a dict of arrays, got {type(given).__name__}")
+        if len(given) != len(names):
+            raise InvalidValueError(
+                f"load: there are {len(names)} {self.kind}s ({', '.join(names) or 'none'}), got {len(given)}; "
+                "give one each"
+            )
+        return dict(zip(names, given, strict=True))
+
+    def _checked(self, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        checked = {}
+        for name, expected in self.types.items():
+            array = np.asarray(given[name])
+            if array.shape != expected.shape:
+                raise TypeRuleError(
+                    f"load: {self.kind} {name!r} is {expected}, got shape {list(array.shape)}; reshape or transpose it"
+                )
+            if array.dtype != expected.dtype:
+                raise TypeRuleError(
+                    f"load: {self.kind} {name!r} is {expected}, got dtype {array.dtype}; "
+                    f"convert it with .astype({expected.dtype.name!r})"
+                )
+            checked[name] = array
+        return checked
+
+
+class Hyper(MutableMapping[str, float]):
+    """Hyperparameters by name; what is set here holds from the next step on, and nothing is compiled again.
+
+    Parameters
+    ----------
+    types : mapping of str to TensorType
+        Names and scalar types.
+    initial : mapping of str to float
+        Where they start.
+    """
+
+    def __init__(self, types: Mapping[str, TensorType], initial: Mapping[str, float]) -> None:
+        self.arrays = {name: aligned((), t.dtype) for name, t in types.items()}
+        for name, value in initial.items():
+            self[name] = value
+
+    def __getitem__(self, name: str) -> float:
+        array = self._array(name)
+        # The shortest text of an f32 reads back as what was written: 0.01, not 0.009999999776482582.
+        return float(array[()]) if array.dtype == DTYPES["f64"] else float(str(array[()]))
+
+    def __setitem__(self, name: str, value: float) -> None:
+        array = self._array(name)
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise InvalidValueError(f"hyper: {name} is a number, got {value!r}")
+        with np.errstate(over="ignore"):
+            held = np.asarray(float(value)).astype(array.dtype)
+        if not isfinite(held):
+            raise InvalidValueError(f"hyper: {name} is finite in {array.dtype.name}, got {value!r}")
+        array[()] = held
+
+    def __delitem__(self, name: str) -> None:
+        raise InvalidValueError(f"hyper: {name} is an input of the compiled step and stays; set it instead")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.arrays)
+
+    def __len__(self) -> int:
+        return len(self.arrays)
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(f'{name!r}: {value!r}' for name, value in self.items())}}}"
+
+    def _array(self, name: str) -> np.ndarray:
+        if name not in self.arrays:
+            raise NameLookupError(
+                f"hyper: the step has no {name!r}, it has {', '.join(self.arrays)}; settings that were 0 when the "
+                "optimizer was made are not in the graph"
+            )
+        return self.arrays[name]

@@ -1,0 +1,80 @@
+"""Which inputs of a compiled step are the batch, the parameters, the states: read from the module's attributes."""
+
+from collections.abc import Iterable
+
+from adjoint.errors import InvalidValueError, VerifyError
+from adjoint.ir import IRModule, TensorType, Value
+
+__all__ = ["StepLayout", "counts"]
+
+
+def counts(module: IRModule, *names: str) -> tuple[int, ...]:
+    """Integer attributes of a module, each at least 0.
+
+    Raises
+    ------
+    InvalidValueError
+        Where one is missing or no such number.
+    """
+    found = []
+    for name in names:
+        value = module.attrs.get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            given = "none" if name not in module.attrs else repr(value)
+            raise InvalidValueError(f"the module needs the attribute {name}, an integer of at least 0, got {given}")
+        found.append(value)
+    return tuple(found)
+
+
+class StepLayout:
+    """The inputs of a module's ``step``, in groups.
+
+    Parameters
+    ----------
+    module : IRModule
+        Made by `SetupTrainer`.
+
+    Attributes
+    ----------
+    batch, params, states, optimizer, hyper : dict of str to TensorType
+        Names and types, in the order of the step: ``batch`` holds inputs and targets.
+    initial_optimizer, initial_hyper : dict of str to float
+        What the optimizer's states and the hyperparameters start from.
+    """
+
+    def __init__(self, module: IRModule) -> None:
+        for name in ("backbone", "step"):
+            if name not in module:
+                raise VerifyError(f"Trainer: the module has no function {name!r}; make it with SetupTrainer")
+        inputs, targets, params, states = counts(module, "input_num", "target_num", "param_num", "state_num")
+        self.initial_optimizer = _pairs(module, "optimizer_state")
+        self.initial_hyper = _pairs(module, "hyper")
+        groups = (inputs + targets, params, states, len(self.initial_optimizer), len(self.initial_hyper))
+        given = module["step"].params
+        if sum(groups) != len(given):
+            raise VerifyError(
+                f"Trainer: the attributes speak of {sum(groups)} inputs of @step, which has {len(given)}; "
+                "make the module with SetupTrainer"
+            )
+        ends = [sum(groups[: i + 1]) for i in range(len(groups))]
+        parts = [_types(given[end - size : end]) for end, size in zip(ends, groups, strict=True)]
+        self.batch, self.params, self.states, self.optimizer, self.hyper = parts
+        self.inputs = inputs
+
+
+def _types(params: Iterable[Value]) -> dict[str, TensorType]:
+    return {p.label: p.type for p in params}
+
+
+def _pairs(module: IRModule, name: str) -> dict[str, float]:
+    pairs = module.attrs.get(name)
+    if not isinstance(pairs, tuple):
+        raise InvalidValueError(f"the module needs the attribute {name}, pairs of name and value; use SetupTrainer")
+    found: dict[str, float] = {}
+    for pair in pairs:
+        match pair:
+            case (str(label), int(value) | float(value)):
+                found[label] = float(value)
+            case _:
+                raise InvalidValueError(f"the module's attribute {name} holds pairs of name and value, got {pair!r}")
+    return found

@@ -1,0 +1,76 @@
+"""Running a model that is compiled for one batch size on any number of rows."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.errors import TypeRuleError
+from adjoint.ir import TensorType
+
+__all__ = ["Predictor"]
+
+
+class Predictor:
+    """A bound model, called in batches.
+
+    Parameters
+    ----------
+    run : callable
+        The bound entry: takes arrays of exactly the types of `inputs`, returns an array for each output (a tuple
+        where there are several).
+    inputs : mapping of str to TensorType
+        Names and types of what it takes.
+    outputs : sequence of TensorType
+        Types of what it returns.
+    """
+
+    def __init__(
+        self, run: Callable[..., Any], inputs: Mapping[str, TensorType], outputs: Sequence[TensorType]
+    ) -> None:
+        self._run = run
+        self._inputs = dict(inputs)
+        self._outputs = tuple(outputs)
+        self._shapes = [t.shape for t in self._inputs.values()]
+        sizes = {t.shape[:1] for t in (*self._inputs.values(), *self._outputs)}
+        # Rows can be padded and split only where all inputs and outputs count them, on axis 0.
+        self._rows = next(iter(sizes), ()) if len(sizes) == 1 else ()
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The outputs for these rows: an array, or a tuple of them."""
+        arrays = [np.asarray(x) for x in inputs]
+        rows = self._rows[0] if self._rows else 0
+        if not rows or [a.shape for a in arrays] == self._shapes:
+            return self._run(*(np.ascontiguousarray(a) if a.ndim else a for a in arrays))
+        count = self._count(arrays)
+        results = [np.empty((count, *t.shape[1:]), t.dtype) for t in self._outputs]
+        for start in range(0, count, rows):
+            stop = min(start + rows, count)
+            made = self._run(*(_batch(a, start, rows) for a in arrays))
+            for result, part in zip(results, made if len(results) > 1 else (made,), strict=True):
+                result[start:stop] = part[: stop - start]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _count(self, arrays: Sequence[np.ndarray]) -> int:
+        """How many rows all arrays have, or the refusal."""
+        names = ", ".join(self._inputs)
+        if len(arrays) != len(self._inputs):
+            raise TypeRuleError(f"predict: the model takes {names}, got {len(arrays)} arrays; give it one for each")
+        for (name, type_), array in zip(self._inputs.items(), arrays, strict=True):
+            if array.ndim != type_.rank or array.shape[1:] != type_.shape[1:] or array.dtype != type_.dtype:
+                raise TypeRuleError(
+                    f"predict: {name} is {type_} with any number of rows, got {array.dtype}{list(array.shape)}; "
+                    "reshape or convert it"
+                )
+        counts = {len(a) for a in arrays}
+        if len(counts) != 1:
+            raise TypeRuleError(f"predict: {names} have one number of rows, got {sorted(counts)}; cut the longer ones")
+        return counts.pop()
+
+
+def _batch(array: np.ndarray, start: int, rows: int) -> np.ndarray:
+    """Rows from `start`, one batch of them, made full by repeating the last row: data that the model can take."""
+    part = array[start : start + rows]
+    if len(part) < rows:
+        part = np.concatenate([part, np.repeat(part[-1:], rows - len(part), axis=0)])
+    return np.ascontiguousarray(part)

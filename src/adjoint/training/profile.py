@@ -1,0 +1,121 @@
+"""How long the parts of a step take."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adjoint.compiler import CompileOptions
+from adjoint.compiler import compile as compile_module
+from adjoint.errors import InvalidValueError
+from adjoint.ir import Function, IRModule, TensorType, param
+from adjoint.runtime.executable import KernelTime, aligned
+from adjoint.training.layout import StepLayout
+
+__all__ = ["Profile", "profile_step"]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Where the time of a step goes.
+
+    The optimizer's update is fused behind the gradients and these behind the forward pass, so no clock can stand
+    between them: forward, forward with backward, and the whole step are compiled and timed in turn, on the
+    trainer's threads, and each phase is what it adds (at least 0). The kernels are those of the step, timed one by
+    one on one thread.
+
+    Parameters
+    ----------
+    forward, backward, optimizer : float
+        Microseconds of each phase.
+    step : float
+        Microseconds of the whole step.
+    kernels : tuple of KernelTime
+        Of the step, in the order in which they run.
+    """
+
+    forward: float
+    backward: float
+    optimizer: float
+    step: float
+    kernels: tuple[KernelTime, ...]
+
+    def __str__(self) -> str:
+        phases = (("forward", self.forward), ("backward", self.backward), ("optimizer", self.optimizer))
+        lines = [f"{name:<24}{value:>12.1f} us" for name, value in (*phases, ("step", self.step))]
+        for timed in self.kernels:
+            micros = timed.nanoseconds / 1e3
+            lines.append(f"  {timed.kernel.name:<22}{micros:>12.1f} us  {', '.join(timed.kernel.values)}")
+        return "\n".join(lines)
+
+
+def profile_step(
+    module: IRModule, resident: Mapping[str, np.ndarray], batch: Sequence[Any], options: CompileOptions, runs: int
+) -> Profile:
+    """Time a step and its parts on copies of the arrays, so that nothing is trained.
+
+    Parameters
+    ----------
+    module : IRModule
+        Made by `SetupTrainer`.
+    resident : mapping of str to numpy.ndarray
+        Parameters, states, optimizer states and hyperparameters by name.
+    batch : sequence of array_like
+        Inputs, then targets.
+    options : CompileOptions
+        How to compile.
+    runs : int
+        How often each is timed; the median counts.
+    """
+    if runs < 1:
+        raise InvalidValueError(f"profile: runs is at least 1, got {runs}")
+    layout = StepLayout(module)
+    functions = (*_parts(module["backbone_loss_adjoint"], layout), module["step"])
+    executable = compile_module(IRModule(functions), options=options, entries=[f.name for f in functions])
+    bound = [executable[f.name].bind(_copies(f, layout.batch, resident)) for f in functions]
+    arrays = [np.asarray(x) for x in batch]
+    forward, backward, step = _medians([b.call for b in bound], arrays, runs)
+    kernels = executable["step"].profile(*arrays, resident=resident, runs=runs)
+    added = max(backward - forward, 0.0), max(step - backward, 0.0)
+    return Profile(forward, *added, step, tuple(kernels))
+
+
+def _parts(adjoint: Function, layout: StepLayout) -> tuple[Function, Function]:
+    """Forward alone, and with the gradients, with the step's order of inputs; what they return stays in place."""
+    by_name = {p.label: p for p in adjoint.params}
+    inputs = [by_name[name] for name in (*layout.batch, *layout.params, *layout.states)]
+    loss, *rest = adjoint.results
+    states, grads = rest[: len(layout.states)], rest[len(layout.states) :]
+    donate = tuple((name, i) for i, name in enumerate(layout.states, 1))
+    forward = Function("forward", inputs, (loss, *states), {"donate": donate})
+    # Gradients are written to buffers that stay: returning them would copy them, which the step never does.
+    buffers = [param(f"{n}_gradient_buffer", t.shape, t.dtype) for n, t in layout.params.items()]
+    both = (*donate, *((b.label, i) for i, b in enumerate(buffers, 1 + len(states))))
+    return forward, Function("backward", (*inputs, *buffers), (loss, *states, *grads), {"donate": both})
+
+
+def _copies(
+    function: Function, batch: Mapping[str, TensorType], resident: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Arrays for all parameters but the batch: copies of the resident ones, zeros for buffers."""
+    copies = {}
+    for p in function.params:
+        if p.label not in batch:
+            copies[p.label] = aligned(p.shape, p.dtype)
+            copies[p.label][...] = resident.get(p.label, 0)
+    return copies
+
+
+def _medians(calls: Sequence[Callable[..., Any]], arrays: Sequence[np.ndarray], runs: int) -> list[float]:
+    """Median microseconds of each call; they take turns, because a machine's speed changes from second to second."""
+    for call in calls:
+        call(*arrays)
+    samples = np.zeros((runs, len(calls)))
+    for row in samples:
+        for i, call in enumerate(calls):
+            start = time.perf_counter_ns()
+            call(*arrays)
+            row[i] = (time.perf_counter_ns() - start) / 1e3
+    return [float(m) for m in np.median(samples, axis=0)]

@@ -1,0 +1,156 @@
+"""`SetupTrainer`: from a model to everything that a trainer runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir import Function, IRModule, TensorType, Value, is_float, param
+from adjoint.losses import Loss
+from adjoint.optim import Optimizer
+from adjoint.training.layout import counts
+from adjoint.transforms.append_loss import append_loss
+from adjoint.transforms.differentiate import gradient
+from adjoint.transforms.inline_calls import inline_calls
+
+__all__ = ["SetupTrainer"]
+
+
+@dataclass(frozen=True, slots=True)
+class SetupTrainer:
+    """Turn a module with a model into a module that trains it: ``SetupTrainer(loss, optimizer, loss_args)(module)``.
+
+    The given module has a function ``backbone``, ``(inputs..., params..., states...) -> (outputs..., updated
+    states...)``, and the attributes ``param_num`` and ``state_num``. The result has its functions, and:
+
+    * ``backbone_loss``: ``(inputs..., params..., states..., targets...) -> (loss, updated states...)``;
+    * ``backbone_loss_adjoint``: the same inputs ``-> (loss, updated states..., gradients of the params...)``;
+    * ``optimizer``: ``(params..., gradients..., optimizer states..., hyper...) -> (params..., optimizer states...)``;
+    * ``step``: all of it in one graph without calls, ``(inputs..., targets..., params..., states..., optimizer
+      states..., hyper...) -> (loss, params..., states..., optimizer states...)``, with the attribute ``donate``
+      that updates everything but the batch in place;
+
+    and the attributes ``input_num``, ``target_num``, ``optimizer_state`` and ``hyper``, the last two pairs of name
+    and initial value.
+
+    Parameters
+    ----------
+    loss : Loss
+        Such as `CrossEntropyLoss`; its reduction must give a scalar.
+    optimizer : Optimizer
+        Such as `SGD`.
+    loss_args : sequence of TensorType
+        Types of all arguments of the loss: of the outputs of the backbone first, then of the targets.
+
+    Raises
+    ------
+    InvalidValueError
+        Where the module lacks an attribute, or its counts do not fit the backbone.
+    TypeRuleError
+        For types that do not fit each other, and parameters that are not of a float dtype.
+    NameLookupError
+        Where the module has no ``backbone``.
+    """
+
+    loss: Loss
+    optimizer: Optimizer
+    loss_args: Sequence[TensorType]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.loss, Loss):
+            raise TypeRuleError(f"SetupTrainer: loss is a Loss such as CrossEntropyLoss(), got {self.loss!r}")
+        if not isinstance(self.optimizer, Optimizer):
+            raise TypeRuleError(f"SetupTrainer: optimizer is an Optimizer such as SGD(0.01), got {self.optimizer!r}")
+        object.__setattr__(self, "loss_args", tuple(self.loss_args))
+
+    def __call__(self, module: IRModule) -> IRModule:
+        """The module that trains; `module` stays as it is."""
+        backbone = module["backbone"]
+        param_num, state_num = counts(module, "param_num", "state_num")
+        parts = _split(backbone, param_num, state_num)
+        loss = self.loss.function(*self.loss_args)
+        self._check_loss(loss, parts)
+        with_loss = append_loss(backbone, loss, self.loss.num_backbone_results, name="backbone_loss")
+        adjoint = gradient(with_loss, [p.label for p in parts.params], name="backbone_loss_adjoint")
+        types = {p.label: p.type for p in parts.params}
+        step = self._step(adjoint, parts, types)
+        for function in (with_loss, adjoint, self.optimizer.function(types), step):
+            module = module.with_function(function)
+        return module.with_attrs(
+            input_num=len(parts.inputs),
+            target_num=len(with_loss.params) - len(backbone.params),
+            optimizer_state=tuple((spec.name, spec.initial) for spec in self.optimizer.init(types)),
+            hyper=tuple((spec.name, spec.initial) for spec in self.optimizer.hyper(types)),
+        )
+
+    def _check_loss(self, loss: Function, parts: "_Parts") -> None:
+        count = self.loss.num_backbone_results
+        outputs = tuple(r.type for r in parts.outputs)
+        if len(outputs) != count or outputs != self.loss_args[:count]:
+            raise TypeRuleError(
+                f"SetupTrainer: the first {count} of loss_args are the outputs of @backbone, "
+                f"{_listed(outputs)}, got {_listed(self.loss_args[:count])}; correct loss_args or state_num"
+            )
+        result = loss.results[0].type
+        if result.shape != ():
+            raise TypeRuleError(f"SetupTrainer: the loss is a scalar, got {result}; use reduction 'mean' or 'sum'")
+
+    def _step(self, adjoint: Function, parts: "_Parts", types: dict[str, TensorType]) -> Function:
+        flat = inline_calls(adjoint)
+        by_name = {p.label: p for p in flat.params}
+        named = [[by_name[p.label] for p in group] for group in (parts.inputs, parts.params, parts.states)]
+        inputs, params, states = named
+        targets = flat.params[len(inputs) + len(params) + len(states) :]
+        loss, *rest = flat.results
+        new_states, grads = rest[: len(states)], rest[len(states) :]
+        state = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.init(types)}
+        hyper = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.hyper(types)}
+        new_params, new_optimizer = self.optimizer.apply(
+            {p.label: p for p in params},
+            {p.label: g for p, g in zip(params, grads, strict=True)},
+            state,
+            hyper,
+        )
+        resident = (*params, *states, *state.values())
+        results = (loss, *new_params.values(), *new_states, *new_optimizer.values())
+        donate = tuple((p.label, i) for i, p in enumerate(resident, 1))
+        return Function("step", (*inputs, *targets, *resident, *hyper.values()), results, {"donate": donate})
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The backbone's parameters and results, by what they are."""
+
+    inputs: tuple[Value, ...]
+    params: tuple[Value, ...]
+    states: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+
+def _split(backbone: Function, param_num: int, state_num: int) -> _Parts:
+    """The backbone in parts, or the refusal."""
+    input_num = len(backbone.params) - param_num - state_num
+    output_num = len(backbone.results) - state_num
+    if param_num == 0 or input_num < 0 or output_num < 1:
+        raise InvalidValueError(
+            f"@backbone has {len(backbone.params)} parameters and {len(backbone.results)} results, which leaves "
+            f"no room for param_num={param_num} of at least 1 and state_num={state_num}; correct the attributes"
+        )
+    end = input_num + param_num
+    inputs, params, states = backbone.params[:input_num], backbone.params[input_num:end], backbone.params[end:]
+    for value in params:
+        if not is_float(value.dtype):
+            raise TypeRuleError(
+                f"SetupTrainer: parameters are of a float dtype, got %{value.label}: {value.type}; "
+                "make it an input or a state"
+            )
+    for value, new in zip(states, backbone.results[output_num:], strict=True):
+        if value.type != new.type:
+            raise TypeRuleError(
+                f"SetupTrainer: an updated state has the type of the state, got {new.type} for "
+                f"%{value.label}: {value.type}; return the states last and in their order"
+            )
+    return _Parts(inputs, params, states, backbone.results[:output_num])
+
+
+def _listed(types: Sequence[object]) -> str:
+    return f"[{', '.join(map(str, types))}]"
