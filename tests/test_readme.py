@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def blocks(page):
 def python_blocks():
     for page in PAGES:
         found = blocks(page)
-        for (language, code, line), after in zip(found, [*found[1:], ("", "", 0)], strict=True):
+        for (language, code, line), after in pairwise([*found, ("", "", 0)]):
             if language == "python":
                 expected = after[1] if after[0] == "text" else None
                 yield pytest.param(code, expected, id=f"{page.relative_to(ROOT)}:{line}")
@@ -38,14 +39,14 @@ def commands():
                     yield pytest.param(shlex.split(line)[2:], id=line[2:])
 
 
-@pytest.mark.parametrize(("code", "expected"), python_blocks())
+@pytest.mark.parametrize(("code", "expected"), list(python_blocks()))
 def test_code_runs_and_prints_what_the_page_says(code, expected, capsys):
     exec(compile(code, "page", "exec"), {"__name__": "page"})
     if expected is not None:
         assert capsys.readouterr().out == expected
 
 
-@pytest.mark.parametrize("words", commands())
+@pytest.mark.parametrize("words", list(commands()))
 def test_commands_work(words, capsys):
     assert main(words) == 0
     assert capsys.readouterr().out.strip()

@@ -9,10 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from adjoint.data import fashion_mnist
 from adjoint.data.fashion import Sources
 from adjoint.data.files import DataFile
-from adjoint.errors import DataError
 
 
 def idx(array):
@@ -100,12 +98,3 @@ def server():
     listener.shutdown()
     thread.join()
     listener.server_close()
-
-
-@pytest.fixture(scope="session")
-def real():
-    """The real dataset, where this machine has it or can fetch it."""
-    try:
-        return fashion_mnist()
-    except DataError as error:
-        pytest.skip(error.message)

@@ -6,6 +6,7 @@ sentence on standard error and exit status 2; Ctrl-C is exit status 130.
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -71,7 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status: 0, 2 for a refusal, 130 after Ctrl-C.
     """
     try:
-        status = _adjoint.main(arguments, prog_name="adjoint", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", UserWarning)
+            warnings.showwarning = _warn  # type: ignore[assignment]
+            status = _adjoint.main(arguments, prog_name="adjoint", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         return _refuse("interrupted", INTERRUPTED)
     except click.exceptions.NoArgsIsHelpError as help_text:
@@ -86,6 +90,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status if isinstance(status, int) else 0
+
+
+def _warn(message: Warning | str, *_place: object) -> None:
+    print(f"adjoint: warning: {message}", file=sys.stderr)
 
 
 def _refuse(message: str, status: int) -> int:

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.cli.builtin import load_model, training_module
+from adjoint.codegen.native import available_cores
 from adjoint.data import FashionMnist, batches
 from adjoint.errors import InvalidValueError
-from adjoint.ir import DTYPES, TensorType
-from adjoint.losses import CrossEntropyLoss
-from adjoint.models import mlp
 from adjoint.optim import SGD, Adam, AdamW, Optimizer
-from adjoint.training import SetupTrainer, Trainer
+from adjoint.training import Trainer
 
 __all__ = ["LEARNING_RATES", "Epoch", "Report", "Run", "Settings", "fit", "make_trainer"]
 
@@ -176,8 +175,7 @@ def make_trainer(settings: Settings, run: Run) -> Trainer:
     optimizer = settings.make_optimizer()
     started = time.perf_counter()
     rows = settings.batch_size
-    setup = SetupTrainer(CrossEntropyLoss(), optimizer, (TensorType((rows, 10)), TensorType((rows,), DTYPES["i64"])))
-    module = setup(mlp(batch_size=rows))
+    module = training_module(settings.model, load_model(settings.model, rows), optimizer)
     trainer = Trainer(module, threads=settings.threads, seed=settings.seed, check_finite=settings.check_finite)
     trainer.compile()
     trainer.predict(np.zeros((rows, 784), np.float32))
@@ -250,7 +248,7 @@ def _report(settings: Settings, data: FashionMnist, trainer: Trainer, run: Run) 
         epochs=settings.epochs,
         batch_size=settings.batch_size,
         seed=settings.seed,
-        threads=trainer.options.threads,
+        threads=trainer.options.threads or available_cores(),
         test_accuracy=reached,
         final_loss=last if last is not None and isfinite(last) else None,
         train_seconds=run.train_seconds,

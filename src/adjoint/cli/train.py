@@ -11,8 +11,8 @@ from rich.table import Table
 
 from adjoint.cli.fit import LEARNING_RATES, Epoch, Report, Run, Settings, fit, make_trainer
 from adjoint.cli.options import INTERRUPTED, Name, WritablePath, write_text
+from adjoint.cli.plotting import check_plotting, plot_training
 from adjoint.data import fashion_mnist
-from adjoint.plotting import check_plotting, plot_training
 
 __all__ = ["command"]
 

@@ -1,0 +1,62 @@
+"""``adjoint doctor``: what adjoint finds on this machine."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import click
+import llvmlite.binding
+from rich.console import Console
+from rich.table import Table
+
+from adjoint.cli.options import REFUSED
+from adjoint.codegen.native import available_cores, host_target
+from adjoint.errors import CacheError
+from adjoint.paths import cache_dir, check_writable
+from adjoint.version import __version__
+
+__all__ = ["command"]
+
+_PACKAGES = ("numpy", "llvmlite", "ml_dtypes", "safetensors", "matplotlib")
+
+
+@click.command("doctor")
+def command() -> int:
+    """Print versions, CPU, threads, and whether the cache works; exit status 2 where it does not."""
+    target = host_target()
+    directory = cache_dir()
+    trouble = _trouble(directory)
+    table = Table(show_header=False)
+    table.add_column()
+    table.add_column(overflow="fold")
+    rows = {
+        "adjoint": __version__,
+        "Python": f"{platform.python_version()} ({platform.python_implementation()}, {platform.platform()})",
+        **{name: _version(name) for name in _PACKAGES},
+        "LLVM": ".".join(map(str, llvmlite.binding.llvm_version_info)),
+        "CPU": f"{target.cpu} ({target.triple})",
+        "vectors": f"{8 * target.vector_bytes} bits, {target.vector_registers} registers",
+        "threads": str(available_cores()),
+        "cache": str(directory),
+        "cache works": "yes" if trouble is None else f"[red]no:[/red] {trouble}",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    Console().print(table)
+    return 0 if trouble is None else REFUSED
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _trouble(directory: Path) -> str | None:
+    """Why the cache directory cannot be used, or None."""
+    try:
+        check_writable(directory)
+    except CacheError as error:
+        return error.message
+    return None

@@ -1,0 +1,61 @@
+"""``adjoint show``: a stage of a model's way to machine code, as text."""
+
+import re
+
+import click
+
+from adjoint.cli.builtin import OPTIMIZERS, load_model, training_module
+from adjoint.cli.options import Name, closest
+from adjoint.compiler import compile
+
+__all__ = ["command"]
+
+GRAPH_STAGES = ("graph", "adjoint", "step")
+CODE_STAGES = ("kernels", "llvm", "asm")
+
+
+@click.command("show")
+@click.argument("model")
+@click.option("--stage", type=Name("stage", GRAPH_STAGES + CODE_STAGES), default="graph", show_default=True)
+@click.option("--batch-size", type=click.IntRange(1), help="Rows of a built-in model's batch.")
+@click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), default="sgd", show_default=True)
+@click.option("--kernel", metavar="NAME", help="Print this kernel only (stages kernels, llvm, asm).")
+def command(model: str, stage: str, batch_size: int | None, optimizer: str, kernel: str | None) -> None:
+    """Print a stage of MODEL, which is mlp, linreg, or a file of graph text."""
+    if kernel is not None and stage not in CODE_STAGES:
+        raise click.UsageError(f"--kernel goes with the stages {', '.join(CODE_STAGES)}, got {stage}; leave it out")
+    module = load_model(model, batch_size)
+    if stage == "graph":
+        click.echo(str(module))
+        return
+    module = training_module(model, module, OPTIMIZERS[optimizer])
+    if stage == "adjoint":
+        click.echo(str(module["backbone_loss_adjoint"]))
+    elif stage == "step":
+        click.echo(str(module["step"]))
+    else:
+        entry = compile(module, entries=("step",))["step"]
+        text = entry.text(stage)
+        click.echo(text if kernel is None else _only(kernel, stage, text, [k.name for k in entry.kernels]))
+
+
+#: Where the text of one kernel begins and ends, by stage; NAME stands for its name.
+_PATTERNS = {
+    "kernels": r"^kernel NAME\b.*?(?=^kernel |\Z)",
+    "llvm": r"^define [^\n]*@kernel_NAME\(.*?^\}",
+    "asm": r"^kernel_NAME:.*?(?=^\w+:|\Z)",
+}
+
+
+def _only(kernel: str, stage: str, text: str, names: list[str]) -> str:
+    """The part of a stage's text that is one kernel."""
+    if kernel not in names:
+        raise click.UsageError(f"no kernel {kernel!r}; {closest(kernel, names)}")
+    spelled = kernel if stage == "kernels" else re.sub(r"\W", "_", kernel)
+    found = re.search(_PATTERNS[stage].replace("NAME", re.escape(spelled)), text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise click.UsageError(
+            f"kernel {kernel} has no code of its own at the stage {stage}, it is part of the step or shares the code "
+            "of another; leave --kernel out"
+        )
+    return found[0].rstrip()

@@ -1,0 +1,11 @@
+"""Fixtures of the command line's tests."""
+
+import pytest
+
+from tests.cli.helpers import clothes
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """`adjoint train` reads small data."""
+    monkeypatch.setattr("adjoint.cli.train.fashion_mnist", clothes)

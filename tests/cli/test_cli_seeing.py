@@ -1,0 +1,124 @@
+"""``adjoint show``, ``profile``, ``doctor`` and ``cache``."""
+
+import os
+
+import numpy as np
+import pytest
+
+import adjoint
+from adjoint.cli import main
+from adjoint.ir import IRModule
+from adjoint.models import linreg, mlp
+from tests.cli.helpers import refusal
+
+
+@pytest.mark.parametrize("model", ["mlp", "linreg"])
+@pytest.mark.parametrize(
+    ("stage", "part"),
+    [
+        ("graph", "func @backbone("),
+        ("adjoint", "func @backbone_loss_adjoint("),
+        ("step", "func @step("),
+        ("kernels", "kernel "),
+        ("llvm", "define i32 @step("),
+        ("asm", "step:"),
+    ],
+)
+def test_every_stage_prints(capsys, model, stage, part):
+    assert main(["show", model, "--stage", stage]) == 0
+    assert part in capsys.readouterr().out
+
+
+def test_the_graph_of_a_file_is_printed_as_it_was_parsed(capsys, tmp_path):
+    (tmp_path / "model.txt").write_text(str(mlp((5, 4, 3), batch_size=2)))
+    assert main(["show", str(tmp_path / "model.txt")]) == 0
+    assert adjoint.ops.parse(capsys.readouterr().out) == mlp((5, 4, 3), batch_size=2)
+
+
+def test_a_file_is_trained_towards_targets_like_its_output(capsys, tmp_path):
+    (tmp_path / "model.txt").write_text(str(mlp((5, 4, 3), batch_size=2)))
+    assert main(["show", str(tmp_path / "model.txt"), "--stage", "step"]) == 0
+    assert "%targets: f32[2,3]" in capsys.readouterr().out
+
+
+def test_the_batch_size_of_a_built_in_model_may_be_chosen(capsys):
+    assert main(["show", "mlp", "--batch-size", "7"]) == 0
+    assert "%x: f32[7,784]" in capsys.readouterr().out
+
+
+def test_one_kernel_is_a_part_of_all_kernels(capsys):
+    module = adjoint.SetupTrainer(
+        adjoint.losses.MSELoss(), adjoint.optim.SGD(0.01), (adjoint.TensorType((4, 1)),) * 2
+    )(linreg())
+    names = [k.name for k in adjoint.compile(module, entries=("step",))["step"].kernels]
+    assert main(["show", "linreg", "--stage", "kernels"]) == 0
+    whole = capsys.readouterr().out
+    parts = []
+    for name in names:
+        assert main(["show", "linreg", "--stage", "kernels", "--kernel", name]) == 0
+        parts.append(capsys.readouterr().out)
+    assert all(part in whole for part in parts)
+    assert sum(len(part) for part in parts) == pytest.approx(len(whole), abs=2 * len(parts))
+
+
+def test_an_unknown_kernel_is_refused(capsys):
+    assert refusal(capsys, "show", "linreg", "--stage", "asm", "--kernel", "zzz").startswith("no kernel 'zzz'; there ")
+
+
+def test_files_that_hold_no_model_are_refused(capsys, tmp_path):
+    path = tmp_path / "model.txt"
+    path.write_text("module {} {\n\nfunc @backbone(%x: f32[2]) -> f32[2] {\n  %y: f32[2] = exq(%x)\n}\n}\n")
+    assert "exp" in refusal(capsys, "show", str(path))
+    path.write_text(str(IRModule((linreg()["backbone"].renamed("other"),))))
+    assert "no function 'backbone' to train and no 'step', it has other" in refusal(
+        capsys, "show", str(path), "--stage", "step"
+    )
+    path.write_text(str(linreg()))
+    assert "--batch-size is for built-in models" in refusal(capsys, "show", str(path), "--batch-size", "2")
+    path.write_bytes(b"\xff\xfe\x00")
+    assert "cannot be read as text" in refusal(capsys, "show", str(path))
+    assert "did you mean" in refusal(capsys, "show", str(tmp_path / "modle.txt"))
+
+
+def test_profile_has_a_row_for_each_kernel(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["profile", "mlp", "--runs", "3"]) == 0
+    out = capsys.readouterr().out
+    module = adjoint.SetupTrainer(
+        adjoint.losses.CrossEntropyLoss(), adjoint.optim.SGD(0.01),
+        (adjoint.TensorType((64, 10)), adjoint.TensorType((64,), "i64")),
+    )(mlp())  # fmt: skip
+    names = [k.name for k in adjoint.compile(module, entries=("step",))["step"].kernels]
+    assert names
+    assert all(name in out for name in names)
+    assert "GFLOP/s" in out
+    assert "100" in out or "%" in out
+
+
+def test_doctor_tells_what_it_finds(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("ADJOINT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["doctor"]) == 0
+    out = capsys.readouterr().out
+    for part in (adjoint.__version__, np.__version__, "LLVM", "bits", str(tmp_path / "cache"), "yes"):
+        assert part in out
+
+
+def test_doctor_says_why_the_cache_does_not_work(capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("ADJOINT_CACHE", str(tmp_path / "file"))
+    monkeypatch.setenv("COLUMNS", "300")
+    assert main(["doctor"]) == 2
+    assert "cannot be written" in capsys.readouterr().out
+
+
+def test_the_cache_is_told_and_cleared_and_nothing_else_is_touched(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("ADJOINT_CACHE", str(tmp_path))
+    (tmp_path / "mine.txt").write_text("keep")
+    (tmp_path / "fashion-mnist").mkdir()
+    (tmp_path / "fashion-mnist" / "x.gz").write_bytes(bytes(2_000_000))
+    assert main(["cache"]) == 0
+    assert "fashion-mnist: Fashion-MNIST, 1 files, 2.0 MB" in capsys.readouterr().out
+    assert main(["cache", "--clear"]) == 0
+    assert "removed Fashion-MNIST, 1 files" in capsys.readouterr().out
+    assert os.listdir(tmp_path) == ["mine.txt"]

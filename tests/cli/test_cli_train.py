@@ -1,0 +1,179 @@
+"""``adjoint train``, on small data where the real ones are not the point."""
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import adjoint
+from adjoint.cli import main
+from adjoint.cli.fit import Run, Settings, fit, make_trainer
+from adjoint.errors import InvalidValueError
+from tests.cli.helpers import clothes, refusal
+
+FIELDS = {
+    "test_accuracy", "train_seconds", "compile_seconds", "steps_per_second", "final_loss", "epochs", "seed", "threads",
+}  # fmt: skip
+
+
+def train(*words):
+    return main(["train", "fashion-mnist", "--epochs", "3", *words])
+
+
+@pytest.mark.usefixtures("small")
+def test_training_prints_a_table_and_writes_its_numbers(capsys, tmp_path):
+    assert train("--json", str(tmp_path / "run.json"), "--seed", "4", "--threads", "1") == 0
+    captured = capsys.readouterr()
+    got = json.loads((tmp_path / "run.json").read_text())
+    assert got.keys() >= FIELDS
+    assert got["epochs"] == len(got["history"]) == 3
+    assert got["steps"] == 30
+    assert (got["seed"], got["threads"], got["interrupted"]) == (4, 1, False)
+    assert got["test_accuracy"] == got["history"][-1]["test_accuracy"] > 0.9
+    assert got["history"][-1]["loss"] < got["history"][0]["loss"]
+    assert got["steps_per_second"] == pytest.approx(30 / got["train_seconds"])
+    assert repr(got["final_loss"]) in captured.out
+    assert f"{got['test_accuracy']:.2%}" in captured.out
+    assert captured.err.count("test accuracy") == 3
+
+
+@pytest.mark.usefixtures("small")
+def test_the_reported_loss_and_accuracy_are_those_of_a_loop_by_hand(tmp_path):
+    assert train("--json", str(tmp_path / "run.json"), "--schedule", "constant", "--lr", "0.003") == 0
+    got = json.loads((tmp_path / "run.json").read_text())
+    data = clothes()
+    trainer = make_trainer(Settings(optimizer="adam", lr=0.003), Run())
+    for epoch in (1, 2, 3):
+        order = np.random.default_rng((0, epoch)).permutation(640)
+        for start in range(0, 640, 64):
+            rows = order[start : start + 64]
+            x = data.train_images[rows].reshape(64, 784).astype(np.float32) / np.float32(255)
+            loss = trainer.update(x, data.train_labels[rows].astype(np.int64))
+    logits = trainer.predict(data.test_images.reshape(-1, 784).astype(np.float32) / np.float32(255))
+    assert got["final_loss"] == loss
+    assert got["test_accuracy"] == np.mean(logits.argmax(axis=1) == data.test_labels)
+
+
+@pytest.mark.usefixtures("small")
+def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(tmp_path):
+    losses = []
+    for number, words in enumerate((["--threads", "1"], ["--threads", "2"], ["--threads", "2"], ["--seed", "1"])):
+        assert train("--json", str(tmp_path / f"{number}.json"), *words) == 0
+        losses.append(json.loads((tmp_path / f"{number}.json").read_text())["final_loss"])
+    assert losses[0] == losses[1] == losses[2]
+    assert losses[3] != losses[0]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+@pytest.mark.usefixtures("small")
+def test_every_optimizer_learns(tmp_path, optimizer):
+    assert train("--json", str(tmp_path / "run.json"), "--optimizer", optimizer, "--batch-size", "32") == 0
+    assert json.loads((tmp_path / "run.json").read_text())["test_accuracy"] > 0.9
+
+
+@pytest.mark.usefixtures("small")
+def test_the_linear_schedule_ends_near_zero():
+    seen = []
+    settings = Settings(optimizer="sgd", lr=0.1, epochs=2)
+    run = Run()
+    trainer = make_trainer(settings, run)
+    fit(settings, clothes(), trainer, run, lambda _run, _total: seen.append(trainer.hyper["lr"]))
+    steps = seen[:10] + seen[11:21]  # after each epoch the watcher is told once more
+    np.testing.assert_allclose(steps, 0.1 * (1 - np.arange(20) / 20), rtol=1e-6)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_limit_ends_the_run_within_an_epoch(tmp_path):
+    assert train("--json", str(tmp_path / "run.json"), "--limit", "14") == 0
+    got = json.loads((tmp_path / "run.json").read_text())
+    assert got["steps"] == 14
+    assert [epoch["steps"] for epoch in got["history"]] == [10, 14]
+
+
+@pytest.mark.usefixtures("small")
+def test_a_plot_is_drawn(tmp_path):
+    assert train("--plot", str(tmp_path / "run.png")) == 0
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("small")
+def test_a_plot_without_matplotlib_names_the_extra(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("adjoint.cli.plotting.find_spec", lambda _: None)
+    message = refusal(capsys, "train", "fashion-mnist", "--plot", str(tmp_path / "run.png"))
+    assert message == "plots need matplotlib, which is not installed; pip install 'adjoint[plot]'"
+
+
+@pytest.mark.usefixtures("small")
+def test_files_that_cannot_be_written_are_refused_before_training(capsys, tmp_path):
+    start = ("train", "fashion-mnist")
+    assert "--json" in (message := refusal(capsys, *start, "--json", str(tmp_path / "none/run.json")))
+    assert message.endswith(f"the folder {tmp_path / 'none'} does not exist; make it first")
+    assert refusal(capsys, *start, "--json", str(tmp_path)) == f"--json {tmp_path} is a directory; name a file"
+    assert "ends in .png, .svg, .pdf, got run.txt" in refusal(capsys, *start, "--plot", str(tmp_path / "run.txt"))
+
+
+@pytest.mark.usefixtures("small")
+def test_check_finite_stops_a_run_that_diverges(capsys):
+    words = ["--check-finite", "--optimizer", "sgd", "--lr", "1e12"]
+    assert train(*words) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "the loss is nan" in error or "the loss is inf" in error
+    assert train(*words[1:]) == 0
+
+
+def test_data_that_cannot_be_had_are_one_sentence(capsys, monkeypatch):
+    def missing():
+        raise adjoint.errors.DataError("Fashion-MNIST is nowhere")
+
+    monkeypatch.setattr("adjoint.cli.train.fashion_mnist", missing)
+    assert refusal(capsys, "train", "fashion-mnist") == "Fashion-MNIST is nowhere"
+
+
+def test_ctrl_c_ends_with_what_there_is(tmp_path):
+    code = f"""
+        import sys
+        from adjoint.cli import main, train
+        from tests.cli.helpers import clothes
+        train.fashion_mnist = clothes
+        sys.exit(main(["train", "fashion-mnist", "--epochs", "100000", "--json", {str(tmp_path / "run.json")!r}]))
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    first = process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert first.startswith("epoch 1/100000")
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    assert "test accuracy" in out
+    got = json.loads((tmp_path / "run.json").read_text())
+    assert got["interrupted"] is True
+    assert 10 <= got["steps"] < 1_000_000
+    assert 0 <= got["test_accuracy"] <= 1
+
+
+def test_defaults_reach_the_accuracy_that_the_readme_promises(real):
+    settings, run = Settings(), Run()
+    report = fit(settings, real, make_trainer(settings, run), run, lambda *_: None)
+    assert report.epochs == 5
+    assert report.test_accuracy >= 0.875
+
+
+@pytest.mark.usefixtures("small")
+def test_a_cache_that_cannot_be_written_is_a_warning_and_no_end(capsys, monkeypatch, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("ADJOINT_CACHE", str(tmp_path / "file"))
+    assert train("--limit", "3") == 0
+    warned = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
+    assert warned
+    assert all("compiled code is not kept: the cache directory" in line for line in warned)
+
+
+def test_a_momentum_of_another_optimizer_is_refused_in_settings():
+    with pytest.raises(InvalidValueError, match="momentum belongs to sgd"):
+        Settings(optimizer="adamw", momentum=0.5).make_optimizer()
