@@ -137,6 +137,11 @@ def cast(w: Writer, x: str, source: np.dtype, to: np.dtype, lanes: int) -> str:
     """Convert between dtypes: to bool by ``!= 0``, float to integer towards zero, saturating, NaN to 0."""
     if source == to:
         return x
+    if to.name in ("float16", "bfloat16") and source.name == "float64":
+        return cast(w, _round_to_odd(w, x, lanes), np.dtype(np.float32), to, lanes)
+    if to.name == "float16" and source.kind in "iu" and source.itemsize > 2:
+        # Exact where it matters: beyond 2**24 a half float is infinite.
+        return cast(w, cast(w, x, source, np.dtype(np.float32), lanes), np.dtype(np.float32), to, lanes)
     if source.name == "bfloat16":
         wide = w.pure(f"zext {vector('i16', lanes)} {x} to {vector('i32', lanes)}")
         moved = w.pure(f"shl {vector('i32', lanes)} {wide}, {splat('16', 'i32', lanes)}")
@@ -159,6 +164,31 @@ def cast(w: Writer, x: str, source: np.dtype, to: np.dtype, lanes: int) -> str:
     if source.kind == "b" or to.itemsize > source.itemsize:
         return w.pure(f"{'sext' if is_signed(source) else 'zext'} {have} {x} to {want}")
     return x if to.itemsize == source.itemsize else w.pure(f"trunc {have} {x} to {want}")
+
+
+def _round_to_odd(w: Writer, x: str, lanes: int) -> str:
+    """A double as a float that rounds on to a half float as the double itself would.
+
+    Towards zero, with the last bit set where anything was lost (Boldo and Melquiond, "Emulation of FMA and
+    correctly rounded sums: proved algorithms using rounding to odd", 2008).
+    """
+    double, single = vector("double", lanes), vector("float", lanes)
+    i32, mask = vector("i32", lanes), vector("i1", lanes)
+    one = splat("1", "i32", lanes)
+
+    def magnitude(value: str) -> str:
+        return w.intrinsic(f"llvm.fabs.{_suffix(np.dtype(np.float64), lanes)}", double, [double], [value])
+
+    near = w.pure(f"fptrunc {double} {x} to {single}")
+    bits = w.pure(f"bitcast {single} {near} to {i32}")
+    above = w.pure(f"fcmp ogt {double} {magnitude(w.pure(f'fpext {single} {near} to {double}'))}, {magnitude(x)}")
+    below = w.pure(f"sub {i32} {bits}, {one}")
+    truncated = w.pure(f"select {mask} {above}, {i32} {below}, {i32} {bits}")
+    back = w.pure(f"fpext {single} {w.pure(f'bitcast {i32} {truncated} to {single}')} to {double}")
+    lost = w.pure(f"fcmp one {double} {back}, {x}")
+    odd = w.pure(f"or {i32} {truncated}, {one}")
+    chosen = w.pure(f"select {mask} {lost}, {i32} {odd}, {i32} {truncated}")
+    return w.pure(f"bitcast {i32} {chosen} to {single}")
 
 
 def _to_bfloat16(w: Writer, x: str, lanes: int) -> str:

@@ -85,6 +85,8 @@ def match_contraction(description: Reduction, out: Sequence[Var]) -> Contraction
         return None
     if body.dtype.kind != "f" or not all(isinstance(x, Load) and x.guard is None for x in body.operands):
         return None
+    if any(v.extent == 0 for v in (*out, *description.vars)):
+        return None
     left, right = body.operands
     assert isinstance(left, Load)
     assert isinstance(right, Load)

@@ -64,9 +64,7 @@ def stores(context: Context, group: Group, puller: Puller, index: Sequence[Index
             here = flatten(index, group.shape) if here is None else here
             at = unflatten(here, value.shape)
         buffer = context.homes[value]
-        expr = puller.element(value, at)
-        if expr.dtype != buffer.dtype:
-            expr = puller.cast(expr, buffer.dtype)
+        expr = puller.stored(puller.element(value, at), buffer.dtype)
         targets.append((buffer, flatten(at, value.shape), expr))
     return Store(tuple(targets))
 

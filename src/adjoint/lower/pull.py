@@ -91,8 +91,7 @@ class ExprBuilder:
 
     def load(self, buffer: Buffer, index: Index) -> Expr:
         """An element of a buffer, in the dtype that is computed with."""
-        loaded = Load(buffer, index, self.guard)
-        return self.cast(loaded, compute_dtype(buffer.dtype)) if buffer.dtype in _HALF else loaded
+        return self.stored(Load(buffer, index, self.guard), compute_dtype(buffer.dtype))
 
     def call(self, function: str, *args: Expr) -> Expr:
         """A scalar function."""
@@ -107,6 +106,10 @@ class ExprBuilder:
         """`x` converted; a cast to a half float rounds and goes on in float32."""
         made = x if x.dtype == dtype else Apply("cast", (x,), dtype)
         return Apply("cast", (made,), F32) if dtype in _HALF else made
+
+    def stored(self, x: Expr, dtype: np.dtype) -> Expr:
+        """`x` as it goes to memory."""
+        return x if x.dtype == dtype else Apply("cast", (x,), dtype)
 
     def dtype(self, x: Expr) -> np.dtype:
         """Dtype of an element."""

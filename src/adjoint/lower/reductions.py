@@ -93,7 +93,11 @@ class _Plan:
 def reduction_kernel(context: Context, group: Group, description: Reduction, out_vars: Sequence[Var]) -> Kernel:
     """The kernel of a group whose root is a reduction."""
     plan = _plan(context, group, description, out_vars)
-    if plan.kind == "argmax":
+    unit: Var
+    body: list[Stmt]
+    if not prod(plan.out_extents):
+        unit, body = Var("u", 0), []
+    elif plan.kind == "argmax":
         unit, body = _argmax(plan)
     elif plan.rows:
         unit, body = _row_reduction(plan)

@@ -46,7 +46,7 @@ def scatter_kernel(context: Context, group: Group, description: Scatter) -> Kern
         )
         nothing = Const(0, compute_dtype(home.dtype))
         total = puller.call("add", puller.load(home, place), puller.select(within, made.update, nothing))
-        return Store(((home, place, puller.cast(total, home.dtype)),))
+        return Store(((home, place, puller.stored(total, home.dtype)),))
 
     def columns(count: int, first: Index) -> tuple[Stmt, ...]:
         row, n = Var("r", description.rows), Var("n", description.count)
