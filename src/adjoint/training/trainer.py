@@ -65,6 +65,8 @@ class Trainer:
         options: CompileOptions | None = None,
         check_finite: bool = False,
     ) -> None:
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise InvalidValueError(f"Trainer: seed is an integer of at least 0, got {seed!r}")
         self.module = module
         self.seed = seed
         options = CompileOptions() if options is None else options
