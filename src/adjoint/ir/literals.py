@@ -19,7 +19,18 @@ import numpy as np
 
 from adjoint.ir.types import DTYPES, TensorType, dtype_name
 
-__all__ = ["NAME", "Symbol", "attribute_hints", "convert", "exact", "literal", "quote", "quoted_name", "unquote"]
+__all__ = [
+    "NAME",
+    "Symbol",
+    "attribute_hints",
+    "convert",
+    "exact",
+    "hint_text",
+    "literal",
+    "quote",
+    "quoted_name",
+    "unquote",
+]
 
 #: A name that needs no quotes.
 NAME = r"[^\W\d][\w.]*"
@@ -120,6 +131,12 @@ def attribute_hints(cls: Any) -> tuple[tuple[str, Any], ...]:
 def _hints(cls: type) -> tuple[tuple[str, Any], ...]:
     hints = get_type_hints(cls)
     return tuple((field.name, hints[field.name]) for field in fields(cls))
+
+
+def hint_text(hint: Any) -> str:
+    """A declared type as a reader knows it: ``int``, ``tuple[int, ...]``."""
+    plain = isinstance(hint, type) and get_origin(hint) is None
+    return hint.__name__ if plain else str(hint).replace("typing.", "")
 
 
 def _tuple(value: Any, hint: Any) -> Any:

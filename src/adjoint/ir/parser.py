@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from adjoint.errors import AdjointError
 from adjoint.ir.function import Attribute, Function, IRModule
-from adjoint.ir.literals import attribute_hints, convert, literal, unquote
+from adjoint.ir.literals import attribute_hints, convert, hint_text, literal, unquote
 from adjoint.ir.tokens import Token, Tokens
 from adjoint.ir.types import DTYPES, TensorType, TupleType
 from adjoint.ir.value import Op, Value, infer_type, param
@@ -130,9 +130,9 @@ class _Parser:
         while tokens.next.kind == "value":
             self._line(values)
         end = tokens.expect("return", "and the results, at the end of the body")
-        results = [self._operand(values)]
+        results = [self._result(values)]
         while tokens.accept(","):
-            results.append(self._operand(values))
+            results.append(self._result(values))
         tokens.expect("}", "to close the function")
         function = Function(name, params, tuple(results), attrs)
         if str(function.type) != str(declared):
@@ -140,6 +140,13 @@ class _Parser:
                 f"@{name} declares {declared} and returns {function.type}; write -> {function.type}", end
             )
         return function
+
+    def _result(self, values: dict[_Key, Value]) -> Value:
+        at = self.tokens.next
+        value = self._operand(values)
+        if not isinstance(value.type, TensorType):
+            raise self.tokens.error(f"results are tensors, got {at.text}: {value.type}; return its items", at)
+        return value
 
     def _params(self, values: dict[_Key, Value]) -> tuple[Value, ...]:
         tokens = self.tokens
@@ -216,8 +223,7 @@ class _Parser:
                 try:
                     given[key.text] = convert(value, hints[key.text])
                 except ValueError as error:
-                    wanted = getattr(hints[key.text], "__name__", str(hints[key.text]))
-                    text = f"{cls.name}: {key.text} is a {wanted}, got {literal(value)}; write one"
+                    text = f"{cls.name}: {key.text} takes {hint_text(hints[key.text])}, got {literal(value)}; write one"
                     raise tokens.error(text, start) from error
         try:
             return cls(**given)

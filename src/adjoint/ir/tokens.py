@@ -21,7 +21,7 @@ _KINDS = {
     "string": _STRING,
     "number": r"[-+]?(?:inf|nan)(?![\w.])|[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?",
     "name": NAME,
-    "mark": r"->|[{}():=,]",
+    "mark": r"->|[{}()\[\]:=,]",
     "bad": r"[\s\S]",
 }
 _TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))

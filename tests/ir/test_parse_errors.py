@@ -1,0 +1,234 @@
+"""What the parser refuses: each with its place, the rule, what was given and the fix."""
+
+import pytest
+
+from adjoint.errors import ParseError
+from adjoint.ir import parse, parse_function
+from tests.ir.operators import OPERATORS
+
+
+def body(lines, params="%x: f32[2]", result="f32[2]"):
+    return f"func @f({params}) -> {result} {{\n  {lines}\n}}"
+
+
+CASES = {
+    "an operator that is not there": (
+        body("%0: f32[2] = unari(%x)\n  return %0"),
+        (2, 16),
+        "there is no operator 'unari'; did you mean unary?",
+    ),
+    "a value that is not there": (
+        body("%0: f32[2] = unary(%y)\n  return %0"),
+        (2, 22),
+        "%y is not defined above; known values: %x",
+    ),
+    "a value that is spelt otherwise": (
+        body("%0: f32[2] = unary(%image)\n  return %0", "%images: f32[2]"),
+        (2, 22),
+        "%image is not defined above; did you mean %images?",
+    ),
+    "a value that comes later": (
+        body("%a: f32[2] = unary(%b)\n  %b: f32[2] = unary(%x)\n  return %a"),
+        (2, 22),
+        "%b is not defined above",
+    ),
+    "a value defined twice": (
+        body("%a: f32[2] = unary(%x)\n  %a: f32[2] = unary(%x)\n  return %a"),
+        (3, 3),
+        "%a is defined twice; rename this one",
+    ),
+    "a value named as a parameter": (body("%x: f32[2] = unary(%x)\n  return %x"), (2, 3), "%x is defined twice"),
+    "a wrong type": (
+        body("%a: f32[3] = unary(%x)\n  return %a"),
+        (2, 3),
+        "%a is declared f32[3] and unary makes f32[2]; write %a: f32[2]",
+    ),
+    "what the operator refuses": (
+        body("%a: f32[2] = join(%x, %y)\n  return %a", "%x: f32[2], %y: f32[3]"),
+        (2, 16),
+        "join: operands need one type, got f32[2], f32[3]; cast one",
+    ),
+    "too few operands": (
+        body("%a: f32[2] = unary()\n  return %a"),
+        (2, 16),
+        "unary: wrong number of operands, got none",
+    ),
+    "a tuple where a tensor belongs": (
+        body("%a: (f32[2], f32[2]) = split(%x)\n  %b: f32[2] = unary(%a)\n  return %b"),
+        (3, 16),
+        "unary: operands are tensors, got (f32[2], f32[2]); take the items of the tuple with tuple_get",
+    ),
+    "a tuple returned": (
+        body("%a: (f32[2], f32[2]) = split(%x)\n  return %a", result="(f32[2], f32[2])"),
+        (3, 10),
+        "results are tensors, got %a: (f32[2], f32[2]); return its items",
+    ),
+    "a wrong result type": (
+        body("return %x", result="f64[2]"),
+        (2, 3),
+        "@f declares f64[2] and returns f32[2]; write -> f32[2]",
+    ),
+    "an attribute that is not there": (
+        body("%a: f32[2] = attributes(%x) {numbr = 1.0}\n  return %a"),
+        (2, 32),
+        "attributes has no attribute 'numbr'; did you mean number?",
+    ),
+    "an attribute given twice": (
+        body("%a: f32[2] = attributes(%x) {count = 1, count = 1}\n  return %a"),
+        (2, 43),
+        "attribute count is given twice; drop one",
+    ),
+    "an attribute of the wrong kind": (
+        body('%a: f32[2] = attributes(%x) {count = "one"}\n  return %a'),
+        (2, 40),
+        'attributes: count takes int, got "one"; write one',
+    ),
+    "a float for an int": (
+        body("%a: f32[2] = attributes(%x) {count = 1.5}\n  return %a"),
+        (2, 40),
+        "attributes: count takes int, got 1.5",
+    ),
+    "a bool for an int": (
+        body("%a: f32[2] = attributes(%x) {axes = (True,)}\n  return %a"),
+        (2, 39),
+        "attributes: axes takes tuple[int, ...], got (True,)",
+    ),
+    "a pair of three": (
+        body('%a: f32[2] = attributes(%x) {pair = ("a", 1.0, 2)}\n  return %a'),
+        (2, 39),
+        "attributes: pair takes tuple[str, float], got",
+    ),
+    "a choice that is none": (
+        body('%a: f32[2] = attributes(%x) {mode = "left"}\n  return %a'),
+        (2, 39),
+        "attributes: mode takes Literal['up', 'down'], got \"left\"; write one",
+    ),
+    "an attribute that is missing": (
+        body("%a: f32[2] = needs()\n  return %a"),
+        (2, 16),
+        "needs: attributes are missing (size)",
+    ),
+    "an attribute that the operator refuses": (
+        body("%a: f32[2] = needs() {size = 0}\n  return %a"),
+        (2, 16),
+        "needs: size is at least 1, got 0; raise it",
+    ),
+    "a function that is not there": (
+        body("%a: f32[2] = apply(%x) {body = @g, others = ()}\n  return %a"),
+        (2, 34),
+        "function @g is not defined above; there are no functions before it",
+    ),
+    "a word that is no literal": (
+        body("%a: f32[2] = attributes(%x) {anything = true}\n  return %a"),
+        (2, 43),
+        "'true' is not a literal; put quotes around a string, or did you mean True?",
+    ),
+    "no literal at all": (
+        body("%a: f32[2] = attributes(%x) {anything = )}\n  return %a"),
+        (2, 43),
+        "a literal is expected, got ')'; write a number, string, tuple or dtype",
+    ),
+    "an escape that is none": (
+        body('%a: f32[2] = attributes(%x) {text = "\\xZZ"}\n  return %a'),
+        (2, 39),
+        "is not a literal",
+    ),
+    "base64 that is none": (
+        body('%a: f32[2] = attributes(%x) {data = b64"abc"}\n  return %a'),
+        (2, 39),
+        "is not a literal",
+    ),
+    "a string left open": (
+        body('%a: f32[2] = attributes(%x) {text = "abc}\n  return %a'),
+        (2, 39),
+        "'\"' starts nothing that the text form has; close the string on its line",
+    ),
+    "a character of no use": (body("return %x;"), (2, 12), "';' starts nothing that the text form has; remove it"),
+    "no result": (
+        body("%a: f32[2] = unary(%x)"),
+        (3, 1),
+        "'return' is expected and the results, at the end of the body",
+    ),
+    "a parameter without a name": (
+        body("return %0", "%0: f32[2]"),
+        (1, 9),
+        "a parameter needs a name, got %0; name it such as %x",
+    ),
+    "a parameter with no identifier": (
+        body('return %"a b"', '%"a b": f32[2]'),
+        (1, 9),
+        "a parameter's name is an identifier, got 'a b'; name it such as %x",
+    ),
+    "two parameters of one name": (
+        body("return %x", "%x: f32[2], %x: f32[2]"),
+        (1, 21),
+        "two parameters are named %x; rename one",
+    ),
+    "a parameter that is a tuple": (
+        body("return %x", "%x: (f32[2], f32[2])"),
+        (1, 9),
+        "a parameter is a tensor, got (f32[2], f32[2])",
+    ),
+    "a dtype that is none": (
+        body("return %x", "%x: q32[2]"),
+        (1, 13),
+        "a type such as f32[2,3] is expected, got 'q32'",
+    ),
+    "a forgotten comma": (
+        body("return %x", "%x: f32[2] %y: f32[2]"),
+        (1, 20),
+        "',' is expected between parameters, got '%y'; write it",
+    ),
+    "two functions of one name": (
+        body("return %x") + "\n" + body("return %x"),
+        (4, 6),
+        "two functions are named @f; rename one",
+    ),
+    "text behind the end": (body("return %x") + " return", (3, 3), "text goes on with 'return' where it should end"),
+    "a module left open": (
+        "module {\n" + body("return %x"),
+        (4, 2),
+        "'}' is expected or func to go on with the module",
+    ),
+    "an attribute without a name": ("module {= 3} {}", (1, 9), "'}' is expected or func"),
+    "an end in the middle": (
+        "func @f(%x: f32[2]) -> f32[2] {\n  %0: f32[2] = unary(",
+        (2, 22),
+        "a value such as %x is expected, got 'the end of the text'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_refusals(case):
+    text, (line, column), message = CASES[case]
+    with pytest.raises(ParseError) as caught:
+        parse(text, OPERATORS)
+    assert message in caught.value.message
+    assert (caught.value.line, caught.value.column) == (line, column)
+    assert f"line {line}, column {column}: " in caught.value.message
+    assert f"(in {text.splitlines()[line - 1].strip()!r})" in caught.value.message
+
+
+def test_no_function_at_all():
+    with pytest.raises(ParseError, match="a function is expected, got none; write func @name"):
+        parse_function("module {}", OPERATORS)
+
+
+def test_an_error_says_where_in_the_users_code():
+    with pytest.raises(ParseError) as caught:
+        parse("func", OPERATORS)
+    assert caught.value.where is not None
+    assert "test_parse_errors.py" in caught.value.where
+
+
+@pytest.mark.parametrize("cut", range(0, 220, 3))
+def test_any_text_cut_short_is_refused_in_words(cut):
+    text = (
+        'module {a = (1, "b")} {\n\nfunc @f(%x: f32[2]) -> f32[2] {donate = (("x", 0),)} {\n'
+        '  %y: f32[2] = attributes(%x) {axes = (1, 2), data = b64"YQ==", text = "q"}\n  return %y\n}\n\n}'
+    )
+    assert parse(text, OPERATORS)["f"]
+    if cut < len(text) - 1:
+        with pytest.raises(ParseError, match=r"^line \d+, column \d+: "):
+            parse(text[:cut], OPERATORS) if cut else parse("module", OPERATORS)
