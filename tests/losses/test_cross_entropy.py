@@ -117,6 +117,13 @@ def test_the_mean_of_nothing_is_nan():
     assert np.isnan(value)
 
 
+def test_an_empty_batch_has_no_loss():
+    x, y = np.zeros((0, 3)), np.zeros(0, np.int64)
+    assert loss_and_gradient(CrossEntropyLoss("sum"), x, y)[0] == 0
+    assert np.isnan(loss_and_gradient(CrossEntropyLoss(), x, y)[0])
+    assert np.isnan(loss_and_gradient(CrossEntropyLoss(), x, np.zeros((0, 3)))[0])
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
 def test_any_integer_dtype_indexes(dtype):
     """The default ignore_index does not exist in unsigned dtypes, and must not wrap round to a class there."""

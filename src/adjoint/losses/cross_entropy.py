@@ -65,17 +65,16 @@ def cross_entropy(
     _check_settings(ignore_index, label_smoothing, reduction)
     logits = _classes_last(predictions)
     weights = None if weight is None else _class_weights(weight, logits)
-    log_p = log_softmax(logits, axis=-1)
     if targets.shape == predictions.shape:
         if ignore_index is not None and ignore_index >= 0:
             raise InvalidValueError(
                 f"{_NAME}: ignore_index names a class of class indices, got {ignore_index} with the probabilities "
                 f"{targets.type}; leave it out or pass class indices"
             )
-        rows = _rows_of_probabilities(log_p, targets, weights, label_smoothing)
+        rows = _rows_of_probabilities(logits, targets, weights, label_smoothing)
         return reduced(rows, reduction)
     _check_indices(predictions, targets)
-    rows, divisor = _rows_of_indices(log_p, targets, weights, ignore_index, label_smoothing)
+    rows, divisor = _rows_of_indices(logits, targets, weights, ignore_index, label_smoothing)
     if reduction == "mean" and divisor is not None:
         return ops.divide(ops.sum(rows), divisor)
     return reduced(rows, reduction)
@@ -126,24 +125,22 @@ def _check_indices(predictions: Value, targets: Value) -> None:
         )
 
 
-def _rows_of_probabilities(log_p: Value, targets: Value, weights: Value | None, smoothing: float) -> Value:
+def _rows_of_probabilities(logits: Value, targets: Value, weights: Value | None, smoothing: float) -> Value:
     """One loss a row for probability targets, laid out as the predictions are."""
     if not is_float(targets.dtype) and not is_integer(targets.dtype):
         raise TypeRuleError(f"{_NAME}: probabilities are of a float or integer dtype, got {targets.type}; cast them")
-    if targets.dtype != log_p.dtype:
-        targets = ops.cast(targets, log_p.dtype)
-    target = _classes_last(targets)
+    target = _classes_last(ops.cast(targets, logits.dtype))
     if smoothing:
-        target = ops.add(ops.multiply(target, 1.0 - smoothing), smoothing / log_p.shape[-1])
+        target = ops.add(ops.multiply(target, 1.0 - smoothing), smoothing / logits.shape[-1])
     weighted = target if weights is None else ops.multiply(target, weights)
-    return ops.negative(ops.sum(ops.multiply(weighted, log_p), axis=-1))
+    return ops.negative(ops.sum(ops.multiply(weighted, log_softmax(logits, axis=-1)), axis=-1))
 
 
 def _rows_of_indices(
-    log_p: Value, targets: Value, weights: Value | None, ignore_index: int | None, smoothing: float
+    logits: Value, targets: Value, weights: Value | None, ignore_index: int | None, smoothing: float
 ) -> tuple[Value, Value | None]:
     """One loss a row for class indices, and what "mean" divides by (None: the number of rows)."""
-    classes = log_p.shape[-1]
+    classes = logits.shape[-1]
     if ignore_index is not None:
         limits = np.iinfo(targets.dtype)
         if not limits.min <= ignore_index <= limits.max:
@@ -155,17 +152,22 @@ def _rows_of_indices(
         # An ignored index may lie outside the classes: it reads class 0, and what it reads is then dropped.
         ids = ops.where(valid, ids, 0)
     weight_of = None if weights is None else ops.take(weights, ids)
-    rows = ops.negative(ops.take_along_last(log_p, ids))
+    # log p = lowered - log_sum, but never formed for all classes: a row needs one element of it, and the gradient
+    # of log_sum is the softmax with no sum over classes left to do.
+    lowered = ops.subtract(logits, ops.stop_gradient(ops.max(logits, axis=-1, keepdims=True)))
+    log_sum = ops.log(ops.sum(ops.exp(lowered), axis=-1))
+    rows = ops.subtract(log_sum, ops.take_along_last(lowered, ids))
     if weight_of is not None:
         rows = ops.multiply(rows, weight_of)
     if smoothing:
-        spread = log_p if weights is None else ops.multiply(log_p, weights)
-        even = ops.multiply(ops.sum(spread, axis=-1), -smoothing / classes)
-        rows = ops.add(ops.multiply(rows, 1.0 - smoothing), even)
+        total = float(classes) if weights is None else ops.sum(weights)
+        spread = ops.sum(lowered if weights is None else ops.multiply(lowered, weights), axis=-1)
+        even = ops.subtract(ops.multiply(log_sum, total), spread)
+        rows = ops.add(ops.multiply(rows, 1.0 - smoothing), ops.multiply(even, smoothing / classes))
     if valid is not None:
         # `where`, not a product with 0: an infinite loss of an ignored row is dropped too.
         rows = ops.where(valid, rows, 0.0)
-    return rows, _mean_divisor(valid, weight_of, log_p.dtype)
+    return rows, _mean_divisor(valid, weight_of, logits.dtype)
 
 
 def _mean_divisor(valid: Value | None, weight_of: Value | None, dtype: np.dtype) -> Value | None:

@@ -85,7 +85,7 @@ def profile_step(
 def _parts(adjoint: Function, layout: StepLayout) -> tuple[Function, Function]:
     """Forward alone, and with the gradients, with the step's order of inputs; what they return stays in place."""
     by_name = {p.label: p for p in adjoint.params}
-    inputs = [by_name[name] for name in (*layout.batch, *layout.params, *layout.states)]
+    inputs = tuple(by_name[name] for name in (*layout.batch, *layout.params, *layout.states))
     loss, *rest = adjoint.results
     states, grads = rest[: len(layout.states)], rest[len(layout.states) :]
     donate = tuple((name, i) for i, name in enumerate(layout.states, 1))
