@@ -26,9 +26,7 @@ def programs(draw):
     """Variables and a list of steps that build an index and an integer side by side."""
     extents = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
     steps = draw(
-        st.lists(
-            st.tuples(st.sampled_from("+-*/%v"), st.integers(1, 12), st.integers(0, 2)), min_size=1, max_size=6
-        )
+        st.lists(st.tuples(st.sampled_from("+-*/%v"), st.integers(1, 12), st.integers(0, 2)), min_size=1, max_size=6)
     )
     return extents, steps
 

@@ -211,4 +211,4 @@ def test_steps_from_several_python_threads_take_turns(step):
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert outcomes == {n: expected for n in range(3)}
+    assert outcomes == dict.fromkeys(range(3), expected)

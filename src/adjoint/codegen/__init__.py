@@ -1,0 +1,1 @@
+"""Code generation: from kernels to LLVM, and from LLVM to object code."""

@@ -173,7 +173,9 @@ class _KernelEmitter:
     def address(self, buffer: Buffer, index: str) -> str:
         if index == "0":
             return self.pointer(buffer)
-        return self.w.pure(f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {self.pointer(buffer)}, i64 {index}")
+        return self.w.pure(
+            f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {self.pointer(buffer)}, i64 {index}"
+        )
 
     def write(self, buffer: Buffer, index: Index, value: _Result) -> None:
         type_ = memory_type(buffer.dtype)
@@ -306,9 +308,7 @@ class _KernelEmitter:
     def apply(self, expr: Apply) -> _Result:
         args = [self.values[id(a)] for a in expr.operands]
         lanes = max(a.lanes for a in args)
-        texts = [
-            self.widen(a, value_type(e.dtype), lanes).text for a, e in zip(args, expr.operands, strict=True)
-        ]
+        texts = [self.widen(a, value_type(e.dtype), lanes).text for a, e in zip(args, expr.operands, strict=True)]
         first = expr.operands[0].dtype
         if expr.function == "cast":
             return _Result(cast(self.w, texts[0], first, expr.dtype, lanes), lanes)
@@ -318,9 +318,7 @@ class _KernelEmitter:
         if expr.function == "select":
             type_ = vector(value_type(expr.dtype), lanes)
             mask = vector("i1", lanes)
-            return _Result(
-                self.w.pure(f"select {mask} {texts[0]}, {type_} {texts[1]}, {type_} {texts[2]}"), lanes
-            )
+            return _Result(self.w.pure(f"select {mask} {texts[0]}, {type_} {texts[1]}, {type_} {texts[2]}"), lanes)
         return _Result(INSTRUCTIONS[expr.function](self.w, texts, first, lanes), lanes)
 
     def across(self, expr: Across) -> _Result:
@@ -427,7 +425,9 @@ class _KernelEmitter:
             return _Result(self.atom(atom), 1)
         op = "udiv" if isinstance(atom, Quotient) else "urem"
         type_ = vector("i64", inner.lanes)
-        return _Result(self.w.pure(f"{op} {type_} {inner.text}, {splat(str(atom.by), 'i64', inner.lanes)}"), inner.lanes)
+        return _Result(
+            self.w.pure(f"{op} {type_} {inner.text}, {splat(str(atom.by), 'i64', inner.lanes)}"), inner.lanes
+        )
 
 
 def _depends(index: Index, var: Var) -> bool:

@@ -183,7 +183,9 @@ def _one_check(n: int, check: RangeCheck, buffer: Buffer) -> list[str]:
     type_ = memory_type(buffer.dtype)
     allowed = check.low if check.allow is None else check.allow
     extend = "zext" if buffer.dtype.kind in "ub" else "sext"
-    wide = f"  %wide{n} = {extend} {type_} %x{n} to i64" if buffer.dtype.itemsize < 8 else f"  %wide{n} = add i64 %x{n}, 0"
+    wide = (
+        f"  %wide{n} = {extend} {type_} %x{n} to i64" if buffer.dtype.itemsize < 8 else f"  %wide{n} = add i64 %x{n}, 0"
+    )
     return [
         f"check{n}:",
         f"  %at{n} = getelementptr ptr, ptr %slots, i64 {check.slot}",

@@ -8,10 +8,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from adjoint.codegen.types import constant, is_signed, splat, value_type, vector
+from adjoint.codegen.types import BFLOAT16, constant, is_signed, splat, value_type, vector
 from adjoint.codegen.writer import Writer
 
 __all__ = ["INSTRUCTIONS", "Emitter", "cast"]
+
+F16, F32, F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
 
 Emitter = Callable[[Writer, list[str], np.dtype, int], str]
 
@@ -48,7 +50,9 @@ def _compare(floating: str, signed: str, unsigned: str) -> Emitter:
 def _intrinsic(floating: str, signed: str = "", unsigned: str = "") -> Emitter:
     def emit(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str:
         name = floating if dtype.kind == "f" else signed if is_signed(dtype) else unsigned
-        return w.intrinsic(f"{name}.{_suffix(dtype, lanes)}", _type(dtype, lanes), [_type(dtype, lanes)] * len(args), args)
+        return w.intrinsic(
+            f"{name}.{_suffix(dtype, lanes)}", _type(dtype, lanes), [_type(dtype, lanes)] * len(args), args
+        )
 
     return emit
 
@@ -137,18 +141,18 @@ def cast(w: Writer, x: str, source: np.dtype, to: np.dtype, lanes: int) -> str:
     """Convert between dtypes: to bool by ``!= 0``, float to integer towards zero, saturating, NaN to 0."""
     if source == to:
         return x
-    if to.name in ("float16", "bfloat16") and source.name == "float64":
-        return cast(w, _round_to_odd(w, x, lanes), np.dtype(np.float32), to, lanes)
-    if to.name == "float16" and source.kind in "iu" and source.itemsize > 2:
+    if to in (F16, BFLOAT16) and source == F64:
+        return cast(w, _round_to_odd(w, x, lanes), F32, to, lanes)
+    if to == F16 and source.kind in "iu" and source.itemsize > 2:
         # Exact where it matters: beyond 2**24 a half float is infinite.
-        return cast(w, cast(w, x, source, np.dtype(np.float32), lanes), np.dtype(np.float32), to, lanes)
-    if source.name == "bfloat16":
+        return cast(w, cast(w, x, source, F32, lanes), F32, to, lanes)
+    if source == BFLOAT16:
         wide = w.pure(f"zext {vector('i16', lanes)} {x} to {vector('i32', lanes)}")
         moved = w.pure(f"shl {vector('i32', lanes)} {wide}, {splat('16', 'i32', lanes)}")
         single = w.pure(f"bitcast {vector('i32', lanes)} {moved} to {vector('float', lanes)}")
-        return cast(w, single, np.dtype(np.float32), to, lanes)
-    if to.name == "bfloat16":
-        return _to_bfloat16(w, cast(w, x, source, np.dtype(np.float32), lanes), lanes)
+        return cast(w, single, F32, to, lanes)
+    if to == BFLOAT16:
+        return _to_bfloat16(w, cast(w, x, source, F32, lanes), lanes)
     have, want = _type(source, lanes), _type(to, lanes)
     if to.kind == "b":
         zero = splat(constant(0, source), value_type(source), lanes)
@@ -177,7 +181,7 @@ def _round_to_odd(w: Writer, x: str, lanes: int) -> str:
     one = splat("1", "i32", lanes)
 
     def magnitude(value: str) -> str:
-        return w.intrinsic(f"llvm.fabs.{_suffix(np.dtype(np.float64), lanes)}", double, [double], [value])
+        return w.intrinsic(f"llvm.fabs.{_suffix(F64, lanes)}", double, [double], [value])
 
     near = w.pure(f"fptrunc {double} {x} to {single}")
     bits = w.pure(f"bitcast {single} {near} to {i32}")

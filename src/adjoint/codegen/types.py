@@ -2,36 +2,42 @@
 
 import struct
 
+import ml_dtypes
 import numpy as np
 
-__all__ = ["MEMORY", "constant", "is_signed", "memory_type", "splat", "value_type", "vector"]
+__all__ = ["BFLOAT16", "MEMORY", "constant", "is_signed", "memory_type", "splat", "value_type", "vector"]
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 #: LLVM type of an element in memory. bfloat16 is 16 bits that only casts look into.
-MEMORY: dict[str, str] = {
-    "float32": "float",
-    "float64": "double",
-    "float16": "half",
-    "bfloat16": "i16",
-    "int8": "i8",
-    "int16": "i16",
-    "int32": "i32",
-    "int64": "i64",
-    "uint8": "i8",
-    "uint16": "i16",
-    "uint32": "i32",
-    "uint64": "i64",
-    "bool": "i8",
+MEMORY: dict[np.dtype, str] = {
+    np.dtype(np.float32): "float",
+    np.dtype(np.float64): "double",
+    np.dtype(np.float16): "half",
+    BFLOAT16: "i16",
+    np.dtype(np.int8): "i8",
+    np.dtype(np.int16): "i16",
+    np.dtype(np.int32): "i32",
+    np.dtype(np.int64): "i64",
+    np.dtype(np.uint8): "i8",
+    np.dtype(np.uint16): "i16",
+    np.dtype(np.uint32): "i32",
+    np.dtype(np.uint64): "i64",
+    np.dtype(np.bool_): "i8",
 }
+
+#: The same in a register: a bool is one bit there.
+_VALUE = {**MEMORY, np.dtype(np.bool_): "i1"}
 
 
 def memory_type(dtype: np.dtype) -> str:
     """LLVM type of an element in memory."""
-    return MEMORY[dtype.name]
+    return MEMORY[dtype]
 
 
 def value_type(dtype: np.dtype) -> str:
-    """LLVM type of an element in a register: a bool is one bit there."""
-    return "i1" if dtype.name == "bool" else MEMORY[dtype.name]
+    """LLVM type of an element in a register."""
+    return _VALUE[dtype]
 
 
 def vector(type_: str, lanes: int) -> str:
@@ -46,15 +52,14 @@ def is_signed(dtype: np.dtype) -> bool:
 
 def constant(value: float | int | bool, dtype: np.dtype) -> str:
     """A constant of a dtype, exact: floats by their bits."""
-    name = dtype.name
-    if name == "bool":
+    if dtype.kind == "b":
         return "true" if value else "false"
-    if name in ("float32", "float64"):
+    if dtype.kind == "f" and dtype.itemsize > 2:
         rounded = float(np.asarray(value).astype(dtype))
         return f"0x{struct.unpack('<Q', struct.pack('<d', rounded))[0]:016X}"
-    if name == "float16":
+    if dtype.kind == "f":
         return f"0xH{int(np.asarray(value, np.float16).view(np.uint16)):04X}"
-    if name == "bfloat16":
+    if dtype == BFLOAT16:
         return str(int(np.asarray(value).astype(dtype).view(np.uint16)))
     return str(int(value))
 

@@ -201,7 +201,7 @@ class Index:
             if c == 1 and isinstance(atom, Quotient):
                 return atom.of // (atom.by * by)
         whole, rest = self._split(by)
-        if 0 <= rest.low and rest.high < by:
+        if rest.low >= 0 and rest.high < by:
             return whole
         # A common factor of the divisor and of most terms cancels where the others cannot reach it.
         common = by
@@ -209,13 +209,13 @@ class Index:
             common = gcd(common, c) if gcd(common, c) > 1 else common
         if 1 < common < by:
             many, few = rest._split(common)
-            if 0 <= few.low and few.high < common:
+            if few.low >= 0 and few.high < common:
                 return whole + many // (by // common)
         return whole + _single(Quotient(rest, by))
 
     def __mod__(self, by: int) -> Index:
         _, rest = self._split(by)
-        if 0 <= rest.low and rest.high < by:
+        if rest.low >= 0 and rest.high < by:
             return rest
         return _single(Remainder(rest, by))
 

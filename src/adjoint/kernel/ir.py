@@ -1,4 +1,6 @@
-"""Kernel IR: loop nests over flat buffers. The whole grammar, on one screen::
+"""Kernel IR: loop nests over flat buffers.
+
+The whole grammar, on one screen::
 
     Program = buffers, kernels in order                  one entry point: what one native call does
     Kernel  = params: Buffer*, unit: Var, body: Stmt*    units [0, unit.extent) are shared out to threads
@@ -110,7 +112,7 @@ class Load(Expr):
     @property
     def args(self) -> tuple[Expr, ...]:
         """The guard and what the index reads from memory."""
-        found = [e for e in dynamics(self.index)]
+        found = list(dynamics(self.index))
         return (*found, self.guard) if self.guard is not None else tuple(found)
 
     @cached_property

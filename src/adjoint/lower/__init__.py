@@ -1,0 +1,1 @@
+"""Lowering: from graphs to kernels in order, with their memory."""

@@ -139,9 +139,7 @@ def _parts(extent: int, tile: int) -> list[tuple[int, int]]:
     return [(tile, full)] * (full > 0) + [(rest, 1)] * (rest > 0)
 
 
-def contraction_kernels(
-    context: Context, group: Group, contraction: Contraction, out: Sequence[Var]
-) -> list[Kernel]:
+def contraction_kernels(context: Context, group: Group, contraction: Contraction, out: Sequence[Var]) -> list[Kernel]:
     """The kernels of a contraction group: the product, after packing where lanes are not contiguous."""
     tile = choose_tile(context.target, contraction)
     kernels = []

@@ -50,8 +50,7 @@ class Context:
 
 def group_puller(context: Context, group: Group) -> Puller:
     """A puller that computes the group's own values and loads those of all others."""
-    own = set(group.members)
-    return Puller({v: b for v, b in context.homes.items() if v not in own}, context.literals)
+    return Puller(context.homes, context.literals, group.own)
 
 
 def stores(context: Context, group: Group, puller: Puller, index: Sequence[Index]) -> Store:

@@ -11,6 +11,7 @@ depends on, and only if that one is alone at its level: so no cycle can arise, a
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from adjoint.ir import Function, Value
 from adjoint.lower.facts import Facts, facts_of
@@ -49,6 +50,11 @@ class Group:
     members: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
     merged_into: "Group | None" = None
+
+    @cached_property
+    def own(self) -> frozenset[Value]:
+        """The members as a set, once fusion is over."""
+        return frozenset(self.members)
 
     def current(self) -> "Group":
         """The group that this one was merged into, or itself."""

@@ -54,4 +54,3 @@ def map_kernel(context: Context, group: Group) -> Kernel:
         last = vector_loops(width % chunk, lanes, point, (chunks - 1) * chunk)
         body = (When(piece, 0, chunks - 1, body, last),)
     return finish(context, context.name_of(group), group.members, unit, body, work_of(probe, rows * width))
-

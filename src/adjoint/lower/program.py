@@ -64,9 +64,7 @@ def lower(function: Function, target: Target, names: dict[Value, str], checks: S
     number_of = {b: n for n, b in enumerate(slots)}
     return Program(
         function.name,
-        tuple(
-            Argument(p.label, p.shape, p.dtype, number_of[home_of_param[p]], p in donated) for p in function.params
-        ),
+        tuple(Argument(p.label, p.shape, p.dtype, number_of[home_of_param[p]], p in donated) for p in function.params),
         tuple(
             Result(v.shape, v.dtype, number_of[in_place.get(v) or apart[v]], v in in_place) for v in function.results
         ),

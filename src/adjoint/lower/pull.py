@@ -5,7 +5,7 @@ memory becomes a load, what another kernel left in registers is handed over, eve
 spot. Index maps compose on the way, so a transpose, slice or broadcast costs nothing.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -185,11 +185,19 @@ class Puller(ExprBuilder):
         Where the values in memory are (row-major).
     literals : dict
         Literal arrays of the program, extended on the way.
+    own : collection of Value
+        Values to compute although they have a place in memory.
     """
 
-    def __init__(self, buffers: Mapping[Value, Buffer], literals: dict[tuple[bytes, np.dtype], Buffer]) -> None:
+    def __init__(
+        self,
+        buffers: Mapping[Value, Buffer],
+        literals: dict[tuple[bytes, np.dtype], Buffer],
+        own: Collection[Value] = (),
+    ) -> None:
         super().__init__(literals)
         self.buffers = buffers
+        self.own = own
         self.registers: dict[Value, Expr] = {}
         self._memo: dict[tuple[Value, tuple[Index, ...], int], Expr] = {}
 
@@ -207,7 +215,7 @@ class Puller(ExprBuilder):
         made = self._memo.get(key)
         if made is None:
             buffer = self.buffers.get(value)
-            if buffer is not None:
+            if buffer is not None and value not in self.own:
                 made = self.load(buffer, flatten(where, value.shape))
             else:
                 made = self.describe(value, where)

@@ -206,9 +206,7 @@ def _argmax(plan: _Plan) -> tuple[Var, list[Stmt]]:
     return _columns(plan, [plan.dtype, I64], _argmax_update)
 
 
-def _argmax_update(
-    plan: _Plan, registers: Sequence[Buffer], spot: Index, value: Expr, red: Sequence[Index]
-) -> Store:
+def _argmax_update(plan: _Plan, registers: Sequence[Buffer], spot: Index, value: Expr, red: Sequence[Index]) -> Store:
     """First greatest wins; NaN is greater than any number."""
     best, place = Load(registers[0], spot), Load(registers[1], spot)
     better: Expr = Apply("gt", (value, best), BOOL)
@@ -262,4 +260,3 @@ def _columns(plan: _Plan, dtypes: Sequence[np.dtype], update: _Update) -> tuple[
         edge = columns(width % tile, as_index((blocks - 1) * tile))
         body = (When(block, 0, blocks - 1, body, edge),) if width >= tile else edge
     return unit, list(body)
-

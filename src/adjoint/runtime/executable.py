@@ -218,7 +218,9 @@ class Entry:
         """The program at a stage: ``kernels``, ``llvm`` or ``asm``."""
         return self._texts(stage)
 
-    def profile(self, *arrays: Any, resident: Mapping[str, np.ndarray] | None = None, runs: int = 50) -> list[KernelTime]:
+    def profile(
+        self, *arrays: Any, resident: Mapping[str, np.ndarray] | None = None, runs: int = 50
+    ) -> list[KernelTime]:
         """Time each kernel on one thread.
 
         Parameters
@@ -308,9 +310,9 @@ class Bound:
     def _convert_and_call(self, *arrays: Any) -> Any:
         """The slow way in: accept what can be taken as it is or copied, refuse the rest."""
         kept = self._place(arrays)
-        run = ctypes.CFUNCTYPE(
-            ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64
-        )(self._runtime.pool.run_address)
+        run = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64)(
+            self._runtime.pool.run_address
+        )
         run(
             self._runtime.pool.block,
             self._runtime.pool.workers,
@@ -381,9 +383,7 @@ def _residents(entry: Entry, resident: Mapping[str, np.ndarray]) -> dict[str, np
             )
     missing = [a.name for a in entry.arguments if a.donated and a.name not in resident]
     if missing:
-        raise TypeRuleError(
-            f"{entry.name} updates {', '.join(missing)} in place; bind an array to each of them"
-        )
+        raise TypeRuleError(f"{entry.name} updates {', '.join(missing)} in place; bind an array to each of them")
     return dict(resident)
 
 

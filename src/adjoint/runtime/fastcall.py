@@ -220,6 +220,4 @@ class FastCall:
         self._definition = _MethodDef(b"step", address, _METH_FASTCALL, b"One compiled call.")
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
-        self.call: Callable[..., Any] = make(
-            ctypes.addressof(self._definition), ctypes.addressof(block), __name__
-        )
+        self.call: Callable[..., Any] = make(ctypes.addressof(self._definition), ctypes.addressof(block), __name__)
