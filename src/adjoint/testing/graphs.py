@@ -1,0 +1,102 @@
+"""Hypothesis strategies for random functions over the whole CATALOGUE. They need the ``test`` extra.
+
+::
+
+    @given(functions())
+    def test_text_reads_back(function):
+        assert parse_function(str(function)) == function
+
+Shapes are small, with sizes 1, 7, 17 and 33 that no vector width divides; values are shared, results several. The
+graphs are tame, so that two correct programs for one agree closely: magnitudes stay small, nothing is NaN, and
+whatever jumps (a comparison, floor, argmax, a cast to integers) is applied to values that nothing has rounded.
+"""
+
+from collections.abc import Sequence
+
+import hypothesis.strategies as st
+import numpy as np
+
+from adjoint import ops
+from adjoint.ir import Function, Value, is_float, is_integer, toposort
+from adjoint.testing.growing import INTEGER_BOUND, Draw, Growing, Node
+from adjoint.testing.recipes import CALL, RECIPES
+
+__all__ = ["arguments", "functions", "losses"]
+
+
+@st.composite
+def functions(
+    draw: Draw,
+    max_ops: int = 10,
+    names: Sequence[str] = tuple(RECIPES),
+    calls: bool = False,
+    smooth: bool = False,
+) -> Function:
+    """Random valid functions.
+
+    Parameters
+    ----------
+    draw : callable
+        Hypothesis passes it.
+    max_ops : int, default 10
+        How many operators are applied at most; some bring helpers, such as a scaling, with them.
+    names : sequence of str, default all of CATALOGUE
+        The operators to apply.
+    calls : bool, default False
+        Whether calls of other functions occur too.
+    smooth : bool, default False
+        Whether operators with kinks are kept to values that nothing has rounded, so that gradients are comparable.
+    """
+    grown = _grown(draw, max_ops, names, calls, smooth)
+    last = grown.nodes[-1].value
+    used = {operand for value in toposort(node.value for node in grown.nodes) for operand in value.inputs}
+    loose = [node.value for node in grown.nodes if node.value not in used and node.value is not last]
+    inside = [draw(st.sampled_from(grown.nodes)).value] if draw(st.booleans()) else []
+    return Function("random", tuple(grown.params), (last, *loose[-3:], *inside))
+
+
+@st.composite
+def losses(
+    draw: Draw, max_ops: int = 8, names: Sequence[str] = tuple(RECIPES), calls: bool = False, smooth: bool = True
+) -> Function:
+    """Random functions of at least one float parameter to one f32 or f64 scalar, to be differentiated.
+
+    Parameters are those of `functions`; `smooth` is True.
+    """
+    grown = _grown(draw, max_ops, names, calls, smooth)
+    dtype = next((p.dtype for p in grown.params if is_float(p.dtype)), None)
+    if dtype is None:
+        dtype = grown.parameter((3,)).value.dtype
+    used: list[Node] = [node for node in grown.nodes if node.kind == "float"][-3:]
+    terms = [ops.cast(ops.mean(node.value), dtype) for node in used]
+    total = terms[0]
+    for term in terms[1:]:
+        total = ops.add(total, term)
+    return Function("loss", tuple(grown.params), (total,))
+
+
+def _grown(draw: Draw, max_ops: int, names: Sequence[str], calls: bool, smooth: bool) -> Growing:
+    growing = Growing(draw, smooth)
+    growing.parameter(growing.shape())
+    recipes = {name: RECIPES[name] for name in names}
+    if calls:
+        recipes["call"] = CALL
+    for _ in range(draw(st.integers(1, max_ops))):
+        growing.add(recipes[draw(st.sampled_from(list(recipes)))](growing))
+    return growing
+
+
+def arguments(function: Function, seed: int = 0) -> tuple[np.ndarray, ...]:
+    """Random arguments for a function of `functions`: floats in [-2, 2), integers in [-3, 3], bool."""
+    rng = np.random.default_rng(seed)
+    return tuple(_argument(p, rng) for p in function.params)
+
+
+def _argument(parameter: Value, rng: np.random.Generator) -> np.ndarray:
+    shape, dtype = parameter.shape, parameter.dtype
+    if is_float(dtype):
+        return np.asarray(rng.uniform(-2, 2, shape)).astype(dtype)
+    if is_integer(dtype):
+        low = 0 if dtype.kind == "u" else -int(INTEGER_BOUND)
+        return np.asarray(rng.integers(low, int(INTEGER_BOUND) + 1, shape)).astype(dtype)
+    return np.asarray(rng.integers(0, 2, shape)).astype(dtype)
