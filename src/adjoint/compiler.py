@@ -23,8 +23,9 @@ from adjoint.lower.checks import range_checks
 from adjoint.lower.expand import expand_math
 from adjoint.lower.program import lower
 from adjoint.paths import cache_dir
+from adjoint.runtime.bound import Runtime
 from adjoint.runtime.cache import CompileCache
-from adjoint.runtime.executable import Entry, Executable, Runtime
+from adjoint.runtime.executable import Entry, Executable
 from adjoint.runtime.fastcall import FASTCALL_TEXT
 from adjoint.runtime.threads import pool_text
 from adjoint.transforms.cse import cse

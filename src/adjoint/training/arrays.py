@@ -8,7 +8,7 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.ir import DTYPES, TensorType
-from adjoint.runtime.executable import aligned
+from adjoint.runtime.bound import aligned
 
 __all__ = ["Hyper", "Residents"]
 

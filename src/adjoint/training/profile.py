@@ -11,7 +11,8 @@ from adjoint.compiler import CompileOptions
 from adjoint.compiler import compile as compile_module
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule, TensorType, param
-from adjoint.runtime.executable import KernelTime, aligned
+from adjoint.runtime.bound import aligned
+from adjoint.runtime.report import KernelTime
 from adjoint.training.layout import StepLayout
 
 __all__ = ["Profile", "profile_step"]

@@ -12,7 +12,7 @@ from adjoint.compiler import CompileOptions, Executable
 from adjoint.compiler import compile as compile_module
 from adjoint.errors import DataError, InvalidValueError
 from adjoint.ir import Function, IRModule
-from adjoint.runtime.executable import Bound
+from adjoint.runtime.bound import Bound
 from adjoint.training.arrays import Hyper, Residents
 from adjoint.training.initialize import initial_values
 from adjoint.training.layout import StepLayout

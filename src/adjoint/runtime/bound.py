@@ -1,0 +1,233 @@
+"""An entry point bound to arrays that stay: what a training loop calls."""
+
+import ctypes
+import math
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
+from adjoint.kernel.program import Argument, RangeCheck, Result
+from adjoint.runtime.fastcall import FastCall
+from adjoint.runtime.library import Library
+from adjoint.runtime.threads import Pool
+
+__all__ = ["Bound", "Runtime", "Signature", "accept", "aligned", "miscounted"]
+
+
+def aligned(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """A zeroed array whose first element is at the start of a cache line."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    block = np.zeros(nbytes + 64, np.uint8)
+    start = -block.ctypes.data % 64
+    return block[start : start + nbytes].view(dtype).reshape(shape)
+
+
+class Runtime:
+    """What all entry points of a process share: the thread pool and the way in from Python."""
+
+    _shared: "ClassVar[Runtime | None]" = None
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, code: bytes) -> None:
+        library = Library(code, ("run", "work", "fastcall"))
+        self.fastcall = library["fastcall"]
+        self.pool = Pool(library)
+
+    @classmethod
+    def of_process(cls, code: Callable[[], bytes]) -> "Runtime":
+        """The one of this process; `code` gives its object code the first time."""
+        with cls._lock:
+            if cls._shared is None:
+                cls._shared = cls(code())
+            return cls._shared
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a compiled function takes and gives.
+
+    Parameters
+    ----------
+    name : str
+        The function's.
+    arguments, results : tuple
+        In order.
+    checks : tuple of RangeCheck
+        What arguments must satisfy.
+    arena : int
+        Bytes of working memory.
+    shared : bool
+        Whether any kernel is worth sharing among threads.
+    """
+
+    name: str
+    arguments: tuple[Argument, ...]
+    results: tuple[Result, ...]
+    checks: tuple[RangeCheck, ...]
+    arena: int
+    shared: bool
+
+
+class Bound:
+    """An entry point with some arguments fixed to arrays that stay.
+
+    Attributes
+    ----------
+    call : builtin function
+        Takes the remaining arguments in order and runs. One 0-d result comes as a Python number, others as fresh
+        arrays, several as a tuple, none as None. Not to be called from two threads at once.
+    resident : dict
+        The arrays that stay, by name.
+    """
+
+    def __init__(
+        self, entry: Signature, runtime: Runtime, library: Library, resident: Mapping[str, np.ndarray], threads: int
+    ) -> None:
+        if threads < 1:
+            raise InvalidValueError(f"threads must be at least 1, got {threads}")
+        if not entry.shared:
+            threads = 1
+        if threads > 1:
+            runtime.pool.grow(threads)
+        self.entry = entry
+        self.threads = threads
+        self.resident = _residents(entry, resident)
+        self.arguments = tuple(a for a in entry.arguments if a.name not in self.resident)
+        self._apart = [r for r in entry.results if not r.donated]
+        self._outputs = [aligned(r.shape, r.dtype) for r in self._apart]
+        self._arena = aligned((max(entry.arena, 1),), np.dtype(np.uint8))
+        self._slots = (ctypes.c_void_p * (len(entry.arguments) + len(self._apart) + 1))()
+        for argument in entry.arguments:
+            if argument.name in self.resident:
+                self._slots[argument.slot] = self.resident[argument.name].ctypes.data
+        for result, output in zip(self._apart, self._outputs, strict=True):
+            self._slots[result.slot] = output.ctypes.data
+        self._runtime = runtime
+        self._library = library
+        kinds = {"float32": 1, "float64": 2}
+        scalar = len(self._apart) == 1 and self._apart[0].shape == ()
+        words = {
+            2: ctypes.addressof(self._slots),
+            3: self._arena.ctypes.data,
+            4: library[entry.name],
+            5: library[f"{entry.name}_check"] if entry.checks else 0,
+            6: threads,
+            7: runtime.pool.workers,
+            8: runtime.pool.block,
+            9: kinds.get(self._apart[0].dtype.name, 3) if scalar else 3,
+            10: self._outputs[0].ctypes.data if self._outputs else 0,
+        }
+        self._fast = FastCall(runtime.fastcall, self.arguments, words, self._convert_and_call, self._collect)
+        self.call: Callable[..., Any] = self._fast.call
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Run on the remaining arguments."""
+        return self.call(*arrays)
+
+    def timed(self, arrays: Sequence[Any], clock: np.ndarray) -> np.ndarray:
+        """Run code that reads the clock; nanoseconds of each kernel."""
+        self._place(arrays)
+        step = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 2)
+        step(self._library[self.entry.name])(
+            ctypes.addressof(self._slots), self._arena.ctypes.data, 0, 1, None, clock.ctypes.data
+        )
+        return np.diff(clock[:, 0] * 1_000_000_000 + clock[:, 1])
+
+    def _convert_and_call(self, *arrays: Any) -> Any:
+        """The slow way in: accept what can be taken as it is or copied, refuse the rest."""
+        kept = self._place(arrays)
+        run = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64)(
+            self._runtime.pool.run_address
+        )
+        run(
+            self._runtime.pool.block,
+            self._runtime.pool.workers,
+            self._library[self.entry.name],
+            ctypes.addressof(self._slots),
+            self._arena.ctypes.data,
+            self.threads,
+        )
+        del kept
+        return self._collect()
+
+    def _place(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        """Put the addresses of arguments in the table, and check what they must satisfy."""
+        if len(arrays) != len(self.arguments):
+            raise miscounted(self.entry.name, self.arguments, len(arrays))
+        kept = [accept(self.entry.name, a, x) for a, x in zip(self.arguments, arrays, strict=True)]
+        for argument, array in zip(self.arguments, kept, strict=True):
+            self._slots[argument.slot] = array.ctypes.data
+        self._refuse_out_of_range({a.slot: (a.name, x) for a, x in zip(self.arguments, kept, strict=True)})
+        return kept
+
+    def _refuse_out_of_range(self, placed: Mapping[int, tuple[str, np.ndarray]]) -> None:
+        for check in self.entry.checks:
+            name, array = placed.get(check.slot) or self._resident_at(check.slot)
+            bad = (array < check.low) | (array >= check.high)
+            if check.allow is not None:
+                bad &= array != check.allow
+            if bad.any():
+                place = tuple(int(i) for i in np.argwhere(bad)[0])
+                where = f" at {place if len(place) > 1 else place[0]}" if place else ""
+                also = f" or {check.allow}" if check.allow is not None else ""
+                raise InvalidValueError(
+                    f"{self.entry.name}: {name} must be in [{check.low}, {check.high}){also}, "
+                    f"got {array[place]}{where}; nothing was updated"
+                )
+
+    def _resident_at(self, slot: int) -> tuple[str, np.ndarray]:
+        name = next(a.name for a in self.entry.arguments if a.slot == slot)
+        return name, self.resident[name]
+
+    def _collect(self) -> Any:
+        made = [o.item() if o.ndim == 0 else o.copy() for o in self._outputs]
+        if not made:
+            return None
+        return made[0] if len(made) == 1 else tuple(made)
+
+
+def _residents(entry: Signature, resident: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    known = {a.name: a for a in entry.arguments}
+    for name, array in resident.items():
+        if name not in known:
+            raise NameLookupError(f"{entry.name} has no parameter {name!r}; it has {', '.join(known)}")
+        argument = known[name]
+        whole = isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable
+        if not whole or array.shape != argument.shape or array.dtype != argument.dtype:
+            got = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
+            raise TypeRuleError(
+                f"{entry.name}: a resident array is C-contiguous, writeable and exactly of its parameter's type; "
+                f"{name} is {argument.dtype}{list(argument.shape)}, got {got}"
+            )
+    missing = [a.name for a in entry.arguments if a.donated and a.name not in resident]
+    if missing:
+        raise TypeRuleError(f"{entry.name} updates {', '.join(missing)} in place; bind an array to each of them")
+    return dict(resident)
+
+
+def miscounted(entry: str, arguments: Sequence[Argument], given: int) -> TypeRuleError:
+    """The refusal of a wrong number of arguments."""
+    names = ", ".join(a.name for a in arguments) or "none"
+    return TypeRuleError(f"{entry} takes {len(arguments)} arguments ({names}), got {given}; give it all of them")
+
+
+def accept(entry: str, argument: Argument, given: Any) -> np.ndarray:
+    """The argument as an array that the step can read: copied only where its layout needs it."""
+    array = np.asarray(given)
+    if array.shape != argument.shape:
+        raise TypeRuleError(
+            f"{entry}: {argument.name} must have shape {argument.shape}, got {array.shape}; "
+            "reshape it, or build the model for this shape"
+        )
+    if array.dtype != argument.dtype:
+        if isinstance(given, np.ndarray | np.generic) or not np.can_cast(array.dtype, argument.dtype, "same_kind"):
+            raise TypeRuleError(
+                f"{entry}: {argument.name} must be {argument.dtype}, got {array.dtype}; "
+                f"convert it with .astype({argument.dtype.name!r})"
+            )
+        array = array.astype(argument.dtype)
+    return np.require(array, requirements=("C", "A"))
