@@ -216,12 +216,6 @@ def broadcast_leading_ones(value: Value) -> Value | None:
     return _make(value, shape.BroadcastTo(value.shape), x)
 
 
-def reduce_nothing(value: Value) -> Value | None:
-    """A sum over no axes is the operand."""
-    assert isinstance(value.op, shape.ReduceSum)
-    return None if value.op.axes else value.inputs[0]
-
-
 def reshape_twice(value: Value) -> Value | None:
     """Reshaping what was reshaped is reshaping at once."""
     inner = value.inputs[0]

@@ -81,7 +81,6 @@ RULES: Mapping[type[Op], tuple[Rule, ...]] = MappingProxyType(
         shape.Permute: (rewrites.permute_nothing, rewrites.view_of_constant, rewrites.permute_twice),
         shape.Slice: (rewrites.same_type, rewrites.view_of_constant),
         shape.Pad: (rewrites.same_type,),
-        shape.ReduceSum: (rewrites.reduce_nothing,),
         contract.MatMul: (rewrites.matmul_of_transposed,),
     }
 )
