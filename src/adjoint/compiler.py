@@ -34,7 +34,7 @@ from adjoint.transforms.separate_results import separate_results
 from adjoint.transforms.simplify import simplify
 from adjoint.version import __version__
 
-__all__ = ["GRAPH_PASSES", "KERNEL_PASSES", "CompileOptions", "Executable", "compile", "lower_function"]
+__all__ = ["GRAPH_PASSES", "KERNEL_PASSES", "CompileOptions", "Executable", "compile", "finish_program", "host", "lower_function"]
 
 #: Graph to graph, in order: each takes and gives a Function.
 GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
@@ -106,7 +106,7 @@ def compile(
     """
     start = time.perf_counter()
     options = options or CompileOptions()
-    found = target if isinstance(target, Target) else _target(target)
+    found = target if isinstance(target, Target) else _named_target(target)
     functions = (module,) if isinstance(module, Function) else tuple(module)
     if entries is not None and isinstance(module, IRModule):
         functions = tuple(module[name] for name in entries)
@@ -121,11 +121,10 @@ def lower_function(function: Function, target: Target) -> Program:
     """The program of a function: graph passes, then lowering."""
     for graph_pass in GRAPH_PASSES:
         function = graph_pass(function)
-    names = {value: name.removeprefix("%") for value, name in value_names(function).items()}
-    return lower(function, target, names, range_checks(function))
+    return lower(function, target, value_names(function), range_checks(function))
 
 
-def _finished(program: Program) -> Program:
+def finish_program(program: Program) -> Program:
     """The program as code generation takes it."""
     kernels = program.kernels
     for kernel_pass in KERNEL_PASSES:
@@ -140,7 +139,7 @@ def _entry(
     found = store.read(key) if store is not None else None
     if found is None:
         program = lower_function(function, target)
-        code = compile_native(emit_module(_finished(program), target), target)
+        code = compile_native(emit_module(finish_program(program), target), target)
         summary = program.summary()
         if store is not None:
             store.write(key, summary, code)
@@ -151,7 +150,7 @@ def _entry(
         return _text(function, target, stage)
 
     def profiled() -> bytes:
-        return compile_native(emit_module(_finished(lower_function(function, target)), target, profile=True), target)
+        return compile_native(emit_module(finish_program(lower_function(function, target)), target, profile=True), target)
 
     threads = options.threads or available_cores()
     return Entry(summary, code, runtime, threads, text, profiled), found is not None
@@ -162,7 +161,7 @@ def _text(function: Function, target: Target, stage: str) -> str:
     program = lower_function(function, target)
     if stage == "kernels":
         return "\n\n".join(print_kernel(k) for k in program.kernels)
-    module = emit_module(_finished(program), target)
+    module = emit_module(finish_program(program), target)
     stages: dict[str, Callable[[], str]] = {
         "llvm": lambda: NativeCode(module, target).llvm(),
         "asm": lambda: NativeCode(module, target).assembly(),
@@ -195,19 +194,24 @@ def _sources() -> str:
 
 
 @cache
-def _target(name: str) -> Target:
+def _named_target(name: str) -> Target:
     return target_for(name)
+
+
+def host() -> Target:
+    """The machine that this process runs on."""
+    return _named_target("host")
 
 
 def _runtime_code(store: CompileCache | None) -> bytes:
     """Object code of what every process needs: the thread pool, and the way in from Python."""
-    host = _target("host")
+    here = host()
     text = pool_text() + FASTCALL_TEXT
-    key = _key("runtime", text, host.key)
+    key = _key("runtime", text, here.key)
     found = store.read(key) if store is not None else None
     if found is not None:
         return found[1]
-    code = compile_native(text, host)
+    code = compile_native(text, here)
     if store is not None:
         store.write(key, {}, code)
     return code

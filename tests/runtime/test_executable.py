@@ -163,7 +163,7 @@ def test_kernels_name_the_values_they_compute():
     made = compile(Function("f", (x, w), (ops.relu(hidden).named("active"),)), options=OPTIONS)
     (kernel,) = made.kernels
     assert kernel.name == "active"
-    assert kernel.values == ("hidden", "active")
+    assert kernel.values == ("%hidden", "%active")
 
 
 def test_several_entry_points():

@@ -44,8 +44,10 @@ class Context:
     scratch: list[Buffer] = field(default_factory=list)
 
     def name_of(self, group: Group) -> str:
-        """A kernel's name: its last value's."""
-        return self.names[group.outputs[-1]]
+        """A kernel's name: its last value's, with the operator's where the value has only a number."""
+        last = group.outputs[-1]
+        name = self.names[last].removeprefix("%")
+        return f"{(group.root or last).op.name}_{name}" if name.isdigit() else name
 
 
 def group_puller(context: Context, group: Group) -> Puller:

@@ -129,7 +129,7 @@ def _copy(context: Context, value: Value, source: Buffer, to: Buffer) -> Kernel:
     if source.size > chunk and source.size % chunk:
         rest = vector_loops(source.size % chunk, lanes, move, (blocks - 1) * chunk)
         body = (When(as_index(unit), 0, blocks - 1, body, rest),)
-    return finish(context, f"{context.names[value]}_update", [value], unit, body, 0)
+    return finish(context, f"{context.names[value].removeprefix('%')}_update", [value], unit, body, 0)
 
 
 def _unique_names(kernels: Sequence[Kernel]) -> list[Kernel]:
