@@ -75,23 +75,23 @@ class Entry:
     def __call__(self, *arrays: Any) -> Any:
         """Run on all arguments, in order. Donated ones are copied first, so nothing of the caller's changes."""
         if self._whole is None:
-            donated = {a.name: aligned(a.shape, a.dtype) for a in self.signature.arguments if a.donated}
+            donated = {a.name: aligned(a.shape, a.dtype) for a in self.arguments if a.donated}
             self._whole = self.bind(donated)
         whole = self._whole
-        if len(arrays) != len(self.signature.arguments):
-            raise miscounted(self.name, self.signature.arguments, len(arrays))
+        if len(arrays) != len(self.arguments):
+            raise miscounted(self.name, self.arguments, len(arrays))
         rest = []
-        for argument, array in zip(self.signature.arguments, arrays, strict=True):
+        for argument, array in zip(self.arguments, arrays, strict=True):
             if argument.donated:
                 whole.resident[argument.name][...] = accept(self.name, argument, array)
             else:
                 rest.append(array)
         plain = whole(*rest)
         apart = iter(plain if isinstance(plain, tuple) else (plain,))
-        slots = {a.slot: a.name for a in self.signature.arguments}
+        slots = {a.slot: a.name for a in self.arguments}
         made = [
             whole.resident[slots[r.slot]].copy() if r.donated else np.asarray(next(apart), r.dtype)
-            for r in self.signature.results
+            for r in self.results
         ]
         return made[0] if len(made) == 1 else tuple(made)
 
@@ -107,6 +107,16 @@ class Entry:
             Threads to run on.
         """
         return Bound(self.signature, self._runtime, self._library, resident, threads or self.threads)
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What it takes, in order."""
+        return self.signature.arguments
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """What it gives, in order."""
+        return self.signature.results
 
     def text(self, stage: str) -> str:
         """The program at a stage: ``kernels``, ``llvm`` or ``asm``."""
@@ -128,7 +138,7 @@ class Entry:
         """
         library = Library(self._profiled(), (self.name, f"{self.name}_check"))
         kept = {name: array.copy() for name, array in (resident or {}).items()}
-        for argument in self.signature.arguments:
+        for argument in self.arguments:
             if argument.donated and argument.name not in kept:
                 kept[argument.name] = aligned(argument.shape, argument.dtype)
         bound = Bound(self.signature, self._runtime, library, kept, 1)
