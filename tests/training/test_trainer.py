@@ -1,6 +1,8 @@
 """Trainer: compiled steps against NumPy, what it holds, and what it refuses."""
 
+import json
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +12,13 @@ from adjoint.errors import AdjointError, DataError, InvalidValueError, NameLooku
 from adjoint.ir import TensorType
 from adjoint.losses import CrossEntropyLoss, MSELoss
 from adjoint.models import mlp
-from adjoint.optim import SGD, Adam
+from adjoint.optim import SGD, Adam, AdamW
 from adjoint.training import SetupTrainer, Trainer
+from tests.golden.torch import formulas
 from tests.training.models import normalising
 from tests.training.reference import mlp_step
 
+CURVES = json.loads((Path(__file__).parents[1] / "golden/torch/training.json").read_text())["runs"]
 SIZES, BATCH = (12, 16, 8, 3), 8
 LOGITS, INDICES, ONE_HOT = TensorType((BATCH, 3)), TensorType((BATCH,), "i64"), TensorType((BATCH, 3), "i64")
 X, Y = np.zeros((BATCH, 12), np.float32), np.zeros(BATCH, np.int64)
@@ -75,6 +79,19 @@ def test_the_tutorial_trains_on_one_hot_int64_labels(cache):
         loss = trainer.update(x, one_hot)
         wanted, expected, _ = mlp_step(expected, x.astype(np.float64), one_hot, 0.01, 0.01)
         np.testing.assert_allclose(loss, wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize("run", CURVES, ids=lambda r: f"{r['optimizer']}-{r['reduction']}")
+def test_losses_follow_pytorch(run, cache):
+    """The MLP of Relax's tutorial at its full size, on identical data and initial weights."""
+    optimizer = {"SGD": SGD, "AdamW": AdamW}[run["optimizer"]](**run["settings"])
+    types = [TensorType((64, 10)), TensorType((64,), "i64")]
+    module = SetupTrainer(CrossEntropyLoss(run["reduction"]), optimizer, types)(mlp())
+    trainer = Trainer(module, options=cache)
+    trainer.load_params(formulas.mlp_start())
+    got = [trainer.update(x, y) for x, y in formulas.mlp_batches(len(run["losses"]))]
+    np.testing.assert_allclose(got[:20], run["losses"][:20], rtol=1e-4)
+    np.testing.assert_allclose(got, run["losses"], rtol=1e-3)
 
 
 def test_the_same_seed_trains_to_the_same_bits(module, cache):
@@ -283,12 +300,12 @@ def test_inputs_that_do_not_fit_are_refused(trainer, arrays, message):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ([X[:4], Y[:4]], "x"),
-        ([X.astype(np.float64), Y], "float64"),
-        ([X], "got 1"),
+        ([X[:4], Y[:4]], r"x must have shape \(8, 12\), got \(4, 12\)"),
+        ([X.astype(np.float64), Y], "x must be float32, got float64; convert it"),
+        ([X], r"takes 2 arguments \(x, targets\), got 1"),
         ([X, Y, Y], "got 3"),
-        ([X, np.full(BATCH, 3)], "3"),
-        ([X, np.full(BATCH, -1)], "-1"),
+        ([X, np.full(BATCH, 3)], r"targets must be in \[0, 3\) or -100, got 3 at 0; nothing was updated"),
+        ([X, np.where(np.arange(BATCH) == 5, -1, 0)], "got -1 at 5"),
     ],
 )
 def test_batches_that_do_not_fit_are_refused_and_change_nothing(trainer, arrays, message):

@@ -1,7 +1,7 @@
 """Record what PyTorch computes for losses and optimizers: ``python tests/golden/torch/record.py`` with torch installed.
 
-Writes ``losses.json`` and ``optimizers.json`` beside itself. Everything but the long runs is in float64, so that the
-tests can ask for more digits than a formula with a wrong constant would give.
+Writes ``losses.json``, ``optimizers.json`` and ``training.json`` beside itself. All but the long runs is in float64, so
+that the tests can ask for more digits than a formula with a wrong constant would give.
 """
 
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from formulas import long_gradients
+from formulas import long_gradients, mlp_batches, mlp_start
 from torch.nn import functional
 
 HERE = Path(__file__).parent
@@ -124,11 +124,41 @@ def optimizers() -> dict:
     return {"start": start.tolist(), "gradients": gradients.tolist(), "runs": runs, "long": long}
 
 
+def mlp_curve(name: str, settings: dict, reduction: str, steps: int) -> dict:
+    """Losses of the tutorial's MLP, trained in float32."""
+    params = {n: torch.tensor(a, requires_grad=True) for n, a in mlp_start().items()}
+    optimizer = getattr(torch.optim, name)(list(params.values()), **settings)
+    losses = []
+    for x, y in mlp_batches(steps):
+        hidden = torch.tensor(x)
+        for i in range(3):
+            hidden = hidden @ params[f"w{i}"] + params[f"b{i}"]
+            hidden = torch.relu(hidden) if i < 2 else hidden
+        loss = functional.cross_entropy(hidden, torch.tensor(y), reduction=reduction)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return {"optimizer": name, "settings": settings, "reduction": reduction, "losses": losses}
+
+
+def training() -> dict:
+    """The tutorial's setting, and one with momentum and one with Adam."""
+    return {
+        "runs": [
+            mlp_curve("SGD", {"lr": 0.01, "weight_decay": 0.01}, "sum", 60),
+            mlp_curve("SGD", {"lr": 0.05, "momentum": 0.9, "nesterov": True}, "mean", 60),
+            mlp_curve("AdamW", {"lr": 0.001}, "mean", 60),
+        ]
+    }
+
+
 def main() -> None:
-    """Write both files."""
+    """Write the files."""
     torch.set_num_threads(1)
     version = torch.__version__
-    for file, content in (("losses", {"cases": losses()}), ("optimizers", optimizers())):
+    files = {"losses": {"cases": losses()}, "optimizers": optimizers(), "training": training()}
+    for file, content in files.items():
         text = json.dumps({"torch": version, **content})
         (HERE / f"{file}.json").write_text(text + "\n")
 
