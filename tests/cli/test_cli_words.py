@@ -18,7 +18,7 @@ from tests.cli.helpers import refusal
             "no command 'trian'; did you mean train? (there are train, show, profile, doctor, cache)",
         ),
         ("train fashion-mnst", "no dataset 'fashion-mnst'; did you mean fashion-mnist? (there is fashion-mnist)"),
-        ("train fashion-mnist --epoch 3", "No such option '--epoch'. Did you mean '--epochs'?"),
+        ("train fashion-mnist --epohcs 3", "No such option '--epohcs'. Did you mean '--epochs'?"),
         (
             "train fashion-mnist --optimizer adma",
             "no optimizer 'adma'; did you mean adam? (there are sgd, adam, adamw)",

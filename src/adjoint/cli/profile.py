@@ -1,5 +1,7 @@
 """``adjoint profile``: where the time of a training step goes, kernel by kernel."""
 
+from typing import cast
+
 import click
 import numpy as np
 from rich.console import Console
@@ -9,7 +11,8 @@ from adjoint.cli.builtin import OPTIMIZERS, load_model, training_module
 from adjoint.cli.options import Name
 from adjoint.compiler import compile
 from adjoint.ir import TensorType, Value
-from adjoint.runtime.executable import Entry, KernelTime
+from adjoint.runtime.executable import Entry
+from adjoint.runtime.report import KernelTime
 
 __all__ = ["command"]
 
@@ -27,7 +30,10 @@ def command(model: str, batch_size: int | None, optimizer: str, runs: int) -> No
     module = training_module(model, load_model(model, batch_size), OPTIMIZERS[optimizer])
     entry = compile(module, entries=("step",))["step"]
     rng = np.random.default_rng(0)
-    rows = entry.profile(*(_random(value, rng) for value in module["step"].params), runs=runs)
+    arrays = {value.label: _random(value, rng) for value in module["step"].params}
+    donate = cast("tuple[tuple[str, int], ...]", module["step"].attrs.get("donate", ()))
+    resident = {name: arrays.pop(name) for name, _ in donate}
+    rows = entry.profile(*arrays.values(), resident=resident, runs=runs)
     Console().print(_table(entry, rows))
 
 
@@ -56,6 +62,6 @@ def _table(entry: Entry, rows: list[KernelTime]) -> Table:
             f"{row.nanoseconds / total:.1%}" if total else "-",
             f"{row.gflops:.1f}",
             f"{row.gbytes:.1f}",
-            ", ".join(row.kernel.values),
+            ", ".join(value.removeprefix("%") for value in row.kernel.values),
         )
     return table

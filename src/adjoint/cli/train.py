@@ -26,7 +26,7 @@ _RATES = ", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()
 
 
 @click.command("train")
-@click.argument("dataset", type=Name("dataset", ["fashion-mnist"]))
+@click.argument("dataset", metavar="DATASET", type=Name("dataset", ["fashion-mnist"]))
 @click.option("--model", type=Name("model", ["mlp"]), default="mlp", show_default=True, help="What to train.")
 @click.option("--epochs", type=click.IntRange(1), default=5, show_default=True, help="Passes over the data.")
 @click.option("--batch-size", type=click.IntRange(1, 60000), default=64, show_default=True, help="Rows of a step.")
@@ -44,7 +44,7 @@ _RATES = ", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()
 @click.option("--json", "json_file", type=WritablePath(), help="Write the numbers of the run.")
 @click.option("--plot", "plot_file", type=WritablePath(), help="Draw loss and accuracy (extra: plot).")
 def command(dataset: str, json_file: Path | None, plot_file: Path | None, **options: object) -> int:
-    """Train a model on DATASET and print its test accuracy.
+    """Train a model on DATASET, which is fashion-mnist, and print its test accuracy.
 
     Ctrl-C ends the run; what it has is evaluated and written all the same.
     """
