@@ -38,7 +38,7 @@ wait:
   br i1 %same, label %pause, label %done
 pause:
   %tried = add i32 %tries, 1
-  %patient = icmp ult i32 %tried, 20000
+  %patient = icmp ult i32 %tried, 2000
   br i1 %patient, label %spin, label %yield
 spin:
   {pause}

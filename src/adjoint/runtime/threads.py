@@ -146,7 +146,7 @@ wait:
   br i1 %over, label %end, label %patience
 patience:
   %tried = add i32 %tries, 1
-  %patient = icmp ult i32 %tried, 20000
+  %patient = icmp ult i32 %tried, 2000
   br i1 %patient, label %spin, label %yield
 spin:
   {pause}
