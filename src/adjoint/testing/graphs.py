@@ -17,18 +17,24 @@ import hypothesis.strategies as st
 import numpy as np
 
 from adjoint import ops
-from adjoint.ir import Function, Value, is_float, is_integer, toposort
+from adjoint.errors import InvalidValueError
+from adjoint.ir import DTYPES, Function, Value, apply, is_float, is_integer, toposort
+from adjoint.ops.base import Operator, Sample
+from adjoint.ops.catalogue import CATALOGUE
 from adjoint.testing.growing import INTEGER_BOUND, Draw, Growing, Node
-from adjoint.testing.recipes import CALL, RECIPES
+from adjoint.testing.recipes import CALL, RECIPES, Recipe
 
-__all__ = ["arguments", "functions", "losses"]
+__all__ = ["NAMES", "arguments", "functions", "losses", "sample_recipe"]
+
+#: Every operator's name.
+NAMES = tuple(operator.name for operator in CATALOGUE)
 
 
 @st.composite
 def functions(
     draw: Draw,
     max_ops: int = 10,
-    names: Sequence[str] = tuple(RECIPES),
+    names: Sequence[str] = NAMES,
     calls: bool = False,
     smooth: bool = False,
 ) -> Function:
@@ -57,7 +63,7 @@ def functions(
 
 @st.composite
 def losses(
-    draw: Draw, max_ops: int = 8, names: Sequence[str] = tuple(RECIPES), calls: bool = False, smooth: bool = True
+    draw: Draw, max_ops: int = 8, names: Sequence[str] = NAMES, calls: bool = False, smooth: bool = True
 ) -> Function:
     """Random functions of at least one float parameter to one f32 or f64 scalar, to be differentiated.
 
@@ -78,12 +84,42 @@ def losses(
 def _grown(draw: Draw, max_ops: int, names: Sequence[str], calls: bool, smooth: bool) -> Growing:
     growing = Growing(draw, smooth)
     growing.parameter(growing.shape())
-    recipes = {name: RECIPES[name] for name in names}
+    recipes = {name: _ALL[name] for name in names}
     if calls:
         recipes["call"] = CALL
     for _ in range(draw(st.integers(1, max_ops))):
         growing.add(recipes[draw(st.sampled_from(list(recipes)))](growing))
     return growing
+
+
+def sample_recipe(operator: type[Operator]) -> Recipe:
+    """How to apply an operator that has no recipe of its own: to the inputs of one of its samples, as constants.
+
+    Raises
+    ------
+    InvalidValueError
+        Where none of its samples is finite and of f32, f64, integers or bool only.
+    """
+    found = [(s, s.op.reference(*s.inputs)) for s in operator.samples() if not s.error and s.gradient]
+    plain = [(s, made) for s, made in found if _is_plain(s, made)]
+    if not plain:
+        raise InvalidValueError(f"{operator.name}: no sample is finite and of plain dtypes; write a recipe for it")
+
+    def recipe(g: Growing) -> Node:
+        sample, made = g.choose(plain)
+        value = apply(sample.op, *(ops.constant(x) for x in sample.inputs))
+        return Node(value, float(np.max(np.abs(made.astype(np.float64)), initial=0.0)), not is_float(made.dtype))
+
+    return recipe
+
+
+def _is_plain(sample: Sample, made: np.ndarray) -> bool:
+    """Whether nothing is of 16-bit floats, infinite or NaN, and something comes out."""
+    half = (DTYPES["f16"], DTYPES["bf16"])
+    return made.size > 0 and all(x.dtype not in half and np.isfinite(x).all() for x in (made, *sample.inputs))
+
+
+_ALL: dict[str, Recipe] = {op.name: RECIPES.get(op.name) or sample_recipe(op) for op in CATALOGUE}
 
 
 def arguments(function: Function, seed: int = 0) -> tuple[np.ndarray, ...]:

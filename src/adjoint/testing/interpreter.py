@@ -35,7 +35,7 @@ def interpret(function: Function, *arrays: Any) -> tuple[np.ndarray, ...]:
     Returns
     -------
     tuple of numpy.ndarray
-        The results, always as a tuple.
+        The results, always as a tuple. They may share memory with arguments and each other.
 
     Raises
     ------
