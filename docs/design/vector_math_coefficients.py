@@ -118,16 +118,13 @@ def polynomial(fit: Fit) -> tuple[list[mpf], mpf]:
     return best, error(best)
 
 
-def parts(value: mpf, bits: Sequence[int]) -> list[mpf]:
-    """`value` as a sum of numbers of so many bits each; all but the last are rounded down, none is negative."""
+def parts(value: mpf, ends: Sequence[int], bits: int) -> list[mpf]:
+    """`value` as a sum: multiples of ``2**end``, each as large as possible, and a last one of so many bits."""
     out: list[mpf] = []
-    for i, count in enumerate(bits):
-        fraction, exponent = frexp(value)
-        scaled = ldexp(fraction, count)
-        out.append(ldexp(nint(scaled) if i == len(bits) - 1 else floor(scaled), exponent - count))
+    for end in ends:
+        out.append(ldexp(floor(ldexp(value, -end)), end))
         value -= out[-1]
-    return out
-
+    return [*out, rounded(value, bits)]
 
 
 HALF_LOG_2 = log(mpf(2)) / 2
@@ -196,15 +193,18 @@ def main(wanted: Sequence[str]) -> None:
             coefficients, error = polynomial(fit)
             print(f"{fit.name}[{fit.format}]: error 2**{float(log(error, 2)):.1f}")
             print("".join(f"    {float(c)!r},\n" for c in coefficients))
-    split = {
-        "exponential.LOG_2": (log(mpf(2)), {"f32": (15, 24), "f64": (41, 53)}),
-        "trigonometric.PI": (pi, {"f32": (8, 8, 8, 24), "f64": (27, 27, 53)}),
-        "power.SCALE": (2 / (3 * log(mpf(2))), {"f32": (12, 24), "f64": (26, 53)}),
+    sums = {
+        # 15 and 41 bits: times a k of 8 and 11 bits exact.
+        "exponential.LOG_2": (log(mpf(2)), {"f32": (-15,), "f64": (-41,)}),
+        # At most 8 and 27 bits, for an h of 16 and 26; the last of them ends where r does: that sum is exact too.
+        "trigonometric.PI": (+pi, {"f32": (-6, -18, -23), "f64": (-25, -52)}),
+        # 12 and 26 bits: half of a significand.
+        "power.SCALE": (2 / (3 * log(mpf(2))), {"f32": (-12,), "f64": (-26,)}),
     }
-    for name, (value, formats) in split.items():
+    for name, (value, formats) in sums.items():
         if not wanted or name in wanted:
-            for format_, bits in formats.items():
-                print(f"{name}[{format_}]: {tuple(float(p) for p in parts(+value, bits))}")
+            for format_, ends in formats.items():
+                print(f"{name}[{format_}]: {tuple(float(p) for p in parts(value, ends, BITS[format_]))}")
 
 
 if __name__ == "__main__":
