@@ -22,7 +22,9 @@ After ``inline_calls(main)``::
     }
 """
 
-from adjoint.ir import Function, Value, closure, rebuild
+from collections.abc import Iterator
+
+from adjoint.ir import Function, Value, callees
 from adjoint.ops.calls import Call, TupleGet
 
 __all__ = ["inline_calls"]
@@ -40,31 +42,59 @@ def inline_calls(function: Function) -> Function:
     -------
     Function
         The same name, parameters, attributes and meaning. A body that is called n times is there n times; `cse`
-        merges what is the same in them.
+        merges what is the same in them. The work is linear in the size of the result.
     """
-    flat: dict[Function, tuple[Value, ...]] = {}
-    for callee in closure((function,)):
-        flat[callee] = _flatten(callee, flat)
-    results = flat[function]
-    if all(a is b for a, b in zip(results, function.results, strict=True)):
+    if not callees(function):
         return function
-    return Function(function.name, function.params, results, function.attrs)
+    orders: dict[int, list[Value]] = {}
+    frames = [_Frame(function, function.params, orders)]
+    while True:
+        frame = frames[-1]
+        call = frame.run()
+        if call is not None:
+            frames.append(_Frame(*call, orders))
+            continue
+        frames.pop()
+        results = frame.results()
+        if not frames:
+            return Function(function.name, function.params, results, function.attrs)
+        frames[-1].returned(results)
 
 
-def _flatten(function: Function, flat: dict[Function, tuple[Value, ...]]) -> tuple[Value, ...]:
-    """The results of a function whose callees are flat already."""
-    items: dict[Value, tuple[Value, ...]] = {}
+class _Frame:
+    """A body being copied with arguments in place of its parameters: what is copied, and what is to come."""
 
-    def replace(value: Value, inputs: tuple[Value, ...]) -> Value | None:
-        if isinstance(value.op, TupleGet):
-            return items[value.inputs[0]][value.op.index]
-        if not isinstance(value.op, Call):
-            return None
-        callee = value.op.callee
-        made = rebuild(flat[callee], lambda _value, _inputs: None, dict(zip(callee.params, inputs, strict=True)))
-        if len(made) == 1:
-            return made[0]
-        items[value] = made
-        return None  # the tuple itself: only tuple_get uses it, and that is replaced
+    def __init__(self, function: Function, arguments: tuple[Value, ...], orders: dict[int, list[Value]]) -> None:
+        self.function = function
+        self.new: dict[Value, Value] = dict(zip(function.params, arguments, strict=True))
+        self.returns: dict[Value, tuple[Value, ...]] = {}
+        if id(function) not in orders:
+            orders[id(function)] = function.values()
+        self.pending: Iterator[Value] = iter(orders[id(function)])
+        self.waiting: Value | None = None
 
-    return rebuild(function.results, replace)
+    def run(self) -> tuple[Function, tuple[Value, ...]] | None:
+        """Go on until a call; return its callee and arguments, or None at the end."""
+        for value in self.pending:
+            if value in self.new:
+                continue
+            if isinstance(value.op, TupleGet):
+                self.new[value] = self.returns[value.inputs[0]][value.op.index]
+                continue
+            inputs = tuple(self.new[v] for v in value.inputs)
+            if isinstance(value.op, Call):
+                self.waiting = value
+                return value.op.callee, inputs
+            same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
+            self.new[value] = value if same else Value(value.op, inputs, value.type, value.label)
+        return None
+
+    def returned(self, results: tuple[Value, ...]) -> None:
+        """Take the results of the call that `run` stopped at."""
+        assert self.waiting is not None
+        self.returns[self.waiting] = results
+        self.new[self.waiting] = results[0]  # only tuple_get asks for a call with several, and it asks `returns`
+
+    def results(self) -> tuple[Value, ...]:
+        """What the copied body returns."""
+        return tuple(self.new[r] for r in self.function.results)

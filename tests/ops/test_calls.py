@@ -1,0 +1,58 @@
+"""Calls and tuples as operators."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from adjoint import ops
+from adjoint.errors import TypeRuleError
+from adjoint.ir import Function, TensorType, TupleType, apply, param
+from adjoint.ops import call
+from adjoint.ops.calls import Call, TupleGet
+
+X = param("x", (2,))
+Y = param("y", (3,), "i32")
+AT = np.array([1.0, 2.0], np.float32)
+ONE = Function("one", (X,), (ops.exp(X),))
+TWO = Function("two", (X, Y), (ops.multiply(X, 2.0), ops.add(Y, 1)))
+
+
+def test_one_result_is_a_tensor_and_several_are_a_tuple():
+    assert call(ONE, X).type == TensorType((2,))
+    first, second = call(TWO, X, Y)
+    assert (first.type, second.type) == (X.type, Y.type)
+    assert first.inputs == second.inputs
+    assert first.inputs[0].type == TupleType((X.type, Y.type))
+
+
+def test_references():
+    np.testing.assert_array_equal(Call(ONE).reference(AT), np.exp(AT))
+    first, second = Call(TWO).reference(AT, np.arange(3, dtype=np.int32))
+    np.testing.assert_array_equal(first, 2 * AT)
+    np.testing.assert_array_equal(second, [1, 2, 3])
+    assert TupleGet(1).reference((first, second)) is second
+
+
+def test_references_of_calls_in_calls():
+    function = Function("f", (X,), (ops.add(call(ONE, call(ONE, X)), call(ONE, X)),))
+    np.testing.assert_array_equal(Call(function).reference(AT), np.exp(np.exp(AT)) + np.exp(AT))
+    deep = ONE
+    for level in range(sys.getrecursionlimit() + 100):
+        deep = Function(f"f{level}", (X,), (ops.negative(call(deep, X)),))
+    np.testing.assert_array_equal(Call(deep).reference(AT), np.exp(AT))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: call(TWO, X), r"call: @two takes 2 arguments \(%x: f32\[2\], %y: i32\[3\]\), got 1; give it one for"),
+        (lambda: call(ONE, Y), r"call: %x of @one is f32\[2\], got i32\[3\]; cast, reshape or broadcast_to it"),
+        (lambda: apply(TupleGet(0), X), r"tuple_get: takes the item of a tuple, got f32\[2\]; use the value itself"),
+        (lambda: apply(TupleGet(2), call(TWO, X, Y)[0].inputs[0]), r"tuple_get: index is 0 to 1 for \(.*\), got 2"),
+        (lambda: apply(TupleGet(-1), call(TWO, X, Y)[0].inputs[0]), "tuple_get: index is 0 to 1"),
+    ],
+)
+def test_refusals(make, message):
+    with pytest.raises(TypeRuleError, match=message):
+        make()
