@@ -21,13 +21,11 @@ def blocks(page):
     return [(m[1], m[2], text[: m.start()].count("\n") + 1) for m in BLOCK.finditer(text)]
 
 
-def python_blocks():
-    for page in PAGES:
-        found = blocks(page)
-        for (language, code, line), after in pairwise([*found, ("", "", 0)]):
-            if language == "python":
-                expected = after[1] if after[0] == "text" else None
-                yield pytest.param(code, expected, id=f"{page.relative_to(ROOT)}:{line}")
+def python_blocks(page):
+    """(code, what it must print or None, line) of each Python block."""
+    for (language, code, line), after in pairwise([*blocks(page), ("", "", 0)]):
+        if language == "python":
+            yield code, after[1] if after[0] == "text" else None, line
 
 
 def commands():
@@ -39,11 +37,13 @@ def commands():
                     yield pytest.param(shlex.split(line)[2:], id=line[2:])
 
 
-@pytest.mark.parametrize(("code", "expected"), list(python_blocks()))
-def test_code_runs_and_prints_what_the_page_says(code, expected, capsys):
-    exec(compile(code, "page", "exec"), {"__name__": "page"})
-    if expected is not None:
-        assert capsys.readouterr().out == expected
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_code_runs_and_prints_what_the_page_says(page, capsys):
+    names = {"__name__": "page"}  # blocks of a page follow each other
+    for code, expected, line in python_blocks(page):
+        exec(compile("\n" * line + code, page.name, "exec"), names)
+        printed = capsys.readouterr().out
+        assert expected is None or printed == expected
 
 
 @pytest.mark.parametrize("words", list(commands()))
@@ -59,5 +59,5 @@ def test_links_lead_somewhere(page):
 
 
 def test_there_is_code_to_run():
-    assert len(list(python_blocks())) >= 3
+    assert sum(len(list(python_blocks(page))) for page in PAGES) >= 6
     assert len(list(commands())) >= 8

@@ -17,7 +17,7 @@ from adjoint.data import fashion_mnist
 __all__ = ["command"]
 
 #: Seconds between two looks of the progress bar: drawing it takes time from the step.
-_REDRAW = 0.2
+_REDRAW = 0.1
 
 #: Steps that the shown loss is a mean of.
 _WINDOW = 50
@@ -90,7 +90,7 @@ class _Bar:
             TimeRemainingColumn(), console=console, auto_refresh=False, transient=True,
             disable=not console.is_terminal,
         )  # fmt: skip
-        self._task = self._progress.add_task("", epoch=f"1/{epochs}", loss="-", accuracy="-", speed="-")
+        self._task = self._progress.add_task("", total=None, epoch=f"1/{epochs}", loss="-", accuracy="-", speed="-")
 
     def __enter__(self) -> "_Bar":
         self._progress.start()
