@@ -1,5 +1,6 @@
 import errno
 import gzip
+import socket
 import threading
 from pathlib import Path
 
@@ -24,6 +25,7 @@ def quiet(*_args):
 @pytest.mark.parametrize("place", ["cache", "ADJOINT_DATA", "below ADJOINT_DATA", "system"])
 def test_files_on_this_machine_are_used_where_they_lie(small, tmp_path, place, packed):
     data = tmp_path / "data"
+    data.mkdir()
     folder = {"cache": tmp_path / "cache", "ADJOINT_DATA": data, "system": tmp_path / "system"}
     small.write(folder.get(place, data / "fashion-mnist"), packed=packed)
     found = fashion_mnist(
@@ -116,6 +118,11 @@ def test_a_wrong_file_that_the_user_named_is_an_error_and_stays(small, server, t
     assert server.asked == []
 
 
+def test_a_name_that_is_no_directory_is_refused(small, tmp_path):
+    with pytest.raises(DataError, match=r"ADJOINT_DATA must name a directory, got /no/such; correct it or unset it"):
+        fashion_mnist(tmp_path, quiet, sources=small.sources(tmp_path), environ={"ADJOINT_DATA": "/no/such"})
+
+
 def test_a_wrong_file_of_the_system_is_passed_over(small, server, tmp_path):
     small.write(tmp_path / "system")
     (tmp_path / "system" / "train-labels.gz").write_bytes(b"junk")
@@ -144,6 +151,14 @@ def test_a_host_that_does_not_answer_is_an_error_of_its_own(small, tmp_path):
     sources = small.sources(tmp_path, urls=("http://127.0.0.1:9/",))  # the discard port: nothing listens
     with pytest.raises(DataError, match=r"http://127\.0\.0\.1:9/train-images\.gz cannot be fetched \(.*refused\)"):
         fashion_mnist(tmp_path / "cache", quiet, sources=sources, environ={})
+
+
+def test_a_server_that_stalls_is_given_up(small, tmp_path, monkeypatch):
+    monkeypatch.setattr("adjoint.data.files.STALL_TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        sources = small.sources(tmp_path, urls=(f"http://127.0.0.1:{silent.getsockname()[1]}/",))
+        with pytest.raises(DataError, match=r"train-images\.gz cannot be fetched \(timed out\); check the network"):
+            fashion_mnist(tmp_path / "cache", quiet, sources=sources, environ={})
 
 
 def test_a_cache_that_cannot_be_made_is_refused_before_anything_is_fetched(small, server, tmp_path):

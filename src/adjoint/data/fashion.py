@@ -126,14 +126,15 @@ def fashion_mnist(
     Raises
     ------
     DataError
-        Where the data cannot be had, with every way that was tried; or a file under ``ADJOINT_DATA`` is wrong.
+        Where the data cannot be had, with every way that was tried; or ``ADJOINT_DATA`` names no directory, or a
+        file in it is wrong.
     CacheError
         Where the cache directory cannot be written.
     """
     environ = os.environ if environ is None else environ
     sources = sources or Sources()
     directory = Path(cache) if cache is not None else cache_dir(environ) / "fashion-mnist"
-    chosen = Path(environ["ADJOINT_DATA"]).expanduser() if environ.get("ADJOINT_DATA") else None
+    chosen = _chosen(environ)
     contents: dict[str, bytes] = {}
     reasons: list[str] = []
     for file in sources.files:
@@ -147,6 +148,16 @@ def fashion_mnist(
         parse_idx(contents[file.name], file.name) for file in sources.files
     )
     return FashionMnist(train_images, train_labels, test_images, test_labels)
+
+
+def _chosen(environ: Mapping[str, str]) -> Path | None:
+    """The directory that ``ADJOINT_DATA`` names; a wrong name is refused, or it would cost a download in silence."""
+    name = environ.get("ADJOINT_DATA")
+    if not name:
+        return None
+    if not (directory := Path(name).expanduser()).is_dir():
+        raise DataError(f"ADJOINT_DATA must name a directory, got {name}; correct it or unset it")
+    return directory
 
 
 def _find(file: DataFile, cache: Path, chosen: Path | None, system: Path, reasons: list[str]) -> bytes | None:
