@@ -1,6 +1,8 @@
 """What the parser refuses: each with its place, the rule, what was given and the fix."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from adjoint.errors import ParseError
 from adjoint.ir import parse, parse_function
@@ -123,6 +125,18 @@ CASES = {
         (2, 43),
         "'true' is not a literal; put quotes around a string, or did you mean True?",
     ),
+    "sizes without a comma": (body("return %x", "%x: f32[2 3]"), (1, 13), "f32[2 3] is not a type; separate sizes by"),
+    "a size left out": (body("return %x", "%x: f32[2,,3]"), (1, 13), "f32[2,,3] is not a type"),
+    "an endless number": (
+        body(f"%a: f32[2] = attributes(%x) {{anything = {'7' * 5000}}}\n  return %a"),
+        (2, 43),
+        "77777777777777777777... has too many digits; write a float",
+    ),
+    "endless brackets": (
+        body(f"%a: f32[2] = attributes(%x) {{anything = {'(' * 5000}"),
+        (2, 143),
+        "tuples nest at most 100 deep; flatten this one",
+    ),
     "no literal at all": (
         body("%a: f32[2] = attributes(%x) {anything = )}\n  return %a"),
         (2, 43),
@@ -222,13 +236,28 @@ def test_an_error_says_where_in_the_users_code():
     assert "test_parse_errors.py" in caught.value.where
 
 
-@pytest.mark.parametrize("cut", range(0, 220, 3))
+TEXT = (
+    'module {a = (1, "b")} {\n\nfunc @g(%x: f32[2]) -> f32[2] { return %x }\n\n'
+    'func @f(%x: f32[2]) -> (f32[2], f32[2]) {donate = (("x", 0),)} {\n'
+    '  %y: f32[2] = attributes(%x) {axes = (1, 2), data = b64"YQ==", text = "q", dtype = f32, number = -inf}\n'
+    "  %1: f32[2] = apply(%y) {body = @g, others = ()}\n  return %y, %1\n}\n\n}"
+)
+PIECES = [*'%@{}(),=:"\\]-7\n', "", "->", "f32[", "%x", "@g", "func"]
+
+
+@pytest.mark.parametrize("cut", range(1, len(TEXT) - 1, 3))
 def test_any_text_cut_short_is_refused_in_words(cut):
-    text = (
-        'module {a = (1, "b")} {\n\nfunc @f(%x: f32[2]) -> f32[2] {donate = (("x", 0),)} {\n'
-        '  %y: f32[2] = attributes(%x) {axes = (1, 2), data = b64"YQ==", text = "q"}\n  return %y\n}\n\n}'
-    )
-    assert parse(text, OPERATORS)["f"]
-    if cut < len(text) - 1:
-        with pytest.raises(ParseError, match=r"^line \d+, column \d+: "):
-            parse(text[:cut], OPERATORS) if cut else parse("module", OPERATORS)
+    assert parse(TEXT, OPERATORS)["f"]
+    with pytest.raises(ParseError, match=r"^line \d+, column \d+: "):
+        parse(TEXT[:cut], OPERATORS)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.integers(0, len(TEXT)), st.integers(0, 12), st.sampled_from(PIECES) | st.text(max_size=4))
+def test_any_text_is_a_module_or_refused_in_words(start, length, piece):
+    damaged = TEXT[:start] + piece + TEXT[start + length :]
+    try:
+        module = parse(damaged, OPERATORS)
+    except ParseError:
+        return
+    assert parse(str(module), OPERATORS) == module

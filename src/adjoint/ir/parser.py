@@ -21,6 +21,9 @@ __all__ = ["parse", "parse_function"]
 #: What a value is known by inside a function: its label, or its number. ``%"0"`` is not ``%0``.
 _Key = str | int
 
+#: How deeply tuples may nest in a literal.
+_MAX_DEPTH = 100
+
 _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None, **DTYPES}
 
 
@@ -79,13 +82,14 @@ def _near(name: str, known: Mapping[str, Any], what: str) -> str:
 
 
 class _Parser:
-    """Recursive descent over tokens. Only literals nest, and no deeper than a person writes."""
+    """Recursive descent over tokens. Only literals nest, and no deeper than `_MAX_DEPTH`."""
 
     def __init__(self, text: str, operators: Mapping[str, type[Op]]) -> None:
         self.tokens = Tokens(text)
         self.operators = operators
         self.functions: dict[str, Function] = {}
         self.types: dict[str, TensorType] = {}
+        self.depth = 0
 
     def module(self) -> IRModule:
         """The whole text."""
@@ -294,7 +298,10 @@ class _Parser:
         found = self.types.get(at.text)
         if found is None:
             dtype, _, sizes = at.text.rstrip("]").partition("[")
-            shape = tuple(int(size) for size in sizes.split(",")) if sizes.strip() else ()
+            try:
+                shape = tuple(int(size) for size in sizes.split(",")) if sizes.strip() else ()
+            except ValueError as error:
+                raise self.tokens.error(f"{at.text} is not a type; separate sizes by commas: f32[2,3]", at) from error
             found = self.types[at.text] = TensorType(shape, DTYPES[dtype])
         return found
 
@@ -305,13 +312,23 @@ class _Parser:
         if reader is not None:
             return reader(self, at)
         if at.text == "(":
-            items: list[Any] = []
-            while not self.tokens.accept(")"):
-                if items and not (self.tokens.expect(",", "between items") and self.tokens.next.text != ")"):
-                    continue
-                items.append(self._literal())
-            return tuple(items)
+            return self._tuple(at)
         raise self.tokens.error(f"a literal is expected, got {at.text!r}; write a number, string, tuple or dtype", at)
+
+    def _tuple(self, at: Token) -> tuple[Any, ...]:
+        """``(1, 2)`` or ``(1,)``: a comma may stand behind the last item."""
+        self.depth += 1
+        if self.depth > _MAX_DEPTH:
+            raise self.tokens.error(f"tuples nest at most {_MAX_DEPTH} deep; flatten this one", at)
+        items: list[Any] = []
+        while not self.tokens.accept(")"):
+            if items:
+                self.tokens.expect(",", "between items")
+                if self.tokens.accept(")"):
+                    break
+            items.append(self._literal())
+        self.depth -= 1
+        return tuple(items)
 
     def _word(self, at: Token) -> Any:
         if at.text not in _WORDS:
@@ -328,7 +345,10 @@ class _Parser:
 
     def _number(self, at: Token) -> int | float:
         is_int = at.text.lstrip("-+").isdigit()
-        return int(at.text) if is_int else float(at.text)
+        try:
+            return int(at.text) if is_int else float(at.text)
+        except ValueError as error:  # Python reads integers of up to 4300 digits
+            raise self.tokens.error(f"{at.text[:20]}... has too many digits; write a float", at) from error
 
     _READERS: ClassVar[dict[str, Callable[["_Parser", Token], Any]]] = {
         "name": _word,
