@@ -1,6 +1,8 @@
 """Trainer: compiled steps against NumPy, what it holds, and what it refuses."""
 
+import gc
 import json
+import weakref
 from itertools import pairwise
 from pathlib import Path
 
@@ -405,3 +407,19 @@ def test_modules_that_are_not_set_up_are_refused(module):
     ]:
         with pytest.raises(AdjointError, match=message):
             Trainer(module.with_attrs(**attrs))
+
+
+def test_a_call_outlives_its_trainer_and_dropped_trainers_are_collected(module, cache):
+    """What the fast way in points to must live as long as it does, in whatever order things are freed."""
+    calls, arrays = [], []
+    for _ in range(20):
+        trainer = Trainer(module, options=cache).compile()
+        calls.append(trainer._step)
+        arrays.append(weakref.ref(trainer._params.arrays["w0"]))
+        del trainer
+        gc.collect()
+    assert all(ref() is not None for ref in arrays)
+    assert all(np.isfinite(call(X, Y)) for call in calls)
+    calls.clear()
+    gc.collect()
+    assert all(ref() is None for ref in arrays)

@@ -193,7 +193,7 @@ class FastCall:
     Attributes
     ----------
     call : builtin function
-        The builtin. It is valid while this object lives.
+        The builtin. It keeps alive what it needs.
     """
 
     def __init__(
@@ -217,7 +217,11 @@ class FastCall:
             for word, value in enumerate([*spec, *(argument.shape if known else ())]):
                 block[16 + 16 * number + word] = value
         self._block = block
-        self._definition = _MethodDef(b"step", address, _METH_FASTCALL, b"One compiled call.")
+        definition = _MethodDef(b"step", address, _METH_FASTCALL, b"One compiled call.")
+        # A builtin reads its definition even while it is freed, and the garbage collector frees what belongs
+        # together in any order: so the definition, 32 bytes, is never freed.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
-        self.call: Callable[..., Any] = make(ctypes.addressof(self._definition), ctypes.addressof(block), __name__)
+        # The last argument, the builtin's module, is what it keeps alive: this object, and through it the arrays.
+        self.call: Callable[..., Any] = make(ctypes.addressof(definition), ctypes.addressof(block), self)
