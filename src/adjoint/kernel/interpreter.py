@@ -1,0 +1,288 @@
+"""What kernel IR means, executed in the slowest and plainest way: the yardstick for code generators in tests.
+
+`run_kernel` runs a kernel over NumPy arrays, one scalar at a time, and refuses every access outside a buffer.
+`evaluate` computes one expression, over scalars or over whole arrays of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint.errors import VerifyError
+from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var
+from adjoint.kernel.ir import (
+    Across,
+    Apply,
+    Buffer,
+    Const,
+    Coordinate,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Stmt,
+    Store,
+    When,
+    postorder,
+)
+from adjoint.kernel.scalars import SCALARS
+
+__all__ = ["Environment", "convert", "evaluate", "run_kernel"]
+
+#: What is known while an expression is evaluated: values of variables and of expressions, contents of buffers.
+Environment = Mapping[Var | Buffer | Expr, Any]
+
+#: Replacements for the meaning of scalar functions.
+Functions = Mapping[str, Callable[..., Any]]
+
+
+def run_kernel(kernel: Kernel, memory: Mapping[Buffer, np.ndarray]) -> None:
+    """Run a kernel, unit after unit.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What to run. ``vector`` and ``unroll`` loops run as the scalar loops that they mean.
+    memory : mapping of Buffer to numpy.ndarray
+        A flat array of the buffer's dtype and size for every buffer outside registers; written in place.
+
+    Raises
+    ------
+    VerifyError
+        At an access outside a buffer, with the buffer's name and the index; for a buffer without a fitting array;
+        for a variable that no loop binds.
+    """
+    for buffer, array in memory.items():
+        if array.shape != (buffer.size,) or array.dtype != buffer.dtype:
+            raise VerifyError(
+                f"buffer {buffer} needs a flat array of {buffer.size} {buffer.dtype} elements, "
+                f"got {array.dtype}{list(array.shape)}; reshape(-1) it"
+            )
+    run = _Run(memory)
+    with np.errstate(all="ignore"):
+        for unit in range(kernel.unit.extent):
+            # Nothing may be carried from unit to unit in registers: another thread may have run the last one.
+            run.forget_registers()
+            run.env[kernel.unit] = unit
+            run.body(kernel.body)
+
+
+class _Run:
+    """The state of a kernel that is running: memory, registers, loop variables."""
+
+    def __init__(self, memory: Mapping[Buffer, np.ndarray]) -> None:
+        self.env: dict[Any, Any] = dict(memory)
+        self._roots: dict[Store, tuple[list[Expr], list[Expr]]] = {}
+
+    def forget_registers(self) -> None:
+        for buffer in [b for b in self.env if isinstance(b, Buffer) and b.space == "register"]:
+            del self.env[buffer]
+
+    def body(self, body: Sequence[Stmt]) -> None:
+        for statement in body:
+            if isinstance(statement, For):
+                for step in range(statement.var.extent):
+                    self.env[statement.var] = step
+                    self.body(statement.body)
+                self.env.pop(statement.var, None)
+            elif isinstance(statement, When):
+                self.when(statement)
+            else:
+                self.store(statement)
+
+    def when(self, statement: When) -> None:
+        test = Coordinate(statement.index, np.dtype(np.int64))
+        holds = statement.low <= int(evaluate(test, self.env)) < statement.high
+        self.body(statement.then if holds else statement.other)
+
+    def store(self, statement: Store) -> None:
+        if statement not in self._roots:
+            values = [v for _, _, v in statement.targets]
+            # Where to store is computed together with what, so that what they share is computed once.
+            places: list[Expr] = [Coordinate(i, np.dtype(np.int64)) for _, i, _ in statement.targets]
+            self._roots[statement] = (postorder(values + places), values + places)
+        order, roots = self._roots[statement]
+        for buffer in _registers(order, statement):
+            # A register buffer begins full of what no kernel may rely on.
+            self.env.setdefault(buffer, _poison(buffer))
+        found = _values(order, self.env, {})
+        count = len(statement.targets)
+        for (buffer, _, _), value, place in zip(statement.targets, roots[:count], roots[count:], strict=True):
+            array = _contents(buffer, self.env)
+            array[_inside(buffer, found[place])] = found[value]
+
+
+def _registers(order: Sequence[Expr], statement: Store) -> list[Buffer]:
+    read = [e.buffer for e in order if isinstance(e, Load | Across)]
+    return [b for b in read + [b for b, _, _ in statement.targets] if b.space == "register"]
+
+
+def _poison(buffer: Buffer) -> np.ndarray:
+    kind = buffer.dtype.kind
+    if kind == "b":
+        return np.ones(buffer.size, buffer.dtype)
+    return np.full(buffer.size, np.iinfo(buffer.dtype).max if kind in "iu" else np.nan, buffer.dtype)
+
+
+def evaluate(expr: Expr, env: Environment, functions: Functions | None = None) -> Any:
+    """The value of one expression.
+
+    Parameters
+    ----------
+    expr : Expr
+        What to compute; a shared subexpression is computed once.
+    env : mapping
+        Values by `Var`, contents by `Buffer`, and values by `Expr`, which then need not be computed. Values may be
+        arrays: everything is then computed elementwise, broadcasting.
+    functions : mapping of str to callable, optional
+        Scalar functions to use instead of those of SCALARS, to fuse ``fma`` say, which NumPy rounds twice.
+
+    Returns
+    -------
+    numpy scalar or array of the expression's dtype
+
+    Raises
+    ------
+    VerifyError
+        Where a load is outside its buffer, or something in the expression is not in `env`.
+    """
+    with np.errstate(all="ignore"):
+        return _values(postorder([expr]), env, functions or {})[expr]
+
+
+def convert(x: Any, dtype: np.dtype) -> Any:
+    """What ``cast`` does to NumPy values.
+
+    To bool by ``!= 0``; from float to integer towards zero, saturating, NaN to 0; between integers modulo the
+    width; else rounded to nearest.
+    """
+    given = np.asarray(x)
+    if dtype.kind == "b":
+        return (given != 0)[()]
+    if dtype.kind in "iu" and given.dtype.kind not in "iub":
+        limits = np.iinfo(dtype)
+        wide = given.astype(np.float64)
+        # The limits of 64-bit integers are no floats: compare with the power of two above.
+        high, low = wide >= float(limits.max) + 1.0, wide <= float(limits.min)
+        inside = np.where(high | low | np.isnan(wide), 0.0, np.trunc(wide)).astype(dtype)
+        chosen = np.where(high, dtype.type(limits.max), np.where(low, dtype.type(limits.min), inside))
+        return chosen.astype(dtype)[()]
+    return given.astype(dtype)[()]
+
+
+def _values(order: Sequence[Expr], env: Environment, functions: Functions) -> dict[Expr, Any]:
+    """Values of expressions that are in order, operands first."""
+    found: dict[Expr, Any] = {}
+    for expr in order:
+        found[expr] = env[expr] if expr in env else _value(expr, found, env, functions)
+    return found
+
+
+def _value(expr: Expr, found: Mapping[Expr, Any], env: Environment, functions: Functions) -> Any:
+    if isinstance(expr, Const):
+        return np.asarray(expr.value).astype(expr.dtype)[()]
+    if isinstance(expr, Apply):
+        return _apply(expr, [found[a] for a in expr.operands], functions)
+    if isinstance(expr, Coordinate):
+        return np.asarray(_position(expr.index, found, env, True)).astype(expr.dtype)[()]
+    if isinstance(expr, Load):
+        return _load(expr, found, env)
+    if isinstance(expr, Across):
+        return _across(expr, _contents(expr.buffer, env))
+    raise VerifyError(f"kernel IR has no expression {type(expr).__name__}; see adjoint.kernel.ir for those it has")
+
+
+def _apply(expr: Apply, args: list[Any], functions: Functions) -> Any:
+    if expr.function in functions:
+        return functions[expr.function](*args)
+    if expr.function == "select":
+        return np.where(args[0], args[1], args[2]).astype(expr.dtype)[()]
+    if expr.function == "cast":
+        return convert(args[0], expr.dtype)
+    if expr.function == "bitcast":
+        return np.asarray(args[0]).view(expr.dtype)[()]
+    if expr.function not in SCALARS:
+        raise VerifyError(f"{expr.function} is no scalar function; adjoint.kernel.scalars lists those there are")
+    return np.asarray(SCALARS[expr.function].numpy(*args)).astype(expr.dtype)[()]
+
+
+def _load(expr: Load, found: Mapping[Expr, Any], env: Environment) -> Any:
+    array = _contents(expr.buffer, env)
+    live = True if expr.guard is None else found[expr.guard]
+    index, live = np.broadcast_arrays(_position(expr.index, found, env, live), live)
+    if not live.any():
+        return np.zeros(live.shape, expr.dtype)[()]
+    _inside(expr.buffer, index[live])
+    # Where the guard does not hold, some element inside is read and dropped.
+    some = index[live].flat[0]
+    return np.where(live, array[np.where(live, index, some)], expr.dtype.type(0)).astype(expr.dtype)[()]
+
+
+def _position(index: Index, found: Mapping[Expr, Any], env: Environment, live: Any) -> Any:
+    """The value of an index; numbers from memory must be in their range where `live` holds."""
+    total: Any = index.constant
+    for atom, coefficient in index.terms:
+        if isinstance(atom, Var):
+            if atom not in env:
+                raise VerifyError(f"no loop binds the variable {atom} of the index {index}; put it inside its loop")
+            value = env[atom]
+        elif isinstance(atom, Quotient):
+            value = _position(atom.of, found, env, live) // atom.by
+        elif isinstance(atom, Remainder):
+            value = _position(atom.of, found, env, live) % atom.by
+        else:
+            value = _dynamic(atom, found[atom.expr], live)
+        total = total + value * coefficient
+    return total
+
+
+def _dynamic(atom: Dynamic, value: Any, live: Any) -> Any:
+    wide = np.asarray(value).astype(np.int64)
+    wrong = np.logical_and(live, (wide < 0) | (wide >= atom.size))
+    if wrong.any():
+        first = np.broadcast_to(wide, wrong.shape)[wrong].flat[0]
+        raise VerifyError(f"a number read as a coordinate must be in [0, {atom.size}), got {first}; clamp it first")
+    return wide[()]
+
+
+def _contents(buffer: Buffer, env: Environment) -> np.ndarray:
+    if buffer not in env:
+        raise VerifyError(f"no memory was given for buffer {buffer}; pass an array of {buffer.size} elements for it")
+    array: np.ndarray = env[buffer]
+    return array
+
+
+def _inside(buffer: Buffer, index: Any) -> Any:
+    """The index, which must be inside the buffer."""
+    wrong = np.asarray((index < 0) | (index >= buffer.size))
+    if wrong.any():
+        first = np.asarray(index)[wrong].flat[0]
+        raise VerifyError(f"an access must be inside its buffer: {buffer}[{first}] of {buffer.size} elements")
+    return index
+
+
+def _identity(function: str, dtype: np.dtype) -> Any:
+    """The element that changes nothing."""
+    if function in ("max", "min"):
+        if dtype.kind in "iu":
+            return np.iinfo(dtype).min if function == "max" else np.iinfo(dtype).max
+        if dtype.kind == "b":
+            return function == "min"
+        return -np.inf if function == "max" else np.inf
+    identities = {"add": 0, "mul": 1, "or": 0, "xor": 0, "and": 1 if dtype.kind == "b" else -1}
+    if function not in identities:
+        raise VerifyError(f"across combines by add, mul, max, min, and, or, xor, got {function}; use one of those")
+    return identities[function]
+
+
+def _across(expr: Across, array: np.ndarray) -> Any:
+    """Halves combined until one lane is left; nothing else adds up in the same order."""
+    lanes = np.full(expr.width, np.asarray(_identity(expr.function, expr.dtype)).astype(expr.dtype), expr.dtype)
+    lanes[: expr.count] = array[: expr.count]
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = SCALARS[expr.function].numpy(lanes[:half], lanes[half:])
+    return lanes[0]
