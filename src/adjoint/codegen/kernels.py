@@ -9,11 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
+from adjoint.codegen.turn import Square, emit_exchange, match_square
 from adjoint.codegen.types import constant, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
 from adjoint.errors import CompileError
 from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Var
 from adjoint.kernel.ir import (
+    PRIVATE,
     Across,
     Apply,
     Buffer,
@@ -111,6 +113,8 @@ class _KernelEmitter:
             for inner in statement.body:
                 self.statement(inner)
             self.lanes = None
+        elif (square := match_square(statement)) is not None:
+            self.turn(square)
         elif statement.kind == "unroll":
             for i in range(statement.var.extent):
                 self.env[statement.var] = str(i)
@@ -118,6 +122,24 @@ class _KernelEmitter:
                     self.statement(inner)
         elif statement.var.extent:
             self.loop(statement)
+
+    def turn(self, square: Square) -> None:
+        """A copy that turns a square: rows are read, exchanged and written as vectors."""
+        ((target, place, value),) = square.store.targets
+        assert isinstance(value, Load)
+        type_, align = memory_type(target.dtype), target.dtype.itemsize
+        wide = vector(type_, square.size)
+        rows = []
+        self.env[square.outer] = "0"
+        for i in range(square.size):
+            self.env[square.inner] = str(i)
+            where = self.address(value.buffer, self.index(value.index))
+            rows.append(self.w.load(self.pointer(value.buffer), f"load {wide}, ptr {where}, align {align}"))
+        self.env[square.inner] = "0"
+        for i, column in enumerate(emit_exchange(self.w, rows, type_)):
+            self.env[square.outer] = str(i)
+            where = self.address(target, self.index(place))
+            self.w.store(self.pointer(target), f"store {wide} {column}, ptr {where}, align {align}")
 
     def loop(self, loop: For) -> None:
         before, head, latch, after = (self.w.label(h) for h in ("before", "head", "latch", "after"))
@@ -164,7 +186,7 @@ class _KernelEmitter:
     def pointer(self, buffer: Buffer) -> str:
         found = self.pointers.get(buffer)
         if found is None:
-            if buffer.space != "register":
+            if buffer.space not in PRIVATE:
                 raise CompileError(f"kernel {self.kernel.name} uses {buffer.name} without having it as a parameter")
             found = self.w.alloca(f"[{buffer.size} x {memory_type(buffer.dtype)}], align 64")
             self.pointers[buffer] = found

@@ -15,7 +15,7 @@ The whole grammar, on one screen::
          | Across(function, buffer, width)               combines `width` elements of a register buffer, as a tree
 
 Meaning is that of the scalar program: ``vector`` and ``unroll`` only say how to run a loop whose iterations are
-independent of each other. Buffers in space "register" live in a kernel's registers and exist once per thread.
+independent of each other. Buffers in the spaces "register" and "scratch" exist once per thread.
 Expressions are graphs: a shared object is computed once for each execution of the statement around it.
 """
 
@@ -31,6 +31,7 @@ import numpy as np
 from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var
 
 __all__ = [
+    "PRIVATE",
     "Across",
     "Apply",
     "Buffer",
@@ -48,8 +49,12 @@ __all__ = [
     "postorder",
 ]
 
-#: Where a buffer lives: handed over by the caller, in the arena, in a literal of the program, or in registers.
-Space = Literal["external", "arena", "literal", "register"]
+#: Where a buffer lives: handed over by the caller, in the arena, in a literal of the program; or, a thread's own
+#: and undefined when a unit starts, in registers (indexed by constants once loops are unrolled) or on its stack.
+Space = Literal["external", "arena", "literal", "register", "scratch"]
+
+#: Spaces that exist once per thread.
+PRIVATE = frozenset(("register", "scratch"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -281,7 +286,7 @@ class Kernel:
                 roots = [v for _, _, v in statement.targets]
                 roots += [e for _, i, _ in statement.targets for e in dynamics(i)]
                 for expr in postorder(roots):
-                    if isinstance(expr, Load) and expr.buffer.space != "register":
+                    if isinstance(expr, Load) and expr.buffer.space not in PRIVATE:
                         found[expr.buffer] = None
         return tuple(found)
 
@@ -292,7 +297,7 @@ class Kernel:
         for statement in walk(self.body):
             if isinstance(statement, Store):
                 for buffer, _, _ in statement.targets:
-                    if buffer.space != "register":
+                    if buffer.space not in PRIVATE:
                         found[buffer] = None
         return tuple(found)
 

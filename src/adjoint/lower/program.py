@@ -10,7 +10,7 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions import contraction_kernels, match_contraction
+from adjoint.lower.contractions import match_contraction
 from adjoint.lower.emit import Context, finish, group_puller, vector_loops
 from adjoint.lower.fuse import Fusion, Group, fuse
 from adjoint.lower.maps import map_kernel
@@ -19,6 +19,7 @@ from adjoint.lower.order import barriers, circular_updates, order_kernels
 from adjoint.lower.pull import Reduction, Scatter, output_vars
 from adjoint.lower.reductions import reduction_kernel
 from adjoint.lower.scatter import scatter_kernel
+from adjoint.lower.tiles import contraction_kernels
 
 __all__ = ["lower"]
 
