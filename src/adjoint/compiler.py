@@ -34,7 +34,16 @@ from adjoint.transforms.separate_results import separate_results
 from adjoint.transforms.simplify import simplify
 from adjoint.version import __version__
 
-__all__ = ["GRAPH_PASSES", "KERNEL_PASSES", "CompileOptions", "Executable", "compile", "finish_program", "host", "lower_function"]
+__all__ = [
+    "GRAPH_PASSES",
+    "KERNEL_PASSES",
+    "CompileOptions",
+    "Executable",
+    "compile",
+    "finish_program",
+    "host",
+    "lower_function",
+]
 
 #: Graph to graph, in order: each takes and gives a Function.
 GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
@@ -150,7 +159,8 @@ def _entry(
         return _text(function, target, stage)
 
     def profiled() -> bytes:
-        return compile_native(emit_module(finish_program(lower_function(function, target)), target, profile=True), target)
+        program = finish_program(lower_function(function, target))
+        return compile_native(emit_module(program, target, profile=True), target)
 
     threads = options.threads or available_cores()
     return Entry(summary, code, runtime, threads, text, profiled), found is not None

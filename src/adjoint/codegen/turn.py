@@ -62,9 +62,7 @@ def emit_exchange(w: Writer, rows: list[str], type_: str) -> list[str]:
             high = low | distance
             for out, start in ((low, 0), (high, distance)):
                 # Lanes of the two rows whose bit `distance` is that of `start`, interleaved in runs.
-                picks = [
-                    (lane & ~distance) + start + (size if lane & distance else 0) for lane in range(size)
-                ]
+                picks = [(lane & ~distance) + start + (size if lane & distance else 0) for lane in range(size)]
                 mask = f"<{size} x i32> <{', '.join(f'i32 {p}' for p in picks)}>"
                 turned[out] = w.pure(
                     f"shufflevector <{size} x {type_}> {rows[low]}, <{size} x {type_}> {rows[high]}, {mask}"
@@ -72,4 +70,3 @@ def emit_exchange(w: Writer, rows: list[str], type_: str) -> list[str]:
         rows = turned
         distance //= 2
     return rows
-

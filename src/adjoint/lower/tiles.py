@@ -38,7 +38,8 @@ def contraction_kernels(context: Context, group: Group, c: Contraction, out: Seq
 
 def _pack_left(context: Context, group: Group, c: Contraction, plan: Plan) -> tuple[Kernel, Contraction]:
     """Copy the left operand so that the rows of a tile lie side by side: ``[batch, block of rows, k, row]``."""
-    assert c.m is not None
+    m = c.m
+    assert m is not None
     batch = tuple(v for v in c.batch if c.left.index.coefficient(v))
     blocks = ceil(c.rows / plan.rows)
     size = prod(v.extent for v in batch) * blocks * c.depth * plan.rows
@@ -51,9 +52,9 @@ def _pack_left(context: Context, group: Group, c: Contraction, plan: Plan) -> tu
 
     def copy(rows: int) -> tuple[Stmt, ...]:
         def body(row: Index, _: Index) -> tuple[Stmt, ...]:
-            where = {**at, **{v: as_index(w) for v, w in steps.items()}, c.m: block * plan.rows + row}
+            where = {**at, **{v: as_index(w) for v, w in steps.items()}, m: block * plan.rows + row}
             place = (as_index(unit) * c.depth + flat_k) * plan.rows + row
-            return (Store(((packed, place, Load(c.left.buffer, c.left.index.substitute(where))),)),)  # type: ignore[arg-type]
+            return (Store(((packed, place, Load(c.left.buffer, c.left.index.substitute(where))),)),)
 
         loop = vector_loops(rows, context.target.lanes(c.left.dtype), body)
         for var in reversed(c.k):
@@ -65,10 +66,10 @@ def _pack_left(context: Context, group: Group, c: Contraction, plan: Plan) -> tu
     if edge:
         body = (When(block, 0, blocks - 1, body, copy(edge)),)
     kernel = finish(context, packed.name, group.members[:1], unit, body, 0)
-    m = as_index(c.m)
+    row = as_index(m)
     where = {v: as_index(v) for v in (*batch, *c.k)}
-    index = (_ravel(batch, where) * blocks + m // plan.rows) * c.depth + _ravel(c.k, where)
-    return kernel, replace(c, left=Load(packed, index * plan.rows + m % plan.rows))
+    index = (_ravel(batch, where) * blocks + row // plan.rows) * c.depth + _ravel(c.k, where)
+    return kernel, replace(c, left=Load(packed, index * plan.rows + row % plan.rows))
 
 
 def _ravel(vars_: Sequence[Var], at: dict[Var, Index]) -> Index:
@@ -196,9 +197,7 @@ class _Builder:
 
         return self._finish(unit, self._pieces(panel, c.columns, plan.columns, whole))
 
-    def _rows(
-        self, part: Index, per_group: int, tile: Callable[[int, Index], tuple[Stmt, ...]]
-    ) -> tuple[Stmt, ...]:
+    def _rows(self, part: Index, per_group: int, tile: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """Sweep the blocks of rows of a part."""
         blocks = ceil(self.c.rows / self.plan.rows)
         turn = Var("b", per_group)
