@@ -1,0 +1,314 @@
+"""Values in a kernel's function: reads, expressions and indices, for one lane or many.
+
+An expression that does not depend on the lane stays scalar and is broadcast where it meets one that does; a read is
+one vector load where neighbouring lanes read neighbouring elements, else a gather. Lanes beyond a loop's extent are
+masked.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from adjoint.codegen.scalars import INSTRUCTIONS, cast
+from adjoint.codegen.types import constant, memory_type, splat, value_type, vector
+from adjoint.codegen.writer import Writer
+from adjoint.errors import CompileError
+from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Var
+from adjoint.kernel.ir import PRIVATE, Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load, postorder
+
+__all__ = ["Lanes", "Result", "ValueEmitter", "mangled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The vector loop around a store: its variable, how many lanes do work, how many the type has."""
+
+    var: Var
+    active: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Text of a value, and its lanes: 1 where it is the same in all."""
+
+    text: str
+    lanes: int
+
+
+@dataclass
+class ValueEmitter:
+    """Emits what statements compute; a kernel's emitter adds the statements.
+
+    Attributes
+    ----------
+    kernel : Kernel
+        Named in errors.
+    w : Writer
+        Where instructions go.
+    env : dict
+        Text of each loop variable in scope: a name, or a number where the loop is unrolled.
+    pointers : dict
+        Name of each buffer's address.
+    lanes : Lanes or None
+        The vector loop around, if any.
+    values : dict
+        What was computed for the current statement, by identity of the expression.
+    """
+
+    kernel: Kernel
+    w: Writer
+    env: dict[Var, str] = field(default_factory=dict)
+    pointers: dict[Buffer, str] = field(default_factory=dict)
+    lanes: Lanes | None = None
+    values: dict[int, Result] = field(default_factory=dict)
+
+    # Memory
+
+    def pointer(self, buffer: Buffer) -> str:
+        """The name of a buffer's address; a private buffer gets its memory here."""
+        found = self.pointers.get(buffer)
+        if found is None:
+            if buffer.space not in PRIVATE:
+                raise CompileError(f"kernel {self.kernel.name} uses {buffer.name} without having it as a parameter")
+            found = self.w.alloca(f"[{buffer.size} x {memory_type(buffer.dtype)}], align 64")
+            self.pointers[buffer] = found
+        return found
+
+    def address(self, buffer: Buffer, index: str) -> str:
+        """The address of an element."""
+        if index == "0":
+            return self.pointer(buffer)
+        return self.w.pure(
+            f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {self.pointer(buffer)}, i64 {index}"
+        )
+
+    def read(self, load: Load) -> Result:
+        """An element of a buffer, or one for each lane."""
+        buffer, lanes = load.buffer, self.lanes
+        guard = self.values[id(load.guard)] if load.guard is not None else None
+        if lanes is None or (not _depends(load.index, lanes.var) and (guard is None or guard.lanes == 1)):
+            return self.read_one(load, guard)
+        align = buffer.dtype.itemsize
+        wide = vector(memory_type(buffer.dtype), lanes.width)
+        pointer = self.pointer(buffer)
+        whole = lanes.active == lanes.width and guard is None
+        if lanes.width == 1:
+            return self.read_one(load, guard)
+        mask = self.mask(guard)
+        if load.index.coefficient(lanes.var) == 1:
+            where = self.address(buffer, self.index(load.index.without(lanes.var)))
+            if whole or buffer.space == "register":
+                text = self.w.load(pointer, f"load {wide}, ptr {where}, align {align}")
+            else:
+                text = self.masked_load(buffer, wide, "ptr", where, mask, f"llvm.masked.load.{mangled(wide)}.p0")
+        else:
+            where = self.addresses(buffer, load.index)
+            pointers = f"<{lanes.width} x ptr>"
+            name = f"llvm.masked.gather.{mangled(wide)}.v{lanes.width}p0"
+            text = self.masked_load(buffer, wide, pointers, where, mask, name)
+        return self.from_memory(buffer, Result(text, lanes.width))
+
+    def read_one(self, load: Load, guard: Result | None) -> Result:
+        """A read that is the same for all lanes; where its guard fails, the buffer's first element is read."""
+        buffer = load.buffer
+        type_ = memory_type(buffer.dtype)
+        where = self.address(buffer, self.index(load.index))
+        if guard is not None:
+            where = self.w.pure(f"select i1 {guard.text}, ptr {where}, ptr {self.pointer(buffer)}")
+        text = self.w.load(self.pointer(buffer), f"load {type_}, ptr {where}")
+        if guard is not None:
+            zero = constant(0, buffer.dtype) if buffer.dtype.kind != "b" else "0"
+            text = self.w.pure(f"select i1 {guard.text}, {type_} {text}, {type_} {zero}")
+        return self.from_memory(buffer, Result(text, 1))
+
+    def masked_load(self, buffer: Buffer, wide: str, pointers: str, where: str, mask: str, name: str) -> str:
+        """A read of the lanes in a mask."""
+        assert self.lanes is not None
+        types = [pointers, "i32", f"<{self.lanes.width} x i1>", wide]
+        args = [where, str(buffer.dtype.itemsize), mask, "zeroinitializer"]
+        return self.w.load(self.pointer(buffer), self.w.call_text(name, wide, types, args))
+
+    def addresses(self, buffer: Buffer, index: Index) -> str:
+        """One address a lane."""
+        assert self.lanes is not None
+        at = self.widen(self.vector_index(index), "i64").text
+        type_ = memory_type(buffer.dtype)
+        return self.w.pure(
+            f"getelementptr inbounds {type_}, ptr {self.pointer(buffer)}, <{self.lanes.width} x i64> {at}"
+        )
+
+    def mask(self, guard: Result | None = None) -> str:
+        """Which lanes work."""
+        assert self.lanes is not None
+        active, width = self.lanes.active, self.lanes.width
+        fixed = f"<{', '.join(['i1 true'] * active + ['i1 false'] * (width - active))}>" if width > 1 else "true"
+        if guard is None:
+            return fixed
+        text = self.widen(guard, "i1").text
+        return text if active == width else self.w.pure(f"and <{width} x i1> {text}, {fixed}")
+
+    def from_memory(self, buffer: Buffer, value: Result) -> Result:
+        """A value as it is computed with: a bool is a byte in memory and a bit in a register."""
+        if buffer.dtype.kind != "b":
+            return value
+        wide = vector("i8", value.lanes)
+        return Result(self.w.pure(f"icmp ne {wide} {value.text}, {splat('0', 'i8', value.lanes)}"), value.lanes)
+
+    # Expressions
+
+    def expr(self, root: Expr) -> Result:
+        """The value of an expression; what it shares with others of the statement is computed once."""
+        for expr in postorder([root]):
+            if id(expr) not in self.values:
+                self.values[id(expr)] = self.node(expr)
+        return self.values[id(root)]
+
+    def node(self, expr: Expr) -> Result:
+        """The value of an expression whose operands are computed."""
+        if isinstance(expr, Const):
+            return Result(constant(expr.value, expr.dtype), 1)
+        if isinstance(expr, Load):
+            return self.read(expr)
+        if isinstance(expr, Coordinate):
+            return self.vector_index(expr.index)
+        if isinstance(expr, Across):
+            return self.across(expr)
+        assert isinstance(expr, Apply)
+        return self.apply(expr)
+
+    def apply(self, expr: Apply) -> Result:
+        """A scalar function of values."""
+        args = [self.values[id(a)] for a in expr.operands]
+        lanes = max(a.lanes for a in args)
+        texts = [self.widen(a, value_type(e.dtype), lanes).text for a, e in zip(args, expr.operands, strict=True)]
+        first = expr.operands[0].dtype
+        if expr.function == "cast":
+            return Result(cast(self.w, texts[0], first, expr.dtype, lanes), lanes)
+        if expr.function == "bitcast":
+            have, want = vector(value_type(first), lanes), vector(value_type(expr.dtype), lanes)
+            return Result(self.w.pure(f"bitcast {have} {texts[0]} to {want}"), lanes)
+        if expr.function == "select":
+            type_ = vector(value_type(expr.dtype), lanes)
+            mask = vector("i1", lanes)
+            return Result(self.w.pure(f"select {mask} {texts[0]}, {type_} {texts[1]}, {type_} {texts[2]}"), lanes)
+        return Result(INSTRUCTIONS[expr.function](self.w, texts, first, lanes), lanes)
+
+    def across(self, expr: Across) -> Result:
+        """Halves are combined until one element is left."""
+        type_ = value_type(expr.dtype)
+        width = expr.width
+        text = self.w.load(
+            self.pointer(expr.buffer),
+            f"load {vector(type_, width)}, ptr {self.pointer(expr.buffer)}, align {expr.dtype.itemsize}",
+        )
+        combine = INSTRUCTIONS[expr.function]
+        while width > 1:
+            half = width // 2
+            wide = vector(type_, width)
+            if half == 1:
+                low = self.w.pure(f"extractelement {wide} {text}, i64 0")
+                high = self.w.pure(f"extractelement {wide} {text}, i64 1")
+            else:
+                low, high = (
+                    self.w.pure(
+                        f"shufflevector {wide} {text}, {wide} poison, "
+                        f"<{half} x i32> <{', '.join(f'i32 {i + start}' for i in range(half))}>"
+                    )
+                    for start in (0, half)
+                )
+            text, width = combine(self.w, [low, high], expr.dtype, half), half
+        return Result(text, 1)
+
+    def widen(self, value: Result, type_: str, lanes: int | None = None) -> Result:
+        """A value in every lane."""
+        width = lanes if lanes is not None else self.lanes.width if self.lanes is not None else 1
+        if value.lanes == width:
+            return value
+        if not value.text.startswith("%"):
+            return Result(splat(value.text, type_, width), width)
+        wide = vector(type_, width)
+        one = self.w.pure(f"insertelement {wide} poison, {type_} {value.text}, i64 0")
+        zeros = f"<{width} x i32> zeroinitializer"
+        return Result(self.w.pure(f"shufflevector {wide} {one}, {wide} poison, {zeros}"), width)
+
+    # Indices
+
+    def index(self, index: Index) -> str:
+        """An index that is the same for all lanes."""
+        return self.sum(index, lambda atom: Result(self.atom(atom), 1)).text
+
+    def vector_index(self, index: Index) -> Result:
+        """An index, for each lane where it depends on the lane."""
+        if self.lanes is None or not _depends(index, self.lanes.var):
+            return Result(self.index(index), 1)
+        return self.sum(index, self.vector_atom)
+
+    def sum(self, index: Index, emit: Callable[[Atom], Result]) -> Result:
+        """Constant and terms, largest steps first so that neighbours share prefixes."""
+        fixed = index.constant
+        total: Result | None = None
+        for atom, c in sorted(index.terms, key=lambda t: (-abs(t[1]), str(t[0]))):
+            value = emit(atom)
+            if value.lanes == 1 and not value.text.startswith("%"):
+                fixed += int(value.text) * c
+                continue
+            scaled = value
+            if c != 1:
+                type_ = vector("i64", value.lanes)
+                scaled = Result(
+                    self.w.pure(f"mul nsw {type_} {value.text}, {splat(str(c), 'i64', value.lanes)}"), value.lanes
+                )
+            total = scaled if total is None else self.plus(total, scaled)
+        if total is None:
+            return Result(str(fixed), 1)
+        return self.plus(total, Result(str(fixed), 1)) if fixed else total
+
+    def plus(self, a: Result, b: Result) -> Result:
+        """The sum of two indices."""
+        lanes = max(a.lanes, b.lanes)
+        x, y = (self.widen(v, "i64", lanes).text for v in (a, b))
+        return Result(self.w.pure(f"add nsw {vector('i64', lanes)} {x}, {y}"), lanes)
+
+    def atom(self, atom: Atom) -> str:
+        """An atom that is the same for all lanes."""
+        if isinstance(atom, Var):
+            if self.lanes is not None and atom is self.lanes.var:
+                return "0"  # the first lane: what is left when the lane's own part is taken off
+            return self.env[atom]
+        if isinstance(atom, Dynamic):
+            return self.expr(atom.expr).text
+        inner = self.index(atom.of)
+        if not inner.startswith("%"):
+            return str(int(inner) // atom.by if isinstance(atom, Quotient) else int(inner) % atom.by)
+        op = "udiv" if isinstance(atom, Quotient) else "urem"
+        if atom.of.low < 0:
+            raise CompileError(f"kernel {self.kernel.name}: {atom} divides an index that can be negative")
+        return self.w.pure(f"{op} i64 {inner}, {atom.by}")
+
+    def vector_atom(self, atom: Atom) -> Result:
+        """An atom, for each lane where it depends on the lane."""
+        assert self.lanes is not None
+        if isinstance(atom, Var) and atom is self.lanes.var:
+            numbers = ", ".join(f"i64 {i}" for i in range(self.lanes.width))
+            return Result(f"<{numbers}>" if self.lanes.width > 1 else "0", self.lanes.width)
+        if isinstance(atom, Var):
+            return Result(self.env[atom], 1)
+        if isinstance(atom, Dynamic):
+            return self.expr(atom.expr)
+        inner = self.vector_index(atom.of)
+        if inner.lanes == 1:
+            return Result(self.atom(atom), 1)
+        op = "udiv" if isinstance(atom, Quotient) else "urem"
+        type_ = vector("i64", inner.lanes)
+        return Result(self.w.pure(f"{op} {type_} {inner.text}, {splat(str(atom.by), 'i64', inner.lanes)}"), inner.lanes)
+
+
+def _depends(index: Index, var: Var) -> bool:
+    return var in index.variables()
+
+
+def mangled(type_: str) -> str:
+    """``<16 x float>`` as intrinsics' names spell it: ``v16f32``."""
+    lanes, element = type_[1:-1].split(" x ") if type_.startswith("<") else ("", type_)
+    name = {"float": "f32", "double": "f64", "half": "f16"}.get(element, element)
+    return f"v{lanes}{name}" if lanes else name
