@@ -28,12 +28,15 @@ class ScalarFunction:
         Its meaning, on NumPy scalars or arrays of the operands' dtype.
     flops : float
         Floating-point operations it costs, for the cost model.
+    operands : str
+        Kinds of dtypes that it takes: ``f`` floats, ``i`` and ``u`` integers, ``b`` bool.
     """
 
     arity: int
     result: Literal["same", "bool"]
     numpy: Callable[..., Any]
     flops: float = 1.0
+    operands: str = "fiu"
 
 
 def _div(x: Any, y: Any) -> Any:
@@ -58,34 +61,34 @@ SCALARS: dict[str, ScalarFunction] = {
     "sub": ScalarFunction(2, "same", np.subtract),
     "mul": ScalarFunction(2, "same", np.multiply),
     "div": ScalarFunction(2, "same", _div, 4),
-    "pow": ScalarFunction(2, "same", np.power, 40),
-    "max": ScalarFunction(2, "same", np.maximum),
-    "min": ScalarFunction(2, "same", np.minimum),
-    "fma": ScalarFunction(3, "same", _fma, 2),
+    "pow": ScalarFunction(2, "same", np.power, 40, operands="f"),
+    "max": ScalarFunction(2, "same", np.maximum, operands="fiub"),
+    "min": ScalarFunction(2, "same", np.minimum, operands="fiub"),
+    "fma": ScalarFunction(3, "same", _fma, 2, operands="f"),
     "neg": ScalarFunction(1, "same", np.negative),
     "abs": ScalarFunction(1, "same", np.abs),
-    "sqrt": ScalarFunction(1, "same", np.sqrt, 6),
-    "floor": ScalarFunction(1, "same", np.floor),
-    "exp": ScalarFunction(1, "same", np.exp, 12),
-    "expm1": ScalarFunction(1, "same", np.expm1, 16),
-    "log": ScalarFunction(1, "same", np.log, 14),
-    "log1p": ScalarFunction(1, "same", np.log1p, 18),
-    "tanh": ScalarFunction(1, "same", np.tanh, 16),
-    "sigmoid": ScalarFunction(1, "same", _sigmoid, 16),
-    "sin": ScalarFunction(1, "same", np.sin, 16),
-    "cos": ScalarFunction(1, "same", np.cos, 16),
-    "erf": ScalarFunction(1, "same", _erf, 18),
-    "lt": ScalarFunction(2, "bool", np.less),
-    "le": ScalarFunction(2, "bool", np.less_equal),
-    "gt": ScalarFunction(2, "bool", np.greater),
-    "ge": ScalarFunction(2, "bool", np.greater_equal),
-    "eq": ScalarFunction(2, "bool", np.equal),
-    "ne": ScalarFunction(2, "bool", np.not_equal),
-    "and": ScalarFunction(2, "same", np.bitwise_and),
-    "or": ScalarFunction(2, "same", np.bitwise_or),
-    "xor": ScalarFunction(2, "same", np.bitwise_xor),
-    "not": ScalarFunction(1, "same", np.logical_not),
-    "shl": ScalarFunction(2, "same", np.left_shift),
-    "shr": ScalarFunction(2, "same", np.right_shift),
-    "rint": ScalarFunction(1, "same", np.rint),
+    "sqrt": ScalarFunction(1, "same", np.sqrt, 6, operands="f"),
+    "floor": ScalarFunction(1, "same", np.floor, operands="f"),
+    "exp": ScalarFunction(1, "same", np.exp, 12, operands="f"),
+    "expm1": ScalarFunction(1, "same", np.expm1, 16, operands="f"),
+    "log": ScalarFunction(1, "same", np.log, 14, operands="f"),
+    "log1p": ScalarFunction(1, "same", np.log1p, 18, operands="f"),
+    "tanh": ScalarFunction(1, "same", np.tanh, 16, operands="f"),
+    "sigmoid": ScalarFunction(1, "same", _sigmoid, 16, operands="f"),
+    "sin": ScalarFunction(1, "same", np.sin, 16, operands="f"),
+    "cos": ScalarFunction(1, "same", np.cos, 16, operands="f"),
+    "erf": ScalarFunction(1, "same", _erf, 18, operands="f"),
+    "lt": ScalarFunction(2, "bool", np.less, operands="fiub"),
+    "le": ScalarFunction(2, "bool", np.less_equal, operands="fiub"),
+    "gt": ScalarFunction(2, "bool", np.greater, operands="fiub"),
+    "ge": ScalarFunction(2, "bool", np.greater_equal, operands="fiub"),
+    "eq": ScalarFunction(2, "bool", np.equal, operands="fiub"),
+    "ne": ScalarFunction(2, "bool", np.not_equal, operands="fiub"),
+    "and": ScalarFunction(2, "same", np.bitwise_and, operands="iub"),
+    "or": ScalarFunction(2, "same", np.bitwise_or, operands="iub"),
+    "xor": ScalarFunction(2, "same", np.bitwise_xor, operands="iub"),
+    "not": ScalarFunction(1, "same", np.logical_not, operands="b"),
+    "shl": ScalarFunction(2, "same", np.left_shift, operands="iu"),
+    "shr": ScalarFunction(2, "same", np.right_shift, operands="iu"),
+    "rint": ScalarFunction(1, "same", np.rint, operands="f"),
 }

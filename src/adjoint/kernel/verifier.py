@@ -1,0 +1,246 @@
+"""The rules of kernel IR, checked: what a code generator takes for granted.
+
+- Every variable is bound by a loop around its use, once.
+- Every access is inside its buffer, as far as the ranges of its variables tell. A `When` around it narrows them; a
+  load with a guard looks after itself.
+- Vector loops hold stores alone, and every lane stores to a place of its own.
+- Registers have no addresses: they are indexed by constants and by variables of unroll and vector loops.
+- Functions get as many operands as they take, of one dtype and a kind that they know; what is stored has the
+  buffer's dtype. Literals are never written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from adjoint.errors import VerifyError
+from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var
+from adjoint.kernel.ir import (
+    Across,
+    Apply,
+    Buffer,
+    Const,
+    Coordinate,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Stmt,
+    Store,
+    When,
+    dynamics,
+    postorder,
+)
+from adjoint.kernel.scalars import SCALARS
+
+__all__ = ["verify_kernel"]
+
+_BOOL = np.dtype(np.bool_)
+_COMBINE = ("add", "mul", "max", "min", "and", "or", "xor")
+
+
+def verify_kernel(kernel: Kernel) -> None:
+    """Check a kernel against the rules of kernel IR.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What to check.
+
+    Raises
+    ------
+    VerifyError
+        At the first rule that is broken: kernel, rule, what was found.
+    """
+    if kernel.unit.extent:
+        _body(kernel.body, _Scope(kernel.name, {kernel.unit: "serial"}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What is known at a statement: the loops around it, and ranges that conditions leave."""
+
+    kernel: str
+    loops: dict[Var, str]
+    facts: tuple[tuple[Index, int, int], ...] = ()
+
+    def refuse(self, message: str) -> VerifyError:
+        return VerifyError(f"kernel {self.kernel}: {message}")
+
+    def inside(self, statement: For) -> _Scope:
+        return replace(self, loops={**self.loops, statement.var: statement.kind})
+
+    def given(self, index: Index, low: int, high: int) -> _Scope:
+        """Where ``low <= index <= high`` too."""
+        return replace(self, facts=(*self.facts, (index, low, high)))
+
+    def impossible(self) -> bool:
+        """Whether some condition around can never hold: what is inside never runs."""
+        return any(max(low, index.low) > min(high, index.high) for index, low, high in self.facts)
+
+
+def _body(body: Sequence[Stmt], scope: _Scope) -> None:
+    for statement in body:
+        if isinstance(statement, Store):
+            _store(statement, scope)
+        elif isinstance(statement, For):
+            _loop(statement, scope)
+        else:
+            _when(statement, scope)
+
+
+def _loop(statement: For, scope: _Scope) -> None:
+    var = statement.var
+    if var in scope.loops:
+        raise scope.refuse(f"a variable is bound by one loop, but {var} is bound again inside its own; use a new one")
+    if statement.kind not in ("serial", "unroll", "vector"):
+        raise scope.refuse(f"a loop is serial, unroll or vector, got {statement.kind!r}")
+    if statement.kind == "vector" and not all(isinstance(s, Store) for s in statement.body):
+        raise scope.refuse(f"a vector loop holds stores alone, but that over {var} holds loops or conditions")
+    if var.extent > 0:
+        _body(statement.body, scope.inside(statement))
+
+
+def _when(statement: When, scope: _Scope) -> None:
+    _expressions(list(dynamics(statement.index)), scope)
+    _bound(statement.index, scope)
+    index, low, high = statement.index, statement.low, statement.high
+    branches = [(statement.then, scope.given(index, low, high - 1))]
+    # Where the index cannot be too small, `other` is where it is too large, and the other way round.
+    if index.low >= low:
+        branches.append((statement.other, scope.given(index, high, index.high)))
+    elif index.high < high:
+        branches.append((statement.other, scope.given(index, index.low, low - 1)))
+    else:
+        branches.append((statement.other, scope))
+    for body, inner in branches:
+        if not inner.impossible():
+            _body(body, inner)
+
+
+def _store(statement: Store, scope: _Scope) -> None:
+    places: set[tuple[Buffer, Index]] = set()
+    roots = [value for _, _, value in statement.targets]
+    _expressions(roots + [e for _, index, _ in statement.targets for e in dynamics(index)], scope)
+    for buffer, index, value in statement.targets:
+        if buffer.space == "literal":
+            raise scope.refuse(f"a literal is never written, but {buffer} is stored to; copy it first")
+        if value.dtype != buffer.dtype:
+            raise scope.refuse(f"{buffer} holds {buffer.dtype} and is given {value.dtype}; cast the value")
+        if (buffer, index) in places:
+            raise scope.refuse(f"one statement stores each place once, but {buffer}[{index}] twice")
+        places.add((buffer, index))
+        _access(buffer, index, scope)
+        for var, kind in scope.loops.items():
+            if kind == "vector" and var.extent > 1 and var not in index.variables():
+                raise scope.refuse(
+                    f"lanes store to places of their own, but all of {var} store to {buffer}[{index}]; "
+                    "store it outside the vector loop"
+                )
+
+
+def _expressions(roots: list[Expr], scope: _Scope) -> None:
+    for expr in postorder(roots):
+        if isinstance(expr, Apply):
+            _apply(expr, scope)
+        elif isinstance(expr, Load):
+            if expr.guard is not None and expr.guard.dtype != _BOOL:
+                raise scope.refuse(f"a guard is bool, got {expr.guard.dtype} for {expr.buffer}; compare it with 0")
+            _access(expr.buffer, expr.index, scope, guarded=expr.guard is not None)
+        elif isinstance(expr, Coordinate):
+            _bound(expr.index, scope)
+        elif isinstance(expr, Across):
+            _across(expr, scope)
+        elif not isinstance(expr, Const):
+            raise scope.refuse(f"kernel IR has no expression {type(expr).__name__}")
+
+
+def _apply(expr: Apply, scope: _Scope) -> None:
+    name, given = expr.function, [a.dtype for a in expr.operands]
+    text = f"{name}({', '.join(map(str, given))}) to {expr.dtype}"
+    if name == "select":
+        fits = len(given) == 3 and given[0] == _BOOL and given[1] == given[2] == expr.dtype
+        rule = "select takes a bool and two values of the result's dtype"
+    elif name == "cast":
+        fits, rule = len(given) == 1, "cast takes one value"
+    elif name == "bitcast":
+        fits = len(given) == 1 and given[0].itemsize == expr.dtype.itemsize
+        rule = "bitcast takes one value of the result's size"
+    elif name in SCALARS:
+        function = SCALARS[name]
+        result = _BOOL if function.result == "bool" else given[0] if given else None
+        fits = len(given) == function.arity and len(set(given)) == 1 and expr.dtype == result
+        fits = fits and given[0].kind in function.operands
+        rule = f"{name} takes {function.arity} values of one dtype of kind {' or '.join(function.operands)}"
+    else:
+        raise scope.refuse(f"{name} is no scalar function; adjoint.kernel.scalars lists those there are")
+    if not fits:
+        raise scope.refuse(f"{rule}, got {text}")
+
+
+def _across(expr: Across, scope: _Scope) -> None:
+    if expr.buffer.space != "register":
+        raise scope.refuse(f"across combines registers, but {expr.buffer} is in space {expr.buffer.space}")
+    if expr.width < 1 or expr.width & (expr.width - 1):
+        raise scope.refuse(f"across has a power of two lanes, got {expr.width} for {expr.buffer}")
+    if not 0 <= expr.count <= min(expr.width, expr.buffer.size):
+        raise scope.refuse(
+            f"across combines elements that are there, got {expr.count} of {expr.buffer} "
+            f"with {expr.buffer.size} in {expr.width} lanes"
+        )
+    if expr.function not in _COMBINE:
+        raise scope.refuse(f"across combines by {', '.join(_COMBINE)}, got {expr.function}")
+
+
+def _access(buffer: Buffer, index: Index, scope: _Scope, guarded: bool = False) -> None:
+    _bound(index, scope)
+    if buffer.space == "register":
+        _register(buffer, index, scope)
+    if guarded:
+        return
+    low, high = _range(index, scope.facts)
+    if low < 0 or high >= buffer.size:
+        raise scope.refuse(
+            f"an access is inside its buffer, but {buffer}[{index}] of {buffer.size} elements reaches "
+            f"from {low} to {high}; guard it"
+        )
+
+
+def _register(buffer: Buffer, index: Index, scope: _Scope) -> None:
+    loose = [str(v) for v in index.variables() if scope.loops.get(v) not in ("unroll", "vector")]
+    if loose or any(True for _ in dynamics(index)):
+        raise scope.refuse(
+            f"registers are indexed by constants and variables of unroll and vector loops, "
+            f"got {buffer}[{index}]; unroll the loop"
+        )
+
+
+def _bound(index: Index, scope: _Scope) -> None:
+    """Every variable of the index must be one of a loop around."""
+    for atom, _ in index.terms:
+        if isinstance(atom, Var) and atom not in scope.loops:
+            raise scope.refuse(f"a variable is bound by a loop around its use, but {atom} in {index} is not")
+        if isinstance(atom, Quotient | Remainder):
+            _bound(atom.of, scope)
+        if isinstance(atom, Dynamic) and atom.expr.dtype.kind not in "iu":
+            raise scope.refuse(f"a coordinate is an integer, got {atom.expr.dtype} in {index}; cast it")
+
+
+def _range(index: Index, facts: Sequence[tuple[Index, int, int]]) -> tuple[int, int]:
+    """Bounds of an index, by the ranges of its atoms and by what conditions say of parts of it.
+
+    Where ``low <= part <= high`` is known and ``index == c * part + rest``, the index is also in c times that range
+    plus the range of the rest.
+    """
+    low, high = index.low, index.high
+    for i, (part, part_low, part_high) in enumerate(facts):
+        part_low, part_high = max(part_low, part.low), min(part_high, part.high)
+        known = dict(part.terms)
+        for factor in {c // known[atom] for atom, c in index.terms if atom in known and c % known[atom] == 0}:
+            rest_low, rest_high = _range(index - part * factor, facts[i + 1 :])
+            ends = (factor * part_low, factor * part_high)
+            low, high = max(low, rest_low + min(ends)), min(high, rest_high + max(ends))
+    return low, high
