@@ -1,0 +1,41 @@
+"""Losses and their gradients, compiled: PyTorch's numbers again, and labels out of range."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adjoint.compiler import CompileOptions, compile
+from adjoint.errors import InvalidValueError
+from adjoint.ir import TensorType
+from adjoint.losses import CrossEntropyLoss, L1Loss, MSELoss
+from adjoint.transforms.differentiate import gradient
+
+CASES = json.loads((Path(__file__).parents[1] / "golden/torch/losses.json").read_text())["cases"]
+SCALAR = [case for case in CASES if case["settings"]["reduction"] != "none"]
+LOSSES = {"cross_entropy": CrossEntropyLoss, "mse_loss": MSELoss, "l1_loss": L1Loss}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("case", SCALAR, ids=lambda c: f"{c['name']}-{np.shape(c['targets'])}-{c['settings']}")
+def test_pytorch_gives_the_same(case, dtype):
+    x, y = np.array(case["predictions"], dtype), np.array(case["targets"])
+    if y.dtype == np.float64:
+        y = y.astype(dtype)
+    loss = LOSSES[case["name"]](**case["settings"]).function(TensorType(x.shape, x.dtype), TensorType(y.shape, y.dtype))
+    value, grad = compile(gradient(loss, "predictions"), options=CompileOptions(threads=1, cache=False))(x, y)
+    close = {"rtol": 1e-5, "atol": 1e-6} if dtype is np.float32 else {"rtol": 1e-11, "atol": 1e-13}
+    np.testing.assert_allclose(value, case["loss"], **close)
+    np.testing.assert_allclose(grad, case["gradient"], **close)
+
+
+@pytest.mark.parametrize("bad", [-1, 3, 1 << 40])
+@pytest.mark.parametrize("weight", [None, (1.0, 2.0, 3.0)])
+def test_labels_out_of_range_are_refused(bad, weight):
+    types = TensorType((2, 3)), TensorType((2,), "i64")
+    function = gradient(CrossEntropyLoss(weight=weight, ignore_index=-7).function(*types), "predictions")
+    run = compile(function, options=CompileOptions(threads=1, cache=False))
+    assert np.isfinite(run(np.zeros((2, 3), np.float32), np.array([0, -7]))[0])
+    with pytest.raises(InvalidValueError, match=rf"targets must be in \[0, 3\) or -7, got {bad} at 1"):
+        run(np.zeros((2, 3), np.float32), np.array([0, bad]))
