@@ -1,0 +1,1 @@
+"""Measurements of adjoint beside other frameworks; see docs/benchmarks.md."""

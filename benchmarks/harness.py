@@ -1,0 +1,423 @@
+"""Peers and cells: who takes part, in which interpreter, and the processes that run them in turn."""
+
+import ast
+import contextlib
+import importlib.util
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+__all__ = [
+    "OURS",
+    "TOLERANCE",
+    "Cell",
+    "CellError",
+    "Peer",
+    "Result",
+    "Worker",
+    "check_losses",
+    "choose",
+    "find_peers",
+    "import_seconds",
+    "measure",
+    "pinned",
+]
+
+ROOT = Path(__file__).resolve().parent.parent
+
+#: The peer that all others are compared with.
+OURS = "adjoint"
+
+#: Environment variables that tell libraries how many threads to use.
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+#: How far losses may lie apart, relative to them.
+TOLERANCE = 1e-4
+
+#: How long to wait before each window: threads of the peer before may spin a while before they sleep.
+SETTLE_S = 0.25
+
+
+class CellError(Exception):
+    """A cell that could not be measured; the message is the last line of what it printed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A framework that takes part.
+
+    Parameters
+    ----------
+    name : str
+        Its name, which is also the name of its module.
+    path : Path
+        The file that builds its steps.
+    modes : tuple of str
+        The ways it can run.
+    caches : tuple of str
+        Environment variables that name the folders of its compile caches.
+    cached_modes : tuple of str
+        The modes that use them.
+    python : str or None
+        Its interpreter; None where none is known.
+    """
+
+    name: str
+    path: Path
+    modes: tuple[str, ...]
+    caches: tuple[str, ...] = ()
+    cached_modes: tuple[str, ...] = ()
+    python: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one process measures."""
+
+    peer: Peer
+    mode: str
+    workload: str
+    threads: int
+
+    @property
+    def label(self) -> str:
+        """``peer:mode``, or the peer alone where it has one mode."""
+        return self.peer.name if len(self.peer.modes) == 1 else f"{self.peer.name}:{self.mode}"
+
+    @property
+    def caches(self) -> tuple[str, ...]:
+        """The cache variables that matter to this mode."""
+        return self.peer.caches if self.mode in self.peer.cached_modes else ()
+
+
+@dataclass(slots=True)
+class Result:
+    """What was measured of a cell.
+
+    Attributes
+    ----------
+    cell : Cell
+        The cell.
+    cold_s : list of float
+        Seconds from importing the peer to its first loss, in fresh processes with an empty compile cache.
+    cached_s : list of float
+        The same with the cache that a process before has filled; empty where the mode has no cache.
+    losses : list of float
+        Of the first steps.
+    rates : list of float
+        Steps a second, round by round.
+    cores, others : list of float
+        Cores' worth of processor time that the process used, and that others took on its cores, round by round.
+    peak_bytes : int
+        The most memory that the process held.
+    version : str
+        Version of the framework.
+    error : str or None
+        Why there is no result.
+    differs : bool
+        Whether that is because its losses are not those of the others.
+    """
+
+    cell: Cell
+    cold_s: list[float] = field(default_factory=list)
+    cached_s: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)
+    cores: list[float] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
+    peak_bytes: int = 0
+    version: str = ""
+    error: str | None = None
+    differs: bool = False
+
+
+def _literals(path: Path) -> dict[str, Any]:
+    """Constants at the top of a file, read without running it: its framework may live in another interpreter."""
+    found = {}
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            with contextlib.suppress(ValueError):
+                found[node.targets[0].id] = ast.literal_eval(node.value)
+    return found
+
+
+def find_peers(
+    folders: Sequence[Path], pythons: Mapping[str, str], environ: Mapping[str, str] = os.environ
+) -> dict[str, Peer]:
+    """Peers by name: one a file, adjoint first.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        Where peer files are; the first one that has a name wins.
+    pythons : mapping of str to str
+        Interpreters by peer.
+    environ : mapping, optional
+        The environment, where ``TORCH_PYTHON`` names the interpreter of torch. Without either, this interpreter is
+        used where it has the framework.
+    """
+    files = {path.stem: path for folder in reversed(folders) for path in sorted(folder.glob("[a-z]*.py"))}
+    peers = {}
+    for name in sorted(files, key=lambda n: (n != OURS, n)):
+        literals = _literals(files[name])
+        if "MODES" not in literals:
+            continue
+        python = pythons.get(name) or environ.get(f"{name.upper()}_PYTHON")
+        if python is None and importlib.util.find_spec(name) is not None:
+            python = sys.executable
+        cached_modes = literals.get("CACHED_MODES", literals["MODES"])
+        peers[name] = Peer(name, files[name], literals["MODES"], literals.get("CACHES", ()), cached_modes, python)
+    return peers
+
+
+def choose(peers: Mapping[str, Peer], wanted: Sequence[str] | None) -> list[tuple[Peer, str]]:
+    """Pairs of peer and mode: for ``torch`` all modes, for ``torch:eager`` that one, for None all that is installed.
+
+    Raises
+    ------
+    ValueError
+        For an unknown peer or mode, and for a peer that is asked for without an interpreter.
+    """
+    if wanted is None:
+        return [(peer, mode) for peer in peers.values() if peer.python for mode in peer.modes]
+    pairs = []
+    for text in wanted:
+        name, _, mode = text.partition(":")
+        peer = peers.get(name)
+        if peer is None:
+            raise ValueError(f"peers are {', '.join(peers)}, got {name!r}")
+        if mode and mode not in peer.modes:
+            raise ValueError(f"modes of {name} are {', '.join(peer.modes)}, got {mode!r}")
+        if peer.python is None:
+            raise ValueError(f"{name} is not installed here; name its interpreter with --python {name}=/path/to/python")
+        pairs += [(peer, m) for m in peer.modes if m == mode or not mode]
+    return list(dict.fromkeys(pairs))
+
+
+@contextlib.contextmanager
+def pinned(threads: int) -> Iterator[None]:
+    """Start processes on as many cores as threads inside this context; where cores cannot be chosen, on all."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[-threads:])  # the last ones: the first serves most interrupts
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def environment(threads: int, extra: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a cell: CPU only, and no more threads than it has cores."""
+    counts = dict.fromkeys(THREAD_VARIABLES, str(threads))
+    return {**os.environ, **counts, "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu", **extra}
+
+
+class Worker:
+    """A process that runs a cell; see `benchmarks.worker`.
+
+    Parameters
+    ----------
+    cell : Cell
+        What to run.
+    arrays : Path
+        Where the workload's arrays are.
+    extra : mapping of str to str
+        Further environment variables.
+    limit : float
+        Seconds until a process that does not answer is ended.
+    """
+
+    def __init__(self, cell: Cell, arrays: Path, extra: Mapping[str, str], limit: float) -> None:
+        request = {"peer": str(cell.peer.path), "mode": cell.mode, "workload": cell.workload}
+        request |= {"threads": cell.threads, "arrays": str(arrays)}
+        assert cell.peer.python is not None  # `choose` refuses others
+        command = [cell.peer.python, "-m", "benchmarks.worker", json.dumps(request)]
+        self._limit = limit
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        with pinned(cell.threads):
+            self._process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env=environment(cell.threads, extra),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                text=True,
+            )
+
+    def answer(self) -> dict[str, Any]:
+        """What the worker says next.
+
+        Raises
+        ------
+        CellError
+            Where it has ended or does not answer in time.
+        """
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], self._limit)[0]:
+            raise CellError(f"no answer within {self._limit:g} s")
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            self._errors.seek(0)
+            said = self._errors.read().decode(errors="replace").strip().splitlines()
+            raise CellError(said[-1][:300] if said else f"ended with status {self._process.returncode}")
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def window(self, seconds: float) -> dict[str, Any]:
+        """Run steps for a time; raises as `answer`."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # then there is no answer either
+            self._process.stdin.write(json.dumps({"seconds": seconds}) + "\n")
+            self._process.stdin.flush()
+        return self.answer()
+
+    def close(self) -> None:
+        """End the process."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        try:
+            self._process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._errors.close()
+
+
+def check_losses(results: Sequence[Result]) -> None:
+    """Give an error to each result whose losses are not those of the first one that is not ours.
+
+    Losses agree within `TOLERANCE`, relative to the loss; below a millionth of the first loss, where what is left of
+    a perfect fit is rounding, relative to that.
+    """
+    found = [r for r in results if r.losses]
+    reference = next((r for r in found if r.cell.peer.name != OURS), None)
+    if reference is None:
+        return
+    least = 1e-6 * abs(reference.losses[0])
+    for result in found:
+        for step, (ours, theirs) in enumerate(zip(result.losses, reference.losses, strict=True), 1):
+            if not abs(ours - theirs) <= TOLERANCE * max(abs(theirs), least):  # so that NaN differs too
+                result.differs = True
+                result.error = f"loss {step} is {ours:.7g}, that of {reference.cell.label} {theirs:.7g}"
+                break
+
+
+def _first_loss(answer: Mapping[str, Any]) -> float:
+    return float(answer["import_s"] + answer["first_step_s"])
+
+
+def _begin(result: Result, arrays: Path, folder: Path, starts: int, limit: float) -> Worker:
+    """Start a cell `starts` times with empty compile caches, and as often with full ones; the last one stays."""
+    for _ in range(starts):
+        caches = {name: tempfile.mkdtemp(dir=folder) for name in result.cell.caches}
+        for times in (result.cold_s, result.cached_s) if caches else (result.cold_s,):
+            worker = Worker(result.cell, arrays, caches, limit)
+            try:
+                answer = worker.answer()
+            except BaseException:
+                worker.close()
+                raise
+            times.append(_first_loss(answer))
+            last = len(result.cold_s) == starts and (not caches or len(result.cached_s) == starts)
+            if not last:
+                worker.close()
+    result.losses, result.version = answer["losses"], answer["version"]
+    return worker
+
+
+def measure(
+    cells: Sequence[Cell], arrays: Path, rounds: int, seconds: float, starts: int = 1, limit: float = 600.0
+) -> Iterator[list[Result]]:
+    """Measure cells in turn: A B C, A B C, ... .
+
+    Each cell is one process. All are started first, one after the other, and then wait; in each round each of them
+    runs for one window while the others sleep, so that a machine whose speed drifts slows all of them alike.
+
+    Parameters
+    ----------
+    cells : sequence of Cell
+        Of one workload and one number of threads.
+    arrays : Path
+        Where the workload's arrays are.
+    rounds : int
+        Windows of each cell.
+    seconds : float
+        Length of a window.
+    starts : int, default 1
+        Fresh processes of which the first step is timed.
+    limit : float, default 600.0
+        Seconds that a process may take to answer.
+
+    Yields
+    ------
+    list of Result
+        The same list after each start and after each round, filled further. A cell that fails has an `error`, and
+        one whose losses differ is not measured.
+    """
+    results = [Result(cell) for cell in cells]
+    workers: dict[int, Worker] = {}
+    with tempfile.TemporaryDirectory(prefix="adjoint-benchmark-") as folder:
+        try:
+            for number, result in enumerate(results):
+                try:
+                    workers[number] = _begin(result, arrays, Path(folder), starts, limit)
+                except CellError as error:
+                    result.error = str(error)
+                yield results
+            check_losses(results)
+            for _ in range(rounds):
+                for number, result in enumerate(results):
+                    if result.error is None:
+                        _round(result, workers[number], seconds)
+                yield results
+        finally:
+            for worker in workers.values():
+                worker.close()
+
+
+def _round(result: Result, worker: Worker, seconds: float) -> None:
+    """One window of one cell."""
+    time.sleep(SETTLE_S)
+    try:
+        found = worker.window(seconds)
+    except CellError as error:
+        result.error = str(error)
+        return
+    result.rates.append(found["steps"] / found["seconds"])
+    result.cores.append(found["cores"])
+    result.others.append(found["others"])
+    result.peak_bytes = max(result.peak_bytes, found["peak_bytes"])
+
+
+def import_seconds(peer: Peer, times: int = 3) -> float:
+    """Seconds that ``import`` of a peer takes in a fresh process; the least of several."""
+    code = f"import time; start = time.perf_counter(); import {peer.name}; print(time.perf_counter() - start)"
+    assert peer.python is not None
+    found = []
+    for _ in range(times):
+        with pinned(1):
+            done = subprocess.run(
+                [peer.python, "-c", code],
+                cwd=ROOT,
+                env=environment(1, {}),
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=300,
+            )
+        found.append(float(done.stdout.split()[-1]))
+    return min(found)

@@ -1,0 +1,95 @@
+"""adjoint: loss, gradients and update compiled into one native function, called through `Trainer.update`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint import Function, IRModule, SetupTrainer, TensorType, Trainer, Value, ops, param
+from adjoint.losses import CrossEntropyLoss, Loss, MSELoss
+from adjoint.optim import SGD, Adam, AdamW, Optimizer
+
+MODES = ("step",)
+INT = "int64"
+
+#: Environment variables that name the folders of compile caches.
+CACHES = ("ADJOINT_CACHE",)
+
+
+class Ops:
+    """The operators of a workload, as graph values."""
+
+    linear = staticmethod(ops.linear)
+    relu = staticmethod(ops.relu)
+    gelu = staticmethod(ops.gelu)
+    add = staticmethod(ops.add)
+    reshape = staticmethod(ops.reshape)
+    transpose = staticmethod(ops.permute)
+
+    @staticmethod
+    def avgpool(x: Value) -> Value:
+        return ops.mean(x, (2, 3))
+
+    @staticmethod
+    def flatten(x: Value) -> Value:
+        return ops.reshape(x, (x.shape[0], x.type.size // x.shape[0]))
+
+    @staticmethod
+    def embed(table: Value, ids: Value) -> Value:
+        return ops.take(table, ids)
+
+    @staticmethod
+    def pos(table: Value, ids: Value) -> Value:  # noqa: ARG004
+        return table
+
+    @staticmethod
+    def layernorm(x: Value, g: Value) -> Value:
+        return ops.layer_norm(x, g, eps=1e-5)
+
+    @staticmethod
+    def split3(x: Value) -> list[Value]:
+        third = x.shape[-1] // 3
+        return [ops.slice_axis(x, -1, i * third, (i + 1) * third) for i in range(3)]
+
+    @staticmethod
+    def head(x: Value, table: Value) -> Value:
+        return ops.matmul(x, table, transpose_b=True)
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotImplementedError(f"adjoint has no operator {name} yet; leave out the workloads that need it")
+
+
+def _optimizer(settings: Mapping[str, Any]) -> Optimizer:
+    kind, lr, decay = settings["kind"], settings["lr"], settings.get("wd", 0.0)
+    if kind == "sgd":
+        return SGD(lr, momentum=settings.get("momentum", 0.0), weight_decay=decay)
+    return {"adam": Adam, "adamw": AdamW}[kind](lr, settings["betas"], settings["eps"], decay)
+
+
+def _backbone(w: Any, names: Mapping[str, str], x: np.ndarray) -> IRModule:
+    """The network as a module with one function."""
+    data = param("x", x.shape, "i64" if x.dtype.kind == "i" else "f32")
+    params = {name: param(names[name], array.shape) for name, array in w.params.items()}
+    out = w.forward(Ops(), params, data)
+    backbone = Function("backbone", (data, *params.values()), (out,))
+    return IRModule((backbone,), {"param_num": len(params), "state_num": 0})
+
+
+def _loss(kind: str, out: TensorType, y: np.ndarray) -> tuple[Loss, Sequence[TensorType]]:
+    name, reduction = kind.split("_")
+    if name == "ce":
+        return CrossEntropyLoss(reduction=reduction), (out, TensorType(y.shape, "i64"))
+    return MSELoss(reduction=reduction), (out, TensorType(y.shape))
+
+
+def build(
+    w: Any, mode: str, threads: int  # noqa: ARG001
+) -> tuple[Callable[[np.ndarray, np.ndarray], float], Callable[[float], float]]:
+    """The step of a workload, and what reads its loss."""
+    x, y = w.batches[0]
+    names = {name: name.replace(".", "_") for name in w.params}
+    module = _backbone(w, names, x)
+    loss, types = _loss(w.loss, module["backbone"].results[0].type, y)
+    trainer = Trainer(SetupTrainer(loss, _optimizer(w.opt), types)(module), threads=threads)
+    trainer.load_params({names[name]: array for name, array in w.params.items()})
+    return trainer.update, float

@@ -1,0 +1,144 @@
+"""Measure adjoint beside its peers: python benchmarks/run.py. See docs/benchmarks.md."""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+if not __package__:  # run as a file: what is imported is the package that the file lies in
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+from rich.console import Console
+
+from benchmarks import harness, report, workloads
+
+__all__ = ["PEER_FOLDER", "main", "python_option"]
+
+PEER_FOLDER = Path(__file__).resolve().parent / "peers"
+
+#: Cores that others may take before the numbers are said to be in doubt.
+DISTURBED = 0.1
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
+
+def _numbers(text: str) -> list[int]:
+    numbers = [int(name) for name in _names(text)]
+    if not numbers or min(numbers) < 1:
+        raise argparse.ArgumentTypeError(f"numbers of threads are from 1, got {text!r}")
+    return numbers
+
+
+def _workloads(text: str) -> list[str]:
+    names = _names(text)
+    if unknown := [name for name in names if name not in workloads.WORKLOADS]:
+        raise argparse.ArgumentTypeError(f"workloads are {', '.join(workloads.WORKLOADS)}, got {', '.join(unknown)}")
+    return names
+
+
+def _python(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not equals or not Path(path).exists():
+        raise argparse.ArgumentTypeError(f"an interpreter is given as peer=/path/to/python, got {text!r}")
+    return name, path
+
+
+def python_option(options: argparse.ArgumentParser) -> None:
+    """Add the option that names interpreters."""
+    options.add_argument(
+        "--python", type=_python, action="append", default=[], metavar="PEER=PATH", help="a peer's interpreter"
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the command line."""
+    made = argparse.ArgumentParser(description="Measure adjoint beside other frameworks.")
+    made.add_argument(
+        "--workloads", type=_workloads, default=list(workloads.WORKLOADS), help=f"of {','.join(workloads.WORKLOADS)}"
+    )
+    made.add_argument("--peers", type=_names, help="such as adjoint,torch:eager,jax; default: all that is installed")
+    made.add_argument("--threads", type=_numbers, default=[1, 2], help="default: 1,2")
+    made.add_argument("--rounds", type=int, default=7, help="windows of each peer, in turn (default: 7)")
+    made.add_argument("--seconds", type=float, default=0.5, help="length of a window (default: 0.5)")
+    made.add_argument("--starts", type=int, default=1, help="fresh processes whose first step is timed (default: 1)")
+    made.add_argument("--limit", type=float, default=600.0, help="seconds a peer may take to start (default: 600)")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write every number here")
+    python_option(made)
+    made.add_argument(
+        "--peer-folder", type=Path, action="append", default=[], metavar="DIR", help="look for peers here first"
+    )
+    return made
+
+
+def measured(args: argparse.Namespace, pairs: Sequence[tuple[harness.Peer, str]], console: Console) -> Iterator[Any]:
+    """Measure each workload on each number of threads, showing how far that is."""
+    with tempfile.TemporaryDirectory(prefix="adjoint-benchmark-") as folder:
+        for name in args.workloads:
+            workload = workloads.make(name)
+            arrays = Path(folder) / f"{name}.npz"
+            workloads.save(workload, arrays)
+            for threads in args.threads:
+                cells = [harness.Cell(peer, mode, name, threads) for peer, mode in pairs]
+                results: list[harness.Result] = []
+                total = len(cells) + args.rounds
+                with console.status("") as status:
+                    turns = harness.measure(cells, arrays, args.rounds, args.seconds, args.starts, args.limit)
+                    for done, results in enumerate(turns, 1):  # noqa: B007
+                        status.update(f"{name}, threads: {threads}, {done} of {total} starts and rounds")
+                yield workload, results
+
+
+def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
+    """Measure, print and write; returns the exit status: 1 where a cell failed, 2 where nothing was measured."""
+    options = parser()
+    args = options.parse_args(arguments)
+    console = console or Console(width=None if sys.stdout.isatty() else 110)
+    if args.rounds < 1 or args.starts < 1 or args.seconds <= 0:
+        options.error("--rounds and --starts are from 1, --seconds above 0")
+    peers = harness.find_peers([*args.peer_folder, PEER_FOLDER], dict(args.python))
+    try:
+        pairs = harness.choose(peers, args.peers)
+    except ValueError as error:
+        options.error(str(error))
+    if not args.peers:
+        for peer in peers.values():
+            if peer.python is None:
+                console.print(f"{peer.name} is not installed here; --python {peer.name}=PATH names an interpreter")
+    imports = {peer.name: harness.import_seconds(peer) for peer in dict.fromkeys(peer for peer, _ in pairs)}
+    found, failures = [], 0
+    for workload, results in measured(args, pairs, console):
+        console.print(report.table(results, workload.flops, imports))
+        failures += _say(results, console)
+        found.append(report.as_json(results, workload.flops, imports))
+    if args.json is not None:
+        settings = {"rounds": args.rounds, "seconds": args.seconds, "starts": args.starts}
+        about = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "machine": report.machine()}
+        args.json.write_text(json.dumps({**about, "settings": settings, "results": found}, indent=1) + "\n")
+    return 1 if failures else 0
+
+
+def _say(results: Sequence[harness.Result], console: Console) -> int:
+    """The line under a table, and what went wrong: how many cells failed."""
+    if (best := report.summary(results)) is not None:
+        console.print(
+            f"adjoint is {best.ratio:.2f} times as fast as {best.label}, the best of its peers "
+            f"(rounds: {best.low:.2f} to {best.high:.2f})"
+        )
+    if (others := report.disturbance(results)) > DISTURBED:
+        console.print(f"not quiet: others took {others:.2f} of these cores while this was measured", style="yellow")
+    failed = [r for r in results if r.error is not None]
+    for result in failed:
+        what = "LOSSES DIFFER, not measured" if result.differs else "failed"
+        console.print(f"{result.cell.label}: {what}: {result.error}", style="bold red", markup=False, highlight=False)
+    console.print()
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
