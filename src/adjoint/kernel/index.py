@@ -58,7 +58,7 @@ class Quotient:
         return self.of.high // self.by
 
     def __str__(self) -> str:
-        return f"({self.of}) // {self.by}"
+        return f"{_operand(self.of)} // {self.by}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Remainder:
         return self.by - 1
 
     def __str__(self) -> str:
-        return f"({self.of}) % {self.by}"
+        return f"{_operand(self.of)} % {self.by}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -233,6 +233,11 @@ class Index:
         if self.constant or not parts:
             parts.append(str(self.constant))
         return " + ".join(parts)
+
+
+def _operand(index: Index) -> str:
+    text = str(index)
+    return f"({text})" if " " in text else text
 
 
 def _single(atom: Atom) -> Index:
