@@ -1,7 +1,26 @@
 """Modules to train in tests."""
 
+import numpy as np
+
 from adjoint import ops
-from adjoint.ir import Function, IRModule, param
+from adjoint.ir import Function, IRModule, TensorType, param
+
+SIZES, BATCH = (12, 16, 8, 3), 8
+LOGITS, INDICES = TensorType((BATCH, 3)), TensorType((BATCH,), "i64")
+
+
+def batches(count, seed=0):
+    """Batches for a model of `SIZES`, of three classes that can be told apart."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((3, SIZES[0]))
+    for _ in range(count):
+        y = rng.integers(0, 3, BATCH)
+        yield (centres[y] + 0.3 * rng.standard_normal((BATCH, SIZES[0]))).astype(np.float32), y
+
+
+def widened(params):
+    """Arrays by name in float64."""
+    return {name: array.astype(np.float64) for name, array in params.items()}
 
 
 def normalising(batch=4, features=3, classes=2):

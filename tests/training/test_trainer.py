@@ -3,57 +3,24 @@
 import gc
 import json
 import weakref
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from adjoint.compiler import CompileOptions
-from adjoint.errors import AdjointError, DataError, InvalidValueError, NameLookupError, TypeRuleError, VerifyError
+from adjoint.errors import AdjointError, DataError, InvalidValueError, VerifyError
 from adjoint.ir import TensorType
 from adjoint.losses import CrossEntropyLoss, MSELoss
 from adjoint.models import mlp
 from adjoint.optim import SGD, Adam, AdamW
 from adjoint.training import SetupTrainer, Trainer
 from tests.golden.torch import formulas
-from tests.training.models import normalising
+from tests.training.models import BATCH, LOGITS, SIZES, batches, normalising, widened
 from tests.training.reference import mlp_step
 
 CURVES = json.loads((Path(__file__).parents[1] / "golden/torch/training.json").read_text())["runs"]
-SIZES, BATCH = (12, 16, 8, 3), 8
-LOGITS, INDICES, ONE_HOT = TensorType((BATCH, 3)), TensorType((BATCH,), "i64"), TensorType((BATCH, 3), "i64")
+ONE_HOT = TensorType((BATCH, 3), "i64")
 X, Y = np.zeros((BATCH, 12), np.float32), np.zeros(BATCH, np.int64)
-PARAMS = ["w0", "b0", "w1", "b1", "w2", "b2"]
-
-
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return CompileOptions(threads=1, cache_directory=tmp_path_factory.mktemp("compiled"))
-
-
-@pytest.fixture(scope="module")
-def module():
-    return SetupTrainer(CrossEntropyLoss(), SGD(0.1, 0.9, weight_decay=0.01), [LOGITS, INDICES])(mlp(SIZES, BATCH))
-
-
-@pytest.fixture
-def trainer(module, cache):
-    made = Trainer(module, options=cache, seed=1)
-    made.init_parameters()
-    return made
-
-
-def batches(count, seed=0):
-    rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((3, 12))
-    for _ in range(count):
-        y = rng.integers(0, 3, BATCH)
-        yield (centres[y] + 0.3 * rng.standard_normal((BATCH, 12))).astype(np.float32), y
-
-
-def widened(params):
-    return {name: array.astype(np.float64) for name, array in params.items()}
 
 
 def test_training_is_the_hand_written_steps(trainer):
@@ -108,196 +75,6 @@ def test_the_same_seed_trains_to_the_same_bits(module, cache):
         assert losses == ends[0][0]
         for name, value in params.items():
             np.testing.assert_array_equal(value, ends[0][1][name])
-
-
-def test_hyperparameters_change_between_steps(trainer):
-    (x, y), *_ = batches(1)
-    trainer.update(x, y)
-    before = trainer.export_params()
-    trainer.hyper["lr"] = 0
-    trainer.update(x, y)
-    for name, value in trainer.export_params().items():
-        np.testing.assert_array_equal(value, before[name])
-    trainer.hyper.update(lr=0.05, momentum=0.5)
-    expected, buffers = (
-        widened(before),
-        {n.removesuffix("_momentum_buffer"): b for n, b in widened(trainer.export_optimizer_state()).items()},
-    )
-    trainer.update(x, y)
-    _, expected, _ = mlp_step(expected, x.astype(np.float64), np.eye(3)[y], 0.05, 0.01, 0.5, buffers, reduction="mean")
-    for name, value in trainer.export_params().items():
-        np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-6)
-
-
-def test_hyperparameters_read_as_they_were_written(trainer):
-    assert dict(trainer.hyper) == {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
-    trainer.hyper["lr"] = 0.3
-    assert trainer.hyper["lr"] == 0.3
-    assert repr(trainer.hyper) == "{'lr': 0.3, 'momentum': 0.9, 'weight_decay': 0.01}"
-    assert len(trainer.hyper) == 3
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "kind", "message"),
-    [
-        ("beta1", 0.5, NameLookupError, "no 'beta1', it has lr, momentum, weight_decay; settings that were 0"),
-        ("lr", float("nan"), InvalidValueError, "lr is finite in float32, got nan"),
-        ("lr", 1e39, InvalidValueError, r"lr is finite in float32, got 1e\+39"),
-        ("lr", "0.1", InvalidValueError, "lr is a number, got '0.1'"),
-        ("lr", True, InvalidValueError, "lr is a number, got True"),
-    ],
-)
-def test_hyperparameters_that_do_not_exist_or_fit_are_refused(trainer, name, value, kind, message):
-    with pytest.raises(kind, match=message):
-        trainer.hyper[name] = value
-    with pytest.raises(InvalidValueError, match="lr is an input of the compiled step and stays"):
-        del trainer.hyper["lr"]
-    assert trainer.hyper["lr"] == 0.1
-
-
-def test_export_and_load_resume_training_exactly(module, cache, trainer):
-    data = list(batches(10))
-    for x, y in data[:5]:
-        trainer.update(x, y)
-    other = Trainer(module, options=cache)
-    other.load_params(trainer.export_params())
-    other.load_optimizer_state(trainer.export_optimizer_state())
-    rest = [trainer.update(x, y) for x, y in data[5:]]
-    assert [other.update(x, y) for x, y in data[5:]] == rest
-    again = Trainer(module, options=cache)
-    again.load_params(list(trainer.export_params().values()))
-    for name, value in again.export_params().items():
-        np.testing.assert_array_equal(value, trainer.export_params()[name])
-
-
-def test_what_is_exported_or_loaded_is_a_copy(trainer):
-    exported = trainer.export_params()
-    exported["w0"][:] = 7
-    assert not np.any(trainer.export_params()["w0"] == 7)
-    trainer.load_params(exported)
-    exported["w0"][:] = 8
-    assert np.all(trainer.export_params()["w0"] == 7)
-
-
-def test_parameters_can_be_loaded_between_steps(trainer):
-    """The compiled step reads what was loaded: loading writes into the arrays that it is bound to."""
-    (x, y), *_ = batches(1)
-    start = trainer.export_params()
-    first = trainer.update(x, y)
-    assert trainer.update(x, y) != first
-    trainer.load_params(start)
-    trainer.reset_optimizer_state()
-    assert trainer.update(x, y) == first
-
-
-@pytest.mark.parametrize(
-    ("change", "kind", "message"),
-    [
-        (lambda p: p.pop("w1"), NameLookupError, "missing w1; the names are w0, b0, w1, b1, w2, b2"),
-        (lambda p: p.update(v=p["w0"]), NameLookupError, "exactly their names, got unknown v;"),
-        (lambda p: p.update(v=p.pop("w0")), NameLookupError, "missing w0 and unknown v"),
-        (lambda p: p.update(b2=np.zeros(4, np.float32)), TypeRuleError, r"'b2' is f32\[3\], got shape \[4\]; reshape"),
-        (lambda p: p.update(w2=p["w2"].T), TypeRuleError, r"'w2' is f32\[8,3\], got shape \[3, 8\]"),
-        (lambda p: p.update(b2=np.zeros(3)), TypeRuleError, r"got dtype float64; convert it with .astype\('float32'\)"),
-    ],
-)
-def test_parameters_that_do_not_fit_are_refused_and_none_is_loaded(trainer, change, kind, message):
-    before = trainer.export_params()
-    given = {name: np.full_like(array, 5) for name, array in before.items()}
-    change(given)
-    with pytest.raises(kind, match=message):
-        trainer.load_params(given)
-    for name, value in trainer.export_params().items():
-        np.testing.assert_array_equal(value, before[name])
-
-
-def test_lists_of_the_wrong_kind_or_length_are_refused(trainer):
-    arrays = list(trainer.export_params().values())
-    with pytest.raises(InvalidValueError, match=r"there are 6 parameters \(w0, b0, w1, b1, w2, b2\), got 5"):
-        trainer.load_params(arrays[:5])
-    with pytest.raises(TypeRuleError, match="a list or a dict of arrays, got ndarray"):
-        trainer.load_params(arrays[0])
-    with pytest.raises(InvalidValueError, match="there are 0 states"):
-        trainer.load_states([arrays[0]])
-    with pytest.raises(NameLookupError, match="optimizer states are given by exactly their names"):
-        trainer.load_optimizer_state({})
-
-
-def test_xavier_uniform_fills_its_range(module):
-    trainer = Trainer(module, seed=5)
-    trainer.init_parameters("xavier_uniform")
-    params = trainer.export_params()
-    for i, (fan_in, fan_out) in enumerate(pairwise(SIZES)):
-        bound = np.sqrt(6 / (fan_in + fan_out))
-        assert np.abs(params[f"w{i}"]).max() <= bound
-        assert np.abs(params[f"w{i}"]).max() > 0.8 * bound
-        assert np.all(params[f"b{i}"] == 0)
-    variance = 2 / (SIZES[0] + SIZES[1])
-    assert 0.7 * variance < params["w0"].var() < 1.3 * variance
-    trainer.init_parameters("zeros")
-    assert all(np.all(a == 0) for a in trainer.export_params().values())
-    with pytest.raises(InvalidValueError, match="one of xavier_uniform, zeros, got 'ones'"):
-        trainer.init_parameters("ones")
-
-
-def test_seeds_decide_the_parameters(module):
-    def initial(seed):
-        trainer = Trainer(module, seed=seed)
-        trainer.init_parameters()
-        return trainer.export_params()["w1"]
-
-    np.testing.assert_array_equal(initial(1), initial(1))
-    assert not np.array_equal(initial(1), initial(2))
-    with pytest.raises(InvalidValueError, match="seed is an integer of at least 0, got -1"):
-        Trainer(module, seed=-1)
-
-
-def forward(params, x):
-    hidden = x.astype(np.float64)
-    for i in range(3):
-        hidden = hidden @ params[f"w{i}"] + params[f"b{i}"]
-        hidden = np.maximum(hidden, 0) if i < 2 else hidden
-    return hidden
-
-
-@pytest.mark.parametrize("rows", [0, 1, BATCH - 1, BATCH, BATCH + 1, 3 * BATCH, 3 * BATCH + 5])
-def test_any_number_of_rows_is_predicted(trainer, rows):
-    x = np.random.default_rng(rows).standard_normal((rows, 12)).astype(np.float32)
-    got = trainer.predict(x)
-    assert got.shape == (rows, 3)
-    assert got.dtype == np.float32
-    np.testing.assert_allclose(got, forward(widened(trainer.export_params()), x), rtol=1e-4, atol=1e-5)
-
-
-def test_predict_reads_the_newest_parameters_and_changes_none(trainer):
-    (x, y), *_ = batches(1)
-    before = trainer.predict(x)
-    trainer.update(x, y)
-    params = trainer.export_params()
-    after = trainer.predict(x)
-    assert not np.array_equal(before, after)
-    np.testing.assert_allclose(after, forward(widened(params), x), rtol=1e-4, atol=1e-5)
-    for name, value in trainer.export_params().items():
-        np.testing.assert_array_equal(value, params[name])
-
-
-def test_rows_in_another_order_of_memory_are_predicted(trainer):
-    x = np.random.default_rng(0).standard_normal((12, 20)).astype(np.float32).T
-    np.testing.assert_array_equal(trainer.predict(x), trainer.predict(np.ascontiguousarray(x)))
-
-
-@pytest.mark.parametrize(
-    ("arrays", "message"),
-    [
-        ([np.zeros((3, 11), np.float32)], r"x is f32\[8,12\] with any number of rows, got float32\[3, 11\]"),
-        ([np.zeros(12, np.float32)], r"got float32\[12\]"),
-        ([np.zeros((3, 12))], r"got float64\[3, 12\]"),
-        ([np.zeros((3, 12), np.float32)] * 2, "the model takes x, got 2 arrays"),
-    ],
-)
-def test_inputs_that_do_not_fit_are_refused(trainer, arrays, message):
-    with pytest.raises(TypeRuleError, match=message):
-        trainer.predict(*arrays)
 
 
 @pytest.mark.parametrize(
@@ -365,18 +142,6 @@ def test_states_are_kept_updated_and_left_alone_by_predict(cache):
     np.testing.assert_allclose(got, (x[:2] - expected) @ params["w"] + params["b"], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(trainer.export_states()["mean"], expected, rtol=1e-5)
     assert trainer.export_optimizer_state()["step"] == 1
-
-
-def test_arrays_stay_where_they_are_and_are_aligned(trainer):
-    arrays = trainer._resident()
-    assert set(arrays) >= {*PARAMS, "lr", "w0_momentum_buffer"}
-    assert all(a.ctypes.data % 64 == 0 and a.flags.c_contiguous for a in arrays.values())
-    addresses = [a.ctypes.data for a in arrays.values()]
-    (x, y), *_ = batches(1)
-    trainer.update(x, y)
-    trainer.load_params(trainer.export_params())
-    trainer.hyper["lr"] = 0.2
-    assert [a.ctypes.data for a in trainer._resident().values()] == addresses
 
 
 def test_the_parts_of_a_step_are_profiled_and_nothing_is_trained(trainer):
