@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from adjoint.transforms.differentiate import gradient
 
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import TensorType
 from adjoint.losses import L1Loss, MSELoss
 from adjoint.testing.interpreter import interpret
+from adjoint.transforms.differentiate import gradient
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/torch/losses.json").read_text())["cases"]
 LOSSES = {"mse_loss": MSELoss, "l1_loss": L1Loss}
