@@ -4,12 +4,24 @@ import pytest
 
 from adjoint.data import fashion_mnist
 from adjoint.errors import DataError
+from adjoint.paths import cache_dir
+
+#: The user's own cache: the dataset in it outlives a test run, compiled code need not.
+OWN_CACHE = cache_dir()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compile_cache(tmp_path_factory):
+    """Compiled code of the tests goes to a directory of their own, and is compiled at least once a run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ADJOINT_CACHE", str(tmp_path_factory.mktemp("adjoint-cache")))
+        yield
 
 
 @pytest.fixture(scope="session")
 def real():
     """The real dataset, where this machine has it or can fetch it."""
     try:
-        return fashion_mnist()
+        return fashion_mnist(OWN_CACHE / "fashion-mnist")
     except DataError as error:
         pytest.skip(error.message)

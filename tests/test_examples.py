@@ -4,8 +4,6 @@ import importlib.util
 import re
 from pathlib import Path
 
-import pytest
-
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
@@ -23,10 +21,10 @@ def test_linear_regression_finds_the_weights(capsys):
     assert out[0].startswith("step   0  loss ")
 
 
-@pytest.mark.usefixtures("real")
-def test_fashion_mnist_learns_in_one_epoch(capsys):
+def test_fashion_mnist_learns_in_one_epoch(real, capsys, monkeypatch):
     example = load("fashion_mnist_mlp")
     example.EPOCHS = 1
+    monkeypatch.setattr(example.data, "fashion_mnist", lambda: real)
     example.main()
     (accuracy,) = re.findall(r"epoch 1  loss [\d.]+  test accuracy ([\d.]+)%", capsys.readouterr().out)
     assert float(accuracy) > 80
