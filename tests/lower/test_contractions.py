@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.codegen.native import target_for
 from adjoint.compiler import CompileOptions, compile, host, lower_function
 from adjoint.ir import Function, param
-from adjoint.kernel.index import as_index
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions import Contraction, match_contraction, plan_contraction
-from adjoint.lower.emit import Context, group_puller
+from adjoint.lower.contractions import match_contraction, plan_contraction
+from adjoint.lower.emit import Context
 from adjoint.lower.fuse import fuse
-from adjoint.lower.pull import output_vars
 from tests.codegen.test_targets import levels
 
 OPTIONS = CompileOptions(cache=False, threads=2)
@@ -28,18 +25,11 @@ def product(m, k, n, transpose_a=False, transpose_b=False, batch=()):
 
 
 def contraction_of(function):
-    """The contraction that a function of one product lowers to."""
-    fusion = fuse(function)
-    (group,) = fusion.groups
-    context = Context(host(), {}, names={})
-    puller = group_puller(context, group)
-    for p in function.params:
-        from_buffer = lower_function(function, host()).slots[function.params.index(p)]
-        context.homes[p] = from_buffer
-    out = output_vars(group.shape)
-    made = match_contraction(puller.describe(group.root, tuple(as_index(v) for v in out)), out)
-    assert isinstance(made, Contraction)
-    return made
+    """The contraction that the first group of a function is, or None."""
+    (group,) = fuse(function).groups
+    slots = lower_function(function, host()).slots
+    homes = dict(zip((*function.params, *function.results), slots, strict=True))
+    return match_contraction(Context(host(), homes), group)
 
 
 SHAPES = [
@@ -112,13 +102,12 @@ def test_what_is_packed():
     assert large.block < 4096
 
 
-def test_a_product_of_other_than_two_loads_is_no_contraction():
-    x, w = param("x", (8, 16)), param("w", (16, 32))
-    function = Function("f", (x, w), (ops.sum(ops.multiply(x, x), axis=1),))
-    (group,) = fuse(function).groups
-    context = Context(target_for("host"), {}, names={})
-    out = output_vars(group.shape)
-    slots = lower_function(function, host()).slots
-    context.homes.update(zip(function.params, slots, strict=False))
-    description = group_puller(context, group).describe(group.root, tuple(as_index(v) for v in out))
-    assert match_contraction(description, out) is None
+def test_a_sum_of_squares_is_no_contraction():
+    x = param("x", (8, 16))
+    assert contraction_of(Function("f", (x,), (ops.sum(ops.multiply(x, x), axis=1),))) is None
+
+
+def test_axes_that_both_factors_walk_as_one_are_merged():
+    x, w = param("x", (4, 6, 16)), param("w", (16, 32))
+    made = contraction_of(Function("f", (x, w), (ops.matmul(x, w),)))
+    assert (made.rows, made.columns, made.depth, made.batch) == (24, 32, 16, ())

@@ -6,14 +6,16 @@ their strides where that keeps lanes contiguous and pages few; where it does not
 that it works on into a panel of its own that stays in cache (`adjoint.lower.tiles` builds the loops).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
-from adjoint.kernel.index import Var
-from adjoint.kernel.ir import Apply, Load
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Apply, Const, Load
 from adjoint.kernel.target import Target
-from adjoint.lower.pull import Reduction
+from adjoint.lower.emit import Context, axes_index, collapse, group_puller, indices_of, stores
+from adjoint.lower.fuse import Group
+from adjoint.lower.pull import Reduction, compute_dtype, output_vars
 
 __all__ = ["Contraction", "Plan", "match_contraction", "plan_contraction"]
 
@@ -31,28 +33,34 @@ _UNITS = 16
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """``out[b.., m, n] = sum over k of left[b.., m, k] * right[b.., k, n]``, by variables of the two loads.
+    """``out[.., m, .., n] = sum over k of left[.., m, k] * right[.., k, n]``, by variables of the two loads.
 
     Parameters
     ----------
     left, right : Load
-        The factors. `right` is the one whose lanes are contiguous or made so by packing.
-    batch : tuple of Var
-        Axes of the result that both factors have.
+        The factors. `right` is the one that has the result's innermost axis.
     m : Var or None
-        The axis of the result that only `left` has.
+        The longest axis of the result that only `left` has.
     n : Var
         The innermost axis of the result, which only `right` has.
+    batch : tuple of Var
+        The other axes of the result, whichever factor has them.
     k : tuple of Var
-        Summed axes.
+        Summed axes, outermost first.
+    axes : tuple of Var
+        All axes of the result with more than one element, outermost first.
+    runs : tuple of tuple of Var
+        For each axis, the axes of the group's shape that it stands for.
     """
 
     left: Load
     right: Load
-    batch: tuple[Var, ...]
     m: Var | None
     n: Var
+    batch: tuple[Var, ...]
     k: tuple[Var, ...]
+    axes: tuple[Var, ...]
+    runs: tuple[tuple[Var, ...], ...]
 
     @property
     def rows(self) -> int:
@@ -73,6 +81,14 @@ class Contraction:
     def batches(self) -> int:
         """Number of products."""
         return prod(v.extent for v in self.batch)
+
+    def index(self, at: Mapping[Var, Index]) -> tuple[Index, ...]:
+        """The position in the group's shape, given one on the axes."""
+        return axes_index(self.runs, [at[v] for v in self.axes])
+
+    def element(self, load: Load, at: Mapping[Var, Index]) -> Load:
+        """A factor's element."""
+        return Load(load.buffer, load.index.substitute(at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,28 +121,79 @@ class Plan:
         return self.vectors * self.lanes
 
 
-def match_contraction(description: Reduction, out: Sequence[Var]) -> Contraction | None:
-    """The contraction that a reduction is, or None where it is some other reduction."""
+def match_contraction(context: Context, group: Group) -> Contraction | None:
+    """The contraction that a group's root is, or None where it is some other reduction.
+
+    Neighbouring axes that both factors and the epilogue walk as one are merged first: a 1x1 convolution becomes a
+    product of matrices, and rows of a batch become rows of one matrix.
+    """
+    out = output_vars(group.shape)
+    description = _describe(context, group, tuple(as_index(v) for v in out))
+    factors = _factors(description)
+    if factors is None or any(v.extent == 0 for v in (*out, *description.vars)):
+        return None
+    indices = [load.index for load in factors]
+    if any(index.coefficient(v) is None for index in indices for v in (*out, *description.vars)):
+        return None
+    runs = collapse(out, indices + _epilogue_indices(context, group, out))
+    red_runs = collapse(description.vars, indices)
+    axes = tuple(Var(run[0].name, prod(v.extent for v in run)) for run in runs)
+    summed = tuple(Var(run[0].name, prod(v.extent for v in run)) for run in red_runs)
+    index = axes_index(runs, [as_index(v) for v in axes])
+    merged = _describe(context, group, index, axes_index(red_runs, [as_index(v) for v in summed]))
+    factors = _factors(merged)
+    assert factors is not None
+    return _roles(factors, axes, tuple(map(tuple, runs)), tuple(v for v in summed if v.extent > 1))
+
+
+def _describe(
+    context: Context, group: Group, index: tuple[Index, ...], reduce_index: tuple[Index, ...] | None = None
+) -> Reduction:
+    assert group.root is not None
+    puller = group_puller(context, group)
+    puller.reduce_index = reduce_index
+    made = puller.describe(group.root, index)
+    assert isinstance(made, Reduction)
+    return made
+
+
+def _factors(description: Reduction) -> tuple[Load, Load] | None:
+    """The two loads whose products are summed."""
     body = description.body
-    if description.kind != "add" or not isinstance(body, Apply) or body.function != "mul":
+    if description.kind != "add" or not isinstance(body, Apply) or body.function != "mul" or body.dtype.kind != "f":
         return None
-    if body.dtype.kind != "f" or not all(isinstance(x, Load) and x.guard is None for x in body.operands):
+    a, b = body.operands
+    if not isinstance(a, Load) or not isinstance(b, Load) or a.guard is not None or b.guard is not None:
         return None
-    if any(v.extent == 0 for v in (*out, *description.vars)):
+    return a, b
+
+
+def _epilogue_indices(context: Context, group: Group, out: Sequence[Var]) -> list[Index]:
+    """What the values behind the root read and write with."""
+    assert group.root is not None
+    puller = group_puller(context, group)
+    puller.hold(group.root, Const(0, compute_dtype(group.root.dtype)))
+    return indices_of([stores(context, group, puller, tuple(as_index(v) for v in out))])
+
+
+def _roles(
+    factors: tuple[Load, Load], axes: tuple[Var, ...], runs: tuple[tuple[Var, ...], ...], k: tuple[Var, ...]
+) -> Contraction | None:
+    """Who is left, right, m, n and k."""
+    kept = [(v, run) for v, run in zip(axes, runs, strict=True) if v.extent > 1]
+    if not kept:
         return None
-    left, right = body.operands
-    assert isinstance(left, Load)
-    assert isinstance(right, Load)
-    red = tuple(v for v in description.vars if v.extent > 1)
-    axes = [v for v in out if v.extent > 1]
-    if any(load.index.coefficient(v) is None for load in (left, right) for v in (*axes, *red)):
+    n = kept[-1][0]
+    with_n = [load for load in factors if load.index.coefficient(n)]
+    if len(with_n) != 1:
         return None
-    only_left = [v for v in axes if not right.index.coefficient(v) and left.index.coefficient(v)]
-    only_right = [v for v in axes if not left.index.coefficient(v) and right.index.coefficient(v)]
-    batch = tuple(v for v in axes if v not in only_left and v not in only_right)
-    if len(only_right) != 1 or len(only_left) > 1 or axes != [*batch, *only_left, *only_right]:
-        return None
-    return Contraction(left, right, batch, only_left[0] if only_left else None, only_right[0], red)
+    (right,) = with_n
+    left = factors[1] if right is factors[0] else factors[0]
+    others = [v for v, _ in kept[:-1]]
+    only_left = [v for v in others if left.index.coefficient(v) and not right.index.coefficient(v)]
+    m = max(only_left, key=lambda v: v.extent, default=None)
+    batch = tuple(v for v in others if v is not m)
+    return Contraction(left, right, m, n, batch, k, axes, runs)
 
 
 def plan_contraction(target: Target, c: Contraction) -> Plan:
@@ -160,7 +227,8 @@ def _tile(target: Target, c: Contraction) -> tuple[int, int, int]:
     itemsize = c.left.dtype.itemsize
     lanes = min(target.lanes(c.left.dtype), 1 << (c.columns - 1).bit_length())
     columns = ceil(c.columns / lanes)
-    broadcast = 0 if target.vector_bytes >= 64 else 1  # AVX-512 broadcasts from memory inside the multiply-add
+    # One register stays free: with all of them full, LLVM spills in the loop (15x2 runs at half the speed of 14x2).
+    available = target.vector_registers - 1
 
     def cycles(rows: int, vectors: int) -> float:
         total = 0.0
@@ -176,8 +244,8 @@ def _tile(target: Target, c: Contraction) -> tuple[int, int, int]:
     candidates = [
         (rows, vectors, lanes)
         for vectors in range(1, min(columns, 6) + 1)
-        for rows in range(1, min(c.rows, 14) + 1)
-        if rows * vectors + vectors + broadcast <= target.vector_registers
+        for rows in range(1, min(c.rows, 16) + 1)
+        if rows * vectors + vectors <= available
     ]
     return min(candidates, key=lambda t: (cycles(t[0], t[1]), -t[0] * t[1]))
 

@@ -110,9 +110,9 @@ def _build(context: Context, group: Group) -> list[Kernel]:
         return [scatter_kernel(context, group, description)]
     if not isinstance(description, Reduction):
         raise CompileError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
-    contraction = match_contraction(description, out)
+    contraction = match_contraction(context, group)
     if contraction is not None:
-        return contraction_kernels(context, group, contraction, out)
+        return contraction_kernels(context, group, contraction)
     return [reduction_kernel(context, group, description, out)]
 
 

@@ -24,14 +24,14 @@ _Point = Callable[[Buffer, Index, Index, Index], Store]
 _Right = Callable[[dict[Var, Index], Index, Index], Expr]
 
 
-def contraction_kernels(context: Context, group: Group, c: Contraction, out: Sequence[Var]) -> list[Kernel]:
+def contraction_kernels(context: Context, group: Group, c: Contraction) -> list[Kernel]:
     """The kernels of a contraction group: the product, after packing the left operand where planned."""
     plan = plan_contraction(context.target, c)
     kernels = []
     if plan.pack_left:
         packing, c = _pack_left(context, group, c, plan)
         kernels.append(packing)
-    builder = _Builder(context, group, c, plan, tuple(out))
+    builder = _Builder(context, group, c, plan)
     kernels.append(builder.packed_kernel() if plan.pack_right else builder.in_place_kernel())
     return kernels
 
@@ -98,7 +98,6 @@ class _Builder:
     group: Group
     c: Contraction
     plan: Plan
-    out: tuple[Var, ...]
 
     # A unit is a tile: operands are read in place.
 
@@ -325,12 +324,12 @@ class _Builder:
 
     def _epilogue(self, at: dict[Var, Index], m: Index, n: Index, result: Expr) -> Store:
         assert self.group.root is not None
-        where = {**at, self.c.n: n}
+        where = {**{v: as_index(0) for v in self.c.axes}, **at, self.c.n: n}
         if self.c.m is not None:
             where[self.c.m] = m
         puller = group_puller(self.context, self.group)
         puller.hold(self.group.root, result)
-        return stores(self.context, self.group, puller, tuple(where.get(v, as_index(0)) for v in self.out))
+        return stores(self.context, self.group, puller, self.c.index(where))
 
     def _pieces(
         self, piece: Index, extent: int, tile: int, body: Callable[[int, Index], tuple[Stmt, ...]]

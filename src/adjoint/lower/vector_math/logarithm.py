@@ -49,7 +49,7 @@ _IN_S = (
 
 
 def log(x: Term, form: Format) -> Term:
-    """The natural logarithm within 1.0 ulp, also of subnormals."""
+    """The natural logarithm within 1 ulp, also of subnormals."""
     k, m = split(x, form)
     return _specials(_sum(k, m - 1.0, form), x, 0.0)
 

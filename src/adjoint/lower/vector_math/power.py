@@ -89,9 +89,9 @@ _LARGEST = {F32: 2.0**33, F64: 2.0**65}
 
 
 def pow(x: Term, y: Term, form: Format) -> Term:
-    """``x**y`` within 1 ulp; special cases as in IEEE 754: ``pow(0, 0)`` is 1, ``pow(-2, 3)`` is -8.
+    """``x**y`` within 1.5 ulp; special cases as in IEEE 754: ``pow(0, 0)`` is 1, ``pow(-2, 3)`` is -8.
 
-    Constant exponents of 1/2 and of small integers are roots and products instead, within 1.5 ulp and far cheaper.
+    Constant exponents of 1/2 and of small integers are roots and products instead, no less exact and far cheaper.
     """
     if isinstance(y.expr, Const):
         short = _constant_power(x, float(y.expr.value))
