@@ -1,13 +1,10 @@
-"""Peers and cells: who takes part, in which interpreter, and the processes that run them in turn."""
+"""Cells: the processes that run peers in turn, and what is measured of them."""
 
-import ast
 import contextlib
-import importlib.util
 import json
 import os
 import select
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,26 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = [
-    "OURS",
-    "TOLERANCE",
-    "Cell",
-    "CellError",
-    "Peer",
-    "Result",
-    "Worker",
-    "check_losses",
-    "choose",
-    "find_peers",
-    "import_seconds",
-    "measure",
-    "pinned",
-]
+from benchmarks.roster import OURS, Peer
+
+__all__ = ["TOLERANCE", "Cell", "CellError", "Result", "Worker", "check_losses", "import_seconds", "measure", "pinned"]
 
 ROOT = Path(__file__).resolve().parent.parent
-
-#: The peer that all others are compared with.
-OURS = "adjoint"
 
 #: Environment variables that tell libraries how many threads to use.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -48,34 +30,6 @@ SETTLE_S = 0.25
 
 class CellError(Exception):
     """A cell that could not be measured; the message is the last line of what it printed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """A framework that takes part.
-
-    Parameters
-    ----------
-    name : str
-        Its name, which is also the name of its module.
-    path : Path
-        The file that builds its steps.
-    modes : tuple of str
-        The ways it can run.
-    caches : tuple of str
-        Environment variables that name the folders of its compile caches.
-    cached_modes : tuple of str
-        The modes that use them.
-    python : str or None
-        Its interpreter; None where none is known.
-    """
-
-    name: str
-    path: Path
-    modes: tuple[str, ...]
-    caches: tuple[str, ...] = ()
-    cached_modes: tuple[str, ...] = ()
-    python: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,69 +91,6 @@ class Result:
     version: str = ""
     error: str | None = None
     differs: bool = False
-
-
-def _literals(path: Path) -> dict[str, Any]:
-    """Constants at the top of a file, read without running it: its framework may live in another interpreter."""
-    found = {}
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            with contextlib.suppress(ValueError):
-                found[node.targets[0].id] = ast.literal_eval(node.value)
-    return found
-
-
-def find_peers(
-    folders: Sequence[Path], pythons: Mapping[str, str], environ: Mapping[str, str] = os.environ
-) -> dict[str, Peer]:
-    """Peers by name: one a file, adjoint first.
-
-    Parameters
-    ----------
-    folders : sequence of Path
-        Where peer files are; the first one that has a name wins.
-    pythons : mapping of str to str
-        Interpreters by peer.
-    environ : mapping, optional
-        The environment, where ``TORCH_PYTHON`` names the interpreter of torch. Without either, this interpreter is
-        used where it has the framework.
-    """
-    files = {path.stem: path for folder in reversed(folders) for path in sorted(folder.glob("[a-z]*.py"))}
-    peers = {}
-    for name in sorted(files, key=lambda n: (n != OURS, n)):
-        literals = _literals(files[name])
-        if "MODES" not in literals:
-            continue
-        python = pythons.get(name) or environ.get(f"{name.upper()}_PYTHON")
-        if python is None and importlib.util.find_spec(name) is not None:
-            python = sys.executable
-        cached_modes = literals.get("CACHED_MODES", literals["MODES"])
-        peers[name] = Peer(name, files[name], literals["MODES"], literals.get("CACHES", ()), cached_modes, python)
-    return peers
-
-
-def choose(peers: Mapping[str, Peer], wanted: Sequence[str] | None) -> list[tuple[Peer, str]]:
-    """Pairs of peer and mode: for ``torch`` all modes, for ``torch:eager`` that one, for None all that is installed.
-
-    Raises
-    ------
-    ValueError
-        For an unknown peer or mode, and for a peer that is asked for without an interpreter.
-    """
-    if wanted is None:
-        return [(peer, mode) for peer in peers.values() if peer.python for mode in peer.modes]
-    pairs = []
-    for text in wanted:
-        name, _, mode = text.partition(":")
-        peer = peers.get(name)
-        if peer is None:
-            raise ValueError(f"peers are {', '.join(peers)}, got {name!r}")
-        if mode and mode not in peer.modes:
-            raise ValueError(f"modes of {name} are {', '.join(peer.modes)}, got {mode!r}")
-        if peer.python is None:
-            raise ValueError(f"{name} is not installed here; name its interpreter with --python {name}=/path/to/python")
-        pairs += [(peer, m) for m in peer.modes if m == mode or not mode]
-    return list(dict.fromkeys(pairs))
 
 
 @contextlib.contextmanager
@@ -403,21 +294,16 @@ def _round(result: Result, worker: Worker, seconds: float) -> None:
     result.peak_bytes = max(result.peak_bytes, found["peak_bytes"])
 
 
-def import_seconds(peer: Peer, times: int = 3) -> float:
-    """Seconds that ``import`` of a peer takes in a fresh process; the least of several."""
+def import_seconds(peer: Peer, times: int = 3) -> float | None:
+    """Seconds that ``import`` of a peer takes in a fresh process: the least of several; None where it fails."""
     code = f"import time; start = time.perf_counter(); import {peer.name}; print(time.perf_counter() - start)"
-    assert peer.python is not None
+    assert peer.python is not None  # `choose` refuses others
     found = []
     for _ in range(times):
+        how = {"cwd": ROOT, "env": environment(1, {}), "capture_output": True, "text": True}
         with pinned(1):
-            done = subprocess.run(
-                [peer.python, "-c", code],
-                cwd=ROOT,
-                env=environment(1, {}),
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=300,
-            )
+            done = subprocess.run([peer.python, "-c", code], check=False, **how)
+        if done.returncode != 0:
+            return None
         found.append(float(done.stdout.split()[-1]))
     return min(found)

@@ -26,7 +26,7 @@ from adjoint.errors import DataError
 from adjoint.losses import CrossEntropyLoss
 from adjoint.models import mlp
 from adjoint.optim import SGD
-from benchmarks.harness import find_peers
+from benchmarks.roster import find_peers
 from benchmarks.run import PEER_FOLDER, python_option
 
 __all__ = ["ACCURACY_TOLERANCE", "EARLY", "EARLY_TOLERANCE", "SEED", "Curve", "main", "problem", "train", "verdict"]

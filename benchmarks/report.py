@@ -12,7 +12,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.harness import OURS, Result
+from benchmarks.harness import Result
+from benchmarks.roster import OURS
 
 __all__ = ["Comparison", "as_json", "best_peer", "compare", "disturbance", "machine", "summary", "table"]
 
@@ -68,8 +69,9 @@ def disturbance(results: Sequence[Result]) -> float:
     return statistics.fmean([share for r in results for share in r.others] or [0.0])
 
 
-def _seconds(times: Sequence[float]) -> str:
-    return f"{statistics.median(times):.2f} s" if times else "-"
+def _seconds(times: Sequence[float | None]) -> str:
+    known = [time for time in times if time is not None]
+    return f"{statistics.median(known):.2f} s" if known else "-"
 
 
 def _step(rate: float) -> str:
@@ -82,7 +84,7 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def table(results: Sequence[Result], flops: int, imports: Mapping[str, float]) -> Table:
+def table(results: Sequence[Result], flops: int, imports: Mapping[str, float | None]) -> Table:
     """The results of one workload on one number of threads, fastest first.
 
     Parameters
@@ -91,8 +93,8 @@ def table(results: Sequence[Result], flops: int, imports: Mapping[str, float]) -
         As `harness.measure` filled them.
     flops : int
         Of a step.
-    imports : mapping of str to float
-        Seconds to import each peer's framework.
+    imports : mapping of str to float or None
+        Seconds to import each peer's framework, where that is possible.
     """
     cell = results[0].cell
     title = f"{cell.workload}, {_plural(cell.threads, 'thread')}"
@@ -111,7 +113,7 @@ def table(results: Sequence[Result], flops: int, imports: Mapping[str, float]) -
             f"{rate:,.0f}" if rate >= 100 else f"{rate:.2f}",
             ratio,
             f"{rate * flops / 1e9:.1f}",
-            f"{imports[result.cell.peer.name]:.2f} s" if result.cell.peer.name in imports else "-",
+            _seconds([imports[result.cell.peer.name]]),
             _seconds(result.cold_s),
             _seconds(result.cached_s),
             f"{result.peak_bytes / 2**20:.0f} MB",
@@ -136,7 +138,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def as_json(results: Sequence[Result], flops: int, imports: Mapping[str, float]) -> dict[str, Any]:
+def as_json(results: Sequence[Result], flops: int, imports: Mapping[str, float | None]) -> dict[str, Any]:
     """One workload on one number of threads, with every round."""
     cells = []
     ours = _ours(results)
@@ -145,7 +147,7 @@ def as_json(results: Sequence[Result], flops: int, imports: Mapping[str, float])
             "peer": result.cell.peer.name,
             "mode": result.cell.mode,
             "version": result.version,
-            "import_s": imports.get(result.cell.peer.name),
+            "import_s": imports[result.cell.peer.name],
             "first_loss_cold_s": result.cold_s,
             "first_loss_cached_s": result.cached_s,
             "losses": result.losses,

@@ -14,7 +14,7 @@ if not __package__:  # run as a file: what is imported is the package that the f
 
 from rich.console import Console
 
-from benchmarks import harness, report, workloads
+from benchmarks import harness, report, roster, workloads
 
 __all__ = ["PEER_FOLDER", "main", "python_option"]
 
@@ -76,7 +76,7 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def measured(args: argparse.Namespace, pairs: Sequence[tuple[harness.Peer, str]], console: Console) -> Iterator[Any]:
+def measured(args: argparse.Namespace, pairs: Sequence[tuple[roster.Peer, str]], console: Console) -> Iterator[Any]:
     """Measure each workload on each number of threads, showing how far that is."""
     with tempfile.TemporaryDirectory(prefix="adjoint-benchmark-") as folder:
         for name in args.workloads:
@@ -101,9 +101,9 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     console = console or Console(width=None if sys.stdout.isatty() else 110)
     if args.rounds < 1 or args.starts < 1 or args.seconds <= 0:
         options.error("--rounds and --starts are from 1, --seconds above 0")
-    peers = harness.find_peers([*args.peer_folder, PEER_FOLDER], dict(args.python))
+    peers = roster.find_peers([*args.peer_folder, PEER_FOLDER], dict(args.python))
     try:
-        pairs = harness.choose(peers, args.peers)
+        pairs = roster.choose(peers, args.peers)
     except ValueError as error:
         options.error(str(error))
     if not args.peers:
@@ -135,7 +135,7 @@ def _say(results: Sequence[harness.Result], console: Console) -> int:
     failed = [r for r in results if r.error is not None]
     for result in failed:
         what = "LOSSES DIFFER, not measured" if result.differs else "failed"
-        console.print(f"{result.cell.label}: {what}: {result.error}", style="bold red", markup=False, highlight=False)
+        console.print(f"{result.cell.label}: {what}: {result.error}", style="bold red", markup=False, emoji=False)
     console.print()
     return len(failed)
 
