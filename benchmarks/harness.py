@@ -129,7 +129,7 @@ class Worker:
     """
 
     def __init__(self, cell: Cell, arrays: Path, extra: Mapping[str, str], limit: float) -> None:
-        request = {"peer": str(cell.peer.path), "mode": cell.mode, "workload": cell.workload}
+        request: dict[str, Any] = {"peer": str(cell.peer.path), "mode": cell.mode, "workload": cell.workload}
         request |= {"threads": cell.threads, "arrays": str(arrays)}
         assert cell.peer.python is not None  # `choose` refuses others
         command = [cell.peer.python, "-m", "benchmarks.worker", json.dumps(request)]
@@ -300,9 +300,9 @@ def import_seconds(peer: Peer, times: int = 3) -> float | None:
     assert peer.python is not None  # `choose` refuses others
     found = []
     for _ in range(times):
-        how = {"cwd": ROOT, "env": environment(1, {}), "capture_output": True, "text": True}
+        command, env = [peer.python, "-c", code], environment(1, {})
         with pinned(1):
-            done = subprocess.run([peer.python, "-c", code], check=False, **how)
+            done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             return None
         found.append(float(done.stdout.split()[-1]))

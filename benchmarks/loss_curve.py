@@ -103,7 +103,7 @@ def _trainer(rate: float, decay: float, threads: int, seed: int = 0) -> Trainer:
     setup = SetupTrainer(
         CrossEntropyLoss(reduction="sum"),
         SGD(rate, weight_decay=decay),
-        (TensorType((BATCH, 10)), TensorType((BATCH,), "i64")),
+        (TensorType((BATCH, 10)), TensorType((BATCH,), np.dtype("int64"))),
     )
     return Trainer(setup(mlp(batch_size=BATCH)), threads=threads, seed=seed)
 
@@ -122,7 +122,7 @@ def train_torch(arrays: Mapping[str, np.ndarray], python: str) -> Curve:
     script = Path(__file__).with_name("loss_curve_torch.py")
     with tempfile.TemporaryDirectory(prefix="adjoint-loss-curve-") as folder:
         source, result = Path(folder) / "in.npz", Path(folder) / "out.npz"
-        np.savez(source, **arrays)
+        np.savez(source, allow_pickle=False, **arrays)
         subprocess.run([python, str(script), str(source), str(result)], check=True)
         with np.load(result) as file:
             return Curve(file["losses"], float(file["accuracy"]))

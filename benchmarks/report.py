@@ -143,7 +143,7 @@ def as_json(results: Sequence[Result], flops: int, imports: Mapping[str, float |
     cells = []
     ours = _ours(results)
     for result in results:
-        cell = {
+        cell: dict[str, Any] = {
             "peer": result.cell.peer.name,
             "mode": result.cell.mode,
             "version": result.version,

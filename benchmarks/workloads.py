@@ -129,7 +129,7 @@ def save(workload: Workload, path: Path) -> None:
     arrays |= {f"state/{name}": array for name, array in workload.states.items()}
     for i, (x, y) in enumerate(workload.batches):
         arrays |= {f"x/{i}": x, f"y/{i}": y}
-    np.savez(path, **arrays)
+    np.savez(path, allow_pickle=False, **arrays)
 
 
 def load(name: str, path: Path) -> Workload:

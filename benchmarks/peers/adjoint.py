@@ -78,7 +78,7 @@ def _backbone(w: Any, names: Mapping[str, str], x: np.ndarray) -> IRModule:
 def _loss(kind: str, out: TensorType, y: np.ndarray) -> tuple[Loss, Sequence[TensorType]]:
     name, reduction = kind.split("_")
     if name == "ce":
-        return CrossEntropyLoss(reduction=reduction), (out, TensorType(y.shape, "i64"))
+        return CrossEntropyLoss(reduction=reduction), (out, TensorType(y.shape, np.dtype(INT)))
     return MSELoss(reduction=reduction), (out, TensorType(y.shape))
 
 
