@@ -8,6 +8,7 @@ from adjoint.compiler import CompileOptions, compile, host, lower_function
 from adjoint.ir import Function, param
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions import match_contraction, plan_contraction
+from adjoint.lower.dots import plan_dots
 from adjoint.lower.emit import Context
 from adjoint.lower.fuse import fuse
 from tests.codegen.test_targets import levels
@@ -111,3 +112,18 @@ def test_axes_that_both_factors_walk_as_one_are_merged():
     x, w = param("x", (4, 6, 16)), param("w", (16, 32))
     made = contraction_of(Function("f", (x, w), (ops.matmul(x, w),)))
     assert (made.rows, made.columns, made.depth, made.batch) == (24, 32, 16, ())
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 100, 1), (7, 64, 1), (130, 77, 1), (1, 64, 50), (50, 33, 3), (3, 1000, 3)])
+def test_thin_products_run_as_dot_products(level, m, k, n):
+    function = product(m, k, n, transpose_b=True)
+    rng = np.random.default_rng(m + k + n)
+    a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
+    want = a.astype("f8") @ b.T.astype("f8")
+    np.testing.assert_allclose(compile(function, level, OPTIONS)(a, b), want, atol=1e-5 * np.sqrt(k))
+
+
+def test_a_matrix_times_a_vector_packs_nothing():
+    assert plan_dots(AVX512, contraction_of(product(512, 512, 1, transpose_b=True))) is not None
+    assert plan_dots(AVX512, contraction_of(product(64, 128, 128))) is None

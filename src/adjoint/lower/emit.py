@@ -7,13 +7,28 @@ import numpy as np
 
 from adjoint.ir import Value
 from adjoint.kernel.index import Index, Var, as_index, flatten, unflatten
-from adjoint.kernel.ir import Buffer, Coordinate, Expr, For, Kernel, Load, Stmt, Store, postorder, walk
+from adjoint.kernel.ir import Buffer, Coordinate, Expr, For, Kernel, Load, Stmt, Store, When, postorder, walk
 from adjoint.kernel.target import Target
 from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
 from adjoint.lower.pull import Puller
 
-__all__ = ["Context", "collapse", "finish", "group_puller", "stores", "tiles", "vector_loops"]
+__all__ = [
+    "Context",
+    "axes_index",
+    "collapse",
+    "finish",
+    "group_puller",
+    "indices_in",
+    "indices_of",
+    "pieces",
+    "ravel",
+    "stores",
+    "tiles",
+    "unravel",
+    "vector_loops",
+    "work_of",
+]
 
 #: Nanoseconds of estimated work above which sharing a kernel among threads pays for the barrier.
 _WORTH_SHARING = 1500.0
@@ -161,3 +176,33 @@ def finish(
 def work_of(store: Store, points: int) -> float:
     """Floating-point operations of an assignment executed at that many points."""
     return flops_of([v for _, _, v in store.targets]) * points
+
+
+def pieces(piece: Index, extent: int, tile: int, body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+    """Code for whole tiles of an axis, and for the shorter one at its end where there is one.
+
+    `body` is given the size of the tile and its first coordinate.
+    """
+    many, rest = divmod(extent, tile)
+    if not rest:
+        return body(tile, piece * tile)
+    edge = body(rest, as_index(many * tile))
+    return (When(piece, 0, many, body(tile, piece * tile), edge),) if many else edge
+
+
+def ravel(vars_: Sequence[Var], at: dict[Var, Index]) -> Index:
+    """Row-major position of the coordinates."""
+    flat = as_index(0)
+    for var in vars_:
+        flat = flat * var.extent + at[var]
+    return flat
+
+
+def unravel(vars_: Sequence[Var], flat: Index) -> dict[Var, Index]:
+    """The coordinates of a row-major position."""
+    at: dict[Var, Index] = {}
+    for position in range(len(vars_) - 1, -1, -1):
+        var = vars_[position]
+        at[var] = flat % var.extent if position else flat
+        flat = flat // var.extent
+    return at

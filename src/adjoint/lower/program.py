@@ -11,6 +11,7 @@ from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions import match_contraction
+from adjoint.lower.dots import dot_kernel, plan_dots
 from adjoint.lower.emit import Context, finish, group_puller, vector_loops
 from adjoint.lower.fuse import Fusion, Group, fuse
 from adjoint.lower.maps import map_kernel
@@ -112,6 +113,9 @@ def _build(context: Context, group: Group) -> list[Kernel]:
         raise CompileError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
     contraction = match_contraction(context, group)
     if contraction is not None:
+        dots = plan_dots(context.target, contraction)
+        if dots is not None:
+            return [dot_kernel(context, group, contraction, dots)]
         return contraction_kernels(context, group, contraction)
     return [reduction_kernel(context, group, description, out)]
 

@@ -5,14 +5,14 @@ for each block of the summed axis it copies the right operand's columns to scrat
 several blocks, sums wait in scratch too, and the epilogue comes at the end.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
 from adjoint.lower.contractions import Contraction, Plan, plan_contraction
-from adjoint.lower.emit import Context, finish, group_puller, stores, tiles, vector_loops
+from adjoint.lower.emit import Context, finish, group_puller, pieces, ravel, stores, tiles, unravel, vector_loops
 from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
 
@@ -46,9 +46,9 @@ def _pack_left(context: Context, group: Group, c: Contraction, plan: Plan) -> tu
     packed = Buffer(f"{context.name_of(group)}_left", c.left.buffer.dtype, size, "arena")
     unit = Var("u", prod(v.extent for v in batch) * blocks)
     block, rest = as_index(unit) % blocks, as_index(unit) // blocks
-    at = _unravel(batch, rest)
+    at = unravel(batch, rest)
     steps = {v: Var(v.name, v.extent) for v in c.k}
-    flat_k = _ravel(c.k, {v: as_index(w) for v, w in steps.items()})
+    flat_k = ravel(c.k, {v: as_index(w) for v, w in steps.items()})
 
     def copy(rows: int) -> tuple[Stmt, ...]:
         def body(row: Index, _: Index) -> tuple[Stmt, ...]:
@@ -68,26 +68,8 @@ def _pack_left(context: Context, group: Group, c: Contraction, plan: Plan) -> tu
     kernel = finish(context, packed.name, group.members[:1], unit, body, 0)
     row = as_index(m)
     where = {v: as_index(v) for v in (*batch, *c.k)}
-    index = (_ravel(batch, where) * blocks + row // plan.rows) * c.depth + _ravel(c.k, where)
+    index = (ravel(batch, where) * blocks + row // plan.rows) * c.depth + ravel(c.k, where)
     return kernel, replace(c, left=Load(packed, index * plan.rows + row % plan.rows))
-
-
-def _ravel(vars_: Sequence[Var], at: dict[Var, Index]) -> Index:
-    """Row-major position of the coordinates."""
-    flat = as_index(0)
-    for var in vars_:
-        flat = flat * var.extent + at[var]
-    return flat
-
-
-def _unravel(vars_: Sequence[Var], flat: Index) -> dict[Var, Index]:
-    """The coordinates of a row-major position."""
-    at: dict[Var, Index] = {}
-    for position in range(len(vars_) - 1, -1, -1):
-        var = vars_[position]
-        at[var] = flat % var.extent if position else flat
-        flat = flat // var.extent
-    return at
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +91,10 @@ class _Builder:
         # Threads take contiguous units: let the larger operand be the one that they split.
         if self.c.columns >= self.c.rows:
             rest, block = as_index(unit) // blocks, as_index(unit) % blocks
-            at, panel = _unravel(self.c.batch, rest // panels), rest % panels
+            at, panel = unravel(self.c.batch, rest // panels), rest % panels
         else:
             rest, panel = as_index(unit) // panels, as_index(unit) % panels
-            at, block = _unravel(self.c.batch, rest // blocks), rest % blocks
+            at, block = unravel(self.c.batch, rest // blocks), rest % blocks
 
         def right(k: dict[Var, Index], _: Index, column: Index) -> Expr:
             where = {**at, **k, self.c.n: column}
@@ -128,9 +110,9 @@ class _Builder:
                     *self._sweep(acc, rows, columns, row, column, self._end(at)),
                 )
 
-            return self._pieces(panel, self.c.columns, self.plan.columns, tile)
+            return pieces(panel, self.c.columns, self.plan.columns, tile)
 
-        body = self._pieces(block, self.c.rows, self.plan.rows, strip)
+        body = pieces(block, self.c.rows, self.plan.rows, strip)
         return self._finish(unit, body)
 
     # A unit is a panel: its columns are packed, block by block of k.
@@ -144,7 +126,7 @@ class _Builder:
         groups = ceil(blocks / per_group)
         unit = Var("u", c.batches * panels * groups)
         part, rest = as_index(unit) % groups, as_index(unit) // groups
-        panel, at = rest % panels, _unravel(c.batch, rest // panels)
+        panel, at = rest % panels, unravel(c.batch, rest // panels)
 
         def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
             width = -(-columns // plan.lanes) * plan.lanes
@@ -153,7 +135,7 @@ class _Builder:
             first_row = part * (per_group * plan.rows)
 
             def right(k: dict[Var, Index], inside: Index, _: Index) -> Expr:
-                return Load(panel_memory, _ravel(c.k, k) * width + inside)
+                return Load(panel_memory, ravel(c.k, k) * width + inside)
 
             def segment(start: Index, extent: int, split: bool) -> tuple[Stmt, ...]:
                 """Pack a block of k and sweep the rows over it."""
@@ -194,14 +176,14 @@ class _Builder:
 
             return (*loops, *self._rows(part, per_group, finish_tile))
 
-        return self._finish(unit, self._pieces(panel, c.columns, plan.columns, whole))
+        return self._finish(unit, pieces(panel, c.columns, plan.columns, whole))
 
     def _rows(self, part: Index, per_group: int, tile: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """Sweep the blocks of rows of a part."""
         blocks = ceil(self.c.rows / self.plan.rows)
         turn = Var("b", per_group)
         block = part * per_group + as_index(turn)
-        body = self._pieces(block, self.c.rows, self.plan.rows, tile)
+        body = pieces(block, self.c.rows, self.plan.rows, tile)
         if blocks % per_group:
             body = (When(block, 0, blocks, body),)
         return (For(turn, body),) if per_group > 1 else body
@@ -224,7 +206,7 @@ class _Builder:
             if len(c.k) != 1:
                 steps = {v: Var(v.name, v.extent) for v in c.k}
                 k = {v: as_index(w) for v, w in steps.items()}
-                loop = vector_loops(columns, lanes, copy(k, _ravel(c.k, k)))
+                loop = vector_loops(columns, lanes, copy(k, ravel(c.k, k)))
                 for var in reversed(c.k):
                     loop = (For(steps[var], loop),)
                 return loop
@@ -330,16 +312,6 @@ class _Builder:
         puller = group_puller(self.context, self.group)
         puller.hold(self.group.root, result)
         return stores(self.context, self.group, puller, self.c.index(where))
-
-    def _pieces(
-        self, piece: Index, extent: int, tile: int, body: Callable[[int, Index], tuple[Stmt, ...]]
-    ) -> tuple[Stmt, ...]:
-        """Code for whole tiles, and for the shorter one at the edge where there is one."""
-        many, rest = divmod(extent, tile)
-        if not rest:
-            return body(tile, piece * tile)
-        edge = body(rest, as_index(many * tile))
-        return (When(piece, 0, many, body(tile, piece * tile), edge),) if many else edge
 
     def _finish(self, unit: Var, body: tuple[Stmt, ...]) -> Kernel:
         points = self.c.batches * self.c.rows * self.c.columns

@@ -49,7 +49,7 @@ def sin(x: Term, form: Format) -> Term:
 
 
 def cos(x: Term, form: Format) -> Term:
-    """The cosine, as exact and as far as `sin`: ``cos(r + pi/2 + j*pi) = -(-1)**j * sin(r)``."""
+    """The cosine within 2 ulp, where and in the sense that `sin` is: ``cos(r + pi/2 + j*pi) = -(-1)**j * sin(r)``."""
     shifted = fma(x, 1 / pi, -0.5) + form.magic
     return _signed_sine(x, shifted - form.magic + 0.5, bits(shifted, form) ^ 1, form)
 
