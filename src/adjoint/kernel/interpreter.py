@@ -159,18 +159,21 @@ def convert(x: Any, dtype: np.dtype) -> Any:
     To bool by ``!= 0``; from float to integer towards zero, saturating, NaN to 0; between integers modulo the
     width; else rounded to nearest.
     """
-    given = np.asarray(x)
-    if dtype.kind == "b":
-        return (given != 0)[()]
-    if dtype.kind in "iu" and given.dtype.kind not in "iub":
-        limits = np.iinfo(dtype)
-        wide = given.astype(np.float64)
-        # The limits of 64-bit integers are no floats: compare with the power of two above.
-        high, low = wide >= float(limits.max) + 1.0, wide <= float(limits.min)
-        inside = np.where(high | low | np.isnan(wide), 0.0, np.trunc(wide)).astype(dtype)
-        chosen = np.where(high, dtype.type(limits.max), np.where(low, dtype.type(limits.min), inside))
-        return chosen.astype(dtype)[()]
-    return given.astype(dtype)[()]
+    with np.errstate(all="ignore"):
+        given = np.asarray(x)
+        if dtype.kind == "b":
+            return (given != 0)[()]
+        if dtype.kind in "iu" and given.dtype.kind not in "iub":
+            return _saturated(given.astype(np.float64), dtype)[()]
+        return given.astype(dtype)[()]
+
+
+def _saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    # The largest 64-bit integer is no float: compare with the power of two above.
+    high, low = x >= float(limits.max) + 1.0, x <= float(limits.min)
+    inside = np.where(high | low | np.isnan(x), 0.0, np.trunc(x)).astype(dtype)
+    return np.where(high, dtype.type(limits.max), np.where(low, dtype.type(limits.min), inside))
 
 
 def _values(order: Sequence[Expr], env: Environment, functions: Functions) -> dict[Expr, Any]:
