@@ -5,7 +5,9 @@ Exported::
     i32  <name>(ptr slots, ptr arena, i64 thread, i64 threads, ptr sync)   one thread's part of one call
     i64  <name>_check(ptr slots)       0, or 1 + the number of the first check that fails
 
-With ``profile``, the step takes one more pointer, where it writes the clock before and after each kernel.
+With ``profile``, the step takes one more pointer, where each thread writes the clock (seconds and nanoseconds, two
+i64) at the start and at the end of its part of each kernel. Threads then wait for each other before the first kernel
+too; a wait counts for no kernel.
 """
 
 from adjoint.codegen.kernels import emit_kernel, parameters
@@ -123,31 +125,31 @@ def _step(program: Program, function_of: dict[Kernel, str], profile: bool) -> st
     for number, buffer in enumerate(program.literals):
         pointers[buffer] = f"@literal{number}"
     for position, kernel in enumerate(program.kernels):
-        lines.extend(_call(program, position, kernel, function_of[kernel], pointers, profile))
-    if profile:
-        lines.extend(_tick(len(program.kernels)))
+        if position in program.barriers or (profile and position == 0):
+            lines.extend(_meet(position))
+        call = _call(position, kernel, function_of[kernel], pointers)
+        lines.extend([*_tick(2 * position), *call, *_tick(2 * position + 1)] if profile else call)
     return "\n".join([*lines, "  ret i32 0", "}"])
 
 
-def _call(
-    program: Program, position: int, kernel: Kernel, function: str, pointers: dict[Buffer, str], profile: bool
-) -> list[str]:
-    k = position
-    lines = _tick(k) if profile else []
-    if k in program.barriers:
-        lines += [
-            f"  br i1 %many, label %meet{k}, label %go{k}",
-            f"meet{k}:",
-            "  call void @barrier(ptr %sync, i64 %threads)",
-            f"  br label %go{k}",
-            f"go{k}:",
-        ]
+def _meet(k: int) -> list[str]:
+    """Wait for all threads before kernel `k`."""
+    return [
+        f"  br i1 %many, label %meet{k}, label %go{k}",
+        f"meet{k}:",
+        "  call void @barrier(ptr %sync, i64 %threads)",
+        f"  br label %go{k}",
+        f"go{k}:",
+    ]
+
+
+def _call(k: int, kernel: Kernel, function: str, pointers: dict[Buffer, str]) -> list[str]:
+    """This thread's part of kernel `k`."""
     args = ", ".join(f"ptr {pointers[b]}" for b in parameters(kernel))
     args = f"{args}, " if args else ""
     units = kernel.unit.extent
     if kernel.parallel:
         return [
-            *lines,
             f"  %from{k} = mul i64 %thread, {units}",
             f"  %low{k} = udiv i64 %from{k}, %threads",
             f"  %to{k} = mul i64 %following, {units}",
@@ -155,7 +157,6 @@ def _call(
             f"  call void @{function}({args}i64 %low{k}, i64 %high{k})",
         ]
     return [
-        *lines,
         f"  br i1 %first, label %alone{k}, label %after{k}",
         f"alone{k}:",
         f"  call void @{function}({args}i64 0, i64 {units})",

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.errors import NameLookupError
+from adjoint.errors import InvalidValueError, NameLookupError
 from adjoint.kernel.program import Argument, RangeCheck, Result
 from adjoint.runtime.bound import Bound, Runtime, Signature, accept, aligned, miscounted
 from adjoint.runtime.library import Library
-from adjoint.runtime.report import KernelInfo, KernelTime, Memory
+from adjoint.runtime.report import Clocks, KernelInfo, KernelTime, Memory
 
 __all__ = ["Entry", "Executable"]
 
@@ -136,16 +136,35 @@ class Entry:
         runs : int, default 50
             Runs of which the median is taken, after three that are not counted.
         """
+        clocks = self.clocks(*arrays, resident=resident, runs=runs)
+        medians = np.median(clocks.busy()[:, 0], axis=0)
+        return [KernelTime(k, float(t)) for k, t in zip(self.kernels, medians, strict=True)]
+
+    def clocks(
+        self, *arrays: Any, resident: Mapping[str, np.ndarray] | None = None, runs: int = 50, threads: int = 1
+    ) -> Clocks:
+        """When each thread started and ended its part of each kernel.
+
+        Parameters
+        ----------
+        arrays, resident
+            As in `profile`.
+        runs : int, default 50
+            Runs after three that are not counted.
+        threads : int, default 1
+            Threads to run on.
+        """
+        if runs < 1 or threads < 1:
+            raise InvalidValueError(f"clocks: runs and threads are at least 1, got {runs} and {threads}")
         library = Library(self._profiled(), (self.name, f"{self.name}_check"))
         kept = {name: array.copy() for name, array in (resident or {}).items()}
         for argument in self.arguments:
             if argument.donated and argument.name not in kept:
                 kept[argument.name] = aligned(argument.shape, argument.dtype)
         bound = Bound(self.signature, self._runtime, library, kept, 1)
-        clock = np.zeros((len(self.kernels) + 1, 2), np.int64)
-        samples = [bound.timed(arrays, clock) for _ in range(runs + 3)][3:]
-        medians = np.median(np.array(samples), axis=0) if self.kernels else []
-        return [KernelTime(k, float(t)) for k, t in zip(self.kernels, medians, strict=True)]
+        read = np.zeros((runs + 3, threads, len(self.kernels), 2, 2), np.int64)
+        bound.timed(arrays, read)
+        return Clocks(read[3:, ..., 0] * 1_000_000_000 + read[3:, ..., 1])
 
 
 def _nbytes(of: Argument | Result) -> int:

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-__all__ = ["KernelInfo", "KernelTime", "Memory"]
+import numpy as np
+
+__all__ = ["Clocks", "KernelInfo", "KernelTime", "Memory"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,37 @@ class KernelTime:
     def gbytes(self) -> float:
         """Bytes a second, in billions."""
         return self.kernel.bytes / self.nanoseconds if self.nanoseconds else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clocks:
+    """When each thread started and ended its part of each kernel, in each of several runs.
+
+    Parameters
+    ----------
+    nanoseconds : numpy.ndarray
+        i64[runs, threads, kernels, 2], start and end on one clock.
+    """
+
+    nanoseconds: np.ndarray
+
+    def busy(self) -> np.ndarray:
+        """Nanoseconds in each kernel, i64[runs, threads, kernels].
+
+        Without what reading the clock takes: between a kernel's end and the next one's start lies one reading of
+        it, as between a start and an end, and the shortest such gap counts.
+        """
+        start, end = self.nanoseconds[..., 0], self.nanoseconds[..., 1]
+        gaps = start[..., 1:] - end[..., :-1]
+        reading = gaps.min() if gaps.size else 0
+        return np.maximum(end - start - reading, 0)
+
+    def walls(self) -> np.ndarray:
+        """Nanoseconds of each run, from the first start to the last end; i64[runs]."""
+        if not self.nanoseconds.size:
+            return np.zeros(len(self.nanoseconds), np.int64)
+        runs = self.nanoseconds.reshape(len(self.nanoseconds), -1)
+        return np.asarray(runs.max(axis=1) - runs.min(axis=1))
 
 
 @dataclass(frozen=True, slots=True)
