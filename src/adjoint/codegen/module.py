@@ -144,7 +144,7 @@ def _meet(k: int) -> list[str]:
 
 
 def _call(k: int, kernel: Kernel, function: str, pointers: dict[Buffer, str]) -> list[str]:
-    """This thread's part of kernel `k`."""
+    """The part of kernel `k` that is this thread's."""
     args = ", ".join(f"ptr {pointers[b]}" for b in parameters(kernel))
     args = f"{args}, " if args else ""
     units = kernel.unit.extent

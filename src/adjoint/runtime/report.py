@@ -72,14 +72,15 @@ class Clocks:
         start, end = self.nanoseconds[..., 0], self.nanoseconds[..., 1]
         gaps = start[..., 1:] - end[..., :-1]
         reading = gaps.min() if gaps.size else 0
-        return np.maximum(end - start - reading, 0)
+        made: np.ndarray = np.maximum(end - start - reading, 0)
+        return made
 
     def walls(self) -> np.ndarray:
         """Nanoseconds of each run, from the first start to the last end; i64[runs]."""
         if not self.nanoseconds.size:
             return np.zeros(len(self.nanoseconds), np.int64)
-        runs = self.nanoseconds.reshape(len(self.nanoseconds), -1)
-        return np.asarray(runs.max(axis=1) - runs.min(axis=1))
+        made: np.ndarray = self.nanoseconds.max(axis=(1, 2, 3)) - self.nanoseconds.min(axis=(1, 2, 3))
+        return made
 
 
 @dataclass(frozen=True, slots=True)
