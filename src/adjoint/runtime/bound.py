@@ -33,7 +33,7 @@ class Runtime:
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, code: bytes) -> None:
-        library = Library(code, ("run", "work", "fastcall"))
+        library = Library(code, ("run", "work", "hold", "fastcall"))
         self.fastcall = library["fastcall"]
         self.pool = Pool(library)
 
@@ -116,7 +116,6 @@ class Bound:
             4: library[entry.name],
             5: library[f"{entry.name}_check"] if entry.checks else 0,
             6: threads,
-            7: runtime.pool.workers,
             8: runtime.pool.block,
             9: kinds.get(self._apart[0].dtype.name, 3) if scalar else 3,
             10: self._outputs[0].ctypes.data if self._outputs else 0,
@@ -157,12 +156,9 @@ class Bound:
     def _convert_and_call(self, *arrays: Any) -> Any:
         """The slow way in: accept what can be taken as it is or copied, refuse the rest."""
         kept = self._place(arrays)
-        run = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_void_p] * 3, ctypes.c_int64)(
-            self._runtime.pool.run_address
-        )
+        run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64)(self._runtime.pool.run_address)
         run(
             self._runtime.pool.block,
-            self._runtime.pool.workers,
             self._library[self.entry.name],
             ctypes.addressof(self._slots),
             self._arena.ctypes.data,

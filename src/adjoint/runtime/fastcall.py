@@ -6,7 +6,7 @@ objects (``PyArrayObject_fields``), and where one is not exactly what the step t
 Python function that converts or refuses. ``self`` is the address of a block of 64-bit words::
 
      0 number of arguments      1 fallback (object)       2 slots            3 arena
-     4 step                     5 check, or 0             6 threads          7 workers
+     4 step                     5 check, or 0             6 threads          7 free
      8 pool's block             9 kind of result         10 its address     11 finish (object)
     12 type of arrays          13 size of object header  14 flags an array must have
     16 + 16*i: for argument i: slot, dtype (object), number of axes, sizes...
@@ -118,12 +118,10 @@ run:
   %step = load ptr, ptr %step.at
   %threads.at = getelementptr i64, ptr %block, i64 6
   %threads = load i64, ptr %threads.at
-  %workers.at = getelementptr i64, ptr %block, i64 7
-  %workers = load i64, ptr %workers.at
   %pool.at = getelementptr i64, ptr %block, i64 8
   %pool = load ptr, ptr %pool.at
   %state = call ptr @PyEval_SaveThread()
-  %status = call i32 @run(ptr %pool, i64 %workers, ptr %step, ptr %slots, ptr %arena, i64 %threads)
+  %status = call i32 @run(ptr %pool, ptr %step, ptr %slots, ptr %arena, i64 %threads)
   call void @PyEval_RestoreThread(ptr %state)
   %kind.at = getelementptr i64, ptr %block, i64 9
   %kind = load i64, ptr %kind.at

@@ -6,7 +6,7 @@ block, a cache line each so that waiting disturbs nobody::
 
       0  turn: number of the step to run          64  sync of the barrier (two lines)
     192  function, slots, arena, threads         256  workers that are done
-    320  stop flag; 324 lock of a running step   384  workers asleep
+    320  stop flag; 324 lock; 328 workers        384  workers asleep
 """
 
 import atexit
@@ -20,6 +20,9 @@ from adjoint.runtime.library import Library
 __all__ = ["Pool", "pool_text"]
 
 _BLOCK_BYTES = 448
+
+#: Places in the block that Python writes.
+_STOP, _LOCK, _WORKERS = 320, 324, 328
 
 #: System call number of futex, by machine, where the platform is Linux.
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
@@ -97,8 +100,24 @@ end:
   ret void
 }
 
+; Wait until no step runs and none can start.
+define void @hold(ptr %block) {
+entry:
+  %lock = getelementptr i8, ptr %block, i64 324
+  br label %acquire
+acquire:
+  %held = atomicrmw xchg ptr %lock, i32 1 acquire, align 4
+  %free = icmp eq i32 %held, 0
+  br i1 %free, label %end, label %busy
+busy:
+  %ignored = call i32 @sched_yield()
+  br label %acquire
+end:
+  ret void
+}
+
 ; One step on `threads` threads, of which the caller is the first.
-define i32 @run(ptr %block, i64 %workers, ptr %function, ptr %slots, ptr %arena, i64 %threads) {
+define i32 @run(ptr %block, ptr %function, ptr %slots, ptr %arena, i64 %threads) {
 entry:
   %alone = icmp ult i64 %threads, 2
   br i1 %alone, label %single, label %many
@@ -106,16 +125,10 @@ single:
   %status1 = call i32 %function(ptr %slots, ptr %arena, i64 0, i64 1, ptr null)
   ret i32 %status1
 many:
+  call void @hold(ptr %block)
   %lock = getelementptr i8, ptr %block, i64 324
-  br label %acquire
-acquire:
-  %held = atomicrmw xchg ptr %lock, i32 1 acquire, align 4
-  %free = icmp eq i32 %held, 0
-  br i1 %free, label %start, label %busy
-busy:
-  %ignored2 = call i32 @sched_yield()
-  br label %acquire
-start:
+  %workers.at = getelementptr i8, ptr %block, i64 328
+  %workers = load i64, ptr %workers.at
   %asleep = getelementptr i8, ptr %block, i64 384
   %done = getelementptr i8, ptr %block, i64 256
   %sync = getelementptr i8, ptr %block, i64 64
@@ -169,7 +182,7 @@ _SPINS = 8000
 
 
 def pool_text(machine: str = platform.machine(), system: str = sys.platform) -> str:
-    """LLVM text of the pool's two functions, for a machine and system."""
+    """LLVM text of the pool's functions, for a machine and system."""
     pause, declare = _PAUSE.get({"arm64": "aarch64"}.get(machine, machine), ("", ""))
     number = _FUTEX.get(machine) if system.startswith("linux") else None
     if number is None:
@@ -211,33 +224,41 @@ class Pool:
         self._memory = ctypes.create_string_buffer(_BLOCK_BYTES + 64)
         start = ctypes.addressof(self._memory)
         self.block = start + (-start) % 64
-        self.workers = 0
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
         self._work = work(self._library["work"])
+        self._hold = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._library["hold"])
         atexit.register(self.stop)
 
     @property
     def run_address(self) -> int:
-        """Address of ``i32 run(block, workers, function, slots, arena, threads)``."""
+        """Address of ``i32 run(block, function, slots, arena, threads)``."""
         return self._library["run"]
 
     def grow(self, threads: int) -> None:
         """Make sure that steps on that many threads can run."""
         with self._lock:
-            if self.workers >= threads - 1:
+            if len(self._threads) >= threads - 1:
                 return
-            # Turn 0 must be current when a worker starts, so the pool is made anew at its larger size.
-            self._halt()
-            ctypes.memset(self.block, 0, _BLOCK_BYTES)
-            for number in range(1, threads):
-                thread = threading.Thread(
-                    target=self._work, args=(self.block, number), name=f"adjoint-{number}", daemon=True
-                )
-                thread.start()
-                self._threads.append(thread)
-            self.workers = threads - 1
+            # Another Python thread may be in a step, which counts on the workers that it started with.
+            self._hold(self.block)
+            try:
+                self._restart(threads - 1)
+            finally:
+                ctypes.c_int64.from_address(self.block + _WORKERS).value = len(self._threads)
+                ctypes.c_int32.from_address(self.block + _LOCK).value = 0
+
+    def _restart(self, workers: int) -> None:
+        """Make the pool anew at a larger size: turn 0 must be current when a worker starts."""
+        self._halt()
+        ctypes.memset(self.block, 0, _LOCK)
+        for number in range(1, workers + 1):
+            thread = threading.Thread(
+                target=self._work, args=(self.block, number), name=f"adjoint-{number}", daemon=True
+            )
+            thread.start()
+            self._threads.append(thread)
 
     def stop(self) -> None:
         """End the workers."""
@@ -247,7 +268,7 @@ class Pool:
     def _halt(self) -> None:
         if not self._threads:
             return
-        ctypes.c_int32.from_address(self.block + 320).value = 1
+        ctypes.c_int32.from_address(self.block + _STOP).value = 1
         turn = ctypes.c_int32.from_address(self.block)
         turn.value += 1
         # The turn is new, so nobody falls asleep any more; whoever sleeps already is woken.
@@ -255,7 +276,6 @@ class Pool:
         for thread in self._threads:
             thread.join(timeout=5)
         self._threads = []
-        self.workers = 0
 
     def _wake(self) -> None:
         """Let sleeping workers look at the turn."""
