@@ -15,10 +15,12 @@ from adjoint.codegen.native import NativeCode, available_cores, compile_native, 
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule
 from adjoint.ir.printer import value_names
+from adjoint.ir.verifier import verify
 from adjoint.kernel.ir import Kernel
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target
+from adjoint.kernel.verifier import verify_kernel
 from adjoint.lower.checks import range_checks
 from adjoint.lower.expand import expand_math
 from adjoint.lower.program import lower
@@ -127,10 +129,14 @@ def compile(
 
 
 def lower_function(function: Function, target: Target) -> Program:
-    """The program of a function: graph passes, then lowering."""
+    """The program of a function: graph passes, then lowering; both IRs are verified on the way."""
+    verify(function)
     for graph_pass in GRAPH_PASSES:
         function = graph_pass(function)
-    return lower(function, target, value_names(function), range_checks(function))
+    program = lower(function, target, value_names(function), range_checks(function))
+    for kernel in program.kernels:
+        verify_kernel(kernel)
+    return program
 
 
 def finish_program(program: Program) -> Program:

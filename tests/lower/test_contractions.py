@@ -115,7 +115,9 @@ def test_axes_that_both_factors_walk_as_one_are_merged():
 
 
 @pytest.mark.parametrize("level", levels())
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 100, 1), (7, 64, 1), (130, 77, 1), (1, 64, 50), (50, 33, 3), (3, 1000, 3)])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(1, 100, 1), (7, 64, 1), (130, 77, 1), (1, 64, 50), (50, 33, 3), (3, 1000, 3)]
+)
 def test_thin_products_run_as_dot_products(level, m, k, n):
     function = product(m, k, n, transpose_b=True)
     rng = np.random.default_rng(m + k + n)
