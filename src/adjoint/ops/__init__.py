@@ -5,11 +5,12 @@ Classes, which are strict, stay in the modules of their families; `adjoint.ops.c
 """
 
 from adjoint.ops.arithmetic import add, divide, multiply, negative, subtract
+from adjoint.ops.attention import scaled_dot_product_attention
 from adjoint.ops.build import broadcast, full_like
 from adjoint.ops.calls import call
 from adjoint.ops.composites import (
+    embedding,
     gelu,
-    layer_norm,
     leaky_relu,
     linear,
     log_softmax,
@@ -17,10 +18,10 @@ from adjoint.ops.composites import (
     silu,
     softmax,
     softplus,
-    variance,
 )
 from adjoint.ops.contract import matmul
 from adjoint.ops.convert import cast, check_range, stop_gradient
+from adjoint.ops.convolution import conv2d
 from adjoint.ops.create import constant, full, iota
 from adjoint.ops.index import one_hot, scatter_add, take, take_along_last
 from adjoint.ops.logic import (
@@ -36,13 +37,16 @@ from adjoint.ops.logic import (
     not_equal,
     where,
 )
+from adjoint.ops.normalization import batch_norm, batch_norm_inference, layer_norm, variance
 from adjoint.ops.piecewise import abs, clip, floor, maximum, minimum, relu, sign
+from adjoint.ops.pooling import avg_pool2d, max_pool2d
 from adjoint.ops.powers import power, reciprocal, rsqrt, sqrt, square
 from adjoint.ops.reduce import argmax, max, mean, min, prod, sum
 from adjoint.ops.shape import (
     broadcast_to,
     concat,
     expand_dims,
+    flip,
     pad,
     permute,
     reshape,
@@ -58,6 +62,9 @@ __all__ = [
     "abs",
     "add",
     "argmax",
+    "avg_pool2d",
+    "batch_norm",
+    "batch_norm_inference",
     "broadcast",
     "broadcast_to",
     "call",
@@ -66,13 +73,16 @@ __all__ = [
     "clip",
     "concat",
     "constant",
+    "conv2d",
     "cos",
     "divide",
+    "embedding",
     "equal",
     "erf",
     "exp",
     "expand_dims",
     "expm1",
+    "flip",
     "floor",
     "full",
     "full_like",
@@ -95,6 +105,7 @@ __all__ = [
     "logsumexp",
     "matmul",
     "max",
+    "max_pool2d",
     "maximum",
     "mean",
     "min",
@@ -113,6 +124,7 @@ __all__ = [
     "relu",
     "reshape",
     "rsqrt",
+    "scaled_dot_product_attention",
     "scatter_add",
     "sigmoid",
     "sign",

@@ -6,16 +6,20 @@ from types import MappingProxyType
 from adjoint.ops import (
     arithmetic,
     calls,
+    centred,
     contract,
     convert,
+    convolution,
     create,
     index,
     logic,
     piecewise,
+    pooling,
     powers,
     reduce,
     shape,
     transcendental,
+    window_places,
 )
 from adjoint.ops.base import Operator
 
@@ -77,6 +81,7 @@ CATALOGUE: tuple[type[Operator], ...] = (
     shape.BroadcastTo,
     shape.Reshape,
     shape.Permute,
+    shape.Flip,
     shape.Slice,
     shape.Pad,
     shape.Concat,
@@ -86,8 +91,21 @@ CATALOGUE: tuple[type[Operator], ...] = (
     reduce.ReduceMin,
     reduce.ReduceProd,
     reduce.ArgMax,
+    # centred
+    centred.CentredSquares,
+    centred.Normalize,
+    centred.SumExp,
     # contract
     contract.MatMul,
+    # convolution
+    convolution.Conv2d,
+    convolution.Conv2dWeightGradient,
+    # pooling
+    pooling.MaxPool2d,
+    pooling.SumPool2d,
+    window_places.WindowArgMax,
+    window_places.WindowPick,
+    window_places.WindowSpread,
     # index
     index.OneHot,
     index.Take,

@@ -21,10 +21,20 @@ from adjoint.ops.rules import operands, refused, require
 from adjoint.ops.sampling import spread
 from adjoint.ops.shape import expand_dims
 
-__all__ = ["OneHot", "ScatterAdd", "Take", "TakeAlong", "one_hot", "scatter_add", "take", "take_along_last"]
+__all__ = [
+    "OneHot",
+    "ScatterAdd",
+    "Take",
+    "TakeAlong",
+    "check_ids",
+    "one_hot",
+    "scatter_add",
+    "take",
+    "take_along_last",
+]
 
 
-def _check_ids(name: str, ids: np.ndarray, size: int) -> None:
+def check_ids(name: str, ids: np.ndarray, size: int) -> None:
     """Refuse an id that is not a coordinate of an axis of that size."""
     outside = ids[(ids < 0) | (ids >= size)]
     if outside.size:
@@ -67,7 +77,7 @@ class OneHot(Operator):
 
     def reference(self, ids: np.ndarray) -> np.ndarray:
         """The definition."""
-        _check_ids(self.name, ids, self.depth)
+        check_ids(self.name, ids, self.depth)
         return np.asarray(ids[..., None] == np.arange(self.depth)).astype(self.dtype)
 
     def vjp(self, ct: Value, out: Value, ids: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
@@ -122,7 +132,7 @@ class Take(Operator):
 
     def reference(self, table: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """NumPy's ``table[ids]``, with ids from 0 on only."""
-        _check_ids(self.name, ids, table.shape[0])
+        check_ids(self.name, ids, table.shape[0])
         return np.asarray(table[ids.astype(np.int64)])
 
     def vjp(self, ct: Value, out: Value, table: Value, ids: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
@@ -177,7 +187,7 @@ class TakeAlong(Operator):
 
     def reference(self, x: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """`numpy.take_along_axis` on the last axis, with ids from 0 on only."""
-        _check_ids(self.name, ids, x.shape[-1])
+        check_ids(self.name, ids, x.shape[-1])
         return np.asarray(np.take_along_axis(x, ids.astype(np.int64)[..., None], -1)[..., 0])
 
     def vjp(self, ct: Value, out: Value, x: Value, ids: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
@@ -241,7 +251,7 @@ class ScatterAdd(Operator):
 
     def reference(self, ids: np.ndarray, updates: np.ndarray) -> np.ndarray:
         """`numpy.add.at` on zeros, with ids from 0 on only."""
-        _check_ids(self.name, ids, self.rows)
+        check_ids(self.name, ids, self.rows)
         result = np.zeros((self.rows, *updates.shape[ids.ndim :]), updates.dtype)
         with np.errstate(all="ignore"):
             np.add.at(result, ids.astype(np.int64), updates)

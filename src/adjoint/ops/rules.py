@@ -1,4 +1,4 @@
-"""What elementwise operators share: type rules that say the fix, references that round once, sample inputs."""
+"""What operators share: type rules that say the fix, references that round once, sample inputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from adjoint.errors import TypeRuleError
-from adjoint.ir.types import TensorType, as_dtype, is_float
-from adjoint.ir.value import Op
+from adjoint.ir.types import TensorType, as_dtype, dtype_name, is_float
+from adjoint.ir.value import Op, Value
 from adjoint.ops.base import Elementwise, Sample, same_types
 
 __all__ = [
@@ -17,9 +17,11 @@ __all__ = [
     "binary_samples",
     "floats",
     "integer_samples",
+    "one_row",
     "operands",
     "refused",
     "require",
+    "require_float",
     "rounded",
     "unary_samples",
 ]
@@ -53,6 +55,20 @@ def require(op: Op, inputs: tuple[TensorType, ...], kinds: str, fix: str) -> Non
         if _kind(type_.dtype) not in kinds.split():
             words = kinds.replace(" ", " or ")
             raise TypeRuleError(f"{op.name}: needs a dtype that is {words}, got {type_}; {fix}")
+
+
+def require_float(name: str, x: Value) -> None:
+    """Refuse, for the function called `name`, a value that is no float."""
+    if not is_float(x.dtype):
+        raise TypeRuleError(f"{name}: needs a dtype that is float, got {x.type}; cast to a float such as f32 first")
+
+
+def one_row(name: str, argument: str, row: Value, x: Value) -> Value:
+    """`row`, or a refusal where it is not one row along the last axis of `x`."""
+    if row.shape != x.shape[-1:] or row.dtype != x.dtype:
+        wanted = f"{dtype_name(x.dtype)}[{x.shape[-1]}]"
+        raise TypeRuleError(f"{name}: {argument} is one row of {x.type}, got {row.type}; give it as {wanted}")
+    return row
 
 
 def _kind(dtype: np.dtype) -> str:

@@ -1,7 +1,7 @@
 """The shape of a tensor: broadcast, reshape, permute; with the sum over axes, which is broadcast's gradient.
 
-Reshape and permute are in `adjoint.ops.views`, slice, pad and concat in `adjoint.ops.pieces`; both are re-exported
-here. The sum is re-exported by `adjoint.ops.reduce`, beside the other reductions.
+Reshape, permute and flip are in `adjoint.ops.views`, slice, pad and concat in `adjoint.ops.pieces`; both are
+re-exported here. The sum is re-exported by `adjoint.ops.reduce`, beside the other reductions.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,12 @@ from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.pieces import Concat, Pad, Slice, concat, pad, slice, slice_axis
 from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
-from adjoint.ops.views import Permute, Reshape, brackets, expand_dims, permute, reshape, squeeze, transpose
+from adjoint.ops.views import Flip, Permute, Reshape, brackets, expand_dims, flip, permute, reshape, squeeze, transpose
 
 __all__ = [
     "BroadcastTo",
     "Concat",
+    "Flip",
     "Pad",
     "Permute",
     "ReduceSum",
@@ -32,6 +33,7 @@ __all__ = [
     "broadcast_to",
     "concat",
     "expand_dims",
+    "flip",
     "pad",
     "permute",
     "reduced_shape",

@@ -1,4 +1,4 @@
-"""Other views of the same elements: reshape and permute, and what is made of them."""
+"""Other views of the same elements: reshape, permute and flip, and what is made of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,23 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
-from adjoint.ops.axes import Axes, axes_of, axis_of, fill, without
+from adjoint.ops.axes import Axes, axes_of, axis_of, bad_axes, fill, without
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.rules import operands, refused
 from adjoint.ops.sampling import spread
 
-__all__ = ["Permute", "Reshape", "brackets", "expand_dims", "permute", "reshape", "squeeze", "transpose"]
+__all__ = [
+    "Flip",
+    "Permute",
+    "Reshape",
+    "brackets",
+    "expand_dims",
+    "flip",
+    "permute",
+    "reshape",
+    "squeeze",
+    "transpose",
+]
 
 
 def brackets(shape: Sequence[int]) -> str:
@@ -179,6 +190,61 @@ class Permute(Operator):
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class Flip(Operator):
+    """The elements in the opposite order along axes.
+
+    Parameters
+    ----------
+    axes : tuple of int
+        Which: counted from the start, ascending.
+    """
+
+    name: ClassVar[str] = "flip"
+    flops: ClassVar[float] = 0.0
+    axes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axes", tuple(self.axes))
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """The operand's type."""
+        operands(self, inputs, 1)
+        (x,) = inputs
+        wrong = bad_axes(self.axes, x.rank)
+        if wrong:
+            raise TypeRuleError(f"flip: {wrong}, got {self.axes} for {x}; ops.flip takes them in any order")
+        return x
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        """`numpy.flip`, copied."""
+        return np.flip(x, self.axes).copy()
+
+    def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """The cotangent, turned back; none for integers."""
+        return (apply(Flip(self.axes), ct) if is_float(x.dtype) else None,)
+
+    def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:  # noqa: ARG002
+        """The element as far from the other end."""
+        sizes = zip(index, x.type.shape, strict=True)
+        return x(tuple(size - 1 - i if axis in self.axes else i for axis, (i, size) in enumerate(sizes)))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """No axis, one, several, all; sizes 0 and 1."""
+        choices: list[tuple[int, ...]] = [(), (0,), (1,), (0, 2), (0, 1, 2)]
+        return [
+            *(Sample(cls(axes), (spread(2, 3, 4),)) for axes in choices),
+            Sample(cls((0,)), (spread(5, dtype="f64"),)),
+            Sample(cls((0, 1)), (spread(1, 3),)),
+            Sample(cls((1,)), (spread(3, 0),)),
+            Sample(cls((0,)), (np.array([1, 2, 3], np.int32),)),
+            Sample(cls((1,)), (np.array([[True, False, False]]),)),
+            refused(cls((2,)), ((2, 3), "f32"), error="flip: axes are 0 to 1 at rank 2, got (2,) for f32[2,3]"),
+            refused(cls((1, 0)), ((2, 3), "f32"), error="flip: axes are distinct and ascending, got (1, 0)"),
+        ]
+
+
 def reshape(x: Value, shape: int | Sequence[int]) -> Value:
     """The same elements, in row-major order, in another shape.
 
@@ -220,6 +286,20 @@ def permute(x: Value, axes: Sequence[int]) -> Value:
     """
     order = tuple(axis_of("permute", axis, len(x.shape)) for axis in axes)
     return x if order == tuple(range(len(x.shape))) else apply(Permute(order), x)
+
+
+def flip(x: Value, axis: Axes = None) -> Value:
+    """The elements in the opposite order along axes.
+
+    Parameters
+    ----------
+    x : Value
+        Any tensor. It is returned itself where no axis that is turned has two elements.
+    axis : int or sequence of int, optional
+        Which axes, negative counting from the end; default: every axis.
+    """
+    axes = tuple(n for n in axes_of("flip", axis, len(x.shape)) if x.shape[n] > 1)
+    return apply(Flip(axes), x) if axes else x
 
 
 def transpose(x: Value, axes: Sequence[int] | None = None) -> Value:

@@ -7,6 +7,7 @@ what it does; where floats make it less obvious than it looks, it says why the b
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from adjoint.ir import Value, apply, is_float
 from adjoint.ops import arithmetic, contract, convert, create, logic, piecewise, powers, shape
 from adjoint.ops.base import Operator
+from adjoint.ops.sliding import Sliding
 
 __all__ = ["Rule"]
 
@@ -263,6 +265,22 @@ def where_again(value: Value) -> Value | None:
     if isinstance(y.op, logic.Where) and y.inputs[0] is condition:
         return _make(value, logic.Where(), condition, x, y.inputs[2])
     return None
+
+
+def pad_before(value: Value) -> Value | None:
+    """The padding of a convolution, and of its weight's gradient, is a pad of the image.
+
+    Said apart, the operator reads its image without asking whether it is inside; and the padded image that both
+    read is made once.
+    """
+    op = value.op
+    assert isinstance(op, Sliding)
+    if op.padding == (0, 0):
+        return None
+    image, other = value.inputs
+    edges = (0, 0, *op.padding)
+    padded = shape.pad(image, edges, edges, 0)
+    return _make(value, replace(op, padding=(0, 0)), padded, other)
 
 
 def matmul_of_transposed(value: Value) -> Value | None:

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from adjoint.ir import Function, Op, Value, rebuild
-from adjoint.ops import arithmetic, contract, convert, logic, piecewise, powers, shape
+from adjoint.ops import arithmetic, contract, convert, convolution, logic, piecewise, powers, shape
 from adjoint.transforms import rewrites
 from adjoint.transforms.rewrites import Rule
 
@@ -81,7 +81,10 @@ RULES: Mapping[type[Op], tuple[Rule, ...]] = MappingProxyType(
         shape.Permute: (rewrites.permute_nothing, rewrites.view_of_constant, rewrites.permute_twice),
         shape.Slice: (rewrites.same_type, rewrites.view_of_constant),
         shape.Pad: (rewrites.same_type,),
+        shape.Flip: (rewrites.view_of_constant,),
         contract.MatMul: (rewrites.matmul_of_transposed,),
+        convolution.Conv2d: (rewrites.pad_before,),
+        convolution.Conv2dWeightGradient: (rewrites.pad_before,),
     }
 )
 

@@ -1,0 +1,382 @@
+"""Convolution over images, with strides, padding, dilation and groups; its weights' and its input's gradients.
+
+Convolution is the operator that deep learning calls so: the window is not mirrored. `Conv2d` and
+`Conv2dWeightGradient` are sums of products of two tensors, read at affine indices. `simplify` moves their padding
+to a `Pad` of its own, so that where they are lowered no read of theirs is guarded.
+
+**The gradient of the input** needs no operator: it is made of convolutions without stride (`_input_gradient`), one
+for each place that a row and a column can have between two windows. With stride 2 and a 3x3 window, even rows and
+columns meet 2x2 of the weights, odd ones 1x1, mixed ones 2x1 and 1x2: nine products for four elements, which is what
+the sum has. Zeros between the rows of the cotangent instead would make 36, three quarters of them with 0. Only
+what the caller asked for is computed: with padding inside the operator the border of the padded image never is.
+
+The three form a closed set: each is linear in both of its operands, and the vjp of each consists of the others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import ClassVar
+
+import numpy as np
+
+from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir.types import TensorType, dtype_name, is_float
+from adjoint.ir.value import Value, apply
+from adjoint.ops.arithmetic import add
+from adjoint.ops.base import Builder, Index, Operand, Sample, Scalar
+from adjoint.ops.create import full
+from adjoint.ops.rules import refused, rounded
+from adjoint.ops.sampling import spread
+from adjoint.ops.shape import flip, pad, permute, reshape, slice, slice_axis
+from adjoint.ops.sliding import Sliding
+from adjoint.ops.windows import Pair, fields, images, pair
+
+__all__ = ["Conv2d", "Conv2dWeightGradient", "conv2d"]
+
+
+@dataclass(frozen=True, slots=True)
+class Conv2d(Sliding):
+    """The sum over a window of image times weight: ``x[N, C, H, W]`` and ``w[O, C/groups, KH, KW]``.
+
+    ``result[n, o, i, j] = sum over c, a, b of x[n, c, i * stride + a * dilation - padding, ...] * w[o, c, a, b]``,
+    with zeros beside the image. Floats of 16 bits are multiplied and added in f32 and rounded once; integers wrap
+    around.
+    """
+
+    name: ClassVar[str] = "conv2d"
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """An image of as many elements as there are windows, with a channel for each of the weight's."""
+        x, w = self.check(*inputs)
+        images(self.name, "the weight", w)
+        self.divided("output", w.shape[0], w)
+        if self.divided("input", x.shape[1], x) != w.shape[1]:
+            raise TypeRuleError(
+                f"conv2d: the weight's second axis holds the input channels of a group, got {x} in {self.groups} "
+                f"groups and {w}; give it {x.shape[1] // self.groups} there"
+            )
+        if 0 in w.shape[2:]:
+            raise TypeRuleError(f"conv2d: a window has elements, got {w}; give it 1 row and 1 column at least")
+        return x.with_shape((x.shape[0], w.shape[0], *self.positions(x.shape[2:], (w.shape[2], w.shape[3]))))
+
+    def reference(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """A product with the windows of each group."""
+
+        def grouped(wide_x: np.ndarray, wide_w: np.ndarray) -> np.ndarray:
+            windows = np.split(self.windows(wide_x, (w.shape[2], w.shape[3])), self.groups, axis=1)
+            weights = np.split(wide_w, self.groups)
+            parts = [np.tensordot(a, b, ((1, 4, 5), (1, 2, 3))) for a, b in zip(windows, weights, strict=True)]
+            return np.moveaxis(np.concatenate(parts, -1), -1, 1)
+
+        return rounded(grouped, x, w)
+
+    def vjp(self, ct: Value, out: Value, x: Value, w: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """Convolutions of the cotangent, and `Conv2dWeightGradient`; none for integers."""
+        if not is_float(x.dtype):
+            return None, None
+        window = (w.shape[2], w.shape[3])
+        weights = Conv2dWeightGradient(self.stride, self.padding, self.dilation, self.groups, window)
+        return _input_gradient(self, ct, w, (x.shape[2], x.shape[3])), apply(weights, x, ct)
+
+    def lower(self, k: Builder, index: Index, x: Operand, w: Operand) -> Scalar:
+        """A sum of products over the channels of a group and the window."""
+        n, o, *at = index
+        output = (o, w.type.shape[0] // self.groups)
+
+        def product(r: Index) -> Scalar:
+            return k.call("mul", self.element(k, x, (n, r[0]), output, tuple(at), r[1:]), w((o, *r)))
+
+        return k.reduce("add", w.type.shape[1:], product)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Strides, padding, dilation and groups, alone and together; sizes 0 and 1; integers."""
+        return [
+            *(Sample(op, (_numbers(*x, dtype="f64"), _numbers(*w, dtype="f64"))) for op, x, w in _cases(cls)),
+            Sample(cls(padding=(1, 1)), (_numbers(2, 3, 8, 17), _numbers(4, 3, 3, 3))),
+            Sample(cls(), (_numbers(2, 5, 4, 4), _numbers(3, 5, 1, 1))),
+            Sample(cls(), (_numbers(0, 2, 4, 4), _numbers(3, 2, 3, 3))),
+            Sample(
+                cls(padding=(1, 1)),
+                (_numbers(1, 2, 4, 5, dtype="f16"), _numbers(2, 2, 3, 3, dtype="f16")),
+                gradient=False,
+            ),
+            Sample(cls(), (np.arange(32, dtype=np.int32).reshape(1, 2, 4, 4), np.full((1, 2, 2, 2), 7, np.int32))),
+            *cls._bad(),
+        ]
+
+    @classmethod
+    def _bad(cls) -> list[Sample]:
+        def bad(op: Conv2d, x: tuple[int, ...], w: tuple[int, ...], error: str) -> Sample:
+            return refused(op, (x, "f32"), (w, "f32"), error=error)
+
+        x, w = (2, 4, 8, 8), (6, 4, 3, 3)
+        return [
+            bad(cls(), x, (6, 3, 3, 3), "got f32[2,4,8,8] in 1 groups and f32[6,3,3,3]; give it 4 there"),
+            bad(cls(groups=3), x, w, "groups divides the input channels, got 4 of f32[2,4,8,8] in 3 groups"),
+            bad(cls(groups=4), x, w, "groups divides the output channels, got 6 of f32[6,4,3,3] in 4 groups"),
+            bad(cls(groups=0), x, w, "groups is at least 1, got 0"),
+            bad(cls(stride=(0, 1)), x, w, "stride holds two integers of at least 1, got (0, 1)"),
+            bad(cls(padding=(0, -1)), x, w, "padding holds two integers of at least 0, got (0, -1)"),
+            bad(cls(dilation=(1, 2, 3)), x, w, "dilation holds two integers of at least 1, got (1, 2, 3)"),  # type: ignore[arg-type]
+            bad(cls(dilation=(1, 4)), x, w, "got windows that span 9 on an axis of 8 padded by 0 at both ends"),
+            bad(cls(), x, (6, 4, 0, 3), "a window has elements, got f32[6,4,0,3]"),
+            bad(cls(), (4, 8, 8), w, "conv2d: the image has 4 axes, got f32[4,8,8]"),
+            bad(cls(), x, (6, 4, 3), "conv2d: the weight has 4 axes, got f32[6,4,3]"),
+            refused(cls(), (x, "f32"), (w, "f64"), error="one dtype, got f32[2,4,8,8] and f64[6,4,3,3]; cast one to"),
+            refused(cls(), (x, "bool"), (w, "bool"), error="got bool[2,4,8,8]; cast it to i32 first"),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Conv2dWeightGradient(Sliding):
+    """The cotangent of the weight of `Conv2d`, from the image ``x[N, C, H, W]`` and the result's, ``ct[N, O, I, J]``.
+
+    ``result[o, c, a, b] = sum over n, i, j of x[n, c, i * stride + a * dilation - padding, ...] * ct[n, o, i, j]``.
+    The attributes are those of the convolution, and the size of its window, which strides leave open.
+
+    Parameters
+    ----------
+    window : tuple of int
+        Rows and columns of the weight.
+    """
+
+    name: ClassVar[str] = "conv2d_weight_gradient"
+    window: Pair = (1, 1)
+
+    def __post_init__(self) -> None:
+        Sliding.__post_init__(self)
+        object.__setattr__(self, "window", tuple(self.window))
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """The type of the weight."""
+        x, ct = self.check(*inputs)
+        images(self.name, "the cotangent", ct)
+        fields(self.name, 1, window=self.window)
+        self.divided("output", ct.shape[1], ct)
+        wanted = (x.shape[0], ct.shape[1], *self.positions(x.shape[2:], self.window))
+        if ct.shape != wanted:
+            raise TypeRuleError(
+                f"{self.name}: the cotangent has the type of the convolution, {x.with_shape(wanted)}, got {ct}; "
+                "use the convolution's attributes"
+            )
+        return x.with_shape((ct.shape[1], self.divided("input", x.shape[1], x), *self.window))
+
+    def reference(self, x: np.ndarray, ct: np.ndarray) -> np.ndarray:
+        """A product with the windows of each group."""
+
+        def grouped(wide_x: np.ndarray, wide_ct: np.ndarray) -> np.ndarray:
+            windows = np.split(self.windows(wide_x, self.window), self.groups, axis=1)
+            cotangents = np.split(wide_ct, self.groups, axis=1)
+            parts = [np.tensordot(b, a, ((0, 2, 3), (0, 2, 3))) for a, b in zip(windows, cotangents, strict=True)]
+            return np.concatenate(parts)
+
+        return rounded(grouped, x, ct)
+
+    def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """A convolution with the new cotangent for each; none for integers."""
+        x, old = inputs
+        if not is_float(x.dtype):
+            return None, None
+        forward = Conv2d(self.stride, self.padding, self.dilation, self.groups)
+        return _input_gradient(self, old, ct, (x.shape[2], x.shape[3])), apply(forward, x, ct)
+
+    def lower(self, k: Builder, index: Index, x: Operand, ct: Operand) -> Scalar:
+        """A sum of products over images and windows."""
+        o, c, *inside = index
+        count, channels, rows, columns = ct.type.shape
+        output = (o, channels // self.groups)
+
+        def product(r: Index) -> Scalar:
+            n, *at = r
+            return k.call("mul", self.element(k, x, (n, c), output, tuple(at), tuple(inside)), ct((n, o, *at)))
+
+        return k.reduce("add", (count, rows, columns), product)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Those of `Conv2d`, with results in the place of weights."""
+        good = []
+        for op, x, w in _cases(Conv2d):
+            own = cls(op.stride, op.padding, op.dilation, op.groups, (w[2], w[3]))
+            rows, columns = own.positions(x[2:], own.window)
+            good.append(Sample(own, (_numbers(*x, dtype="f64"), _numbers(x[0], w[0], rows, columns, dtype="f64"))))
+        types: list[tuple[tuple[int, ...], str]] = [((2, 3, 5, 5), "f32"), ((2, 4, 3, 3), "f32")]
+        return [
+            *good,
+            Sample(cls((1, 1), (1, 1), window=(3, 3)), (_numbers(2, 3, 8, 17), _numbers(2, 4, 8, 17))),
+            Sample(cls(window=(2, 2)), (_numbers(0, 2, 3, 3), _numbers(0, 3, 2, 2))),
+            refused(cls(window=(2, 2)), *types, error="the type of the convolution, f32[2,4,4,4], got f32[2,4,3,3]"),
+            refused(cls(window=(0, 2)), *types, error="window holds two integers of at least 1, got (0, 2)"),
+            refused(cls(groups=2, window=(3, 3)), *types, error="groups divides the input channels, got 3"),
+            refused(cls(window=(3, 3)), types[0], ((2, 3, 3), "f32"), error="the cotangent has 4 axes"),
+        ]
+
+
+def _cases(cls: type[Conv2d]) -> list[tuple[Conv2d, tuple[int, ...], tuple[int, ...]]]:
+    """Attributes with the shapes of an image and a weight."""
+    return [
+        (cls(), (2, 2, 4, 5), (3, 2, 3, 2)),
+        (cls(padding=(1, 2)), (1, 2, 3, 4), (2, 2, 3, 3)),
+        (cls(padding=(2, 0)), (1, 1, 2, 3), (2, 1, 1, 2)),
+        (cls(stride=(2, 3)), (1, 2, 5, 8), (2, 2, 3, 2)),
+        (cls(stride=(2, 2), padding=(1, 1)), (2, 1, 4, 5), (2, 1, 3, 3)),
+        (cls(stride=(2, 2)), (1, 2, 4, 5), (3, 2, 1, 1)),
+        (cls(stride=(3, 2), padding=(1, 0)), (1, 1, 5, 4), (1, 1, 2, 1)),
+        (cls(dilation=(2, 1), padding=(1, 0)), (1, 2, 4, 3), (2, 2, 2, 3)),
+        (cls((2, 3), (1, 2), (2, 3)), (1, 1, 5, 6), (2, 1, 2, 3)),
+        (cls((2, 4), (2, 1), (4, 2)), (1, 1, 6, 7), (1, 1, 2, 3)),
+        (cls(groups=2), (1, 4, 3, 3), (4, 2, 2, 2)),
+        (cls((1, 2), (1, 1), (1, 1), 3), (1, 3, 3, 4), (6, 1, 2, 3)),
+        (cls(groups=3), (1, 3, 2, 3), (3, 1, 1, 2)),
+    ]
+
+
+def _numbers(*shape: int, dtype: str = "f32") -> np.ndarray:
+    """Positive ones, so that sums of products lose nothing to cancellation."""
+    return spread(*shape, dtype=dtype, low=0.1)
+
+
+def _input_gradient(op: Sliding, ct: Value, w: Value, size: Pair) -> Value:
+    """The cotangent of the image of a convolution, ``[N, C, *size]``, from the result's and the weight.
+
+    Row h of the image is met by the rows a of the weight for which ``h + padding - a * dilation`` is i times the
+    stride, at row i of the cotangent. Which ones they are depends on h modulo the stride alone: for the rows of one
+    remainder they form an arithmetic sequence, and i moves by 1 with the row. So all rows and columns of one
+    remainder are a convolution of the cotangent, padded or cut to the rows that are met, with every so-manieth
+    element of the mirrored weight.
+    """
+    phases = [[_phase(op, axis, r, size[axis], w.shape[2 + axis]) for r in range(op.stride[axis])] for axis in (0, 1)]
+    total: Value | None = None
+    for row in phases[0]:
+        for column in phases[1]:
+            if row is None or column is None:
+                continue
+            part = pad(
+                _one_phase(op, ct, w, row, column),
+                (0, 0, row.remainder, column.remainder),
+                (0, 0, row.behind, column.behind),
+                interior=(0, 0, op.stride[0] - 1, op.stride[1] - 1),
+            )
+            total = part if total is None else add(total, part)
+    # Nothing is met where all windows lie on the padding.
+    return full(0.0, (ct.shape[0], w.shape[1] * op.groups, *size), ct.dtype) if total is None else total
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """Rows (or columns) of an image that have one remainder by the stride.
+
+    Parameters
+    ----------
+    remainder, behind : int
+        Where the first of them is, and how many rows are behind the last.
+    tap, step : int
+        The first row of the weight that they meet, and how far it is to the next.
+    dilation : int
+        Rows of the cotangent from one of those to the next.
+    first, last : int
+        Rows of the cotangent that they meet together: from `first` up to, not including, `last`. They may lie
+        outside it.
+    """
+
+    remainder: int
+    behind: int
+    tap: int
+    step: int
+    dilation: int
+    first: int
+    last: int
+
+
+def _phase(op: Sliding, axis: int, remainder: int, size: int, window: int) -> _Phase | None:
+    """What the rows of a remainder meet; None where there are none, or they meet nothing."""
+    s, d, shift = op.stride[axis], op.dilation[axis], remainder + op.padding[axis]
+    count = -(-(size - remainder) // s)
+    taps = [a for a in range(window) if (shift - a * d) % s == 0]
+    if count < 1 or not taps:
+        return None
+    common = gcd(s, d)
+    step, dilation = s // common, d // common
+    newest = (shift - taps[0] * d) // s
+    oldest = newest - (len(taps) - 1) * dilation
+    behind = size - remainder - ((count - 1) * s + 1)
+    return _Phase(remainder, behind, taps[0], step, dilation, oldest, newest + count)
+
+
+def _one_phase(op: Sliding, ct: Value, w: Value, row: _Phase, column: _Phase) -> Value:
+    met = _cut_or_padded(_cut_or_padded(ct, 2, row.first, row.last), 3, column.first, column.last)
+    taps = slice(w, (0, 0, row.tap, column.tap), w.shape, (1, 1, row.step, column.step))
+    outputs, inputs, *window = taps.shape
+    grouped = reshape(flip(taps, (2, 3)), (op.groups, outputs // op.groups, inputs, *window))
+    swapped = reshape(permute(grouped, (0, 2, 1, 3, 4)), (op.groups * inputs, outputs // op.groups, *window))
+    return apply(Conv2d(dilation=(row.dilation, column.dilation), groups=op.groups), met, swapped)
+
+
+def _cut_or_padded(x: Value, axis: int, first: int, last: int) -> Value:
+    """Elements `first` up to, not including, `last` along an axis, with zeros where `x` has none."""
+    size, length = x.shape[axis], last - first
+    start = min(max(first, 0), size)
+    stop = max(start, min(last, size))
+    before = min(max(-first, 0), length)
+    behind = length - before - (stop - start)
+    axes = range(len(x.shape))
+    kept = slice_axis(x, axis, start, stop)
+    return pad(kept, [before if n == axis else 0 for n in axes], [behind if n == axis else 0 for n in axes])
+
+
+def conv2d(
+    x: Value,
+    w: Value,
+    bias: Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Value:
+    """Convolution of images, as `torch.nn.functional.conv2d`.
+
+    Parameters
+    ----------
+    x : Value
+        Images, shape ``[N, C, H, W]``.
+    w : Value
+        Weights, shape ``[O, C/groups, KH, KW]``.
+    bias : Value, optional
+        Shape ``[O]``, the dtype of `x`: added to each channel of the result.
+    stride, padding, dilation : int or pair of int, default 1, 0, 1
+        For rows and columns: from one window to the next, zeros at both ends, from one element of a window to the
+        next. Zeros at one end only are put there with `pad`.
+    groups : int, default 1
+        Groups of channels that see each other only; C and O are multiples of it. ``groups=C`` is depthwise.
+
+    Returns
+    -------
+    Value
+        Shape ``[N, O, I, J]`` with ``I = (H + 2 * padding - (KH - 1) * dilation - 1) // stride + 1``, and J alike.
+
+    Raises
+    ------
+    TypeRuleError
+        Where shapes or dtypes do not fit.
+    InvalidValueError
+        For a setting outside what is allowed.
+    """
+    if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
+        raise InvalidValueError(f"conv2d: groups is an integer of at least 1, got {groups!r}; use 1 for all channels")
+    op = Conv2d(
+        pair("conv2d", "stride", stride, 1),
+        pair("conv2d", "padding", padding, 0),
+        pair("conv2d", "dilation", dilation, 1),
+        groups,
+    )
+    result = apply(op, x, w)
+    if bias is None:
+        return result
+    if bias.shape != (w.shape[0],) or bias.dtype != x.dtype:
+        raise TypeRuleError(
+            f"conv2d: the bias has one element a channel of the result, got {bias.type} for {result.type}; "
+            f"give it as {dtype_name(x.dtype)}[{w.shape[0]}]"
+        )
+    return add(result, reshape(bias, (w.shape[0], 1, 1)))

@@ -1,0 +1,206 @@
+"""Normalisation by mean and variance: of a batch, of a layer; and the variance itself.
+
+All are made of `CentredSquares` and `Normalize`: two sums over the data forwards and two backwards. The variance is
+computed from distances to the mean, not as a difference of squares, which would lose what is small beside the mean.
+"""
+
+from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir.types import dtype_name
+from adjoint.ir.value import Value, apply
+from adjoint.ops.arithmetic import add, divide, multiply
+from adjoint.ops.axes import Axes, axes_of
+from adjoint.ops.centred import CentredSquares, Normalize
+from adjoint.ops.convert import cast
+from adjoint.ops.powers import rsqrt
+from adjoint.ops.reduce import mean, widened
+from adjoint.ops.rules import one_row, require_float
+from adjoint.ops.shape import reshape
+
+__all__ = ["batch_norm", "batch_norm_inference", "layer_norm", "variance"]
+
+
+def variance(x: Value, axis: Axes = None, correction: float = 0, keepdims: bool = False) -> Value:
+    """The mean squared distance from the mean, over axes.
+
+    Parameters
+    ----------
+    x : Value
+        Float. Of 16 bits it is computed in f32 and rounded once.
+    axis : int or sequence of int, optional
+        What to reduce, negative counting from the end; default: every axis.
+    correction : float, default 0
+        Taken from the number of elements that the sum of squares is divided by: 0 for the variance of the
+        elements, 1 for Bessel's estimate of the variance that they were drawn from.
+    keepdims : bool, default False
+        Leave the axes in the result, with size 1.
+
+    Raises
+    ------
+    InvalidValueError
+        Where the correction leaves nothing to divide by.
+    """
+    require_float("variance", x)
+    axes = axes_of("variance", axis, len(x.shape))
+    count = _count(x, axes)
+    if count - correction <= 0:
+        raise InvalidValueError(
+            f"variance: more elements than the correction, got {count} over axes {axes} of {x.type} with correction "
+            f"{correction}; reduce more elements or correct less"
+        )
+    wide = widened(x)
+    squares = apply(CentredSquares(axes), wide, mean(wide, axes))
+    result = cast(divide(squares, float(count - correction)), x.dtype)
+    return reshape(result, [1 if n in axes else size for n, size in enumerate(x.shape)]) if keepdims else result
+
+
+def layer_norm(x: Value, weight: Value | None = None, bias: Value | None = None, eps: float = 1e-5) -> Value:
+    """``(x - mean) / sqrt(variance + eps) * weight + bias``, over the last axis (Ba, Kiros and Hinton, 2016).
+
+    Parameters
+    ----------
+    x : Value
+        Float, shape ``[..., D]``. Of 16 bits it is computed in f32 and rounded once.
+    weight, bias : Value, optional
+        Shape ``[D]``, the dtype of `x`.
+    eps : float, default 1e-5
+        At least 0; keeps rows of equal elements from a division by 0.
+    """
+    require_float("layer_norm", x)
+    if not x.shape or not x.shape[-1]:
+        raise TypeRuleError(f"layer_norm: the last axis has elements, got {x.type}; reshape it")
+    _check_eps("layer_norm", eps)
+    wide = widened(x)
+    axes = (len(x.shape) - 1,)
+    centre = mean(wide, axes)
+    spread = divide(apply(CentredSquares(axes), wide, centre), float(x.shape[-1]))
+    result = apply(Normalize(axes), wide, centre, rsqrt(add(spread, eps)))
+    if weight is not None:
+        result = multiply(result, cast(one_row("layer_norm", "weight", weight, x), wide.dtype))
+    if bias is not None:
+        result = add(result, cast(one_row("layer_norm", "bias", bias, x), wide.dtype))
+    return cast(result, x.dtype)
+
+
+def batch_norm(
+    x: Value,
+    running_mean: Value,
+    running_var: Value,
+    weight: Value | None = None,
+    bias: Value | None = None,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> tuple[Value, Value, Value]:
+    """``(x - mean) / sqrt(variance + eps) * weight + bias``, by the mean and variance of the batch itself.
+
+    Ioffe and Szegedy, "Batch Normalization", 2015; as `torch.nn.functional.batch_norm` with ``training=True``.
+
+    Parameters
+    ----------
+    x : Value
+        Float, shape ``[N, C]`` or ``[N, C, ...]``: normalised over all axes but the second. Of 16 bits it is
+        computed in f32 and rounded once.
+    running_mean, running_var : Value
+        The states, shape ``[C]``.
+    weight, bias : Value, optional
+        Shape ``[C]``.
+    momentum : float, default 0.1
+        Between 0 and 1: the share of this batch in the new states.
+    eps : float, default 1e-5
+        At least 0.
+
+    Returns
+    -------
+    tuple of Value
+        The result, of the type of `x`; and the new states, ``(1 - momentum) * running + momentum * own``, for which
+        the variance is divided by one less than the number of elements (Bessel's correction).
+
+    Raises
+    ------
+    TypeRuleError
+        Where shapes or dtypes do not fit, or a channel has but one element.
+    InvalidValueError
+        For a setting outside what is allowed.
+    """
+    name = "batch_norm"
+    axes = _check_channels(name, x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_eps(name, eps)
+    if not 0.0 <= momentum <= 1.0:
+        raise InvalidValueError(f"{name}: momentum is between 0 and 1, got {momentum}; use 0.1")
+    count = _count(x, axes)
+    if count < 2:
+        raise TypeRuleError(f"{name}: a channel has more than one element, got {x.type}; use larger batches")
+    wide = widened(x)
+    centre = mean(wide, axes)
+    squares = apply(CentredSquares(axes), wide, centre)
+    result = _normalized(x, axes, centre, divide(squares, float(count)), weight, bias, eps)
+    own = (centre, divide(squares, float(count - 1)))
+    states = [
+        add(multiply(old, 1.0 - momentum), cast(multiply(new, momentum), old.dtype))
+        for old, new in zip((running_mean, running_var), own, strict=True)
+    ]
+    return result, states[0], states[1]
+
+
+def batch_norm_inference(
+    x: Value,
+    running_mean: Value,
+    running_var: Value,
+    weight: Value | None = None,
+    bias: Value | None = None,
+    eps: float = 1e-5,
+) -> Value:
+    """``(x - running_mean) / sqrt(running_var + eps) * weight + bias``: `batch_norm` once training is over.
+
+    Parameters as in `batch_norm`; the states stay as they are.
+    """
+    name = "batch_norm_inference"
+    axes = _check_channels(name, x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    _check_eps(name, eps)
+    dtype = widened(x).dtype
+    return _normalized(x, axes, cast(running_mean, dtype), cast(running_var, dtype), weight, bias, eps)
+
+
+def _normalized(
+    x: Value,
+    axes: tuple[int, ...],
+    centre: Value,
+    spread: Value,
+    weight: Value | None,
+    bias: Value | None,
+    eps: float,
+) -> Value:
+    """Scaled by one factor a channel, so that one product an element does it."""
+    wide = widened(x)
+    scale = rsqrt(add(spread, eps))
+    if weight is not None:
+        scale = multiply(scale, cast(weight, wide.dtype))
+    result = apply(Normalize(axes), wide, centre, scale)
+    if bias is not None:
+        result = add(result, reshape(cast(bias, wide.dtype), (x.shape[1], *(1 for _ in x.shape[2:]))))
+    return cast(result, x.dtype)
+
+
+def _check_channels(name: str, x: Value, **given: Value | None) -> tuple[int, ...]:
+    """The axes to normalise over; refuse what is not one element a channel."""
+    require_float(name, x)
+    if len(x.shape) < 2:
+        raise TypeRuleError(f"{name}: the operand has the shape [N, C, ...], got {x.type}; reshape it")
+    for argument, value in given.items():
+        if value is not None and (value.shape != x.shape[1:2] or value.dtype not in (x.dtype, widened(x).dtype)):
+            wanted = f"{dtype_name(x.dtype)}[{x.shape[1]}]"
+            raise TypeRuleError(
+                f"{name}: {argument} has one element a channel of {x.type}, got {value.type}; give it as {wanted}"
+            )
+    return (0, *range(2, len(x.shape)))
+
+
+def _check_eps(name: str, eps: float) -> None:
+    if not eps >= 0:
+        raise InvalidValueError(f"{name}: eps is at least 0, got {eps}; use 1e-5")
+
+
+def _count(x: Value, axes: tuple[int, ...]) -> int:
+    count = 1
+    for n in axes:
+        count *= x.shape[n]
+    return count

@@ -1,0 +1,104 @@
+"""What the operators of convolution share: attributes, type rules, windows for NumPy, elements for lowering."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from adjoint.errors import TypeRuleError
+from adjoint.ir.types import TensorType, dtype_name
+from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Scalar
+from adjoint.ops.rules import operands, require
+from adjoint.ops.windows import Pair, fields, images, positions
+
+__all__ = ["Sliding"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding(Operator):
+    """What both convolution operators have: where windows are, and which channels they see.
+
+    Parameters
+    ----------
+    stride : tuple of int, default (1, 1)
+        Rows and columns from one window to the next.
+    padding : tuple of int, default (0, 0)
+        Rows of zeros above and below the image, columns of zeros left and right of it.
+    dilation : tuple of int, default (1, 1)
+        Rows and columns from one element of a window to the next.
+    groups : int, default 1
+        Input and output channels are cut into so many groups, and an output channel sees the input channels of its
+        own group only.
+    """
+
+    flops: ClassVar[float] = 2.0
+    stride: Pair = (1, 1)
+    padding: Pair = (0, 0)
+    dilation: Pair = (1, 1)
+    groups: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("stride", "padding", "dilation"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    def check(self, *inputs: TensorType) -> tuple[TensorType, TensorType]:
+        """What both type rules ask of attributes and operands."""
+        operands(self, inputs, 2)
+        require(self, inputs, "float integer unsigned", "cast it to i32 first")
+        fields(self.name, 1, stride=self.stride, dilation=self.dilation)
+        fields(self.name, 0, padding=self.padding)
+        if self.groups < 1:
+            raise TypeRuleError(f"{self.name}: groups is at least 1, got {self.groups}; use 1 for all channels")
+        first, second = inputs
+        if first.dtype != second.dtype:
+            raise TypeRuleError(
+                f"{self.name}: operands need one dtype, got {first} and {second}; cast one to {dtype_name(first.dtype)}"
+            )
+        images(self.name, "the image", first)
+        return first, second
+
+    def divided(self, what: str, channels: int, of: TensorType) -> int:
+        """Channels in a group."""
+        if channels % self.groups:
+            raise TypeRuleError(
+                f"{self.name}: groups divides the {what} channels, got {channels} of {of} in {self.groups} groups; "
+                "change one"
+            )
+        return channels // self.groups
+
+    def positions(self, size: Sequence[int], window: Pair) -> Pair:
+        """How many windows there are along the rows and the columns of an image of that size."""
+        return positions(self.name, size, window, self.stride, self.padding, self.dilation)
+
+    def windows(self, x: np.ndarray, window: Pair) -> np.ndarray:
+        """Every window of the image: ``[N, C, rows, columns, *window]``, without a copy of the padded image."""
+        edges = [(0, 0), (0, 0), *((p, p) for p in self.padding)]
+        spans = [(k - 1) * d + 1 for k, d in zip(window, self.dilation, strict=True)]
+        found = sliding_window_view(np.pad(x, edges), spans, axis=(2, 3))
+        (sy, sx), (dy, dx) = self.stride, self.dilation
+        return np.asarray(found[:, :, ::sy, ::sx, ::dy, ::dx])
+
+    def element(
+        self, k: Builder, x: Operand, image: Index, output: tuple[Coordinate, int], at: Index, inside: Index
+    ) -> Scalar:
+        """An element of the image: that at `inside` the window at `at`, in a channel of the output channel's group.
+
+        `image` is the number of the image and of the channel in its group; `output` the output channel, and how
+        many of them a group has.
+        """
+        (n, c), (o, per_group) = image, output
+        channel = c if self.groups == 1 else (o // per_group) * (x.type.shape[1] // self.groups) + c
+        own: list[Coordinate] = []
+        tests: list[Scalar] = []
+        for axis in range(2):
+            p = self.padding[axis]
+            i = at[axis] * self.stride[axis] + inside[axis] * self.dilation[axis]
+            own.append(i - p if p else i)
+            if p:
+                tests.append(k.inside(own[-1], 0, x.type.shape[2 + axis]))
+        if not tests:
+            return x((n, channel, *own))
+        condition = tests[0] if len(tests) == 1 else k.call("and", *tests)
+        return k.choose(condition, lambda: x((n, channel, *own)), lambda: k.const(0, x.type.dtype))
