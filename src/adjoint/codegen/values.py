@@ -8,6 +8,8 @@ masked.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
 from adjoint.codegen.types import constant, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
@@ -16,6 +18,8 @@ from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Var
 from adjoint.kernel.ir import PRIVATE, Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load, postorder
 
 __all__ = ["Lanes", "Result", "ValueEmitter", "mangled"]
+
+I64 = np.dtype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +174,29 @@ class ValueEmitter:
         if isinstance(expr, Load):
             return self.read(expr)
         if isinstance(expr, Coordinate):
-            return self.vector_index(expr.index)
+            return self.coordinate(expr)
         if isinstance(expr, Across):
             return self.across(expr)
         assert isinstance(expr, Apply)
         return self.apply(expr)
+
+    def coordinate(self, expr: Coordinate) -> Result:
+        """An index as a number of its dtype; lanes that step evenly are counted in that dtype."""
+        type_ = value_type(expr.dtype)
+        lanes = self.lanes
+        step = expr.index.coefficient(lanes.var) if lanes is not None else 0
+        if lanes is None or not step:
+            value = self.vector_index(expr.index)
+            return (
+                value if type_ == "i64" else Result(cast(self.w, value.text, I64, expr.dtype, value.lanes), value.lanes)
+            )
+        base = self.index(expr.index.without(lanes.var))
+        if type_ != "i64" and base.startswith("%"):
+            base = self.w.pure(f"trunc i64 {base} to {type_}")
+        start = self.widen(Result(base, 1), type_)
+        counts = ", ".join(f"{type_} {i * step}" for i in range(lanes.width))
+        text = f"<{counts}>" if lanes.width > 1 else "0"
+        return Result(self.w.pure(f"add {vector(type_, lanes.width)} {start.text}, {text}"), lanes.width)
 
     def apply(self, expr: Apply) -> Result:
         """A scalar function of values."""
