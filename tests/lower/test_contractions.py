@@ -7,10 +7,13 @@ from adjoint import ops
 from adjoint.compiler import CompileOptions, compile, host, lower_function
 from adjoint.ir import Function, param
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions import match_contraction, plan_contraction
+from adjoint.lower.contractions import plan_contraction
 from adjoint.lower.dots import plan_dots
 from adjoint.lower.emit import Context
 from adjoint.lower.fuse import fuse
+from adjoint.lower.match import match_contraction
+from adjoint.testing import interpret
+from adjoint.transforms.differentiate import gradient
 from tests.codegen.test_targets import levels
 
 OPTIONS = CompileOptions(cache=False, threads=2)
@@ -129,3 +132,39 @@ def test_thin_products_run_as_dot_products(level, m, k, n):
 def test_a_matrix_times_a_vector_packs_nothing():
     assert plan_dots(AVX512, contraction_of(product(512, 512, 1, transpose_b=True))) is not None
     assert plan_dots(AVX512, contraction_of(product(64, 128, 128))) is None
+
+
+def test_rows_of_a_reshaped_tensor_are_split():
+    """Heads side by side again, as attention's output projection reads them."""
+    x, w = param("x", (3, 4, 6, 8)), param("w", (32, 40))
+    rows = ops.reshape(ops.permute(x, (0, 2, 1, 3)), (18, 32))
+    made = contraction_of(Function("f", (x, w), (ops.matmul(rows, w),)))
+    assert made is not None
+    assert (made.batches, made.rows, made.columns, made.depth) == (3, 6, 40, 32)
+
+
+@pytest.mark.parametrize("level", levels())
+def test_split_rows_are_multiplied_right(level):
+    x, w, ct = param("x", (3, 4, 6, 8)), param("w", (32, 40)), param("ct", (18, 40))
+    rows = ops.reshape(ops.permute(x, (0, 2, 1, 3)), (18, 32))
+    function = Function("f", (x, w, ct), (ops.matmul(rows, w), ops.matmul(rows, ct, transpose_a=True)))
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
+    wide = a.transpose(0, 2, 1, 3).reshape(18, 32).astype("f8")
+    forward, backward = compile(function, level, OPTIONS)(a, b, c)
+    np.testing.assert_allclose(forward, wide @ b, atol=1e-5)
+    np.testing.assert_allclose(backward, wide.T @ c, atol=1e-5)
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("size", [4, 8, 12, 16])
+def test_convolutions_of_small_images(level, size):
+    """Rows shorter than a vector are joined: forward, and both gradients, at every width."""
+    x, w = param("x", (5, 6, size, size)), param("w", (7, 6, 3, 3))
+    loss = Function("loss", (x, w), (ops.sum(ops.square(ops.conv2d(x, w, padding=1))),))
+    function = gradient(loss, ("x", "w"))
+    rng = np.random.default_rng(size)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    expected = interpret(function, *(a.astype("f8").astype("f4") for a in arrays))
+    for got, want in zip(compile(function, level, OPTIONS)(*arrays), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * np.abs(want).max())

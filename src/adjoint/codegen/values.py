@@ -5,7 +5,7 @@ one vector load where neighbouring lanes read neighbouring elements, else a gath
 masked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,12 +14,15 @@ from adjoint.codegen.scalars import INSTRUCTIONS, cast
 from adjoint.codegen.types import constant, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
 from adjoint.errors import CompileError
-from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Var
+from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var, uses
 from adjoint.kernel.ir import PRIVATE, Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load, postorder
 
 __all__ = ["Lanes", "Result", "ValueEmitter", "mangled"]
 
 I64 = np.dtype(np.int64)
+
+#: Elements of a run that is worth a load of its own.
+_RUN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +108,36 @@ class ValueEmitter:
                 text = self.w.load(pointer, f"load {wide}, ptr {where}, align {align}")
             else:
                 text = self.masked_load(buffer, wide, "ptr", where, mask, f"llvm.masked.load.{mangled(wide)}.p0")
+        elif whole and (offsets := lane_offsets(load.index, lanes.var, lanes.width)) and run_length(offsets) >= _RUN:
+            text = self.read_runs(load, offsets)
         else:
             where = self.addresses(buffer, load.index)
             pointers = f"<{lanes.width} x ptr>"
             name = f"llvm.masked.gather.{mangled(wide)}.v{lanes.width}p0"
             text = self.masked_load(buffer, wide, pointers, where, mask, name)
         return self.from_memory(buffer, Result(text, lanes.width))
+
+    def read_runs(self, load: Load, offsets: Sequence[int]) -> str:
+        """Lanes that lie in a few contiguous runs: a vector load for each, joined."""
+        assert self.lanes is not None
+        buffer, var = load.buffer, self.lanes.var
+        type_, align = memory_type(buffer.dtype), buffer.dtype.itemsize
+        size = run_length(offsets)
+        fixed = Index(load.index.constant, frozenset(t for t in load.index.terms if not uses(t[0], var)))
+        parts = []
+        for start in range(0, len(offsets), size):
+            where = self.address(buffer, self.index(fixed + offsets[start]))
+            text = f"load {vector(type_, size)}, ptr {where}, align {align}"
+            parts.append(self.w.load(self.pointer(buffer), text))
+        while len(parts) > 1:
+            picks = ", ".join(f"i32 {i}" for i in range(2 * size))
+            narrow = vector(type_, size)
+            parts = [
+                self.w.pure(f"shufflevector {narrow} {a}, {narrow} {b}, <{2 * size} x i32> <{picks}>")
+                for a, b in zip(parts[::2], parts[1::2], strict=True)
+            ]
+            size *= 2
+        return parts[0]
 
     def read_one(self, load: Load, guard: Result | None) -> Result:
         """A read that is the same for all lanes; where its guard fails, the buffer's first element is read."""
@@ -323,6 +350,34 @@ class ValueEmitter:
         op = "udiv" if isinstance(atom, Quotient) else "urem"
         type_ = vector("i64", inner.lanes)
         return Result(self.w.pure(f"{op} {type_} {inner.text}, {splat(str(atom.by), 'i64', inner.lanes)}"), inner.lanes)
+
+
+def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
+    """What the lane adds to an index, for each lane; empty where that depends on more than the lane."""
+
+    def value(of: Index, lane: int) -> int | None:
+        total = of.constant
+        for atom, c in of.terms:
+            if atom is var:
+                total += c * lane
+                continue
+            inner = value(atom.of, lane) if isinstance(atom, Quotient | Remainder) else None
+            if inner is None:
+                return None
+            total += c * (inner // atom.by if isinstance(atom, Quotient) else inner % atom.by)  # type: ignore[union-attr]
+        return total
+
+    lane_part = Index(0, frozenset(t for t in index.terms if uses(t[0], var)))
+    found = [value(lane_part, lane) for lane in range(width)]
+    return [] if any(v is None for v in found) else [v for v in found if v is not None]
+
+
+def run_length(offsets: Sequence[int]) -> int:
+    """The largest power of two such that offsets come in contiguous runs of that length."""
+    size = len(offsets)
+    while size > 1 and any(offsets[i] != offsets[i - i % size] + i % size for i in range(len(offsets))):
+        size //= 2
+    return size
 
 
 def _depends(index: Index, var: Var) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from adjoint.kernel.ir import Expr
 
-__all__ = ["Atom", "Dynamic", "Index", "Quotient", "Remainder", "Var", "as_index", "flatten", "unflatten"]
+__all__ = ["Atom", "Dynamic", "Index", "Quotient", "Remainder", "Var", "as_index", "flatten", "unflatten", "uses"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,4 @@
-"""Contractions: sums of products of two tensors. What they are, and how a kernel for one is planned.
+"""Contractions: sums of products of two tensors, and how a kernel for one is planned.
 
 A tile of the result stays in vector registers while the summed axis runs: `rows` broadcast elements of the left
 operand against `vectors` vectors of the right one, a fused multiply-add each. Operands are read in place through
@@ -6,18 +6,15 @@ their strides where that keeps lanes contiguous and pages few; where it does not
 that it works on into a panel of its own that stays in cache (`adjoint.lower.tiles` builds the loops).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, prod
 
-from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Apply, Const, Load
+from adjoint.kernel.index import Index, Var
+from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
-from adjoint.lower.emit import Context, axes_index, collapse, group_puller, indices_of, stores
-from adjoint.lower.fuse import Group
-from adjoint.lower.pull import Reduction, compute_dtype, output_vars
 
-__all__ = ["Contraction", "Plan", "match_contraction", "plan_contraction"]
+__all__ = ["Contraction", "Plan", "plan_contraction"]
 
 #: Bytes of the first-level cache that operands of a tile may count on.
 _L1 = 32 * 1024
@@ -49,8 +46,10 @@ class Contraction:
         Summed axes, outermost first.
     axes : tuple of Var
         All axes of the result with more than one element, outermost first.
-    runs : tuple of tuple of Var
-        For each axis, the axes of the group's shape that it stands for.
+    place : tuple of Index
+        The position in the group's shape, in terms of the axes.
+    runs : bool, default False
+        Whether neighbours along n lie in runs in `right`, each contiguous, with jumps between them.
     """
 
     left: Load
@@ -60,7 +59,8 @@ class Contraction:
     batch: tuple[Var, ...]
     k: tuple[Var, ...]
     axes: tuple[Var, ...]
-    runs: tuple[tuple[Var, ...], ...]
+    place: tuple[Index, ...]
+    runs: bool = False
 
     @property
     def rows(self) -> int:
@@ -84,7 +84,12 @@ class Contraction:
 
     def index(self, at: Mapping[Var, Index]) -> tuple[Index, ...]:
         """The position in the group's shape, given one on the axes."""
-        return axes_index(self.runs, [at[v] for v in self.axes])
+        return tuple(i.substitute(at) for i in self.place)
+
+    @property
+    def lanes_are_near(self) -> bool:
+        """Whether lanes along n are read by a vector load or a few, without packing."""
+        return self.runs or self.right.index.coefficient(self.n) == 1
 
     def element(self, load: Load, at: Mapping[Var, Index]) -> Load:
         """A factor's element."""
@@ -121,86 +126,11 @@ class Plan:
         return self.vectors * self.lanes
 
 
-def match_contraction(context: Context, group: Group) -> Contraction | None:
-    """The contraction that a group's root is, or None where it is some other reduction.
-
-    Neighbouring axes that both factors and the epilogue walk as one are merged first: a 1x1 convolution becomes a
-    product of matrices, and rows of a batch become rows of one matrix.
-    """
-    out = output_vars(group.shape)
-    description = _describe(context, group, tuple(as_index(v) for v in out))
-    factors = _factors(description)
-    if factors is None or any(v.extent == 0 for v in (*out, *description.vars)):
-        return None
-    indices = [load.index for load in factors]
-    if any(index.coefficient(v) is None for index in indices for v in (*out, *description.vars)):
-        return None
-    runs = collapse(out, indices + _epilogue_indices(context, group, out))
-    red_runs = collapse(description.vars, indices)
-    axes = tuple(Var(run[0].name, prod(v.extent for v in run)) for run in runs)
-    summed = tuple(Var(run[0].name, prod(v.extent for v in run)) for run in red_runs)
-    index = axes_index(runs, [as_index(v) for v in axes])
-    merged = _describe(context, group, index, axes_index(red_runs, [as_index(v) for v in summed]))
-    factors = _factors(merged)
-    assert factors is not None
-    return _roles(factors, axes, tuple(map(tuple, runs)), tuple(v for v in summed if v.extent > 1))
-
-
-def _describe(
-    context: Context, group: Group, index: tuple[Index, ...], reduce_index: tuple[Index, ...] | None = None
-) -> Reduction:
-    assert group.root is not None
-    puller = group_puller(context, group)
-    puller.reduce_index = reduce_index
-    made = puller.describe(group.root, index)
-    assert isinstance(made, Reduction)
-    return made
-
-
-def _factors(description: Reduction) -> tuple[Load, Load] | None:
-    """The two loads whose products are summed."""
-    body = description.body
-    if description.kind != "add" or not isinstance(body, Apply) or body.function != "mul" or body.dtype.kind != "f":
-        return None
-    a, b = body.operands
-    if not isinstance(a, Load) or not isinstance(b, Load) or a.guard is not None or b.guard is not None:
-        return None
-    return a, b
-
-
-def _epilogue_indices(context: Context, group: Group, out: Sequence[Var]) -> list[Index]:
-    """What the values behind the root read and write with."""
-    assert group.root is not None
-    puller = group_puller(context, group)
-    puller.hold(group.root, Const(0, compute_dtype(group.root.dtype)))
-    return indices_of([stores(context, group, puller, tuple(as_index(v) for v in out))])
-
-
-def _roles(
-    factors: tuple[Load, Load], axes: tuple[Var, ...], runs: tuple[tuple[Var, ...], ...], k: tuple[Var, ...]
-) -> Contraction | None:
-    """Who is left, right, m, n and k."""
-    kept = [(v, run) for v, run in zip(axes, runs, strict=True) if v.extent > 1]
-    if not kept:
-        return None
-    n = kept[-1][0]
-    with_n = [load for load in factors if load.index.coefficient(n)]
-    if len(with_n) != 1:
-        return None
-    (right,) = with_n
-    left = factors[1] if right is factors[0] else factors[0]
-    others = [v for v, _ in kept[:-1]]
-    only_left = [v for v in others if left.index.coefficient(v) and not right.index.coefficient(v)]
-    m = max(only_left, key=lambda v: v.extent, default=None)
-    batch = tuple(v for v in others if v is not m)
-    return Contraction(left, right, m, n, batch, k, axes, runs)
-
-
 def plan_contraction(target: Target, c: Contraction) -> Plan:
     """The plan with the best tile, packing where strides would hurt."""
     rows, vectors, lanes = _tile(target, c)
     itemsize = c.left.dtype.itemsize
-    pack_right = c.right.index.coefficient(c.n) != 1
+    pack_right = not c.lanes_are_near
     block = c.depth
     if len(c.k) == 1:
         (k,) = c.k

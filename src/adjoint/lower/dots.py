@@ -53,17 +53,11 @@ class DotPlan:
 def plan_dots(target: Target, c: Contraction) -> DotPlan | None:
     """The plan, or None where tiles with lanes along the result do better."""
     full = target.lanes(c.left.dtype)
-    turned = c.right.index.coefficient(c.n) != 1
-    if not (c.columns * 2 < full or (turned and c.rows < 8)):
+    if not (c.columns * 2 < full or (not c.lanes_are_near and c.rows < 8)):
         return None
-    along = next(
-        (
-            v
-            for v in reversed(c.k)
-            if c.left.index.coefficient(v) == 1 and c.right.index.coefficient(v) == 1 and v.extent * 2 >= full
-        ),
-        None,
-    )
+    # Steps of None are those of two joined axes: contiguous runs.
+    near = [v for v in c.k if c.left.index.coefficient(v) == 1 and c.right.index.coefficient(v) in (1, None)]
+    along = next((v for v in reversed(near) if v.extent * 2 >= full), None)
     if along is None:
         return None
     inside = [c.n] if len(c.k) > 1 else []

@@ -10,11 +10,11 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions import match_contraction
 from adjoint.lower.dots import dot_kernel, plan_dots
 from adjoint.lower.emit import Context, finish, group_puller, vector_loops
 from adjoint.lower.fuse import Fusion, Group, fuse
 from adjoint.lower.maps import map_kernel
+from adjoint.lower.match import join_runs, match_contraction
 from adjoint.lower.memory import plan_arena
 from adjoint.lower.order import barriers, circular_updates, order_kernels
 from adjoint.lower.pull import Reduction, Scatter, output_vars
@@ -113,9 +113,10 @@ def _build(context: Context, group: Group) -> list[Kernel]:
         raise CompileError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
     contraction = match_contraction(context, group)
     if contraction is not None:
-        dots = plan_dots(context.target, contraction)
+        joined = join_runs(context.target, contraction)
+        dots = plan_dots(context.target, joined)
         if dots is not None:
-            return [dot_kernel(context, group, contraction, dots)]
+            return [dot_kernel(context, group, joined, dots)]
         return contraction_kernels(context, group, contraction)
     return [reduction_kernel(context, group, description, out)]
 
