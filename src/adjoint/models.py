@@ -7,7 +7,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule, Value, param
 
-__all__ = ["linreg", "mlp"]
+__all__ = ["gpt", "lenet", "linreg", "mlp", "resnet20"]
 
 
 def mlp(sizes: Sequence[int] = (784, 128, 128, 10), batch_size: int = 64) -> IRModule:
@@ -71,6 +71,177 @@ def linreg(features: int = 2, batch_size: int = 4) -> IRModule:
         raise InvalidValueError(f"linreg: features and batch_size are from 1, got {features} and {batch_size}")
     x, weight = param("x", (batch_size, features)), param("w", (features, 1))
     return _module(x, [weight], ops.matmul(x, weight).named("predictions"))
+
+
+def lenet(batch_size: int = 32) -> IRModule:
+    """LeNet-5 with relu and max pooling: two convolutions and three linear layers, for images of 32x32.
+
+    LeCun et al., "Gradient-Based Learning Applied to Document Recognition", 1998.
+
+    Parameters
+    ----------
+    batch_size : int, default 32
+        Images of a batch.
+
+    Returns
+    -------
+    IRModule
+        ``backbone(x: f32[batch, 1, 32, 32], c0, cb0, c1, cb1, w0, b0, w1, b1, w2, b2) -> logits: f32[batch, 10]``
+        with convolutions ``c`` of 6 and 16 channels by 5x5 and their biases ``cb``.
+
+    Raises
+    ------
+    InvalidValueError
+        Where the batch is below 1.
+    """
+    _from_one("lenet", batch_size=batch_size)
+    net = _Network()
+    out = x = param("x", (batch_size, 1, 32, 32))
+    for i, (fan_in, channels) in enumerate(pairwise((1, 6, 16))):
+        weight, bias = net.weight(f"c{i}", channels, fan_in, 5, 5), net.weight(f"cb{i}", channels)
+        out = ops.max_pool2d(ops.relu(ops.conv2d(out, weight, bias)), 2)
+    out = ops.reshape(out, (batch_size, -1))
+    for i, (fan_in, width) in enumerate(pairwise((400, 120, 84, 10))):
+        out = ops.linear(out, net.weight(f"w{i}", fan_in, width), net.weight(f"b{i}", width))
+        out = ops.relu(out) if i < 2 else out
+    return net.module(x, out)
+
+
+def resnet20(batch_size: int = 64, size: int = 32, classes: int = 10) -> IRModule:
+    """ResNet-20 for small images: three stages of three blocks, with a 1x1 convolution where a block changes shape.
+
+    He et al., "Deep Residual Learning for Image Recognition", 2015, section 4.2.
+
+    Parameters
+    ----------
+    batch_size : int, default 64
+        Images of a batch.
+    size : int, default 32
+        Rows and columns of an image.
+    classes : int, default 10
+        Columns of the logits.
+
+    Returns
+    -------
+    IRModule
+        ``backbone(x: f32[batch, 3, size, size], stem, stem_g, stem_b, s0b0_c1, ..., w, b, stem_mean, stem_var, ...)
+        -> (logits: f32[batch, classes], updated states...)``: each convolution has a weight, a scale ``_g`` and a
+        shift ``_b`` of its batch normalisation, and two states.
+
+    Raises
+    ------
+    InvalidValueError
+        Where a size is below 1.
+    """
+    _from_one("resnet20", batch_size=batch_size, size=size, classes=classes)
+    net = _Network()
+    x = param("x", (batch_size, 3, size, size))
+    out = ops.relu(net.normalized(x, "stem", 16, 3, 1))
+    for stage, channels in enumerate((16, 32, 64)):
+        for block in range(3):
+            name, stride = f"s{stage}b{block}", 2 if stage and not block else 1
+            inner = ops.relu(net.normalized(out, f"{name}_c1", channels, 3, stride))
+            inner = net.normalized(inner, f"{name}_c2", channels, 3, 1)
+            if out.shape != inner.shape:
+                out = net.normalized(out, f"{name}_cs", channels, 1, stride)
+            out = ops.relu(ops.add(inner, out))
+    pooled = ops.mean(out, (2, 3))
+    return net.module(x, ops.linear(pooled, net.weight("w", 64, classes), net.weight("b", classes)))
+
+
+def gpt(
+    layers: int = 4, heads: int = 4, width: int = 128, length: int = 64, batch_size: int = 12, vocabulary: int = 65
+) -> IRModule:
+    """A small GPT: a decoder with learned positions, layer norm before each part, and no biases.
+
+    Radford et al., "Language Models are Unsupervised Multitask Learners", 2019; sizes of nanoGPT's smallest example.
+
+    Parameters
+    ----------
+    layers, heads, width : int, default 4, 4, 128
+        Blocks; attention heads of each, which divide the width; elements of a token's vector.
+    length, batch_size : int, default 64, 12
+        Tokens of a text, and texts of a batch.
+    vocabulary : int, default 65
+        Different tokens.
+
+    Returns
+    -------
+    IRModule
+        ``backbone(ids: i64[batch, length], wte, wpe, lnf, l0_ln1, l0_qkv, l0_proj, l0_ln2, l0_fc, l0_out, ...) ->
+        logits: f32[batch * length, vocabulary]``. ``wte`` is both what tokens are embedded with and, transposed,
+        the last layer.
+
+    Raises
+    ------
+    InvalidValueError
+        Where a size is below 1, or the heads do not divide the width.
+    """
+    _from_one("gpt", layers=layers, heads=heads, width=width, length=length, batch_size=batch_size)
+    _from_one("gpt", vocabulary=vocabulary)
+    if width % heads:
+        raise InvalidValueError(f"gpt: heads divide the width, got {heads} and {width}; change one")
+    net = _Network()
+    ids = param("ids", (batch_size, length), "i64")
+    table = net.weight("wte", vocabulary, width)
+    positions, last = net.weight("wpe", length, width), net.weight("lnf", width)
+    x = ops.add(ops.embedding(table, ids), positions)
+    for i in range(layers):
+        inner = ops.layer_norm(x, net.weight(f"l{i}_ln1", width))
+        inner = ops.linear(inner, net.weight(f"l{i}_qkv", width, 3 * width))
+        seen = _attention(inner, heads)
+        x = ops.add(x, ops.linear(seen, net.weight(f"l{i}_proj", width, width)))
+        inner = ops.layer_norm(x, net.weight(f"l{i}_ln2", width))
+        inner = ops.gelu(ops.linear(inner, net.weight(f"l{i}_fc", width, 4 * width)))
+        x = ops.add(x, ops.linear(inner, net.weight(f"l{i}_out", 4 * width, width)))
+    logits = ops.matmul(ops.layer_norm(x, last), table, transpose_b=True)
+    return net.module(ids, ops.reshape(logits, (batch_size * length, vocabulary)))
+
+
+def _attention(joined: Value, heads: int) -> Value:
+    """Causal attention of queries, keys and values that lie side by side, ``[B, T, 3 * D] -> [B, T, D]``."""
+    batch, length, width = joined.shape[0], joined.shape[1], joined.shape[2] // 3
+    parts = [ops.slice_axis(joined, -1, n * width, (n + 1) * width) for n in range(3)]
+    q, k, v = (ops.permute(ops.reshape(p, (batch, length, heads, width // heads)), (0, 2, 1, 3)) for p in parts)
+    seen = ops.scaled_dot_product_attention(q, k, v, causal=True)
+    return ops.reshape(ops.permute(seen, (0, 2, 1, 3)), (batch, length, width))
+
+
+class _Network:
+    """Parameters and states of a module that is being built, in the order in which they are asked for."""
+
+    def __init__(self) -> None:
+        self.params: list[Value] = []
+        self.states: list[Value] = []
+        self.updated: list[Value] = []
+
+    def weight(self, name: str, *shape: int) -> Value:
+        """A new parameter."""
+        self.params.append(param(name, shape))
+        return self.params[-1]
+
+    def normalized(self, x: Value, name: str, channels: int, window: int, stride: int) -> Value:
+        """A convolution that keeps the size up to its stride, and batch normalisation with its states."""
+        weight = self.weight(name, channels, x.shape[1], window, window)
+        scale, shift = self.weight(f"{name}_g", channels), self.weight(f"{name}_b", channels)
+        mean, var = param(f"{name}_mean", (channels,)), param(f"{name}_var", (channels,))
+        out = ops.conv2d(x, weight, stride=stride, padding=window // 2)
+        out, new_mean, new_var = ops.batch_norm(out, mean, var, scale, shift)
+        self.states += [mean, var]
+        self.updated += [new_mean, new_var]
+        return out
+
+    def module(self, x: Value, result: Value) -> IRModule:
+        """The module, ``backbone(x, params..., states...) -> (result, updated states...)``."""
+        params = (x, *self.params, *self.states)
+        backbone = Function("backbone", params, (result.named("logits"), *self.updated))
+        return IRModule((backbone,), {"param_num": len(self.params), "state_num": len(self.states)})
+
+
+def _from_one(name: str, **sizes: int) -> None:
+    for size, given in sizes.items():
+        if given < 1:
+            raise InvalidValueError(f"{name}: {size} is from 1, got {given}; correct it")
 
 
 def _module(x: Value, params: Sequence[Value], result: Value) -> IRModule:

@@ -6,7 +6,7 @@ The operands here refuse to be read outside, so this also shows that no index ma
 import numpy as np
 import pytest
 
-from adjoint.ops import contract, create, index, reduce, shape
+from adjoint.ops import centred, contract, convolution, create, index, pooling, reduce, shape, window_places
 from tests.ops.running import Direct, Memory, lowered
 
 CLASSES = [
@@ -16,6 +16,7 @@ CLASSES = [
     shape.BroadcastTo,
     shape.Reshape,
     shape.Permute,
+    shape.Flip,
     shape.Slice,
     shape.Pad,
     shape.Concat,
@@ -24,7 +25,17 @@ CLASSES = [
     reduce.ReduceMin,
     reduce.ReduceProd,
     reduce.ArgMax,
+    centred.CentredSquares,
+    centred.Normalize,
+    centred.SumExp,
     contract.MatMul,
+    convolution.Conv2d,
+    convolution.Conv2dWeightGradient,
+    pooling.MaxPool2d,
+    pooling.SumPool2d,
+    window_places.WindowArgMax,
+    window_places.WindowPick,
+    window_places.WindowSpread,
     index.OneHot,
     index.Take,
     index.TakeAlong,

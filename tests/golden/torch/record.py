@@ -1,16 +1,20 @@
-"""Record what PyTorch computes for losses and optimizers: ``python tests/golden/torch/record.py`` with torch installed.
+"""Record what PyTorch computes: ``python tests/golden/torch/record.py [FILE...]`` with torch installed.
 
-Writes ``losses.json``, ``optimizers.json`` and ``training.json`` beside itself. All but the long runs is in float64, so
-that the tests can ask for more digits than a formula with a wrong constant would give.
+Writes ``losses.json``, ``optimizers.json``, ``training.json``, ``operators.json`` and ``models.json`` beside itself, or
+those that are named. All but the long runs is in float64, so that the tests can ask for more digits than a formula
+with a wrong constant would give.
 """
 
 import json
+import sys
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import torch
 from formulas import long_gradients, mlp_batches, mlp_start
+from network_cases import operators
+from network_curves import curves
 from torch.nn import functional
 
 HERE = Path(__file__).parent
@@ -157,9 +161,15 @@ def main() -> None:
     """Write the files."""
     torch.set_num_threads(1)
     version = torch.__version__
-    files = {"losses": {"cases": losses()}, "optimizers": optimizers(), "training": training()}
-    for file, content in files.items():
-        text = json.dumps({"torch": version, **content})
+    files = {
+        "losses": lambda: {"cases": losses()},
+        "optimizers": optimizers,
+        "training": training,
+        "operators": lambda: {"cases": operators()},
+        "models": lambda: {"runs": curves()},
+    }
+    for file in sys.argv[1:] or files:
+        text = json.dumps({"torch": version, **files[file]()})
         (HERE / f"{file}.json").write_text(text + "\n")
 
 
