@@ -43,6 +43,13 @@ def test_a_circle_gives_up_its_smallest_update():
     assert circular_updates(kernels, frozenset([p, q])) == {q}
 
 
+def test_readers_of_old_contents_that_also_need_what_the_update_makes():
+    """Giving up the update resolves the circle, although others still read the same buffer."""
+    p, made, out = buffer("p", "external"), buffer("made"), buffer("out")
+    kernels = [kernel("update", [p], [p, made]), kernel("read", [p, made], [out])]
+    assert circular_updates(kernels, frozenset([p])) == {p}
+
+
 def test_dependent_kernels_meet_and_independent_ones_do_not():
     a, b, c = buffer("a"), buffer("b"), buffer("c")
     kernels = [kernel("k0", [], [a]), kernel("k1", [], [b]), kernel("k2", [a, b], [c])]

@@ -207,6 +207,23 @@ class _Fuser:
                 group.outputs.append(value)
         for group in self.groups:
             group.outputs.reverse()
+            group.outputs[:] = self._worth_storing(group)
+
+    def _worth_storing(self, group: Group) -> list[Value]:
+        """Outputs without those that cost a reader less than memory does: a step or two from what is stored anyway."""
+        kept: list[Value] = []
+        for value in group.outputs:
+            made_here = [v for v in value.inputs if self.group_of.get(v) is group]
+            again = (
+                value not in self.stored
+                and self.facts[value].kind == "pull"
+                and self.facts[value].flops <= _CHEAP
+                and made_here
+                and all(v in kept for v in made_here)
+            )
+            if not again:
+                kept.append(value)
+        return kept
 
 
 def _size(shape: Sequence[int]) -> int:

@@ -12,10 +12,15 @@ from adjoint.kernel.ir import Buffer, Kernel
 __all__ = ["barriers", "circular_updates", "order_kernels"]
 
 
-def _edges(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> tuple[list[set[int]], list[int]]:
-    """Successors of each kernel and its number of predecessors."""
+def _edges(
+    kernels: Sequence[Kernel], updated: frozenset[Buffer], given_up: frozenset[Buffer] = frozenset()
+) -> tuple[list[set[int]], list[int]]:
+    """Successors of each kernel and its number of predecessors.
+
+    Updates that are given up order nothing: their new contents will go to buffers that nobody reads.
+    """
     writer = {b: i for i, k in enumerate(kernels) for b in k.writes if b not in updated}
-    updater = {b: i for i, k in enumerate(kernels) for b in k.writes if b in updated}
+    updater = {b: i for i, k in enumerate(kernels) for b in k.writes if b in updated - given_up}
     after: list[set[int]] = [set() for _ in kernels]
     for i, kernel in enumerate(kernels):
         for buffer in kernel.reads:
@@ -30,9 +35,11 @@ def _edges(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> tuple[list[
     return after, waits
 
 
-def _sort(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> tuple[list[int], list[int]]:
+def _sort(
+    kernels: Sequence[Kernel], updated: frozenset[Buffer], given_up: frozenset[Buffer] = frozenset()
+) -> tuple[list[int], list[int]]:
     """A topological order that follows the given one where it can, and what was left in circles."""
-    after, waits = _edges(kernels, updated)
+    after, waits = _edges(kernels, updated, given_up)
     ready = [i for i, count in enumerate(waits) if count == 0]
     order: list[int] = []
     while ready:
@@ -48,13 +55,13 @@ def _sort(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> tuple[list[i
 
 def circular_updates(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> frozenset[Buffer]:
     """In-place updates to give up so that an order exists."""
-    given_up: set[Buffer] = set()
+    given_up: frozenset[Buffer] = frozenset()
     while True:
-        _, stuck = _sort(kernels, updated - given_up)
+        _, stuck = _sort(kernels, updated, given_up)
         if not stuck:
-            return frozenset(given_up)
+            return given_up
         candidates = [b for i in stuck for b in kernels[i].writes if b in updated - given_up]
-        given_up.add(min(candidates, key=lambda b: b.nbytes))
+        given_up |= {min(candidates, key=lambda b: b.nbytes)}
 
 
 def order_kernels(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> list[Kernel]:
