@@ -218,7 +218,7 @@ class Flip(Operator):
 
     def reference(self, x: np.ndarray) -> np.ndarray:
         """`numpy.flip`, copied."""
-        return np.flip(x, self.axes).copy()
+        return np.array(np.flip(x, self.axes))
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
         """The cotangent, turned back; none for integers."""
@@ -238,6 +238,7 @@ class Flip(Operator):
             Sample(cls((0,)), (spread(5, dtype="f64"),)),
             Sample(cls((0, 1)), (spread(1, 3),)),
             Sample(cls((1,)), (spread(3, 0),)),
+            Sample(cls(()), (spread(),)),
             Sample(cls((0,)), (np.array([1, 2, 3], np.int32),)),
             Sample(cls((1,)), (np.array([[True, False, False]]),)),
             refused(cls((2,)), ((2, 3), "f32"), error="flip: axes are 0 to 1 at rank 2, got (2,) for f32[2,3]"),

@@ -10,6 +10,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.ir import Function, Value, param
 from adjoint.testing.growing import Growing, Node
+from adjoint.testing.network_recipes import NETWORK_RECIPES
 
 __all__ = ["CALL", "RECIPES", "Recipe"]
 
@@ -380,5 +381,6 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "take": _take,
         "take_along_last": _take_along,
         "scatter_add": _scatter_add,
+        **NETWORK_RECIPES,
     }
 )

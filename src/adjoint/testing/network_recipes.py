@@ -1,0 +1,144 @@
+"""Recipes for the operators of networks: convolution, pooling, and what normalisations are made of."""
+
+from collections.abc import Callable, Mapping
+from math import exp, prod
+from types import MappingProxyType
+
+from adjoint import ops
+from adjoint.ir import apply
+from adjoint.ops.centred import CentredSquares, Normalize, SumExp
+from adjoint.ops.convolution import Conv2d, Conv2dWeightGradient
+from adjoint.ops.pooling import MaxPool2d, SumPool2d
+from adjoint.ops.views import Flip
+from adjoint.ops.window_places import Pooling, WindowArgMax, WindowPick, WindowSpread
+from adjoint.ops.windows import Pair
+from adjoint.testing.growing import Growing, Node
+
+__all__ = ["NETWORK_RECIPES"]
+
+
+def _flip(g: Growing) -> Node:
+    x = g.number()
+    return Node(apply(Flip(g.axes(x)), x.value), x.bound, x.exact)
+
+
+def _row(g: Growing, x: Node, axes: tuple[int, ...]) -> Node:
+    """A parameter with one element for each row of `x`."""
+    return g.parameter(tuple(n for axis, n in enumerate(x.value.shape) if axis not in axes), "float", x.value.dtype)
+
+
+def _centred_squares(g: Growing) -> Node:
+    x = g.pick()
+    axes = g.axes(x)
+    found = apply(CentredSquares(axes), x.value, ops.mean(x.value, axes))
+    return Node(found, prod(x.value.shape[axis] for axis in axes) * (2 * x.bound) ** 2, False)
+
+
+def _normalize(g: Growing) -> Node:
+    x = g.pick()
+    axes = g.axes(x)
+    mean, scale = _row(g, x, axes), _row(g, x, axes)
+    found = apply(Normalize(axes), x.value, mean.value, scale.value)
+    return Node(found, (x.bound + mean.bound) * scale.bound, False)
+
+
+def _sum_exp(g: Growing) -> Node:
+    x = g.pick()
+    value, bound = (x.value, x.bound) if x.bound <= 3 else (ops.tanh(x.value), 1.0)
+    axes = g.axes(x)
+    top = _row(g, x, axes)
+    count = prod(x.value.shape[axis] for axis in axes)
+    return Node(apply(SumExp(axes), value, top.value), count * exp(bound + top.bound), False)
+
+
+def _image(g: Growing, *, exact: bool = False) -> Node:
+    """A float of the graph with four axes."""
+    x = g.pick(exact=exact)
+    shape = x.value.shape
+    whole = (1,) * (4 - len(shape)) + shape if len(shape) <= 4 else (prod(shape[:-3]), *shape[-3:])
+    return Node(ops.reshape(x.value, whole), x.bound, x.exact)
+
+
+def _sliding(g: Growing, x: Node) -> tuple[Conv2d, Pair]:
+    """A convolution whose windows fit into the image, and their size."""
+
+    def some(options: tuple[int, ...]) -> Pair:
+        return g.choose(options), g.choose(options)
+
+    padding, dilation = some((0, 1, 2)), some((1, 2))
+    room = [(n + 2 * p - 1) // d + 1 for n, p, d in zip(x.value.shape[2:], padding, dilation, strict=True)]
+    rows, columns = (g.choose([k for k in (1, 2, 3) if k <= most]) for most in room)
+    groups = g.choose((1, x.value.shape[1]))
+    return Conv2d(some((1, 2, 3)), padding, dilation, groups), (rows, columns)
+
+
+def _conv2d(g: Growing) -> Node:
+    x = _image(g)
+    op, window = _sliding(g, x)
+    each = x.value.shape[1] // op.groups
+    w = g.parameter((op.groups * g.choose((1, 2)), each, *window), "float", x.value.dtype)
+    return Node(apply(op, x.value, w.value), x.bound * w.bound * each * prod(window), False)
+
+
+def _conv2d_weight_gradient(g: Growing) -> Node:
+    x = _image(g)
+    op, window = _sliding(g, x)
+    shape = (x.value.shape[0], op.groups * g.choose((1, 2)), *op.positions(x.value.shape[2:], window))
+    ct = g.parameter(shape, "float", x.value.dtype)
+    made = Conv2dWeightGradient(op.stride, op.padding, op.dilation, op.groups, window)
+    count = shape[0] * shape[2] * shape[3]
+    return Node(apply(made, x.value, ct.value), x.bound * ct.bound * count, False)
+
+
+def _windows(g: Growing, x: Node) -> tuple[Pair, Pair]:
+    """Sizes of windows that fit into the image, and strides."""
+    height, width = x.value.shape[2:]
+    window = g.choose([k for k in (1, 2, 3) if k <= height]), g.choose([k for k in (1, 2, 3) if k <= width])
+    return window, g.choose((window, (1, 1), (2, 3)))
+
+
+def _pool(made: Callable[[Pair, Pair], Pooling], *, exact: bool, adds: bool) -> Callable[[Growing], Node]:
+    """Pooling; `exact` where what jumps is looked for, `adds` where a window is added up."""
+
+    def recipe(g: Growing) -> Node:
+        x = _image(g, exact=exact or (g.smooth and not adds))
+        window, stride = _windows(g, x)
+        bound = x.bound * prod(window) if adds else max(x.bound, prod(window))
+        return Node(apply(made(window, stride), x.value), bound, x.exact and not adds)
+
+    return recipe
+
+
+def _window_pick(g: Growing) -> Node:
+    x = _image(g, exact=True)
+    window, stride = _windows(g, x)
+    places = apply(WindowArgMax(window, stride), x.value)
+    return Node(apply(WindowPick(window, stride), ops.negative(x.value), places), x.bound, True)
+
+
+def _window_spread(g: Growing) -> Node:
+    x = _image(g, exact=True)
+    window, stride = _windows(g, x)
+    places = apply(WindowArgMax(window, stride), x.value)
+    size = (x.value.shape[2], x.value.shape[3])
+    ct = g.parameter(places.shape, "float", x.value.dtype)
+    overlaps = prod(-(-k // s) for k, s in zip(window, stride, strict=True))
+    return Node(apply(WindowSpread(window, stride, size), ct.value, places), ct.bound * overlaps, False)
+
+
+#: By the operator's name.
+NETWORK_RECIPES: Mapping[str, Callable[[Growing], Node]] = MappingProxyType(
+    {
+        "flip": _flip,
+        "centred_squares": _centred_squares,
+        "normalize": _normalize,
+        "sum_exp": _sum_exp,
+        "conv2d": _conv2d,
+        "conv2d_weight_gradient": _conv2d_weight_gradient,
+        "max_pool2d": _pool(MaxPool2d, exact=False, adds=False),
+        "sum_pool2d": _pool(SumPool2d, exact=False, adds=True),
+        "window_argmax": _pool(WindowArgMax, exact=True, adds=False),
+        "window_pick": _window_pick,
+        "window_spread": _window_spread,
+    }
+)
