@@ -1,0 +1,214 @@
+"""What this machine can do at most, measured: multiply-adds a second, and bytes a second from each level of memory."""
+
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from adjoint.errors import CacheError, InvalidValueError
+from adjoint.kernel.target import Target
+from adjoint.paths import cache_dir, write_whole
+from adjoint.profiling.probes import multiply_adds, triad
+from adjoint.runtime.cache import CacheWarning
+
+__all__ = ["Cache", "Level", "Peaks", "data_caches", "machine_peaks", "measure_peaks"]
+
+#: Seconds for each measurement: long enough to meet the machine at its best, so that all take half a second.
+_SECONDS = 0.05
+
+#: Where Linux tells the caches of a core.
+_SYSFS = Path("/sys/devices/system/cpu/cpu0/cache")
+
+#: Bytes of the arrays that measure memory, beside four times the last cache: at least, and at most.
+_LEAST, _MOST = 32 << 20, 512 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A data cache: its level, its bytes, and whether several cores share it."""
+
+    level: int
+    nbytes: int
+    shared: bool
+
+
+#: What is taken where the system does not tell.
+_USUAL = (Cache(1, 32 << 10, False), Cache(2, 512 << 10, False), Cache(3, 8 << 20, True))
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level of memory.
+
+    Parameters
+    ----------
+    name : str
+        ``L1``, ``L2``, ... or ``memory``.
+    nbytes : int or None
+        What it holds, the caches of all threads together; None of memory.
+    gbytes : float
+        Billions of bytes a second that a triad reached in it.
+    """
+
+    name: str
+    nbytes: int | None
+    gbytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Peaks:
+    """What some cores of a machine reach at most: the roofline.
+
+    Parameters
+    ----------
+    cpu : str
+        As LLVM spells it.
+    vector_bits : int
+        Width of a vector register.
+    threads : int
+        Threads that were at work at once.
+    gflops : float
+        Billions of floating-point operations a second, f32 multiply-adds counted as two.
+    levels : tuple of Level
+        From the nearest to memory, which is always there.
+    """
+
+    cpu: str
+    vector_bits: int
+    threads: int
+    gflops: float
+    levels: tuple[Level, ...]
+
+    def level(self, nbytes: int) -> Level:
+        """The nearest level that holds so many bytes."""
+        return next(level for level in self.levels if level.nbytes is None or nbytes <= level.nbytes)
+
+    def nanoseconds(self, flops: float, nbytes: int) -> float:
+        """The least time for some operations on some bytes: the roofline, as time.
+
+        The bytes come from the nearest level that holds them all; operations and transfers overlap.
+        """
+        return max(flops / self.gflops, nbytes / self.level(nbytes).gbytes)
+
+    def attainable(self, intensity: float, level: Level) -> float:
+        """GFLOP/s at most for so many operations a byte, the bytes from `level`."""
+        return min(self.gflops, intensity * level.gbytes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Peaks":
+        """What `as_dict` gave.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            Where the data is something else.
+        """
+        levels = tuple(
+            Level(str(one["name"]), None if one["nbytes"] is None else int(one["nbytes"]), float(one["gbytes"]))
+            for one in data["levels"]
+        )
+        rates = [float(data["gflops"]), *(level.gbytes for level in levels)]
+        if not all(0 < rate < float("inf") for rate in rates) or not levels or levels[-1].nbytes is not None:
+            raise ValueError("rates are positive and the last level is memory")
+        return cls(str(data["cpu"]), int(data["vector_bits"]), int(data["threads"]), rates[0], levels)
+
+    def best_of(self, other: "Peaks") -> "Peaks":
+        """The higher of each figure: a machine that was slowed down has not become a slower machine."""
+        levels = tuple(
+            a if a.gbytes >= b.gbytes else b for a, b in zip(self.levels, other.levels, strict=True)
+        )  # fmt: skip
+        return Peaks(self.cpu, self.vector_bits, self.threads, max(self.gflops, other.gflops), levels)
+
+
+def data_caches(directory: Path = _SYSFS) -> tuple[Cache, ...]:
+    """The data caches that a core sees, nearest first; usual ones where the system does not tell."""
+    found: dict[int, tuple[int, str]] = {}
+    for index in sorted(directory.glob("index*")):
+        try:
+            level, kind, size, cores = (
+                (index / name).read_text().strip() for name in ("level", "type", "size", "shared_cpu_list")
+            )
+            if kind != "Instruction":
+                found[int(level)] = (int(size.removesuffix("K")) << 10, cores)
+        except (OSError, ValueError):
+            continue
+    # Threads of one core share its first cache too, so sharing begins where more cores than there do.
+    return (
+        tuple(Cache(level, size, cores != found[min(found)][1]) for level, (size, cores) in sorted(found.items()))
+        or _USUAL
+    )
+
+
+def measure_peaks(target: Target, threads: int = 1, seconds: float = _SECONDS) -> Peaks:
+    """Measure this machine now.
+
+    Parameters
+    ----------
+    target : Target
+        What to compile for: this machine, at the vector width wanted.
+    threads : int, default 1
+        Threads at work at once. They share what they share in the machine, memory above all.
+    seconds : float, default 0.05
+        For each of the figures; the best moment counts.
+    """
+    if threads < 1:
+        raise InvalidValueError(f"measure_peaks: threads is at least 1, got {threads}")
+    gflops = multiply_adds(target).best(seconds, threads) / 1e9
+    levels = []
+    for cache in data_caches():
+        # Half of a cache, so that nothing else drives the arrays out.
+        share = threads if cache.shared else 1
+        rate = triad(cache.nbytes // (2 * share), target).best(seconds, threads) / 1e9
+        levels.append(Level(f"L{cache.level}", cache.nbytes * threads // share, rate))
+    total = min(max(4 * data_caches()[-1].nbytes, _LEAST), _MOST)
+    levels.append(Level("memory", None, triad(total // threads, target).best(seconds, threads) / 1e9))
+    return Peaks(target.cpu, 8 * target.vector_bytes, threads, gflops, tuple(levels))
+
+
+def machine_peaks(target: Target, threads: int = 1, again: bool = False, directory: Path | None = None) -> Peaks:
+    """The peaks of this machine: from the cache directory, or measured and kept there.
+
+    Parameters
+    ----------
+    target : Target
+        As in `measure_peaks`.
+    threads : int, default 1
+        As in `measure_peaks`.
+    again : bool, default False
+        Measure even where there are figures, and keep the higher of each.
+    directory : Path, optional
+        Where they are kept; default: ``peaks`` in adjoint's cache directory.
+    """
+    path = (directory or cache_dir() / "peaks") / f"{_key(target, threads)}.json"
+    known = _read(path)
+    if known is not None and not again:
+        return known
+    peaks = measure_peaks(target, threads)
+    if known is not None and len(known.levels) == len(peaks.levels):
+        peaks = peaks.best_of(known)
+    try:
+        write_whole(path, json.dumps(peaks.as_dict(), indent=2).encode())
+    except CacheError as error:
+        warnings.warn(f"the machine's peaks are not kept: {error.message}", CacheWarning, stacklevel=2)
+    return peaks
+
+
+def _read(path: Path) -> Peaks | None:
+    """The peaks in a file, or None where there are none that make sense."""
+    try:
+        return Peaks.from_dict(json.loads(path.read_bytes()))
+    except (OSError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _key(target: Target, threads: int) -> str:
+    """A name for the figures: the CPU, what of it is used, and its caches."""
+    whole = f"1|{target.key}|{threads}|{data_caches()}"
+    return hashlib.sha256(whole.encode()).hexdigest()[:32]

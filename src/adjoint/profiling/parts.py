@@ -1,0 +1,110 @@
+"""Which part of a training step a kernel belongs to: forward, backward, update.
+
+A step made by `SetupTrainer` holds the graph of ``backbone_loss``, the rest of ``backbone_loss_adjoint`` around it,
+and the optimizer's update around that. The passes that run before lowering look at a value and what it is made of,
+never at who reads it. So they turn each of those three functions into the same values, and a value of the step is
+found in the others by its structure: its operator, its attributes and, all the way down, what it is made of.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from math import prod, sqrt
+
+from adjoint.compiler import GRAPH_PASSES
+from adjoint.ir import Function, IRModule, Value, is_param, toposort
+from adjoint.lower.facts import facts_of
+
+__all__ = [
+    "BACKWARD",
+    "BACKWARD_UPDATE",
+    "FORWARD",
+    "PARTS",
+    "STEP",
+    "UPDATE",
+    "after_passes",
+    "part_of",
+    "value_parts",
+]
+
+FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
+BACKWARD_UPDATE, FORWARD_UPDATE = "backward+update", "forward+update"
+
+#: The part of a kernel where a module does not say what is forward and what is not.
+STEP = "step"
+
+#: Every part that a kernel may have, in the order in which they are told.
+PARTS = (FORWARD, BACKWARD, BACKWARD_UPDATE, FORWARD_UPDATE, UPDATE, STEP)
+
+
+def after_passes(function: Function) -> Function:
+    """The function as lowering takes it."""
+    for graph_pass in GRAPH_PASSES:
+        function = graph_pass(function)
+    return function
+
+
+def value_parts(module: IRModule, step: Function) -> dict[Value, str]:
+    """The part of each value of a step: the first that needs it.
+
+    Parameters
+    ----------
+    module : IRModule
+        Where it comes from. Without ``backbone_loss`` and ``backbone_loss_adjoint``, all is part of the `STEP`.
+    step : Function
+        Its function ``step``, `after_passes`.
+
+    Returns
+    -------
+    dict
+        `FORWARD`, `BACKWARD` or `UPDATE` (or `STEP`) for each value, parameters included.
+    """
+    values = step.values()
+    names = ("backbone_loss", "backbone_loss_adjoint")
+    if not all(name in module for name in names):
+        return dict.fromkeys(values, STEP)
+    numbers: dict[Hashable, int] = {}
+    mine = _structures(values, numbers)
+    parts = dict.fromkeys(values, UPDATE)
+    # Backward first: what the forward pass needs as well is then given to it.
+    for name, part in zip(reversed(names), (BACKWARD, FORWARD), strict=True):
+        theirs = set(_structures(after_passes(module[name]).values(), numbers).values())
+        found = [value for value in values if mine[value] in theirs and not is_param(value)]
+        parts.update(dict.fromkeys(toposort(found), part))
+    return parts
+
+
+def _structures(values: Iterable[Value], numbers: dict[Hashable, int]) -> dict[Value, int]:
+    """A number for each value (inputs come before users), the same for the same structure; `numbers` keeps them."""
+    found: dict[Value, int] = {}
+    for value in values:
+        inputs = tuple(found[operand] for operand in value.inputs)
+        key = (value.op.key(), inputs, value.label if is_param(value) else "")
+        found[value] = numbers.setdefault(key, len(numbers))
+    return found
+
+
+def part_of(values: Sequence[Value], parts: Mapping[Value, str]) -> str:
+    """The part of a kernel that computes some values.
+
+    Where it computes any of the update, it counts for that too (``backward+update``). Else it belongs to the part
+    that most of its work is for: the forward product that also stores the mask for its gradient is forward.
+    """
+    found = {parts[value] for value in values}
+    if len(found) < 2:
+        return next(iter(found), STEP)
+    if UPDATE in found:
+        return BACKWARD_UPDATE if BACKWARD in found else FORWARD_UPDATE
+    work = dict.fromkeys(sorted(found), 0.0)
+    for value in values:
+        work[parts[value]] += _work(value)
+    return max(work, key=lambda part: work[part])
+
+
+def _work(value: Value) -> float:
+    """Operations that computing a value takes, roughly."""
+    facts = facts_of(value)
+    if facts.product:
+        # Rows x depth, depth x columns, rows x columns: the root of their product is rows x depth x columns.
+        return 2 * sqrt(prod(x.type.size for x in (value, *value.inputs)))
+    if facts.kind in ("reduce", "scatter"):
+        return float(sum(x.type.size for x in value.inputs))
+    return facts.flops * float(value.type.size)

@@ -1,0 +1,145 @@
+"""Kernels that do one thing as fast as this machine can: multiply-adds in registers, and streams through memory."""
+
+import ctypes
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from adjoint.codegen.module import emit_module
+from adjoint.codegen.native import compile_native
+from adjoint.kernel.index import Var, as_index
+from adjoint.kernel.ir import Apply, Buffer, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.program import Program
+from adjoint.kernel.target import Target
+from adjoint.runtime.bound import aligned
+from adjoint.runtime.library import Library
+
+__all__ = ["Probe", "best_nanoseconds", "multiply_adds", "triad"]
+
+_F32 = np.dtype(np.float32)
+
+#: Multiply-adds in a row in one call of the probe: well above what a call costs, well below a scheduler's slice.
+_ROUNDS = 10_000
+
+#: Bytes that a stream probe moves in one call, where the arrays are smaller.
+_STREAMED = 8 << 20
+
+#: Vectors a turn of the stream's loop.
+_UNROLLED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Native code that does a known amount of work on arrays of its own.
+
+    Parameters
+    ----------
+    amount : float
+        What a call does: floating-point operations, or bytes moved.
+    sizes : tuple of int
+        Elements (f32) of each array that it works on.
+    library : Library
+        Holding the function ``probe``.
+    """
+
+    amount: float
+    sizes: tuple[int, ...]
+    library: Library
+
+    def best(self, seconds: float, threads: int = 1) -> float:
+        """The most work a second that was reached, all threads at work at once, each on its own arrays.
+
+        Parameters
+        ----------
+        seconds : float
+            How long to try; at least three calls are made.
+        threads : int, default 1
+            Threads.
+        """
+        found = [0.0] * threads
+        together = threading.Barrier(threads)
+
+        def part(thread: int) -> None:
+            arrays = [aligned((size,), _F32) for size in self.sizes]
+            for array in arrays:
+                array.fill(0.5)
+            together.wait()
+            found[thread] = self.amount / best_nanoseconds(self.library, arrays, seconds) * 1e9
+
+        others = [threading.Thread(target=part, args=(t,)) for t in range(1, threads)]
+        for other in others:
+            other.start()
+        part(0)
+        for other in others:
+            other.join()
+        return sum(found)
+
+
+def best_nanoseconds(library: Library, arrays: Sequence[np.ndarray], seconds: float) -> int:
+    """The shortest call within some time, and within three calls at least."""
+    slots = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+    call = ctypes.CFUNCTYPE(
+        ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p, use_errno=False
+    )(library["probe"])
+    address = ctypes.addressof(slots)
+    best, calls = 1 << 62, 0
+    until = time.perf_counter_ns() + round(seconds * 1e9)
+    while calls < 3 or time.perf_counter_ns() < until:
+        start = time.perf_counter_ns()
+        call(address, None, 0, 1, None)
+        best = min(best, time.perf_counter_ns() - start)
+        calls += 1
+    return max(best, 1)
+
+
+def multiply_adds(target: Target) -> Probe:
+    """A probe that multiplies and adds in registers: enough independent chains to hide the latency of each."""
+    lanes = target.lanes(_F32)
+    chains = min(24, target.vector_registers - 4)
+    given, made = (Buffer(name, _F32, size, "external") for name, size in (("given", lanes), ("made", chains * lanes)))
+    sums, factor = (Buffer(name, _F32, size, "register") for name, size in (("sums", chains * lanes), ("x", lanes)))
+
+    def lane_by_lane(to: Buffer, source: Buffer, spread: bool) -> Stmt:
+        chain, lane = Var("c", to.size // lanes), Var("l", lanes)
+        at = as_index(chain) * lanes + as_index(lane)
+        value = Load(source, as_index(lane) if spread else at)
+        return For(chain, (For(lane, (Store(((to, at, value),)),), "vector"),), "unroll")
+
+    chain, lane = Var("c", chains), Var("l", lanes)
+    at, x = as_index(chain) * lanes + as_index(lane), Load(factor, as_index(lane))
+    again = Store(((sums, at, Apply("fma", (Load(sums, at), x, x), _F32)),))
+    rounds = For(Var("n", _ROUNDS), (For(chain, (For(lane, (again,), "vector"),), "unroll"),))
+    body = (
+        lane_by_lane(factor, given, spread=True),
+        lane_by_lane(sums, given, spread=True),
+        rounds,
+        lane_by_lane(made, sums, spread=False),
+    )
+    return _probe((given, made), body, 2.0 * _ROUNDS * chains * lanes, target)
+
+
+def triad(total: int, target: Target) -> Probe:
+    """A probe that streams through three arrays, ``a = b + s * c``, `total` bytes in all.
+
+    As in STREAM, the bytes of ``a`` count once, though a cache may read them before they are written.
+    """
+    lanes = target.lanes(_F32)
+    turn = _UNROLLED * lanes
+    turns = max(1, total // (3 * _F32.itemsize * turn))
+    size = turns * turn
+    a, b, c = (Buffer(name, _F32, size, "external") for name in "abc")
+    again, step, part, lane = Var("r", max(1, _STREAMED // (12 * size))), Var("v", turns), Var("p", 4), Var("l", lanes)
+    at = as_index(step) * turn + as_index(part) * lanes + as_index(lane)
+    value: Expr = Apply("fma", (Load(b, at), Load(b, as_index(0)), Load(c, at)), _F32)
+    inner = For(part, (For(lane, (Store(((a, at, value),)),), "vector"),), "unroll")
+    return _probe((a, b, c), (For(again, (For(step, (inner,)),)),), 12.0 * size * again.extent, target)
+
+
+def _probe(buffers: tuple[Buffer, ...], body: tuple[Stmt, ...], amount: float, target: Target) -> Probe:
+    kernel = Kernel("work", Var("u", 1), body, parallel=False)
+    program = Program("probe", (), (), buffers, (kernel,), frozenset(), {}, 0, 0, {})
+    library = Library(compile_native(emit_module(program, target), target), ("probe",))
+    return Probe(amount, tuple(buffer.size for buffer in buffers), library)
