@@ -27,6 +27,7 @@ from adjoint.lower.program import lower
 from adjoint.paths import cache_dir
 from adjoint.runtime.bound import Runtime
 from adjoint.runtime.cache import CompileCache
+from adjoint.runtime.epoch import EPOCH_TEXT
 from adjoint.runtime.executable import Entry, Executable
 from adjoint.runtime.fastcall import FASTCALL_TEXT
 from adjoint.runtime.threads import pool_text
@@ -220,9 +221,9 @@ def host() -> Target:
 
 
 def _runtime_code(store: CompileCache | None) -> bytes:
-    """Object code of what every process needs: the thread pool, and the way in from Python."""
+    """Object code of what every process needs: the thread pool, the way in from Python, the loop of an epoch."""
     here = host()
-    text = pool_text() + FASTCALL_TEXT
+    text = pool_text() + FASTCALL_TEXT + EPOCH_TEXT
     key = _key("runtime", text, here.key)
     found = store.read(key) if store is not None else None
     if found is not None:

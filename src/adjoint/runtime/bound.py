@@ -15,7 +15,7 @@ from adjoint.runtime.fastcall import FastCall
 from adjoint.runtime.library import Library
 from adjoint.runtime.threads import Pool
 
-__all__ = ["Bound", "Runtime", "Signature", "accept", "aligned", "miscounted"]
+__all__ = ["Bound", "Runtime", "Signature", "accept", "aligned", "allowed", "first_outside", "miscounted"]
 
 
 def aligned(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
@@ -33,8 +33,9 @@ class Runtime:
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, code: bytes) -> None:
-        library = Library(code, ("run", "work", "hold", "fastcall"))
+        library = Library(code, ("run", "work", "hold", "fastcall", "epoch"))
         self.fastcall = library["fastcall"]
+        self.epoch = library["epoch"]
         self.pool = Pool(library)
 
     @classmethod
@@ -82,6 +83,16 @@ class Bound:
         arrays, several as a tuple, none as None. Not to be called from two threads at once.
     resident : dict
         The arrays that stay, by name.
+    arguments : tuple of Argument
+        What the remaining arguments are.
+    outputs : list of numpy.ndarray
+        Where the results are written that are not donated.
+    slots : array of addresses
+        The table of addresses that a run reads and writes.
+    arena : numpy.ndarray
+        Working memory.
+    function, check : int
+        Addresses of the entry point and of its check, 0 where it has none.
     """
 
     def __init__(
@@ -98,27 +109,29 @@ class Bound:
         self.resident = _residents(entry, resident)
         self.arguments = tuple(a for a in entry.arguments if a.name not in self.resident)
         self._apart = [r for r in entry.results if not r.donated]
-        self._outputs = [aligned(r.shape, r.dtype) for r in self._apart]
-        self._arena = aligned((max(entry.arena, 1),), np.dtype(np.uint8))
-        self._slots = (ctypes.c_void_p * (len(entry.arguments) + len(self._apart) + 1))()
+        self.outputs = [aligned(r.shape, r.dtype) for r in self._apart]
+        self.arena = aligned((max(entry.arena, 1),), np.dtype(np.uint8))
+        self.slots = (ctypes.c_void_p * (len(entry.arguments) + len(self._apart) + 1))()
         for argument in entry.arguments:
             if argument.name in self.resident:
-                self._slots[argument.slot] = self.resident[argument.name].ctypes.data
-        for result, output in zip(self._apart, self._outputs, strict=True):
-            self._slots[result.slot] = output.ctypes.data
+                self.slots[argument.slot] = self.resident[argument.name].ctypes.data
+        for result, output in zip(self._apart, self.outputs, strict=True):
+            self.slots[result.slot] = output.ctypes.data
         self._runtime = runtime
         self._library = library
+        self.function = library[entry.name]
+        self.check = library[f"{entry.name}_check"] if entry.checks else 0
         kinds = {"float32": 1, "float64": 2}
         scalar = len(self._apart) == 1 and self._apart[0].shape == ()
         words = {
-            2: ctypes.addressof(self._slots),
-            3: self._arena.ctypes.data,
-            4: library[entry.name],
-            5: library[f"{entry.name}_check"] if entry.checks else 0,
+            2: ctypes.addressof(self.slots),
+            3: self.arena.ctypes.data,
+            4: self.function,
+            5: self.check,
             6: threads,
             8: runtime.pool.block,
             9: kinds.get(self._apart[0].dtype.name, 3) if scalar else 3,
-            10: self._outputs[0].ctypes.data if self._outputs else 0,
+            10: self.outputs[0].ctypes.data if self.outputs else 0,
         }
         self._fast = FastCall(runtime.fastcall, self.arguments, words, self._convert_and_call, self._collect)
         self.call: Callable[..., Any] = self._fast.call
@@ -133,13 +146,13 @@ class Bound:
         The last axes are start and end, seconds and nanoseconds. The threads are made for the purpose and meet
         before each run.
         """
-        kept = self._place(arrays)
+        kept = self.place(arrays)
         threads = clock.shape[1]
         sync = aligned((128,), np.dtype(np.uint8))
         step = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 2)(
-            self._library[self.entry.name]
+            self.function
         )
-        fixed = (ctypes.addressof(self._slots), self._arena.ctypes.data)
+        fixed = (ctypes.addressof(self.slots), self.arena.ctypes.data)
 
         def part(thread: int) -> None:
             for run in clock:
@@ -155,52 +168,63 @@ class Bound:
 
     def _convert_and_call(self, *arrays: Any) -> Any:
         """The slow way in: accept what can be taken as it is or copied, refuse the rest."""
-        kept = self._place(arrays)
+        kept = self.place(arrays)
         run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64)(self._runtime.pool.run_address)
         run(
             self._runtime.pool.block,
-            self._library[self.entry.name],
-            ctypes.addressof(self._slots),
-            self._arena.ctypes.data,
+            self.function,
+            ctypes.addressof(self.slots),
+            self.arena.ctypes.data,
             self.threads,
         )
         del kept
         return self._collect()
 
-    def _place(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+    def place(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         """Put the addresses of arguments in the table, and check what they must satisfy."""
         if len(arrays) != len(self.arguments):
             raise miscounted(self.entry.name, self.arguments, len(arrays))
         kept = [accept(self.entry.name, a, x) for a, x in zip(self.arguments, arrays, strict=True)]
         for argument, array in zip(self.arguments, kept, strict=True):
-            self._slots[argument.slot] = array.ctypes.data
+            self.slots[argument.slot] = array.ctypes.data
         self._refuse_out_of_range({a.slot: (a.name, x) for a, x in zip(self.arguments, kept, strict=True)})
         return kept
 
     def _refuse_out_of_range(self, placed: Mapping[int, tuple[str, np.ndarray]]) -> None:
         for check in self.entry.checks:
-            name, array = placed.get(check.slot) or self._resident_at(check.slot)
-            bad = (array < check.low) | (array >= check.high)
-            if check.allow is not None:
-                bad &= array != check.allow
-            if bad.any():
-                place = tuple(int(i) for i in np.argwhere(bad)[0])
+            name, array = placed.get(check.slot) or self.resident_at(check.slot)
+            place = first_outside(check, array)
+            if place is not None:
                 where = f" at {place if len(place) > 1 else place[0]}" if place else ""
-                also = f" or {check.allow}" if check.allow is not None else ""
                 raise InvalidValueError(
-                    f"{self.entry.name}: {name} must be in [{check.low}, {check.high}){also}, "
-                    f"got {array[place]}{where}; nothing was updated"
+                    f"{self.entry.name}: {name} must be {allowed(check)}, got {array[place]}{where}; "
+                    "nothing was updated"
                 )
 
-    def _resident_at(self, slot: int) -> tuple[str, np.ndarray]:
+    def resident_at(self, slot: int) -> tuple[str, np.ndarray]:
+        """Name and array of the argument that stays at a slot."""
         name = next(a.name for a in self.entry.arguments if a.slot == slot)
         return name, self.resident[name]
 
     def _collect(self) -> Any:
-        made = [o.item() if o.ndim == 0 else o.copy() for o in self._outputs]
+        made = [o.item() if o.ndim == 0 else o.copy() for o in self.outputs]
         if not made:
             return None
         return made[0] if len(made) == 1 else tuple(made)
+
+
+def first_outside(check: RangeCheck, array: np.ndarray) -> tuple[int, ...] | None:
+    """Where the first element lies that a check refuses, or None."""
+    bad = (array < check.low) | (array >= check.high)
+    if check.allow is not None:
+        bad &= array != check.allow
+    return tuple(int(i) for i in np.argwhere(bad)[0]) if bad.any() else None
+
+
+def allowed(check: RangeCheck) -> str:
+    """What a check wants, in words."""
+    also = f" or {check.allow}" if check.allow is not None else ""
+    return f"in [{check.low}, {check.high}){also}"
 
 
 def _residents(entry: Signature, resident: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
