@@ -17,7 +17,20 @@ CACHES = ("ADJOINT_CACHE",)
 
 
 class Ops:
-    """The operators of a workload, as graph values."""
+    """The operators of a workload, as graph values.
+
+    Parameters
+    ----------
+    params : mapping
+        Parameters by the workload's names.
+    states : mapping
+        Running statistics by the workload's names; `updated` gets their new values.
+    """
+
+    def __init__(self, params: Mapping[str, Value], states: Mapping[str, Value]) -> None:
+        self.params = params
+        self.states = states
+        self.updated: dict[str, Value] = {}
 
     linear = staticmethod(ops.linear)
     relu = staticmethod(ops.relu)
@@ -55,8 +68,23 @@ class Ops:
     def head(x: Value, table: Value) -> Value:
         return ops.matmul(x, table, transpose_b=True)
 
-    def __getattr__(self, name: str) -> Any:
-        raise NotImplementedError(f"adjoint has no operator {name} yet; leave out the workloads that need it")
+    @staticmethod
+    def conv(x: Value, w: Value, b: Value | None, stride: int, pad: int) -> Value:
+        return ops.conv2d(x, w, b, stride=stride, padding=pad)
+
+    @staticmethod
+    def maxpool2(x: Value) -> Value:
+        return ops.max_pool2d(x, 2)
+
+    def batchnorm(self, x: Value, name: str) -> Value:
+        mean, var = f"{name}.mean", f"{name}.var"
+        weight, bias = self.params[f"{name}.g"], self.params[f"{name}.b"]
+        out, self.updated[mean], self.updated[var] = ops.batch_norm(x, self.states[mean], self.states[var], weight, bias)
+        return out
+
+    @staticmethod
+    def attention(q: Value, k: Value, v: Value) -> Value:
+        return ops.scaled_dot_product_attention(q, k, v, causal=True)
 
 
 def _optimizer(settings: Mapping[str, Any]) -> Optimizer:
@@ -70,9 +98,12 @@ def _backbone(w: Any, names: Mapping[str, str], x: np.ndarray) -> IRModule:
     """The network as a module with one function."""
     data = param("x", x.shape, "i64" if x.dtype.kind == "i" else "f32")
     params = {name: param(names[name], array.shape) for name, array in w.params.items()}
-    out = w.forward(Ops(), params, data)
-    backbone = Function("backbone", (data, *params.values()), (out,))
-    return IRModule((backbone,), {"param_num": len(params), "state_num": 0})
+    states = {name: param(names[name], array.shape) for name, array in w.states.items()}
+    operators = Ops(params, states)
+    out = w.forward(operators, params, data)
+    results = (out, *(operators.updated[name] for name in states))
+    backbone = Function("backbone", (data, *params.values(), *states.values()), results)
+    return IRModule((backbone,), {"param_num": len(params), "state_num": len(states)})
 
 
 def _loss(kind: str, out: TensorType, y: np.ndarray) -> tuple[Loss, Sequence[TensorType]]:
@@ -87,9 +118,10 @@ def build(
 ) -> tuple[Callable[[np.ndarray, np.ndarray], float], Callable[[float], float]]:
     """The step of a workload, and what reads its loss."""
     x, y = w.batches[0]
-    names = {name: name.replace(".", "_") for name in w.params}
+    names = {name: name.replace(".", "_") for name in (*w.params, *w.states)}
     module = _backbone(w, names, x)
     loss, types = _loss(w.loss, module["backbone"].results[0].type, y)
     trainer = Trainer(SetupTrainer(loss, _optimizer(w.opt), types)(module), threads=threads)
     trainer.load_params({names[name]: array for name, array in w.params.items()})
+    trainer.load_states({names[name]: array for name, array in w.states.items()})
     return trainer.update, float
