@@ -168,3 +168,30 @@ def test_convolutions_of_small_images(level, size):
     expected = interpret(function, *(a.astype("f8").astype("f4") for a in arrays))
     for got, want in zip(compile(function, level, OPTIONS)(*arrays), expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * np.abs(want).max())
+
+
+@pytest.mark.parametrize(
+    ("batch", "m", "k", "n", "transpose_a", "transpose_b"),
+    [
+        ((2,), 1, 1, 2, False, True),
+        ((2,), 1, 2, 17, True, False),
+        ((3,), 1, 4, 5, False, False),
+        ((2, 1), 1, 3, 7, True, True),
+    ],
+)
+def test_axes_of_one_element_between_others(batch, m, k, n, transpose_a, transpose_b):
+    function = product(m, k, n, transpose_a, transpose_b, batch)
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
+    want = (a.swapaxes(-1, -2) if transpose_a else a) @ (b.swapaxes(-1, -2) if transpose_b else b)
+    np.testing.assert_allclose(compile(function, options=OPTIONS)(a, b), want, atol=1e-5)
+
+
+@pytest.mark.parametrize("groups", [3, 6])
+@pytest.mark.parametrize("window", [1, 3])
+def test_grouped_convolutions(groups, window):
+    x, w = param("x", (2, 6, 4, 2)), param("w", (6, 6 // groups, window, window))
+    function = Function("f", (x, w), (ops.conv2d(x, w, groups=groups, padding=window // 2),))
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
+    np.testing.assert_allclose(compile(function, options=OPTIONS)(a, b), interpret(function, a, b)[0], atol=1e-5)

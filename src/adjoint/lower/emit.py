@@ -136,7 +136,9 @@ def collapse(vars_: Sequence[Var], indices: Sequence[Index]) -> list[list[Var]]:
     """Runs of neighbouring axes that every index walks as if they were one."""
     runs: list[list[Var]] = []
     for var in vars_:
-        if runs and _one_axis(runs[-1][-1], var, indices):
+        # Axes of one element say nothing: the last longer one decides.
+        last = next((v for v in reversed(runs[-1]) if v.extent != 1), var) if runs else var
+        if runs and _one_axis(last, var, indices):
             runs[-1].append(var)
         else:
             runs.append([var])
@@ -144,11 +146,13 @@ def collapse(vars_: Sequence[Var], indices: Sequence[Index]) -> list[list[Var]]:
 
 
 def _one_axis(outer: Var, inner: Var, indices: Sequence[Index]) -> bool:
+    if outer is inner or inner.extent == 1:
+        return True
     for index in indices:
         far, near = index.coefficient(outer), index.coefficient(inner)
         if far is None or near is None:
             return False
-        if outer.extent > 1 and inner.extent > 1 and far != near * inner.extent:
+        if far != near * inner.extent:
             return False
     return True
 
