@@ -188,10 +188,10 @@ class Worker:
         self._errors.close()
 
 
-def check_losses(results: Sequence[Result]) -> None:
+def check_losses(results: Sequence[Result], tolerance: float = TOLERANCE) -> None:
     """Give an error to each result whose losses are not those of the first one that is not ours.
 
-    Losses agree within `TOLERANCE`, relative to the loss; below a millionth of the first loss, where what is left of
+    Losses agree within `tolerance`, relative to the loss; below a millionth of the first loss, where what is left of
     a perfect fit is rounding, relative to that.
     """
     found = [r for r in results if r.losses]
@@ -201,7 +201,7 @@ def check_losses(results: Sequence[Result]) -> None:
     least = 1e-6 * abs(reference.losses[0])
     for result in found:
         for step, (ours, theirs) in enumerate(zip(result.losses, reference.losses, strict=True), 1):
-            if not abs(ours - theirs) <= TOLERANCE * max(abs(theirs), least):  # so that NaN differs too
+            if not abs(ours - theirs) <= tolerance * max(abs(theirs), least):  # so that NaN differs too
                 result.differs = True
                 result.error = f"loss {step} is {ours:.7g}, that of {reference.cell.label} {theirs:.7g}"
                 break
@@ -231,7 +231,13 @@ def _begin(result: Result, arrays: Path, folder: Path, starts: int, limit: float
 
 
 def measure(
-    cells: Sequence[Cell], arrays: Path, rounds: int, seconds: float, starts: int = 1, limit: float = 600.0
+    cells: Sequence[Cell],
+    arrays: Path,
+    rounds: int,
+    seconds: float,
+    starts: int = 1,
+    limit: float = 600.0,
+    tolerance: float = TOLERANCE,
 ) -> Iterator[list[Result]]:
     """Measure cells in turn: A B C, A B C, ... .
 
@@ -252,6 +258,8 @@ def measure(
         Fresh processes of which the first step is timed.
     limit : float, default 600.0
         Seconds that a process may take to answer.
+    tolerance : float, default 1e-4
+        Relative difference that losses may have.
 
     Yields
     ------
@@ -269,7 +277,7 @@ def measure(
                 except CellError as error:
                     result.error = str(error)
                 yield results
-            check_losses(results)
+            check_losses(results, tolerance)
             for _ in range(rounds):
                 for number, result in enumerate(results):
                     if result.error is None:

@@ -88,7 +88,9 @@ def measured(args: argparse.Namespace, pairs: Sequence[tuple[roster.Peer, str]],
                 results: list[harness.Result] = []
                 total = len(cells) + args.rounds
                 with console.status("") as status:
-                    turns = harness.measure(cells, arrays, args.rounds, args.seconds, args.starts, args.limit)
+                    turns = harness.measure(
+                        cells, arrays, args.rounds, args.seconds, args.starts, args.limit, workload.tolerance
+                    )
                     for done, results in enumerate(turns, 1):  # noqa: B007
                         status.update(f"{name}, threads: {threads}, {done} of {total} starts and rounds")
                 yield workload, results

@@ -20,77 +20,17 @@ function:
 A further workload is one more function in `WORKLOADS`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from benchmarks import networks
+from benchmarks.workload import BATCHES, Workload, images, layers, linear_flops
+
 __all__ = ["BATCHES", "WORKLOADS", "Workload", "load", "make", "save"]
-
-#: Batches of a workload, taken in turn.
-BATCHES = 8
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Workload:
-    """A model with its data, and how it is trained.
-
-    Parameters
-    ----------
-    name : str
-        A key of `WORKLOADS`.
-    params, states : dict of str to numpy.ndarray
-        Initial values in f32: parameters, and what a step updates without a gradient.
-    batches : list of pairs of numpy.ndarray
-        Inputs and targets, f32 or i32.
-    forward : callable
-        ``forward(ops, params, x)`` builds the network: logits or predictions.
-    loss : str
-        "ce_sum" or "ce_mean" for cross-entropy with class indices, "mse_sum" or "mse_mean" for squared error.
-    opt : dict
-        ``kind`` is "sgd", "adam" or "adamw"; ``lr``, and where they are used ``momentum``, ``wd``, ``betas``, ``eps``.
-    flops : int
-        Floating-point operations of a step, in matrix products and convolutions alone.
-    """
-
-    name: str
-    params: dict[str, np.ndarray]
-    states: dict[str, np.ndarray]
-    batches: list[tuple[np.ndarray, np.ndarray]]
-    forward: Callable[[Any, Mapping[str, Any], Any], Any]
-    loss: str
-    opt: dict[str, Any]
-    flops: int
-
-    @property
-    def linear(self) -> set[str]:
-        """Names of the [in, out] matrices that ``linear`` takes."""
-        return {name for name, array in self.params.items() if array.ndim == 2 and name not in ("wte", "wpe")}
-
-
-def _layers(o: Any, p: Mapping[str, Any], x: Any) -> Any:
-    """Linear layers ``w0, b0, w1, b1, ...`` with relu between them; a layer may have no bias."""
-    count = sum(name.startswith("w") for name in p)
-    for i in range(count):
-        x = o.linear(x, p[f"w{i}"], p.get(f"b{i}"))
-        x = o.relu(x) if i < count - 1 else x
-    return x
-
-
-def _linear_flops(batch: int, sizes: Sequence[int]) -> int:
-    """Forward, and both gradients of every layer but the first, whose input needs none."""
-    forward = [2 * batch * a * b for a, b in pairwise(sizes)]
-    return 3 * sum(forward) - forward[0]
-
-
-def _images(rng: np.random.Generator, shape: tuple[int, ...], classes: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Noise over a pattern of the image's class, so that there is something to learn."""
-    patterns = rng.standard_normal((classes, *shape[1:])) / 4
-    labels = rng.integers(0, classes, (BATCHES, shape[0]))
-    return [((rng.standard_normal(shape) / 2 + patterns[y]).astype(np.float32), y.astype(np.int32)) for y in labels]
 
 
 def mlp() -> Workload:
@@ -101,8 +41,8 @@ def mlp() -> Workload:
         params[f"w{i}"] = (rng.standard_normal((a, b)) * np.sqrt(2 / a)).astype(np.float32)
         params[f"b{i}"] = np.zeros(b, np.float32)
     sgd = {"kind": "sgd", "lr": 0.01, "wd": 0.01}
-    batches = _images(rng, (batch, sizes[0]), sizes[-1])
-    return Workload("mlp", params, {}, batches, _layers, "ce_sum", sgd, _linear_flops(batch, sizes))
+    batches = images(rng, (batch, sizes[0]), sizes[-1])
+    return Workload("mlp", params, {}, batches, layers, "ce_sum", sgd, linear_flops(batch, sizes))
 
 
 def linreg() -> Workload:
@@ -111,11 +51,18 @@ def linreg() -> Workload:
     y = x @ np.array([[2], [3]], np.float32)
     params = {"w0": np.random.default_rng(0).standard_normal((2, 1)).astype(np.float32)}
     sgd = {"kind": "sgd", "lr": 0.01}
-    return Workload("linreg", params, {}, [(x, y)] * BATCHES, _layers, "mse_sum", sgd, _linear_flops(4, (2, 1)))
+    return Workload("linreg", params, {}, [(x, y)] * BATCHES, layers, "mse_sum", sgd, linear_flops(4, (2, 1)))
 
 
 #: Every workload by name.
-WORKLOADS: dict[str, Callable[[], Workload]] = {"mlp": mlp, "linreg": linreg}
+WORKLOADS: dict[str, Callable[[], Workload]] = {
+    "mlp": mlp,
+    "linreg": linreg,
+    "lenet": networks.lenet,
+    "resnet": networks.resnet,
+    "gpt": networks.gpt,
+    "bigmlp": networks.bigmlp,
+}
 
 
 def make(name: str) -> Workload:

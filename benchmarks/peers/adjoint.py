@@ -79,7 +79,8 @@ class Ops:
     def batchnorm(self, x: Value, name: str) -> Value:
         mean, var = f"{name}.mean", f"{name}.var"
         weight, bias = self.params[f"{name}.g"], self.params[f"{name}.b"]
-        out, self.updated[mean], self.updated[var] = ops.batch_norm(x, self.states[mean], self.states[var], weight, bias)
+        made = ops.batch_norm(x, self.states[mean], self.states[var], weight, bias)
+        out, self.updated[mean], self.updated[var] = made
         return out
 
     @staticmethod

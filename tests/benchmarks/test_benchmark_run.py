@@ -63,7 +63,7 @@ def test_peers_that_fail_are_named_and_the_status_says_so(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workloads", "mlp,vgg"], "workloads are mlp, linreg, got vgg"),
+        (["--workloads", "mlp,vgg"], "workloads are mlp, linreg, lenet, resnet, gpt, bigmlp, got vgg"),
         (["--threads", "0"], "numbers of threads are from 1, got '0'"),
         (["--threads", "two"], "--threads"),
         (["--peers", "caffe"], "got 'caffe'"),

@@ -82,7 +82,7 @@ def adjoint_losses(peer, w, steps):
     return [read(step(x, y.astype(peer.INT) if y.dtype.kind == "i" else y)) for x, y in pairs]
 
 
-@pytest.mark.parametrize("name", workloads.WORKLOADS)
+@pytest.mark.parametrize("name", ["mlp", "linreg"])
 def test_losses_of_a_workload_are_those_of_numpy(peer, name):
     w = workloads.make(name)
     losses = adjoint_losses(peer, w, 5)

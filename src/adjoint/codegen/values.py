@@ -108,8 +108,8 @@ class ValueEmitter:
                 text = self.w.load(pointer, f"load {wide}, ptr {where}, align {align}")
             else:
                 text = self.masked_load(buffer, wide, "ptr", where, mask, f"llvm.masked.load.{mangled(wide)}.p0")
-        elif whole and (offsets := lane_offsets(load.index, lanes.var, lanes.width)) and run_length(offsets) >= _RUN:
-            text = self.read_runs(load, offsets)
+        elif guard is None and (near := self.read_near(load)):
+            text = near
         else:
             where = self.addresses(buffer, load.index)
             pointers = f"<{lanes.width} x ptr>"
@@ -117,26 +117,43 @@ class ValueEmitter:
             text = self.masked_load(buffer, wide, pointers, where, mask, name)
         return self.from_memory(buffer, Result(text, lanes.width))
 
-    def read_runs(self, load: Load, offsets: Sequence[int]) -> str:
-        """Lanes that lie in a few contiguous runs: a vector load for each, joined."""
+    def read_near(self, load: Load) -> str:
+        """Lanes that lie close together, by vector loads and shuffles; empty where a gather is needed.
+
+        Whatever is loaded lies between the first and the last element that is wanted.
+        """
         assert self.lanes is not None
-        buffer, var = load.buffer, self.lanes.var
+        buffer, lanes = load.buffer, self.lanes
+        offsets = lane_offsets(load.index, lanes.var, lanes.active)
+        if not offsets:
+            return ""
+        fixed = Index(load.index.constant, frozenset(t for t in load.index.terms if not uses(t[0], lanes.var)))
         type_, align = memory_type(buffer.dtype), buffer.dtype.itemsize
-        size = run_length(offsets)
-        fixed = Index(load.index.constant, frozenset(t for t in load.index.terms if not uses(t[0], var)))
-        parts = []
-        for start in range(0, len(offsets), size):
-            where = self.address(buffer, self.index(fixed + offsets[start]))
-            text = f"load {vector(type_, size)}, ptr {where}, align {align}"
-            parts.append(self.w.load(self.pointer(buffer), text))
-        while len(parts) > 1:
-            picks = ", ".join(f"i32 {i}" for i in range(2 * size))
+
+        def vector_at(offset: int, size: int) -> str:
+            where = self.address(buffer, self.index(fixed + offset))
+            return self.w.load(self.pointer(buffer), f"load {vector(type_, size)}, ptr {where}, align {align}")
+
+        def shuffle(a: str, b: str, size: int, picks: Sequence[int]) -> str:
+            mask = ", ".join(f"i32 {p}" for p in picks)
             narrow = vector(type_, size)
-            parts = [
-                self.w.pure(f"shufflevector {narrow} {a}, {narrow} {b}, <{2 * size} x i32> <{picks}>")
-                for a, b in zip(parts[::2], parts[1::2], strict=True)
-            ]
-            size *= 2
+            return self.w.pure(f"shufflevector {narrow} {a}, {narrow} {b}, <{len(picks)} x i32> <{mask}>")
+
+        low, span = min(offsets), max(offsets) - min(offsets) + 1
+        size = min(lanes.width, 1 << (span.bit_length() - 1))
+        if 1 < size <= span <= 2 * size:
+            # Two loads from both ends cover the span.
+            a, b = vector_at(low, size), vector_at(low + span - size, size)
+            ahead = span - size
+            picks = [o - low if o - low < size else size + o - low - ahead for o in offsets]
+            return shuffle(a, b, size, picks + [0] * (lanes.width - lanes.active))
+        run = run_length(offsets)
+        if run < _RUN or lanes.active < lanes.width:
+            return ""
+        parts = [vector_at(offsets[start], run) for start in range(0, len(offsets), run)]
+        while len(parts) > 1:
+            parts = [shuffle(a, b, run, range(2 * run)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            run *= 2
         return parts[0]
 
     def read_one(self, load: Load, guard: Result | None) -> Result:

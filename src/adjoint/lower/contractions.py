@@ -89,7 +89,7 @@ class Contraction:
     @property
     def lanes_are_near(self) -> bool:
         """Whether lanes along n are read by a vector load or a few, without packing."""
-        return self.runs or self.right.index.coefficient(self.n) == 1
+        return self.runs or self.right.index.coefficient(self.n) in (1, 2)
 
     def element(self, load: Load, at: Mapping[Var, Index]) -> Load:
         """A factor's element."""

@@ -55,8 +55,8 @@ def plan_dots(target: Target, c: Contraction) -> DotPlan | None:
     full = target.lanes(c.left.dtype)
     if not (c.columns * 2 < full or (not c.lanes_are_near and c.rows < 8)):
         return None
-    # Steps of None are those of two joined axes: contiguous runs.
-    near = [v for v in c.k if c.left.index.coefficient(v) == 1 and c.right.index.coefficient(v) in (1, None)]
+    # Every element or every second one; a step of None is that of two joined axes, which lie in runs.
+    near = [v for v in c.k if c.left.index.coefficient(v) == 1 and c.right.index.coefficient(v) in (1, 2, None)]
     along = next((v for v in reversed(near) if v.extent * 2 >= full), None)
     if along is None:
         return None
