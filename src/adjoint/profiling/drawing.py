@@ -1,0 +1,194 @@
+"""The step's graph as a drawing with time on it: a box a kernel, a line where one reads what another wrote.
+
+Forward kernels go down on the left. Backward kernels go up beside them, each at the height of the activations that
+it reads, so that what is kept for it runs straight across. Kernels that update something stand at the right. Time is
+how deep a box is coloured.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from adjoint.profiling.markup import clipped, micros, part_class, tag, words
+from adjoint.profiling.parts import BACKWARD, FORWARD, STEP
+from adjoint.profiling.places import Edge
+from adjoint.profiling.step import Row
+
+__all__ = ["Box", "graph_svg", "place_kernels"]
+
+_WIDE, _HIGH = 208.0, 42.0
+_BESIDE, _BELOW, _BETWEEN, _MARGIN = 18.0, 18.0, 96.0, 12.0
+
+_LANES = {FORWARD: 0, STEP: 0, BACKWARD: 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where a kernel is drawn: the upper left corner in pixels, and the lane (0 forward, 1 backward, 2 update)."""
+
+    x: float
+    y: float
+    lane: int
+
+
+def place_kernels(parts: Sequence[str], edges: Sequence[Edge]) -> list[Box]:
+    """A place for each kernel.
+
+    Parameters
+    ----------
+    parts : sequence of str
+        The part of each kernel, in the order in which they run.
+    edges : sequence of Edge
+        Who reads whom.
+    """
+    lanes = [_LANES.get(part, 2) for part in parts]
+    reads: list[list[int]] = [[] for _ in parts]
+    for edge in edges:
+        reads[edge.target].append(edge.source)
+    bands = _bands(lanes, reads)
+    levels = _levels(lanes, bands, reads)
+    # Kernels of one lane, band and level stand side by side, but updates one under the other.
+    beside: list[int] = []
+    seen: Counter[tuple[int, int, int]] = Counter()
+    for k, lane in enumerate(lanes):
+        place = (lane, bands[k], levels[k])
+        beside.append(seen[place])
+        seen[place] += 1
+    depth = dict.fromkeys(range(max(bands, default=0) + 1), 0)
+    for k, band in enumerate(bands):
+        depth[band] = max(depth[band], levels[k] + 1)
+    columns = [max((beside[k] + 1 for k in range(len(parts)) if lanes[k] == lane), default=0) for lane in range(3)]
+    tops = _running([depth[band] for band in depth])
+    lefts = [_MARGIN]
+    for count in columns[:2]:
+        lefts.append(lefts[-1] + (count * (_WIDE + _BESIDE) - _BESIDE + _BETWEEN if count else 0))
+    boxes = []
+    for k, lane in enumerate(lanes):
+        spare = depth[bands[k]] - 1 - levels[k]
+        # Within a band, backward kernels go up; the others stand from its top down.
+        row = tops[bands[k]] + (spare if lane == 1 else levels[k])
+        boxes.append(
+            Box(lefts[lane] + beside[k] * (_WIDE + _BESIDE), _MARGIN + 24 + row * (_HIGH + _BELOW), lane)
+        )  # fmt: skip
+    return boxes
+
+
+def _running(sizes: Sequence[int]) -> list[int]:
+    sums, total = [], 0
+    for size in sizes:
+        sums.append(total)
+        total += size
+    return sums
+
+
+def _bands(lanes: Sequence[int], reads: Sequence[Sequence[int]]) -> list[int]:
+    """The horizontal band of each kernel: counted down along the forward pass, and back up along the other."""
+    bands = [0] * len(lanes)
+    users: list[list[int]] = [[] for _ in lanes]
+    for k, sources in enumerate(reads):
+        for source in sources:
+            users[source].append(k)
+    for k, lane in enumerate(lanes):
+        if lane == 0:
+            bands[k] = 1 + max((bands[s] for s in reads[k] if lanes[s] == 0), default=-1)
+    for k in reversed(range(len(lanes))):
+        # What reads no forward kernel stands right before the first that reads it.
+        later = [bands[u] - 1 for u in users[k] if lanes[u] == 0]
+        if lanes[k] == 0 and later and not any(lanes[s] == 0 for s in reads[k]):
+            bands[k] = max(min(later), 0)
+    last = max((bands[k] for k, lane in enumerate(lanes) if lane == 0), default=0)
+    for k, lane in enumerate(lanes):
+        if lane == 1:
+            kept = max((bands[s] for s in reads[k] if lanes[s] == 0), default=last)
+            bands[k] = min([kept, *(bands[s] for s in reads[k] if lanes[s] == 1)])
+    for k, lane in enumerate(lanes):
+        if lane == 2:
+            backward = [bands[s] for s in reads[k] if lanes[s] != 0]
+            bands[k] = min(backward) if backward else max((bands[s] for s in reads[k]), default=last)
+    return bands
+
+
+def _levels(lanes: Sequence[int], bands: Sequence[int], reads: Sequence[Sequence[int]]) -> list[int]:
+    """Within its band, how many of its lane come before a kernel; updates just follow each other."""
+    levels = [0] * len(lanes)
+    updates: Counter[int] = Counter()
+    for k, lane in enumerate(lanes):
+        if lane == 1:
+            levels[k] = 1 + max((levels[s] for s in reads[k] if lanes[s] == 1 and bands[s] == bands[k]), default=-1)
+        elif lane == 2:
+            levels[k] = updates[bands[k]]
+            updates[bands[k]] += 1
+    return levels
+
+
+def graph_svg(rows: Sequence[Row], edges: Sequence[Edge]) -> str:
+    """The drawing."""
+    boxes = place_kernels([row.part for row in rows], edges)
+    width = max((box.x + _WIDE for box in boxes), default=0) + _MARGIN
+    height = max((box.y + _HIGH for box in boxes), default=0) + _MARGIN
+    most = max((row.nanoseconds for row in rows), default=0.0)
+    arrow = tag(
+        "marker", tag("path", d="M0 0L7 3.5L0 7z"), id="arrow", viewBox="0 0 7 7", refX=6.0, refY=3.5, markerWidth=7.0,
+        markerHeight=7.0, orient="auto", markerUnits="userSpaceOnUse",
+    )  # fmt: skip
+    parts = [tag("defs", arrow), *_heads(boxes), *(_line(edge, boxes) for edge in edges)]
+    parts.extend(_box(k, row, box, most) for k, (row, box) in enumerate(zip(rows, boxes, strict=True)))
+    return tag(
+        "svg", *parts, viewBox=f"0 0 {width:.0f} {height:.0f}", width=width, height=height, role="img",
+        aria_label="the kernels of the step and what they read from each other",
+    )  # fmt: skip
+
+
+def _heads(boxes: Sequence[Box]) -> Iterator[str]:
+    names = ("forward ↓", "backward ↑", "update")
+    if {box.lane for box in boxes} == {0}:
+        return
+    for lane, name in enumerate(names):
+        left = min((box.x for box in boxes if box.lane == lane), default=None)
+        if left is not None:
+            yield tag("text", name, x=left, y=_MARGIN + 8, class_="tick")
+
+
+def _line(edge: Edge, boxes: Sequence[Box]) -> str:
+    a, b = boxes[edge.source], boxes[edge.target]
+    if a.lane == b.lane and abs(a.y - b.y) > 1:
+        down = b.y > a.y
+        x1, y1 = a.x + _WIDE / 2, a.y + (_HIGH if down else 0)
+        x2, y2 = b.x + _WIDE / 2, b.y + (0 if down else _HIGH)
+        # A line that passes other boxes swings out to the side, the further the more it passes.
+        bend = 0.5 * (y2 - y1)
+        passes = abs(y2 - y1) > _HIGH + 2 * _BELOW and abs(x1 - x2) < 1
+        side = -(_WIDE / 2 + 24) if passes else 0.0
+        path = f"M{x1:.0f} {y1:.0f}C{x1 + side:.0f} {y1 + bend:.0f} {x2 + side:.0f} {y2 - bend:.0f} {x2:.0f} {y2:.0f}"
+    else:
+        right = b.x > a.x
+        x1, y1 = a.x + (_WIDE if right else 0), a.y + _HIGH / 2
+        x2, y2 = b.x + (0 if right else _WIDE), b.y + _HIGH / 2
+        bend = max(abs(x2 - x1) * 0.45, 24) * (1 if right else -1)
+        path = f"M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
+    kind = "edge far" if abs(a.lane - b.lane) == 2 else "edge"
+    width = 0.8 + 0.22 * math.log2(1 + edge.nbytes / 64)
+    return tag(
+        "path", d=path, class_=kind, stroke_width=width, marker_end="url(#arrow)", data_from=edge.source,
+        data_to=edge.target,
+    )  # fmt: skip
+
+
+def _box(k: int, row: Row, box: Box, most: float) -> str:
+    heat = math.sqrt(row.nanoseconds / most) if most else 0.0
+    time = f"{micros(row.nanoseconds)} µs"
+    name = clipped(row.kernel.name, _WIDE - 30 - 7 * len(time), 12)
+    does = clipped(" · ".join(row.operators), _WIDE - 20, 10)
+    return tag(
+        "g",
+        tag("rect", width=_WIDE, height=_HIGH, rx=6, class_="box"),
+        tag("rect", width=_WIDE, height=_HIGH, rx=6, class_="heat", fill_opacity=0.04 + 0.5 * heat),
+        tag("rect", width=4, height=_HIGH - 12, x=6, y=6, rx=2, class_=f"stripe {part_class(row.part)}"),
+        tag("text", words(name), x=18, y=18, class_="name"),
+        tag("text", words(time), x=_WIDE - 10, y=18, class_="name", text_anchor="end"),
+        tag("text", words(does), x=18, y=33, class_="small"),
+        transform=f"translate({box.x:.0f} {box.y:.0f})",
+        class_="node",
+        data_k=k,
+    )

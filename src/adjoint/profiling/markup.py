@@ -1,0 +1,71 @@
+"""Tags and numbers of the page: no more than it needs, and nothing unescaped."""
+
+import html
+import math
+
+__all__ = ["amount", "clipped", "micros", "part_class", "percent", "rate", "tag", "words"]
+
+
+def tag(name: str, *children: str, **attributes: str | float | None) -> str:
+    """An element; children are markup already, attributes are escaped.
+
+    ``class_`` stands for ``class``, an underscore for a hyphen; numbers lose what a pixel does not show; None leaves
+    an attribute out.
+    """
+    made = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(_value(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return f"<{name}{made}>{''.join(children)}</{name}>"
+
+
+def _value(value: str | float) -> str:
+    if isinstance(value, float):
+        return f"{value:.2f}".rstrip("0").rstrip(".")
+    return str(value)
+
+
+def words(text: str) -> str:
+    """Text as markup."""
+    return html.escape(text, quote=False)
+
+
+def part_class(part: str) -> str:
+    """The style of a part of the step."""
+    return f"p-{part.replace('+', '-')}"
+
+
+def micros(nanoseconds: float) -> str:
+    """A time in microseconds, three digits of it."""
+    value = nanoseconds / 1e3
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def percent(share: float) -> str:
+    """A share, two digits of it."""
+    return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
+
+
+def rate(value: float) -> str:
+    """A number of GFLOP/s, GB/s or operations a byte, three digits of it."""
+    if value >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+def amount(nbytes: float) -> str:
+    """Bytes in the unit that fits."""
+    for unit in ("bytes", "KB", "MB"):
+        if nbytes < 1024:
+            return f"{nbytes:.0f} {unit}" if unit == "bytes" or nbytes >= 100 else f"{nbytes:.1f} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:.2f} GB"
+
+
+def clipped(text: str, width: float, size: float) -> str:
+    """As much of a text as fits into `width` pixels at a font size, about."""
+    room = math.floor(width / (size * 0.6))
+    return text if len(text) <= room else text[: max(room - 1, 0)] + "…" if room > 3 else ""
