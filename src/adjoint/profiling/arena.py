@@ -38,7 +38,9 @@ def arena_svg(rows: Sequence[Row], blocks: Sequence[Block], arena: int, bound: i
 
 
 def _lines(arena: int, bound: int, scale: float) -> Iterator[str]:
-    marks = {0: "0", arena: amount(arena), **{arena * i // 4: amount(arena * i // 4) for i in (1, 2, 3)}}
+    # A power of two, so that four to eight lines come of it.
+    step = 1 << max((arena // 4).bit_length() - 1, 0)
+    marks = {offset: amount(offset) for offset in range(0, arena - step // 3, step)} | {arena: amount(arena)}
     for offset, label in marks.items():
         at = _HEIGHT - offset * scale
         yield tag("line", x1=_LEFT, x2=_WIDTH, y1=at, y2=at, class_="grid")
@@ -49,11 +51,13 @@ def _lines(arena: int, bound: int, scale: float) -> Iterator[str]:
 
 
 def _blocks(rows: Sequence[Row], blocks: Sequence[Block], wide: float, scale: float) -> Iterator[str]:
+    operators = {n.removeprefix("%"): o for r in rows for n, o in zip(r.kernel.values, r.operators, strict=True)}
     for block in blocks:
+        name = f"{operators.get(block.name, 'value')} {block.name}" if block.name.isdigit() else block.name
         width = (block.last + 1 - block.first) * wide - 1.5
         height = max(block.nbytes * scale - 1, 0.75)
         x, y = _LEFT + block.first * wide + 0.75, _HEIGHT - block.offset * scale - height
-        title = f"{block.name}: {amount(block.nbytes)} at {block.offset:,}, "
+        title = f"{name}: {amount(block.nbytes)} at {block.offset:,}, "
         title += f"from {rows[block.first].kernel.name} to {rows[block.last].kernel.name}"
         yield tag(
             "rect",
@@ -66,7 +70,7 @@ def _blocks(rows: Sequence[Row], blocks: Sequence[Block], wide: float, scale: fl
             class_=f"block {part_class(rows[block.first].part)}",
             data_k=block.first,
         )
-        label = clipped(f"{block.name}  {amount(block.nbytes)}", width - 10, 11)
+        label = clipped(f"{name}  {amount(block.nbytes)}", width - 10, 11)
         if height >= 14 and label:
             yield tag("text", words(label), x=x + 6, y=y + min(height / 2 + 4, 16), class_="inside")
 

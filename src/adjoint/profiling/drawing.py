@@ -20,6 +20,9 @@ __all__ = ["Box", "graph_svg", "place_kernels"]
 _WIDE, _HIGH = 208.0, 42.0
 _BESIDE, _BELOW, _BETWEEN, _MARGIN = 18.0, 18.0, 96.0, 12.0
 
+#: Bytes up to which a line is drawn faintly.
+_SCALARS = 64
+
 _LANES = {FORWARD: 0, STEP: 0, BACKWARD: 1}
 
 
@@ -49,11 +52,12 @@ def place_kernels(parts: Sequence[str], edges: Sequence[Edge]) -> list[Box]:
     bands = _bands(lanes, reads)
     levels = _levels(lanes, bands, reads)
     # Kernels of one lane, band and level stand side by side, but updates one under the other.
-    beside: list[int] = []
+    # What the lane goes through comes first.
+    beside = [0] * len(parts)
     seen: Counter[tuple[int, int, int]] = Counter()
-    for k, lane in enumerate(lanes):
-        place = (lane, bands[k], levels[k])
-        beside.append(seen[place])
+    for k in sorted(range(len(parts)), key=lambda k: not any(lanes[s] == lanes[k] for s in reads[k])):
+        place = (lanes[k], bands[k], levels[k])
+        beside[k] = seen[place]
         seen[place] += 1
     depth = dict.fromkeys(range(max(bands, default=0) + 1), 0)
     for k, band in enumerate(bands):
@@ -167,7 +171,7 @@ def _line(edge: Edge, boxes: Sequence[Box]) -> str:
         x2, y2 = b.x + (0 if right else _WIDE), b.y + _HIGH / 2
         bend = max(abs(x2 - x1) * 0.45, 24) * (1 if right else -1)
         path = f"M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
-    kind = "edge far" if abs(a.lane - b.lane) == 2 else "edge"
+    kind = "edge far" if abs(a.lane - b.lane) == 2 or edge.nbytes <= _SCALARS else "edge"
     width = 0.8 + 0.22 * math.log2(1 + edge.nbytes / 64)
     return tag(
         "path", d=path, class_=kind, stroke_width=width, marker_end="url(#arrow)", data_from=edge.source,
@@ -179,7 +183,7 @@ def _box(k: int, row: Row, box: Box, most: float) -> str:
     heat = math.sqrt(row.nanoseconds / most) if most else 0.0
     time = f"{micros(row.nanoseconds)} µs"
     name = clipped(row.kernel.name, _WIDE - 30 - 7 * len(time), 12)
-    does = clipped(" · ".join(row.operators), _WIDE - 20, 10)
+    does = clipped(" · ".join(dict.fromkeys(row.operators)), _WIDE - 20, 10)
     return tag(
         "g",
         tag("rect", width=_WIDE, height=_HIGH, rx=6, class_="box"),

@@ -60,12 +60,12 @@ def amount(nbytes: float) -> str:
     """Bytes in the unit that fits."""
     for unit in ("bytes", "KB", "MB"):
         if nbytes < 1024:
-            return f"{nbytes:.0f} {unit}" if unit == "bytes" or nbytes >= 100 else f"{nbytes:.1f} {unit}"
+            return f"{nbytes:.0f} {unit}" if nbytes >= 100 or nbytes == int(nbytes) else f"{nbytes:.1f} {unit}"
         nbytes /= 1024
     return f"{nbytes:.2f} GB"
 
 
 def clipped(text: str, width: float, size: float) -> str:
     """As much of a text as fits into `width` pixels at a font size, about."""
-    room = math.floor(width / (size * 0.6))
+    room = math.floor(width / (size * 0.62))
     return text if len(text) <= room else text[: max(room - 1, 0)] + "…" if room > 3 else ""

@@ -14,6 +14,9 @@ from adjoint.profiling.style import SCRIPT, STYLE
 
 __all__ = ["page_text"]
 
+#: Operators of a kernel that its row shows.
+_OPERATORS = 6
+
 #: Head of each column of the table, whether it holds words, and what it is (the tooltip).
 _COLUMNS = (
     ("#", False, "place in the step"),
@@ -25,7 +28,6 @@ _COLUMNS = (
     ("GB/s", False, "bytes read and written, each once"),
     ("op/byte", False, "operations a byte"),
     ("roofline", False, "share of what the machine allows at so many operations a byte"),
-    ("bytes from", True, "the nearest level of memory that holds them"),
     ("computes", True, "operators of the graph"),
 )
 
@@ -119,8 +121,8 @@ def _tiles(profile: StepProfile) -> Iterator[tuple[str, str]]:
         yield f"{micros(profile.nanoseconds)} µs", "a step"
     else:
         yield f"{micros(profile.wall)} µs", f"a step, {micros(profile.waiting)} µs of it waiting"
-    yield f"{rate(profile.gflops)} GFLOP/s", f"of {rate(profile.peaks.gflops)} that the machine can"
-    yield percent(profile.attained), "of the roofline, all kernels together"
+    yield f"{rate(profile.gflops)} GFLOP/s", f"of {rate(profile.peaks.gflops)} at most"
+    yield percent(profile.attained), "of the roofline"
     yield amount(profile.memory.arena), "of working memory"
     yield f"{len(profile.rows)}", "kernels"
 
@@ -161,8 +163,8 @@ def _table(profile: StepProfile) -> str:
 
 
 def _row(k: int, row: Row) -> str:
-    def number(text: str, value: float, extra: str = "") -> str:
-        return tag("td", words(text), extra, class_="n", data_v=f"{value:.6g}")
+    def number(text: str, value: float, bar: str = "") -> str:
+        return tag("td", bar, words(text), class_="n", data_v=f"{value:.6g}")
 
     def word(text: str, class_: str | None = None) -> str:
         return tag("td", words(text), class_=class_, data_v=text)
@@ -178,10 +180,17 @@ def _row(k: int, row: Row) -> str:
         number(rate(row.gbytes), row.gbytes),
         number(rate(row.intensity), row.intensity),
         number(percent(row.attained), row.attained, _bar(min(row.attained, 1.0))),
-        word(row.level.name),
-        word(", ".join(row.operators), "wrap"),
+        _computes(row),
         data_k=k,
     )
+
+
+def _computes(row: Row) -> str:
+    """The operators, each once; all of them and the values' names where one points."""
+    once = list(dict.fromkeys(row.operators))
+    text = ", ".join(once[:_OPERATORS]) + (f" and {len(once) - _OPERATORS} more" if len(once) > _OPERATORS else "")
+    whole = ", ".join(f"{o} {n.removeprefix('%')}" for n, o in zip(row.kernel.values, row.operators, strict=True))
+    return tag("td", words(text), class_="wrap", data_v=text, title=whole)
 
 
 def _bar(share: float, class_: str = "") -> str:

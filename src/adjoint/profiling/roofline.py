@@ -92,7 +92,7 @@ def _roofs(x: _Axis, y: _Axis, peaks: Peaks) -> Iterator[str]:
     roof = y(peaks.gflops)
     yield tag("line", x1=x(first), y1=roof, x2=x(right), y2=roof, class_="roof")
     label = f"multiply-add {rate(peaks.gflops)} GFLOP/s"
-    yield tag("text", words(label), x=x(right) - 6, y=roof - 8, class_="tick", text_anchor="end")
+    yield tag("text", words(label), x=x(first) - 10, y=roof + 4, class_="tick", text_anchor="end")
 
 
 def _dots(dots: Sequence[tuple[int, Row]], x: _Axis, y: _Axis) -> Iterator[str]:
@@ -107,7 +107,7 @@ def _dots(dots: Sequence[tuple[int, Row]], x: _Axis, y: _Axis) -> Iterator[str]:
     for (k, row), (px, py, r) in zip(ordered, placed, strict=True):
         if row.share < _NAMED:
             continue
-        width = 6.6 * len(row.kernel.name)
+        width = 7.2 * len(row.kernel.name)
         for dx, dy in ((r + 5, 4), (-r - 5 - width, 4), (-width / 2, r + 14), (-width / 2, -r - 6)):
             box = (px + dx, py + dy - 10, px + dx + width, py + dy + 2)
             inside = box[0] > x.start and box[2] < x.end and box[1] > y.end and box[3] < y.start

@@ -49,16 +49,16 @@ svg { display: block; }
 
 table { border-collapse: collapse; width: 100%; font-size: 14px; }
 th { padding: 0; text-align: left; border-bottom: 1px solid var(--line); white-space: nowrap; }
-th button { all: unset; cursor: pointer; padding: 4px 10px 8px; font-size: 13px; color: var(--soft); }
+th button { all: unset; cursor: pointer; padding: 4px 9px 8px; font-size: 13px; color: var(--soft); }
 th button:focus-visible { outline: 2px solid var(--forward); border-radius: 4px; }
 th[aria-sort] button { color: var(--ink); font-weight: 600; }
 th[aria-sort="descending"] button::after { content: " ↓"; }
 th[aria-sort="ascending"] button::after { content: " ↑"; }
 th.n, td.n { text-align: right; }
-td { padding: 5px 10px; border-bottom: 1px solid var(--faint); white-space: nowrap; }
+td { padding: 5px 9px; border-bottom: 1px solid var(--faint); white-space: nowrap; }
 td.wrap { white-space: normal; min-width: 200px; color: var(--soft); font-size: 13px; }
 tr:last-child td { border-bottom: 0; }
-.bar { display: inline-block; vertical-align: middle; width: 72px; height: 8px; margin-left: 8px; border-radius: 4px;
+.bar { display: inline-block; vertical-align: middle; width: 60px; height: 8px; margin-right: 10px; border-radius: 4px;
   background: var(--faint); overflow: hidden; }
 .bar i { display: block; height: 100%; background: var(--c, var(--soft)); }
 
@@ -121,7 +121,7 @@ function tell(k, event) {
     `${it.part}, ${three(it.microseconds)} µs, ${(100 * it.share).toFixed(1)} % of the step`,
     `${three(it.gflops)} GFLOP/s, ${three(it.gbytes)} GB/s`,
     `${(100 * it.roofline).toFixed(0)} % of what the machine allows, bytes from ${it.level}`,
-    it.operators.join(", "),
+    [...new Set(it.operators)].join(", "),
   ];
   tip.replaceChildren(name, ...lines.flatMap(line => [line, document.createElement("br")]));
   tip.hidden = false;
