@@ -10,15 +10,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from adjoint.profiling.markup import clipped, micros, part_class, tag, words
+from adjoint.profiling.markup import clipped, duration, part_class, tag, words
 from adjoint.profiling.parts import BACKWARD, FORWARD, STEP
 from adjoint.profiling.places import Edge
 from adjoint.profiling.step import Row
 
 __all__ = ["Box", "graph_svg", "place_kernels"]
 
-_WIDE, _HIGH = 208.0, 42.0
-_BESIDE, _BELOW, _BETWEEN, _MARGIN = 18.0, 18.0, 96.0, 12.0
+_WIDE, _HIGH = 196.0, 42.0
+_BESIDE, _BELOW, _BETWEEN, _MARGIN = 18.0, 18.0, 84.0, 12.0
+
+#: How far a line that passes boxes stands out beside them.
+_SWING = 22.0
 
 #: Bytes up to which a line is drawn faintly.
 _SCALARS = 64
@@ -64,7 +67,7 @@ def place_kernels(parts: Sequence[str], edges: Sequence[Edge]) -> list[Box]:
         depth[band] = max(depth[band], levels[k] + 1)
     columns = [max((beside[k] + 1 for k in range(len(parts)) if lanes[k] == lane), default=0) for lane in range(3)]
     tops = _running([depth[band] for band in depth])
-    lefts = [_MARGIN]
+    lefts = [_MARGIN + _SWING]
     for count in columns[:2]:
         lefts.append(lefts[-1] + (count * (_WIDE + _BESIDE) - _BESIDE + _BETWEEN if count else 0))
     boxes = []
@@ -163,7 +166,7 @@ def _line(edge: Edge, boxes: Sequence[Box]) -> str:
         # A line that passes other boxes swings out to the side, the further the more it passes.
         bend = 0.5 * (y2 - y1)
         passes = abs(y2 - y1) > _HIGH + 2 * _BELOW and abs(x1 - x2) < 1
-        side = -(_WIDE / 2 + 24) if passes else 0.0
+        side = -(_WIDE / 2 + 2.6 * _SWING) if passes else 0.0
         path = f"M{x1:.0f} {y1:.0f}C{x1 + side:.0f} {y1 + bend:.0f} {x2 + side:.0f} {y2 - bend:.0f} {x2:.0f} {y2:.0f}"
     else:
         right = b.x > a.x
@@ -181,7 +184,7 @@ def _line(edge: Edge, boxes: Sequence[Box]) -> str:
 
 def _box(k: int, row: Row, box: Box, most: float) -> str:
     heat = math.sqrt(row.nanoseconds / most) if most else 0.0
-    time = f"{micros(row.nanoseconds)} µs"
+    time = duration(row.nanoseconds)
     name = clipped(row.kernel.name, _WIDE - 30 - 7 * len(time), 12)
     does = clipped(" · ".join(dict.fromkeys(row.operators)), _WIDE - 20, 10)
     return tag(

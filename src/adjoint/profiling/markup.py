@@ -3,7 +3,7 @@
 import html
 import math
 
-__all__ = ["amount", "clipped", "micros", "part_class", "percent", "rate", "tag", "words"]
+__all__ = ["amount", "clipped", "duration", "micros", "part_class", "percent", "rate", "tag", "words"]
 
 
 def tag(name: str, *children: str, **attributes: str | float | None) -> str:
@@ -42,6 +42,11 @@ def micros(nanoseconds: float) -> str:
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def duration(nanoseconds: float) -> str:
+    """A time in microseconds or milliseconds, with the unit."""
+    return f"{micros(nanoseconds)} µs" if nanoseconds < 999_500 else f"{micros(nanoseconds / 1e3)} ms"
 
 
 def percent(share: float) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from adjoint.ir.printer import value_names
 from adjoint.profiling.arena import arena_svg
 from adjoint.profiling.drawing import graph_svg
-from adjoint.profiling.markup import amount, clipped, micros, part_class, percent, rate, tag, words
+from adjoint.profiling.markup import amount, clipped, duration, micros, part_class, percent, rate, tag, words
 from adjoint.profiling.roofline import roofline_svg
 from adjoint.profiling.step import Row, StepProfile
 from adjoint.profiling.style import SCRIPT, STYLE
@@ -16,6 +16,9 @@ __all__ = ["page_text"]
 
 #: Operators of a kernel that its row shows.
 _OPERATORS = 6
+
+#: Kernels up to which the strip keeps them apart.
+_APART = 80
 
 #: Head of each column of the table, whether it holds words, and what it is (the tooltip).
 _COLUMNS = (
@@ -118,9 +121,9 @@ def _tile(value: str, what: str) -> str:
 
 def _tiles(profile: StepProfile) -> Iterator[tuple[str, str]]:
     if profile.threads == 1:
-        yield f"{micros(profile.nanoseconds)} µs", "a step"
+        yield duration(profile.nanoseconds), "a step"
     else:
-        yield f"{micros(profile.wall)} µs", f"a step, {micros(profile.waiting)} µs of it waiting"
+        yield duration(profile.wall), f"a step, {duration(profile.waiting)} of it waiting"
     yield f"{rate(profile.gflops)} GFLOP/s", f"of {rate(profile.peaks.gflops)} at most"
     yield percent(profile.attained), "of the roofline"
     yield amount(profile.memory.arena), "of working memory"
@@ -135,12 +138,11 @@ def _time(profile: StepProfile) -> Iterator[str]:
         pieces.append(
             tag("i", words(label), class_=part_class(row.part), style=f"flex-grow:{row.share:.5f}", data_k=k)
         )  # fmt: skip
-    yield tag("div", *pieces, class_="strip")
+    yield tag("div", *pieces, class_="strip" if len(pieces) <= _APART else "strip close")
     totals = []
     for total in profile.totals:
-        time = f"{micros(total.nanoseconds)} µs"
         kernels = "1 kernel" if total.kernels == 1 else f"{total.kernels} kernels"
-        rest = tag("span", words(f" {time} in {kernels}"))
+        rest = tag("span", words(f" {duration(total.nanoseconds)} in {kernels}"))
         totals.append(
             tag("li", tag("b", words(f"{total.part} {percent(total.share)}")), rest, class_=part_class(total.part))
         )  # fmt: skip
@@ -158,11 +160,12 @@ def _table(profile: StepProfile) -> str:
             )
         )  # fmt: skip
     order = sorted(range(len(profile.rows)), key=lambda k: -profile.rows[k].nanoseconds)
-    rows = [_row(k, profile.rows[k]) for k in order]
+    most = max((row.share for row in profile.rows), default=0.0) or 1.0
+    rows = [_row(k, profile.rows[k], most) for k in order]
     return tag("table", tag("thead", tag("tr", *heads)), tag("tbody", *rows))
 
 
-def _row(k: int, row: Row) -> str:
+def _row(k: int, row: Row, most: float) -> str:
     def number(text: str, value: float, bar: str = "") -> str:
         return tag("td", bar, words(text), class_="n", data_v=f"{value:.6g}")
 
@@ -175,7 +178,7 @@ def _row(k: int, row: Row) -> str:
         word(row.kernel.name),
         tag("td", tag("span", words(row.part), class_=f"part {part_class(row.part)}"), data_v=row.part),
         number(micros(row.nanoseconds), row.nanoseconds),
-        number(percent(row.share), row.share, _bar(row.share, part_class(row.part))),
+        number(percent(row.share), row.share, _bar(row.share / most, part_class(row.part))),
         number(rate(row.gflops), row.gflops),
         number(rate(row.gbytes), row.gbytes),
         number(rate(row.intensity), row.intensity),

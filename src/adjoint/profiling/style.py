@@ -36,6 +36,7 @@ svg { display: block; }
 .tile span { color: var(--soft); font-size: 13px; }
 
 .strip { display: flex; height: 44px; gap: 1px; border-radius: 8px; overflow: hidden; }
+.strip.close { gap: 0; } .strip.close i { min-width: 0; }
 .strip i { min-width: 1px; font-style: normal; font-size: 12px; line-height: 44px; padding: 0; overflow: hidden;
   text-align: center; white-space: nowrap; color: var(--card); background: var(--c); }
 .legend { display: flex; flex-wrap: wrap; gap: 6px 26px; margin: 12px 2px 0; padding: 0; list-style: none; }
