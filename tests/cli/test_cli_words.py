@@ -31,13 +31,13 @@ from tests.cli.helpers import refusal
         ),
         ("train fashion-mnist --lr nan", "Adam: lr is finite and at least 0, got nan"),
         ("train", "Missing argument 'DATASET'."),
-        ("show mpl", "no model or file 'mpl'; did you mean mlp? (there are mlp, linreg)"),
+        ("show mpl", "no model or file 'mpl'; did you mean mlp? (there are mlp, linreg, lenet, resnet20, gpt)"),
         (
             "show mlp --stage kernel",
             "no stage 'kernel'; did you mean kernels? (there are graph, adjoint, step, kernels, llvm, asm)",
         ),
         ("show mlp --kernel x", "--kernel goes with the stages kernels, llvm, asm, got graph; leave it out"),
-        ("profile nothing-like-it", "no model or file 'nothing-like-it'; there are mlp, linreg"),
+        ("profile nothing-like-it", "no model or file 'nothing-like-it'; there are mlp, linreg, lenet, resnet20, gpt"),
     ],
 )
 def test_a_wrong_word_gets_one_sentence(capsys, words, message):

@@ -11,7 +11,7 @@ from adjoint.cli.options import closest
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, IRModule, TensorType
 from adjoint.losses import CrossEntropyLoss, Loss, MSELoss
-from adjoint.models import linreg, mlp
+from adjoint.models import gpt, lenet, linreg, mlp, resnet20
 from adjoint.ops import parse
 from adjoint.optim import SGD, Adam, AdamW, Optimizer
 from adjoint.training import SetupTrainer
@@ -47,6 +47,9 @@ class Builtin:
 BUILTIN = {
     "mlp": Builtin(lambda rows: mlp(batch_size=rows), 64, CrossEntropyLoss(), indices=True),
     "linreg": Builtin(lambda rows: linreg(batch_size=rows), 4, MSELoss(), indices=False),
+    "lenet": Builtin(lambda rows: lenet(batch_size=rows), 32, CrossEntropyLoss(), indices=True),
+    "resnet20": Builtin(lambda rows: resnet20(batch_size=rows), 64, CrossEntropyLoss(), indices=True),
+    "gpt": Builtin(lambda rows: gpt(batch_size=rows), 12, CrossEntropyLoss(), indices=True),
 }
 
 

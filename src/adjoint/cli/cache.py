@@ -11,7 +11,7 @@ from adjoint.paths import cache_dir
 __all__ = ["command"]
 
 #: What adjoint puts into its cache directory. Nothing else in there is ever touched.
-_PARTS = {"compiled": "compiled code", "fashion-mnist": "Fashion-MNIST"}
+_PARTS = {"compiled": "compiled code", "fashion-mnist": "Fashion-MNIST", "peaks": "the machine's peaks"}
 
 
 @click.command("cache")

@@ -12,7 +12,9 @@ from rich.table import Table
 from adjoint.cli.options import REFUSED
 from adjoint.codegen.native import available_cores, host_target
 from adjoint.errors import CacheError
+from adjoint.kernel.target import Target
 from adjoint.paths import cache_dir, check_writable
+from adjoint.profiling.machine import machine_peaks
 from adjoint.version import __version__
 
 __all__ = ["command"]
@@ -21,7 +23,8 @@ _PACKAGES = ("numpy", "llvmlite", "ml_dtypes", "safetensors", "matplotlib")
 
 
 @click.command("doctor")
-def command() -> int:
+@click.option("--measure", is_flag=True, help="Measure what the machine can do at most, and print it.")
+def command(measure: bool) -> int:
     """Print versions, CPU, threads, and whether the cache works; exit status 2 where it does not."""
     target = host_target()
     directory = cache_dir()
@@ -40,10 +43,20 @@ def command() -> int:
         "cache": str(directory),
         "cache works": "yes" if trouble is None else f"[red]no:[/red] {trouble}",
     }
+    if measure and trouble is None:
+        for threads in sorted({1, available_cores()}):
+            rows[f"peak, {threads} thread{'s' if threads > 1 else ''}"] = _peaks(target, threads)
     for name, value in rows.items():
         table.add_row(name, value)
     Console().print(table)
     return 0 if trouble is None else REFUSED
+
+
+def _peaks(target: Target, threads: int) -> str:
+    """What so many threads reach; `adjoint profile` measures kernels by it."""
+    peaks = machine_peaks(target, threads, again=True)
+    levels = ", ".join(f"{level.name} {level.gbytes:.0f} GB/s" for level in peaks.levels)
+    return f"{peaks.gflops:.0f} GFLOP/s (f32); {levels}"
 
 
 def _version(package: str) -> str:

@@ -1,67 +1,98 @@
 """``adjoint profile``: where the time of a training step goes, kernel by kernel."""
 
-from typing import cast
+import json
+from pathlib import Path
 
 import click
-import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from adjoint.cli.builtin import OPTIMIZERS, load_model, training_module
-from adjoint.cli.options import Name
-from adjoint.compiler import compile
-from adjoint.ir import TensorType, Value
-from adjoint.runtime.executable import Entry
-from adjoint.runtime.report import KernelTime
+from adjoint.cli.options import Name, WritablePath, write_text
+from adjoint.compiler import CompileOptions
+from adjoint.profiling.markup import duration, micros, percent, rate
+from adjoint.profiling.page import page_text
+from adjoint.profiling.step import StepProfile, profile_module
+from adjoint.profiling.trace import trace_text
 
 __all__ = ["command"]
+
+#: Columns of a terminal from which the table says what kernels compute.
+_WIDE = 110
 
 
 @click.command("profile")
 @click.argument("model")
 @click.option("--batch-size", type=click.IntRange(1), help="Rows of a built-in model's batch.")
 @click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), default="sgd", show_default=True)
-@click.option("--runs", type=click.IntRange(1), default=50, show_default=True, help="Runs to take the median of.")
-def command(model: str, batch_size: int | None, optimizer: str, runs: int) -> None:
-    """Time each kernel of MODEL's training step, on one thread and random data.
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Of the compiled step.")
+@click.option("--runs", type=click.IntRange(1), default=50, show_default=True, help="Runs to measure.")
+@click.option("--html", "html_file", type=WritablePath(), help="Write a page: table, roofline, graph, memory.")
+@click.option("--trace", "trace_file", type=WritablePath(), help="Write a trace for ui.perfetto.dev.")
+@click.option("--json", "json_file", type=WritablePath(), help="Write the numbers.")
+def command(
+    model: str, batch_size: int | None, optimizer: str, threads: int, runs: int, html_file: Path | None,
+    trace_file: Path | None, json_file: Path | None,
+) -> None:  # fmt: skip
+    """Time each kernel of MODEL's training step, on random data, beside what this machine can do.
 
-    MODEL is mlp, linreg, or a file of graph text. GFLOP/s and GB/s count each operation and each byte once.
+    MODEL is mlp, linreg, lenet, resnet20, gpt, or a file of graph text. GFLOP/s and GB/s count each operation and
+    each byte once; roofline is the share of what the machine allows for them. Its peaks are measured the first time
+    and kept.
     """
     module = training_module(model, load_model(model, batch_size), OPTIMIZERS[optimizer])
-    entry = compile(module, entries=("step",))["step"]
-    rng = np.random.default_rng(0)
-    arrays = {value.label: _random(value, rng) for value in module["step"].params}
-    donate = cast("tuple[tuple[str, int], ...]", module["step"].attrs.get("donate", ()))
-    resident = {name: arrays.pop(name) for name, _ in donate}
-    rows = entry.profile(*arrays.values(), resident=resident, runs=runs)
-    Console().print(_table(entry, rows))
+    title = " · ".join([Path(model).stem, *([f"batch {batch_size}"] if batch_size else []), optimizer])
+    profile = profile_module(module, title, CompileOptions(threads=threads), runs)
+    console = Console()
+    console.print(_kernels(profile, console.width >= _WIDE))
+    console.print(_parts(profile))
+    console.print(_machine(profile), highlight=False)
+    if html_file is not None:
+        write_text(html_file, page_text(profile))
+    if trace_file is not None:
+        write_text(trace_file, trace_text(profile))
+    if json_file is not None:
+        write_text(json_file, json.dumps(profile.as_dict(), indent=2) + "\n")
 
 
-def _random(value: Value, rng: np.random.Generator) -> np.ndarray:
-    """Data for a parameter: small floats, and 0 for integers, which is a class or an index everywhere."""
-    type_: TensorType = value.type
-    if type_.dtype.kind in "iub":
-        return np.zeros(type_.shape, type_.dtype)
-    return np.asarray(rng.uniform(0.0, 0.1, type_.shape)).astype(type_.dtype)
-
-
-def _table(entry: Entry, rows: list[KernelTime]) -> Table:
-    total = sum(row.nanoseconds for row in rows)
-    flops, moved = (sum(getattr(row.kernel, field) for row in rows) for field in ("flops", "bytes"))
-    table = Table(show_footer=True)
+def _kernels(profile: StepProfile, wide: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_footer=True, pad_edge=False)
+    moved = sum(row.kernel.bytes for row in profile.rows)
     table.add_column("kernel", "all", overflow="fold")
-    table.add_column("µs", f"{total / 1e3:.1f}", justify="right")
-    table.add_column("share", justify="right")
-    table.add_column("GFLOP/s", f"{flops / total:.1f}" if total else "-", justify="right")
-    table.add_column("GB/s", f"{moved / total:.1f}" if total else "-", justify="right")
-    table.add_column("computes", f"arena {entry.memory.arena / 1024:.0f} KB", overflow="fold")
-    for row in sorted(rows, key=lambda row: -row.nanoseconds):
-        table.add_row(
-            row.kernel.name,
-            f"{row.nanoseconds / 1e3:.1f}",
-            f"{row.nanoseconds / total:.1%}" if total else "-",
-            f"{row.gflops:.1f}",
-            f"{row.gbytes:.1f}",
-            ", ".join(value.removeprefix("%") for value in row.kernel.values),
-        )
+    table.add_column("part", no_wrap=True)
+    for head, foot in (
+        ("µs", micros(profile.nanoseconds)), ("share", ""), ("GFLOP/s", rate(profile.gflops)),
+        ("GB/s", rate(moved / profile.nanoseconds) if profile.nanoseconds else "-"),
+        ("roofline", percent(profile.attained)),
+    ):  # fmt: skip
+        table.add_column(head, foot, justify="right", no_wrap=True)
+    if wide:
+        table.add_column("computes", overflow="fold")
+    for row in sorted(profile.rows, key=lambda row: -row.nanoseconds):
+        cells = [row.kernel.name, row.part, micros(row.nanoseconds), percent(row.share)]
+        cells += [rate(row.gflops), rate(row.gbytes), percent(row.attained)]
+        table.add_row(*cells, *([", ".join(dict.fromkeys(row.operators))] if wide else []))
     return table
+
+
+def _parts(profile: StepProfile) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("part")
+    for head in ("kernels", "µs", "share"):
+        table.add_column(head, justify="right")
+    for total in profile.totals:
+        table.add_row(total.part, str(total.kernels), micros(total.nanoseconds), percent(total.share))
+    return table
+
+
+def _machine(profile: StepProfile) -> str:
+    """What the shares are shares of."""
+    peaks = profile.peaks
+    count = "one thread" if profile.threads == 1 else f"{profile.threads} threads"
+    levels = ", ".join(f"{level.name} {rate(level.gbytes)}" for level in peaks.levels)
+    text = f"{peaks.cpu}, {count}: at most {rate(peaks.gflops)} GFLOP/s and, in GB/s, {levels}; "
+    text += f"the machine was at {percent(profile.pace)} of its peak meanwhile."
+    if profile.threads > 1:
+        text += f" A step took {duration(profile.wall)}, {duration(profile.waiting)} of it waiting."
+    return text

@@ -21,7 +21,7 @@ CODE_STAGES = ("kernels", "llvm", "asm")
 @click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), default="sgd", show_default=True)
 @click.option("--kernel", metavar="NAME", help="Print this kernel only (stages kernels, llvm, asm).")
 def command(model: str, stage: str, batch_size: int | None, optimizer: str, kernel: str | None) -> None:
-    """Print a stage of MODEL, which is mlp, linreg, or a file of graph text."""
+    """Print a stage of MODEL, which is mlp, linreg, lenet, resnet20, gpt, or a file of graph text."""
     if kernel is not None and stage not in CODE_STAGES:
         raise click.UsageError(f"--kernel goes with the stages {', '.join(CODE_STAGES)}, got {stage}; leave it out")
     module = load_model(model, batch_size)

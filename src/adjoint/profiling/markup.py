@@ -41,7 +41,9 @@ def micros(nanoseconds: float) -> str:
     value = nanoseconds / 1e3
     if value >= 100:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    if value >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
 
 
 def duration(nanoseconds: float) -> str:

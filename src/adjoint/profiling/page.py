@@ -25,7 +25,7 @@ _COLUMNS = (
     ("#", False, "place in the step"),
     ("kernel", True, "its name"),
     ("part", True, "of the step"),
-    ("µs", False, "median of the runs"),
+    ("µs", False, "mean of the middle half of the runs"),
     ("share", False, "of the time of all kernels"),
     ("GFLOP/s", False, "floating-point operations"),
     ("GB/s", False, "bytes read and written, each once"),
@@ -104,7 +104,7 @@ def _section(title: str, about: str, content: str, kind: str) -> Iterator[str]:
 def _head(profile: StepProfile) -> Iterator[str]:
     peaks = profile.peaks
     count = "one thread" if profile.threads == 1 else f"{profile.threads} threads"
-    runs = "one run" if profile.runs == 1 else f"median of {profile.runs} runs"
+    runs = "one run" if profile.runs == 1 else f"{profile.runs} runs"
     about = (
         f"{peaks.cpu}, {peaks.vector_bits}-bit vectors, {count}, {runs}; "
         f"the machine was at {percent(profile.pace)} of its peak meanwhile."
@@ -167,7 +167,7 @@ def _table(profile: StepProfile) -> str:
 
 def _row(k: int, row: Row, most: float) -> str:
     def number(text: str, value: float, bar: str = "") -> str:
-        return tag("td", bar, words(text), class_="n", data_v=f"{value:.6g}")
+        return tag("td", bar, tag("span", words(text), class_="v"), class_="n", data_v=f"{value:.6g}")
 
     def word(text: str, class_: str | None = None) -> str:
         return tag("td", words(text), class_=class_, data_v=text)

@@ -36,7 +36,7 @@ class Row:
     part : str
         Of the step: one of `adjoint.profiling.parts.PARTS`.
     nanoseconds : float
-        Median over the runs; of several threads the slowest counts.
+        The mean of the middle half of the runs; of several threads the slowest counts.
     share : float
         Of the time of all kernels.
     operators : tuple of str
@@ -162,13 +162,7 @@ class StepProfile:
     @property
     def waiting(self) -> float:
         """Median nanoseconds that a thread waits for others, the mean of all threads."""
-        start, end = self.clocks.nanoseconds[..., 0], self.clocks.nanoseconds[..., 1]
-        if self.threads == 1 or not start.size:
-            return 0.0
-        busy = self.clocks.busy().sum(axis=2)
-        reading = (end - start).sum(axis=2) - busy
-        inside = self.clocks.walls()[:, None] - busy - 2 * reading
-        return float(np.median(np.maximum(inside, 0).mean(axis=1)))
+        return float(np.median(self.clocks.waits())) if self.threads > 1 else 0.0
 
     @property
     def flops(self) -> int:
@@ -246,7 +240,7 @@ def profile_module(
     options : CompileOptions, optional
         How to compile, and the threads to run on; default: one thread, on which kernels are best compared.
     runs : int, default 50
-        Runs of which the median counts.
+        Runs; the mean of the middle half of them counts.
     arrays : mapping, optional
         Arrays by name for some or all arguments, of exactly their types; default: `random_arrays`.
     peaks : Peaks, optional
@@ -286,7 +280,7 @@ def profile_module(
 def _rows(
     module: IRModule, step: Function, kernels: Sequence[KernelInfo], clocks: Clocks, peaks: Peaks
 ) -> tuple[Row, ...]:
-    times = np.median(clocks.busy().max(axis=1), axis=0)
+    times = clocks.typical()
     parts = value_parts(module, step)
     named = {name: value for value, name in value_names(step).items()}
     rows = []

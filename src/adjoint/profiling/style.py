@@ -55,6 +55,7 @@ th button:focus-visible { outline: 2px solid var(--forward); border-radius: 4px;
 th[aria-sort] button { color: var(--ink); font-weight: 600; }
 th[aria-sort="descending"] button::after { content: " ↓"; }
 th[aria-sort="ascending"] button::after { content: " ↑"; }
+.v { display: inline-block; min-width: 5ch; }
 th.n, td.n { text-align: right; }
 td { padding: 5px 9px; border-bottom: 1px solid var(--faint); white-space: nowrap; }
 td.wrap { white-space: normal; min-width: 200px; color: var(--soft); font-size: 13px; }
@@ -89,7 +90,7 @@ summary { cursor: pointer; font-size: 19px; font-weight: 700; letter-spacing: -.
 [data-k] { cursor: default; }
 .hot.dot { fill-opacity: 1; } .hot.block { fill-opacity: .75; } .hot.name, .hot.tick { font-weight: 700; }
 .hot .box { stroke: var(--ink); stroke-width: 2; } tr.hot td, .text div.hot { background: var(--faint); }
-.strip i.hot { filter: brightness(1.25) saturate(1.2); }
+.strip i.hot { filter: brightness(1.25); }
 .edge.hot { stroke: var(--ink); opacity: 1; }
 #tip { position: fixed; z-index: 9; pointer-events: none; max-width: 380px; padding: 10px 14px; border-radius: 8px;
   background: var(--ink); color: var(--page); font-size: 13px; line-height: 1.45; box-shadow: 0 6px 24px #0005; }
@@ -119,9 +120,9 @@ function tell(k, event) {
   const name = document.createElement("b");
   name.textContent = it.name;
   const lines = [
-    `${it.part}, ${three(it.microseconds)} µs, ${(100 * it.share).toFixed(1)} % of the step`,
+    `${it.part}, ${three(it.microseconds)} µs, ${(100 * it.share).toFixed(1)}% of the step`,
     `${three(it.gflops)} GFLOP/s, ${three(it.gbytes)} GB/s`,
-    `${(100 * it.roofline).toFixed(0)} % of what the machine allows, bytes from ${it.level}`,
+    `${(100 * it.roofline).toFixed(0)}% of what the machine allows, bytes from ${it.level}`,
     [...new Set(it.operators)].join(", "),
   ];
   tip.replaceChildren(name, ...lines.flatMap(line => [line, document.createElement("br")]));
@@ -143,11 +144,12 @@ document.querySelectorAll("th button").forEach(button => button.addEventListener
   const head = button.parentElement;
   const column = head.cellIndex;
   const body = head.closest("table").tBodies[0];
-  const up = head.getAttribute("aria-sort") === "descending";
+  const words = head.dataset.kind === "words";
+  const sorted = head.getAttribute("aria-sort");
+  const up = words ? sorted !== "ascending" : sorted === "descending";
   head.parentElement.querySelectorAll("th").forEach(other => other.removeAttribute("aria-sort"));
   head.setAttribute("aria-sort", up ? "ascending" : "descending");
   const value = row => row.cells[column].dataset.v;
-  const words = head.dataset.kind === "words";
   const rows = [...body.rows].sort((a, b) =>
     words ? value(a).localeCompare(value(b), "en", {numeric: true}) : value(a) - value(b));
   body.append(...(up ? rows : rows.reverse()));

@@ -134,11 +134,10 @@ class Entry:
         resident : mapping, optional
             As in `bind`. Donated arguments are copied, so that profiling trains nothing.
         runs : int, default 50
-            Runs of which the median is taken, after three that are not counted.
+            Runs after three that are not counted; of each kernel, the mean of the middle half of them is taken.
         """
-        clocks = self.clocks(*arrays, resident=resident, runs=runs)
-        medians = np.median(clocks.busy()[:, 0], axis=0)
-        return [KernelTime(k, float(t)) for k, t in zip(self.kernels, medians, strict=True)]
+        times = self.clocks(*arrays, resident=resident, runs=runs).typical()
+        return [KernelTime(k, float(t)) for k, t in zip(self.kernels, times, strict=True)]
 
     def clocks(
         self, *arrays: Any, resident: Mapping[str, np.ndarray] | None = None, runs: int = 50, threads: int = 1

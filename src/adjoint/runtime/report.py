@@ -35,7 +35,7 @@ class KernelInfo:
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """How long a kernel took: median nanoseconds of a run."""
+    """How long a kernel took: nanoseconds, the mean of the middle half of the runs."""
 
     kernel: KernelInfo
     nanoseconds: float
@@ -63,16 +63,32 @@ class Clocks:
 
     nanoseconds: np.ndarray
 
-    def busy(self) -> np.ndarray:
-        """Nanoseconds in each kernel, i64[runs, threads, kernels].
+    def typical(self) -> np.ndarray:
+        """Nanoseconds of each kernel, f64[kernels]: the mean of the middle half of the runs.
 
-        Without what reading the clock takes: between a kernel's end and the next one's start lies one reading of
-        it, as between a start and an end, and the shortest such gap counts.
+        A median would be a multiple of the clock's tick, which is longer than a small kernel. Of several threads the
+        slowest counts. What reading the clock takes is not in it.
         """
         start, end = self.nanoseconds[..., 0], self.nanoseconds[..., 1]
-        gaps = start[..., 1:] - end[..., :-1]
-        reading = gaps.min() if gaps.size else 0
-        made: np.ndarray = np.maximum(end - start - reading, 0)
+        made: np.ndarray = np.maximum(_middle((end - start).max(axis=1)) - self.reading(), 0.0)
+        return made
+
+    def reading(self) -> float:
+        """Nanoseconds that reading the clock takes.
+
+        Between a kernel's end and the next one's start lies one reading, as between a start and an end; the gap
+        that is shortest on the whole has no wait in it.
+        """
+        start, end = self.nanoseconds[..., 0], self.nanoseconds[..., 1]
+        gaps = (start[..., 1:] - end[..., :-1]).min(axis=1)
+        return float(_middle(gaps).min()) if gaps.size else 0.0
+
+    def waits(self) -> np.ndarray:
+        """Nanoseconds of each run that a thread spends between kernels, the mean of the threads; f64[runs]."""
+        start, end = self.nanoseconds[..., 0], self.nanoseconds[..., 1]
+        kernels = start.shape[2]
+        inside = self.walls()[:, None] - (end - start).sum(axis=2) - max(kernels - 1, 0) * self.reading()
+        made: np.ndarray = np.maximum(inside, 0.0).mean(axis=1)
         return made
 
     def walls(self) -> np.ndarray:
@@ -81,6 +97,14 @@ class Clocks:
             return np.zeros(len(self.nanoseconds), np.int64)
         made: np.ndarray = self.nanoseconds.max(axis=(1, 2, 3)) - self.nanoseconds.min(axis=(1, 2, 3))
         return made
+
+
+def _middle(samples: np.ndarray) -> np.ndarray:
+    """The mean along the first axis of what lies between the quartiles."""
+    count = len(samples)
+    quarter = count // 4
+    made: np.ndarray = np.sort(samples, axis=0)[quarter : count - quarter].mean(axis=0)
+    return made
 
 
 @dataclass(frozen=True, slots=True)
