@@ -1,6 +1,7 @@
 """Datasets: found on this machine or fetched, checked, and cut into batches."""
 
-from adjoint.data.batching import batches
+from adjoint.data.batching import Rows, batches
 from adjoint.data.fashion import FashionMnist, fashion_mnist
+from adjoint.data.prefetch import Prefetcher
 
-__all__ = ["FashionMnist", "batches", "fashion_mnist"]
+__all__ = ["FashionMnist", "Prefetcher", "Rows", "batches", "fashion_mnist"]

@@ -1,13 +1,46 @@
 """Batches of a dataset that lies in memory."""
 
 from collections.abc import Iterator, Sequence
-from math import prod
+from dataclasses import dataclass
+from math import isfinite, prod
+from numbers import Real
 
 import numpy as np
 
 from adjoint.errors import DataError, InvalidValueError
 
-__all__ = ["batches"]
+__all__ = ["Rows", "batches"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows that are converted batch by batch, where they are cut: for `Trainer.run_epoch`.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        Shape [N, ...], any dtype that the wanted one can hold, as NumPy's casting "same_kind" says: uint8 images for
+        a model that takes float32, say.
+    scale : float, default 1.0
+        What every element is multiplied with after its conversion, in the wanted dtype; a float one unless it is 1.
+    dtype : str or numpy dtype, optional
+        The wanted dtype; default: what the step takes there.
+
+    Examples
+    --------
+    >>> images = Rows(np.zeros((60000, 784), np.uint8), scale=1 / 255)
+    """
+
+    array: np.ndarray
+    scale: float = 1.0
+    dtype: object | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.array, np.ndarray) or self.array.ndim < 1:
+            given = "a 0-d one" if isinstance(self.array, np.ndarray) else type(self.array).__name__
+            raise DataError(f"Rows takes an array [N, ...], got {given}; stack the rows along axis 0")
+        if isinstance(self.scale, bool) or not isinstance(self.scale, Real) or not isfinite(self.scale):
+            raise InvalidValueError(f"Rows: scale is a finite number, got {self.scale!r}")
 
 
 def batches(

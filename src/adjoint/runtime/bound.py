@@ -81,6 +81,8 @@ class Bound:
     call : builtin function
         Takes the remaining arguments in order and runs. One 0-d result comes as a Python number, others as fresh
         arrays, several as a tuple, none as None. Not to be called from two threads at once.
+    runtime : Runtime
+        Of the process.
     resident : dict
         The arrays that stay, by name.
     arguments : tuple of Argument
@@ -117,7 +119,7 @@ class Bound:
                 self.slots[argument.slot] = self.resident[argument.name].ctypes.data
         for result, output in zip(self._apart, self.outputs, strict=True):
             self.slots[result.slot] = output.ctypes.data
-        self._runtime = runtime
+        self.runtime = runtime
         self._library = library
         self.function = library[entry.name]
         self.check = library[f"{entry.name}_check"] if entry.checks else 0
@@ -139,6 +141,11 @@ class Bound:
     def __call__(self, *arrays: Any) -> Any:
         """Run on the remaining arguments."""
         return self.call(*arrays)
+
+    @property
+    def runs(self) -> int:
+        """How often it has run by being called: counted natively, so that an exception of a signal cannot hide one."""
+        return self._fast.block[7]
 
     def timed(self, arrays: Sequence[Any], clock: np.ndarray) -> None:
         """Run code that reads the clock, once for each row of `clock`: i64[runs, threads, kernels, 2, 2].
@@ -169,9 +176,11 @@ class Bound:
     def _convert_and_call(self, *arrays: Any) -> Any:
         """The slow way in: accept what can be taken as it is or copied, refuse the rest."""
         kept = self.place(arrays)
-        run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64)(self._runtime.pool.run_address)
+        run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64)(self.runtime.pool.run_address)
+        # Counted before: a signal is delivered as soon as the call returns.
+        self._fast.block[7] += 1
         run(
-            self._runtime.pool.block,
+            self.runtime.pool.block,
             self.function,
             ctypes.addressof(self.slots),
             self.arena.ctypes.data,

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from adjoint.errors import InvalidValueError
-from adjoint.runtime.bound import Bound, Runtime, allowed, first_outside
+from adjoint.runtime.bound import Bound, allowed, first_outside
 
 __all__ = ["EPOCH_TEXT", "EpochLoop"]
 
@@ -107,8 +107,6 @@ class EpochLoop:
 
     Parameters
     ----------
-    runtime : Runtime
-        Of the process.
     gather : Bound
         Takes the tables and last the rows of one step, i64[B]; its results are the arguments of `step`, in order.
     step : Bound
@@ -129,7 +127,6 @@ class EpochLoop:
 
     def __init__(
         self,
-        runtime: Runtime,
         gather: Bound,
         step: Bound,
         tables: Sequence[np.ndarray],
@@ -142,6 +139,7 @@ class EpochLoop:
         self._rows = rows.shape[0]
         self._tables = gather.place((*tables, order[: self._rows]))
         loss = step.outputs[0]
+        runtime = step.runtime
         self._alive = (runtime, history, schedules)
         self._native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(runtime.epoch)
         # In the order of _WORDS.

@@ -6,7 +6,7 @@ objects (``PyArrayObject_fields``), and where one is not exactly what the step t
 Python function that converts or refuses. ``self`` is the address of a block of 64-bit words::
 
      0 number of arguments      1 fallback (object)       2 slots            3 arena
-     4 step                     5 check, or 0             6 threads          7 free
+     4 step                     5 check, or 0             6 threads          7 runs so far
      8 pool's block             9 kind of result         10 its address     11 finish (object)
     12 type of arrays          13 size of object header  14 flags an array must have
     16 + 16*i: for argument i: slot, dtype (object), number of axes, sizes...
@@ -122,6 +122,10 @@ run:
   %pool = load ptr, ptr %pool.at
   %state = call ptr @PyEval_SaveThread()
   %status = call i32 @run(ptr %pool, ptr %step, ptr %slots, ptr %arena, i64 %threads)
+  %runs.at = getelementptr i64, ptr %block, i64 7
+  %runs = load i64, ptr %runs.at
+  %runs.new = add i64 %runs, 1
+  store i64 %runs.new, ptr %runs.at
   call void @PyEval_RestoreThread(ptr %state)
   %kind.at = getelementptr i64, ptr %block, i64 9
   %kind = load i64, ptr %kind.at
@@ -192,6 +196,8 @@ class FastCall:
     ----------
     call : builtin function
         The builtin. It keeps alive what it needs.
+    block : array of int
+        The block.
     """
 
     def __init__(
@@ -214,7 +220,7 @@ class FastCall:
             spec = [argument.slot, id(dtype), len(argument.shape) if known else -1]
             for word, value in enumerate([*spec, *(argument.shape if known else ())]):
                 block[16 + 16 * number + word] = value
-        self._block = block
+        self.block = block
         definition = _MethodDef(b"step", address, _METH_FASTCALL, b"One compiled call.")
         # A builtin reads its definition even while it is freed, and the garbage collector frees what belongs
         # together in any order: so the definition, 32 bytes, is never freed.

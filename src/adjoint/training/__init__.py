@@ -1,7 +1,8 @@
 """Training: the passes that build a training module, and the trainer that runs it."""
 
+from adjoint.training.epochs import EpochResult
 from adjoint.training.passes import AppendLoss, Gradient
 from adjoint.training.setup import SetupTrainer
 from adjoint.training.trainer import Trainer
 
-__all__ = ["AppendLoss", "Gradient", "SetupTrainer", "Trainer"]
+__all__ = ["AppendLoss", "EpochResult", "Gradient", "SetupTrainer", "Trainer"]

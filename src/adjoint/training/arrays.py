@@ -118,6 +118,30 @@ class Hyper(MutableMapping[str, float]):
             raise InvalidValueError(f"hyper: {name} is finite in {array.dtype.name}, got {value!r}")
         array[()] = held
 
+    def series(self, name: str, values: object) -> np.ndarray:
+        """Values of a hyperparameter, one a step, in its dtype and C-contiguous.
+
+        Raises
+        ------
+        NameLookupError
+            For an unknown name.
+        InvalidValueError
+            Where `values` are not one axis of finite numbers.
+        """
+        array = self._array(name)
+        given = np.asarray(values)
+        if given.ndim != 1 or given.dtype.kind not in "iuf":
+            raise InvalidValueError(
+                f"schedule: {name} is one number for each step, got {given.dtype}{list(given.shape)}; give it one axis"
+            )
+        with np.errstate(over="ignore"):
+            held = np.ascontiguousarray(given, array.dtype)
+        finite = np.isfinite(held)
+        if not finite.all():
+            step = int(np.argmin(finite))
+            raise InvalidValueError(f"schedule: {name} is finite in {array.dtype.name}, got {given[step]} at {step}")
+        return held
+
     def __delitem__(self, name: str) -> None:
         raise InvalidValueError(f"hyper: {name} is an input of the compiled step and stays; set it instead")
 

@@ -1,8 +1,7 @@
 """`Trainer`: a compiled step, and the arrays that live between steps."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,14 @@ import numpy as np
 from adjoint.codegen.native import available_cores
 from adjoint.compiler import CompileOptions, Executable
 from adjoint.compiler import compile as compile_module
-from adjoint.errors import DataError, InvalidValueError
+from adjoint.data import Rows
+from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule
 from adjoint.runtime.bound import Bound
 from adjoint.training.arrays import Hyper, Residents
+from adjoint.training.epochs import Callback, EpochResult, Epochs, epoch_order
+from adjoint.training.finite import refuse_array, refuse_loss
+from adjoint.training.gather import given_rows
 from adjoint.training.initialize import initial_values
 from adjoint.training.layout import StepLayout
 from adjoint.training.predict import Predictor
@@ -74,7 +77,7 @@ class Trainer:
             options = replace(options, threads=threads)
         self.options = replace(options, threads=options.threads or available_cores())
         layout = StepLayout(module)
-        self._batch_names = tuple(layout.batch)
+        self._batch = layout.batch
         self._input_num = layout.inputs
         self._params = Residents("parameter", layout.params)
         self._states = Residents("state", layout.states)
@@ -87,6 +90,7 @@ class Trainer:
         # Replaced by the bound entry once it is compiled, so that no step asks whether it is.
         self._step: Callable[..., Any] = self._first_step
         self._bound: Bound | None = None
+        self._epochs: Epochs | None = None
         self._predict: Callable[..., Any] = self._first_predict
 
     def compile(self) -> "Trainer":
@@ -94,6 +98,7 @@ class Trainer:
         if "step" not in self._executables:
             executable = compile_module(self.module, entries=("step",), options=self.options)
             self._bound = executable["step"].bind(self._resident())
+            self._epochs = Epochs(self._bound, self._batch, self.hyper, self.options, self._check_finite)
             self._step = self._checked_step if self._check_finite else self._bound.call
             self._executables["step"] = executable
         return self
@@ -122,6 +127,78 @@ class Trainer:
         """
         loss: float = self._step(*batch)
         return loss
+
+    def run_epoch(
+        self,
+        data: np.ndarray | Rows | Sequence[np.ndarray | Rows] | Iterable[Sequence[Any]],
+        *,
+        shuffle: bool = True,
+        seed: int | Sequence[int] | None = None,
+        every: int = 100,
+        callback: Callback | None = None,
+        schedule: Mapping[str, Any] | None = None,
+        drop_last: bool = True,
+    ) -> EpochResult:
+        """One pass over a dataset, with the same bits as `update` batch by batch.
+
+        Over arrays it runs inside native code: rows are gathered, converted and checked there, and Python is woken
+        for the callback and for Ctrl-C. Batches of any other kind are taken from a thread that prepares them ahead.
+
+        Parameters
+        ----------
+        data : sequence of numpy.ndarray or Rows, or iterable of batches
+            Arrays [N, ...] whose rows batches are made of: the model's inputs, then the targets, of the step's
+            dtypes, or of others in `Rows`. Anything else is gone through in a thread of its own, at most three
+            batches ahead; each batch is a tuple of what `update` takes.
+        shuffle : bool, default True
+            Whether rows come in a random order, ``numpy.random.default_rng(seed).permutation(N)``. Batches come as
+            they come.
+        seed : int or sequence of int, optional
+            Seed of the order; default: the trainer's and the number of epochs that it has begun, so that every
+            epoch has an order of its own and the same program the same orders.
+        every : int, default 100
+            Steps between calls of `callback`.
+        callback : callable, optional
+            Called as ``callback(steps done, their losses)`` every so many steps and after the last. Something true
+            stops the epoch, as does an exception; it may use the trainer in any way.
+        schedule : mapping of str to array_like, optional
+            Values of hyperparameters, one for each step, set before it. The last one stays.
+        drop_last : bool, default True
+            Whether rows that fill no batch are left out. Otherwise the last batch is filled up with rows from the
+            start of the epoch's order: the compiled step has one batch size.
+
+        Returns
+        -------
+        EpochResult
+            The losses of all steps, their number, the seconds they took, whether the callback asked to stop.
+
+        Raises
+        ------
+        TypeRuleError
+            For arrays, batches or settings that do not fit.
+        InvalidValueError
+            For class indices out of range, naming row and value, before the step that they are in: earlier steps
+            are done. For a schedule of a wrong length, and for fewer rows than a step takes.
+        NameLookupError
+            For a schedule of a hyperparameter that the step does not have.
+
+        Notes
+        -----
+        However an epoch ends, only whole steps have been done, and `last_epoch` tells how many.
+        """
+        self.compile()
+        assert self._epochs is not None  # compile has made it
+        epochs, schedule = self._epochs, {} if schedule is None else schedule
+        rows = given_rows(data)
+        if rows is None:
+            return epochs.over_batches(data, self.update, schedule, every, callback)
+        order = epoch_order(shuffle, (self.seed, epochs.begun) if seed is None else seed)
+        return epochs.over_rows(rows, order, drop_last, schedule, every, callback)
+
+    @property
+    def last_epoch(self) -> EpochResult | None:
+        """What the last `run_epoch` came to, also where an exception ended it."""
+        return None if self._epochs is None else self._epochs.last
 
     def predict(self, *inputs: Any) -> Any:
         """The outputs of the model; parameters and states stay as they are.
@@ -205,15 +282,11 @@ class Trainer:
 
     def _checked_step(self, *batch: Any) -> float:
         """A step between a check of the batch and one of the loss."""
-        for name, array in zip(self._batch_names, batch, strict=False):
-            _refuse_not_finite(name, np.asarray(array))
+        for name, array in zip(self._batch, batch, strict=False):
+            refuse_array("update", name, np.asarray(array))
         assert self._bound is not None  # compile has put this method in the place of _first_step
         loss: float = self._bound.call(*batch)
-        if not isfinite(loss):
-            raise InvalidValueError(
-                f"update: the loss is {loss} after this step, which has updated the parameters; lower the learning "
-                "rate and load the last good parameters"
-            )
+        refuse_loss("update", loss)
         return loss
 
     def _first_predict(self, *inputs: Any) -> Any:
@@ -228,12 +301,3 @@ class Trainer:
             self._predict = Predictor(bound, types, [r.type for r in outputs])
             self._executables["backbone"] = executable
         return self._predict(*inputs)
-
-
-def _refuse_not_finite(name: str, array: np.ndarray) -> None:
-    if array.dtype.kind != "f":
-        return
-    finite = np.isfinite(array)
-    if not finite.all():
-        where = tuple(int(i) for i in np.argwhere(~finite)[0])
-        raise DataError(f"update: {name} is finite with check_finite, got {array[where]} at {where}; clean the data")

@@ -1,0 +1,142 @@
+"""Items prepared by a thread ahead of their use."""
+
+import threading
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, Generic, TypeVar
+
+from adjoint.errors import InvalidValueError
+
+__all__ = ["Prefetcher"]
+
+T = TypeVar("T")
+
+#: Seconds that closing waits for an item that is being prepared.
+_PATIENCE = 10.0
+
+
+class Prefetcher(Generic[T]):
+    """Goes through an iterable in a thread of its own that is up to `depth` items ahead.
+
+    An exception of the iterable is raised where its item would have come, with the traceback of the thread. Used as
+    a context manager, it ends the thread when the block is left, however that happens.
+
+    Parameters
+    ----------
+    source : iterable
+        Gives the items; each one is an object of its own, not a buffer that is filled again. An iterator stays the
+        caller's: it is not closed, and items that have been prepared and not taken are lost to it.
+    depth : int, default 3
+        Items that wait at most.
+
+    Examples
+    --------
+    >>> with Prefetcher(number * number for number in range(4)) as squares:
+    ...     print(*squares)
+    0 1 4 9
+    """
+
+    def __init__(self, source: Iterable[T], depth: int = 3) -> None:
+        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+            raise InvalidValueError(f"Prefetcher: depth is an integer of at least 1, got {depth!r}")
+        iterator = iter(source)
+        self._queue: _Queue[T] = _Queue(depth)
+        owned = iterator is not source
+        # The thread knows the queue and not this object, so that dropping this object ends it.
+        self._thread = threading.Thread(
+            target=_fill, args=(self._queue, iterator, owned), name="adjoint-prefetch", daemon=True
+        )
+        self._finalizer = weakref.finalize(self, self._queue.close)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        return self._queue.take()
+
+    def close(self) -> None:
+        """End the thread: it finishes the item that it is at, and no further one is asked for."""
+        self._finalizer()
+        self._thread.join(_PATIENCE)
+        if self._thread.is_alive():
+            warnings.warn(
+                f"an item is still being prepared {_PATIENCE:g} seconds after closing; its thread is left alone",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def __enter__(self) -> "Prefetcher[T]":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Queue(Generic[T]):
+    """Items between two threads: at most `depth` of them, then the end or an error."""
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        self._items: deque[T] = deque()
+        self._changed = threading.Condition()
+        self._over = False
+        self._error: BaseException | None = None
+
+    def put(self, item: T) -> bool:
+        """Add an item when there is room; False where nobody wants more."""
+        with self._changed:
+            while len(self._items) >= self._depth and not self._over:
+                self._changed.wait()
+            if not self._over:
+                self._items.append(item)
+                self._changed.notify_all()
+            return not self._over
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """Say that nothing comes any more, and why."""
+        with self._changed:
+            self._over = True
+            self._error = error
+            self._changed.notify_all()
+
+    def take(self) -> T:
+        """The next item when it is there; StopIteration at the end, or the error."""
+        with self._changed:
+            while not self._items and not self._over:
+                self._changed.wait()
+            if self._items:
+                item = self._items.popleft()
+                self._changed.notify_all()
+                return item
+            error, self._error = self._error, None
+        if error is None:
+            raise StopIteration
+        raise error
+
+    def close(self) -> None:
+        """Want nothing any more."""
+        with self._changed:
+            self._items.clear()
+            self._over = True
+            self._error = None
+            self._changed.notify_all()
+
+
+def _fill(queue: _Queue[Any], iterator: Iterator[Any], owned: bool) -> None:
+    """The thread's life."""
+    try:
+        while queue.put(next(iterator)):
+            pass
+    except StopIteration:
+        queue.finish()
+    except BaseException as error:
+        queue.finish(error)
+    finally:
+        if owned and hasattr(iterator, "close"):
+            iterator.close()

@@ -1,0 +1,275 @@
+"""Whole epochs: over rows of arrays inside native code, or over batches that a thread prepares."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adjoint.compiler import CompileOptions
+from adjoint.compiler import compile as compile_module
+from adjoint.data import Prefetcher, Rows
+from adjoint.errors import AdjointError, InvalidValueError, TypeRuleError
+from adjoint.ir import TensorType
+from adjoint.runtime.bound import Bound
+from adjoint.runtime.epoch import EpochLoop
+from adjoint.training.arrays import Hyper
+from adjoint.training.finite import refuse_array, refuse_loss
+from adjoint.training.gather import gather_function, rows_per_step, tables_of
+
+__all__ = ["Callback", "EpochResult", "Epochs", "epoch_order"]
+
+#: Seconds of native steps after which Python looks whether somebody has pressed Ctrl-C.
+_BREATH = 0.05
+
+#: Bound gathering functions that are kept, one for each set of shapes, dtypes and scales.
+_GATHERS = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EpochResult:
+    """What an epoch came to.
+
+    Parameters
+    ----------
+    losses : numpy.ndarray
+        [steps]: the loss of every step, before its update, in the loss's dtype.
+    steps : int
+        Steps done.
+    seconds : float
+        From before the first step to after the last, callbacks included and compilation not.
+    stopped : bool
+        Whether the callback has asked to stop.
+    """
+
+    losses: np.ndarray
+    steps: int
+    seconds: float
+    stopped: bool
+
+
+#: Given the steps done and the losses so far; something true stops the epoch.
+Callback = Callable[[int, np.ndarray], object]
+
+
+def epoch_order(shuffle: bool, seed: int | Sequence[int]) -> Callable[[int], np.ndarray]:
+    """The order of an epoch, as a function of the number of rows: the one that `data.batches` goes in."""
+    try:
+        generator = np.random.default_rng(seed)
+    except (TypeError, ValueError) as error:
+        raise InvalidValueError(
+            f"run_epoch: seed is an integer of at least 0 or several of them, got {seed!r}; choose another"
+        ) from error
+    return generator.permutation if shuffle else np.arange
+
+
+class _Watch:
+    """Counts the steps of an epoch, keeps their losses, and tells the callback."""
+
+    def __init__(self, dtype: np.dtype, room: int, every: int, callback: Callback | None) -> None:
+        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+            raise InvalidValueError(f"run_epoch: every is an integer of at least 1, got {every!r}")
+        if callback is not None and not callable(callback):
+            raise TypeRuleError(
+                f"run_epoch: callback is called with step and losses, got {callback!r}; give a function"
+            )
+        self.history = np.zeros(room, dtype)
+        self.every = every
+        self.stopped = False
+        self._callback = callback
+        self._told = 0
+        self._started = time.perf_counter()
+
+    def keep(self, step: int, loss: float) -> None:
+        """Put the loss of a step in its place, in more room where that is needed."""
+        if step == len(self.history):
+            self.history = np.concatenate([self.history, np.zeros_like(self.history)])
+        self.history[step] = loss
+
+    def tell(self, done: int) -> bool:
+        """Call the callback; whether it asks to stop."""
+        self._told = done
+        if self._callback is not None and self._callback(done, self._losses(done)):
+            self.stopped = True
+        return self.stopped
+
+    def finish(self, done: int) -> None:
+        """Call the callback for steps that it has not been told of."""
+        if done > self._told:
+            self.tell(done)
+
+    def result(self, done: int) -> EpochResult:
+        """What there is after that many steps."""
+        return EpochResult(self._losses(done), done, time.perf_counter() - self._started, self.stopped)
+
+    def _losses(self, done: int) -> np.ndarray:
+        losses = self.history[:done]
+        losses.flags.writeable = False
+        return losses
+
+
+class Epochs:
+    """Runs the epochs of one trainer.
+
+    Parameters
+    ----------
+    step : Bound
+        The compiled step; it takes a batch.
+    batch : mapping of str to TensorType
+        Names and types of the arrays of a batch.
+    hyper : Hyper
+        The trainer's hyperparameters.
+    options : CompileOptions
+        How to compile what gathers the rows of a batch.
+    check_finite : bool
+        Whether to refuse rows and losses that are not finite.
+
+    Attributes
+    ----------
+    begun : int
+        Epochs begun.
+    last : EpochResult or None
+        What the last one came to, also where an exception ended it.
+    """
+
+    def __init__(
+        self, step: Bound, batch: Mapping[str, TensorType], hyper: Hyper, options: CompileOptions, check_finite: bool
+    ) -> None:
+        self.begun = 0
+        self.last: EpochResult | None = None
+        self._step, self._batch, self._hyper = step, dict(batch), hyper
+        self._options, self._check_finite = options, check_finite
+        self._gathers: dict[object, Bound] = {}
+
+    def over_rows(
+        self,
+        data: Sequence[np.ndarray | Rows],
+        order: Callable[[int], np.ndarray],
+        drop_last: bool,
+        schedule: Mapping[str, object],
+        every: int,
+        callback: Callback | None,
+    ) -> EpochResult:
+        """One epoch over rows of arrays; `order` gives the order of that many rows."""
+        tables = tables_of(self._batch, data)
+        size, count = rows_per_step(self._batch), len(tables[0].array)
+        steps = count // size if drop_last else -(-count // size)
+        if not steps:
+            raise InvalidValueError(
+                f"run_epoch: a step takes {size} rows, got {count}; give more, or drop_last=False to repeat some"
+            )
+        schedules = self._schedules(schedule, steps)
+        gather = self._gather(tables)
+        watch = _Watch(self._step.outputs[0].dtype, steps, every, callback)
+        # Where a short last batch is not dropped, it is filled up from the start of the order.
+        rows = np.resize(order(count), steps * size).astype(np.int64, copy=False)
+        goals = [(values, self._hyper.arrays[name]) for name, values in schedules.items()]
+        loop = EpochLoop(gather, self._step, [t.array for t in tables], rows, watch.history, goals)
+        self.begun += 1
+        try:
+            if self._check_finite:
+                for name, table in zip(self._batch, tables, strict=True):
+                    refuse_array("run_epoch", name, table.array)
+            self._native(loop, steps, watch)
+            watch.finish(loop.done)
+        finally:
+            self.last = watch.result(loop.done)
+        return self.last
+
+    def over_batches(
+        self,
+        data: object,
+        update: Callable[..., float],
+        schedule: Mapping[str, object],
+        every: int,
+        callback: Callback | None,
+    ) -> EpochResult:
+        """One epoch over batches that a thread prepares, through `update`."""
+        if not isinstance(data, Iterable):
+            raise TypeRuleError(
+                f"run_epoch takes arrays ({', '.join(self._batch)}) or something that gives batches of them, "
+                f"got {type(data).__name__}; put the arrays in a tuple"
+            )
+        schedules = self._schedules(schedule)
+        watch = _Watch(self._step.outputs[0].dtype, 1024, every, callback)
+        self.begun += 1
+        done = 0
+        try:
+            with Prefetcher(data) as items:
+                for batch in items:
+                    self._set(schedules, done)
+                    runs = self._step.runs
+                    try:
+                        update(*self._arrays_of(batch))
+                    finally:
+                        # A signal may come between the step and its loss.
+                        if self._step.runs > runs:
+                            watch.keep(done, self._step.outputs[0].item())
+                            done += 1
+                    if done % every == 0 and watch.tell(done):
+                        break
+            watch.finish(done)
+        except AdjointError as error:
+            error.add_note(f"{done} steps of the epoch were done before")
+            raise
+        finally:
+            self.last = watch.result(done)
+        return self.last
+
+    def _native(self, loop: EpochLoop, steps: int, watch: _Watch) -> None:
+        """Run native steps until all are done or the callback asks to stop."""
+        breath = 1
+        while loop.done < steps:
+            start, before = loop.done, time.perf_counter()
+            loop.run(min(steps, start + breath, start - start % watch.every + watch.every))
+            if self._check_finite:
+                refuse_loss("run_epoch", float(watch.history[start]))
+            else:
+                pace = (time.perf_counter() - before) / (loop.done - start)
+                breath = min(4 * breath, max(1, int(_BREATH / max(pace, 1e-9))))
+            if loop.done % watch.every == 0 and watch.tell(loop.done):
+                return
+
+    def _gather(self, tables: Sequence[Rows]) -> Bound:
+        """The bound function that gathers the rows of a step from arrays like these."""
+        key = tuple((t.array.shape, t.array.dtype, float(t.scale)) for t in tables)
+        if key not in self._gathers:
+            function = gather_function(self._batch, tables)
+            compiled = compile_module(function, options=self._options)[function.name]
+            if len(self._gathers) == _GATHERS:
+                del self._gathers[next(iter(self._gathers))]
+            self._gathers[key] = compiled.bind({})
+        return self._gathers[key]
+
+    def _schedules(self, schedule: Mapping[str, object], steps: int | None = None) -> dict[str, np.ndarray]:
+        """Values by name of hyperparameter; as many as there are steps, where that is known."""
+        if not isinstance(schedule, Mapping):
+            raise TypeRuleError(
+                f"schedule: values go by the name of their hyperparameter, got {type(schedule).__name__}; "
+                'give a dict such as {"lr": values}'
+            )
+        found = {name: self._hyper.series(name, values) for name, values in schedule.items()}
+        for name, values in found.items():
+            if steps is not None and len(values) != steps:
+                raise InvalidValueError(
+                    f"schedule: {name} has a value for each of the {steps} steps of this epoch, got {len(values)}; "
+                    "give that many"
+                )
+        return found
+
+    def _set(self, schedules: Mapping[str, np.ndarray], step: int) -> None:
+        for name, values in schedules.items():
+            if step >= len(values):
+                raise InvalidValueError(
+                    f"schedule: {name} has {len(values)} values and there are more batches; give one for each"
+                )
+            self._hyper.arrays[name][()] = values[step]
+
+    def _arrays_of(self, batch: object) -> Sequence[Any]:
+        if not isinstance(batch, tuple | list):
+            raise TypeRuleError(
+                f"run_epoch: a batch is a tuple of arrays ({', '.join(self._batch)}), got {type(batch).__name__}; "
+                "give a tuple for each step"
+            )
+        return batch

@@ -1,0 +1,119 @@
+"""Cutting batches out of whole arrays, as a graph of its own: rows by index, converted and scaled."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from adjoint import ops
+from adjoint.data import Rows
+from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir import DTYPES, Function, TensorType, Value, as_dtype, is_float, param
+
+__all__ = ["gather_function", "given_rows", "rows_per_step", "tables_of"]
+
+
+def given_rows(data: object) -> tuple[np.ndarray | Rows, ...] | None:
+    """The arrays that data for an epoch consist of, or None where they are batches."""
+    if isinstance(data, np.ndarray | Rows):
+        return (data,)
+    if isinstance(data, tuple | list) and data and all(isinstance(d, np.ndarray | Rows) for d in data):
+        return tuple(data)
+    return None
+
+
+def rows_per_step(batch: Mapping[str, TensorType]) -> int:
+    """How many rows a step takes: the first axis of all that it takes.
+
+    Raises
+    ------
+    TypeRuleError
+        Where the first axes differ, or one has none.
+    """
+    sizes = {t.shape[:1] for t in batch.values()}
+    if len(sizes) != 1 or sizes <= {(), (0,)}:
+        types = ", ".join(f"{name}: {t}" for name, t in batch.items())
+        raise TypeRuleError(
+            f"run_epoch cuts arrays along axis 0, which must be the batch of all that the step takes, got {types}; "
+            "give it batches instead"
+        )
+    return sizes.pop()[0]
+
+
+def tables_of(batch: Mapping[str, TensorType], data: Sequence[np.ndarray | Rows]) -> list[Rows]:
+    """The arrays to cut, one for each that a step takes, as they are to be converted.
+
+    Raises
+    ------
+    TypeRuleError
+        For a wrong number of arrays, for dtypes and shapes that do not fit, for numbers of rows that differ.
+    InvalidValueError
+        For a scale where the step takes integers.
+    """
+    rows_per_step(batch)
+    if len(data) != len(batch):
+        raise TypeRuleError(
+            f"run_epoch takes an array for each of {', '.join(batch)}, got {len(data)}; give it one for each"
+        )
+    tables = [_table(name, t, given) for (name, t), given in zip(batch.items(), data, strict=True)]
+    counts = {name: len(t.array) for name, t in zip(batch, tables, strict=True)}
+    if len(set(counts.values())) != 1:
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise TypeRuleError(f"run_epoch: all arrays have one number of rows, got {listed}; cut the longer ones")
+    return tables
+
+
+def gather_function(batch: Mapping[str, TensorType], tables: Sequence[Rows]) -> Function:
+    """``(tables..., order) -> (arrays of a step...)``: the rows that `order`, i64[B], names.
+
+    Parameters
+    ----------
+    batch : mapping of str to TensorType
+        What a step takes.
+    tables : sequence of Rows
+        What `tables_of` gives; only shapes, dtypes and scales are looked at.
+    """
+    params: list[Value] = []
+    results: list[Value] = []
+    order = param(_free("order", batch), (rows_per_step(batch),), "i64")
+    for (name, type_), table in zip(batch.items(), tables, strict=True):
+        params.append(param(name, table.array.shape, table.array.dtype))
+        rows = ops.take(params[-1], order)
+        if rows.dtype != type_.dtype:
+            rows = ops.cast(rows, type_.dtype)
+        results.append(rows if table.scale == 1 else ops.multiply(rows, float(table.scale)))
+    return Function("gather", (*params, order), tuple(results))
+
+
+def _free(name: str, taken: Mapping[str, object]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _table(name: str, wanted: TensorType, given: np.ndarray | Rows) -> Rows:
+    """An array of rows for one argument of a step, or the refusal."""
+    rows = given if isinstance(given, Rows) else Rows(given)
+    dtype, shape = rows.array.dtype, rows.array.shape
+    if shape[1:] != wanted.shape[1:]:
+        raise TypeRuleError(
+            f"run_epoch: rows of {name} must have shape {wanted.shape[1:]}, got {shape[1:]}; reshape the array"
+        )
+    if rows.dtype is not None and as_dtype(rows.dtype) != wanted.dtype:
+        raise TypeRuleError(
+            f"run_epoch: the step takes {name} as {wanted.dtype}, and its Rows say {as_dtype(rows.dtype)}; "
+            "leave their dtype out"
+        )
+    if rows is not given and dtype != wanted.dtype:
+        raise TypeRuleError(
+            f"run_epoch: {name} must be {wanted.dtype}, got {dtype}; wrap it in Rows, which converts each batch"
+        )
+    if dtype not in DTYPES.values() or not np.can_cast(dtype, wanted.dtype, "same_kind"):
+        raise TypeRuleError(
+            f"run_epoch: Rows of {dtype} do not become {wanted.dtype} for {name}; "
+            f"convert the array with .astype({wanted.dtype.name!r})"
+        )
+    if rows.scale != 1 and not is_float(wanted.dtype):
+        raise InvalidValueError(
+            f"run_epoch: {name} is {wanted.dtype}, which no scale applies to, got {rows.scale}; leave it at 1"
+        )
+    return rows
