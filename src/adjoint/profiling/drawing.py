@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, count
 
 from adjoint.profiling.markup import clipped, duration, part_class, tag, words
 from adjoint.profiling.parts import BACKWARD, FORWARD, STEP
@@ -52,41 +53,40 @@ def place_kernels(parts: Sequence[str], edges: Sequence[Edge]) -> list[Box]:
     reads: list[list[int]] = [[] for _ in parts]
     for edge in edges:
         reads[edge.target].append(edge.source)
+    rows, columns = _cells(lanes, reads)
+    _set_updates(lanes, reads, rows)
+    lefts = [_MARGIN + _SWING]
+    for lane in (0, 1):
+        wide = max((columns[k] + 1 for k in range(len(parts)) if lanes[k] == lane), default=0)
+        lefts.append(lefts[-1] + (wide * (_WIDE + _BESIDE) - _BESIDE + _BETWEEN if wide else 0))
+    return [
+        Box(lefts[lane] + columns[k] * (_WIDE + _BESIDE), _MARGIN + 24 + rows[k] * (_HIGH + _BELOW), lane)
+        for k, lane in enumerate(lanes)
+    ]
+
+
+def _cells(lanes: Sequence[int], reads: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
+    """Row and column of each forward and backward kernel, column within its lane."""
     bands = _bands(lanes, reads)
-    levels = _levels(lanes, bands, reads)
-    # Kernels of one lane, band and level stand side by side, but updates one under the other.
-    # What the lane goes through comes first.
-    beside = [0] * len(parts)
+    levels = [0] * len(lanes)
+    for k, lane in enumerate(lanes):
+        if lane == 1:
+            before = [levels[s] for s in reads[k] if lanes[s] == 1 and bands[s] == bands[k]]
+            levels[k] = 1 + max(before, default=-1)
+    # Kernels of one lane, band and level stand side by side; what the lane goes through comes first.
+    columns = [0] * len(lanes)
     seen: Counter[tuple[int, int, int]] = Counter()
-    for k in sorted(range(len(parts)), key=lambda k: not any(lanes[s] == lanes[k] for s in reads[k])):
+    for k in sorted(range(len(lanes)), key=lambda k: not any(lanes[s] == lanes[k] for s in reads[k])):
         place = (lanes[k], bands[k], levels[k])
-        beside[k] = seen[place]
+        columns[k] = seen[place] if lanes[k] < 2 else 0
         seen[place] += 1
-    depth = dict.fromkeys(range(max(bands, default=0) + 1), 0)
+    depth = [1] * (max(bands, default=0) + 1)
     for k, band in enumerate(bands):
         depth[band] = max(depth[band], levels[k] + 1)
-    columns = [max((beside[k] + 1 for k in range(len(parts)) if lanes[k] == lane), default=0) for lane in range(3)]
-    tops = _running([depth[band] for band in depth])
-    lefts = [_MARGIN + _SWING]
-    for count in columns[:2]:
-        lefts.append(lefts[-1] + (count * (_WIDE + _BESIDE) - _BESIDE + _BETWEEN if count else 0))
-    boxes = []
-    for k, lane in enumerate(lanes):
-        spare = depth[bands[k]] - 1 - levels[k]
-        # Within a band, backward kernels go up; the others stand from its top down.
-        row = tops[bands[k]] + (spare if lane == 1 else levels[k])
-        boxes.append(
-            Box(lefts[lane] + beside[k] * (_WIDE + _BESIDE), _MARGIN + 24 + row * (_HIGH + _BELOW), lane)
-        )  # fmt: skip
-    return boxes
-
-
-def _running(sizes: Sequence[int]) -> list[int]:
-    sums, total = [], 0
-    for size in sizes:
-        sums.append(total)
-        total += size
-    return sums
+    tops = [0, *accumulate(depth)]
+    # Within a band, backward kernels go up.
+    rows = [tops[b] + (depth[b] - 1 - levels[k] if lanes[k] == 1 else 0) for k, b in enumerate(bands)]
+    return rows, columns
 
 
 def _bands(lanes: Sequence[int], reads: Sequence[Sequence[int]]) -> list[int]:
@@ -109,24 +109,21 @@ def _bands(lanes: Sequence[int], reads: Sequence[Sequence[int]]) -> list[int]:
         if lane == 1:
             kept = max((bands[s] for s in reads[k] if lanes[s] == 0), default=last)
             bands[k] = min([kept, *(bands[s] for s in reads[k] if lanes[s] == 1)])
-    for k, lane in enumerate(lanes):
-        if lane == 2:
-            backward = [bands[s] for s in reads[k] if lanes[s] != 0]
-            bands[k] = min(backward) if backward else max((bands[s] for s in reads[k]), default=last)
     return bands
 
 
-def _levels(lanes: Sequence[int], bands: Sequence[int], reads: Sequence[Sequence[int]]) -> list[int]:
-    """Within its band, how many of its lane come before a kernel; updates just follow each other."""
-    levels = [0] * len(lanes)
-    updates: Counter[int] = Counter()
+def _set_updates(lanes: Sequence[int], reads: Sequence[Sequence[int]], rows: list[int]) -> None:
+    """Put each update into the free row of its lane that is nearest to the last of what it reads."""
+    end = max((row for row, lane in zip(rows, lanes, strict=True) if lane < 2), default=0)
+    taken: set[int] = set()
     for k, lane in enumerate(lanes):
-        if lane == 1:
-            levels[k] = 1 + max((levels[s] for s in reads[k] if lanes[s] == 1 and bands[s] == bands[k]), default=-1)
-        elif lane == 2:
-            levels[k] = updates[bands[k]]
-            updates[bands[k]] += 1
-    return levels
+        if lane < 2:
+            continue
+        wanted = rows[max(reads[k])] if reads[k] else end
+        rows[k] = next(
+            row for away in count() for row in (wanted - away, wanted + away) if row >= 0 and row not in taken
+        )
+        taken.add(rows[k])
 
 
 def graph_svg(rows: Sequence[Row], edges: Sequence[Edge]) -> str:

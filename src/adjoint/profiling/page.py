@@ -46,7 +46,7 @@ def page_text(profile: StepProfile) -> str:
         *_time(profile),
         *_section("Kernels", _ABOUT_KERNELS, _table(profile), ""),
         *_section("Roofline", _ABOUT_ROOFLINE, roofline_svg(profile.rows, profile.peaks), "wide"),
-        *_section("Graph", _ABOUT_GRAPH, graph_svg(profile.rows, profile.edges), ""),
+        *_section("Graph", _ABOUT_GRAPH, graph_svg(profile.rows, profile.edges), "graph"),
         *_section("Memory", _about_memory(profile), _arena(profile), "wide"),
         _program(profile),
     )

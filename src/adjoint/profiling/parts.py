@@ -6,12 +6,10 @@ never at who reads it. So they turn each of those three functions into the same 
 found in the others by its structure: its operator, its attributes and, all the way down, what it is made of.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from math import prod, sqrt
+from collections.abc import Hashable, Iterable, Mapping
 
 from adjoint.compiler import GRAPH_PASSES
 from adjoint.ir import Function, IRModule, Value, is_param, toposort
-from adjoint.lower.facts import facts_of
 
 __all__ = [
     "BACKWARD",
@@ -82,29 +80,14 @@ def _structures(values: Iterable[Value], numbers: dict[Hashable, int]) -> dict[V
     return found
 
 
-def part_of(values: Sequence[Value], parts: Mapping[Value, str]) -> str:
-    """The part of a kernel that computes some values.
+def part_of(values: Iterable[Value], parts: Mapping[Value, str]) -> str:
+    """The part of a kernel that computes some values: the first that needs it.
 
-    Where it computes any of the update, it counts for that too (``backward+update``). Else it belongs to the part
-    that most of its work is for: the forward product that also stores the mask for its gradient is forward.
+    The forward product that also stores the mask for its gradient is forward. Where a kernel computes any of the
+    update, it counts for that too: ``backward+update``.
     """
     found = {parts[value] for value in values}
-    if len(found) < 2:
-        return next(iter(found), STEP)
-    if UPDATE in found:
-        return BACKWARD_UPDATE if BACKWARD in found else FORWARD_UPDATE
-    work = dict.fromkeys(sorted(found), 0.0)
-    for value in values:
-        work[parts[value]] += _work(value)
-    return max(work, key=lambda part: work[part])
-
-
-def _work(value: Value) -> float:
-    """Operations that computing a value takes, roughly."""
-    facts = facts_of(value)
-    if facts.product:
-        # Rows x depth, depth x columns, rows x columns: the root of their product is rows x depth x columns.
-        return 2 * sqrt(prod(x.type.size for x in (value, *value.inputs)))
-    if facts.kind in ("reduce", "scatter"):
-        return float(sum(x.type.size for x in value.inputs))
-    return facts.flops * float(value.type.size)
+    first = next((part for part in (FORWARD, BACKWARD, UPDATE) if part in found), STEP)
+    if UPDATE not in found or first == UPDATE:
+        return first
+    return BACKWARD_UPDATE if first == BACKWARD else FORWARD_UPDATE

@@ -28,6 +28,7 @@ p { margin: 0 0 12px; max-width: 78ch; color: var(--soft); }
 .card { background: var(--card); border: 1px solid var(--faint); border-radius: 10px; padding: 16px; overflow-x: auto; }
 svg { display: block; }
 .wide svg { width: 100%; min-width: 720px; height: auto; }
+.graph svg { max-width: 100%; min-width: 960px; height: auto; margin: 0 auto; }
 .number, td.n, .tick, .name { font-variant-numeric: tabular-nums; }
 
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(170px, 1fr)); gap: 12px; margin: 22px 0 12px; }
