@@ -32,3 +32,9 @@ def normalising(batch=4, features=3, classes=2):
     new_mean = ops.add(ops.multiply(mean, 0.9), ops.multiply(ops.mean(x, axis=0), 0.1))
     backbone = Function("backbone", (x, w, b, mean), (out, new_mean))
     return IRModule((backbone,), {"param_num": 2, "state_num": 1})
+
+
+def linear(dtype="f32", batch=4, features=3, classes=2):
+    """A linear model of a dtype."""
+    x, w = param("x", (batch, features), dtype), param("w", (features, classes), dtype)
+    return IRModule((Function("backbone", (x, w), (ops.matmul(x, w),)),), {"param_num": 1, "state_num": 0})

@@ -19,8 +19,8 @@ class Rows:
     Parameters
     ----------
     array : numpy.ndarray
-        Shape [N, ...], any dtype that the wanted one can hold, as NumPy's casting "same_kind" says: uint8 images for
-        a model that takes float32, say.
+        Shape [N, ...]. Any numbers become floats, rounded where they must be; integers become integers that hold
+        all of theirs: uint8 images for a model that takes float32, uint8 labels for a loss that takes int64.
     scale : float, default 1.0
         What every element is multiplied with after its conversion, in the wanted dtype; a float one unless it is 1.
     dtype : str or numpy dtype, optional

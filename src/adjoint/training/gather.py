@@ -1,6 +1,7 @@
 """Cutting batches out of whole arrays, as a graph of its own: rows by index, converted and scaled."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -107,7 +108,9 @@ def _table(name: str, wanted: TensorType, given: np.ndarray | Rows) -> Rows:
         raise TypeRuleError(
             f"run_epoch: {name} must be {wanted.dtype}, got {dtype}; wrap it in Rows, which converts each batch"
         )
-    if dtype not in DTYPES.values() or not np.can_cast(dtype, wanted.dtype, "same_kind"):
+    # Floats may round; integers that wrap around would be other labels.
+    casting: Literal["same_kind", "safe"] = "same_kind" if is_float(wanted.dtype) else "safe"
+    if dtype not in DTYPES.values() or not np.can_cast(dtype, wanted.dtype, casting):
         raise TypeRuleError(
             f"run_epoch: Rows of {dtype} do not become {wanted.dtype} for {name}; "
             f"convert the array with .astype({wanted.dtype.name!r})"
