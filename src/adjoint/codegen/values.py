@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from adjoint.codegen.lanes import lane_offsets, run_length
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
 from adjoint.codegen.types import constant, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
 from adjoint.errors import CompileError
-from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var, uses
+from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Var, uses
 from adjoint.kernel.ir import PRIVATE, Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load, postorder
 
 __all__ = ["Lanes", "Result", "ValueEmitter", "mangled"]
@@ -367,34 +368,6 @@ class ValueEmitter:
         op = "udiv" if isinstance(atom, Quotient) else "urem"
         type_ = vector("i64", inner.lanes)
         return Result(self.w.pure(f"{op} {type_} {inner.text}, {splat(str(atom.by), 'i64', inner.lanes)}"), inner.lanes)
-
-
-def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
-    """What the lane adds to an index, for each lane; empty where that depends on more than the lane."""
-
-    def value(of: Index, lane: int) -> int | None:
-        total = of.constant
-        for atom, c in of.terms:
-            if atom is var:
-                total += c * lane
-                continue
-            inner = value(atom.of, lane) if isinstance(atom, Quotient | Remainder) else None
-            if inner is None:
-                return None
-            total += c * (inner // atom.by if isinstance(atom, Quotient) else inner % atom.by)  # type: ignore[union-attr]
-        return total
-
-    lane_part = Index(0, frozenset(t for t in index.terms if uses(t[0], var)))
-    found = [value(lane_part, lane) for lane in range(width)]
-    return [] if any(v is None for v in found) else [v for v in found if v is not None]
-
-
-def run_length(offsets: Sequence[int]) -> int:
-    """The largest power of two such that offsets come in contiguous runs of that length."""
-    size = len(offsets)
-    while size > 1 and any(offsets[i] != offsets[i - i % size] + i % size for i in range(len(offsets))):
-        size //= 2
-    return size
 
 
 def _depends(index: Index, var: Var) -> bool:
