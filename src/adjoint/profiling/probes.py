@@ -133,7 +133,7 @@ def triad(total: int, target: Target) -> Probe:
     a, b, c = (Buffer(name, _F32, size, "external") for name in "abc")
     again, step, part, lane = Var("r", max(1, _STREAMED // (12 * size))), Var("v", turns), Var("p", 4), Var("l", lanes)
     at = as_index(step) * turn + as_index(part) * lanes + as_index(lane)
-    value: Expr = Apply("fma", (Load(b, at), Load(b, as_index(0)), Load(c, at)), _F32)
+    value: Expr = Apply("fma", (Load(b, as_index(0)), Load(c, at), Load(b, at)), _F32)
     inner = For(part, (For(lane, (Store(((a, at, value),)),), "vector"),), "unroll")
     return _probe((a, b, c), (For(again, (For(step, (inner,)),)),), 12.0 * size * again.extent, target)
 

@@ -1,0 +1,94 @@
+"""``adjoint profile`` and ``adjoint doctor --measure``: what they print, what they write, what they refuse."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from adjoint.cli import main
+from tests.cli.helpers import refusal
+from tests.profiling.steps import PEAKS
+
+FULL = Path("/dev/full")
+
+
+@pytest.fixture(autouse=True)
+def _peaks(monkeypatch):
+    """The machine is not measured: these tests are of what is said about it."""
+    monkeypatch.setattr("adjoint.profiling.step.machine_peaks", lambda *_: PEAKS)
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_all_files_are_written(capsys, tmp_path, threads):
+    files = {name: tmp_path / f"mlp.{name}" for name in ("html", "trace", "json")}
+    words = [word for name, path in files.items() for word in (f"--{name}", str(path))]
+    assert main(["profile", "mlp", "--batch-size", "8", "--runs", "3", "--threads", threads, *words]) == 0
+    out = capsys.readouterr().out
+    data = json.loads(files["json"].read_text())
+    assert data["title"] == "mlp · batch 8 · sgd"
+    assert data["threads"] == int(threads)
+    assert all(part in out for part in data["parts"])
+    assert all(kernel["name"] in out for kernel in data["kernels"])
+    assert ("waiting" in out) == (threads == "2")
+    assert "<title>mlp · batch 8 · sgd · adjoint profile</title>" in files["html"].read_text()
+    assert json.loads(files["trace"].read_text())["traceEvents"]
+
+
+def test_wide_terminals_are_told_what_kernels_compute(capsys, monkeypatch):
+    for columns, told in (("80", False), ("160", True)):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main(["profile", "linreg", "--runs", "2"]) == 0
+        out = capsys.readouterr().out
+        assert ("computes" in out) is told
+        assert max(len(line) for line in out.splitlines()) <= int(columns)
+
+
+def test_a_file_of_graph_text_is_named_by_its_stem(capsys, tmp_path):
+    path = tmp_path / "model.txt"
+    assert main(["show", "linreg", "--stage", "graph"]) == 0
+    path.write_text(capsys.readouterr().out)
+    numbers = tmp_path / "numbers.json"
+    assert main(["profile", str(path), "--optimizer", "adam", "--runs", "2", "--json", str(numbers)]) == 0
+    assert json.loads(numbers.read_text())["title"] == "model · adam"
+
+
+@pytest.mark.parametrize("option", ["--html", "--trace", "--json"])
+def test_files_that_cannot_be_made_are_refused_before_anything_is_measured(capsys, tmp_path, option):
+    missing = tmp_path / "missing" / "file"
+    assert refusal(capsys, "profile", "mlp", option, str(missing)) == (
+        f"{option} {missing}: the folder {missing.parent} does not exist; make it first"
+    )
+    assert refusal(capsys, "profile", "mlp", option, str(tmp_path)) == (
+        f"{option} {tmp_path} is a directory; name a file"
+    )
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no disk that is always full")
+@pytest.mark.parametrize("option", ["--html", "--trace", "--json"])
+def test_a_file_that_cannot_be_written_is_refused_after_the_table(capsys, option):
+    assert main(["profile", "linreg", "--runs", "1", option, str(FULL)]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == "adjoint: /dev/full cannot be written (No space left on device); name another file\n"
+    assert "roofline" in captured.out
+
+
+@pytest.mark.parametrize("words", [["--runs", "0"], ["--threads", "0"], ["--batch-size", "0"]])
+def test_numbers_below_one_are_refused(capsys, words):
+    assert "is not in the range x>=1" in refusal(capsys, "profile", "mlp", *words)
+
+
+def test_doctor_measures_where_it_is_asked_to(capsys, monkeypatch):
+    asked = []
+
+    def measure(_, threads, again):
+        asked.append((threads, again))
+        return PEAKS
+
+    monkeypatch.setattr("adjoint.cli.doctor.machine_peaks", measure)
+    monkeypatch.setattr("adjoint.cli.doctor.available_cores", lambda: 3)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["doctor"]) == 0
+    assert asked == []
+    assert main(["doctor", "--measure"]) == 0
+    assert asked == [(1, True), (3, True)]
+    assert "100 GFLOP/s (f32); L1 50 GB/s, memory 10 GB/s" in capsys.readouterr().out

@@ -1,0 +1,128 @@
+"""The machine's peaks: what the probes do, the roofline, and how figures are kept. No figure is asserted."""
+
+import json
+
+import numpy as np
+import pytest
+
+from adjoint.compiler import host
+from adjoint.errors import InvalidValueError
+from adjoint.profiling import machine
+from adjoint.profiling.machine import Cache, Level, Peaks, data_caches, machine_peaks, measure_peaks
+from adjoint.profiling.probes import best_nanoseconds, multiply_adds, triad
+from adjoint.runtime.cache import CacheWarning
+from tests.profiling.steps import PEAKS
+
+
+@pytest.mark.parametrize("x", [0.5, 0.25])
+def test_the_arithmetic_probe_multiplies_and_adds_until_nothing_changes(x):
+    probe = multiply_adds(host())
+    given, made = (np.full(size, x, np.float32) for size in probe.sizes)
+    best_nanoseconds(probe.library, [given, made], 0.0)
+    np.testing.assert_allclose(made, x / (1 - x), rtol=1e-6)
+    # Two operations for each element of each round.
+    assert probe.amount % (2 * made.size) == 0
+
+
+def test_the_stream_probe_is_a_triad():
+    probe = triad(60_000, host())
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(size).astype(np.float32) for size in probe.sizes)
+    best_nanoseconds(probe.library, [a, b, c], 0.0)
+    np.testing.assert_allclose(a, b + b[0] * c, rtol=1e-5, atol=1e-6)
+    assert 55_000 < sum(4 * size for size in probe.sizes) <= 60_000
+    assert probe.amount % (4 * sum(probe.sizes)) == 0
+
+
+def test_a_measurement_has_every_level_and_ends_with_memory():
+    peaks = measure_peaks(host(), threads=2, seconds=0.001)
+    names = [f"L{cache.level}" for cache in data_caches()]
+    assert [level.name for level in peaks.levels] == [*names, "memory"]
+    assert peaks.levels[-1].nbytes is None
+    assert all(rate > 0 for rate in (peaks.gflops, *(level.gbytes for level in peaks.levels)))
+    assert (peaks.threads, peaks.cpu, peaks.vector_bits) == (2, host().cpu, 8 * host().vector_bytes)
+    assert Peaks.from_dict(json.loads(json.dumps(peaks.as_dict()))) == peaks
+
+
+def test_the_least_time_is_the_longer_of_arithmetic_and_transfer():
+    assert PEAKS.nanoseconds(1000, 100) == 10.0  # 1000 operations at 100 a nanosecond
+    assert PEAKS.nanoseconds(1000, 10_000) == 200.0  # 10 kB from the cache
+    assert PEAKS.nanoseconds(1000, 10_001) == pytest.approx(1000.1)  # one byte more comes from memory
+    assert PEAKS.attainable(0.5, PEAKS.levels[0]) == 25.0
+    assert PEAKS.attainable(1000.0, PEAKS.levels[0]) == 100.0
+
+
+def sysfs(directory, *caches):
+    for number, (level, kind, size, cores) in enumerate(caches):
+        index = directory / f"index{number}"
+        index.mkdir(parents=True)
+        for name, text in (("level", level), ("type", kind), ("size", size), ("shared_cpu_list", cores)):
+            (index / name).write_text(f"{text}\n")
+    return directory
+
+
+def test_caches_are_read_from_the_system(tmp_path):
+    directory = sysfs(
+        tmp_path, (1, "Data", "48K", "0,64"), (1, "Instruction", "32K", "0,64"), (2, "Unified", "1024K", "0,64"),
+        (3, "Unified", "32768K", "0-7,64-71"),
+    )  # fmt: skip
+    assert data_caches(directory) == (Cache(1, 49152, False), Cache(2, 1048576, False), Cache(3, 33554432, True))
+
+
+def test_where_the_system_tells_nothing_usual_caches_are_taken(tmp_path):
+    assert [cache.level for cache in data_caches(tmp_path / "missing")] == [1, 2, 3]
+    (sysfs(tmp_path, (1, "Data", "much", "0")) / "index1").mkdir()
+    assert [cache.level for cache in data_caches(tmp_path)] == [1, 2, 3]
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Measuring is counted, and gives what the test wants."""
+    calls = []
+
+    def measure(_, threads):
+        calls.append(threads)
+        return Peaks("made-up", 256, threads, 100.0 / len(calls), (Level("memory", None, 10.0 * len(calls)),))
+
+    monkeypatch.setattr(machine, "measure_peaks", measure)
+    return calls
+
+
+def test_peaks_are_measured_once_for_each_number_of_threads(measured, tmp_path):
+    first = machine_peaks(host(), directory=tmp_path)
+    assert machine_peaks(host(), directory=tmp_path) == first
+    machine_peaks(host(), threads=2, directory=tmp_path)
+    assert measured == [1, 2]
+
+
+@pytest.mark.usefixtures("measured")
+def test_measuring_again_keeps_the_higher_of_each(tmp_path):
+    machine_peaks(host(), directory=tmp_path)
+    again = machine_peaks(host(), again=True, directory=tmp_path)
+    assert (again.gflops, again.levels[0].gbytes) == (100.0, 20.0)
+    assert machine_peaks(host(), directory=tmp_path) == again
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"[1]", b"\xff", json.dumps({**PEAKS.as_dict(), "gflops": -1.0}).encode(),
+     json.dumps({**PEAKS.as_dict(), "levels": []}).encode()],
+)  # fmt: skip
+def test_a_damaged_file_is_measured_anew(measured, tmp_path, content):
+    machine_peaks(host(), directory=tmp_path)
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(content)
+    assert machine_peaks(host(), directory=tmp_path).gflops == 50.0
+    assert measured == [1, 1]
+
+
+@pytest.mark.usefixtures("measured")
+def test_peaks_that_cannot_be_kept_are_used_all_the_same(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.warns(CacheWarning, match="peaks are not kept"):
+        assert machine_peaks(host(), directory=tmp_path / "file").gflops == 100.0
+
+
+def test_no_threads_are_refused():
+    with pytest.raises(InvalidValueError, match="threads is at least 1, got 0"):
+        measure_peaks(host(), threads=0)
