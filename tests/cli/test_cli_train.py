@@ -51,9 +51,9 @@ def test_the_reported_loss_and_accuracy_are_those_of_a_loop_by_hand(tmp_path):
         order = np.random.default_rng((0, epoch)).permutation(640)
         for start in range(0, 640, 64):
             rows = order[start : start + 64]
-            x = data.train_images[rows].reshape(64, 784).astype(np.float32) / np.float32(255)
+            x = data.train_images[rows].reshape(64, 784).astype(np.float32) * np.float32(1 / 255)
             loss = trainer.update(x, data.train_labels[rows].astype(np.int64))
-    logits = trainer.predict(data.test_images.reshape(-1, 784).astype(np.float32) / np.float32(255))
+    logits = trainer.predict(data.test_images.reshape(-1, 784).astype(np.float32) * np.float32(1 / 255))
     assert got["final_loss"] == loss
     assert got["test_accuracy"] == np.mean(logits.argmax(axis=1) == data.test_labels)
 
@@ -77,13 +77,26 @@ def test_every_optimizer_learns(tmp_path, optimizer):
 
 @pytest.mark.usefixtures("small")
 def test_the_linear_schedule_ends_near_zero():
-    seen = []
-    settings = Settings(optimizer="sgd", lr=0.1, epochs=2)
-    run = Run()
+    settings, run, data = Settings(optimizer="sgd", lr=0.1, epochs=2), Run(), clothes()
     trainer = make_trainer(settings, run)
-    fit(settings, clothes(), trainer, run, lambda _run, _total: seen.append(trainer.hyper["lr"]))
-    steps = seen[:10] + seen[11:21]  # after each epoch the watcher is told once more
-    np.testing.assert_allclose(steps, 0.1 * (1 - np.arange(20) / 20), rtol=1e-6)
+    fit(settings, data, trainer, run, lambda *_: None)
+    assert trainer.hyper["lr"] == pytest.approx(0.1 / 20, rel=1e-6)
+    other, losses = make_trainer(settings, Run()), []
+    for step in range(20):
+        other.hyper["lr"] = 0.1 * (1 - step / 20)
+        rows = np.random.default_rng((0, step // 10 + 1)).permutation(640)[step % 10 * 64 :][:64]
+        x = data.train_images[rows].reshape(64, 784) * np.float32(1 / 255)
+        losses.append(other.update(x, data.train_labels[rows].astype(np.int64)))
+    assert run.losses == losses
+
+
+@pytest.mark.usefixtures("small")
+def test_the_watcher_is_told_every_few_steps_and_after_each_epoch(monkeypatch):
+    monkeypatch.setattr("adjoint.cli.fit._EVERY", 4)
+    settings, run, seen = Settings(epochs=2), Run(), []
+    fit(settings, clothes(), make_trainer(settings, run), run, lambda r, total: seen.append((r.steps, total)))
+    assert seen == [(n, 20) for n in (4, 8, 10, 10, 14, 18, 20, 20)]
+    assert run.train_seconds > 0
 
 
 @pytest.mark.usefixtures("small")

@@ -184,6 +184,19 @@ def test_the_callback_may_stop_the_epoch(module, cache, batchwise):
 
 
 @pytest.mark.parametrize("batchwise", [False, True])
+def test_a_limit_ends_the_epoch(module, cache, batchwise):
+    trainer, other = fresh(module, cache), fresh(module, cache)
+    x, y = dataset()
+    cut = ((x[i : i + BATCH], y[i : i + BATCH]) for i in range(0, 56, BATCH))
+    rates = [0.1, 0.2, 0.3]
+    result = trainer.run_epoch(cut if batchwise else (x, y), shuffle=False, limit=3, schedule={"lr": rates})
+    assert (result.steps, result.stopped) == (3, False)
+    np.testing.assert_array_equal(result.losses, by_hand(other, np.arange(COUNT), 3, rates))
+    assert_same(trainer, other)
+    assert trainer.run_epoch((x, y), limit=100).steps == STEPS
+
+
+@pytest.mark.parametrize("batchwise", [False, True])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 def test_an_exception_of_the_callback_leaves_whole_steps(module, cache, batchwise, error):
     trainer, other = fresh(module, cache), fresh(module, cache)
@@ -385,14 +398,17 @@ def test_losses_have_the_dtype_of_the_step(cache):
     [
         ({"every": 0}, InvalidValueError, "every is an integer of at least 1, got 0"),
         ({"every": 2.5}, InvalidValueError, "every is an integer of at least 1, got 2.5"),
+        ({"limit": 0}, InvalidValueError, "limit is an integer of at least 1, got 0"),
         ({"callback": 3}, TypeRuleError, "callback is called with step and losses, got 3"),
         ({"seed": -1}, InvalidValueError, "seed is an integer of at least 0 or several of them, got -1"),
         ({"seed": "a"}, InvalidValueError, "got 'a'; choose another"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(trainer, settings, error, message):
+    trainer.run_epoch(dataset())
     with pytest.raises(error, match=message):
         trainer.run_epoch(dataset(), **settings)
+    assert trainer.last_epoch is None
 
 
 @pytest.mark.parametrize(
@@ -403,8 +419,10 @@ def test_settings_that_make_no_sense_are_refused(trainer, settings, error, messa
     ],
 )
 def test_data_that_are_none_are_refused(trainer, data, message):
+    trainer.run_epoch(dataset())
     with pytest.raises(TypeRuleError, match=message):
         trainer.run_epoch(data)
+    assert trainer.last_epoch is None
 
 
 def test_there_is_no_last_epoch_before_the_first(module, cache):

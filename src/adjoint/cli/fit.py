@@ -10,7 +10,7 @@ import numpy as np
 
 from adjoint.cli.builtin import load_model, training_module
 from adjoint.codegen.native import available_cores
-from adjoint.data import FashionMnist, batches
+from adjoint.data import FashionMnist, Rows
 from adjoint.errors import InvalidValueError
 from adjoint.optim import SGD, Adam, AdamW, Optimizer
 from adjoint.training import Trainer
@@ -21,6 +21,12 @@ __all__ = ["LEARNING_RATES", "Epoch", "Report", "Run", "Settings", "fit", "make_
 LEARNING_RATES = {"sgd": 0.05, "adam": 0.002, "adamw": 0.002}
 
 _MOMENTUM = 0.9
+
+#: What a pixel is multiplied with.
+_SCALE = 1 / 255
+
+#: Steps after which the watcher is told.
+_EVERY = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +172,7 @@ class Report:
         return asdict(self)
 
 
-#: Told after each step: the run so far, steps in all.
+#: Told every few steps and after each epoch: the run so far, steps in all.
 Watcher = Callable[[Run, int], None]
 
 
@@ -190,12 +196,13 @@ def fit(settings: Settings, data: FashionMnist, trainer: Trainer, run: Run, watc
     total = per_epoch * settings.epochs
     if settings.limit is not None:
         total = min(total, settings.limit)
-    labels = data.train_labels.astype(np.int64)
+    images = data.train_images.reshape(len(data.train_images), -1)
+    training = (Rows(images, _SCALE), Rows(data.train_labels))
     try:
         for epoch in range(1, settings.epochs + 1):
             if run.steps >= total:
                 break
-            _epoch(settings, (data.train_images, labels), trainer, run, total, epoch, watch)
+            _epoch(settings, training, trainer, run, total, epoch, watch)
             mean = float(np.mean(run.losses[(epoch - 1) * per_epoch :]))
             run.epochs.append(Epoch(epoch, run.steps, mean, accuracy(trainer, data.test_images, data.test_labels)))
             watch(run, total)
@@ -206,7 +213,7 @@ def fit(settings: Settings, data: FashionMnist, trainer: Trainer, run: Run, watc
 
 def _epoch(
     settings: Settings,
-    training: tuple[np.ndarray, np.ndarray],
+    training: tuple[Rows, Rows],
     trainer: Trainer,
     run: Run,
     total: int,
@@ -214,23 +221,37 @@ def _epoch(
     watch: Watcher,
 ) -> None:
     """One pass over the training images, or what the limit leaves of it."""
-    lr = settings.learning_rate()
-    rows = batches(*training, settings.batch_size, seed=(settings.seed, epoch))
-    started = time.perf_counter()
-    before = run.train_seconds
-    for x, y in rows:
-        if run.steps >= total:
-            break
-        if settings.schedule == "linear":
-            trainer.hyper["lr"] = lr * (1.0 - run.steps / total)
-        run.losses.append(float(trainer.update(x, y)))
+    first, before, started = run.steps, run.train_seconds, time.perf_counter()
+    steps = min(len(training[1].array) // settings.batch_size, total - first)
+    falling = 1.0 - (first + np.arange(steps)) / total
+    schedule = {"lr": settings.learning_rate() * falling} if settings.schedule == "linear" else {}
+
+    def tell(done: int, losses: np.ndarray) -> None:
+        run.losses += losses[run.steps - first : done].tolist()
         run.train_seconds = before + time.perf_counter() - started
         watch(run, total)
+
+    try:
+        trainer.run_epoch(
+            training,
+            seed=(settings.seed, epoch),
+            every=_EVERY,
+            callback=tell,
+            schedule=schedule,
+            limit=steps,
+        )
+    finally:
+        # Ctrl-C may come after steps that nobody has been told of.
+        reached = trainer.last_epoch
+        if reached is not None:
+            run.losses += reached.losses[run.steps - first :].tolist()
+            run.train_seconds = before + reached.seconds
+            run.compile_seconds += max(time.perf_counter() - started - reached.seconds, 0.0)
 
 
 def accuracy(trainer: Trainer, images: np.ndarray, labels: np.ndarray) -> float:
     """Share of images whose largest logit is that of their label."""
-    x = np.divide(images.reshape(len(images), -1), np.float32(255), dtype=np.float32)
+    x = np.multiply(images.reshape(len(images), -1), np.float32(_SCALE), dtype=np.float32)
     right = np.argmax(trainer.predict(x), axis=1) == labels
     return float(right.mean())
 

@@ -1,5 +1,6 @@
 """Whole epochs: over rows of arrays inside native code, or over batches that a thread prepares."""
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from adjoint.training.arrays import Hyper
 from adjoint.training.finite import refuse_array, refuse_loss
 from adjoint.training.gather import gather_function, rows_per_step, tables_of
 
-__all__ = ["Callback", "EpochResult", "Epochs", "epoch_order"]
+__all__ = ["Callback", "EpochResult", "Epochs", "Plan", "epoch_order"]
 
 #: Seconds of native steps after which Python looks whether somebody has pressed Ctrl-C.
 _BREATH = 0.05
@@ -53,6 +54,30 @@ class EpochResult:
 Callback = Callable[[int, np.ndarray], object]
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What `Trainer.run_epoch` is asked for, whatever the data are."""
+
+    schedule: Mapping[str, object]
+    every: int
+    callback: Callback | None
+    limit: int | None
+
+    def __post_init__(self) -> None:
+        for name, number in (("every", self.every), ("limit", 1 if self.limit is None else self.limit)):
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise InvalidValueError(f"run_epoch: {name} is an integer of at least 1, got {number!r}")
+        if self.callback is not None and not callable(self.callback):
+            raise TypeRuleError(
+                f"run_epoch: callback is called with step and losses, got {self.callback!r}; give a function"
+            )
+        if not isinstance(self.schedule, Mapping):
+            raise TypeRuleError(
+                f"schedule: values go by the name of their hyperparameter, got {type(self.schedule).__name__}; "
+                'give a dict such as {"lr": values}'
+            )
+
+
 def epoch_order(shuffle: bool, seed: int | Sequence[int]) -> Callable[[int], np.ndarray]:
     """The order of an epoch, as a function of the number of rows: the one that `data.batches` goes in."""
     try:
@@ -67,17 +92,11 @@ def epoch_order(shuffle: bool, seed: int | Sequence[int]) -> Callable[[int], np.
 class _Watch:
     """Counts the steps of an epoch, keeps their losses, and tells the callback."""
 
-    def __init__(self, dtype: np.dtype, room: int, every: int, callback: Callback | None) -> None:
-        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
-            raise InvalidValueError(f"run_epoch: every is an integer of at least 1, got {every!r}")
-        if callback is not None and not callable(callback):
-            raise TypeRuleError(
-                f"run_epoch: callback is called with step and losses, got {callback!r}; give a function"
-            )
+    def __init__(self, dtype: np.dtype, room: int, plan: Plan) -> None:
         self.history = np.zeros(room, dtype)
-        self.every = every
+        self.every = plan.every
         self.stopped = False
-        self._callback = callback
+        self._callback = plan.callback
         self._told = 0
         self._started = time.perf_counter()
 
@@ -130,7 +149,7 @@ class Epochs:
     begun : int
         Epochs begun.
     last : EpochResult or None
-        What the last one came to, also where an exception ended it.
+        What the last one came to, also where an exception ended it; for the caller to forget before the next.
     """
 
     def __init__(
@@ -147,9 +166,7 @@ class Epochs:
         data: Sequence[np.ndarray | Rows],
         order: Callable[[int], np.ndarray],
         drop_last: bool,
-        schedule: Mapping[str, object],
-        every: int,
-        callback: Callback | None,
+        plan: Plan,
     ) -> EpochResult:
         """One epoch over rows of arrays; `order` gives the order of that many rows."""
         tables = tables_of(self._batch, data)
@@ -159,9 +176,10 @@ class Epochs:
             raise InvalidValueError(
                 f"run_epoch: a step takes {size} rows, got {count}; give more, or drop_last=False to repeat some"
             )
-        schedules = self._schedules(schedule, steps)
+        steps = steps if plan.limit is None else min(steps, plan.limit)
+        schedules = self._schedules(plan.schedule, steps)
         gather = self._gather(tables)
-        watch = _Watch(self._step.outputs[0].dtype, steps, every, callback)
+        watch = _Watch(self._step.outputs[0].dtype, steps, plan)
         # Where a short last batch is not dropped, it is filled up from the start of the order.
         rows = np.resize(order(count), steps * size).astype(np.int64, copy=False)
         goals = [(values, self._hyper.arrays[name]) for name, values in schedules.items()]
@@ -181,9 +199,7 @@ class Epochs:
         self,
         data: object,
         update: Callable[..., float],
-        schedule: Mapping[str, object],
-        every: int,
-        callback: Callback | None,
+        plan: Plan,
     ) -> EpochResult:
         """One epoch over batches that a thread prepares, through `update`."""
         if not isinstance(data, Iterable):
@@ -191,13 +207,13 @@ class Epochs:
                 f"run_epoch takes arrays ({', '.join(self._batch)}) or something that gives batches of them, "
                 f"got {type(data).__name__}; put the arrays in a tuple"
             )
-        schedules = self._schedules(schedule)
-        watch = _Watch(self._step.outputs[0].dtype, 1024, every, callback)
+        schedules = self._schedules(plan.schedule)
+        watch = _Watch(self._step.outputs[0].dtype, 1024, plan)
         self.begun += 1
         done = 0
         try:
             with Prefetcher(data) as items:
-                for batch in items:
+                for batch in itertools.islice(items, plan.limit):
                     self._set(schedules, done)
                     runs = self._step.runs
                     try:
@@ -207,7 +223,7 @@ class Epochs:
                         if self._step.runs > runs:
                             watch.keep(done, self._step.outputs[0].item())
                             done += 1
-                    if done % every == 0 and watch.tell(done):
+                    if done % plan.every == 0 and watch.tell(done):
                         break
             watch.finish(done)
         except AdjointError as error:
@@ -244,11 +260,6 @@ class Epochs:
 
     def _schedules(self, schedule: Mapping[str, object], steps: int | None = None) -> dict[str, np.ndarray]:
         """Values by name of hyperparameter; as many as there are steps, where that is known."""
-        if not isinstance(schedule, Mapping):
-            raise TypeRuleError(
-                f"schedule: values go by the name of their hyperparameter, got {type(schedule).__name__}; "
-                'give a dict such as {"lr": values}'
-            )
         found = {name: self._hyper.series(name, values) for name, values in schedule.items()}
         for name, values in found.items():
             if steps is not None and len(values) != steps:

@@ -14,7 +14,7 @@ from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule
 from adjoint.runtime.bound import Bound
 from adjoint.training.arrays import Hyper, Residents
-from adjoint.training.epochs import Callback, EpochResult, Epochs, epoch_order
+from adjoint.training.epochs import Callback, EpochResult, Epochs, Plan, epoch_order
 from adjoint.training.finite import refuse_array, refuse_loss
 from adjoint.training.gather import given_rows
 from adjoint.training.initialize import initial_values
@@ -138,6 +138,7 @@ class Trainer:
         callback: Callback | None = None,
         schedule: Mapping[str, Any] | None = None,
         drop_last: bool = True,
+        limit: int | None = None,
     ) -> EpochResult:
         """One pass over a dataset, with the same bits as `update` batch by batch.
 
@@ -166,6 +167,8 @@ class Trainer:
         drop_last : bool, default True
             Whether rows that fill no batch are left out. Otherwise the last batch is filled up with rows from the
             start of the epoch's order: the compiled step has one batch size.
+        limit : int, optional
+            Steps after which the epoch ends; default: none.
 
         Returns
         -------
@@ -188,16 +191,17 @@ class Trainer:
         """
         self.compile()
         assert self._epochs is not None  # compile has made it
-        epochs, schedule = self._epochs, {} if schedule is None else schedule
+        self._epochs.last = None
+        plan = Plan({} if schedule is None else schedule, every, callback, limit)
         rows = given_rows(data)
         if rows is None:
-            return epochs.over_batches(data, self.update, schedule, every, callback)
-        order = epoch_order(shuffle, (self.seed, epochs.begun) if seed is None else seed)
-        return epochs.over_rows(rows, order, drop_last, schedule, every, callback)
+            return self._epochs.over_batches(data, self.update, plan)
+        order = epoch_order(shuffle, (self.seed, self._epochs.begun) if seed is None else seed)
+        return self._epochs.over_rows(rows, order, drop_last, plan)
 
     @property
     def last_epoch(self) -> EpochResult | None:
-        """What the last `run_epoch` came to, also where an exception ended it."""
+        """What the last `run_epoch` came to, also where an exception ended it; None where no step could begin."""
         return None if self._epochs is None else self._epochs.last
 
     def predict(self, *inputs: Any) -> Any:
