@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from adjoint.codegen.native import target_for
 from adjoint.compiler import host
 from adjoint.errors import InvalidValueError
+from adjoint.kernel.verifier import verify_kernel
 from adjoint.profiling import machine
 from adjoint.profiling.machine import Cache, Level, Peaks, data_caches, machine_peaks, measure_peaks
 from adjoint.profiling.probes import best_nanoseconds, multiply_adds, triad
@@ -50,6 +52,19 @@ def test_the_least_time_is_the_longer_of_arithmetic_and_transfer():
     assert PEAKS.nanoseconds(1000, 10_001) == pytest.approx(1000.1)  # one byte more comes from memory
     assert PEAKS.attainable(0.5, PEAKS.levels[0]) == 25.0
     assert PEAKS.attainable(1000.0, PEAKS.levels[0]) == 100.0
+
+
+@pytest.mark.parametrize("name", ["host", "avx512", "avx2", "sse2"])
+def test_probes_are_kernels_by_the_rules_at_every_vector_width(monkeypatch, name):
+    made = []
+    monkeypatch.setattr("adjoint.profiling.probes.compile_native", lambda *_: b"")
+    monkeypatch.setattr("adjoint.profiling.probes.Library", lambda *_: None)
+    monkeypatch.setattr("adjoint.profiling.probes.emit_module", lambda program, _: made.extend(program.kernels))
+    multiply_adds(target_for(name))
+    triad(100_000, target_for(name))
+    assert len(made) == 2
+    for kernel in made:
+        verify_kernel(kernel)
 
 
 def sysfs(directory, *caches):
