@@ -20,7 +20,7 @@ STYLE = """
 }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 1180px; margin: 0 auto; padding: 40px 20px 80px; }
+main { max-width: 1260px; margin: 0 auto; padding: 40px 20px 80px; }
 h1 { font-size: 30px; line-height: 1.2; letter-spacing: -.02em; margin: 2px 0 6px; }
 h2 { font-size: 19px; letter-spacing: -.01em; margin: 44px 0 2px; }
 p { margin: 0 0 12px; max-width: 78ch; color: var(--soft); }
@@ -59,7 +59,7 @@ th[aria-sort="ascending"] button::after { content: " ↑"; }
 .v { display: inline-block; min-width: 5ch; }
 th.n, td.n { text-align: right; }
 td { padding: 5px 9px; border-bottom: 1px solid var(--faint); white-space: nowrap; }
-td.wrap { white-space: normal; min-width: 200px; color: var(--soft); font-size: 13px; }
+td.wrap { white-space: normal; min-width: 170px; color: var(--soft); font-size: 13px; }
 tr:last-child td { border-bottom: 0; }
 .bar { display: inline-block; vertical-align: middle; width: 60px; height: 8px; margin-right: 10px; border-radius: 4px;
   background: var(--faint); overflow: hidden; }
