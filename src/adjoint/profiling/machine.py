@@ -93,10 +93,6 @@ class Peaks:
         """
         return max(flops / self.gflops, nbytes / self.level(nbytes).gbytes)
 
-    def attainable(self, intensity: float, level: Level) -> float:
-        """GFLOP/s at most for so many operations a byte, the bytes from `level`."""
-        return min(self.gflops, intensity * level.gbytes)
-
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return asdict(self)
