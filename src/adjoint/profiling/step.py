@@ -11,11 +11,13 @@ from adjoint.compiler import compile as compile_module
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule
 from adjoint.ir.printer import value_names
+from adjoint.kernel.target import Target
 from adjoint.profiling.inputs import random_arrays
 from adjoint.profiling.machine import Level, Peaks, machine_peaks
 from adjoint.profiling.parts import PARTS, after_passes, part_of, value_parts
 from adjoint.profiling.places import Block, Edge, blocks_of, edges_of
 from adjoint.profiling.probes import multiply_adds
+from adjoint.runtime.executable import Entry
 from adjoint.runtime.report import Clocks, KernelInfo, Memory
 from adjoint.version import __version__
 
@@ -253,13 +255,7 @@ def profile_module(
     entry = compile_module(module, target=target, options=options, entries=("step",))["step"]
     peaks = peaks or machine_peaks(target, entry.threads)
     given = random_arrays(module, entry) | dict(arrays or {})
-    resident = {a.name: given.pop(a.name) for a in entry.arguments if a.donated}
-    pace = multiply_adds(target)
-    before = pace.best(_GLANCE, entry.threads)
-    clocks = entry.clocks(
-        *(given[a.name] for a in entry.arguments if not a.donated), resident=resident, runs=runs, threads=entry.threads
-    )
-    after = pace.best(_GLANCE, entry.threads)
+    clocks, pace = _run(entry, given, runs, target)
     program = lower_function(module["step"], target)
     step = after_passes(module["step"])
     return StepProfile(
@@ -269,12 +265,23 @@ def profile_module(
         rows=_rows(module, step, entry.kernels, clocks, peaks),
         clocks=clocks,
         peaks=peaks,
-        pace=(before + after) / 2e9 / peaks.gflops,
+        pace=pace / peaks.gflops,
         memory=entry.memory,
         blocks=blocks_of(program),
         edges=edges_of(program.kernels),
         step=step,
     )
+
+
+def _run(entry: Entry, given: Mapping[str, np.ndarray], runs: int, target: Target) -> tuple[Clocks, float]:
+    """The clocks of some runs, and how many billions of multiply-adds a second the machine made around them."""
+    resident = {a.name: given[a.name] for a in entry.arguments if a.donated}
+    batch = [given[a.name] for a in entry.arguments if not a.donated]
+    probe = multiply_adds(target)
+    before = probe.best(_GLANCE, entry.threads)
+    clocks = entry.clocks(*batch, resident=resident, runs=runs, threads=entry.threads)
+    after = probe.best(_GLANCE, entry.threads)
+    return clocks, (before + after) / 2e9
 
 
 def _rows(
