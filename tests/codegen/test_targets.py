@@ -64,3 +64,20 @@ def test_unknown_targets_are_refused():
     x = param("x", (2,))
     with pytest.raises(CompileError, match="target must be one of host, avx512, avx2, sse2, got 'z80'"):
         compile(Function("f", (x,), (ops.exp(x),)), "z80")
+
+
+def test_float16_is_refused_where_the_cpu_cannot_convert_it():
+    x = param("x", (4,), "f16")
+    function = Function("f", (x,), (ops.add(x, x),))
+    with pytest.raises(CompileError, match=r"float16 needs a CPU that converts it \(F16C\), which x86-64 does not"):
+        compile(function, "sse2", OPTIONS)
+
+
+def test_tiles_may_reach_beyond_what_is_divided():
+    """The last tile of 30 columns is shorter, and every second column is read twice."""
+    x = param("x", (3, 15))
+    wide = ops.reshape(ops.broadcast_to(ops.expand_dims(x, 2), (3, 15, 2)), (3, 30))
+    function = Function("f", (x,), (ops.argmax(wide, axis=0), ops.sum(wide, axis=0)))
+    array = np.random.default_rng(0).standard_normal((3, 15)).astype("f4")
+    for got, want in zip(compile(function, options=OPTIONS)(array), interpret(function, array), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-6)

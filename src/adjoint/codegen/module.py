@@ -10,9 +10,12 @@ i64) at the start and at the end of its part of each kernel. Threads then wait f
 too; a wait counts for no kernel.
 """
 
+import numpy as np
+
 from adjoint.codegen.kernels import emit_kernel, parameters
 from adjoint.codegen.types import memory_type
-from adjoint.kernel.ir import Buffer, Kernel
+from adjoint.errors import CompileError
+from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
 from adjoint.kernel.program import Program, RangeCheck
 from adjoint.kernel.target import Target
 
@@ -63,6 +66,11 @@ _PAUSE = {
 
 def emit_module(program: Program, target: Target, profile: bool = False) -> str:
     """The LLVM text of a program. Kernels that differ in names only are emitted once."""
+    if not target.converts_half and any(_uses_half(kernel) for kernel in program.kernels):
+        raise CompileError(
+            f"{program.name}: float16 needs a CPU that converts it (F16C), which {target.cpu} does not; "
+            "use float32 or bfloat16, or another target"
+        )
     declarations: dict[str, str] = {"sched_yield": "declare i32 @sched_yield()"}
     bodies: dict[str, str] = {}
     function_of: dict[Kernel, str] = {}
@@ -91,6 +99,13 @@ def emit_module(program: Program, target: Target, profile: bool = False) -> str:
             "attributes #1 = { nounwind noinline }",
         ]
     )
+
+
+def _uses_half(kernel: Kernel) -> bool:
+    """Whether a kernel reads, writes or rounds to float16."""
+    values = [v for s in walk(kernel.body) if isinstance(s, Store) for _, _, v in s.targets]
+    dtypes = {b.dtype for b in (*kernel.reads, *kernel.writes)} | {e.dtype for e in postorder(values)}
+    return np.dtype(np.float16) in dtypes
 
 
 def _identifier(name: str) -> str:

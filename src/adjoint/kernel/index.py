@@ -293,6 +293,7 @@ def unflatten(flat: Index, shape: Sequence[int]) -> tuple[Index, ...]:
     out: list[Index] = []
     for axis in range(len(shape) - 1, -1, -1):
         # The outermost axis needs no remainder: flat is within the tensor.
-        out.append(flat % shape[axis] if axis else flat)
+        inside = flat % shape[axis] if axis else flat
+        out.append(inside if shape[axis] != 1 else as_index(0))
         flat = flat // max(shape[axis], 1)
     return tuple(reversed(out))

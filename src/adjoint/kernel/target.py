@@ -35,6 +35,13 @@ class Target:
         return max(self.vector_bytes // dtype.itemsize, 1)
 
     @property
+    def converts_half(self) -> bool:
+        """Whether float16 converts in hardware; where not, LLVM would call a library that is not there."""
+        if not self.triple.startswith(("x86_64", "i386", "i686")):
+            return True
+        return self.cpu in ("x86-64-v3", "x86-64-v4") or "+f16c" in self.features.split(",")
+
+    @property
     def key(self) -> str:
         """What code depends on: part of the compile cache's key."""
         return f"{self.triple}|{self.cpu}|{self.features}|{self.vector_bytes}"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from adjoint.errors import VerifyError
-from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var
+from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var
 from adjoint.kernel.ir import (
     Across,
     Apply,
@@ -235,7 +235,10 @@ def _range(index: Index, facts: Sequence[tuple[Index, int, int]]) -> tuple[int, 
     Where ``low <= part <= high`` is known and ``index == c * part + rest``, the index is also in c times that range
     plus the range of the rest.
     """
-    low, high = index.low, index.high
+    low = high = index.constant
+    for atom, c in index.terms:
+        ends = tuple(c * end for end in _atom_range(atom, facts))
+        low, high = low + min(ends), high + max(ends)
     for i, (part, part_low, part_high) in enumerate(facts):
         part_low, part_high = max(part_low, part.low), min(part_high, part.high)
         known = dict(part.terms)
@@ -244,3 +247,13 @@ def _range(index: Index, facts: Sequence[tuple[Index, int, int]]) -> tuple[int, 
             ends = (factor * part_low, factor * part_high)
             low, high = max(low, rest_low + min(ends)), min(high, rest_high + max(ends))
     return low, high
+
+
+def _atom_range(atom: Atom, facts: Sequence[tuple[Index, int, int]]) -> tuple[int, int]:
+    """Bounds of an atom; those of a quotient or remainder follow from what is known of what is divided."""
+    if not isinstance(atom, Quotient | Remainder):
+        return atom.low, atom.high
+    low, high = _range(atom.of, facts)
+    if isinstance(atom, Quotient):
+        return low // atom.by, high // atom.by
+    return (low, high) if low >= 0 and high < atom.by else (0, atom.by - 1)
