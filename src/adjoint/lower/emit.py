@@ -59,7 +59,10 @@ class Context:
     scratch: list[Buffer] = field(default_factory=list)
 
     def name_of(self, group: Group) -> str:
-        """A kernel's name: its last value's, with the operator's where the value has only a number."""
+        """A kernel's name: that of its last value with a label of its own, else its operator and number."""
+        for value in reversed(group.outputs):
+            if value.label and self.names[value].removeprefix("%") == value.label:
+                return value.label
         last = group.outputs[-1]
         name = self.names[last].removeprefix("%")
         return f"{(group.root or last).op.name}_{name}" if name.isdigit() else name
