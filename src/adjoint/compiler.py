@@ -10,7 +10,7 @@ from typing import Any
 
 import llvmlite
 
-from adjoint.codegen.module import emit_module
+from adjoint.codegen.module import barrier_text, emit_module
 from adjoint.codegen.native import NativeCode, available_cores, compile_native, target_for
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule
@@ -223,7 +223,7 @@ def host() -> Target:
 def _runtime_code(store: CompileCache | None) -> bytes:
     """Object code of what every process needs: the thread pool, the way in from Python, the loop of an epoch."""
     here = host()
-    text = pool_text() + FASTCALL_TEXT + EPOCH_TEXT
+    text = pool_text() + barrier_text(here.triple.split("-")[0]) + FASTCALL_TEXT + EPOCH_TEXT
     key = _key("runtime", text, here.key)
     found = store.read(key) if store is not None else None
     if found is not None:

@@ -38,8 +38,9 @@ def looped(step, gather, threads=1, schedules=(), ends=(STEPS,), given=None):
     x, y, order = given or tables()
     kept = data()[2]
     history = np.full(STEPS, np.nan, "f4")
-    pairs = [(values, kept[name]) for name, values in schedules]
-    loop = EpochLoop(gather.bind({}, threads=threads), step.bind(kept, threads=threads), (x, y), order, history, pairs)
+    loop = EpochLoop(
+        gather.bind({}, threads=1), step.bind(kept, threads=threads), (x, y), order, history, dict(schedules)
+    )
     for end in ends:
         loop.run(end)
         assert loop.done == end
@@ -88,7 +89,7 @@ def test_a_step_may_be_called_between_two_runs_of_the_loop(step, gather):
     kept["lr"][...] = 0  # so that the calls between change nothing
     history = np.zeros(STEPS, "f4")
     bound = step.bind(kept)
-    loop = EpochLoop(gather.bind({}), bound, (x, y), order, history, [])
+    loop = EpochLoop(gather.bind({}), bound, (x, y), order, history, {})
     for number in range(STEPS):
         loop.run(number + 1)
         other = order[-64:]
@@ -106,7 +107,7 @@ def test_a_label_out_of_range_ends_the_loop_before_its_step(step, gather, value)
     kept = data()[2]
     history = np.full(STEPS, np.nan, "f4")
     rates = np.linspace(0.01, 0.02, STEPS, dtype="f4")
-    loop = EpochLoop(gather.bind({}), step.bind(kept), (x, y), order, history, [(rates, kept["lr"])])
+    loop = EpochLoop(gather.bind({}), step.bind(kept), (x, y), order, history, {"lr": rates})
     with pytest.raises(
         InvalidValueError, match=rf"y must be in \[0, 10\), got {value} in row 299; 7 steps were done before"
     ):
@@ -134,7 +135,7 @@ def test_what_stays_is_checked_too():
     given[5, 1] = 6
 
     def run():
-        EpochLoop(gather.bind({}), step.bind(kept), (given,), order, np.zeros(2, "f4"), []).run(2)
+        EpochLoop(gather.bind({}), step.bind(kept), (given,), order, np.zeros(2, "f4"), {}).run(2)
 
     with pytest.raises(InvalidValueError, match=r"ids must be in \[0, 5\), got 6 in row 5 at \(1,\); 1 steps"):
         run()
@@ -147,4 +148,6 @@ def test_nothing_of_python_is_called_in_the_loop():
     called_ones = {
         line.split("@")[1].split("(")[0] for line in EPOCH_TEXT.splitlines() if "call " in line and "@" in line
     }
-    assert called_ones == {"run", "llvm.memcpy.p0.p0.i64"}
+    assert called_ones == {
+        "run", "barrier", "schedule", "settle", "fetch", "llvm.memcpy.p0.p0.i64", "llvm.prefetch.p0",
+    }  # fmt: skip

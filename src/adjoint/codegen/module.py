@@ -19,10 +19,10 @@ from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
 from adjoint.kernel.program import Program, RangeCheck
 from adjoint.kernel.target import Target
 
-__all__ = ["emit_module"]
+__all__ = ["barrier_text", "emit_module"]
 
 _BARRIER = """
-define internal void @barrier(ptr %sync, i64 %threads) #1 {
+define internal void @barrier(ptr %sync, i64 %threads) nounwind noinline {
 entry:
   %turn = getelementptr i8, ptr %sync, i64 64
   %before = load atomic i32, ptr %turn monotonic, align 4
@@ -64,6 +64,11 @@ _PAUSE = {
 }
 
 
+def barrier_text(architecture: str) -> str:
+    """LLVM text of ``@barrier``: threads wait for each other. It calls ``@sched_yield``, declared elsewhere."""
+    return _BARRIER.replace("{pause}", _PAUSE.get(architecture, ("", ""))[0])
+
+
 def emit_module(program: Program, target: Target, profile: bool = False) -> str:
     """The LLVM text of a program. Kernels that differ in names only are emitted once."""
     if not target.converts_half and any(_uses_half(kernel) for kernel in program.kernels):
@@ -82,7 +87,6 @@ def emit_module(program: Program, target: Target, profile: bool = False) -> str:
             texts.append(body.replace("@KERNEL(", f"@{bodies[body]}(", 1))
         function_of[kernel] = bodies[body]
     architecture = target.triple.split("-")[0]
-    pause, declare_pause = _PAUSE.get(architecture, ("", ""))
     if profile:
         declarations["clock_gettime"] = "declare i32 @clock_gettime(i32, ptr)"
     return "\n".join(
@@ -90,8 +94,8 @@ def emit_module(program: Program, target: Target, profile: bool = False) -> str:
             f'target triple = "{target.triple}"',
             *_literals(program),
             *declarations.values(),
-            declare_pause,
-            _BARRIER.replace("{pause}", pause),
+            _PAUSE.get(architecture, ("", ""))[1],
+            barrier_text(architecture),
             *texts,
             _step(program, function_of, profile),
             _check(program),

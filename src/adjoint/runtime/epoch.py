@@ -4,18 +4,23 @@
 how many steps of the epoch are done: less than `end` where a check of the arguments has refused the next one, which
 has then changed nothing. Words of the block::
 
-     0 pool's block       1 steps done
-     2 gather             3 its slots          4 its arena          5 its threads
-     6 step               7 its slots          8 its arena          9 its threads
-    10 check, or 0       11 order             12 bytes of it a step 13 the slot that it goes to
-    14 loss              15 history           16 bytes of a loss    17 number of schedules
-    18 + 3*i: for schedule i: values, where to write the one of a step, bytes of one
+     0 pool's block       1 threads            2 steps done         3 rows of a step
+     4 gather             5 its slots          6 its arena
+     7 step               8 its slots          9 its arena         10 its check, or 0
+    11 order             12 bytes of it a step 13 the slot that it goes to
+    14 loss              15 history           16 bytes of a loss
+    17 tables            18 their number      19 schedules         20 their number
 
-Both functions run through the thread pool, so a step's inputs are gathered by the threads that read them next.
+A table is three words: address, bytes of a row, bytes to fetch of it. A schedule is four: values, bytes of one, the
+slot where the step finds its own, and the array where the last one stays.
+
+Each thread goes through a step by itself (`turn`): it gathers its share of the rows, meets the others once, and goes
+on with its share of the step.
 """
 
 import ctypes
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -25,80 +30,193 @@ from adjoint.runtime.bound import Bound, allowed, first_outside
 __all__ = ["EPOCH_TEXT", "EpochLoop"]
 
 _WORDS = (
-    "pool", "done",
-    "gather", "gather.slots", "gather.arena", "gather.threads",
-    "step", "slots", "arena", "threads",
-    "check", "order", "order.bytes", "order.slot",
-    "loss", "history", "loss.bytes", "schedules",
+    "pool", "threads", "done", "rows",
+    "gather", "gather.slots", "gather.arena",
+    "step", "slots", "arena", "check",
+    "order", "order.bytes", "order.slot",
+    "loss", "history", "loss.bytes",
+    "tables", "tables.count", "schedules", "schedules.count",
 )  # fmt: skip
 
-_POINTERS = {
-    "pool", "gather", "gather.slots", "gather.arena", "step", "slots", "arena", "check", "order", "order.slot", "loss",
-    "history",
-}  # fmt: skip
+_NUMBERS = {"threads", "done", "rows", "order.bytes", "loss.bytes", "tables.count", "schedules.count"}
+
+#: Bytes of a row that are asked for ahead; the processor sees by itself that a longer row goes on.
+_FETCHED = 1024
 
 
-def _load(number: int, name: str) -> str:
-    """LLVM text that loads a word of the block under a name."""
-    at = f"  %{name}.at = getelementptr i64, ptr %block, i64 {number}\n"
-    return at + f"  %{name} = load {'ptr' if name in _POINTERS else 'i64'}, ptr %{name}.at"
+def _loads(*names: str) -> str:
+    """LLVM text that loads words of the block under their names."""
+    lines = []
+    for name in names:
+        lines.append(f"  %{name}.at = getelementptr i64, ptr %block, i64 {_WORDS.index(name)}")
+        lines.append(f"  %{name} = load {'i64' if name in _NUMBERS else 'ptr'}, ptr %{name}.at")
+    return "\n".join(lines)
 
 
-_LOADS = "\n".join(_load(number, name) for number, name in enumerate(_WORDS))
+#: LLVM text that loads the words of schedule %i.
+_SCHEDULE = """  %i.word = mul i64 %i, 4
+  %values.at = getelementptr i64, ptr %schedules, i64 %i.word
+  %values = load ptr, ptr %values.at
+  %bytes.at = getelementptr i64, ptr %values.at, i64 1
+  %bytes = load i64, ptr %bytes.at
+  %slot.at = getelementptr i64, ptr %values.at, i64 2
+  %slot = load ptr, ptr %slot.at
+  %home.at = getelementptr i64, ptr %values.at, i64 3
+  %home = load ptr, ptr %home.at"""
 
 EPOCH_TEXT = f"""
 define i64 @epoch(ptr %block, i64 %first, i64 %end) {{
 entry:
-{_LOADS}
-  %unchecked = icmp eq ptr %check, null
+{_loads("pool", "threads", "done", "order", "order.bytes", "order.slot", "loss", "history", "loss.bytes")}
   br label %next
 next:
-  %now = phi i64 [ %first, %entry ], [ %following, %run ]
+  %now = phi i64 [ %first, %entry ], [ %following, %keep ]
   store i64 %now, ptr %done.at
   %more = icmp ult i64 %now, %end
-  br i1 %more, label %rows, label %out
-rows:
+  br i1 %more, label %run, label %out
+run:
   %order.offset = mul i64 %now, %order.bytes
   %order.now = getelementptr i8, ptr %order, i64 %order.offset
   store ptr %order.now, ptr %order.slot
-  %status1 = call i32 @run(ptr %pool, ptr %gather, ptr %gather.slots, ptr %gather.arena, i64 %gather.threads)
-  br i1 %unchecked, label %accepted, label %checking
-checking:
-  %failed = call i64 %check(ptr %slots)
-  %passed = icmp eq i64 %failed, 0
-  br i1 %passed, label %accepted, label %out
-accepted:
-  br label %schedule
-schedule:
-  %i = phi i64 [ 0, %accepted ], [ %i.next, %set ]
-  %unset = icmp ult i64 %i, %schedules
-  br i1 %unset, label %set, label %run
-set:
-  %i.words = mul i64 %i, 3
-  %i.start = add i64 %i.words, {len(_WORDS)}
-  %values.at = getelementptr i64, ptr %block, i64 %i.start
-  %values = load ptr, ptr %values.at
-  %goal.at = getelementptr i64, ptr %values.at, i64 1
-  %goal = load ptr, ptr %goal.at
-  %bytes.at = getelementptr i64, ptr %values.at, i64 2
-  %bytes = load i64, ptr %bytes.at
-  %values.offset = mul i64 %now, %bytes
-  %value = getelementptr i8, ptr %values, i64 %values.offset
-  call void @llvm.memcpy.p0.p0.i64(ptr %goal, ptr %value, i64 %bytes, i1 false)
-  %i.next = add i64 %i, 1
-  br label %schedule
-run:
-  %status2 = call i32 @run(ptr %pool, ptr %step, ptr %slots, ptr %arena, i64 %threads)
+  call void @schedule(ptr %block, i64 %now)
+  %status = call i32 @run(ptr %pool, ptr @turn, ptr %block, ptr null, i64 %threads)
+  %refused = icmp ne i32 %status, 0
+  br i1 %refused, label %out, label %keep
+keep:
   %history.offset = mul i64 %now, %loss.bytes
   %kept = getelementptr i8, ptr %history, i64 %history.offset
   call void @llvm.memcpy.p0.p0.i64(ptr %kept, ptr %loss, i64 %loss.bytes, i1 false)
   %following = add i64 %now, 1
   br label %next
 out:
+  call void @settle(ptr %block, i64 %first, i64 %now)
   ret i64 %now
 }}
 
+; One thread's part of a step. Every thread checks the arguments, so that all agree.
+define internal i32 @turn(ptr %block, ptr %unused, i64 %thread, i64 %threads, ptr %sync) {{
+entry:
+{_loads("gather", "gather.slots", "gather.arena", "step", "slots", "arena", "check")}
+  call void @fetch(ptr %block, i64 %thread, i64 %threads)
+  %status1 = call i32 %gather(ptr %gather.slots, ptr %gather.arena, i64 %thread, i64 %threads, ptr %sync)
+  %many = icmp ugt i64 %threads, 1
+  br i1 %many, label %meet, label %gathered
+meet:
+  call void @barrier(ptr %sync, i64 %threads)
+  br label %gathered
+gathered:
+  %unchecked = icmp eq ptr %check, null
+  br i1 %unchecked, label %accepted, label %checking
+checking:
+  %failed = call i64 %check(ptr %slots)
+  %passed = icmp eq i64 %failed, 0
+  br i1 %passed, label %accepted, label %refused
+accepted:
+  %status2 = call i32 %step(ptr %slots, ptr %arena, i64 %thread, i64 %threads, ptr %sync)
+  ret i32 0
+refused:
+  ret i32 1
+}}
+
+; Ask for all rows of a thread's share at once: in random order, each would be waited for on its own.
+define internal void @fetch(ptr %block, i64 %thread, i64 %threads) {{
+entry:
+{_loads("rows", "order.slot", "tables", "tables.count")}
+  %order = load ptr, ptr %order.slot
+  %from = mul i64 %thread, %rows
+  %low = udiv i64 %from, %threads
+  %to = add i64 %from, %rows
+  %high = udiv i64 %to, %threads
+  br label %table
+table:
+  %t = phi i64 [ 0, %entry ], [ %t.next, %done ]
+  %t.more = icmp ult i64 %t, %tables.count
+  br i1 %t.more, label %start, label %out
+start:
+  %t.word = mul i64 %t, 3
+  %base.at = getelementptr i64, ptr %tables, i64 %t.word
+  %base = load ptr, ptr %base.at
+  %bytes.at = getelementptr i64, ptr %base.at, i64 1
+  %bytes = load i64, ptr %bytes.at
+  %span.at = getelementptr i64, ptr %base.at, i64 2
+  %span = load i64, ptr %span.at
+  br label %row
+row:
+  %r = phi i64 [ %low, %start ], [ %r.next, %asked ]
+  %r.more = icmp ult i64 %r, %high
+  br i1 %r.more, label %find, label %done
+find:
+  %number.at = getelementptr i64, ptr %order, i64 %r
+  %number = load i64, ptr %number.at
+  %offset = mul i64 %number, %bytes
+  %first = getelementptr i8, ptr %base, i64 %offset
+  br label %ask
+ask:
+  %at = phi i64 [ 0, %find ], [ %at.next, %ask ]
+  %line = getelementptr i8, ptr %first, i64 %at
+  call void @llvm.prefetch.p0(ptr %line, i32 0, i32 2, i32 1)
+  %at.next = add i64 %at, 64
+  %ask.more = icmp ult i64 %at.next, %span
+  br i1 %ask.more, label %ask, label %asked
+asked:
+  %r.next = add i64 %r, 1
+  br label %row
+done:
+  %t.next = add i64 %t, 1
+  br label %table
+out:
+  ret void
+}}
+
+; Let a step find its scheduled values: its slots lead to them.
+define internal void @schedule(ptr %block, i64 %now) {{
+entry:
+{_loads("schedules", "schedules.count")}
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %set ]
+  %more = icmp ult i64 %i, %schedules.count
+  br i1 %more, label %set, label %out
+set:
+{_SCHEDULE}
+  %offset = mul i64 %now, %bytes
+  %value = getelementptr i8, ptr %values, i64 %offset
+  store ptr %value, ptr %slot
+  %i.next = add i64 %i, 1
+  br label %next
+out:
+  ret void
+}}
+
+; Let the values of the last step that was done stay in their own arrays, and the slots lead there again.
+define internal void @settle(ptr %block, i64 %first, i64 %done) {{
+entry:
+{_loads("schedules", "schedules.count")}
+  %last = sub i64 %done, 1
+  %any = icmp ugt i64 %done, %first
+  br label %next
+next:
+  %i = phi i64 [ 0, %entry ], [ %i.next, %set ]
+  %more = icmp ult i64 %i, %schedules.count
+  br i1 %more, label %look, label %out
+look:
+{_SCHEDULE}
+  store ptr %home, ptr %slot
+  br i1 %any, label %copy, label %set
+copy:
+  %offset = mul i64 %last, %bytes
+  %value = getelementptr i8, ptr %values, i64 %offset
+  call void @llvm.memcpy.p0.p0.i64(ptr %home, ptr %value, i64 %bytes, i1 false)
+  br label %set
+set:
+  %i.next = add i64 %i, 1
+  br label %next
+out:
+  ret void
+}}
+
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 """
 
 
@@ -117,8 +235,8 @@ class EpochLoop:
         i64 [steps * B], C-contiguous: the rows of every step, one after the other.
     history : numpy.ndarray
         [steps] of the loss's dtype: written as the steps are done.
-    schedules : sequence of pairs of numpy.ndarray
-        Values [steps], and the resident scalar of the same dtype where each is written before its step.
+    schedules : mapping of str to numpy.ndarray
+        Values [steps] of resident scalars by name, of their dtype, one for each step. The last one stays.
 
     Notes
     -----
@@ -132,31 +250,37 @@ class EpochLoop:
         tables: Sequence[np.ndarray],
         order: np.ndarray,
         history: np.ndarray,
-        schedules: Sequence[tuple[np.ndarray, np.ndarray]],
+        schedules: Mapping[str, np.ndarray],
     ) -> None:
         self._gather, self._step, self._order = gather, step, order
         rows = gather.arguments[-1]
         self._rows = rows.shape[0]
         self._tables = gather.place((*tables, order[: self._rows]))
-        loss = step.outputs[0]
-        runtime = step.runtime
-        self._alive = (runtime, history, schedules)
+        loss, runtime = step.outputs[0], step.runtime
+        slot_of = {a.name: a.slot for a in step.entry.arguments}
+        self._places = _words(
+            (t.ctypes.data, width := t.nbytes // len(t), min(width, _FETCHED)) for t in self._tables[:-1]
+        )
+        self._values = _words(
+            (v.ctypes.data, v.itemsize, _slot(step, slot_of[name]), step.resident[name].ctypes.data)
+            for name, v in schedules.items()
+        )
+        self._alive = (runtime, history, dict(schedules))
         self._native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(runtime.epoch)
         # In the order of _WORDS.
-        words = [runtime.pool.block, 0]
+        words = [runtime.pool.block, step.threads, 0, self._rows]
         for bound in (gather, step):
-            words += [bound.function, ctypes.addressof(bound.slots), bound.arena.ctypes.data, bound.threads]
-        order_slot = ctypes.addressof(gather.slots) + rows.slot * ctypes.sizeof(ctypes.c_void_p)
-        words += [step.check, order.ctypes.data, self._rows * order.itemsize, order_slot]
-        words += [loss.ctypes.data, history.ctypes.data, loss.itemsize, len(schedules)]
-        for values, goal in schedules:
-            words += [values.ctypes.data, goal.ctypes.data, values.itemsize]
-        self._block = (ctypes.c_int64 * len(words))(*words)
+            words += [bound.function, ctypes.addressof(bound.slots), bound.arena.ctypes.data]
+        words += [step.check, order.ctypes.data, self._rows * order.itemsize, _slot(gather, rows.slot)]
+        words += [loss.ctypes.data, history.ctypes.data, loss.itemsize]
+        words += [ctypes.addressof(self._places), len(tables), ctypes.addressof(self._values), len(schedules)]
+        self._block = _words([words])
 
     @property
     def done(self) -> int:
         """Steps done so far, also where an exception has come between."""
-        return self._block[1]
+        done: int = self._block[_WORDS.index("done")]
+        return done
 
     def run(self, end: int) -> None:
         """Go on until `end` steps are done, without the interpreter's lock.
@@ -190,3 +314,14 @@ class EpochLoop:
                 f"run_epoch: {name} must be {allowed(check)}, got {array[place]}{where}; {done} steps were done before"
             )
         raise AssertionError("a check failed natively that holds in Python, which is a bug in adjoint")
+
+
+def _slot(bound: Bound, number: int) -> int:
+    """Address of a slot."""
+    return ctypes.addressof(bound.slots) + number * ctypes.sizeof(ctypes.c_void_p)
+
+
+def _words(rows: Iterable[Iterable[int]]) -> "ctypes.Array[ctypes.c_int64]":
+    """64-bit words, one row after the other."""
+    words = list(itertools.chain(*rows))
+    return (ctypes.c_int64 * len(words))(*words)

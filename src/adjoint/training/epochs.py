@@ -182,8 +182,7 @@ class Epochs:
         watch = _Watch(self._step.outputs[0].dtype, steps, plan)
         # Where a short last batch is not dropped, it is filled up from the start of the order.
         rows = np.resize(order(count), steps * size).astype(np.int64, copy=False)
-        goals = [(values, self._hyper.arrays[name]) for name, values in schedules.items()]
-        loop = EpochLoop(gather, self._step, [t.array for t in tables], rows, watch.history, goals)
+        loop = EpochLoop(gather, self._step, [t.array for t in tables], rows, watch.history, schedules)
         self.begun += 1
         try:
             if self._check_finite:
@@ -255,7 +254,8 @@ class Epochs:
             compiled = compile_module(function, options=self._options)[function.name]
             if len(self._gathers) == _GATHERS:
                 del self._gathers[next(iter(self._gathers))]
-            self._gathers[key] = compiled.bind({})
+            # It runs on the step's threads, as the first part of each.
+            self._gathers[key] = compiled.bind({}, threads=1)
         return self._gathers[key]
 
     def _schedules(self, schedule: Mapping[str, object], steps: int | None = None) -> dict[str, np.ndarray]:
