@@ -28,14 +28,14 @@ def main() -> None:
     trainer.init_parameters()
 
     clothes = data.fashion_mnist()
-    train_labels = clothes.train_labels.astype(np.int64)
+    # Bytes become floats, and labels i64, batch by batch.
+    train = data.Rows(clothes.train_images.reshape(-1, 784), scale=1 / 255), data.Rows(clothes.train_labels)
     test_images = clothes.test_images.reshape(-1, 784).astype(np.float32) / 255
     for epoch in range(EPOCHS):
         trainer.hyper["lr"] = RATE * (1 - epoch / EPOCHS)  # an input of the step: nothing is compiled again
-        for x, y in data.batches(clothes.train_images, train_labels, BATCH, seed=(0, epoch)):
-            loss = trainer.update(x, y)
+        epoch_losses = trainer.run_epoch(train, seed=(0, epoch)).losses
         right = trainer.predict(test_images).argmax(axis=1) == clothes.test_labels
-        print(f"epoch {epoch + 1}  loss {float(loss):.4f}  test accuracy {right.mean():.2%}")
+        print(f"epoch {epoch + 1}  loss {epoch_losses.mean():.4f}  test accuracy {right.mean():.2%}")
 
 
 if __name__ == "__main__":
