@@ -17,7 +17,7 @@ from adjoint.codegen.types import memory_type
 from adjoint.errors import CompileError
 from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
 from adjoint.kernel.program import Program, RangeCheck
-from adjoint.kernel.target import Target
+from adjoint.kernel.target import PAUSE, Target
 
 __all__ = ["barrier_text", "emit_module"]
 
@@ -58,15 +58,10 @@ done:
 }
 """
 
-_PAUSE = {
-    "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
-    "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
-}
-
 
 def barrier_text(architecture: str) -> str:
     """LLVM text of ``@barrier``: threads wait for each other. It calls ``@sched_yield``, declared elsewhere."""
-    return _BARRIER.replace("{pause}", _PAUSE.get(architecture, ("", ""))[0])
+    return _BARRIER.replace("{pause}", PAUSE.get(architecture, ("", ""))[0])
 
 
 def emit_module(program: Program, target: Target, profile: bool = False) -> str:
@@ -94,7 +89,7 @@ def emit_module(program: Program, target: Target, profile: bool = False) -> str:
             f'target triple = "{target.triple}"',
             *_literals(program),
             *declarations.values(),
-            _PAUSE.get(architecture, ("", ""))[1],
+            PAUSE.get(architecture, ("", ""))[1],
             barrier_text(architecture),
             *texts,
             _step(program, function_of, profile),

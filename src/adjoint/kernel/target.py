@@ -4,7 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Target"]
+__all__ = ["PAUSE", "Target"]
+
+#: For each architecture, LLVM's hint that a thread is waiting in a loop, and the declaration of it.
+PAUSE = {
+    "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
+    "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
+}
 
 
 @dataclass(frozen=True, slots=True)

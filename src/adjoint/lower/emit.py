@@ -48,15 +48,12 @@ class Context:
         Literal arrays of the program.
     names : dict
         Printed name of every value.
-    scratch : list of Buffer
-        Arena buffers that kernels need for themselves, packed operands say.
     """
 
     target: Target
     homes: dict[Value, Buffer]
     literals: dict[tuple[bytes, np.dtype], Buffer] = field(default_factory=dict)
     names: dict[Value, str] = field(default_factory=dict)
-    scratch: list[Buffer] = field(default_factory=list)
 
     def name_of(self, group: Group) -> str:
         """A kernel's name: that of its last value with a label of its own, else its operator and number."""

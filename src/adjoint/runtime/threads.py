@@ -15,6 +15,7 @@ import platform
 import sys
 import threading
 
+from adjoint.kernel.target import PAUSE
 from adjoint.runtime.library import Library
 
 __all__ = ["Pool", "pool_text"]
@@ -26,11 +27,6 @@ _STOP, _LOCK, _WORKERS = 320, 324, 328
 
 #: System call number of futex, by machine, where the platform is Linux.
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
-
-_PAUSE = {
-    "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
-    "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
-}
 
 _TEXT = """
 {declarations}
@@ -183,7 +179,7 @@ _SPINS = 8000
 
 def pool_text(machine: str = platform.machine(), system: str = sys.platform) -> str:
     """LLVM text of the pool's functions, for a machine and system."""
-    pause, declare = _PAUSE.get({"arm64": "aarch64"}.get(machine, machine), ("", ""))
+    pause, declare = PAUSE.get({"arm64": "aarch64"}.get(machine, machine), ("", ""))
     number = _FUTEX.get(machine) if system.startswith("linux") else None
     if number is None:
         sleep, wake = "%1 = call i32 @usleep(i32 50)", ""
