@@ -10,7 +10,7 @@ from typing import Any
 
 import llvmlite
 
-from adjoint.codegen.module import barrier_text, emit_module
+from adjoint.codegen.module import barrier_text, emit_modules
 from adjoint.codegen.native import NativeCode, available_cores, compile_native, target_for
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule
@@ -155,22 +155,22 @@ def _entry(
     found = store.read(key) if store is not None else None
     if found is None:
         program = lower_function(function, target)
-        code = compile_native(emit_module(finish_program(program), target), target)
+        objects = compile_native(emit_modules(finish_program(program), target), target)
         summary = program.summary()
         if store is not None:
-            store.write(key, summary, code)
+            store.write(key, summary, objects)
     else:
-        summary, code = found
+        summary, objects = found
 
     def text(stage: str) -> str:
         return _text(function, target, stage)
 
-    def profiled() -> bytes:
+    def profiled() -> tuple[bytes, ...]:
         program = finish_program(lower_function(function, target))
-        return compile_native(emit_module(program, target, profile=True), target)
+        return compile_native(emit_modules(program, target, profile=True), target)
 
     threads = options.threads or available_cores()
-    return Entry(summary, code, runtime, threads, text, profiled), found is not None
+    return Entry(summary, objects, runtime, threads, text, profiled), found is not None
 
 
 def _text(function: Function, target: Target, stage: str) -> str:
@@ -178,14 +178,11 @@ def _text(function: Function, target: Target, stage: str) -> str:
     program = lower_function(function, target)
     if stage == "kernels":
         return "\n\n".join(print_kernel(k) for k in program.kernels)
-    module = emit_module(finish_program(program), target)
-    stages: dict[str, Callable[[], str]] = {
-        "llvm": lambda: NativeCode(module, target).llvm(),
-        "asm": lambda: NativeCode(module, target).assembly(),
-    }
+    stages: dict[str, Callable[[NativeCode], str]] = {"llvm": NativeCode.llvm, "asm": NativeCode.assembly}
     if stage not in stages:
         raise InvalidValueError(f"stage must be one of kernels, {', '.join(stages)}, got {stage!r}")
-    return stages[stage]()
+    modules = emit_modules(finish_program(program), target)
+    return "\n".join(stages[stage](NativeCode(text, target)) for text in modules)
 
 
 def _store(options: CompileOptions) -> CompileCache | None:
@@ -220,15 +217,15 @@ def host() -> Target:
     return _named_target("host")
 
 
-def _runtime_code(store: CompileCache | None) -> bytes:
-    """Object code of what every process needs: the thread pool, the way in from Python, the loop of an epoch."""
+def _runtime_code(store: CompileCache | None) -> tuple[bytes, ...]:
+    """Object files of what every process needs: the thread pool, the way in from Python, the loop of an epoch."""
     here = host()
     text = pool_text() + barrier_text(here.triple.split("-")[0]) + FASTCALL_TEXT + EPOCH_TEXT
     key = _key("runtime", text, here.key)
     found = store.read(key) if store is not None else None
     if found is not None:
         return found[1]
-    code = compile_native(text, here)
+    objects = compile_native((text,), here)
     if store is not None:
-        store.write(key, {}, code)
-    return code
+        store.write(key, {}, objects)
+    return objects

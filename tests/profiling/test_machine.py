@@ -55,9 +55,9 @@ def test_the_least_time_is_the_longer_of_arithmetic_and_transfer():
 @pytest.mark.parametrize("name", ["host", "avx512", "avx2", "sse2"])
 def test_probes_are_kernels_by_the_rules_at_every_vector_width(monkeypatch, name):
     made = []
-    monkeypatch.setattr("adjoint.profiling.probes.compile_native", lambda *_: b"")
+    monkeypatch.setattr("adjoint.profiling.probes.compile_native", lambda *_: ())
     monkeypatch.setattr("adjoint.profiling.probes.Library", lambda *_: None)
-    monkeypatch.setattr("adjoint.profiling.probes.emit_module", lambda program, _: made.extend(program.kernels))
+    monkeypatch.setattr("adjoint.profiling.probes.emit_modules", lambda program, _: made.extend(program.kernels))
     multiply_adds(target_for(name))
     triad(100_000, target_for(name))
     assert len(made) == 2

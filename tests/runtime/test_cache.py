@@ -73,12 +73,12 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(tmp_path), "write_bytes", full)
     with pytest.warns(CacheWarning, match="compiled code is not kept: "):
-        CompileCache(tmp_path).write("key", {"a": 1}, b"code")
+        CompileCache(tmp_path).write("key", {"a": 1}, (b"code",))
     assert not list(tmp_path.iterdir())
 
 
 def test_entries_are_read_back_as_written(tmp_path):
     cache = CompileCache(tmp_path)
     assert cache.read("key") is None
-    cache.write("key", {"a": [1, "b"]}, b"\0code")
-    assert cache.read("key") == ({"a": [1, "b"]}, b"\0code")
+    cache.write("key", {"a": [1, "b"]}, (b"\0code", b"", b"more"))
+    assert cache.read("key") == ({"a": [1, "b"]}, (b"\0code", b"", b"more"))

@@ -42,8 +42,8 @@ def command(model: str, stage: str, batch_size: int | None, optimizer: str, kern
 #: Where the text of one kernel begins and ends, by stage; NAME stands for its name.
 _PATTERNS = {
     "kernels": r"^kernel NAME\b.*?(?=^kernel |\Z)",
-    "llvm": r"^define [^\n]*@kernel_NAME\(.*?^\}",
-    "asm": r"^kernel_NAME:.*?(?=^\w+:|\Z)",
+    "llvm": r"^define [^\n]*@step_kernel_NAME\(.*?^\}",
+    "asm": r"^step_kernel_NAME:.*?(?=^\w+:|\Z)",
 }
 
 

@@ -36,7 +36,7 @@ class _KernelEmitter(ValueEmitter):
         with self.w.scope():
             for statement in self.kernel.body:
                 self.statement(statement)
-        head = f"define internal void @{name}({', '.join([*params, 'i64 %low', 'i64 %high'])}) #0 {{"
+        head = f"define hidden void @{name}({', '.join([*params, 'i64 %low', 'i64 %high'])}) #0 {{"
         lines = [
             head,
             "entry:",

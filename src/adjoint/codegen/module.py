@@ -1,4 +1,9 @@
-"""A program as one LLVM module: its kernels, the step that calls them, the barrier, the checks of arguments.
+"""A program as LLVM modules: its kernels, the step that calls them, the barrier, the checks of arguments.
+
+A large program is several modules, so that threads can compile them: kernels, cut where enough text has come
+together, and last the module with the remaining kernels and the step. Where the cuts are follows from the program
+alone. Kernels are hidden symbols with the program's name in front: what is linked of the modules exports the entry
+points only, and several programs can be linked together.
 
 Exported::
 
@@ -10,6 +15,8 @@ i64) at the start and at the end of its part of each kernel. Threads then wait f
 too; a wait counts for no kernel.
 """
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from adjoint.codegen.kernels import emit_kernel, parameters
@@ -19,7 +26,10 @@ from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
 from adjoint.kernel.program import Program, RangeCheck
 from adjoint.kernel.target import PAUSE, Target
 
-__all__ = ["barrier_text", "emit_module"]
+__all__ = ["barrier_text", "emit_modules"]
+
+#: Characters of text from which on kernels are a module of their own: about 0.2 seconds of LLVM's time.
+_MODULE_TEXT = 400_000
 
 _BARRIER = """
 define internal void @barrier(ptr %sync, i64 %threads) nounwind noinline {
@@ -64,40 +74,73 @@ def barrier_text(architecture: str) -> str:
     return _BARRIER.replace("{pause}", PAUSE.get(architecture, ("", ""))[0])
 
 
-def emit_module(program: Program, target: Target, profile: bool = False) -> str:
-    """The LLVM text of a program. Kernels that differ in names only are emitted once."""
+def emit_modules(program: Program, target: Target, profile: bool = False) -> Iterator[str]:
+    """The LLVM texts of a program, to be compiled apart and linked together; the last has the entry points.
+
+    They come one after the other, so that one can be compiled while the next is written. Kernels that differ in names
+    only are emitted once.
+    """
     if not target.converts_half and any(_uses_half(kernel) for kernel in program.kernels):
         raise CompileError(
             f"{program.name}: float16 needs a CPU that converts it (F16C), which {target.cpu} does not; "
             "use float32 or bfloat16, or another target"
         )
-    declarations: dict[str, str] = {"sched_yield": "declare i32 @sched_yield()"}
-    bodies: dict[str, str] = {}
     function_of: dict[Kernel, str] = {}
-    texts: list[str] = []
+    written: dict[str, str] = {}
+    declarations: dict[str, str] = {}
+    here: dict[str, str] = {}
+    elsewhere: dict[str, str] = {}
     for kernel in program.kernels:
+        if sum(map(len, here.values())) > _MODULE_TEXT:
+            yield _module(target, [*declarations.values(), *here.values()])
+            elsewhere.update((name, _declaration(text)) for name, text in here.items())
+            declarations, here = {}, {}
         body = emit_kernel(kernel, "KERNEL", declarations)
-        if body not in bodies:
-            bodies[body] = f"kernel_{_identifier(kernel.name)}"
-            texts.append(body.replace("@KERNEL(", f"@{bodies[body]}(", 1))
-        function_of[kernel] = bodies[body]
-    architecture = target.triple.split("-")[0]
-    if profile:
-        declarations["clock_gettime"] = "declare i32 @clock_gettime(i32, ptr)"
+        name = written.setdefault(body, f"{program.name}_kernel_{_identifier(kernel.name)}")
+        if name not in here and name not in elsewhere:
+            here[name] = body.replace("@KERNEL(", f"@{name}(", 1)
+        function_of[kernel] = name
+    yield _module(
+        target,
+        [
+            *_literals(program),
+            *declarations.values(),
+            *elsewhere.values(),
+            *here.values(),
+            *_runtime_texts(target, profile),
+            _step(program, function_of, profile),
+            _check(program),
+        ],
+    )
+
+
+def _module(target: Target, texts: Sequence[str]) -> str:
     return "\n".join(
         [
             f'target triple = "{target.triple}"',
-            *_literals(program),
-            *declarations.values(),
-            PAUSE.get(architecture, ("", ""))[1],
-            barrier_text(architecture),
             *texts,
-            _step(program, function_of, profile),
-            _check(program),
             'attributes #0 = { nounwind "prefer-vector-width"="512" }',
             "attributes #1 = { nounwind noinline }",
         ]
     )
+
+
+def _declaration(definition: str) -> str:
+    """What another module says of a function that it calls."""
+    head = definition.partition(" #0 {")[0]
+    return head.replace("define", "declare", 1)
+
+
+def _runtime_texts(target: Target, profile: bool) -> list[str]:
+    """The barrier and what it and the step call."""
+    architecture = target.triple.split("-")[0]
+    clock = ["declare i32 @clock_gettime(i32, ptr)"] if profile else []
+    return [
+        "declare i32 @sched_yield()",
+        *clock,
+        PAUSE.get(architecture, ("", ""))[1],
+        barrier_text(architecture),
+    ]
 
 
 def _uses_half(kernel: Kernel) -> bool:

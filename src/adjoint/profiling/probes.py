@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adjoint.codegen.module import emit_module
+from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Expr, For, Kernel, Load, Stmt, Store
@@ -141,5 +141,5 @@ def triad(total: int, target: Target) -> Probe:
 def _probe(buffers: tuple[Buffer, ...], body: tuple[Stmt, ...], amount: float, target: Target) -> Probe:
     kernel = Kernel("work", Var("u", 1), body, parallel=False)
     program = Program("probe", (), (), buffers, (kernel,), frozenset(), {}, 0, 0, {})
-    library = Library(compile_native(emit_module(program, target), target), ("probe",))
+    library = Library(compile_native(emit_modules(program, target), target), ("probe",))
     return Probe(amount, tuple(buffer.size for buffer in buffers), library)

@@ -32,18 +32,18 @@ class Runtime:
     _shared: "ClassVar[Runtime | None]" = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, code: bytes) -> None:
-        library = Library(code, ("run", "work", "hold", "fastcall", "epoch"))
+    def __init__(self, objects: tuple[bytes, ...]) -> None:
+        library = Library(objects, ("run", "work", "hold", "fastcall", "epoch"))
         self.fastcall = library["fastcall"]
         self.epoch = library["epoch"]
         self.pool = Pool(library)
 
     @classmethod
-    def of_process(cls, code: Callable[[], bytes]) -> "Runtime":
-        """The one of this process; `code` gives its object code the first time."""
+    def of_process(cls, objects: Callable[[], tuple[bytes, ...]]) -> "Runtime":
+        """The one of this process; `objects` gives its object files the first time."""
         with cls._lock:
             if cls._shared is None:
-                cls._shared = cls(code())
+                cls._shared = cls(objects())
             return cls._shared
 
 

@@ -3,8 +3,9 @@
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from adjoint.paths import write_whole
 
 __all__ = ["CacheWarning", "CompileCache"]
 
-_MAGIC = b"adjoint1"
+_MAGIC = b"adjoint2"
 
 
 class CacheWarning(UserWarning):
@@ -32,8 +33,8 @@ class CompileCache:
 
     directory: Path
 
-    def read(self, key: str) -> tuple[dict[str, Any], bytes] | None:
-        """Summary and object code of a key, or None. A damaged file counts as none and will be replaced."""
+    def read(self, key: str) -> tuple[dict[str, Any], tuple[bytes, ...]] | None:
+        """Summary and object files of a key, or None. A damaged file counts as none and will be replaced."""
         try:
             content = self._path(key).read_bytes()
         except OSError:
@@ -42,13 +43,14 @@ class CompileCache:
         if content[:8] != _MAGIC or hashlib.sha256(rest).digest() != digest:
             return None
         length = int.from_bytes(rest[:8], "little")
-        summary: dict[str, Any] = json.loads(rest[8 : 8 + length])
-        return summary, rest[8 + length :]
+        summary, sizes = json.loads(rest[8 : 8 + length])
+        ends = list(accumulate(sizes, initial=8 + length))
+        return summary, tuple(rest[start:end] for start, end in pairwise(ends))
 
-    def write(self, key: str, summary: Mapping[str, Any], code: bytes) -> None:
-        """Keep code under a key. Where that is impossible, say so once and go on."""
-        header = json.dumps(summary).encode()
-        rest = len(header).to_bytes(8, "little") + header + code
+    def write(self, key: str, summary: Mapping[str, Any], objects: Sequence[bytes]) -> None:
+        """Keep object files under a key. Where that is impossible, say so once and go on."""
+        header = json.dumps([summary, [len(code) for code in objects]]).encode()
+        rest = b"".join((len(header).to_bytes(8, "little"), header, *objects))
         try:
             write_whole(self._path(key), _MAGIC + hashlib.sha256(rest).digest() + rest)
         except CacheError as error:

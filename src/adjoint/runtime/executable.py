@@ -25,8 +25,8 @@ class Entry:
     ----------
     summary : mapping
         `Program.summary` of what was compiled.
-    code : bytes
-        Its object code.
+    objects : tuple of bytes
+        Its object files, to be linked together.
     runtime : Runtime
         Shared by the process.
     threads : int
@@ -34,17 +34,17 @@ class Entry:
     texts : callable
         Gives the text of a stage, for `text`.
     profiled : callable
-        Gives object code that also reads the clock, for `profile`.
+        Gives object files whose code also reads the clock, for `profile`.
     """
 
     def __init__(
         self,
         summary: Mapping[str, Any],
-        code: bytes,
+        objects: tuple[bytes, ...],
         runtime: Runtime,
         threads: int,
         texts: Callable[[str], str],
-        profiled: Callable[[], bytes],
+        profiled: Callable[[], tuple[bytes, ...]],
     ) -> None:
         self.name: str = summary["name"]
         arguments = tuple(Argument(n, tuple(s), np.dtype(d), i, k) for n, s, d, i, k in summary["arguments"])
@@ -64,12 +64,12 @@ class Entry:
             summary["arena_bytes"],
             summary["arena_bound"],
         )
-        self.code = code
+        self.objects = objects
         self.threads = threads
         self._runtime = runtime
         self._texts = texts
         self._profiled = profiled
-        self._library = Library(code, (self.name, f"{self.name}_check"))
+        self._library = Library(objects, (self.name, f"{self.name}_check"))
         self._whole: Bound | None = None
 
     def __call__(self, *arrays: Any) -> Any:

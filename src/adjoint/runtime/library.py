@@ -14,17 +14,19 @@ class Library:
 
     Parameters
     ----------
-    code : bytes
-        Relocatable object code for this machine.
+    objects : tuple of bytes
+        Relocatable object files for this machine, which are linked together.
     names : tuple of str
         Functions wanted.
     """
 
-    def __init__(self, code: bytes, names: tuple[str, ...]) -> None:
+    def __init__(self, objects: tuple[bytes, ...], names: tuple[str, ...]) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         self._jit = llvm.create_lljit_compiler()
-        builder = llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        for code in objects:
+            builder.add_object_img(code)
         for name in names:
             builder.export_symbol(name)
         self._resources = builder.link(self._jit, f"adjoint{next(_numbers)}")

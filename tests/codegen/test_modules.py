@@ -1,0 +1,85 @@
+"""Large programs are several modules, compiled by threads and linked into one product."""
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+from adjoint import ops
+from adjoint.codegen.module import emit_modules
+from adjoint.codegen.native import compile_native
+from adjoint.compiler import CompileOptions, compile, finish_program, host, lower_function
+from adjoint.errors import CompileError
+from adjoint.ir import Function, param
+from adjoint.testing import interpret
+
+LAYERS = 24
+
+
+@pytest.fixture(scope="module")
+def deep():
+    """Products of different sizes, each a kernel of its own, whose text is more than one module's."""
+    x = out = param("x", (30, 20))
+    weights = []
+    for i in range(LAYERS):
+        weights.append(param(f"w{i}", (out.shape[1], 20 + 3 * (i + 1))))
+        out = ops.tanh(ops.matmul(out, weights[-1]))
+    return Function("deep", (x, *weights), (out,))
+
+
+@pytest.fixture(scope="module")
+def texts(deep):
+    return tuple(emit_modules(finish_program(lower_function(deep, host())), host()))
+
+
+def functions(text):
+    """Names of a module's functions, defined and declared, and how they are linked."""
+    module = llvm.parse_assembly(text, llvm.create_context())
+    found = [f for f in module.functions if not f.name.startswith("llvm.")]
+    return {f.name for f in found if not f.is_declaration}, {f.name for f in found if f.is_declaration}, found
+
+
+def test_a_small_program_is_one_module():
+    x = param("x", (8,))
+    program = finish_program(lower_function(Function("f", (x,), (ops.exp(x),)), host()))
+    assert len(tuple(emit_modules(program, host()))) == 1
+
+
+def test_modules_define_every_kernel_once_and_declare_what_others_define(texts):
+    assert len(texts) > 1
+    defined = [functions(text)[0] for text in texts]
+    assert sum(map(len, defined)) == len(set.union(*defined))
+    declared = set.union(*(functions(text)[1] for text in texts))
+    assert declared <= set.union(*defined) | {"sched_yield"}
+    assert {"deep", "deep_check"} <= defined[-1]
+
+
+def test_only_entry_points_are_exported(texts):
+    visible = {
+        f.name
+        for text in texts
+        for f in functions(text)[2]
+        if not f.is_declaration and f.visibility.name == "default" and f.linkage.name == "external"
+    }
+    assert visible == {"deep", "deep_check"}
+
+
+def test_any_number_of_threads_makes_the_same_objects(deep, texts):
+    alone = compile_native(texts, host(), threads=1)
+    assert len(alone) == len(texts)
+    assert compile_native(texts, host(), threads=3) == alone
+    assert compile(deep, options=CompileOptions(cache=False))["deep"].objects == alone
+
+
+def test_linked_modules_compute_what_the_graph_says(deep, tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = [(rng.standard_normal(p.shape) / 5).astype("f4") for p in deep.params]
+    (expected,) = interpret(deep, *arrays)
+    for cached in (False, True):
+        made = compile(deep, options=CompileOptions(cache_directory=tmp_path, threads=1))
+        assert made.cached == cached
+        np.testing.assert_allclose(made(*arrays), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_an_error_in_one_module_is_raised(texts):
+    with pytest.raises(CompileError, match="generated code is not valid LLVM"):
+        compile_native((*texts[:1], "define nonsense"), host(), threads=2)
