@@ -14,7 +14,20 @@ from typing import IO, Any
 
 from benchmarks.roster import OURS, Peer
 
-__all__ = ["TOLERANCE", "Cell", "CellError", "Result", "Worker", "check_losses", "import_seconds", "measure", "pinned"]
+__all__ = [
+    "ROOT",
+    "SETTLE_S",
+    "TOLERANCE",
+    "Cell",
+    "CellError",
+    "Process",
+    "Result",
+    "Worker",
+    "check_losses",
+    "import_seconds",
+    "measure",
+    "pinned",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -92,6 +105,13 @@ class Result:
     error: str | None = None
     differs: bool = False
 
+    def add(self, window: Mapping[str, Any]) -> None:
+        """Count a window in."""
+        self.rates.append(window["steps"] / window["seconds"])
+        self.cores.append(window["cores"])
+        self.others.append(window["others"])
+        self.peak_bytes = max(self.peak_bytes, window["peak_bytes"])
+
 
 @contextlib.contextmanager
 def pinned(threads: int) -> Iterator[None]:
@@ -113,33 +133,29 @@ def environment(threads: int, extra: Mapping[str, str]) -> dict[str, str]:
     return {**os.environ, **counts, "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu", **extra}
 
 
-class Worker:
-    """A process that runs a cell; see `benchmarks.worker`.
+class Process:
+    """A process that answers in lines of JSON, and is told what to do in such lines.
 
     Parameters
     ----------
-    cell : Cell
-        What to run.
-    arrays : Path
-        Where the workload's arrays are.
+    command : sequence of str
+        How to start it; it runs in the root of the checkout.
+    threads : int
+        Cores that it is pinned to, and threads that libraries are told to use.
     extra : mapping of str to str
         Further environment variables.
     limit : float
-        Seconds until a process that does not answer is ended.
+        Seconds until a process that does not answer is given up.
     """
 
-    def __init__(self, cell: Cell, arrays: Path, extra: Mapping[str, str], limit: float) -> None:
-        request: dict[str, Any] = {"peer": str(cell.peer.path), "mode": cell.mode, "workload": cell.workload}
-        request |= {"threads": cell.threads, "arrays": str(arrays)}
-        assert cell.peer.python is not None  # `choose` refuses others
-        command = [cell.peer.python, "-m", "benchmarks.worker", json.dumps(request)]
+    def __init__(self, command: Sequence[str], threads: int, extra: Mapping[str, str], limit: float) -> None:
         self._limit = limit
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        with pinned(cell.threads):
+        with pinned(threads):
             self._process = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env=environment(cell.threads, extra),
+                env=environment(threads, extra),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
@@ -147,7 +163,7 @@ class Worker:
             )
 
     def answer(self) -> dict[str, Any]:
-        """What the worker says next.
+        """What the process says next.
 
         Raises
         ------
@@ -166,11 +182,11 @@ class Worker:
         found: dict[str, Any] = json.loads(line)
         return found
 
-    def window(self, seconds: float) -> dict[str, Any]:
-        """Run steps for a time; raises as `answer`."""
+    def ask(self, **message: Any) -> dict[str, Any]:
+        """Say a line, and return the answer; raises as `answer`."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # then there is no answer either
-            self._process.stdin.write(json.dumps({"seconds": seconds}) + "\n")
+            self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
         return self.answer()
 
@@ -186,6 +202,32 @@ class Worker:
             self._process.kill()
             self._process.wait()
         self._errors.close()
+
+
+class Worker(Process):
+    """A process that runs a cell; see `benchmarks.worker`.
+
+    Parameters
+    ----------
+    cell : Cell
+        What to run.
+    arrays : Path
+        Where the workload's arrays are.
+    extra, limit
+        As in `Process`.
+    """
+
+    def __init__(self, cell: Cell, arrays: Path, extra: Mapping[str, str], limit: float) -> None:
+        request: dict[str, Any] = {"peer": str(cell.peer.path), "mode": cell.mode, "workload": cell.workload}
+        request |= {"threads": cell.threads, "arrays": str(arrays)}
+        assert cell.peer.python is not None  # `choose` refuses others
+        super().__init__(
+            [cell.peer.python, "-m", "benchmarks.worker", json.dumps(request)], cell.threads, extra, limit
+        )
+
+    def window(self, seconds: float) -> dict[str, Any]:
+        """Run steps for a time; raises as `answer`."""
+        return self.ask(seconds=seconds)
 
 
 def check_losses(results: Sequence[Result], tolerance: float = TOLERANCE) -> None:
@@ -296,10 +338,7 @@ def _round(result: Result, worker: Worker, seconds: float) -> None:
     except CellError as error:
         result.error = str(error)
         return
-    result.rates.append(found["steps"] / found["seconds"])
-    result.cores.append(found["cores"])
-    result.others.append(found["others"])
-    result.peak_bytes = max(result.peak_bytes, found["peak_bytes"])
+    result.add(found)
 
 
 def import_seconds(peer: Peer, times: int = 3) -> float | None:

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from benchmarks import harness, report, roster, workloads
 
-__all__ = ["PEER_FOLDER", "main", "python_option"]
+__all__ = ["PEER_FOLDER", "main", "python_option", "thread_numbers"]
 
 PEER_FOLDER = Path(__file__).resolve().parent / "peers"
 
@@ -28,7 +28,8 @@ def _names(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
-def _numbers(text: str) -> list[int]:
+def thread_numbers(text: str) -> list[int]:
+    """Numbers of threads, ``1,2``, as an argument of the command line."""
     numbers = [int(name) for name in _names(text)]
     if not numbers or min(numbers) < 1:
         raise argparse.ArgumentTypeError(f"numbers of threads are from 1, got {text!r}")
@@ -63,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
         "--workloads", type=_workloads, default=list(workloads.WORKLOADS), help=f"of {','.join(workloads.WORKLOADS)}"
     )
     made.add_argument("--peers", type=_names, help="such as adjoint,torch:eager,jax; default: all that is installed")
-    made.add_argument("--threads", type=_numbers, default=[1, 2], help="default: 1,2")
+    made.add_argument("--threads", type=thread_numbers, default=[1, 2], help="default: 1,2")
     made.add_argument("--rounds", type=int, default=7, help="windows of each peer, in turn (default: 7)")
     made.add_argument("--seconds", type=float, default=0.5, help="length of a window (default: 0.5)")
     made.add_argument("--starts", type=int, default=1, help="fresh processes whose first step is timed (default: 1)")

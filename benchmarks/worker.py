@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["CHECKED", "load_peer", "main", "run_window"]
+__all__ = ["CHECKED", "WARM", "load_peer", "main", "observed", "run_window", "serve", "version"]
 
 #: Steps whose losses are compared between peers.
 CHECKED = 20
@@ -100,14 +100,30 @@ def busy_seconds() -> float | None:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _version(name: str) -> str:
+def observed(window: Callable[[], tuple[int, float]]) -> dict[str, Any]:
+    """How many steps a window took and how long, the cores that it and others used meanwhile, and memory."""
+    everyone, own = busy_seconds(), time.process_time()
+    steps, elapsed = window()
+    used = time.process_time() - own
+    others = max(0.0, (busy_seconds() or 0.0) - everyone - used) if everyone is not None else 0.0
+    return {
+        "steps": steps,
+        "seconds": elapsed,
+        "cores": used / elapsed,
+        "others": others / elapsed,
+        "peak_bytes": peak_memory(),
+    }
+
+
+def version(name: str) -> str:
+    """Version of an installed framework."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
 
 
-def _start(request: dict[str, Any]) -> tuple[dict[str, Any], Callable[[float], dict[str, Any]]]:
+def _start(request: dict[str, Any]) -> tuple[dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]]]:
     """Build the step and take the first ones: the answer, and what runs a window."""
     path = Path(request["peer"])
     start = time.perf_counter()
@@ -123,36 +139,37 @@ def _start(request: dict[str, Any]) -> tuple[dict[str, Any], Callable[[float], d
     losses += [float(read(step(*batches[i % len(batches)]))) for i in range(1, CHECKED)]
     step_s = (time.perf_counter() - start) / (CHECKED - 1)
     glance = max(1, min(round(GLANCE_S / step_s), 1000))
-    answer = {"import_s": import_s, "first_step_s": first_step_s, "losses": losses, "version": _version(path.stem)}
+    answer = {"import_s": import_s, "first_step_s": first_step_s, "losses": losses, "version": version(path.stem)}
 
-    def window(seconds: float) -> dict[str, Any]:
+    def window(asked: dict[str, Any]) -> dict[str, Any]:
+        seconds = asked["seconds"]
         run_window(step, read, batches, seconds * WARM, glance)
-        everyone, own = busy_seconds(), time.process_time()
-        steps, elapsed = run_window(step, read, batches, seconds, glance)
-        used = time.process_time() - own
-        others = max(0.0, (busy_seconds() or 0.0) - everyone - used) if everyone is not None else 0.0
-        return {
-            "steps": steps,
-            "seconds": elapsed,
-            "cores": used / elapsed,
-            "others": others / elapsed,
-            "peak_bytes": peak_memory(),
-        }
+        return observed(lambda: run_window(step, read, batches, seconds, glance))
 
     return answer | {"peak_bytes": peak_memory()}, window
 
 
-def main() -> None:
-    """Serve one request, given as JSON on the command line."""
-    request = json.loads(sys.argv[1])
+def serve(begin: Callable[[dict[str, Any]], tuple[dict[str, Any], Callable[[dict[str, Any]], Any]]]) -> None:
+    """Answer the request on the command line, and then each line of standard input, in lines of JSON.
+
+    Parameters
+    ----------
+    begin : callable
+        Takes the request; returns the first answer, and what answers a line.
+    """
     # Answers have a descriptor of their own; whatever a framework prints goes where errors go.
     with os.fdopen(os.dup(1), "w", buffering=1) as answers:
         os.dup2(2, 1)
-        answer, window = _start(request)
-        print(json.dumps(answer), file=answers)
+        first, answer = begin(json.loads(sys.argv[1]))
+        print(json.dumps(first), file=answers)
         for line in sys.stdin:
-            print(json.dumps(window(json.loads(line)["seconds"])), file=answers)
+            print(json.dumps(answer(json.loads(line))), file=answers)
     os._exit(0)  # some frameworks hang or crash in their exit handlers
+
+
+def main() -> None:
+    """Serve windows of one cell, given as JSON on the command line."""
+    serve(_start)
 
 
 if __name__ == "__main__":

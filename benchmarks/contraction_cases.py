@@ -1,0 +1,137 @@
+"""Single contractions to measure: products of matrices, and convolutions with both of their gradients."""
+
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+__all__ = ["CASES", "Case", "convolution", "expected", "operands", "product"]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A contraction of two arrays of f32.
+
+    Parameters
+    ----------
+    name : str
+        What it is, for people; unique.
+    kind : str
+        ``matmul``: left @ right. ``matmul_ta``: left.T @ right. Of a convolution of an image x [N, C, H, W] with
+        weights w [O, C, K, K] into y, ``forward``: from x and w to y. ``data``: from the cotangent of y and w to
+        that of x. ``weight``: from x and the cotangent of y to that of w.
+    left, right, result : tuple of int
+        Shapes.
+    flops : int
+        Two for each product in the sum, of convolutions those with the padding too, in all three kinds.
+    stride, padding : int
+        Of a convolution, the same for rows and columns.
+    """
+
+    name: str
+    kind: str
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    result: tuple[int, ...]
+    flops: int
+    stride: int = 1
+    padding: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Case":
+        """What `as_dict` gave, from JSON."""
+        shapes = {name: tuple(data[name]) for name in ("left", "right", "result")}
+        return cls(**(data | shapes))
+
+
+def product(m: int, k: int, n: int, transposed: bool = False) -> Case:
+    """The product of [m, k] and [k, n]; where `transposed`, the left one lies as [k, m]."""
+    left = (k, m) if transposed else (m, k)
+    name = f"({k}x{m})T @ {k}x{n}" if transposed else f"{m}x{k} @ {k}x{n}"
+    return Case(name, "matmul_ta" if transposed else "matmul", left, (k, n), (m, n), 2 * m * k * n)
+
+
+def convolution(
+    network: str, batch: int, channels: int, outputs: int, size: int, window: int = 3, stride: int = 1
+) -> list[Case]:
+    """A convolution that keeps the size up to its stride, and its gradients: three cases."""
+    padding = window // 2
+    rows = (size + 2 * padding - window) // stride + 1
+    x, w, y = (batch, channels, size, size), (outputs, channels, window, window), (batch, outputs, rows, rows)
+    flops = 2 * prod(y) * channels * window * window
+    name = f"{network} {channels}->{outputs}@{size} {window}x{window}{f'/{stride}' if stride > 1 else ''}"
+    shapes = {"forward": (x, w, y), "data": (y, w, x), "weight": (x, y, w)}
+    return [Case(f"{name} {kind}", kind, *three, flops, stride, padding) for kind, three in shapes.items()]
+
+
+#: The MLP's products, square ones, and one whose right side lives in memory; the convolutions of ResNet-20 for CIFAR
+#: (batch 64) and of ResNet-18 for ImageNet (batch 8), shortcuts of 1x1 included for the former.
+CASES: tuple[Case, ...] = (
+    product(64, 784, 128),
+    product(64, 128, 784),
+    product(128, 64, 784, transposed=True),
+    product(64, 128, 10),
+    product(64, 10, 128),
+    product(256, 256, 256),
+    product(1024, 1024, 1024),
+    product(128, 4096, 4096),
+    *convolution("cifar", 64, 3, 16, 32),
+    *convolution("cifar", 64, 16, 16, 32),
+    *convolution("cifar", 64, 16, 32, 32, stride=2),
+    *convolution("cifar", 64, 16, 32, 32, window=1, stride=2),
+    *convolution("cifar", 64, 32, 32, 16),
+    *convolution("cifar", 64, 32, 64, 16, stride=2),
+    *convolution("cifar", 64, 32, 64, 16, window=1, stride=2),
+    *convolution("cifar", 64, 64, 64, 8),
+    *convolution("imagenet", 8, 3, 64, 224, window=7, stride=2),
+    *convolution("imagenet", 8, 64, 64, 56),
+    *convolution("imagenet", 8, 64, 128, 56, stride=2),
+    *convolution("imagenet", 8, 128, 128, 28),
+    *convolution("imagenet", 8, 128, 256, 28, stride=2),
+    *convolution("imagenet", 8, 256, 256, 14),
+    *convolution("imagenet", 8, 256, 512, 14, stride=2),
+    *convolution("imagenet", 8, 512, 512, 7),
+)
+
+
+def operands(case: Case, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Random left and right, f32."""
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal(case.left, np.float32), rng.standard_normal(case.right, np.float32)
+
+
+def expected(case: Case, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """What it is, by NumPy, in the dtype of the operands."""
+    if case.kind == "matmul":
+        return left @ right
+    if case.kind == "matmul_ta":
+        return left.T @ right
+    if case.kind == "data":
+        return _data(case, left, right)
+    window = (right if case.kind == "forward" else np.empty(case.result, bool)).shape[2:]
+    images = sliding_window_view(_padded(left, case.padding), window, (2, 3))[:, :, :: case.stride, :: case.stride]
+    if case.kind == "forward":
+        return np.moveaxis(np.tensordot(images, right, ((1, 4, 5), (1, 2, 3))), 3, 1)
+    return np.tensordot(right, images, ((0, 2, 3), (0, 2, 3)))
+
+
+def _padded(image: np.ndarray, by: int) -> np.ndarray:
+    return np.pad(image, ((0, 0), (0, 0), (by, by), (by, by)))
+
+
+def _data(case: Case, ct: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The cotangent of the image: what each element of the window passes on goes to where it was read."""
+    made = _padded(np.zeros(case.result, ct.dtype), case.padding)
+    span_y, span_x = (case.stride * (size - 1) + 1 for size in ct.shape[2:])
+    for a in range(weight.shape[2]):
+        for b in range(weight.shape[3]):
+            passed = np.tensordot(ct, weight[:, :, a, b], ((1,), (0,)))
+            made[:, :, a : a + span_y : case.stride, b : b + span_x : case.stride] += np.moveaxis(passed, 3, 1)
+    inside = slice(case.padding, -case.padding or None)
+    return made[:, :, inside, inside]

@@ -1,0 +1,42 @@
+"""adjoint: one graph function for each contraction, its result written to a buffer that stays."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from adjoint import Function, Value, compile, ops, param
+from adjoint.compiler import CompileOptions
+from adjoint.runtime.bound import aligned
+from benchmarks.contraction_cases import Case
+
+MODES = ("compiled",)
+
+
+def value_of(case: Case, left: Value, right: Value) -> Value:
+    """The contraction as a graph value."""
+    if case.kind.startswith("matmul"):
+        return ops.matmul(left, right, transpose_a=case.kind == "matmul_ta")
+    # A gradient is asked of the convolution that it belongs to, as `differentiate` does.
+    image = param("image", case.result) if case.kind == "data" else left
+    weight = param("weight", case.result) if case.kind == "weight" else right
+    forward = ops.conv2d(image, weight, stride=case.stride, padding=case.padding)
+    if case.kind == "forward":
+        return forward
+    ct = left if case.kind == "data" else right
+    of_image, of_weight = forward.op.vjp(ct, forward, image, weight)
+    return of_image if case.kind == "data" else of_weight
+
+
+def prepare(
+    case: Case, mode: str, threads: int, left: np.ndarray, right: np.ndarray  # noqa: ARG001
+) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
+    """What runs the contraction once, and what gives its result."""
+    inputs = param("left", case.left), param("right", case.right)
+    function = Function(
+        "contraction", (*inputs, param("made", case.result)), (value_of(case, *inputs),), {"donate": (("made", 0),)}
+    )
+    kept = {name: aligned(array.shape, array.dtype) for name, array in (("left", left), ("right", right))}
+    kept["left"][...], kept["right"][...] = left, right
+    kept["made"] = aligned(case.result, np.dtype(np.float32))
+    bound = compile(function, options=CompileOptions(threads=threads))["contraction"].bind(kept)
+    return bound.call, lambda: kept["made"]

@@ -1,0 +1,289 @@
+"""Measure single contractions beside NumPy and PyTorch: python benchmarks/contractions.py. See docs/benchmarks.md."""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+if not __package__:  # run as a file: what is imported is the package that the file lies in
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks import report, roster
+from benchmarks.contraction_cases import CASES, Case, expected, operands
+from benchmarks.harness import SETTLE_S, Cell, CellError, Process, Result
+from benchmarks.run import DISTURBED, python_option, thread_numbers
+
+__all__ = ["main", "measure", "table"]
+
+PEER_FOLDER = Path(__file__).resolve().parent / "contraction_peers"
+
+#: How far results may lie from NumPy's, relative to its largest number.
+TOLERANCE = 1e-4
+
+#: The C library's allocator keeps memory that is freed and hands it out again, so that libraries which return new
+#: arrays do not pay for new pages in every call.
+ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_TOP_PAD_": str(64 << 20)}
+
+#: Seconds before each window of one thread; with several, those of the library before may spin a while.
+PAUSE_S = 0.01
+
+
+class _Library(Process):
+    """A process that runs contractions by one library; see `benchmarks.contraction_worker`."""
+
+    def __init__(self, peer: roster.Peer, mode: str, threads: int, limit: float) -> None:
+        request = {"peer": str(peer.path), "mode": mode, "threads": threads}
+        assert peer.python is not None  # `choose` refuses others
+        command = [peer.python, "-m", "benchmarks.contraction_worker", json.dumps(request)]
+        super().__init__(command, threads, ALLOCATOR, limit)
+
+
+def measure(
+    cases: Sequence[Case],
+    pairs: Sequence[tuple[roster.Peer, str]],
+    threads: int,
+    rounds: int,
+    seconds: float,
+    limit: float = 120.0,
+) -> Iterator[tuple[Case, list[Result]]]:
+    """Measure each contraction by each library, in turn: A B C, A B C, ... .
+
+    Parameters
+    ----------
+    cases : sequence of Case
+        What to compute.
+    pairs : sequence of (Peer, str)
+        Libraries and their modes; each is one process for all cases.
+    threads : int
+        Threads of each, and the cores that it is pinned to.
+    rounds : int
+        Windows of each library and case.
+    seconds : float
+        Length of a window.
+    limit : float, default 120.0
+        Seconds that a process may take to answer.
+
+    Yields
+    ------
+    (Case, list of Result)
+        One result a library that knows the case; one that fails or computes something else has an `error`.
+    """
+    started: list[tuple[roster.Peer, str, _Library]] = []
+    lost: dict[int, str] = {}
+    try:
+        for peer, mode in pairs:
+            started.append((peer, mode, _Library(peer, mode, threads, limit)))
+        versions = [_answer(lost, n, library.answer).get("version", "") for n, (*_, library) in enumerate(started)]
+        with tempfile.TemporaryDirectory(prefix="adjoint-contractions-") as folder:
+            for case in cases:
+                arrays = Path(folder) / "arrays.npz"
+                left, right = operands(case)
+                np.savez(arrays, left=left, right=right, wanted=expected(case, left, right))
+                found = {
+                    number: Result(Cell(peer, mode, case.name, threads), version=versions[number])
+                    for number, (peer, mode, _) in enumerate(started)
+                }
+                for number, (*_, library) in enumerate(started):
+                    _prepare(found, lost, number, library, case, arrays)
+                for _ in range(rounds):
+                    for number, result in found.items():
+                        if result.error is None:
+                            _round(result, lost, number, started[number][2], seconds)
+                yield case, list(found.values())
+    finally:
+        for *_, library in started:
+            library.close()
+
+
+def _answer(lost: dict[int, str], number: int, ask: Any, **message: Any) -> dict[str, Any]:
+    """What a library answers; nothing where it has ended, and `lost` then says why."""
+    if number not in lost:
+        try:
+            answer: dict[str, Any] = ask(**message)
+            return answer
+        except CellError as error:
+            lost[number] = str(error)
+    return {}
+
+
+def _prepare(
+    found: dict[int, Result], lost: dict[int, str], number: int, library: _Library, case: Case, arrays: Path
+) -> None:
+    """Let a library prepare a case; what does not know it leaves `found`."""
+    answer = _answer(lost, number, library.ask, case=case.as_dict(), arrays=str(arrays))
+    result = found[number]
+    if number in lost:
+        result.error = lost[number]
+    elif not answer["supported"]:
+        del found[number]
+    elif not answer["difference"] <= TOLERANCE:  # so that NaN differs too
+        result.differs = True
+        result.error = f"its result differs from NumPy's by {answer['difference']:.2g} of the largest number"
+
+
+def _round(result: Result, lost: dict[int, str], number: int, library: _Library, seconds: float) -> None:
+    """One window."""
+    time.sleep(PAUSE_S if result.cell.threads == 1 else SETTLE_S)
+    answer = _answer(lost, number, library.ask, seconds=seconds)
+    if number in lost:
+        result.error = lost[number]
+    else:
+        result.add(answer)
+
+
+def gflops(case: Case, result: Result) -> float:
+    """Billions of operations a second: the median of the rounds."""
+    return statistics.median(result.rates) * case.flops / 1e9
+
+
+def table(found: Sequence[tuple[Case, Sequence[Result]]], threads: int) -> Table:
+    """A row a contraction, adjoint beside the best of the others."""
+    made = Table(
+        title=f"single contractions, {threads} thread{'s' if threads > 1 else ''}",
+        title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
+    )  # fmt: skip
+    made.add_column("contraction", no_wrap=True)
+    for heading in ("adjoint GFLOP/s", "best peer GFLOP/s"):
+        made.add_column(heading, justify="right")
+    made.add_column("which", no_wrap=True)
+    for heading in ("adjoint is", "rounds"):
+        made.add_column(heading, justify="right", no_wrap=True)
+    for case, results in found:
+        ours = next((r for r in results if r.cell.peer.name == roster.OURS), None)
+        best, ratio = report.best_peer(results), report.summary(results)
+        made.add_row(
+            Text(case.name),
+            f"{gflops(case, ours):.1f}" if ours is not None and ours.rates and ours.error is None else "-",
+            f"{gflops(case, best):.1f}" if best is not None else "-",
+            Text(best.cell.label if best is not None else "-"),
+            f"{ratio.ratio:.2f} x" if ratio is not None else "-",
+            f"{ratio.low:.2f}-{ratio.high:.2f}" if ratio is not None else "-",
+        )
+    return made
+
+
+def summary(found: Sequence[tuple[Case, Sequence[Result]]]) -> str | None:
+    """One line about all of them."""
+    ratios = {case.name: ratio.ratio for case, results in found if (ratio := report.summary(results)) is not None}
+    if not ratios:
+        return None
+    least = min(ratios, key=lambda name: ratios[name])
+    faster = sum(ratio >= 1 for ratio in ratios.values())
+    mean = statistics.geometric_mean(ratios.values())
+    return (
+        f"adjoint is {mean:.2f} times as fast as the best of its peers on the geometric mean, at least as fast in "
+        f"{faster} of {len(ratios)}, and {ratios[least]:.2f} times as fast in the worst, {least}"
+    )
+
+
+def as_json(case: Case, results: Sequence[Result]) -> dict[str, Any]:
+    """One contraction on one number of threads, with every round."""
+    best, ratio = report.best_peer(results), report.summary(results)
+    libraries = [
+        {
+            "peer": r.cell.peer.name,
+            "mode": r.cell.mode,
+            "version": r.version,
+            "gflops": gflops(case, r) if r.rates else None,
+            "calls_per_second": r.rates,
+            "others": r.others,
+            "error": r.error,
+        }
+        for r in results
+    ]
+    return {
+        **case.as_dict(),
+        "threads": results[0].cell.threads,
+        "best_peer": None if best is None else best.cell.label,
+        "adjoint_over_best_peer": None if ratio is None else ratio.ratio,
+        "libraries": libraries,
+    }
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of the command line."""
+    made = argparse.ArgumentParser(description="Measure single contractions beside other libraries.")
+    made.add_argument("--only", default="*", metavar="PATTERN", help="names to measure, such as 'cifar*weight'")
+    made.add_argument("--peers", help="such as adjoint,numpy,torch:plain; default: all that is installed")
+    made.add_argument("--threads", type=thread_numbers, default=[1, 2], help="default: 1,2")
+    made.add_argument("--rounds", type=int, default=5, help="windows of each library, in turn (default: 5)")
+    made.add_argument("--seconds", type=float, default=0.1, help="length of a window (default: 0.1)")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write every number here")
+    made.add_argument("--list", action="store_true", help="print the names, and measure nothing")
+    python_option(made)
+    made.add_argument(
+        "--peer-folder", type=Path, action="append", default=[], metavar="DIR", help="look for peers here first"
+    )
+    return made
+
+
+def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
+    """Measure, print and write; returns the exit status: 1 where a library failed or computed something else."""
+    options = parser()
+    args = options.parse_args(arguments)
+    console = console or Console(width=None if sys.stdout.isatty() else 110)
+    # The letters of a pattern stand for themselves anywhere in a name: "64x784" finds "64x784 @ 784x128".
+    cases = [case for case in CASES if fnmatch(case.name, f"*{args.only}*")]
+    if not cases:
+        options.error(f"no contraction is called {args.only!r}; --list prints their names")
+    if args.list:
+        console.print("\n".join(case.name for case in cases), markup=False, highlight=False)
+        return 0
+    if args.rounds < 1 or args.seconds <= 0:
+        options.error("--rounds is from 1, --seconds above 0")
+    peers = roster.find_peers([*args.peer_folder, PEER_FOLDER], dict(args.python))
+    try:
+        pairs = roster.choose(peers, args.peers.split(",") if args.peers else None)
+    except ValueError as error:
+        options.error(str(error))
+    if not args.peers:
+        for peer in peers.values():
+            if peer.python is None:
+                console.print(f"{peer.name} is not installed here; --python {peer.name}=PATH names an interpreter")
+    written, failures = [], 0
+    for threads in args.threads:
+        found = []
+        with console.status("") as status:
+            for case, results in measure(cases, pairs, threads, args.rounds, args.seconds):
+                found.append((case, results))
+                status.update(f"threads: {threads}, {len(found)} of {len(cases)} contractions")
+        console.print(table(found, threads))
+        failures += _say(found, console)
+        written += [as_json(case, results) for case, results in found if results]
+    if args.json is not None:
+        settings = {"rounds": args.rounds, "seconds": args.seconds}
+        about = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "machine": report.machine()}
+        args.json.write_text(json.dumps({**about, "settings": settings, "contractions": written}, indent=1) + "\n")
+    return 1 if failures else 0
+
+
+def _say(found: Sequence[tuple[Case, Sequence[Result]]], console: Console) -> int:
+    """The lines under a table: how many results there are not."""
+    if (line := summary(found)) is not None:
+        console.print(line)
+    if (others := report.disturbance([r for _, results in found for r in results])) > DISTURBED:
+        console.print(f"not quiet: others took {others:.2f} of these cores while this was measured", style="yellow")
+    failed = [(case, r) for case, results in found for r in results if r.error is not None]
+    for case, result in failed:
+        what = "WRONG, not measured" if result.differs else "failed"
+        text = f"{result.cell.label}: {case.name}: {what}: {result.error}"
+        console.print(text, style="bold red", markup=False, emoji=False)
+    console.print()
+    return len(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
