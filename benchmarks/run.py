@@ -16,7 +16,7 @@ from rich.console import Console
 
 from benchmarks import harness, report, roster, workloads
 
-__all__ = ["PEER_FOLDER", "main", "python_option", "thread_numbers"]
+__all__ = ["PEER_FOLDER", "main", "python_option", "thread_numbers", "workload_names"]
 
 PEER_FOLDER = Path(__file__).resolve().parent / "peers"
 
@@ -36,7 +36,8 @@ def thread_numbers(text: str) -> list[int]:
     return numbers
 
 
-def _workloads(text: str) -> list[str]:
+def workload_names(text: str) -> list[str]:
+    """Workloads, ``mlp,gpt``, as an argument of the command line."""
     names = _names(text)
     if unknown := [name for name in names if name not in workloads.WORKLOADS]:
         raise argparse.ArgumentTypeError(f"workloads are {', '.join(workloads.WORKLOADS)}, got {', '.join(unknown)}")
@@ -61,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     """The options of the command line."""
     made = argparse.ArgumentParser(description="Measure adjoint beside other frameworks.")
     made.add_argument(
-        "--workloads", type=_workloads, default=list(workloads.WORKLOADS), help=f"of {','.join(workloads.WORKLOADS)}"
+        "--workloads", type=workload_names, default=list(workloads.WORKLOADS), help=f"of {','.join(workloads.WORKLOADS)}"
     )
     made.add_argument("--peers", type=_names, help="such as adjoint,torch:eager,jax; default: all that is installed")
     made.add_argument("--threads", type=thread_numbers, default=[1, 2], help="default: 1,2")
