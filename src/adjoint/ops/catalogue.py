@@ -73,6 +73,7 @@ CATALOGUE: tuple[type[Operator], ...] = (
     convert.Cast,
     convert.StopGradient,
     convert.CheckRange,
+    convert.After,
     # create
     create.Full,
     create.Iota,

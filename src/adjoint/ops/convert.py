@@ -1,4 +1,4 @@
-"""What passes a tensor on, with a change to its dtype, its gradient or its checks: cast, stop_gradient, check_range."""
+"""What passes a tensor on, with a change to its dtype, gradient, checks or time: cast, stop_gradient and others."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -8,10 +8,10 @@ import numpy as np
 from adjoint.errors import InvalidValueError
 from adjoint.ir.types import DTYPES, TensorType, as_dtype, is_float, is_integer
 from adjoint.ir.value import Value, apply
-from adjoint.ops.base import Builder, Elementwise, Sample, Scalar
+from adjoint.ops.base import Builder, Elementwise, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.rules import floats, operands, refused, require
 
-__all__ = ["Cast", "CheckRange", "StopGradient", "cast", "check_range", "stop_gradient"]
+__all__ = ["After", "Cast", "CheckRange", "StopGradient", "after", "cast", "check_range", "stop_gradient"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +185,46 @@ class CheckRange(Elementwise):
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class After(Operator):
+    """The first operand, for use in what is computed after the second.
+
+    It is the identity and moves nothing. What reads it depends on the second operand as well, so that compiled code
+    computes it later. As ``optimization_barrier`` in XLA, which JAX recomputes with.
+    """
+
+    name: ClassVar[str] = "after"
+    flops: ClassVar[float] = 0.0
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """Any two tensors in, the type of the first out."""
+        operands(self, inputs, 2)
+        return inputs[0]
+
+    def reference(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:  # noqa: ARG002
+        """A copy of the first."""
+        return x.copy()
+
+    def vjp(self, ct: Value, out: Value, x: Value, y: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """The cotangent for the first operand. The second is not read, so it gets none."""
+        return (ct, None)
+
+    def lower(self, k: Builder, index: Index, x: Operand, y: Operand) -> Scalar:  # noqa: ARG002
+        """The element of the first."""
+        return x(index)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Equal and different types; one operand is refused."""
+        good = [
+            (floats(3, 7), np.arange(5)),
+            (floats(2, dtype="f64"), np.array(True)),
+            (np.arange(4), floats(2, 2)),
+            (np.zeros((0, 3), np.float32), np.arange(2)),
+        ]
+        return [*(Sample(cls(), pair) for pair in good), refused(cls(), ((3,), "f32"), error="after: takes 2 operands")]
+
+
 def cast(x: Value, dtype: object) -> Value:
     """`x` in another dtype; see `Cast` for what is rounded and limited.
 
@@ -213,3 +253,8 @@ def check_range(x: Value, low: int, high: int, allow: int | None = None) -> Valu
         Here, where `low` is not below `high`; when it runs, where an element is outside.
     """
     return apply(CheckRange(low, high, allow), x)
+
+
+def after(x: Value, y: Value) -> Value:
+    """`x`, where what reads it is to be computed after `y`."""
+    return apply(After(), x, y)
