@@ -1,4 +1,4 @@
-"""Compare two commits by the instructions that a step executes: python benchmarks/compare.py A B. See docs/benchmarks.md.
+"""Compare two commits by the instructions of a step: python benchmarks/compare.py A B. See docs/benchmarks.md.
 
 Instructions do not depend on who else uses the machine, so a change of a thousandth shows where times differ by a
 fifth from run to run.

@@ -108,17 +108,15 @@ def operands(case: Case, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def expected(case: Case, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """What it is, by NumPy, in the dtype of the operands."""
-    if case.kind == "matmul":
-        return left @ right
-    if case.kind == "matmul_ta":
-        return left.T @ right
+    if case.kind.startswith("matmul"):
+        return np.asarray((left.T if case.kind == "matmul_ta" else left) @ right)
     if case.kind == "data":
         return _data(case, left, right)
     window = (right if case.kind == "forward" else np.empty(case.result, bool)).shape[2:]
     images = sliding_window_view(_padded(left, case.padding), window, (2, 3))[:, :, :: case.stride, :: case.stride]
     if case.kind == "forward":
-        return np.moveaxis(np.tensordot(images, right, ((1, 4, 5), (1, 2, 3))), 3, 1)
-    return np.tensordot(right, images, ((0, 2, 3), (0, 2, 3)))
+        return np.moveaxis(np.asarray(np.tensordot(images, right, ((1, 4, 5), (1, 2, 3)))), 3, 1)
+    return np.asarray(np.tensordot(right, images, ((0, 2, 3), (0, 2, 3))))
 
 
 def _padded(image: np.ndarray, by: int) -> np.ndarray:

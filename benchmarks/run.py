@@ -62,8 +62,9 @@ def parser() -> argparse.ArgumentParser:
     """The options of the command line."""
     made = argparse.ArgumentParser(description="Measure adjoint beside other frameworks.")
     made.add_argument(
-        "--workloads", type=workload_names, default=list(workloads.WORKLOADS), help=f"of {','.join(workloads.WORKLOADS)}"
-    )
+        "--workloads", type=workload_names, default=list(workloads.WORKLOADS),
+        help=f"of {','.join(workloads.WORKLOADS)}; default: all",
+    )  # fmt: skip
     made.add_argument("--peers", type=_names, help="such as adjoint,torch:eager,jax; default: all that is installed")
     made.add_argument("--threads", type=thread_numbers, default=[1, 2], help="default: 1,2")
     made.add_argument("--rounds", type=int, default=7, help="windows of each peer, in turn (default: 7)")

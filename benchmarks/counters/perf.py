@@ -1,6 +1,7 @@
-"""Instructions counted by the processor, through Linux's ``perf_event_open``: what ``perf stat -e instructions:u`` reads.
+"""Instructions counted by the processor, through Linux's ``perf_event_open``.
 
-The structure is that of linux/perf_event.h; see the manual page perf_event_open(2).
+It is what ``perf stat -e instructions:u`` reads. The structure is that of linux/perf_event.h; see the manual page
+perf_event_open(2).
 """
 
 import ctypes
