@@ -114,15 +114,28 @@ def _loss(kind: str, out: TensorType, y: np.ndarray) -> tuple[Loss, Sequence[Ten
     return MSELoss(reduction=reduction), (out, TensorType(y.shape))
 
 
+def module_of(w: Any) -> IRModule:
+    """The module of a workload, with its ``step``. A point in a name becomes ``_``, as in `named`."""
+    x, y = w.batches[0]
+    backbone = _backbone(w, {name: _named(name) for name in (*w.params, *w.states)}, x)
+    loss, types = _loss(w.loss, backbone["backbone"].results[0].type, y)
+    return SetupTrainer(loss, _optimizer(w.opt), types)(backbone)
+
+
+def named(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays of a workload by the names that they have in its module."""
+    return {_named(name): array for name, array in arrays.items()}
+
+
+def _named(name: str) -> str:
+    return name.replace(".", "_")
+
+
 def build(
     w: Any, mode: str, threads: int  # noqa: ARG001
 ) -> tuple[Callable[[np.ndarray, np.ndarray], float], Callable[[float], float]]:
     """The step of a workload, and what reads its loss."""
-    x, y = w.batches[0]
-    names = {name: name.replace(".", "_") for name in (*w.params, *w.states)}
-    module = _backbone(w, names, x)
-    loss, types = _loss(w.loss, module["backbone"].results[0].type, y)
-    trainer = Trainer(SetupTrainer(loss, _optimizer(w.opt), types)(module), threads=threads)
-    trainer.load_params({names[name]: array for name, array in w.params.items()})
-    trainer.load_states({names[name]: array for name, array in w.states.items()})
+    trainer = Trainer(module_of(w), threads=threads)
+    trainer.load_params(named(w.params))
+    trainer.load_states(named(w.states))
     return trainer.update, float
