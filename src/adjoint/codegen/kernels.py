@@ -9,7 +9,7 @@ from adjoint.codegen.types import memory_type, value_type, vector
 from adjoint.codegen.values import Lanes, Result, ValueEmitter, mangled
 from adjoint.codegen.writer import Writer
 from adjoint.kernel.index import Index
-from adjoint.kernel.ir import Buffer, For, Kernel, Load, Stmt, Store, When
+from adjoint.kernel.ir import Buffer, For, Kernel, Load, Prefetch, Stmt, Store, When
 
 __all__ = ["emit_kernel", "parameters"]
 
@@ -64,6 +64,8 @@ class _KernelEmitter(ValueEmitter):
             self.store(statement)
         elif isinstance(statement, When):
             self.when(statement)
+        elif isinstance(statement, Prefetch):
+            self.prefetch(statement)
         elif statement.kind == "vector":
             extent = statement.var.extent
             self.lanes = Lanes(statement.var, extent, 1 << (extent - 1).bit_length())
@@ -137,6 +139,13 @@ class _KernelEmitter(ValueEmitter):
         done = [(buffer, index, self.expr(value)) for buffer, index, value in store.targets]
         for buffer, index, value in done:
             self.write(buffer, index, value)
+
+    def prefetch(self, statement: Prefetch) -> None:
+        self.values = {}
+        where = self.address(statement.buffer, self.index(statement.index))
+        # Into every level of the cache: what is asked for is used next.
+        args = [where, str(int(statement.write)), "3", "1"]
+        self.w.line(f"  {self.w.call_text('llvm.prefetch.p0', 'void', ['ptr', 'i32', 'i32', 'i32'], args)}")
 
     def write(self, buffer: Buffer, index: Index, value: Result) -> None:
         type_ = memory_type(buffer.dtype)

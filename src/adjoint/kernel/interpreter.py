@@ -90,7 +90,7 @@ class _Run:
                 self.env.pop(statement.var, None)
             elif isinstance(statement, When):
                 self.when(statement)
-            else:
+            elif isinstance(statement, Store):
                 self.store(statement)
 
     def when(self, statement: When) -> None:

@@ -8,6 +8,7 @@ The whole grammar, on one screen::
     Stmt = For(var, body, kind)                          kind: serial | unroll | vector (innermost only)
          | When(index, low, high, then, other)           if low <= index < high
          | Store((buffer, index, value)*)                all values are computed, then all are stored
+         | Prefetch(buffer, index, write)                a hint: will be read or written soon
     Expr = Const(value, dtype)
          | Load(buffer, index, guard)                    0 where the guard does not hold; then nothing is read
          | Apply(function, args, dtype)                  scalar functions, see scalars.py; select, cast too
@@ -41,6 +42,7 @@ __all__ = [
     "For",
     "Kernel",
     "Load",
+    "Prefetch",
     "Space",
     "Stmt",
     "Store",
@@ -244,7 +246,16 @@ class When:
     other: tuple[Stmt, ...] = ()
 
 
-Stmt = For | When | Store
+@dataclass(frozen=True, slots=True, eq=False)
+class Prefetch:
+    """Ask for an element ahead of its use; nothing changes. The kernel reads or writes the buffer elsewhere."""
+
+    buffer: Buffer
+    index: Index
+    write: bool = False
+
+
+Stmt = For | When | Store | Prefetch
 
 
 @dataclass(frozen=True, eq=False)

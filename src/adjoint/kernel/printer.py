@@ -32,6 +32,7 @@ from adjoint.kernel.ir import (
     For,
     Kernel,
     Load,
+    Prefetch,
     Stmt,
     Store,
     dynamics,
@@ -110,6 +111,10 @@ class _Printer:
                 self.body(statement.body, indent + "  ")
                 if not known:
                     self.release(statement.var)
+            elif isinstance(statement, Prefetch):
+                text = self.expressions(list(dynamics(statement.index)), set(), indent)
+                place = f"{self.name(statement.buffer)}[{self.index(statement.index, text)}]"
+                self.lines.append(f"{indent}prefetch {place}{' to write' if statement.write else ''}")
             else:
                 text = self.expressions(list(dynamics(statement.index)), set(), indent)
                 index = self.index(statement.index, text)

@@ -28,6 +28,7 @@ from adjoint.kernel.ir import (
     For,
     Kernel,
     Load,
+    Prefetch,
     Stmt,
     Store,
     When,
@@ -88,6 +89,9 @@ def _body(body: Sequence[Stmt], scope: _Scope) -> None:
             _store(statement, scope)
         elif isinstance(statement, For):
             _loop(statement, scope)
+        elif isinstance(statement, Prefetch):
+            _expressions(list(dynamics(statement.index)), scope)
+            _access(statement.buffer, statement.index, scope)
         else:
             _when(statement, scope)
 

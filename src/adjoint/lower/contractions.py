@@ -22,8 +22,14 @@ _L1 = 32 * 1024
 _PANEL = 128 * 1024
 #: Bytes between rows from which each row costs a page, and between rows that share a place in the cache.
 _PAGE_STRIDE, _ALIAS_STRIDE = 2048, 4096
+#: Runs of memory that the hardware follows at a time.
+_STREAMS = 20
+#: Places that a set of the first-level cache has, and some.
+_WAYS = 16
 #: Depth of the sum above which such strides hurt.
 _DEEP = 192
+#: Cycles of a step of k at least: additions to an accumulator wait for each other, four cycles and a little.
+_LATENCY = 4.5
 #: Units of work that a contraction should offer threads.
 _UNITS = 16
 
@@ -104,8 +110,9 @@ class Plan:
     ----------
     rows, vectors, lanes : int
         The register tile: accumulators, and elements of one.
-    pack_left, pack_right : bool
-        Whether an operand is copied first: the left once, in a kernel of its own; the right panel by panel.
+    pack_left, pack_columns, pack_right : bool
+        Whether an operand is copied first: the left or the right one once, in a kernel of its own; or the right one
+        panel by panel.
     block : int
         Steps of the summed axis for which a panel is packed at a time.
     groups : int
@@ -116,6 +123,7 @@ class Plan:
     vectors: int
     lanes: int
     pack_left: bool
+    pack_columns: bool
     pack_right: bool
     block: int
     groups: int
@@ -126,9 +134,12 @@ class Plan:
         return self.vectors * self.lanes
 
 
-def plan_contraction(target: Target, c: Contraction) -> Plan:
-    """The plan with the best tile, packing where strides would hurt."""
-    rows, vectors, lanes = _tile(target, c)
+def plan_contraction(target: Target, c: Contraction, streams: int = 0) -> Plan:
+    """The plan with the best tile, packing where strides would hurt.
+
+    `streams` is how many tensors in memory the epilogue walks in rows.
+    """
+    rows, vectors, lanes = _tile(target, c, max(_STREAMS // max(streams, 1), 1))
     itemsize = c.left.dtype.itemsize
     pack_right = not c.lanes_are_near
     block = c.depth
@@ -140,15 +151,23 @@ def plan_contraction(target: Target, c: Contraction) -> Plan:
         if pack_right:
             most = max(_PANEL // (vectors * lanes * itemsize), 1)
             block = ceil(c.depth / ceil(c.depth / most))
-    m_bytes = abs(c.left.index.coefficient(c.m) or 0) * itemsize if c.m is not None else 0
-    aliased = m_bytes >= _ALIAS_STRIDE and m_bytes % _ALIAS_STRIDE == 0
-    pack_left = aliased and c.depth >= _DEEP and c.columns >= 4 * vectors * lanes
+    many_columns, many_rows = c.columns >= 4 * vectors * lanes, c.rows >= 4 * rows
+    pack_left = many_columns and (
+        (c.m is not None and _aliased(c.left, c.m) and c.depth >= _DEEP) or any(_aliased(c.left, v) for v in c.k)
+    )
+    pack_columns = not pack_right and many_rows and many_columns and any(_aliased(c.right, v) for v in c.k)
     panels = c.batches * ceil(c.columns / (vectors * lanes))
     groups = min(ceil(c.rows / rows), ceil(_UNITS / panels)) if pack_right else 1
-    return Plan(rows, vectors, lanes, pack_left, pack_right, block, groups)
+    return Plan(rows, vectors, lanes, pack_left, pack_columns, pack_right, block, groups)
 
 
-def _tile(target: Target, c: Contraction) -> tuple[int, int, int]:
+def _aliased(load: Load, var: Var) -> bool:
+    """Whether steps along an axis meet in one set of the first-level cache, and are more than its ways."""
+    step = abs(load.index.coefficient(var) or 0) * load.dtype.itemsize
+    return step > 0 and step % _ALIAS_STRIDE == 0 and var.extent >= _WAYS
+
+
+def _tile(target: Target, c: Contraction, most_rows: int) -> tuple[int, int, int]:
     """The register tile with the fewest estimated cycles over the whole product, edges included.
 
     Per step of k, a tile costs its multiply-adds (two vectors a cycle), its loads (two a cycle), the latency of a
@@ -168,16 +187,19 @@ def _tile(target: Target, c: Contraction) -> tuple[int, int, int]:
                 loads = (height + width) / 2
                 panel = width * lanes * itemsize * c.depth
                 stream = width * lanes * itemsize / 32 if panel * 2 > _L1 else 0.0
-                total += many_rows * many * (max(compute, loads, stream, 4.0) * c.depth + 6)
+                total += many_rows * many * (max(compute, loads, stream, _LATENCY) * c.depth + 6)
         return total
 
     candidates = [
         (rows, vectors, lanes)
         for vectors in range(1, min(columns, 6) + 1)
-        for rows in range(1, min(c.rows, 16) + 1)
+        for rows in range(1, min(c.rows, most_rows, 16) + 1)
         if rows * vectors + vectors <= available
     ]
-    return min(candidates, key=lambda t: (cycles(t[0], t[1]), -t[0] * t[1]))
+    def edges(rows: int, vectors: int) -> int:
+        return (c.rows % rows > 0) + (columns % vectors > 0)
+
+    return min(candidates, key=lambda t: (cycles(t[0], t[1]), edges(t[0], t[1]), -t[0] * t[1]))
 
 
 def _parts(extent: int, tile: int) -> list[tuple[int, int]]:

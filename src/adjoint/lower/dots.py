@@ -5,8 +5,9 @@ along the sum (a matrix times a vector), each accumulator is a vector of partial
 A tile of `rows` by `columns` such accumulators reads as many vectors of either factor and multiplies each with each.
 At the end the lanes of every accumulator are combined as a tree.
 
-Axes that only one factor has and that are short (taps again) are walked inside a unit of work, for one index of the
-outermost summed axis (an image) at a time, so that what they read stays in cache; their sums wait in scratch.
+Axes that only one factor has and that are short (taps again) are walked inside a unit of work, for one block of the
+sum at a time, so that what they read stays in the first-level cache; their sums wait in scratch. A block is some rows
+of an image, or some images: as much as the cache holds, since every tap fetches and puts away its sums once a block.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions import Contraction
-from adjoint.lower.emit import Context, finish, group_puller, pieces, ravel, stores, unravel, vector_loops
+from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, unravel, vector_loops
 from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
 
@@ -25,6 +26,10 @@ __all__ = ["DotPlan", "dot_kernel", "plan_dots"]
 
 #: Elements of short axes that a unit walks by itself.
 _INSIDE = 64
+#: Units of work that are enough for threads.
+_UNITS = 16
+#: Bytes of a block of the sum that all taps of a tile walk over: most of a first-level cache of 32 KiB.
+_BLOCK = 28 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class DotPlan:
         The summed axis that lanes run along.
     inside : tuple of Var
         Axes of the result walked inside a unit.
+    blocks : tuple of int
+        Steps in a block of each summed axis but `along`, outermost first.
     """
 
     rows: int
@@ -48,6 +55,7 @@ class DotPlan:
     lanes: int
     along: Var
     inside: tuple[Var, ...]
+    blocks: tuple[int, ...]
 
 
 def plan_dots(target: Target, c: Contraction) -> DotPlan | None:
@@ -67,7 +75,21 @@ def plan_dots(target: Target, c: Contraction) -> DotPlan | None:
             inside.append(var)
     across = _column_axis(c, inside)
     rows, columns = _tile(target, c.rows, across.extent if across is not None else 1)
-    return DotPlan(rows, columns, full, along, tuple(inside))
+    others = [v for v in c.k if v is not along]
+    step_bytes = (rows + columns) * along.extent * c.left.dtype.itemsize
+    blocks = _blocks(others, step_bytes) if inside else tuple(v.extent for v in others)
+    return DotPlan(rows, columns, full, along, tuple(inside), blocks)
+
+
+def _blocks(axes: list[Var], step_bytes: int) -> tuple[int, ...]:
+    """How many steps of each axis make a block that stays in cache, innermost axes first; they divide the axes."""
+    room = max(_BLOCK // step_bytes, 1)
+    blocks: list[int] = []
+    for var in reversed(axes):
+        size = max(d for d in range(1, min(room, var.extent) + 1) if var.extent % d == 0)
+        room = room // size if size == var.extent else 1
+        blocks.insert(0, size)
+    return tuple(blocks)
 
 
 def _column_axis(c: Contraction, inside: list[Var] | tuple[Var, ...]) -> Var | None:
@@ -141,8 +163,10 @@ class _Builder:
         sums = Buffer("sums", c.left.dtype, taps * acc.size, "scratch")
         walk = {v: Var(v.name, v.extent) for v in plan.inside}
         tap = ravel(plan.inside, {v: as_index(w) for v, w in walk.items()})
-        steps = {v: Var(v.name.replace("r", "k"), v.extent) for v in c.k}
-        slow = [v for v in c.k[:1] if plan.inside and v is not plan.along]
+        others = [v for v in c.k if v is not plan.along]
+        names = [v.name.replace("r", "k") for v in others]
+        turns = [Var(f"{name}b", v.extent // b) for name, v, b in zip(names, others, plan.blocks, strict=True)]
+        steps = [Var(name, b) for name, b in zip(names, plan.blocks, strict=True)]
 
         def place(i: Index, j: Index) -> dict[Var, Index]:
             where = {**at, **{v: as_index(w) for v, w in walk.items()}}
@@ -150,6 +174,8 @@ class _Builder:
                 where[c.m] = row + i
             if across is not None:
                 where[across] = column + j
+            for var, turn, step in zip(others, turns, steps, strict=True):
+                where[var] = as_index(turn) * step.extent + as_index(step)
             return where
 
         def move(to: Buffer, to_start: Index, source: Buffer, source_start: Index) -> tuple[Stmt, ...]:
@@ -158,7 +184,7 @@ class _Builder:
             store = Store(((to, to_start + spot, Load(source, source_start + spot)),))
             return (For(part, (For(lane, (store,), "vector"),), "unroll"),)
 
-        multiply = self._multiply(acc, height, width, place, steps, slow)
+        multiply = nest(steps, self._multiply(acc, height, width, place))
         end = self._end(acc, height, width, place)
         if not plan.inside:
             return (*_clear(acc, lanes), *multiply, *end)
@@ -166,9 +192,9 @@ class _Builder:
         zero = Const(0.0, acc.dtype)
         clear = vector_loops(sums.size, lanes, lambda s, _: (Store(((sums, s, zero),)),))
         once = (*move(acc, as_index(0), sums, base), *multiply, *move(sums, base, acc, as_index(0)))
-        loop = _nest([steps[v] for v in slow], _nest(list(walk.values()), once))
+        loop = nest([*turns, *walk.values()], once)
         # The loops at the end walk the same taps again.
-        finish_taps = _nest(list(walk.values()), (*move(acc, as_index(0), sums, base), *end))
+        finish_taps = nest(list(walk.values()), (*move(acc, as_index(0), sums, base), *end))
         return (*clear, *loop, *finish_taps)
 
     def _multiply(
@@ -177,16 +203,13 @@ class _Builder:
         height: int,
         width: int,
         place: Callable[[Index, Index], dict[Var, Index]],
-        steps: dict[Var, Var],
-        slow: list[Var],
     ) -> tuple[Stmt, ...]:
-        """Loops over what is summed, but for the slow axis: products of lanes into accumulators."""
+        """The loop along the lanes' axis: products of lanes into accumulators."""
         c, plan = self.c, self.plan
-        local = {v: as_index(w) for v, w in steps.items()}
 
         def vector(along: Index, active: int) -> tuple[Stmt, ...]:
             i, j, lane = Var("i", height), Var("j", width), Var("l", active)
-            where = {**place(as_index(i), as_index(j)), **local, plan.along: along + as_index(lane)}
+            where = {**place(as_index(i), as_index(j)), plan.along: along + as_index(lane)}
             spot = (as_index(i) * width + as_index(j)) * plan.lanes + as_index(lane)
             product = Apply("fma", (c.element(c.left, where), c.element(c.right, where), Load(acc, spot)), acc.dtype)
             store = Store(((acc, spot, product),))
@@ -197,8 +220,7 @@ class _Builder:
         loops: list[Stmt] = [For(chunk, vector(as_index(chunk) * plan.lanes, plan.lanes))] if whole else []
         if rest:
             loops.extend(vector(as_index(whole * plan.lanes), rest))
-        others = [steps[v] for v in c.k if v is not plan.along and v not in slow]
-        return _nest(others, tuple(loops))
+        return tuple(loops)
 
     def _end(
         self, acc: Buffer, height: int, width: int, place: Callable[[Index, Index], dict[Var, Index]]
@@ -227,10 +249,3 @@ def _clear(acc: Buffer, lanes: int) -> tuple[Stmt, ...]:
     part, lane = Var("a", acc.size // lanes), Var("l", lanes)
     store = Store(((acc, as_index(part) * lanes + as_index(lane), Const(0.0, acc.dtype)),))
     return (For(part, (For(lane, (store,), "vector"),), "unroll"),)
-
-
-def _nest(vars_: list[Var], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Serial loops around a body, outermost first."""
-    for var in reversed(vars_):
-        body = (For(var, body),)
-    return body

@@ -21,6 +21,7 @@ __all__ = [
     "group_puller",
     "indices_in",
     "indices_of",
+    "nest",
     "pieces",
     "ravel",
     "stores",
@@ -180,6 +181,13 @@ def finish(
 def work_of(store: Store, points: int) -> float:
     """Floating-point operations of an assignment executed at that many points."""
     return flops_of([v for _, _, v in store.targets]) * points
+
+
+def nest(vars_: Sequence[Var], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Serial loops around a body, outermost first."""
+    for var in reversed(vars_):
+        body = (For(var, body),) if var.extent != 1 else body
+    return body
 
 
 def pieces(piece: Index, extent: int, tile: int, body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:

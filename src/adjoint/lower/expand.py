@@ -9,7 +9,7 @@ It runs after everything that wants to know a function by name, and before code 
 
 from dataclasses import replace
 
-from adjoint.kernel.ir import Apply, Coordinate, Expr, For, Kernel, Load, Stmt, Store, When, postorder
+from adjoint.kernel.ir import Apply, Coordinate, Expr, For, Kernel, Load, Prefetch, Stmt, Store, When, postorder
 from adjoint.lower.vector_math import expand
 
 __all__ = ["expand_math"]
@@ -26,6 +26,8 @@ def _statement(statement: Stmt) -> Stmt:
     if isinstance(statement, When):
         then, other = tuple(map(_statement, statement.then)), tuple(map(_statement, statement.other))
         return When(statement.index, statement.low, statement.high, then, other)
+    if isinstance(statement, Prefetch):
+        return statement
     values = _expressions([value for _, _, value in statement.targets])
     return Store(tuple((b, i, v) for (b, i, _), v in zip(statement.targets, values, strict=True)))
 

@@ -9,6 +9,11 @@ __all__ = ["ALIGNMENT", "plan_arena"]
 #: Bytes: a cache line, and the widest vector.
 ALIGNMENT = 64
 
+#: A buffer from the first of these sizes on ends with some lines that nobody uses. Else large buffers, which are
+#: multiples of 4 KiB, would all begin in the same set of the first-level cache and drive each other out of it where
+#: a kernel walks rows of several of them at once.
+_LARGE, _STAGGER = 64 * 1024, 5 * ALIGNMENT
+
 
 def plan_arena(kernels: Sequence[Kernel]) -> tuple[dict[Buffer, int], int, int]:
     """Offsets of arena buffers, the arena's size, and the most bytes live at once.
@@ -25,7 +30,7 @@ def plan_arena(kernels: Sequence[Kernel]) -> tuple[dict[Buffer, int], int, int]:
     placed: list[tuple[int, int, int, int]] = []  # start, end, first, last
     offsets: dict[Buffer, int] = {}
     for buffer in sorted(first, key=lambda b: (-b.nbytes, first[b])):
-        size = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT
+        size = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT + (_STAGGER if buffer.nbytes >= _LARGE else 0)
         born, dies = first[buffer], last[buffer]
         start = 0
         for low, high, theirs, their_end in sorted(placed):

@@ -20,6 +20,7 @@ from adjoint.lower.order import barriers, circular_updates, order_kernels
 from adjoint.lower.pull import Reduction, Scatter, output_vars
 from adjoint.lower.reductions import reduction_kernel
 from adjoint.lower.scatter import scatter_kernel
+from adjoint.lower.sums import plan_sums, sum_kernels
 from adjoint.lower.tiles import contraction_kernels
 
 __all__ = ["lower"]
@@ -113,6 +114,9 @@ def _build(context: Context, group: Group) -> list[Kernel]:
         raise CompileError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
     contraction = match_contraction(context, group)
     if contraction is not None:
+        sums = plan_sums(context.target, contraction)
+        if sums is not None:
+            return sum_kernels(context, group, contraction, sums)
         joined = join_runs(context.target, contraction)
         dots = plan_dots(context.target, joined)
         if dots is not None:

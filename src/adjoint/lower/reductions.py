@@ -21,6 +21,7 @@ from adjoint.lower.emit import (
     finish,
     group_puller,
     indices_in,
+    nest,
     stores,
     tiles,
     vector_loops,
@@ -148,13 +149,6 @@ def _clear(kind: str, register: Buffer, lanes: int) -> tuple[Stmt, ...]:
     return (For(whole, (For(lane, (store,), "vector"),), "unroll"),)
 
 
-def _serial(vars_: Sequence[Var], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Loops around a body, outermost first."""
-    for var in reversed(vars_):
-        body = (For(var, body),) if var.extent != 1 else body
-    return body
-
-
 def _row_reduction(plan: _Plan) -> tuple[Var, list[Stmt]]:
     extents = plan.out_extents
     unit = Var("u", prod(extents))
@@ -180,7 +174,7 @@ def _row_reduction(plan: _Plan) -> tuple[Var, list[Stmt]]:
         return (_combine(plan.kind, register, lane, plan.body(out, [*outer_at, at])),)
 
     loops.extend(vector_loops(width - done, lanes, rest, done))
-    body: list[Stmt] = [*_clear(plan.kind, register, lanes), *_serial(outer, tuple(loops))]
+    body: list[Stmt] = [*_clear(plan.kind, register, lanes), *nest(outer, tuple(loops))]
     if chains > 1:
         chain, lane = Var("c", chains - 1), Var("l", lanes)
         other = Load(register, (as_index(chain) + 1) * lanes + as_index(lane))
@@ -253,7 +247,7 @@ def _columns(plan: _Plan, dtypes: Sequence[np.dtype], update: _Update) -> tuple[
             spot = as_index(vector) * lanes + as_index(lane) + start
             end = plan.epilogue([*outer, first + spot], Load(registers[-1], spot))
             last.append(For(vector, (For(lane, (end,), "vector"),), "unroll"))
-        return (*body, *_serial(red, tuple(inner)), *last)
+        return (*body, *nest(red, tuple(inner)), *last)
 
     body = columns(tile, block * tile) if width >= tile else ()
     if width % tile:

@@ -5,31 +5,39 @@ for each block of the summed axis it copies the right operand's columns to scrat
 several blocks, sums wait in scratch too, and the epilogue comes at the end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
+from adjoint.kernel.index import Index, Var, as_index, flatten
+from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Prefetch, Stmt, Store, When, postorder
 from adjoint.lower.contractions import Contraction, Plan, plan_contraction
-from adjoint.lower.emit import Context, finish, group_puller, pieces, ravel, stores, tiles, unravel, vector_loops
+from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, tiles, unravel, vector_loops
 from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
 
 __all__ = ["contraction_kernels"]
 
+#: Bytes of the right operand that stay in a second-level cache while blocks of rows meet them.
+_SLAB = 512 * 1024
+#: Multiply-adds of one column of a tile that take long enough for memory to answer in the meantime.
+_LONG = 512000000
+#: Bytes of a tensor of which much is not in a second-level cache.
+_FAR = 1024 * 1024
+
 #: What a tile does at one of its points: accumulators, place in them, row and column of the result.
 _Point = Callable[[Buffer, Index, Index, Index], Store]
-#: The right operand's element at (step of k in the block, column of the tile, row of the result, its column).
-_Right = Callable[[dict[Var, Index], Index, Index], Expr]
 
 
 def contraction_kernels(context: Context, group: Group, c: Contraction) -> list[Kernel]:
     """The kernels of a contraction group: the product, after packing the left operand where planned."""
-    plan = plan_contraction(context.target, c)
+    plan = plan_contraction(context.target, c, 0 if _rows_of_images(c) else len(_far(context, group, c, {})))
     kernels = []
     if plan.pack_left:
         packing, c = _pack_left(context, group, c, plan)
+        kernels.append(packing)
+    if plan.pack_columns:
+        packing, c = _pack_columns(context, group, c, plan)
         kernels.append(packing)
     builder = _Builder(context, group, c, plan)
     kernels.append(builder.packed_kernel() if plan.pack_right else builder.in_place_kernel())
@@ -72,6 +80,95 @@ def _pack_left(context: Context, group: Group, c: Contraction, plan: Plan) -> tu
     return kernel, replace(c, left=Load(packed, index * plan.rows + row % plan.rows))
 
 
+def _pack_columns(context: Context, group: Group, c: Contraction, plan: Plan) -> tuple[Kernel, Contraction]:
+    """Copy the right operand so that the columns of a tile lie side by side: ``[batch, panel, k, column]``."""
+    batch = tuple(v for v in c.batch if c.right.index.coefficient(v))
+    width, panels = plan.columns, ceil(c.columns / plan.columns)
+    size = prod(v.extent for v in batch) * panels * c.depth * width
+    packed = Buffer(f"{context.name_of(group)}_right", c.right.buffer.dtype, size, "arena")
+    unit = Var("u", prod(v.extent for v in batch) * panels)
+    panel, at = as_index(unit) % panels, unravel(batch, as_index(unit) // panels)
+    steps = [Var(v.name, v.extent) for v in c.k]
+    k = {v: as_index(s) for v, s in zip(c.k, steps, strict=True)}
+
+    def copy(columns: int, first: Index) -> tuple[Stmt, ...]:
+        def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+            source = c.element(c.right, {**at, **k, c.n: first + column})
+            place = (as_index(unit) * c.depth + ravel(c.k, k)) * width + column
+            return (Store(((packed, place, source),)),)
+
+        return nest(steps, vector_loops(columns, plan.lanes, body))
+
+    body = pieces(panel, c.columns, width, copy)
+    kernel = finish(context, packed.name, group.members[:1], unit, body, 0)
+    where = {v: as_index(v) for v in (*batch, *c.k)}
+    index = (ravel(batch, where) * panels + as_index(c.n) // width) * c.depth + ravel(c.k, where)
+    return kernel, replace(c, right=Load(packed, index * width + as_index(c.n) % width))
+
+
+def _far(
+    context: Context, group: Group, c: Contraction, at: Mapping[Var, Index]
+) -> list[tuple[Buffer, Index, bool]]:
+    """What an epilogue reads or writes (True) in rows of large tensors, by `c.m` and `c.n`."""
+    assert group.root is not None
+    puller = group_puller(context, group)
+    puller.hold(group.root, Const(0.0, c.left.dtype))
+    probe = stores(context, group, puller, c.index({**{v: as_index(v) for v in c.axes}, **at}))
+    writes = {(b, i): True for b, i, _ in probe.targets}
+    loads = [e for e in postorder([v for _, _, v in probe.targets]) if isinstance(e, Load) and e.guard is None]
+    places = {(e.buffer, e.index): False for e in loads} | writes
+    return [
+        (b, i, write)
+        for (b, i), write in places.items()
+        if b.nbytes >= _FAR and i.coefficient(c.n) == 1 and (c.m is None or i.coefficient(c.m))
+    ]
+
+
+def _panels_of_slab(c: Contraction, panels: int) -> int:
+    """How many panels of columns are walked for a block of rows before the next block.
+
+    Few, so that the right operand stays in the first-level cache; but where the result is large (the gradient of a
+    matrix that is updated at once), as many as stay in the second, so that rows of memory are read and written in runs.
+    """
+    if c.rows * c.columns * c.right.dtype.itemsize < _FAR:
+        return 1
+    panel = ceil(c.columns / panels) * c.depth * c.right.dtype.itemsize
+    return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= _SLAB // 2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Steps of the sum: where the outermost axis starts, how far all axes go, and the panel that holds them, if any.
+
+    `width` is the panel's: elements from one step to the next.
+    """
+
+    start: Index
+    extents: tuple[int, ...]
+    panel: Buffer | None = None
+    width: int = 0
+
+
+def _rows_of_images(c: Contraction) -> bool:
+    """Whether the innermost batch axis walks an image (of the right operand alone) that stays in cache."""
+    if not c.batch or c.left.index.coefficient(c.batch[-1]):
+        return False
+    image = sum((v.extent - 1) * abs(c.right.index.coefficient(v) or 0) for v in (c.batch[-1], c.n, *c.k))
+    return image * c.right.dtype.itemsize <= _SLAB
+
+
+def _walk(c: Contraction, block: Var, slab: Var, panel: Var) -> tuple[Var, ...]:
+    """The axes of units, outermost first, so that threads and caches get what belongs together."""
+    if _rows_of_images(c):
+        # All rows of an image with some channels of the result, then with the next: a tensor is read and written as so
+        # many streams as a tile has rows.
+        return (*c.batch[:-1], block, c.batch[-1], slab, panel)
+    if panel.extent > 1:
+        return (*c.batch, slab, block, panel)
+    # Threads take contiguous units: let the larger operand be the one that they split.
+    return (*c.batch, slab, panel, block) if c.columns >= c.rows else (*c.batch, block, slab, panel)
+
+
 @dataclass(frozen=True, slots=True)
 class _Builder:
     """Builds the loop nest of one contraction."""
@@ -88,25 +185,19 @@ class _Builder:
         blocks = ceil(self.c.rows / self.plan.rows)
         panels = ceil(self.c.columns / self.plan.columns)
         unit = Var("u", self.c.batches * blocks * panels)
-        # Threads take contiguous units: let the larger operand be the one that they split.
-        if self.c.columns >= self.c.rows:
-            rest, block = as_index(unit) // blocks, as_index(unit) % blocks
-            at, panel = unravel(self.c.batch, rest // panels), rest % panels
-        else:
-            rest, panel = as_index(unit) // panels, as_index(unit) % panels
-            at, block = unravel(self.c.batch, rest // blocks), rest % blocks
-
-        def right(k: dict[Var, Index], _: Index, column: Index) -> Expr:
-            where = {**at, **k, self.c.n: column}
-            return Load(self.c.right.buffer, self.c.right.index.substitute(where))
+        # Where a unit is, by axes outermost first: blocks of rows, panels of columns, and those of the batch.
+        slab = _panels_of_slab(self.c, panels)
+        axes = Var("block", blocks), Var("slab", panels // slab), Var("panel", slab)
+        at = unravel(_walk(self.c, *axes), as_index(unit))
+        block, panel = at.pop(axes[0]), at.pop(axes[1]) * slab + at.pop(axes[2])
 
         def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
             def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
                 acc = self._registers(rows, columns)
-                steps = {v: Var(v.name.replace("r", "k"), v.extent) for v in self.c.k}
+                everything = _Block(as_index(0), tuple(v.extent for v in self.c.k))
                 return (
                     *self._sweep(acc, rows, columns, row, column, self._clear),
-                    *self._multiply(acc, rows, columns, row, column, at, steps, {}, right),
+                    *self._multiply(acc, rows, columns, row, column, at, everything, last=True),
                     *self._sweep(acc, rows, columns, row, column, self._end(at)),
                 )
 
@@ -134,22 +225,20 @@ class _Builder:
             waiting = Buffer("sums", c.left.dtype, per_group * plan.rows * width, "scratch")
             first_row = part * (per_group * plan.rows)
 
-            def right(k: dict[Var, Index], inside: Index, _: Index) -> Expr:
-                return Load(panel_memory, ravel(c.k, k) * width + inside)
-
-            def segment(start: Index, extent: int, split: bool) -> tuple[Stmt, ...]:
+            def segment(start: Index, extent: int, first: bool, last: bool) -> tuple[Stmt, ...]:
                 """Pack a block of k and sweep the rows over it."""
-                steps = {v: Var(v.name.replace("r", "k"), extent if split else v.extent) for v in c.k}
-                shift = {c.k[0]: start} if split else {}
+                split = not (first and last)
+                extents = (extent,) if split else tuple(v.extent for v in c.k)
+                block = _Block(start, extents, panel_memory, width)
 
                 def tile(rows: int, row: Index) -> tuple[Stmt, ...]:
                     acc = self._registers(rows, columns)
                     keep = self._waiting(waiting, first_row, column, width)
-                    begin = keep(store=False) if split else self._clear
-                    end = keep(store=True) if split else self._end(at)
+                    begin = self._clear if first else keep(store=False)
+                    end = self._end(at) if last else keep(store=True)
                     return (
                         *self._sweep(acc, rows, columns, row, column, begin),
-                        *self._multiply(acc, rows, columns, row, column, at, steps, shift, right),
+                        *self._multiply(acc, rows, columns, row, column, at, block, last),
                         *self._sweep(acc, rows, columns, row, column, end),
                     )
 
@@ -157,24 +246,15 @@ class _Builder:
                 return (*packing, *self._rows(part, per_group, tile))
 
             if plan.block == c.depth:
-                return segment(as_index(0), c.depth, split=False)
-            many, last = divmod(c.depth, plan.block)
-            turn = Var("kb", many)
-            zero = Const(0.0, waiting.dtype)
-            clear = vector_loops(waiting.size, plan.lanes, lambda i, _: (Store(((waiting, i, zero),)),))
-            loops: list[Stmt] = [*clear, For(turn, segment(as_index(turn) * plan.block, plan.block, split=True))]
-            if last:
-                loops.extend(segment(as_index(many * plan.block), last, split=True))
-
-            def finish_tile(rows: int, row: Index) -> tuple[Stmt, ...]:
-                acc = self._registers(rows, columns)
-                keep = self._waiting(waiting, first_row, column, width)
-                return (
-                    *self._sweep(acc, rows, columns, row, column, keep(store=False)),
-                    *self._sweep(acc, rows, columns, row, column, self._end(at)),
-                )
-
-            return (*loops, *self._rows(part, per_group, finish_tile))
+                return segment(as_index(0), c.depth, first=True, last=True)
+            between = ceil(c.depth / plan.block) - 2
+            loops = [*segment(as_index(0), plan.block, first=True, last=False)]
+            if between:
+                turn = Var("kb", between)
+                again = segment((as_index(turn) + 1) * plan.block, plan.block, first=False, last=False)
+                loops.append(For(turn, again))
+            done = (between + 1) * plan.block
+            return (*loops, *segment(as_index(done), c.depth - done, first=False, last=True))
 
         return self._finish(unit, pieces(panel, c.columns, plan.columns, whole))
 
@@ -255,6 +335,16 @@ class _Builder:
             loops.append(For(i, (For(vector, (For(lane, (body,), "vector"),), "unroll"),), "unroll"))
         return tuple(loops)
 
+    def _ask(self, line: Index, columns: int, row: Index, column: Index, at: dict[Var, Index]) -> tuple[Stmt, ...]:
+        """Prefetch what the epilogue will read and write in a line of a tile, where that is far away."""
+        vector = Var("j", -(-columns // self.plan.lanes))
+        where = {self.c.n: column + as_index(vector) * self.plan.lanes}
+        if self.c.m is not None:
+            where[self.c.m] = row + line
+        far = _far(self.context, self.group, self.c, at)
+        asks = tuple(Prefetch(b, i.substitute(where), write) for b, i, write in far)
+        return (For(vector, asks, "unroll"),) if asks else ()
+
     def _clear(self, acc: Buffer, spot: Index, _m: Index, _n: Index) -> Store:
         return Store(((acc, spot, Const(0.0, acc.dtype)),))
 
@@ -280,26 +370,59 @@ class _Builder:
         row: Index,
         column: Index,
         at: dict[Var, Index],
-        steps: dict[Var, Var],
-        shift: dict[Var, Index],
-        right: _Right,
+        block: _Block,
+        last: bool,
     ) -> tuple[Stmt, ...]:
-        """The loop over k: `steps` are its variables, `shift` where they start."""
-        local = {v: as_index(w) for v, w in steps.items()}
-        whole = {v: i + shift[v] if v in shift else i for v, i in local.items()}
+        """The loops over a block of k; after the last comes the epilogue.
+
+        What the epilogue needs is asked for on the way, a line of the tile after every few steps: all at once would
+        be more than the memory system takes in.
+        """
+        outer = block.extents[0] if block.extents else 1
+        line, chunk = Var("line", rows), outer // rows
+        asks = self._ask(as_index(line), columns, row, column, at) if last and chunk else ()
+        if not asks:
+            return self._steps(acc, rows, columns, row, column, at, block, as_index(0), outer)
+        some = self._steps(acc, rows, columns, row, column, at, block, as_index(line) * chunk, chunk)
+        loop = For(line, (*asks, *some))
+        rest = outer - rows * chunk
+        if not rest:
+            return (loop,)
+        return (loop, *self._steps(acc, rows, columns, row, column, at, block, as_index(rows * chunk), rest))
+
+    def _steps(
+        self,
+        acc: Buffer,
+        rows: int,
+        columns: int,
+        row: Index,
+        column: Index,
+        at: dict[Var, Index],
+        block: _Block,
+        first: Index,
+        count: int,
+    ) -> tuple[Stmt, ...]:
+        """Multiply and add, for `count` steps of a block's outermost axis from `first` on."""
+        extents = (count, *block.extents[1:]) if block.extents else ()
+        steps = [Var(v.name.replace("r", "k"), e) for v, e in zip(self.c.k, extents, strict=True)]
+        local = {v: as_index(s) for v, s in zip(self.c.k, steps, strict=True)}
+        for outermost in self.c.k[:1]:
+            local[outermost] = local[outermost] + first
+        whole = local | {v: local[v] + block.start for v in self.c.k[:1]}
 
         def step(acc: Buffer, spot: Index, m: Index, n: Index) -> Store:
             where = {**at, **whole}
             if self.c.m is not None:
                 where[self.c.m] = m
             a = Load(self.c.left.buffer, self.c.left.index.substitute(where))
-            b = right(local, n - column, n)
+            if block.panel is None:
+                b = self.c.element(self.c.right, {**where, self.c.n: n})
+            else:
+                place = flatten([local[v] for v in self.c.k], block.extents) * block.width + n - column
+                b = Load(block.panel, place)
             return Store(((acc, spot, Apply("fma", (a, b, Load(acc, spot)), acc.dtype)),))
 
-        loop = self._sweep(acc, rows, columns, row, column, step)
-        for var in reversed(self.c.k):
-            loop = (For(steps[var], loop),)
-        return loop
+        return nest(steps, self._sweep(acc, rows, columns, row, column, step))
 
     def _end(self, at: dict[Var, Index]) -> _Point:
         return lambda acc, spot, m, n: self._epilogue(at, m, n, Load(acc, spot))

@@ -1,0 +1,306 @@
+"""Contractions whose sums stay in memory while blocks of the summed axes pass by: weight gradients of convolutions.
+
+The result is small beside what is summed, its innermost axis is short (taps), and what is summed lies in several axes
+(images, rows, columns). One factor has a single axis of the result, `lane`: a block of it is turned into a panel whose
+lanes run along that axis. The other factor has all `rows` of the result and is read element by element, at any stride.
+
+::
+
+    for each block of the sum:                 some images, or some rows of one
+      panel[step, lane] = gradient[lane, step]     squares turned in registers
+      for each tile of rows:                       some channels, some taps
+        acc = sums[rows, lanes]
+        for step in block: acc += x[rows, step] * panel[step, lanes]
+        sums[rows, lanes] = acc
+
+So every element of either factor comes from far memory once, whatever the number of rows. Threads take panels and
+parts of the outermost summed axis; a second kernel adds the parts, in a fixed order, and has the epilogue.
+"""
+
+from dataclasses import dataclass
+from itertools import product
+from math import ceil, prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.target import Target
+from adjoint.lower.contractions import Contraction
+from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, tiles, vector_loops
+from adjoint.lower.fuse import Group
+from adjoint.lower.maps import points_kernel
+
+__all__ = ["SumPlan", "plan_sums", "sum_kernels"]
+
+#: Units of work that are enough for threads.
+_UNITS = 16
+#: Bytes of a panel: with what is read beside it, it stays in a first-level cache of 48 KiB or close to it.
+_PANEL = 32 * 1024
+#: Bytes of sums beyond which no more parts are made.
+_SUMS = 2 * 1024 * 1024
+#: Share of lanes that must have work.
+_FILLED = 0.6
+#: Vectors in a panel at most.
+_VECTORS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SumPlan:
+    """How such a contraction runs.
+
+    Parameters
+    ----------
+    panel, other : Load
+        The factor whose blocks are turned, and the one that is read element by element.
+    lane : Var
+        The result's axis that `panel` has.
+    rows : tuple of Var
+        The other axes of the result, outermost first.
+    tile : tuple of int
+        How much of each row axis a register tile covers; divides the axis.
+    vectors, lanes : int
+        Vectors of a panel, and elements of one.
+    parts : int
+        Parts of the outermost summed axis, for threads; divides it.
+    blocks : tuple of int
+        Steps of each summed axis in a block; divide the axis, or what a part has of it.
+    """
+
+    panel: Load
+    other: Load
+    lane: Var
+    rows: tuple[Var, ...]
+    tile: tuple[int, ...]
+    vectors: int
+    lanes: int
+    parts: int
+    blocks: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.lanes
+
+
+def plan_sums(target: Target, c: Contraction) -> SumPlan | None:
+    """The plan, or None where lanes along the result's innermost axis do better."""
+    full = target.lanes(c.left.dtype)
+    if len(c.k) < 2 or (c.lanes_are_near and c.columns * 2 >= full):
+        return None
+    plans = [_plan(target, c, panel, other) for panel, other in ((c.left, c.right), (c.right, c.left))]
+    found = [p for p in plans if p is not None]
+    return max(found, key=lambda p: prod(p.tile) * p.vectors, default=None)
+
+
+def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SumPlan | None:
+    axes = [v for v in c.axes if v.extent > 1]
+    of_panel = [v for v in axes if panel.index.coefficient(v)]
+    rows = tuple(v for v in axes if v not in of_panel)
+    if len(of_panel) != 1 or panel.index.coefficient(c.k[-1]) != 1:
+        return None
+    (lane,) = of_panel
+    if other.index.coefficient(lane) or not all(other.index.coefficient(v) for v in rows):
+        return None
+    lanes = target.lanes(panel.dtype)
+    if lane.extent < _FILLED * ceil(lane.extent / lanes) * lanes:
+        return None
+    vectors, tile = _tile(target, ceil(lane.extent / lanes), rows)
+    if prod(tile) * vectors < target.vector_registers // 4:
+        return None
+    panels = ceil(lane.extent / (vectors * lanes))
+    itemsize = panel.dtype.itemsize
+    bytes_of_part = prod(v.extent for v in rows) * panels * vectors * lanes * itemsize
+    parts = _parts(c.k[0].extent, _UNITS / panels, _SUMS / bytes_of_part)
+    extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
+    return SumPlan(
+        panel, other, lane, rows, tile, vectors, lanes, parts, _blocks(extents, vectors * lanes * itemsize)
+    )
+
+
+def _tile(target: Target, vectors: int, rows: tuple[Var, ...]) -> tuple[int, tuple[int, ...]]:
+    """Vectors and rows of the register tile: most multiply-adds a cycle, at two of them and two loads a cycle."""
+    best: tuple[float, int, tuple[int, ...]] = (0.0, 1, (1,) * len(rows))
+    for count in range(1, min(vectors, _VECTORS) + 1):
+        used = vectors / (ceil(vectors / count) * count)
+        for tile in product(*(_divisors(v.extent) for v in rows)):
+            height = prod(tile)
+            if height * count + count >= target.vector_registers:
+                continue
+            cycles = max(height * count / 2, (height + count) / 2, 4.5)
+            best = max(best, (used * height * count / cycles, count, tile))
+    return best[1:]
+
+
+def _divisors(extent: int) -> list[int]:
+    return [d for d in range(1, min(extent, 32) + 1) if extent % d == 0]
+
+
+def _parts(extent: int, wanted: float, allowed: float) -> int:
+    """The fewest parts that are enough, or the most that are allowed."""
+    possible = [d for d in range(1, extent + 1) if extent % d == 0 and (d <= allowed or d == 1)]
+    return next((d for d in possible if d >= wanted), possible[-1])
+
+
+def _blocks(extents: tuple[int, ...], step_bytes: int) -> tuple[int, ...]:
+    """Steps of each axis in a block that fits a panel, innermost axes first."""
+    room = max(_PANEL // step_bytes, 1)
+    blocks: list[int] = []
+    for extent in reversed(extents):
+        size = max(d for d in range(1, min(room, extent) + 1) if extent % d == 0)
+        room = room // size if size == extent else 1
+        blocks.insert(0, size)
+    return tuple(blocks)
+
+
+def sum_kernels(context: Context, group: Group, c: Contraction, plan: SumPlan) -> list[Kernel]:
+    """The products of each part, and their total with the epilogue."""
+    panels = ceil(plan.lane.extent / plan.width)
+    size = plan.parts * panels * prod(v.extent for v in plan.rows) * plan.width
+    sums = Buffer(f"{context.name_of(group)}_sums", plan.panel.dtype, size, "arena")
+    builder = _Builder(context, group, c, plan, sums, panels)
+    return [builder.products(), builder.total()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    context: Context
+    group: Group
+    c: Contraction
+    plan: SumPlan
+    sums: Buffer
+    panels: int
+
+    def products(self) -> Kernel:
+        """A unit is a panel of lanes and a part of the outermost summed axis."""
+        plan, c = self.plan, self.c
+        unit = Var("u", plan.parts * self.panels)
+        panel, part = as_index(unit) % self.panels, as_index(unit) // self.panels
+        body = pieces(panel, plan.lane.extent, plan.width, lambda n, first: self._unit(part, panel, n, first))
+        points = prod(v.extent for v in c.axes)
+        return finish(self.context, self.sums.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
+
+    def total(self) -> Kernel:
+        """Add the parts, and do what comes after the contraction."""
+        plan, c = self.plan, self.c
+
+        def point(at: tuple[Index, ...]) -> Store:
+            where = dict(zip(c.axes, at, strict=True))
+            lane = where[plan.lane]
+            row = ravel(plan.rows, where)
+            total: Expr | None = None
+            for part in range(plan.parts):
+                load = Load(self.sums, self._place(as_index(part), lane // plan.width, row, lane % plan.width))
+                total = load if total is None else Apply("add", (total, load), load.dtype)
+            assert self.group.root is not None
+            assert total is not None
+            puller = group_puller(self.context, self.group)
+            puller.hold(self.group.root, total)
+            return stores(self.context, self.group, puller, c.index(where))
+
+        return points_kernel(self.context, self.group, c.axes, point)
+
+    def _place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
+        """Where a sum is."""
+        rows = prod(v.extent for v in self.plan.rows)
+        return ((part * self.panels + panel) * rows + row) * self.plan.width + column
+
+    def _unit(self, part: Index, panel: Index, columns: int, first: Index) -> tuple[Stmt, ...]:
+        plan, c = self.plan, self.c
+        names = [v.name.replace("r", "k") for v in c.k]
+        extents = [c.k[0].extent // plan.parts, *(v.extent for v in c.k[1:])]
+        turns = [Var(f"{name}b", e // b) for name, e, b in zip(names, extents, plan.blocks, strict=True)]
+        start = {v: as_index(t) * b for v, t, b in zip(c.k, turns, plan.blocks, strict=True)}
+        start[c.k[0]] = start[c.k[0]] + part * extents[0]
+        width = ceil(columns / plan.lanes) * plan.lanes
+        memory = Buffer("panel", plan.panel.dtype, prod(plan.blocks) * width, "scratch")
+        row, zero = Var("m", prod(v.extent for v in plan.rows)), Const(0.0, self.sums.dtype)
+
+        def clear(column: Index, _: Index) -> tuple[Stmt, ...]:
+            return (Store(((self.sums, self._place(part, panel, as_index(row), column), zero),)),)
+
+        packing = self._pack(memory, columns, first, start)
+        multiply = self._tiles(memory, columns, part, panel, start)
+        return (For(row, vector_loops(columns, plan.lanes, clear)), *nest(turns, (*packing, *multiply)))
+
+    def _pack(self, memory: Buffer, columns: int, first: Index, start: dict[Var, Index]) -> tuple[Stmt, ...]:
+        """Copy a block of one factor, lanes along the result: square by square, where steps are contiguous."""
+        plan, c = self.plan, self.c
+        width = memory.size // prod(plan.blocks)
+        steps = [Var(v.name, b) for v, b in zip(c.k, plan.blocks, strict=True)]
+        # Trailing axes that lie one behind the other in the factor are one run of steps.
+        run, tail = plan.blocks[-1], 1
+        while tail < len(c.k) and plan.panel.index.coefficient(c.k[-tail - 1]) == run and plan.blocks[-tail] == (
+            c.k[-tail].extent
+        ):
+            tail += 1
+            run *= plan.blocks[-tail]
+        outer, kept = steps[:-tail], c.k[:-tail]
+        base = {**start, **{v: start[v] + as_index(s) for v, s in zip(kept, outer, strict=True)}}
+        ahead = ravel(outer, {s: as_index(s) for s in outer}) * run
+
+        def copy(step: Index) -> tuple[Stmt, ...]:
+            def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+                source = plan.panel.index.substitute({**base, plan.lane: first + column}) + step
+                return (Store(((memory, (ahead + step) * width + column, Load(plan.panel.buffer, source)),)),)
+
+            return vector_loops(columns, plan.lanes, body)
+
+        square = plan.lanes if columns >= plan.lanes > 1 else 1
+        many, rest = divmod(run, square)
+        loops: list[Stmt] = []
+        if many:
+            turn, inner = Var("s", many), Var("i", square)
+            body = copy(as_index(turn) * square + as_index(inner))
+            if square > 1:
+                body = tuple(_unrolled(inner, statement) for statement in body)
+            loops.append(For(turn, body))
+        if rest:
+            step = Var("s", rest)
+            loops.append(For(step, copy(as_index(step) + many * square)))
+        return nest(outer, tuple(loops))
+
+    def _tiles(
+        self, memory: Buffer, columns: int, part: Index, panel: Index, start: dict[Var, Index]
+    ) -> tuple[Stmt, ...]:
+        """Every tile of rows meets the panel."""
+        plan, c = self.plan, self.c
+        width = memory.size // prod(plan.blocks)
+        blocks = [Var(f"b{n}", v.extent // t) for n, (v, t) in enumerate(zip(plan.rows, plan.tile, strict=True))]
+        inner = [Var(f"i{n}", t) for n, t in enumerate(plan.tile)]
+        row = {
+            v: as_index(b) * t + as_index(i) for v, b, t, i in zip(plan.rows, blocks, plan.tile, inner, strict=True)
+        }
+        acc = Buffer("acc", plan.panel.dtype, prod(plan.tile) * width, "register")
+        spot = ravel(inner, {i: as_index(i) for i in inner}) * width
+        steps = [Var(v.name.replace("r", "k"), b) for v, b in zip(c.k, plan.blocks, strict=True)]
+        step = ravel(steps, {s: as_index(s) for s in steps})
+        where = {**row, **{v: start[v] + as_index(s) for v, s in zip(c.k, steps, strict=True)}}
+        element = Load(plan.other.buffer, plan.other.index.substitute(where))
+
+        def sweep(kind: str) -> tuple[Stmt, ...]:
+            out: list[Stmt] = []
+            for begin, vectors, extent in tiles(columns, columns, plan.lanes):
+                vector, lane = Var("j", vectors), Var("l", extent)
+                column = as_index(vector) * plan.lanes + as_index(lane) + begin
+                sum_ = Load(self.sums, self._place(part, panel, ravel(plan.rows, row), column))
+                held = Load(acc, spot + column)
+                if kind == "fma":
+                    product_ = Apply("fma", (element, Load(memory, step * width + column), held), acc.dtype)
+                    store = Store(((acc, held.index, product_),))
+                elif kind == "fetch":
+                    store = Store(((acc, held.index, sum_),))
+                else:
+                    store = Store(((self.sums, sum_.index, held),))
+                loop: Stmt = For(vector, (For(lane, (store,), "vector"),), "unroll")
+                for var in reversed(inner):
+                    loop = For(var, (loop,), "unroll")
+                out.append(loop)
+            return tuple(out)
+
+        return nest(blocks, (*sweep("fetch"), *nest(steps, sweep("fma")), *sweep("put")))
+
+
+def _unrolled(inner: Var, statement: Stmt) -> Stmt:
+    """Put an unrolled loop around a vector loop, inside the serial one."""
+    if isinstance(statement, For) and statement.kind == "serial":
+        return For(statement.var, tuple(_unrolled(inner, s) for s in statement.body))
+    return For(inner, (statement,), "unroll")
