@@ -28,8 +28,8 @@ from adjoint.profiling.step import Row
 from adjoint.training.layout import StepLayout
 from benchmarks import report, workloads
 from benchmarks.harness import ROOT
-from benchmarks.run import PEER_FOLDER
-from benchmarks.worker import load_peer, run_window
+from benchmarks.run import DISTURBED, PEER_FOLDER
+from benchmarks.worker import load_peer, observed, run_window
 
 __all__ = ["Measured", "main", "measure", "rewritten", "sections_of"]
 
@@ -64,10 +64,13 @@ class Measured:
         Kernel by kernel.
     step : float
         Nanoseconds of a whole step, called from Python, without clocks in it: the median of some windows.
+    others : float
+        Cores that others took meanwhile.
     """
 
     profile: StepProfile
     step: float
+    others: float
 
     @property
     def least(self) -> float:
@@ -123,8 +126,9 @@ def measure(name: str, runs: int, seconds: float = _SECONDS) -> Measured:
     step, read = peer.build(workload, peer.MODES[0], 1)
     steps, elapsed = run_window(step, read, batches, seconds, 1)
     glance = max(1, round(1e-3 * steps / elapsed))  # a look at the clock every millisecond
-    windows = [run_window(step, read, batches, seconds, glance) for _ in range(_WINDOWS)]
-    return Measured(profile, statistics.median(elapsed / steps for steps, elapsed in windows) * 1e9)
+    windows = [observed(lambda: run_window(step, read, batches, seconds, glance)) for _ in range(_WINDOWS)]
+    typical = statistics.median(window["seconds"] / window["steps"] for window in windows)
+    return Measured(profile, typical * 1e9, statistics.fmean(window["others"] for window in windows))
 
 
 def table(heads: Sequence[str], left: int, rows: Sequence[Sequence[str]]) -> str:
@@ -253,6 +257,10 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     sections[_SUMMARY] = summary_text(found)
     args.page.write_text(rewritten(page, sections))
     console.print(f"rewritten: {args.page}", highlight=False)
+    for name, one in found.items():
+        if one.others > DISTURBED:
+            text = f"not quiet: others took {one.others:.2f} of the core while {name} ran; measure again"
+            console.print(text, style="yellow")
     return 0
 
 

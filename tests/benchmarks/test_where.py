@@ -82,7 +82,8 @@ def test_the_summary_has_a_row_a_workload_whose_parts_are_shares(page):
     found = {row["workload"]: row for row in rows(section(page, "summary"), "workload")}
     assert list(found) == ["`mlp`", "`linreg`"]
     # linreg's kernels take less than a clock can tell, so that shares of them may be 0.
-    shares = {part: float(found["`mlp`"][part].rstrip("%")) for part in PARTS if part != STEP and part in found["`mlp`"]}
+    mlp = found["`mlp`"]
+    shares = {part: float(mlp[part].rstrip("%")) for part in PARTS if part != STEP and part in mlp}
     assert sum(shares.values()) == pytest.approx(100, abs=2)
     assert min(shares["forward"], shares["backward+update"]) > 5
     assert re.fullmatch(r"[\d.]+ (µs|ms)", found["`mlp`"]["step"])
