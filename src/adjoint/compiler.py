@@ -12,7 +12,7 @@ import llvmlite
 
 from adjoint.codegen.module import barrier_text, emit_modules
 from adjoint.codegen.native import NativeCode, available_cores, compile_native, target_for
-from adjoint.errors import InvalidValueError
+from adjoint.errors import CompileError, InvalidValueError
 from adjoint.ir import Function, IRModule
 from adjoint.ir.printer import value_names
 from adjoint.ir.verifier import verify
@@ -33,6 +33,7 @@ from adjoint.runtime.fastcall import FASTCALL_TEXT
 from adjoint.runtime.threads import pool_text
 from adjoint.transforms.cse import cse
 from adjoint.transforms.inline_calls import inline_calls
+from adjoint.transforms.rematerialize import rematerializations
 from adjoint.transforms.separate_results import separate_results
 from adjoint.transforms.simplify import simplify
 from adjoint.version import __version__
@@ -60,6 +61,10 @@ GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
 KERNEL_PASSES: tuple[Callable[[Kernel], Kernel], ...] = (expand_math,)
 
 
+#: By how much the estimated peak falls at least from one attempt to meet a budget to the next.
+_LEAST_STEP = 0.97
+
+
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
     """How to compile and run.
@@ -73,15 +78,24 @@ class CompileOptions:
         Keep compiled code on disk and look for it there.
     cache_directory : Path, optional
         Where; default: ``compiled`` in adjoint's cache directory (``adjoint doctor`` prints it).
+    memory_budget : int, optional
+        The most bytes of working memory that a compiled function may need, ``executable.memory[name].arena``:
+        parameters, states and results are not in it. Where a function needs more, values that wait for the backward
+        pass are computed again instead (`adjoint.transforms.rematerialize`); a function for which that is not enough
+        is refused. Default: no limit.
     """
 
     threads: int | None = None
     cache: bool = True
     cache_directory: Path | None = None
+    memory_budget: int | None = None
 
     def __post_init__(self) -> None:
         if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
             raise InvalidValueError(f"threads must be an integer of at least 1, got {self.threads!r}")
+        budget = self.memory_budget
+        if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
+            raise InvalidValueError(f"memory_budget is a number of bytes, an integer of at least 0, got {budget!r}")
 
 
 def compile(
@@ -129,15 +143,58 @@ def compile(
     return Executable(entries_by_name, time.perf_counter() - start, all(cached for _, cached in made))
 
 
-def lower_function(function: Function, target: Target) -> Program:
-    """The program of a function: graph passes, then lowering; both IRs are verified on the way."""
+def lower_function(function: Function, target: Target, memory_budget: int | None = None) -> Program:
+    """The program of a function: graph passes, then lowering; both IRs are verified on the way.
+
+    Raises
+    ------
+    CompileError
+        Where the arena cannot be brought within `memory_budget` bytes, with the least that it can be.
+    """
     verify(function)
     for graph_pass in GRAPH_PASSES:
         function = graph_pass(function)
+    program = _lowered(function, target)
+    if memory_budget is None or program.arena_bytes <= memory_budget:
+        return program
+    return _within(function, target, memory_budget, program.arena_bytes)
+
+
+def _lowered(function: Function, target: Target) -> Program:
     program = lower(function, target, value_names(function), range_checks(function))
     for kernel in program.kernels:
         verify_kernel(kernel)
     return program
+
+
+def _within(function: Function, target: Target, budget: int, arena: int) -> Program:
+    """The program with as much recomputed as brings its arena, `arena` bytes without, within the budget.
+
+    What recomputation saves is an estimate until kernels are fused and ordered. So steps of it that promise too
+    little are passed over, and come last, in case one of them does better than it promised.
+    """
+    steps = rematerializations(function)
+    peak, _ = next(steps)
+    aim = peak * min(budget / arena, _LEAST_STEP)
+    least, passed = arena, []
+    for peak, recomputing in steps:
+        if peak > aim:
+            passed.append(recomputing)
+            continue
+        program = _lowered(recomputing, target)
+        if program.arena_bytes <= budget:
+            return program
+        least = min(least, program.arena_bytes)
+        aim = peak * min(budget / program.arena_bytes, _LEAST_STEP)
+    for recomputing in reversed(passed):
+        program = _lowered(recomputing, target)
+        if program.arena_bytes <= budget:
+            return program
+        least = min(least, program.arena_bytes)
+    raise CompileError(
+        f"@{function.name} needs at least {least} bytes of working memory however much it recomputes, got "
+        f"memory_budget={budget}; raise it, or make the batch smaller"
+    )
 
 
 def finish_program(program: Program) -> Program:
@@ -151,10 +208,11 @@ def finish_program(program: Program) -> Program:
 def _entry(
     function: Function, target: Target, options: CompileOptions, store: CompileCache | None, runtime: Runtime
 ) -> tuple[Entry, bool]:
-    key = _key("entry", str(function), target.key)
+    budget = options.memory_budget
+    key = _key("entry", str(function), target.key, budget)
     found = store.read(key) if store is not None else None
     if found is None:
-        program = lower_function(function, target)
+        program = lower_function(function, target, budget)
         objects = compile_native(emit_modules(finish_program(program), target), target)
         summary = program.summary()
         if store is not None:
@@ -163,19 +221,19 @@ def _entry(
         summary, objects = found
 
     def text(stage: str) -> str:
-        return _text(function, target, stage)
+        return _text(function, target, stage, budget)
 
     def profiled() -> tuple[bytes, ...]:
-        program = finish_program(lower_function(function, target))
+        program = finish_program(lower_function(function, target, budget))
         return compile_native(emit_modules(program, target, profile=True), target)
 
     threads = options.threads or available_cores()
     return Entry(summary, objects, runtime, threads, text, profiled), found is not None
 
 
-def _text(function: Function, target: Target, stage: str) -> str:
+def _text(function: Function, target: Target, stage: str, budget: int | None) -> str:
     """A function at a stage of compilation."""
-    program = lower_function(function, target)
+    program = lower_function(function, target, budget)
     if stage == "kernels":
         return "\n\n".join(print_kernel(k) for k in program.kernels)
     stages: dict[str, Callable[[NativeCode], str]] = {"llvm": NativeCode.llvm, "asm": NativeCode.assembly}

@@ -6,6 +6,7 @@
 from pathlib import Path
 
 from adjoint import ops, transforms
+from adjoint.transforms.rematerialize import rematerialize
 
 FOLDER = Path(__file__).parent
 MARK = "\n=== after\n"
@@ -17,6 +18,7 @@ PASSES = {
     "differentiate": lambda m: transforms.gradient(m["main"]),
     "inline_calls": lambda m: transforms.inline_calls(m["main"]),
     "prune_params": lambda m: transforms.prune_params(m["main"]),
+    "rematerialize": lambda m: rematerialize(m["main"], 0),
     "simplify": lambda m: transforms.simplify(m["main"]),
 }
 

@@ -9,6 +9,7 @@ import pytest
 
 from adjoint import ops, transforms
 from adjoint.ir import verify
+from adjoint.transforms.rematerialize import rematerialize
 from adjoint.transforms.separate_results import separate_results
 
 PASSES = {
@@ -17,12 +18,13 @@ PASSES = {
     "differentiate": lambda m: transforms.gradient(m["f"], wrt=["w"]),
     "inline_calls": lambda m: transforms.inline_calls(m["main"]),
     "prune": lambda m: transforms.prune_params(m["main"]),
+    "rematerialize": lambda m: rematerialize(m["f"], 256),
     "separate_results": lambda m: separate_results(m["f"]),
     "simplify": lambda m: transforms.simplify(m["main"]),
 }
 
-#: Files that are no pass: an analysis, and the rules of one.
-NOT_PASSES = {"__init__", "activity", "rewrites"}
+#: Files that are no pass: two analyses, and the rules of one.
+NOT_PASSES = {"__init__", "activity", "liveness", "rewrites"}
 
 
 def pictures(docstring):

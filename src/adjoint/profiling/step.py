@@ -256,7 +256,7 @@ def profile_module(
     peaks = peaks or machine_peaks(target, entry.threads)
     given = random_arrays(module, entry) | dict(arrays or {})
     clocks, pace = _run(entry, given, runs, target)
-    program = lower_function(module["step"], target)
+    program = lower_function(module["step"], target, options.memory_budget)
     step = after_passes(module["step"])
     return StepProfile(
         title=title,

@@ -1,0 +1,231 @@
+"""Which values of a graph need memory, from when to when: the estimate in front of `rematerialize`.
+
+The graph is taken in *stages*, as lowering takes it: a reduction or contraction comes one stage after what it reads,
+and anything else runs in the stage of its newest operand, from registers. So a value needs memory where a later
+stage reads it, and from its own stage to the last one that does. What the stages of values and their readers are
+when kernels have been fused and ordered for real can differ a little.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from adjoint.ir import Function, TensorType, Value, is_param
+from adjoint.ops.base import Operator
+from adjoint.ops.convert import After
+
+__all__ = ["Liveness", "Work", "work_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What computing a value takes.
+
+    Parameters
+    ----------
+    kind : str
+        ``param``; ``view``, nothing is computed; ``map``, one element from a few; ``root``, one element from many,
+        which starts a stage.
+    flops : float
+        Operations, by `Operator.flops` and how often an element is asked for.
+    """
+
+    kind: str
+    flops: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """Stands for an element while its operator is watched."""
+
+    dtype: np.dtype
+    of: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """An operand whose every element is the same."""
+
+    type: TensorType
+    number: int
+
+    def __call__(self, index: Sequence[Any]) -> _Element:  # noqa: ARG002
+        return _Element(self.type.dtype, self.number)
+
+
+class _Watch:
+    """A `Builder` that counts how many elements are combined, at the coordinates 0."""
+
+    def __init__(self) -> None:
+        self.points = 0
+
+    def const(self, value: Any, dtype: np.dtype) -> _Element:  # noqa: ARG002
+        return _Element(dtype)
+
+    def constant_data(self, data: bytes, shape: Any, dtype: np.dtype, index: Any) -> _Element:  # noqa: ARG002
+        return _Element(dtype)
+
+    def call(self, function: str, *args: _Element) -> _Element:  # noqa: ARG002
+        return _Element(args[0].dtype)
+
+    def select(self, condition: _Element, then: _Element, other: _Element) -> _Element:  # noqa: ARG002
+        return _Element(then.dtype)
+
+    def cast(self, x: _Element, dtype: np.dtype) -> _Element:  # noqa: ARG002
+        return _Element(dtype)
+
+    def dtype(self, x: _Element) -> np.dtype:
+        return x.dtype
+
+    def coordinate(self, i: Any, dtype: np.dtype) -> _Element:  # noqa: ARG002
+        return _Element(dtype)
+
+    def position(self, x: _Element, size: int) -> int:  # noqa: ARG002
+        return 0
+
+    def inside(self, i: Any, start: int, stop: int) -> _Element:  # noqa: ARG002
+        return _Element(np.dtype(bool))
+
+    def choose(
+        self,
+        condition: _Element,  # noqa: ARG002
+        then: Callable[[], _Element],
+        other: Callable[[], _Element],
+    ) -> _Element:
+        return _Element((then(), other())[0].dtype)
+
+    def reduce(self, kind: str, extents: Sequence[int], body: Callable[[Any], _Element]) -> _Element:
+        self.points += prod(extents)
+        return _Element(np.dtype(np.int64) if kind == "argmax" else body((0,) * len(extents)).dtype)
+
+    def scatter_add(
+        self, rows: int, count: int, ids: Callable[[Any], _Element], updates: Callable[[Any], _Element]
+    ) -> _Element:
+        # Each update is walked once for all rows together.
+        self.points += max(1, count // max(rows, 1))
+        ids(0)
+        return _Element(updates(0).dtype)
+
+
+def work_of(value: Value) -> Work:
+    """What computing a value takes, by asking its operator for one element."""
+    op = value.op
+    if is_param(value) or not isinstance(op, Operator):
+        return Work("param", 0.0)
+    if not value.inputs:
+        return Work("view", 0.0)
+    watch = _Watch()
+    operands = (_Operand(v.type, number) for number, v in enumerate(value.inputs))
+    made: _Element = op.lower(watch, (0,) * len(value.shape), *operands)
+    if watch.points:
+        return Work("root", op.flops * watch.points * value.type.size)
+    if made.of >= 0:
+        return Work("view", 0.0)
+    return Work("map", op.flops * value.type.size)
+
+
+@dataclass(frozen=True)
+class Liveness:
+    """When the values of a function live.
+
+    Parameters
+    ----------
+    function : Function
+        A graph without calls, whose results are distinct values.
+    works : mapping
+        The `work_of` every value of it.
+    """
+
+    function: Function
+    works: Mapping[Value, Work]
+
+    @cached_property
+    def order(self) -> list[Value]:
+        """Inputs before users."""
+        return self.function.values()
+
+    @cached_property
+    def place(self) -> dict[Value, int]:
+        """Where each value stands in `order`."""
+        return {value: number for number, value in enumerate(self.order)}
+
+    @cached_property
+    def stage(self) -> dict[Value, int]:
+        """The stage in which each value is computed; 0 for parameters."""
+        found: dict[Value, int] = {}
+        for value in self.order:
+            root = self.works[value].kind == "root"
+            found[value] = max((found[v] for v in value.inputs), default=0) + root
+        return found
+
+    def is_view(self, value: Value) -> bool:
+        """Whether reading the value is reading what it is made of. Results are not: they are written."""
+        return self.works[value].kind == "view" and value not in self._results
+
+    @cached_property
+    def _results(self) -> frozenset[Value]:
+        return frozenset(self.function.results)
+
+    def sources(self, value: Value) -> list[Value]:
+        """What a value is computed from: its operands, and what those of them look at that are views."""
+        found: dict[Value, None] = {}
+        pending = list(_read(value))
+        while pending:
+            operand = pending.pop()
+            if self.is_view(operand):
+                pending.extend(_read(operand))
+            else:
+                found[operand] = None
+        return list(found)
+
+    @cached_property
+    def readers(self) -> dict[Value, list[Value]]:
+        """For each value those that are computed from it, directly or through views."""
+        found: dict[Value, list[Value]] = {value: [] for value in self.order}
+        for value in self.order:
+            if not self.is_view(value):
+                for source in self.sources(value):
+                    found[source].append(value)
+        return found
+
+    @cached_property
+    def last(self) -> dict[Value, int]:
+        """The last stage that reads each value, at least its own."""
+        return {v: max((self.stage[r] for r in self.readers[v]), default=self.stage[v]) for v in self.order}
+
+    def is_stored(self, value: Value) -> bool:
+        """Whether a value lies in memory of the function's own."""
+        outside = value in self._results or self.works[value].kind in ("param", "view")
+        return not outside and self.last[value] > self.stage[value]
+
+    def is_kept(self, value: Value) -> bool:
+        """Whether a value can be read at a later stage: it lies in memory, whoever's it is."""
+        return self.is_stored(value) or value in self._results or self.works[value].kind == "param"
+
+    @cached_property
+    def live(self) -> list[int]:
+        """Bytes that are live in each stage."""
+        change = [0] * (max(self.stage.values(), default=0) + 2)
+        for value in self.order:
+            if self.is_stored(value):
+                change[self.stage[value]] += value.type.nbytes
+                change[self.last[value] + 1] -= value.type.nbytes
+        total, found = 0, []
+        for amount in change[:-1]:
+            total += amount
+            found.append(total)
+        return found
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that are live in any stage."""
+        return max(self.live)
+
+
+def _read(value: Value) -> tuple[Value, ...]:
+    """Operands whose elements are read."""
+    return value.inputs[:1] if isinstance(value.op, After) else value.inputs

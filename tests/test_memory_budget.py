@@ -1,0 +1,113 @@
+"""`CompileOptions(memory_budget=...)`: the arena is within it, and the bits are those of the step without."""
+
+import re
+
+import numpy as np
+import pytest
+
+from adjoint.compiler import CompileOptions, compile, host, lower_function
+from adjoint.errors import CompileError, InvalidValueError
+from adjoint.ir import TensorType
+from adjoint.losses import CrossEntropyLoss
+from adjoint.models import gpt, mlp
+from adjoint.optim import SGD, Adam
+from adjoint.testing import interpret
+from adjoint.training import SetupTrainer, Trainer
+
+ROWS, LENGTH = 256, 16
+
+
+def deep(layers=16):
+    """An MLP of equal layers, and a batch."""
+    setup = SetupTrainer(CrossEntropyLoss(), SGD(0.1), [TensorType((ROWS, 10)), TensorType((ROWS,), "i64")])
+    rng = np.random.default_rng(0)
+    return setup(mlp((32, *[32] * layers, 10), ROWS)), (
+        rng.standard_normal((ROWS, 32)).astype("f4"),
+        rng.integers(0, 10, ROWS),
+    )
+
+
+def small_gpt():
+    """A GPT of three narrow layers, and a batch."""
+    count = 4 * LENGTH
+    setup = SetupTrainer(CrossEntropyLoss(), Adam(0.01), [TensorType((count, 17)), TensorType((count,), "i64")])
+    module = setup(gpt(layers=3, heads=2, width=32, length=LENGTH, batch_size=4, vocabulary=17))
+    rng = np.random.default_rng(0)
+    return module, (rng.integers(0, 17, (4, LENGTH)), rng.integers(0, 17, count))
+
+
+def options(budget=None, **others):
+    return CompileOptions(cache=False, threads=1, memory_budget=budget, **others)
+
+
+def trained(module, batch, budget, steps=3):
+    trainer = Trainer(module, seed=3, options=options(budget))
+    trainer.init_parameters()
+    losses = [trainer.update(*batch) for _ in range(steps)]
+    return losses, trainer.export_params()
+
+
+def arena(module, budget=None):
+    return lower_function(module["step"], host(), budget).arena_bytes
+
+
+@pytest.mark.parametrize(("network", "share"), [(deep, 0.8), (deep, 0.55), (small_gpt, 0.6)])
+def test_the_arena_is_within_the_budget_and_training_has_the_same_bits(network, share):
+    module, batch = network()
+    budget = int(share * arena(module))
+    assert arena(module, budget) <= budget
+    losses, params = trained(module, batch, None)
+    again, others = trained(module, batch, budget)
+    assert again == losses
+    for name, array in params.items():
+        np.testing.assert_array_equal(others[name], array)
+
+
+def test_recomputed_gradients_are_those_of_the_interpreter():
+    module, _ = deep()
+    gradients = module["backbone_loss_adjoint"]
+    rng = np.random.default_rng(1)
+    arrays = [
+        rng.integers(0, 10, p.shape) if p.dtype.kind == "i" else (rng.standard_normal(p.shape) / 6).astype("f4")
+        for p in gradients.params
+    ]
+    whole = compile(gradients, options=options())
+    name = gradients.name
+    made = compile(gradients, options=options(whole.memory[name].arena * 6 // 10))
+    assert made.memory[name].arena <= whole.memory[name].arena * 6 // 10
+    for one, other, wanted in zip(made(*arrays), whole(*arrays), interpret(gradients, *arrays), strict=True):
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_what_cannot_be_met_is_refused_with_what_can():
+    module, _ = deep(8)
+    with pytest.raises(CompileError, match=r"^@step needs at least \d+ bytes of working memory however") as refused:
+        arena(module, 1000)
+    assert "got memory_budget=1000; raise it, or make the batch smaller" in refused.value.message
+    least = int(re.search(r"at least (\d+)", refused.value.message)[1])
+    assert arena(module, least) == least
+
+
+def test_a_budget_that_is_met_already_changes_nothing():
+    module, _ = deep()
+    whole = compile(module, entries=("step",), options=options())["step"]
+    same = compile(module, entries=("step",), options=options(whole.memory.arena))["step"]
+    assert same.objects == whole.objects
+
+
+def test_the_cache_tells_budgets_apart(tmp_path):
+    module, _ = deep()
+    kept = {"cache_directory": tmp_path, "threads": 1}
+    whole = compile(module, entries=("step",), options=CompileOptions(**kept))
+    budget = whole.memory["step"].arena * 8 // 10
+    for cached in (False, True):
+        made = compile(module, entries=("step",), options=CompileOptions(**kept, memory_budget=budget))
+        assert made.cached == cached
+        assert made.memory["step"].arena <= budget
+
+
+@pytest.mark.parametrize("budget", [-1, 1.5, "1", True])
+def test_wrong_budgets_are_refused(budget):
+    with pytest.raises(InvalidValueError, match="memory_budget is a number of bytes, an integer of at least 0, got"):
+        CompileOptions(memory_budget=budget)
