@@ -142,8 +142,9 @@ class ValueEmitter:
 
         low, span = min(offsets), max(offsets) - min(offsets) + 1
         size = min(lanes.width, 1 << (span.bit_length() - 1))
-        if 1 < size <= span <= 2 * size:
-            # Two loads from both ends cover the span.
+        ends = all(o - low < size or o - low >= span - size for o in offsets)
+        if 1 < size <= span and ends:
+            # Two loads, of the first elements and of the last, have all that is wanted.
             a, b = vector_at(low, size), vector_at(low + span - size, size)
             ahead = span - size
             picks = [o - low if o - low < size else size + o - low - ahead for o in offsets]

@@ -176,8 +176,11 @@ def join_runs(target: Target, c: Contraction) -> Contraction:
 
 
 def _fills(var: Var, load: Load, lanes: int) -> bool:
-    """Whether runs along a short axis fill vectors evenly."""
-    return load.index.coefficient(var) == 1 and _RUN <= var.extent < lanes and lanes % var.extent == 0
+    """Whether runs along a short axis fill vectors evenly; of every second element, two loads reach two runs."""
+    step = load.index.coefficient(var)
+    if step == 2:
+        return var.extent * 2 == lanes
+    return step == 1 and _RUN <= var.extent < lanes and lanes % var.extent == 0
 
 
 def _joined(before: Var, last: Var) -> tuple[Var, dict[Var, Index]]:

@@ -95,7 +95,14 @@ class ExprBuilder:
         return self.stored(Load(buffer, index, self.guard), compute_dtype(buffer.dtype))
 
     def call(self, function: str, *args: Expr) -> Expr:
-        """A scalar function."""
+        """A scalar function; conditions that are known are not computed."""
+        if function in ("and", "or"):
+            known = function == "or"
+            if any(isinstance(a, Const) and bool(a.value) == known for a in args):
+                return Const(known, BOOL)
+            args = tuple(a for a in args if not isinstance(a, Const)) or args[:1]
+            if len(args) == 1:
+                return args[0]
         dtype = BOOL if SCALARS[function].result == "bool" else args[0].dtype
         return Apply(function, args, dtype)
 
