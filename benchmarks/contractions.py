@@ -1,12 +1,13 @@
 """Measure single contractions beside NumPy and PyTorch: python benchmarks/contractions.py. See docs/benchmarks.md."""
 
 import argparse
+import contextlib
 import json
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
@@ -42,13 +43,52 @@ PAUSE_S = 0.01
 
 
 class _Library(Process):
-    """A process that runs contractions by one library; see `benchmarks.contraction_worker`."""
+    """A process that runs contractions by one library; see `benchmarks.contraction_worker`.
+
+    Once it has ended or does not answer in time, `lost` says why and nothing more is asked of it.
+    """
 
     def __init__(self, peer: roster.Peer, mode: str, threads: int, limit: float) -> None:
+        self.peer, self.mode, self.threads = peer, mode, threads
+        self.version = ""
+        self.lost: str | None = None
         request = {"peer": str(peer.path), "mode": mode, "threads": threads}
         assert peer.python is not None  # `choose` refuses others
         command = [peer.python, "-m", "benchmarks.contraction_worker", json.dumps(request)]
         super().__init__(command, threads, ALLOCATOR, limit)
+
+    def begin(self) -> None:
+        """Wait until it has started."""
+        self.version = self._unless_lost(self.answer).get("version", "")
+
+    def prepare(self, case: Case, arrays: Path) -> Result | None:
+        """An empty result for a contraction, or one with an error; None where the library does not know it."""
+        answer = self._unless_lost(lambda: self.ask(case=case.as_dict(), arrays=str(arrays)))
+        result = Result(Cell(self.peer, self.mode, case.name, self.threads), version=self.version, error=self.lost)
+        if self.lost is not None:
+            return result
+        if not answer["supported"]:
+            return None
+        if not answer["difference"] <= TOLERANCE:  # so that NaN differs too
+            result.differs = True
+            result.error = f"its result differs from NumPy's by {answer['difference']:.2g} of the largest number"
+        return result
+
+    def window(self, result: Result, seconds: float) -> None:
+        """One window, counted into a result."""
+        time.sleep(PAUSE_S if self.threads == 1 else SETTLE_S)
+        answer = self._unless_lost(lambda: self.ask(seconds=seconds))
+        result.error = self.lost
+        if self.lost is None:
+            result.add(answer)
+
+    def _unless_lost(self, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        if self.lost is None:
+            try:
+                return ask()
+            except CellError as error:
+                self.lost = str(error)
+        return {}
 
 
 def measure(
@@ -81,67 +121,23 @@ def measure(
     (Case, list of Result)
         One result a library that knows the case; one that fails or computes something else has an `error`.
     """
-    started: list[tuple[roster.Peer, str, _Library]] = []
-    lost: dict[int, str] = {}
-    try:
-        for peer, mode in pairs:
-            started.append((peer, mode, _Library(peer, mode, threads, limit)))
-        versions = [_answer(lost, n, library.answer).get("version", "") for n, (*_, library) in enumerate(started)]
-        with tempfile.TemporaryDirectory(prefix="adjoint-contractions-") as folder:
-            for case in cases:
-                arrays = Path(folder) / "arrays.npz"
-                left, right = operands(case)
-                np.savez(arrays, left=left, right=right, wanted=expected(case, left, right))
-                found = {
-                    number: Result(Cell(peer, mode, case.name, threads), version=versions[number])
-                    for number, (peer, mode, _) in enumerate(started)
-                }
-                for number, (*_, library) in enumerate(started):
-                    _prepare(found, lost, number, library, case, arrays)
-                for _ in range(rounds):
-                    for number, result in found.items():
-                        if result.error is None:
-                            _round(result, lost, number, started[number][2], seconds)
-                yield case, list(found.values())
-    finally:
-        for *_, library in started:
-            library.close()
-
-
-def _answer(lost: dict[int, str], number: int, ask: Any, **message: Any) -> dict[str, Any]:
-    """What a library answers; nothing where it has ended, and `lost` then says why."""
-    if number not in lost:
-        try:
-            answer: dict[str, Any] = ask(**message)
-            return answer
-        except CellError as error:
-            lost[number] = str(error)
-    return {}
-
-
-def _prepare(
-    found: dict[int, Result], lost: dict[int, str], number: int, library: _Library, case: Case, arrays: Path
-) -> None:
-    """Let a library prepare a case; what does not know it leaves `found`."""
-    answer = _answer(lost, number, library.ask, case=case.as_dict(), arrays=str(arrays))
-    result = found[number]
-    if number in lost:
-        result.error = lost[number]
-    elif not answer["supported"]:
-        del found[number]
-    elif not answer["difference"] <= TOLERANCE:  # so that NaN differs too
-        result.differs = True
-        result.error = f"its result differs from NumPy's by {answer['difference']:.2g} of the largest number"
-
-
-def _round(result: Result, lost: dict[int, str], number: int, library: _Library, seconds: float) -> None:
-    """One window."""
-    time.sleep(PAUSE_S if result.cell.threads == 1 else SETTLE_S)
-    answer = _answer(lost, number, library.ask, seconds=seconds)
-    if number in lost:
-        result.error = lost[number]
-    else:
-        result.add(answer)
+    with contextlib.ExitStack() as stack:
+        arrays = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="adjoint-contractions-"))) / "arrays.npz"
+        libraries = [
+            stack.enter_context(contextlib.closing(_Library(peer, mode, threads, limit))) for peer, mode in pairs
+        ]
+        for library in libraries:
+            library.begin()
+        for case in cases:
+            left, right = operands(case)
+            np.savez(arrays, left=left, right=right, wanted=expected(case, left, right))
+            prepared = [(library, library.prepare(case, arrays)) for library in libraries]
+            found = [(library, result) for library, result in prepared if result is not None]
+            for _ in range(rounds):
+                for library, result in found:
+                    if result.error is None:
+                        library.window(result, seconds)
+            yield case, [result for _, result in found]
 
 
 def gflops(case: Case, result: Result) -> float:

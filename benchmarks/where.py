@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 
 if not __package__:  # run as a file: what is imported is the package that the file lies in
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+import numpy as np
 from rich.console import Console
 
 from adjoint.compiler import CompileOptions
@@ -63,7 +65,8 @@ class Measured:
     profile : StepProfile
         Kernel by kernel.
     step : float
-        Nanoseconds of a whole step, called from Python, without clocks in it: the median of some windows.
+        Nanoseconds of processor time of a whole step, called from Python, without clocks in it: the median of some
+        windows.
     others : float
         Cores that others took meanwhile.
     """
@@ -118,7 +121,7 @@ def measure(name: str, runs: int, seconds: float = _SECONDS) -> Measured:
         Length of each of the windows in which whole steps are timed.
     """
     peer, workload = load_peer(PEER_FOLDER / "adjoint.py"), workloads.make(name)
-    batches = [tuple(a.astype(peer.INT) if a.dtype.kind == "i" else a for a in pair) for pair in workload.batches]
+    batches = [(_as_taken(x, peer), _as_taken(y, peer)) for x, y in workload.batches]
     module = peer.module_of(workload)
     arrays = peer.named(workload.params) | peer.named(workload.states)
     arrays |= dict(zip(StepLayout(module).batch, batches[0], strict=True))
@@ -127,8 +130,13 @@ def measure(name: str, runs: int, seconds: float = _SECONDS) -> Measured:
     steps, elapsed = run_window(step, read, batches, seconds, 1)
     glance = max(1, round(1e-3 * steps / elapsed))  # a look at the clock every millisecond
     windows = [observed(lambda: run_window(step, read, batches, seconds, glance)) for _ in range(_WINDOWS)]
-    typical = statistics.median(window["seconds"] / window["steps"] for window in windows)
+    typical = statistics.median(window["cores"] * window["seconds"] / window["steps"] for window in windows)
     return Measured(profile, typical * 1e9, statistics.fmean(window["others"] for window in windows))
+
+
+def _as_taken(array: np.ndarray, peer: ModuleType) -> np.ndarray:
+    """Labels in the type that adjoint takes them in."""
+    return array.astype(peer.INT) if array.dtype.kind == "i" else array
 
 
 def table(heads: Sequence[str], left: int, rows: Sequence[Sequence[str]]) -> str:
@@ -216,16 +224,17 @@ def summary_text(found: Mapping[str, Measured]) -> str:
     return table(heads, 1, rows)
 
 
-def machine_text(peaks: Peaks) -> str:
+def machine_text(peaks: Peaks, others: float) -> str:
     """The section that says what was measured, when and on what."""
     levels = ", ".join(f"{level.name} {rate(level.gbytes)}" for level in peaks.levels)
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty=, with changes"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     commit = f" at {done.stdout.strip()}" if done.returncode == 0 else ""
+    doubt = f" Others took up to {percent(others)} of the core meanwhile: measure again." if others > DISTURBED else ""
     return (
         f"Measured {datetime.now(UTC).date()}{commit}, one thread of {report.machine()['cpu']} ({peaks.cpu}, vectors "
-        f"of {peaks.vector_bits} bits): at most {rate(peaks.gflops)} GFLOP/s, and in GB/s {levels}."
+        f"of {peaks.vector_bits} bits): at most {rate(peaks.gflops)} GFLOP/s, and in GB/s {levels}.{doubt}"
     )
 
 
@@ -252,15 +261,14 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
                 status.update(name)
                 found[name] = measure(name, args.runs, args.seconds)
     sections = {name: workload_text(one) for name, one in found.items()}
+    others = max((one.others for one in found.values()), default=0.0)
     if found:
-        sections[_MACHINE] = machine_text(next(iter(found.values())).profile.peaks)
+        sections[_MACHINE] = machine_text(next(iter(found.values())).profile.peaks, others)
     sections[_SUMMARY] = summary_text(found)
     args.page.write_text(rewritten(page, sections))
     console.print(f"rewritten: {args.page}", highlight=False)
-    for name, one in found.items():
-        if one.others > DISTURBED:
-            text = f"not quiet: others took {one.others:.2f} of the core while {name} ran; measure again"
-            console.print(text, style="yellow")
+    if others > DISTURBED:
+        console.print("the machine was not quiet, and the page says so: measure again", style="yellow")
     return 0
 
 
