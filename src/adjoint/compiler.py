@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -61,8 +61,9 @@ GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
 KERNEL_PASSES: tuple[Callable[[Kernel], Kernel], ...] = (expand_math,)
 
 
-#: By how much the estimated peak falls at least from one attempt to meet a budget to the next.
-_LEAST_STEP = 0.97
+#: By how much the estimated peak falls at least from one choice of what to recompute to the next: a choice is lowered
+#: to see what it needs, which takes time.
+_LEAST_STEP = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +171,13 @@ def _lowered(function: Function, target: Target) -> Program:
 def _within(function: Function, target: Target, budget: int, arena: int) -> Program:
     """The program with as much recomputed as brings its arena, `arena` bytes without, within the budget.
 
-    What recomputation saves is an estimate until kernels are fused and ordered. So steps of it that promise too
+    What recomputation saves is an estimate until kernels are fused and ordered. So choices that promise too
     little are passed over, and come last, in case one of them does better than it promised.
     """
-    steps = rematerializations(function)
+    steps = _distinct(rematerializations(function))
     peak, _ = next(steps)
-    aim = peak * min(budget / arena, _LEAST_STEP)
-    least, passed = arena, []
+    least, aim = arena, peak * budget / arena
+    passed = []
     for peak, recomputing in steps:
         if peak > aim:
             passed.append(recomputing)
@@ -184,8 +185,7 @@ def _within(function: Function, target: Target, budget: int, arena: int) -> Prog
         program = _lowered(recomputing, target)
         if program.arena_bytes <= budget:
             return program
-        least = min(least, program.arena_bytes)
-        aim = peak * min(budget / program.arena_bytes, _LEAST_STEP)
+        least, aim = min(least, program.arena_bytes), peak * budget / program.arena_bytes
     for recomputing in reversed(passed):
         program = _lowered(recomputing, target)
         if program.arena_bytes <= budget:
@@ -195,6 +195,20 @@ def _within(function: Function, target: Target, budget: int, arena: int) -> Prog
         f"@{function.name} needs at least {least} bytes of working memory however much it recomputes, got "
         f"memory_budget={budget}; raise it, or make the batch smaller"
     )
+
+
+def _distinct(steps: Iterator[tuple[int, Function]]) -> Iterator[tuple[int, Function]]:
+    """Those steps whose peaks are well apart, and the last one."""
+    last = None
+    peak, step = next(steps)
+    yield peak, step
+    for low, made in steps:
+        last = low, made
+        if low <= _LEAST_STEP * peak:
+            peak, last = low, None
+            yield low, made
+    if last is not None:
+        yield last
 
 
 def finish_program(program: Program) -> Program:
