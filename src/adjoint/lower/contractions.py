@@ -24,6 +24,8 @@ _PANEL = 128 * 1024
 _PAGE_STRIDE, _ALIAS_STRIDE = 2048, 4096
 #: Runs of memory that the hardware follows at a time.
 _STREAMS = 20
+#: Neighbours of a tile at most.
+_STACK = 4
 #: Places that a set of the first-level cache has, and some.
 _WAYS = 16
 #: Depth of the sum above which such strides hurt.
@@ -108,8 +110,9 @@ class Plan:
 
     Parameters
     ----------
-    rows, vectors, lanes : int
-        The register tile: accumulators, and elements of one.
+    rows, vectors, lanes, stack : int
+        The register tile: accumulators, and elements of one; `stack` such tiles at neighbouring places of the innermost
+        batch axis share the left operand's elements.
     pack_left, pack_columns, pack_right : bool
         Whether an operand is copied first: the left or the right one once, in a kernel of its own; or the right one
         panel by panel.
@@ -122,6 +125,7 @@ class Plan:
     rows: int
     vectors: int
     lanes: int
+    stack: int
     pack_left: bool
     pack_columns: bool
     pack_right: bool
@@ -139,7 +143,8 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0) -> Plan:
 
     `streams` is how many tensors in memory the epilogue walks in rows.
     """
-    rows, vectors, lanes = _tile(target, c, max(_STREAMS // max(streams, 1), 1))
+    most_rows = max(_STREAMS // max(streams, 1), 1)
+    rows, vectors, lanes, stack = _tile(target, c, most_rows, _stacks(c))
     itemsize = c.left.dtype.itemsize
     pack_right = not c.lanes_are_near
     block = c.depth
@@ -148,7 +153,9 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0) -> Plan:
         deep = c.depth >= _DEEP
         row_bytes = abs(c.right.index.coefficient(k) or 0) * itemsize
         pack_right = pack_right or (deep and row_bytes >= _PAGE_STRIDE and c.rows > rows)
-        if pack_right:
+    if pack_right:
+        rows, vectors, lanes, stack = _tile(target, c, most_rows, (1,))
+        if len(c.k) == 1:
             most = max(_PANEL // (vectors * lanes * itemsize), 1)
             block = ceil(c.depth / ceil(c.depth / most))
     many_columns, many_rows = c.columns >= 4 * vectors * lanes, c.rows >= 4 * rows
@@ -158,7 +165,7 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0) -> Plan:
     pack_columns = not pack_right and many_rows and many_columns and any(_aliased(c.right, v) for v in c.k)
     panels = c.batches * ceil(c.columns / (vectors * lanes))
     groups = min(ceil(c.rows / rows), ceil(_UNITS / panels)) if pack_right else 1
-    return Plan(rows, vectors, lanes, pack_left, pack_columns, pack_right, block, groups)
+    return Plan(rows, vectors, lanes, stack, pack_left, pack_columns, pack_right, block, groups)
 
 
 def _aliased(load: Load, var: Var) -> bool:
@@ -167,7 +174,14 @@ def _aliased(load: Load, var: Var) -> bool:
     return step > 0 and step % _ALIAS_STRIDE == 0 and var.extent >= _WAYS
 
 
-def _tile(target: Target, c: Contraction, most_rows: int) -> tuple[int, int, int]:
+def _stacks(c: Contraction) -> tuple[int, ...]:
+    """How many neighbours along the innermost batch axis a tile may cover: where the left operand is the same."""
+    if not c.batch or c.left.index.coefficient(c.batch[-1]):
+        return (1,)
+    return tuple(d for d in range(1, _STACK + 1) if c.batch[-1].extent % d == 0)
+
+
+def _tile(target: Target, c: Contraction, most_rows: int, stacks: tuple[int, ...]) -> tuple[int, int, int, int]:
     """The register tile with the fewest estimated cycles over the whole product, edges included.
 
     Per step of k, a tile costs its multiply-adds (two vectors a cycle), its loads (two a cycle), the latency of a
@@ -179,27 +193,31 @@ def _tile(target: Target, c: Contraction, most_rows: int) -> tuple[int, int, int
     # One register stays free: with all of them full, LLVM spills in the loop (15x2 runs at half the speed of 14x2).
     available = target.vector_registers - 1
 
-    def cycles(rows: int, vectors: int) -> float:
+    candidates = [
+        (rows, vectors, lanes, stack)
+        for vectors in range(1, min(columns, 6) + 1)
+        for rows in range(1, min(c.rows, most_rows, 16) + 1)
+        for stack in stacks
+        if rows * vectors * stack + vectors * stack <= available and (stack == 1 or vectors == columns)
+    ]
+
+    # A vector of lanes that are close by but no neighbours is two loads and a shuffle.
+    shuffles = 0 if c.right.index.coefficient(c.n) == 1 else 1
+
+    def cost(tile: tuple[int, int, int, int]) -> tuple[float, int, int]:
+        rows, vectors, _, stack = tile
         total = 0.0
         for height, many_rows in _parts(c.rows, rows):
             for width, many in _parts(columns, vectors):
-                compute = height * width / 2
-                loads = (height + width) / 2
-                panel = width * lanes * itemsize * c.depth
-                stream = width * lanes * itemsize / 32 if panel * 2 > _L1 else 0.0
-                total += many_rows * many * (max(compute, loads, stream, _LATENCY) * c.depth + 6)
-        return total
+                compute = (height * width + width * shuffles) * stack / 2
+                loads = (height + width * stack * (1 + shuffles)) / 2
+                panel = width * stack * lanes * itemsize * c.depth
+                stream = width * stack * lanes * itemsize / 32 if panel * 2 > _L1 else 0.0
+                total += many_rows * many * (max(compute, loads, stream, _LATENCY) * c.depth / stack + 6)
+        edges = (c.rows % rows > 0) + (columns % vectors > 0)
+        return total, edges, -rows * vectors * stack
 
-    candidates = [
-        (rows, vectors, lanes)
-        for vectors in range(1, min(columns, 6) + 1)
-        for rows in range(1, min(c.rows, most_rows, 16) + 1)
-        if rows * vectors + vectors <= available
-    ]
-    def edges(rows: int, vectors: int) -> int:
-        return (c.rows % rows > 0) + (columns % vectors > 0)
-
-    return min(candidates, key=lambda t: (cycles(t[0], t[1]), edges(t[0], t[1]), -t[0] * t[1]))
+    return min(candidates, key=cost)
 
 
 def _parts(extent: int, tile: int) -> list[tuple[int, int]]:

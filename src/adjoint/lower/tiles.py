@@ -22,6 +22,10 @@ __all__ = ["contraction_kernels"]
 _SLAB = 512 * 1024
 #: Multiply-adds of one column of a tile that take long enough for memory to answer in the meantime.
 _LONG = 512000000
+#: Multiply-adds of the taps in a row of a window that make one straight line of code.
+_UNROLLED = 128
+#: Bytes of a page.
+_PAGE = 4096
 #: Bytes of a tensor of which much is not in a second-level cache.
 _FAR = 1024 * 1024
 
@@ -31,7 +35,7 @@ _Point = Callable[[Buffer, Index, Index, Index], Store]
 
 def contraction_kernels(context: Context, group: Group, c: Contraction) -> list[Kernel]:
     """The kernels of a contraction group: the product, after packing the left operand where planned."""
-    plan = plan_contraction(context.target, c, 0 if _rows_of_images(c) else len(_far(context, group, c, {})))
+    plan = plan_contraction(context.target, c, _streams(context, group, c))
     kernels = []
     if plan.pack_left:
         packing, c = _pack_left(context, group, c, plan)
@@ -39,7 +43,7 @@ def contraction_kernels(context: Context, group: Group, c: Contraction) -> list[
     if plan.pack_columns:
         packing, c = _pack_columns(context, group, c, plan)
         kernels.append(packing)
-    builder = _Builder(context, group, c, plan)
+    builder = _Builder(context, group, c, plan, Var("s", plan.stack))
     kernels.append(builder.packed_kernel() if plan.pack_right else builder.in_place_kernel())
     return kernels
 
@@ -124,6 +128,14 @@ def _far(
     ]
 
 
+def _streams(context: Context, group: Group, c: Contraction) -> int:
+    """How many tensors the epilogue walks in rows that lie pages apart."""
+    if c.m is None or _rows_of_images(c):
+        return 0
+    steps = [(i.coefficient(c.m) or 0) * b.dtype.itemsize for b, i, _ in _far(context, group, c, {})]
+    return sum(step >= _PAGE for step in steps)
+
+
 def _panels_of_slab(c: Contraction, panels: int) -> int:
     """How many panels of columns are walked for a block of rows before the next block.
 
@@ -177,6 +189,7 @@ class _Builder:
     group: Group
     c: Contraction
     plan: Plan
+    neighbour: Var
 
     # A unit is a tile: operands are read in place.
 
@@ -184,11 +197,18 @@ class _Builder:
         """Each unit is one tile of the result."""
         blocks = ceil(self.c.rows / self.plan.rows)
         panels = ceil(self.c.columns / self.plan.columns)
-        unit = Var("u", self.c.batches * blocks * panels)
+        unit = Var("u", self.c.batches // self.plan.stack * blocks * panels)
         # Where a unit is, by axes outermost first: blocks of rows, panels of columns, and those of the batch.
         slab = _panels_of_slab(self.c, panels)
         axes = Var("block", blocks), Var("slab", panels // slab), Var("panel", slab)
-        at = unravel(_walk(self.c, *axes), as_index(unit))
+        order = _walk(self.c, *axes)
+        if self.plan.stack > 1:
+            inner = self.c.batch[-1]
+            few = Var(inner.name, inner.extent // self.plan.stack)
+            at = unravel([few if v is inner else v for v in order], as_index(unit))
+            at[inner] = at.pop(few) * self.plan.stack + as_index(self.neighbour)
+        else:
+            at = unravel(order, as_index(unit))
         block, panel = at.pop(axes[0]), at.pop(axes[1]) * slab + at.pop(axes[2])
 
         def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
@@ -319,20 +339,22 @@ class _Builder:
 
     def _registers(self, rows: int, columns: int) -> Buffer:
         width = -(-columns // self.plan.lanes) * self.plan.lanes
-        return Buffer("acc", self.c.left.dtype, rows * width, "register")
+        return Buffer("acc", self.c.left.dtype, rows * self.plan.stack * width, "register")
 
     def _sweep(
         self, acc: Buffer, rows: int, columns: int, row: Index, column: Index, point: _Point
     ) -> tuple[Stmt, ...]:
         """Do something at every point of a tile, unrolled."""
         lanes = self.plan.lanes
-        stride = acc.size // rows
+        width = acc.size // (rows * self.plan.stack)
         loops = []
         for start, vectors, extent in tiles(columns, columns, lanes):
             i, vector, lane = Var("i", rows), Var("j", vectors), Var("l", extent)
             inside = as_index(vector) * lanes + as_index(lane) + start
-            body = point(acc, as_index(i) * stride + inside, row + as_index(i), column + inside)
-            loops.append(For(i, (For(vector, (For(lane, (body,), "vector"),), "unroll"),), "unroll"))
+            spot = (as_index(self.neighbour) * rows + as_index(i)) * width + inside
+            body = point(acc, spot, row + as_index(i), column + inside)
+            # Neighbours inside rows: an element of the left operand is then used up before the next is read.
+            loops.append(For(i, (self._beside(For(vector, (For(lane, (body,), "vector"),), "unroll")),), "unroll"))
         return tuple(loops)
 
     def _ask(self, line: Index, columns: int, row: Index, column: Index, at: dict[Var, Index]) -> tuple[Stmt, ...]:
@@ -343,7 +365,11 @@ class _Builder:
             where[self.c.m] = row + line
         far = _far(self.context, self.group, self.c, at)
         asks = tuple(Prefetch(b, i.substitute(where), write) for b, i, write in far)
-        return (For(vector, asks, "unroll"),) if asks else ()
+        return (self._beside(For(vector, asks, "unroll")),) if asks else ()
+
+    def _beside(self, loop: For) -> For:
+        """A loop for every neighbour of the tile."""
+        return For(self.neighbour, (loop,), "unroll") if self.plan.stack > 1 else loop
 
     def _clear(self, acc: Buffer, spot: Index, _m: Index, _n: Index) -> Store:
         return Store(((acc, spot, Const(0.0, acc.dtype)),))
@@ -422,7 +448,10 @@ class _Builder:
                 b = Load(block.panel, place)
             return Store(((acc, spot, Apply("fma", (a, b, Load(acc, spot)), acc.dtype)),))
 
-        return nest(steps, self._sweep(acc, rows, columns, row, column, step))
+        body = self._sweep(acc, rows, columns, row, column, step)
+        if len(steps) > 1 and steps[-1].extent * acc.size // self.plan.lanes <= _UNROLLED:
+            return nest(steps[:-1], (For(steps[-1], body, "unroll"),))
+        return nest(steps, body)
 
     def _end(self, at: dict[Var, Index]) -> _Point:
         return lambda acc, spot, m, n: self._epilogue(at, m, n, Load(acc, spot))
