@@ -10,8 +10,9 @@ from typing import Any
 
 import llvmlite
 
-from adjoint.codegen.module import barrier_text, emit_modules
-from adjoint.codegen.native import NativeCode, available_cores, compile_native, target_for
+from adjoint.codegen.barrier import barrier_text
+from adjoint.codegen.module import emit_modules
+from adjoint.codegen.native import NativeCode, compile_native, target_for
 from adjoint.errors import CompileError, InvalidValueError
 from adjoint.ir import Function, IRModule
 from adjoint.ir.printer import value_names
@@ -19,8 +20,10 @@ from adjoint.ir.verifier import verify
 from adjoint.kernel.ir import Kernel
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.program import Program
-from adjoint.kernel.target import Target
+from adjoint.kernel.races import verify_barriers
+from adjoint.kernel.target import Target, available_cores
 from adjoint.kernel.verifier import verify_kernel
+from adjoint.kernel.waiting import waiting_text
 from adjoint.lower.checks import range_checks
 from adjoint.lower.expand import expand_math
 from adjoint.lower.program import lower
@@ -84,12 +87,16 @@ class CompileOptions:
         parameters, states and results are not in it. Where a function needs more, values that wait for the backward
         pass are computed again instead (`adjoint.transforms.rematerialize`); a function for which that is not enough
         is refused. Default: no limit.
+    jitter : bool, default False
+        Compile steps whose threads are held up for random whiles, differently in every step: far slower, and the
+        same bits unless a barrier is missing. For testing adjoint itself.
     """
 
     threads: int | None = None
     cache: bool = True
     cache_directory: Path | None = None
     memory_budget: int | None = None
+    jitter: bool = False
 
     def __post_init__(self) -> None:
         if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
@@ -165,6 +172,7 @@ def _lowered(function: Function, target: Target) -> Program:
     program = lower(function, target, value_names(function), range_checks(function))
     for kernel in program.kernels:
         verify_kernel(kernel)
+    verify_barriers(program)
     return program
 
 
@@ -223,11 +231,11 @@ def _entry(
     function: Function, target: Target, options: CompileOptions, store: CompileCache | None, runtime: Runtime
 ) -> tuple[Entry, bool]:
     budget = options.memory_budget
-    key = _key("entry", str(function), target.key, budget)
+    key = _key("entry", str(function), target.key, budget, options.jitter)
     found = store.read(key) if store is not None else None
     if found is None:
         program = lower_function(function, target, budget)
-        objects = compile_native(emit_modules(finish_program(program), target), target)
+        objects = compile_native(emit_modules(finish_program(program), target, jitter=options.jitter), target)
         summary = program.summary()
         if store is not None:
             store.write(key, summary, objects)
@@ -292,7 +300,9 @@ def host() -> Target:
 def _runtime_code(store: CompileCache | None) -> tuple[bytes, ...]:
     """Object files of what every process needs: the thread pool, the way in from Python, the loop of an epoch."""
     here = host()
-    text = pool_text() + barrier_text(here.triple.split("-")[0]) + FASTCALL_TEXT + EPOCH_TEXT
+    text = "".join(
+        [waiting_text(here.triple), barrier_text(here.triple), pool_text(here.triple), FASTCALL_TEXT, EPOCH_TEXT]
+    )
     key = _key("runtime", text, here.key)
     found = store.read(key) if store is not None else None
     if found is not None:

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from adjoint.cli.options import REFUSED
-from adjoint.codegen.native import available_cores, host_target
+from adjoint.codegen.native import host_target
 from adjoint.errors import CacheError
-from adjoint.kernel.target import Target
+from adjoint.kernel.target import Target, available_cores
 from adjoint.paths import cache_dir, check_writable
 from adjoint.profiling.machine import machine_peaks
 from adjoint.version import __version__

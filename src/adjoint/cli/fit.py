@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from adjoint.cli.builtin import load_model, training_module
-from adjoint.codegen.native import available_cores
 from adjoint.data import FashionMnist, Rows
 from adjoint.errors import InvalidValueError
+from adjoint.kernel.target import available_cores
 from adjoint.optim import SGD, Adam, AdamW, Optimizer
 from adjoint.training import Trainer
 

@@ -19,66 +19,45 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from adjoint.codegen.barrier import barrier_text
+from adjoint.codegen.jitter import JITTER_TEXT
 from adjoint.codegen.kernels import emit_kernel, parameters
 from adjoint.codegen.types import memory_type
 from adjoint.errors import CompileError
 from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
 from adjoint.kernel.program import Program, RangeCheck
-from adjoint.kernel.target import PAUSE, Target
+from adjoint.kernel.target import Target
+from adjoint.kernel.waiting import waiting_text
 
-__all__ = ["barrier_text", "emit_modules"]
+__all__ = ["emit_modules"]
 
 #: Characters of text from which on kernels are a module of their own: about 0.2 seconds of LLVM's time.
 _MODULE_TEXT = 400_000
 
-_BARRIER = """
-define internal void @barrier(ptr %sync, i64 %threads) nounwind noinline {
-entry:
-  %turn = getelementptr i8, ptr %sync, i64 64
-  %before = load atomic i32, ptr %turn monotonic, align 4
-  %old = atomicrmw add ptr %sync, i32 1 acq_rel, align 4
-  %all = trunc i64 %threads to i32
-  %arrived = add i32 %old, 1
-  %last = icmp eq i32 %arrived, %all
-  br i1 %last, label %open, label %wait
-open:
-  store atomic i32 0, ptr %sync monotonic, align 4
-  %next = add i32 %before, 1
-  store atomic i32 %next, ptr %turn release, align 4
-  br label %done
-wait:
-  %tries = phi i32 [ 0, %entry ], [ %tried, %again ]
-  %now = load atomic i32, ptr %turn acquire, align 4
-  %same = icmp eq i32 %now, %before
-  br i1 %same, label %pause, label %done
-pause:
-  %tried = add i32 %tries, 1
-  %patient = icmp ult i32 %tried, 2000
-  br i1 %patient, label %spin, label %yield
-spin:
-  {pause}
-  br label %again
-yield:
-  %ignored = call i32 @sched_yield()
-  br label %again
-again:
-  br label %wait
-done:
-  ret void
-}
-"""
 
-
-def barrier_text(architecture: str) -> str:
-    """LLVM text of ``@barrier``: threads wait for each other. It calls ``@sched_yield``, declared elsewhere."""
-    return _BARRIER.replace("{pause}", PAUSE.get(architecture, ("", ""))[0])
-
-
-def emit_modules(program: Program, target: Target, profile: bool = False) -> Iterator[str]:
+def emit_modules(
+    program: Program, target: Target, profile: bool = False, jitter: bool = False
+) -> Iterator[str]:
     """The LLVM texts of a program, to be compiled apart and linked together; the last has the entry points.
 
     They come one after the other, so that one can be compiled while the next is written. Kernels that differ in names
     only are emitted once.
+
+    Parameters
+    ----------
+    program : Program
+        What to write.
+    target : Target
+        The CPU.
+    profile : bool, default False
+        Let the step read the clock around every kernel.
+    jitter : bool, default False
+        Hold every thread up for a random while before its part of each kernel: a test of the barriers.
+
+    Raises
+    ------
+    CompileError
+        Where the program needs float16 and the CPU does not convert it.
     """
     if not target.converts_half and any(_uses_half(kernel) for kernel in program.kernels):
         raise CompileError(
@@ -107,8 +86,8 @@ def emit_modules(program: Program, target: Target, profile: bool = False) -> Ite
             *declarations.values(),
             *elsewhere.values(),
             *here.values(),
-            *_runtime_texts(target, profile),
-            _step(program, function_of, profile),
+            *_runtime_texts(target, profile, jitter),
+            _step(program, function_of, profile, jitter),
             _check(program),
         ],
     )
@@ -131,16 +110,10 @@ def _declaration(definition: str) -> str:
     return head.replace("define", "declare", 1)
 
 
-def _runtime_texts(target: Target, profile: bool) -> list[str]:
+def _runtime_texts(target: Target, profile: bool, jitter: bool) -> list[str]:
     """The barrier and what it and the step call."""
-    architecture = target.triple.split("-")[0]
     clock = ["declare i32 @clock_gettime(i32, ptr)"] if profile else []
-    return [
-        "declare i32 @sched_yield()",
-        *clock,
-        PAUSE.get(architecture, ("", ""))[1],
-        barrier_text(architecture),
-    ]
+    return [waiting_text(target.triple), barrier_text(target.triple), *clock, *([JITTER_TEXT] if jitter else [])]
 
 
 def _uses_half(kernel: Kernel) -> bool:
@@ -162,7 +135,7 @@ def _literals(program: Program) -> list[str]:
     return out
 
 
-def _step(program: Program, function_of: dict[Kernel, str], profile: bool) -> str:
+def _step(program: Program, function_of: dict[Kernel, str], profile: bool, jitter: bool) -> str:
     extra = ", ptr %clock" if profile else ""
     lines = [
         f"define i32 @{program.name}(ptr noalias %slots, ptr noalias %arena, i64 %thread, i64 %threads,"
@@ -184,6 +157,8 @@ def _step(program: Program, function_of: dict[Kernel, str], profile: bool) -> st
     for position, kernel in enumerate(program.kernels):
         if position in program.barriers or (profile and position == 0):
             lines.extend(_meet(position))
+        if jitter:
+            lines.append(f"  call void @jitter(i64 %thread, i64 {position})")
         call = _call(position, kernel, function_of[kernel], pointers)
         lines.extend([*_tick(2 * position), *call, *_tick(2 * position + 1)] if profile else call)
     return "\n".join([*lines, "  ret i32 0", "}"])

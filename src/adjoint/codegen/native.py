@@ -1,7 +1,6 @@
 """LLVM at work: text to optimized object code, for this machine or another."""
 
 import ctypes
-import os
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from adjoint.errors import CompileError
-from adjoint.kernel.target import Target
+from adjoint.kernel.target import Target, available_cores
 
 __all__ = ["NativeCode", "compile_native", "host_target", "target_for"]
 
@@ -38,13 +37,6 @@ def _initialize() -> None:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
         _ready.set()
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def host_target() -> Target:

@@ -1,16 +1,11 @@
 """What kernels need to know of the machine that they will run on."""
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["PAUSE", "Target"]
-
-#: For each architecture, LLVM's hint that a thread is waiting in a loop, and the declaration of it.
-PAUSE = {
-    "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
-    "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
-}
+__all__ = ["Target", "available_cores"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +46,10 @@ class Target:
     def key(self) -> str:
         """What code depends on: part of the compile cache's key."""
         return f"{self.triple}|{self.cpu}|{self.features}|{self.vector_bytes}"
+
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

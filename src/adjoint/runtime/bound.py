@@ -13,7 +13,7 @@ from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.kernel.program import Argument, RangeCheck, Result
 from adjoint.runtime.fastcall import FastCall
 from adjoint.runtime.library import Library
-from adjoint.runtime.threads import Pool
+from adjoint.runtime.threads import POOL_FUNCTIONS, Pool, make_sync
 
 __all__ = ["Bound", "Runtime", "Signature", "accept", "aligned", "allowed", "first_outside", "miscounted"]
 
@@ -33,7 +33,7 @@ class Runtime:
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, objects: tuple[bytes, ...]) -> None:
-        library = Library(objects, ("run", "work", "hold", "fastcall", "epoch"))
+        library = Library(objects, (*POOL_FUNCTIONS, "fastcall", "epoch"))
         self.fastcall = library["fastcall"]
         self.epoch = library["epoch"]
         self.pool = Pool(library)
@@ -155,7 +155,7 @@ class Bound:
         """
         kept = self.place(arrays)
         threads = clock.shape[1]
-        sync = aligned((128,), np.dtype(np.uint8))
+        sync = make_sync()
         step = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, *[ctypes.c_void_p] * 2)(
             self.function
         )

@@ -1,46 +1,37 @@
 """Threads that run steps: one pool a process, parked in native code between steps.
 
 A worker is a Python thread that calls `work` once and stays there, without the interpreter's lock, until the pool
-ends. Between steps it spins for a while, then sleeps in the kernel until the next step. Layout of the shared
-block, a cache line each so that waiting disturbs nobody::
+ends. Whoever waits spins for a while, then sleeps in the system; with more threads than cores, it sleeps at once.
+Layout of the shared block, a cache line each so that waiting disturbs nobody::
 
-      0  turn: number of the step to run          64  sync of the barrier (two lines)
-    192  function, slots, arena, threads         256  workers that are done
+      0  turn: number of the step to run          64  sync of the barrier (two lines), with the number of cores
+    192  function, slots, arena, threads         256  workers that are done, and whether the caller sleeps
     320  stop flag; 324 lock; 328 workers        384  workers asleep
+
+The lock is 0 while it is free, 1 while a step runs, and 2 where somebody may be asleep until it is free.
 """
 
 import atexit
 import ctypes
-import platform
-import sys
 import threading
 
-from adjoint.kernel.target import PAUSE
+import numpy as np
+
+from adjoint.kernel.target import available_cores
+from adjoint.kernel.waiting import SYNC_BYTES, SYNC_CORES, patient
 from adjoint.runtime.library import Library
 
-__all__ = ["Pool", "pool_text"]
+__all__ = ["POOL_FUNCTIONS", "Pool", "make_sync", "pool_text"]
+
+#: Functions of `pool_text` that are called from outside it.
+POOL_FUNCTIONS = ("run", "work", "hold", "let_go", "wake_workers")
 
 _BLOCK_BYTES = 448
 
 #: Places in the block that Python writes.
-_STOP, _LOCK, _WORKERS = 320, 324, 328
-
-#: System call number of futex, by machine, where the platform is Linux.
-_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+_SYNC, _STOP, _WORKERS = 64, 320, 328
 
 _TEXT = """
-{declarations}
-
-define internal void @sleep_until_changed(ptr %word, i32 %value) {
-  {sleep}
-  ret void
-}
-
-define internal void @wake_all(ptr %word) {
-  {wake}
-  ret void
-}
-
 ; A worker's life: wait for a turn, run its share, say so.
 define void @work(ptr %block, i64 %thread) {
 entry:
@@ -52,28 +43,30 @@ entry:
   %slots.at = getelementptr i8, ptr %block, i64 200
   %arena.at = getelementptr i8, ptr %block, i64 208
   %threads.at = getelementptr i8, ptr %block, i64 216
+  %workers.at = getelementptr i8, ptr %block, i64 328
+  %workers = load i32, ptr %workers.at
+  %threads.all = add i32 %workers, 1
   br label %ready
 ready:
-  %seen = phi i32 [ 0, %entry ], [ %turn, %finished ]
+  %seen = phi i32 [ 0, %entry ], [ %turn, %finished ], [ %turn, %rouse ]
+  %limit = call i32 @spins(ptr %sync, i32 %threads.all, i32 {spins})
   br label %wait
 wait:
-  %tries = phi i32 [ 0, %ready ], [ %tried, %again ]
+  %tries = phi i32 [ 0, %ready ], [ %tried, %spin ], [ %tried, %doze ]
   %turn = load atomic i32, ptr %block acquire, align 4
   %same = icmp eq i32 %turn, %seen
   br i1 %same, label %patience, label %go
 patience:
   %tried = add i32 %tries, 1
-  %patient = icmp ult i32 %tried, {spins}
+  %patient = icmp ule i32 %tried, %limit
   br i1 %patient, label %spin, label %doze
 spin:
   {pause}
-  br label %again
+  br label %wait
 doze:
   %n1 = atomicrmw add ptr %asleep, i32 1 seq_cst, align 4
-  call void @sleep_until_changed(ptr %block, i32 %seen)
+  call void @sleep_while(ptr %block, i32 %seen)
   %n2 = atomicrmw sub ptr %asleep, i32 1 seq_cst, align 4
-  br label %again
-again:
   br label %wait
 go:
   %stop = load atomic i32, ptr %stop.at acquire, align 4
@@ -90,7 +83,14 @@ run:
   %status = call i32 %function(ptr %slots, ptr %arena, i64 %thread, i64 %threads, ptr %sync)
   br label %finished
 finished:
-  %n3 = atomicrmw add ptr %done, i32 1 release, align 4
+  ; The last one wakes the caller, if that has said that it sleeps.
+  %n3 = atomicrmw add ptr %done, i32 1 acq_rel, align 4
+  %n4 = add i32 %n3, 1
+  %marked = or i32 %workers, {asleep}
+  %call = icmp eq i32 %n4, %marked
+  br i1 %call, label %rouse, label %ready
+rouse:
+  call void @wake_all(ptr %done)
   br label %ready
 end:
   ret void
@@ -100,15 +100,37 @@ end:
 define void @hold(ptr %block) {
 entry:
   %lock = getelementptr i8, ptr %block, i64 324
-  br label %acquire
-acquire:
-  %held = atomicrmw xchg ptr %lock, i32 1 acquire, align 4
-  %free = icmp eq i32 %held, 0
-  br i1 %free, label %end, label %busy
+  %pair = cmpxchg ptr %lock, i32 0, i32 1 acquire monotonic, align 4
+  %free = extractvalue { i32, i1 } %pair, 1
+  br i1 %free, label %end, label %claim
+claim:
+  %held = atomicrmw xchg ptr %lock, i32 2 acquire, align 4
+  %mine = icmp eq i32 %held, 0
+  br i1 %mine, label %end, label %busy
 busy:
-  %ignored = call i32 @sched_yield()
-  br label %acquire
+  call void @sleep_while(ptr %lock, i32 2)
+  br label %claim
 end:
+  ret void
+}
+
+; Let steps start again.
+define void @let_go(ptr %block) {
+entry:
+  %lock = getelementptr i8, ptr %block, i64 324
+  %was = atomicrmw xchg ptr %lock, i32 0 release, align 4
+  %awaited = icmp eq i32 %was, 2
+  br i1 %awaited, label %wake, label %end
+wake:
+  call void @wake_all(ptr %lock)
+  br label %end
+end:
+  ret void
+}
+
+; Let sleeping workers look at the turn.
+define void @wake_workers(ptr %block) {
+  call void @wake_all(ptr %block)
   ret void
 }
 
@@ -122,9 +144,8 @@ single:
   ret i32 %status1
 many:
   call void @hold(ptr %block)
-  %lock = getelementptr i8, ptr %block, i64 324
   %workers.at = getelementptr i8, ptr %block, i64 328
-  %workers = load i64, ptr %workers.at
+  %workers = load i32, ptr %workers.at
   %asleep = getelementptr i8, ptr %block, i64 384
   %done = getelementptr i8, ptr %block, i64 256
   %sync = getelementptr i8, ptr %block, i64 64
@@ -137,6 +158,8 @@ many:
   store ptr %arena, ptr %arena.at
   store i64 %threads, ptr %threads.at
   store atomic i32 0, ptr %done monotonic, align 4
+  ; The barrier counts in rounds of as many arrivals as there are threads in this step.
+  store atomic i32 0, ptr %sync monotonic, align 4
   %turn = atomicrmw add ptr %block, i32 1 seq_cst, align 4
   %sleepers = load atomic i32, ptr %asleep seq_cst, align 4
   %any = icmp ne i32 %sleepers, 0
@@ -146,60 +169,66 @@ wake:
   br label %own
 own:
   %status = call i32 %function(ptr %slots, ptr %arena, i64 0, i64 %threads, ptr %sync)
-  %all = trunc i64 %workers to i32
+  %threads.all = add i32 %workers, 1
+  %limit = call i32 @spins(ptr %sync, i32 %threads.all, i32 {own.spins})
   br label %wait
 wait:
-  %tries = phi i32 [ 0, %own ], [ %tried, %again ]
-  %finished = load atomic i32, ptr %done acquire, align 4
-  %over = icmp eq i32 %finished, %all
+  %tries = phi i32 [ 0, %own ], [ %tried, %spin ], [ %tried, %doze ], [ %tried, %sleep ]
+  %now = load atomic i32, ptr %done acquire, align 4
+  %finished = and i32 %now, {unmarked}
+  %over = icmp eq i32 %finished, %workers
   br i1 %over, label %end, label %patience
 patience:
   %tried = add i32 %tries, 1
-  %patient = icmp ult i32 %tried, 2000
-  br i1 %patient, label %spin, label %yield
+  %patient = icmp ule i32 %tried, %limit
+  br i1 %patient, label %spin, label %doze
 spin:
   {pause}
-  br label %again
-yield:
-  %ignored = call i32 @sched_yield()
-  br label %again
-again:
+  br label %wait
+doze:
+  %mark = or i32 %now, {asleep}
+  %pair = cmpxchg ptr %done, i32 %now, i32 %mark acq_rel monotonic, align 4
+  %marked = extractvalue { i32, i1 } %pair, 1
+  br i1 %marked, label %sleep, label %wait
+sleep:
+  call void @sleep_while(ptr %done, i32 %mark)
   br label %wait
 end:
-  store atomic i32 0, ptr %lock release, align 4
+  call void @let_go(ptr %block)
   ret i32 %status
 }
-
-declare i32 @sched_yield()
 """
 
-#: Turns of the waiting loop before a worker goes to sleep: about a quarter of a millisecond.
+#: Looks at the turn before a worker goes to sleep: about a quarter of a millisecond.
 _SPINS = 8000
 
+#: Looks of the caller at the workers that are done: as in the barrier.
+_OWN_SPINS = 2000
 
-def pool_text(machine: str = platform.machine(), system: str = sys.platform) -> str:
-    """LLVM text of the pool's functions, for a machine and system."""
-    pause, declare = PAUSE.get({"arm64": "aarch64"}.get(machine, machine), ("", ""))
-    number = _FUTEX.get(machine) if system.startswith("linux") else None
-    if number is None:
-        sleep, wake = "%1 = call i32 @usleep(i32 50)", ""
-        declarations = f"{declare}\ndeclare i32 @usleep(i32)"
-    else:
-        # FUTEX_WAIT_PRIVATE = 128, FUTEX_WAKE_PRIVATE = 129
-        call = f"call i64 (i64, ...) @syscall(i64 {number}, ptr %word"
-        sleep = f"%1 = {call}, i64 128, i32 %value, ptr null, ptr null, i64 0)"
-        wake = f"%1 = {call}, i64 129, i32 2147483647, ptr null, ptr null, i64 0)"
-        declarations = f"{declare}\ndeclare i64 @syscall(i64, ...)"
+#: The bit of the number of workers that are done which says that the caller sleeps.
+_ASLEEP = 1 << 30
+
+
+def pool_text(triple: str) -> str:
+    """LLVM text of the pool's functions; it needs `adjoint.kernel.waiting.waiting_text` beside it."""
     text = _TEXT
     for key, value in (
-        ("{declarations}", declarations),
-        ("{sleep}", sleep),
-        ("{wake}", wake),
-        ("{pause}", pause),
-        ("{spins}", str(_SPINS)),
+        ("{spins}", _SPINS),
+        ("{own.spins}", _OWN_SPINS),
+        ("{asleep}", _ASLEEP),
+        ("{unmarked}", _ASLEEP - 1),
     ):
-        text = text.replace(key, value)
-    return text
+        text = text.replace(key, str(value))
+    return patient(text, triple)
+
+
+def make_sync() -> np.ndarray:
+    """A block for the barrier of threads that belong to no pool."""
+    block = np.zeros(SYNC_BYTES + 64, np.uint8)
+    start = -block.ctypes.data % 64
+    sync = block[start : start + SYNC_BYTES]
+    sync[SYNC_CORES : SYNC_CORES + 4].view(np.int32)[0] = available_cores()
+    return sync
 
 
 class Pool:
@@ -223,8 +252,9 @@ class Pool:
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+        on_block = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         self._work = work(self._library["work"])
-        self._hold = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._library["hold"])
+        self._hold, self._let_go, self._wake = (on_block(library[n]) for n in ("hold", "let_go", "wake_workers"))
         atexit.register(self.stop)
 
     @property
@@ -242,13 +272,15 @@ class Pool:
             try:
                 self._restart(threads - 1)
             finally:
-                ctypes.c_int64.from_address(self.block + _WORKERS).value = len(self._threads)
-                ctypes.c_int32.from_address(self.block + _LOCK).value = 0
+                self._let_go(self.block)
 
     def _restart(self, workers: int) -> None:
         """Make the pool anew at a larger size: turn 0 must be current when a worker starts."""
         self._halt()
-        ctypes.memset(self.block, 0, _LOCK)
+        ctypes.memset(self.block, 0, _STOP + 4)
+        # Workers read both as soon as they start.
+        ctypes.c_int32.from_address(self.block + _SYNC + SYNC_CORES).value = available_cores()
+        ctypes.c_int32.from_address(self.block + _WORKERS).value = workers
         for number in range(1, workers + 1):
             thread = threading.Thread(
                 target=self._work, args=(self.block, number), name=f"adjoint-{number}", daemon=True
@@ -268,14 +300,7 @@ class Pool:
         turn = ctypes.c_int32.from_address(self.block)
         turn.value += 1
         # The turn is new, so nobody falls asleep any more; whoever sleeps already is woken.
-        self._wake()
+        self._wake(self.block)
         for thread in self._threads:
             thread.join(timeout=5)
         self._threads = []
-
-    def _wake(self) -> None:
-        """Let sleeping workers look at the turn."""
-        libc = ctypes.CDLL(None)
-        number = _FUTEX.get(platform.machine())
-        if sys.platform.startswith("linux") and number is not None:
-            libc.syscall(ctypes.c_long(number), ctypes.c_void_p(self.block), 129, 2**31 - 1, None, None, 0)

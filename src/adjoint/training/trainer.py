@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.codegen.native import available_cores
 from adjoint.compiler import CompileOptions, Executable
 from adjoint.compiler import compile as compile_module
 from adjoint.data import Rows
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule
+from adjoint.kernel.target import available_cores
 from adjoint.runtime.bound import Bound
 from adjoint.training.arrays import Hyper, Residents
 from adjoint.training.epochs import Callback, EpochResult, Epochs, Plan, epoch_order

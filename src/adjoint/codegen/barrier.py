@@ -1,0 +1,86 @@
+"""The barrier at which the threads of a step wait for each other."""
+
+from adjoint.kernel.waiting import BAD_MOOD, SYNC_MOOD, patient
+
+__all__ = ["barrier_text"]
+
+#: Looks at the word before a thread goes to sleep, about 60 microseconds: what it takes to be woken on a quiet machine,
+#: some times over.
+_SPINS = 2000
+
+_BARRIER = """
+; %sync: at 0, twice the arrivals since it was 0, with the lowest bit set where somebody sleeps; the rest in
+; adjoint.kernel.waiting.
+; The arrival that completes a round is what the others wait for: nothing else has to be written.
+define internal void @barrier(ptr %sync, i64 %threads) nounwind noinline {
+entry:
+  %all = trunc i64 %threads to i32
+  %old = atomicrmw add ptr %sync, i32 2 acq_rel, align 4
+  %before = lshr i32 %old, 1
+  %arrived = add i32 %before, 1
+  %late = urem i32 %before, %all
+  %missing = sub i32 %all, %late
+  %target = add i32 %before, %missing
+  %last = icmp eq i32 %arrived, %target
+  br i1 %last, label %open, label %queue
+open:
+  %asleep = trunc i32 %old to i1
+  br i1 %asleep, label %wake, label %done
+wake:
+  ; Who sleeps for the next round already wakes up as well, looks, and marks the word again.
+  %unmarked = atomicrmw and ptr %sync, i32 -2 monotonic, align 4
+  call void @wake_all(ptr %sync)
+  br label %done
+queue:
+  %mood.at = getelementptr i8, ptr %sync, i64 {mood}
+  %mood = load atomic i32, ptr %mood.at monotonic, align 4
+  %limit = call i32 @spins(ptr %sync, i32 %all, i32 {spins})
+  br label %wait
+wait:
+  %tries = phi i32 [ 0, %queue ], [ %tried, %spin ], [ %tried, %doze ], [ %tried, %sleep ]
+  %now = load atomic i32, ptr %sync acquire, align 4
+  %arrivals = lshr i32 %now, 1
+  %over = icmp uge i32 %arrivals, %target
+  br i1 %over, label %learn, label %patience
+patience:
+  %tried = add i32 %tries, 1
+  %patient = icmp ule i32 %tried, %limit
+  br i1 %patient, label %spin, label %doze
+spin:
+  {pause}
+  br label %wait
+doze:
+  %mark = or i32 %now, 1
+  %pair = cmpxchg ptr %sync, i32 %now, i32 %mark acq_rel monotonic, align 4
+  %marked = extractvalue { i32, i1 } %pair, 1
+  br i1 %marked, label %sleep, label %wait
+sleep:
+  call void @sleep_while(ptr %sync, i32 %mark)
+  br label %wait
+learn:
+  ; Spun in vain: the mood is 16 worse, and at once 128 where it is bad already. Else it is better by one.
+  %slept = icmp ugt i32 %tries, %limit
+  %hoped = icmp ult i32 %mood, {bad}
+  %vain = and i1 %slept, %hoped
+  %worse = add i32 %mood, 16
+  %is.bad = icmp uge i32 %worse, {bad}
+  %down = select i1 %is.bad, i32 128, i32 %worse
+  %any = icmp ne i32 %mood, 0
+  %one = zext i1 %any to i32
+  %up = sub i32 %mood, %one
+  %new = select i1 %vain, i32 %down, i32 %up
+  %same = icmp eq i32 %new, %mood
+  br i1 %same, label %done, label %change
+change:
+  store atomic i32 %new, ptr %mood.at monotonic, align 4
+  br label %done
+done:
+  ret void
+}
+"""
+
+
+def barrier_text(triple: str) -> str:
+    """LLVM text of ``void @barrier(ptr sync, i64 threads)``; `adjoint.kernel.waiting.waiting_text` goes beside it."""
+    text = _BARRIER.replace("{mood}", str(SYNC_MOOD)).replace("{bad}", str(BAD_MOOD)).replace("{spins}", str(_SPINS))
+    return patient(text, triple)

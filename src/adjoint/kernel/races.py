@@ -1,0 +1,65 @@
+"""Barriers, checked: between two of them, threads touch the same memory only to read it.
+
+This asks less than `adjoint.lower.order`, which sets the barriers, and knows nothing of how: it looks at each pair of
+kernels that no barrier is between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+from adjoint.errors import VerifyError
+from adjoint.kernel.ir import Buffer, Kernel
+from adjoint.kernel.program import Program
+
+__all__ = ["verify_barriers"]
+
+
+def verify_barriers(program: Program) -> None:
+    """Check that threads wait for each other wherever they have to.
+
+    Two kernels with no barrier between them may run at the same time, each on another thread, unless both run on the
+    first thread alone. Then neither may write to memory that the other reads or writes. External buffers are memory of
+    their own each; buffers in the arena overlap where their places do.
+
+    Parameters
+    ----------
+    program : Program
+        What to check.
+
+    Raises
+    ------
+    VerifyError
+        At the first two kernels that break the rule.
+    """
+    for start, end in _stretches(program):
+        for later in range(start, end):
+            for earlier in range(start, later):
+                one, other = program.kernels[earlier], program.kernels[later]
+                if not (one.parallel or other.parallel):
+                    continue
+                for mine, theirs in _clashes(one, other, program.offsets):
+                    raise VerifyError(
+                        f"{program.name}: kernels meet at a barrier between uses of the same memory of which one "
+                        f"writes, but {one.name} ({mine}) and {other.name} ({theirs}) do not; "
+                        f"add a barrier before kernel {later}"
+                    )
+
+
+def _stretches(program: Program) -> Iterator[tuple[int, int]]:
+    """Ranges of kernels that run without a barrier in between."""
+    cuts = sorted({0, len(program.kernels), *program.barriers})
+    yield from pairwise(cuts)
+
+
+def _clashes(one: Kernel, other: Kernel, offsets: Mapping[Buffer, int]) -> Iterator[tuple[Buffer, Buffer]]:
+    pairs = [(a, b) for a in one.writes for b in (*other.reads, *other.writes)]
+    pairs += [(a, b) for a in one.reads for b in other.writes]
+    return ((a, b) for a, b in pairs if _same_memory(a, b, offsets))
+
+
+def _same_memory(a: Buffer, b: Buffer, offsets: Mapping[Buffer, int]) -> bool:
+    if a.space != "arena" or b.space != "arena":
+        return a is b
+    return max(offsets[a], offsets[b]) < min(offsets[a] + a.nbytes, offsets[b] + b.nbytes)

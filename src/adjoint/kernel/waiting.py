@@ -1,0 +1,99 @@
+"""How threads wait for each other, as LLVM text: a hint while they look again and again, then sleep in the system.
+
+Code of programs and the pool of threads wait in the same way, and share the block that a barrier works on: two cache
+lines (`SYNC_BYTES`). The first is the barrier's own. The second is nearly always only read, and says how long it is
+worth looking: the number of cores, which is set where the block is made, and the mood, which starts at 0.
+"""
+
+__all__ = ["BAD_MOOD", "SYNC_BYTES", "SYNC_CORES", "SYNC_MOOD", "patient", "waiting_text"]
+
+#: Bytes of the block of a barrier.
+SYNC_BYTES = 128
+
+#: Where in it the number of cores stands (i32) that the process may use: with more threads than that, nobody spins.
+SYNC_CORES = 64
+
+#: Where in it the mood stands (i32). It grows where threads have spun in vain, as they do when the one that they wait
+#: for needs their core; from `BAD_MOOD` on they go to sleep soon, and it falls by one each time.
+SYNC_MOOD = 68
+
+#: See `SYNC_MOOD`.
+BAD_MOOD = 64
+
+#: Looks in a bad mood: half a microsecond.
+_FEW = 20
+
+#: For each architecture, LLVM's hint that a thread is waiting in a loop, and the declaration of it.
+_PAUSE = {
+    "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
+    "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
+}
+
+#: System call number of futex, by architecture, where the system is Linux.
+_FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+
+_WAITING = """
+{declarations}
+
+; Sleep while the word has that value. It may return earlier: look again.
+define internal void @sleep_while(ptr %word, i32 %value) nounwind noinline cold {
+  {sleep}
+  ret void
+}
+
+; Wake everybody who sleeps on the word. Where the system has no such call, sleepers wake by themselves.
+define internal void @wake_all(ptr %word) nounwind noinline cold {
+  {wake}
+  ret void
+}
+
+; How often to look before going to sleep where `threads` take part: `most`, if there is hope.
+define internal i32 @spins(ptr %sync, i32 %threads, i32 %most) nounwind {
+  %cores.at = getelementptr i8, ptr %sync, i64 {cores}
+  %cores = load i32, ptr %cores.at
+  %fits = icmp ule i32 %threads, %cores
+  %mood.at = getelementptr i8, ptr %sync, i64 {mood}
+  %mood = load atomic i32, ptr %mood.at monotonic, align 4
+  %good = icmp ult i32 %mood, {bad}
+  %hope = select i1 %good, i32 %most, i32 {few}
+  %spins = select i1 %fits, i32 %hope, i32 0
+  ret i32 %spins
+}
+"""
+
+
+def _architecture(triple: str) -> str:
+    name = triple.split("-")[0]
+    return {"arm64": "aarch64"}.get(name, name)
+
+
+def patient(text: str, triple: str) -> str:
+    """LLVM text with the target's hint in place of ``{pause}``."""
+    return text.replace("{pause}", _PAUSE.get(_architecture(triple), ("", ""))[0])
+
+
+def waiting_text(triple: str) -> str:
+    """LLVM text of ``@sleep_while``, ``@wake_all`` and ``@spins``, and the declaration of the hint, for a target."""
+    architecture = _architecture(triple)
+    hint = _PAUSE.get(architecture, ("", ""))[1]
+    number = _FUTEX.get(architecture) if "linux" in triple else None
+    if number is None:
+        declared, sleep, wake = "declare i32 @usleep(i32)", "%1 = call i32 @usleep(i32 50)", ""
+    else:
+        # FUTEX_WAIT_PRIVATE = 128, FUTEX_WAKE_PRIVATE = 129
+        call = f"%1 = call i64 (i64, ...) @syscall(i64 {number}, ptr %word"
+        declared = "declare i64 @syscall(i64, ...)"
+        sleep = f"{call}, i64 128, i32 %value, ptr null, ptr null, i64 0)"
+        wake = f"{call}, i64 129, i32 2147483647, ptr null, ptr null, i64 0)"
+    text = _WAITING
+    for key, value in (
+        ("{declarations}", f"{hint}\n{declared}"),
+        ("{sleep}", sleep),
+        ("{wake}", wake),
+        ("{cores}", str(SYNC_CORES)),
+        ("{mood}", str(SYNC_MOOD)),
+        ("{bad}", str(BAD_MOOD)),
+        ("{few}", str(_FEW)),
+    ):
+        text = text.replace(key, value)
+    return text

@@ -1,0 +1,134 @@
+"""The barrier by itself, awake and asleep, and that one thread alone never comes near it."""
+
+import ctypes
+import re
+import threading
+
+import numpy as np
+import pytest
+
+from adjoint.codegen.barrier import barrier_text
+from adjoint.codegen.module import emit_modules
+from adjoint.codegen.native import compile_native
+from adjoint.compiler import finish_program, host, lower_function
+from adjoint.kernel.waiting import SYNC_CORES, waiting_text
+from adjoint.runtime.library import Library
+from adjoint.runtime.threads import make_sync, pool_text
+from tests.runtime.networks import module_of
+
+#: Each round, a thread writes the round's number to its line, meets the others, and counts lines that are not there
+#: yet; then all meet again, so that nobody is a round ahead.
+ROUNDS = """
+define i64 @rounds(ptr %sync, i64 %thread, i64 %threads, ptr %lines, i64 %rounds) {
+entry:
+  %word = mul i64 %thread, 8
+  %mine = getelementptr i64, ptr %lines, i64 %word
+  br label %round
+round:
+  %r = phi i64 [ 1, %entry ], [ %r.next, %over ]
+  %errors = phi i64 [ 0, %entry ], [ %found, %over ]
+  store i64 %r, ptr %mine
+  call void @barrier(ptr %sync, i64 %threads)
+  br label %look
+look:
+  %t = phi i64 [ 0, %round ], [ %t.next, %look ]
+  %count = phi i64 [ %errors, %round ], [ %found, %look ]
+  %t.word = mul i64 %t, 8
+  %theirs = getelementptr i64, ptr %lines, i64 %t.word
+  %there = load i64, ptr %theirs
+  %wrong = icmp ne i64 %there, %r
+  %one = zext i1 %wrong to i64
+  %found = add i64 %count, %one
+  %t.next = add i64 %t, 1
+  %t.more = icmp ult i64 %t.next, %threads
+  br i1 %t.more, label %look, label %over
+over:
+  call void @barrier(ptr %sync, i64 %threads)
+  %r.next = add i64 %r, 1
+  %more = icmp ule i64 %r.next, %rounds
+  br i1 %more, label %round, label %out
+out:
+  ret i64 %found
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def rounds():
+    triple = host().triple
+    library = Library(compile_native((waiting_text(triple) + barrier_text(triple) + ROUNDS,), host()), ("rounds",))
+    kinds = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+    yield ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)(library["rounds"])
+    del library
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7])
+@pytest.mark.parametrize("cores", [0, 64], ids=["asleep at once", "spinning first"])
+def test_everybody_sees_what_everybody_wrote(rounds, threads, cores):
+    sync, lines = make_sync(), np.zeros(8 * threads, np.int64)
+    sync[SYNC_CORES : SYNC_CORES + 4].view(np.int32)[0] = cores
+    errors = {}
+
+    def part(thread):
+        errors[thread] = rounds(sync.ctypes.data, thread, threads, lines.ctypes.data, 500)
+
+    others = [threading.Thread(target=part, args=(t,), daemon=True) for t in range(threads)]
+    for other in others:
+        other.start()
+    for other in others:
+        other.join(30)
+    assert errors == dict.fromkeys(range(threads), 0)
+
+
+def blocks(text, name):
+    """Blocks of a function by label: their lines."""
+    body = re.search(rf"^define [^\n]*@{name}\(.*?^}}", text, re.M | re.S)[0].split("\n")[1:-1]
+    found, label = {"entry": []}, "entry"
+    for line in body:
+        start = re.fullmatch(r"([\w.]+):", line)
+        label = start[1] if start else label
+        found.setdefault(label, []).extend([] if start else [line])
+    return found
+
+
+def reached(function, unless):
+    """Lines that run where the branch on `unless` goes the other way than it says."""
+    lines, todo, seen = [], ["entry"], set()
+    while todo:
+        label = todo.pop()
+        if label not in seen:
+            seen.add(label)
+            lines += function[label]
+            targets = re.findall(r"label %([\w.]+)", function[label][-1])
+            todo += targets[1:] if unless in function[label][-1] else targets
+    return "\n".join(lines)
+
+
+ATOMIC = re.compile(r"atomic|cmpxchg|fence|@barrier|@hold|@let_go|@sleep_while|@wake_all|volatile")
+
+
+def test_one_thread_runs_no_atomic_instruction():
+    """By the text: what `run` and the step do where there is one thread, and that several do otherwise."""
+    (step,) = emit_modules(finish_program(lower_function(module_of("mlp")["step"], host())), host())
+    whole = blocks(step, "step")
+    assert any(ATOMIC.search(line) for lines in whole.values() for line in lines)
+    alone = reached(whole, "br i1 %many,")
+    assert alone.count("call void @step_kernel_") > 8
+    assert not ATOMIC.search(alone)
+    run = blocks(pool_text(host().triple), "run")
+    # Here the branch says when there is one thread, so the other way round.
+    assert re.search(r"br i1 %alone, label %single, label %many", run["entry"][-1])
+    assert "call i32 %function(" in "\n".join(run["single"])
+    assert not ATOMIC.search("\n".join([*run["entry"], *run["single"]]))
+    assert run["single"][-1].strip().startswith("ret ")
+
+
+@pytest.mark.parametrize("triple", ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "arm64-apple-darwin"])
+def test_waiting_is_written_for_each_system(triple):
+    text = waiting_text(triple) + barrier_text(triple) + pool_text(triple)
+    assert ("@syscall" in text) == ("linux" in triple)
+    assert ("@usleep" in text) == ("darwin" in triple)
+    hint = "@llvm.x86.sse2.pause" if triple.startswith("x86") else "@llvm.aarch64.hint"
+    assert f"declare void {hint}(" in text
+    assert text.count(f"call void {hint}(") == 3
+    assert "{" not in re.sub(r"\{ i32, i1 \}|[ )] ?(nounwind |noinline |cold )*\{\n", "", text)
