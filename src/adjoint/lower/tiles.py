@@ -10,11 +10,26 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index, flatten
-from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Prefetch, Stmt, Store, When, postorder
+from adjoint.kernel.ir import (
+    Apply,
+    Buffer,
+    Const,
+    Coordinate,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Prefetch,
+    Stmt,
+    Store,
+    When,
+    postorder,
+)
 from adjoint.lower.contractions import Contraction, Plan, plan_contraction
 from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, tiles, unravel, vector_loops
 from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
+from adjoint.lower.pull import BOOL, I64
 
 __all__ = ["contraction_kernels"]
 
@@ -216,7 +231,7 @@ class _Builder:
                 acc = self._registers(rows, columns)
                 everything = _Block(as_index(0), tuple(v.extent for v in self.c.k))
                 return (
-                    *self._sweep(acc, rows, columns, row, column, self._clear),
+                    *self._sweep(acc, rows, columns, row, column, self._clear, whole=True),
                     *self._multiply(acc, rows, columns, row, column, at, everything, last=True),
                     *self._sweep(acc, rows, columns, row, column, self._end(at)),
                 )
@@ -342,20 +357,21 @@ class _Builder:
         return Buffer("acc", self.c.left.dtype, rows * self.plan.stack * width, "register")
 
     def _sweep(
-        self, acc: Buffer, rows: int, columns: int, row: Index, column: Index, point: _Point
+        self, acc: Buffer, rows: int, columns: int, row: Index, column: Index, point: _Point, whole: bool = False
     ) -> tuple[Stmt, ...]:
-        """Do something at every point of a tile, unrolled."""
+        """Do something at every point of a tile, unrolled; `whole` vectors too where columns fill but a part of one."""
         lanes = self.plan.lanes
         width = acc.size // (rows * self.plan.stack)
-        loops = []
+        i = Var("i", rows)
+        along: list[Stmt] = []
         for start, vectors, extent in tiles(columns, columns, lanes):
-            i, vector, lane = Var("i", rows), Var("j", vectors), Var("l", extent)
+            vector, lane = Var("j", vectors), Var("l", lanes if whole else extent)
             inside = as_index(vector) * lanes + as_index(lane) + start
             spot = (as_index(self.neighbour) * rows + as_index(i)) * width + inside
             body = point(acc, spot, row + as_index(i), column + inside)
-            # Neighbours inside rows: an element of the left operand is then used up before the next is read.
-            loops.append(For(i, (self._beside(For(vector, (For(lane, (body,), "vector"),), "unroll")),), "unroll"))
-        return tuple(loops)
+            along.append(self._beside(For(vector, (For(lane, (body,), "vector"),), "unroll")))
+        # A row at a time: an element of the left operand is used up before the next is read.
+        return (For(i, tuple(along), "unroll"),)
 
     def _ask(self, line: Index, columns: int, row: Index, column: Index, at: dict[Var, Index]) -> tuple[Stmt, ...]:
         """Prefetch what the epilogue will read and write in a line of a tile, where that is far away."""
@@ -443,12 +459,17 @@ class _Builder:
             a = Load(self.c.left.buffer, self.c.left.index.substitute(where))
             if block.panel is None:
                 b = self.c.element(self.c.right, {**where, self.c.n: n})
+                if beyond:
+                    # Lanes beyond the columns add zeros: cheaper than to leave their accumulators alone.
+                    inside = Apply("lt", (Coordinate(n - column, I64), Const(columns, I64)), BOOL)
+                    b = replace(b, guard=inside)
             else:
                 place = flatten([local[v] for v in self.c.k], block.extents) * block.width + n - column
                 b = Load(block.panel, place)
             return Store(((acc, spot, Apply("fma", (a, b, Load(acc, spot)), acc.dtype)),))
 
-        body = self._sweep(acc, rows, columns, row, column, step)
+        beyond = block.panel is None and columns % self.plan.lanes > 0 and self.c.right.index.coefficient(self.c.n) == 1
+        body = self._sweep(acc, rows, columns, row, column, step, whole=beyond)
         if len(steps) > 1 and steps[-1].extent * acc.size // self.plan.lanes <= _UNROLLED:
             return nest(steps[:-1], (For(steps[-1], body, "unroll"),))
         return nest(steps, body)
