@@ -15,7 +15,7 @@ i64) at the start and at the end of its part of each kernel. Threads then wait f
 too; a wait counts for no kernel.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from adjoint.codegen.types import memory_type
 from adjoint.errors import CompileError
 from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
 from adjoint.kernel.program import Program, RangeCheck
+from adjoint.kernel.structure import structure
 from adjoint.kernel.target import Target
 from adjoint.kernel.waiting import waiting_text
 
@@ -65,7 +66,7 @@ def emit_modules(
             "use float32 or bfloat16, or another target"
         )
     function_of: dict[Kernel, str] = {}
-    written: dict[str, str] = {}
+    written: dict[Hashable, str] = {}
     declarations: dict[str, str] = {}
     here: dict[str, str] = {}
     elsewhere: dict[str, str] = {}
@@ -74,11 +75,11 @@ def emit_modules(
             yield _module(target, [*declarations.values(), *here.values()])
             elsewhere.update((name, _declaration(text)) for name, text in here.items())
             declarations, here = {}, {}
-        body = emit_kernel(kernel, "KERNEL", declarations)
-        name = written.setdefault(body, f"{program.name}_kernel_{_identifier(kernel.name)}")
-        if name not in here and name not in elsewhere:
-            here[name] = body.replace("@KERNEL(", f"@{name}(", 1)
-        function_of[kernel] = name
+        same = structure(kernel)
+        if same not in written:
+            name = written[same] = f"{program.name}_kernel_{_identifier(kernel.name)}"
+            here[name] = emit_kernel(kernel, name, declarations)
+        function_of[kernel] = written[same]
     yield _module(
         target,
         [

@@ -1,0 +1,73 @@
+"""Which kernels are the same but for names: code is made for one of them and called with the buffers of all."""
+
+from collections.abc import Hashable
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from adjoint.kernel.index import Var
+from adjoint.kernel.ir import Buffer, Expr, Kernel, postorder
+
+__all__ = ["structure"]
+
+#: What kernels may differ in: names are for people.
+_NAMES = frozenset(("name", "values"))
+
+
+@cache
+def _fields(cls: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls) if field.name not in _NAMES)
+
+
+def structure(kernel: Kernel) -> Hashable:
+    """A description of what a kernel does to its buffers, equal for kernels that do the same.
+
+    Buffers stand for their places in the order in which they are first written, then first read; variables for their
+    loops. Kernels with equal descriptions compute the same from corresponding buffers; there may be others that do.
+    """
+    return _Walk().kernel(kernel)
+
+
+class _Walk:
+    """Numbers what is told by identity: variables, buffers, expressions."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._found: list[Hashable] = []
+
+    def kernel(self, kernel: Kernel) -> Hashable:
+        for buffer in (*kernel.writes, *kernel.reads):
+            self._key(buffer)
+        body = self._key(kernel.unit), self._key(kernel.body)
+        return tuple(self._found), body
+
+    def _key(self, thing: Any) -> Hashable:
+        if isinstance(thing, Var | Buffer):
+            if thing not in self._numbers:
+                self._number(thing)
+            return self._numbers[thing]
+        if isinstance(thing, Expr):
+            if thing not in self._numbers:
+                for expr in postorder([thing]):
+                    if expr not in self._numbers:
+                        self._number(expr)
+            return self._numbers[thing]
+        if isinstance(thing, tuple):
+            return tuple(map(self._key, thing))
+        if isinstance(thing, frozenset):
+            return frozenset(map(self._key, thing))
+        if isinstance(thing, float | bool | np.generic):
+            return repr(thing)  # 0.0, -0.0 and False are different, NaN is one
+        if thing is None or isinstance(thing, int | str | np.dtype):
+            return thing
+        return self._described(thing)
+
+    def _number(self, thing: Any) -> None:
+        self._found.append(self._described(thing))
+        self._numbers[thing] = len(self._numbers)
+
+    def _described(self, thing: Any) -> Hashable:
+        cls: Any = type(thing)
+        return (cls.__name__, *[self._key(getattr(thing, name)) for name in _fields(cls)])
