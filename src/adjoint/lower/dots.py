@@ -11,16 +11,17 @@ of an image, or some images: as much as the cache holds, since every tap fetches
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Across, Apply, Buffer, Const, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions import Contraction
 from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, unravel, vector_loops
 from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
+from adjoint.lower.pull import BOOL, I64
 
 __all__ = ["DotPlan", "dot_kernel", "plan_dots"]
 
@@ -73,6 +74,9 @@ def plan_dots(target: Target, c: Contraction) -> DotPlan | None:
     for var in sorted(rest, key=lambda v: v.extent):
         if prod(v.extent for v in (*inside, var)) <= _INSIDE:
             inside.append(var)
+    # Where threads would have next to nothing to share, taps of a column are columns of the tile.
+    while len(inside) > 1 and c.rows * c.batches * c.columns // prod(v.extent for v in inside) < _UNITS:
+        inside.pop()
     across = _column_axis(c, inside)
     rows, columns = _tile(target, c.rows, across.extent if across is not None else 1)
     others = [v for v in c.k if v is not along]
@@ -208,10 +212,16 @@ class _Builder:
         c, plan = self.c, self.plan
 
         def vector(along: Index, active: int) -> tuple[Stmt, ...]:
-            i, j, lane = Var("i", height), Var("j", width), Var("l", active)
+            # Lanes beyond the axis add zeros, which is cheaper than to leave their accumulators alone.
+            beyond = active < plan.lanes and all(e.index.coefficient(plan.along) == 1 for e in (c.left, c.right))
+            i, j, lane = Var("i", height), Var("j", width), Var("l", plan.lanes if beyond else active)
             where = {**place(as_index(i), as_index(j)), plan.along: along + as_index(lane)}
             spot = (as_index(i) * width + as_index(j)) * plan.lanes + as_index(lane)
-            product = Apply("fma", (c.element(c.left, where), c.element(c.right, where), Load(acc, spot)), acc.dtype)
+            factors = [c.element(load, where) for load in (c.left, c.right)]
+            if beyond:
+                inside = Apply("lt", (Coordinate(as_index(lane), I64), Const(active, I64)), BOOL)
+                factors = [replace(load, guard=inside) for load in factors]
+            product = Apply("fma", (*factors, Load(acc, spot)), acc.dtype)
             store = Store(((acc, spot, product),))
             return (For(i, (For(j, (For(lane, (store,), "vector"),), "unroll"),), "unroll"),)
 

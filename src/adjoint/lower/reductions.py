@@ -28,7 +28,7 @@ from adjoint.lower.emit import (
 )
 from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
-from adjoint.lower.pull import BOOL, I64, Reduction
+from adjoint.lower.pull import BOOL, I32, Reduction, compute_dtype
 
 __all__ = ["identity_of", "reduction_kernel"]
 
@@ -65,6 +65,11 @@ class _Plan:
     red: list[list[Var]]
     rows: bool
     body_flops: float
+
+    @property
+    def result(self) -> np.dtype:
+        """The dtype of what the epilogue is given."""
+        return compute_dtype(self.root.dtype)
 
     @property
     def out_extents(self) -> list[int]:
@@ -121,6 +126,10 @@ def _plan(context: Context, group: Group, description: Reduction, out_vars: Sequ
     out = collapse(out_vars, out_indices) or [[]]
     red = collapse(description.vars, indices) or [[]]
     rows = _contiguous(red, indices) >= _contiguous(out, indices) and prod(v.extent for v in red[-1]) > 1
+    # Few elements (a pooling window) keep few lanes busy: neighbouring results do better, if what they read is close.
+    lanes = context.target.lanes(description.body.dtype)
+    near = all(index.coefficient(out[-1][-1]) in (0, 1, 2) for index in indices) if out[-1] else False
+    rows = rows and not (near and prod(v.extent for v in red[-1]) * 4 <= lanes)
     rows = rows or prod(v.extent for v in out[-1]) == 1
     return _Plan(
         context, group, root, description.kind, description.body.dtype, out, red, rows, flops_of([description.body])
@@ -197,7 +206,8 @@ def _column_update(plan: _Plan, registers: Sequence[Buffer], spot: Index, value:
 
 
 def _argmax(plan: _Plan) -> tuple[Var, list[Stmt]]:
-    return _columns(plan, [plan.dtype, I64], _argmax_update)
+    # Places are counted in 32 bits, which are as many lanes as floats have.
+    return _columns(plan, [plan.dtype, I32], _argmax_update)
 
 
 def _argmax_update(plan: _Plan, registers: Sequence[Buffer], spot: Index, value: Expr, red: Sequence[Index]) -> Store:
@@ -211,7 +221,7 @@ def _argmax_update(plan: _Plan, registers: Sequence[Buffer], spot: Index, value:
     return Store(
         (
             (registers[0], spot, Apply("select", (better, value, best), plan.dtype)),
-            (registers[1], spot, Apply("select", (better, Coordinate(axis_index, I64), place), I64)),
+            (registers[1], spot, Apply("select", (better, Coordinate(axis_index, I32), place), I32)),
         )
     )
 
@@ -245,7 +255,10 @@ def _columns(plan: _Plan, dtypes: Sequence[np.dtype], update: _Update) -> tuple[
             inner.append(For(vector, (For(lane, (step,), "vector"),), "unroll"))
             vector, lane = Var("c", vectors), Var("l", extent)
             spot = as_index(vector) * lanes + as_index(lane) + start
-            end = plan.epilogue([*outer, first + spot], Load(registers[-1], spot))
+            result: Expr = Load(registers[-1], spot)
+            if result.dtype != plan.result:
+                result = Apply("cast", (result,), plan.result)
+            end = plan.epilogue([*outer, first + spot], result)
             last.append(For(vector, (For(lane, (end,), "vector"),), "unroll"))
         return (*body, *nest(red, tuple(inner)), *last)
 
