@@ -14,7 +14,7 @@ from adjoint.kernel.index import Index, Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 
-__all__ = ["Contraction", "Plan", "plan_contraction"]
+__all__ = ["GATHERED", "TURNED", "Contraction", "Plan", "plan_contraction"]
 
 #: Bytes of the first-level cache that operands of a tile may count on.
 _L1 = 32 * 1024
@@ -26,6 +26,8 @@ _PAGE_STRIDE, _ALIAS_STRIDE = 2048, 4096
 _STREAMS = 20
 #: Neighbours of a tile at most.
 _STACK = 4
+#: Cycles to copy an element: squares turned in registers, or lane by lane.
+TURNED, GATHERED = 0.3, 1.5
 #: Places that a set of the first-level cache has, and some.
 _WAYS = 16
 #: Depth of the sum above which such strides hurt.
@@ -120,6 +122,8 @@ class Plan:
         Steps of the summed axis for which a panel is packed at a time.
     groups : int
         Parts that the rows of a panel are cut into, for threads.
+    cycles : float
+        What all of it is estimated to take one core.
     """
 
     rows: int
@@ -131,6 +135,7 @@ class Plan:
     pack_right: bool
     block: int
     groups: int
+    cycles: float
 
     @property
     def columns(self) -> int:
@@ -144,7 +149,7 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0) -> Plan:
     `streams` is how many tensors in memory the epilogue walks in rows.
     """
     most_rows = max(_STREAMS // max(streams, 1), 1)
-    rows, vectors, lanes, stack = _tile(target, c, most_rows, _stacks(c))
+    cycles, (rows, vectors, lanes, stack) = _tile(target, c, most_rows, _stacks(c))
     itemsize = c.left.dtype.itemsize
     pack_right = not c.lanes_are_near
     block = c.depth
@@ -154,7 +159,7 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0) -> Plan:
         row_bytes = abs(c.right.index.coefficient(k) or 0) * itemsize
         pack_right = pack_right or (deep and row_bytes >= _PAGE_STRIDE and c.rows > rows)
     if pack_right:
-        rows, vectors, lanes, stack = _tile(target, c, most_rows, (1,))
+        cycles, (rows, vectors, lanes, stack) = _tile(target, c, most_rows, (1,))
         if len(c.k) == 1:
             most = max(_PANEL // (vectors * lanes * itemsize), 1)
             block = ceil(c.depth / ceil(c.depth / most))
@@ -165,7 +170,11 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0) -> Plan:
     pack_columns = not pack_right and many_rows and many_columns and any(_aliased(c.right, v) for v in c.k)
     panels = c.batches * ceil(c.columns / (vectors * lanes))
     groups = min(ceil(c.rows / rows), ceil(_UNITS / panels)) if pack_right else 1
-    return Plan(rows, vectors, lanes, stack, pack_left, pack_columns, pack_right, block, groups)
+    cycles *= c.batches
+    if pack_right:
+        turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
+        cycles += c.batches * groups * c.depth * c.columns * (TURNED if turned else GATHERED)
+    return Plan(rows, vectors, lanes, stack, pack_left, pack_columns, pack_right, block, groups, cycles)
 
 
 def _aliased(load: Load, var: Var) -> bool:
@@ -181,7 +190,9 @@ def _stacks(c: Contraction) -> tuple[int, ...]:
     return tuple(d for d in range(1, _STACK + 1) if c.batch[-1].extent % d == 0)
 
 
-def _tile(target: Target, c: Contraction, most_rows: int, stacks: tuple[int, ...]) -> tuple[int, int, int, int]:
+def _tile(
+    target: Target, c: Contraction, most_rows: int, stacks: tuple[int, ...]
+) -> tuple[float, tuple[int, int, int, int]]:
     """The register tile with the fewest estimated cycles over the whole product, edges included.
 
     Per step of k, a tile costs its multiply-adds (two vectors a cycle), its loads (two a cycle), the latency of a
@@ -203,13 +214,15 @@ def _tile(target: Target, c: Contraction, most_rows: int, stacks: tuple[int, ...
 
     # A vector of lanes that are close by but no neighbours is two loads and a shuffle.
     shuffles = 0 if c.right.index.coefficient(c.n) == 1 else 1
+    # They cannot be told to add zeros beyond the columns: there every addition is masked.
+    masked = 1.5 if shuffles and c.columns % lanes else 1.0
 
     def cost(tile: tuple[int, int, int, int]) -> tuple[float, int, int]:
         rows, vectors, _, stack = tile
         total = 0.0
         for height, many_rows in _parts(c.rows, rows):
             for width, many in _parts(columns, vectors):
-                compute = (height * width + width * shuffles) * stack / 2
+                compute = (height * width + width * shuffles) * stack / 2 * masked
                 loads = (height + width * stack * (1 + shuffles)) / 2
                 panel = width * stack * lanes * itemsize * c.depth
                 stream = width * stack * lanes * itemsize / 32 if panel * 2 > _L1 else 0.0
@@ -217,7 +230,8 @@ def _tile(target: Target, c: Contraction, most_rows: int, stacks: tuple[int, ...
         edges = (c.rows % rows > 0) + (columns % vectors > 0)
         return total, edges, -rows * vectors * stack
 
-    return min(candidates, key=cost)
+    best = min(candidates, key=cost)
+    return cost(best)[0], best
 
 
 def _parts(extent: int, tile: int) -> list[tuple[int, int]]:

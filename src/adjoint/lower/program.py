@@ -10,6 +10,7 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.target import Target
+from adjoint.lower.contractions import Contraction, plan_contraction
 from adjoint.lower.dots import dot_kernel, plan_dots
 from adjoint.lower.emit import Context, finish, group_puller, vector_loops
 from adjoint.lower.fuse import Fusion, Group, fuse
@@ -114,15 +115,20 @@ def _build(context: Context, group: Group) -> list[Kernel]:
         raise CompileError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
     contraction = match_contraction(context, group)
     if contraction is not None:
-        sums = plan_sums(context.target, contraction)
-        if sums is not None:
-            return sum_kernels(context, group, contraction, sums)
-        joined = join_runs(context.target, contraction)
-        dots = plan_dots(context.target, joined)
-        if dots is not None:
-            return [dot_kernel(context, group, joined, dots)]
-        return contraction_kernels(context, group, contraction)
+        return _contraction(context, group, contraction)
     return [reduction_kernel(context, group, description, out)]
+
+
+def _contraction(context: Context, group: Group, contraction: Contraction) -> list[Kernel]:
+    """The kernels of a contraction, in the form that is estimated to be fastest."""
+    joined = join_runs(context.target, contraction)
+    dots = plan_dots(context.target, joined)
+    sums = plan_sums(context.target, contraction)
+    if sums is not None and (dots is not None or sums.cycles < plan_contraction(context.target, contraction).cycles):
+        return sum_kernels(context, group, contraction, sums)
+    if dots is not None:
+        return [dot_kernel(context, group, joined, dots)]
+    return contraction_kernels(context, group, contraction)
 
 
 def _copy(context: Context, value: Value, source: Buffer, to: Buffer) -> Kernel:

@@ -24,7 +24,7 @@ from math import ceil, prod
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions import Contraction
+from adjoint.lower.contractions import GATHERED, TURNED, Contraction
 from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, tiles, vector_loops
 from adjoint.lower.fuse import Group
 from adjoint.lower.maps import points_kernel
@@ -63,6 +63,8 @@ class SumPlan:
         Parts of the outermost summed axis, for threads; divides it.
     blocks : tuple of int
         Steps of each summed axis in a block; divide the axis, or what a part has of it.
+    cycles : float
+        What all of it is estimated to take one core.
     """
 
     panel: Load
@@ -74,6 +76,7 @@ class SumPlan:
     lanes: int
     parts: int
     blocks: tuple[int, ...]
+    cycles: float
 
     @property
     def width(self) -> int:
@@ -82,20 +85,26 @@ class SumPlan:
 
 
 def plan_sums(target: Target, c: Contraction) -> SumPlan | None:
-    """The plan, or None where lanes along the result's innermost axis do better."""
-    full = target.lanes(c.left.dtype)
-    if len(c.k) < 2 or (c.lanes_are_near and c.columns * 2 >= full):
+    """The best such plan, or None where the contraction is of another kind."""
+    lanes = target.lanes(c.left.dtype)
+    filled = c.columns >= _FILLED * ceil(c.columns / lanes) * lanes
+    if not c.k or (len(c.k) < 2 and filled):
         return None
-    plans = [_plan(target, c, panel, other) for panel, other in ((c.left, c.right), (c.right, c.left))]
-    found = [p for p in plans if p is not None]
-    return max(found, key=lambda p: prod(p.tile) * p.vectors, default=None)
+    plans = [_plan(target, c, *_forwards(c, panel, other)) for panel, other in ((c.left, c.right), (c.right, c.left))]
+    return min((p for p in plans if p is not None), key=lambda p: p.cycles, default=None)
+
+
+def _forwards(c: Contraction, panel: Load, other: Load) -> tuple[Load, Load]:
+    """The factors with the axes turned round along which the first is read backwards (taps, in gradients)."""
+    at = {v: v.extent - 1 - as_index(v) for v in c.k if (panel.index.coefficient(v) or 0) < 0}
+    return c.element(panel, at), c.element(other, at)
 
 
 def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SumPlan | None:
     axes = [v for v in c.axes if v.extent > 1]
     of_panel = [v for v in axes if panel.index.coefficient(v)]
     rows = tuple(v for v in axes if v not in of_panel)
-    if len(of_panel) != 1 or panel.index.coefficient(c.k[-1]) != 1:
+    if len(of_panel) != 1:
         return None
     (lane,) = of_panel
     if other.index.coefficient(lane) or not all(other.index.coefficient(v) for v in rows):
@@ -103,7 +112,7 @@ def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SumPlan |
     lanes = target.lanes(panel.dtype)
     if lane.extent < _FILLED * ceil(lane.extent / lanes) * lanes:
         return None
-    vectors, tile = _tile(target, ceil(lane.extent / lanes), rows)
+    step, vectors, tile = _tile(target, ceil(lane.extent / lanes), rows)
     if prod(tile) * vectors < target.vector_registers // 4:
         return None
     panels = ceil(lane.extent / (vectors * lanes))
@@ -111,14 +120,25 @@ def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SumPlan |
     bytes_of_part = prod(v.extent for v in rows) * panels * vectors * lanes * itemsize
     parts = _parts(c.k[0].extent, _UNITS / panels, _SUMS / bytes_of_part)
     extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
-    return SumPlan(
-        panel, other, lane, rows, tile, vectors, lanes, parts, _blocks(extents, vectors * lanes * itemsize)
+    blocks = _blocks(extents, vectors * lanes * itemsize)
+    tiles_of_rows = prod(v.extent for v in rows) // prod(tile)
+    turned = _run(panel, c.k, blocks) >= lanes
+    points = prod(v.extent for v in axes)
+    cycles = (
+        panels * tiles_of_rows * step * c.depth
+        + 2 * points / lanes * c.depth / prod(blocks)
+        + lane.extent * c.depth * (TURNED if turned else GATHERED)
+        + points * parts * GATHERED
     )
+    return SumPlan(panel, other, lane, rows, tile, vectors, lanes, parts, blocks, cycles)
 
 
-def _tile(target: Target, vectors: int, rows: tuple[Var, ...]) -> tuple[int, tuple[int, ...]]:
-    """Vectors and rows of the register tile: most multiply-adds a cycle, at two of them and two loads a cycle."""
-    best: tuple[float, int, tuple[int, ...]] = (0.0, 1, (1,) * len(rows))
+def _tile(target: Target, vectors: int, rows: tuple[Var, ...]) -> tuple[float, int, tuple[int, ...]]:
+    """The register tile with most multiply-adds a cycle, at two of them and two loads a cycle.
+
+    Cycles of a step, vectors, rows along each axis.
+    """
+    best: tuple[float, float, int, tuple[int, ...]] = (0.0, 4.5, 1, (1,) * len(rows))
     for count in range(1, min(vectors, _VECTORS) + 1):
         used = vectors / (ceil(vectors / count) * count)
         for tile in product(*(_divisors(v.extent) for v in rows)):
@@ -126,7 +146,7 @@ def _tile(target: Target, vectors: int, rows: tuple[Var, ...]) -> tuple[int, tup
             if height * count + count >= target.vector_registers:
                 continue
             cycles = max(height * count / 2, (height + count) / 2, 4.5)
-            best = max(best, (used * height * count / cycles, count, tile))
+            best = max(best, (used * height * count / cycles, cycles, count, tile))
     return best[1:]
 
 
@@ -138,6 +158,18 @@ def _parts(extent: int, wanted: float, allowed: float) -> int:
     """The fewest parts that are enough, or the most that are allowed."""
     possible = [d for d in range(1, extent + 1) if extent % d == 0 and (d <= allowed or d == 1)]
     return next((d for d in possible if d >= wanted), possible[-1])
+
+
+def _run(panel: Load, k: tuple[Var, ...], blocks: tuple[int, ...]) -> int:
+    """Steps of a block that lie side by side in the factor: its last axes as far as they are whole and contiguous."""
+    run = 1
+    for var, block in zip(reversed(k), reversed(blocks), strict=True):
+        if panel.index.coefficient(var) != run:
+            break
+        run *= block
+        if block != var.extent:
+            break
+    return run
 
 
 def _blocks(extents: tuple[int, ...], step_bytes: int) -> tuple[int, ...]:
@@ -227,13 +259,9 @@ class _Builder:
         width = memory.size // prod(plan.blocks)
         steps = [Var(v.name, b) for v, b in zip(c.k, plan.blocks, strict=True)]
         # Trailing axes that lie one behind the other in the factor are one run of steps.
-        run, tail = plan.blocks[-1], 1
-        while tail < len(c.k) and plan.panel.index.coefficient(c.k[-tail - 1]) == run and plan.blocks[-tail] == (
-            c.k[-tail].extent
-        ):
-            tail += 1
-            run *= plan.blocks[-tail]
-        outer, kept = steps[:-tail], c.k[:-tail]
+        run = _run(plan.panel, c.k, plan.blocks)
+        tail = next(n for n in range(len(c.k) + 1) if prod(plan.blocks[len(c.k) - n :]) == run)
+        outer, kept = steps[: len(c.k) - tail], c.k[: len(c.k) - tail]
         base = {**start, **{v: start[v] + as_index(s) for v, s in zip(kept, outer, strict=True)}}
         ahead = ravel(outer, {s: as_index(s) for s in outer}) * run
 
