@@ -3,7 +3,7 @@
 import numpy as np
 
 from adjoint.kernel.index import Dynamic, Var, as_index
-from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, For, Kernel, Load, Store, When
+from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, For, Kernel, Load, Prefetch, Store, When
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.scalars import SCALARS
 from adjoint.lower.vector_math import expand
@@ -130,3 +130,11 @@ def test_a_chain_of_100000_operations_is_printed():
     lines = text(Store(((y, at(0), expr),)))
     assert sum(line.count("neg(") for line in lines) == 100_000
     assert max(map(len, lines)) < 200
+
+
+def test_hints():
+    x, y = buffer("x", 8), buffer("y", 8)
+    i = Var("i", 8)
+    copy = Store(((y, at(i), Load(x, at(i))),))
+    lines = text(For(i, (Prefetch(x, at(i)), Prefetch(y, at(i), write=True), copy)))
+    assert lines[-3:] == ["      prefetch x[i]", "      prefetch y[i] to write", "      y[i] = x[i]"]

@@ -9,7 +9,7 @@ from adjoint.compiler import finish_program, host, lower_function
 from adjoint.errors import VerifyError
 from adjoint.ir import param
 from adjoint.kernel.index import Dynamic, Var, as_index
-from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Store, When
+from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Prefetch, Store, When
 from adjoint.kernel.verifier import verify_kernel
 
 F32, F64, I32, I64, BOOL = (np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_))
@@ -219,3 +219,8 @@ def test_functions_that_get_what_they_take_pass():
     compared = Apply("and", (Apply("lt", (ZERO, ZERO), BOOL), Apply("not", (YES,), BOOL)), BOOL)
     bits = Apply("shl", (Apply("bitcast", (ZERO,), I32), N), I32)
     verify(store(0, Apply("select", (compared, Apply("bitcast", (bits,), F32), Apply("cast", (N,), F32)), F32)))
+
+
+def test_what_is_asked_for_is_inside_its_buffer():
+    verify(Prefetch(X, as_index(7)), store(0))
+    refused("an access is inside its buffer, but x[i + 1] of 8 elements", For(R, (Prefetch(X, at(R) + 1),)))

@@ -1,0 +1,102 @@
+"""Contractions whose sums stay while blocks pass by: what is planned so, and what comes out, at every width."""
+
+import numpy as np
+import pytest
+
+from adjoint import ops
+from adjoint.compiler import CompileOptions, compile, host, lower_function
+from adjoint.ir import Function, apply, param
+from adjoint.lower.sums import plan_sums
+from adjoint.ops.convolution import Conv2dWeightGradient
+from adjoint.testing import interpret
+from adjoint.transforms.differentiate import gradient
+from tests.codegen.test_targets import levels
+from tests.lower.test_contractions import AVX512, OPTIONS, contraction_of
+
+
+def weight_gradient(batch, channels, out, size, window):
+    """The gradient of a convolution's weight, from the images and the cotangent."""
+    x, ct = param("x", (batch, channels, size, size)), param("ct", (batch, out, size - window + 1, size - window + 1))
+    op = Conv2dWeightGradient((1, 1), (0, 0), (1, 1), 1, (window, window))
+    return Function("dw", (x, ct), (apply(op, x, ct),))
+
+
+def test_the_gradient_of_a_weight_is_planned_with_lanes_along_channels():
+    plan = plan_sums(AVX512, contraction_of(weight_gradient(64, 16, 32, 10, 3)))
+    assert plan is not None
+    assert plan.lane.extent == 32
+    assert plan.width == 32
+    assert np.prod(plan.tile) * plan.vectors + plan.vectors <= AVX512.vector_registers - 1
+    assert all(v.extent % t == 0 for v, t in zip(plan.rows, plan.tile, strict=True))
+
+
+def test_small_weights_are_summed_in_parts_for_threads():
+    """Two panels of lanes would be two units of work: parts of the batch make sixteen."""
+    plan = plan_sums(AVX512, contraction_of(weight_gradient(64, 4, 64, 10, 3)))
+    panels = -(-64 // plan.width)
+    assert plan.parts * panels >= 16
+    assert 64 % plan.parts == 0
+
+
+def test_blocks_divide_what_is_summed_and_fit_a_first_level_cache():
+    plan = plan_sums(AVX512, contraction_of(weight_gradient(8, 16, 16, 66, 3)))
+    extents = (8 // plan.parts, 64, 64)
+    assert all(e % b == 0 for e, b in zip(extents, plan.blocks, strict=True))
+    assert np.prod(plan.blocks) * plan.width * 4 <= 32 * 1024
+
+
+def test_few_channels_leave_lanes_idle_and_run_otherwise():
+    assert plan_sums(AVX512, contraction_of(weight_gradient(32, 1, 6, 32, 5))) is None
+
+
+CASES = [
+    (4, 16, 16, 20, 3, 1, 1, 1),
+    (6, 5, 24, 9, 3, 2, 1, 1),
+    (3, 17, 16, 7, 3, 1, 1, 1),
+    (6, 3, 32, 12, 5, 1, 0, 1),
+    (2, 32, 48, 7, 3, 1, 1, 1),
+    (2, 24, 32, 14, 3, 2, 1, 1),
+    (5, 16, 32, 8, 1, 2, 0, 1),
+    (7, 8, 16, 11, 3, 1, 0, 2),
+    (1, 64, 16, 4, 3, 1, 1, 1),
+]
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_convolutions_and_their_gradients_agree_with_the_reference(level, case):
+    batch, channels, out, size, window, stride, padding, dilation = case
+    x, w = param("x", (batch, channels, size, size)), param("w", (out, channels, window, window))
+    y = ops.conv2d(x, w, stride=stride, padding=padding, dilation=dilation)
+    function = gradient(Function("loss", (x, w), (ops.sum(ops.square(y)),)), ("x", "w"))
+    rng = np.random.default_rng(size)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    expected = interpret(function, *arrays)
+    for got, want in zip(compile(function, level, OPTIONS)(*arrays), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=3e-5, atol=3e-5 * np.abs(want).max())
+
+
+def test_what_follows_the_sum_sees_the_total_of_the_parts():
+    """The update of the weight is done once, behind the last part."""
+    made = weight_gradient(64, 4, 64, 10, 3)
+    w = param("w", (64, 4, 3, 3))
+    new = ops.subtract(w, ops.multiply(made.results[0], 0.5))
+    step = Function("step", (*made.params, w), (new,), {"donate": (("w", 0),)})
+    first, second = lower_function(step, host()).kernels
+    assert first.name.endswith("_sums")
+    assert [b.name for b in second.writes] == ["w"]
+    rng = np.random.default_rng(0)
+    x, ct, old = (rng.standard_normal(p.shape).astype("f4") for p in step.params)
+    want = old - 0.5 * interpret(made, x.astype("f4"), ct)[0]
+    kept = old.copy()
+    compile(step, options=OPTIONS)["step"].bind({"w": kept})(x, ct)
+    np.testing.assert_allclose(kept, want, rtol=2e-4, atol=2e-4 * np.abs(want).max())
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_parts_are_added_in_one_order_for_any_number_of_threads(threads):
+    function = weight_gradient(64, 16, 16, 12, 3)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    one, many = (compile(function, options=CompileOptions(cache=False, threads=n))(*arrays) for n in (1, threads))
+    np.testing.assert_array_equal(one, many)

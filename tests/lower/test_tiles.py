@@ -1,0 +1,102 @@
+"""Tiles of contractions: neighbours of images, large results in runs, operands packed once, and hints to memory."""
+
+import numpy as np
+import pytest
+
+from adjoint import ops
+from adjoint.compiler import compile, host, lower_function
+from adjoint.ir import Function, param
+from adjoint.kernel.ir import Prefetch, walk
+from adjoint.lower.contractions import plan_contraction
+from adjoint.testing import interpret
+from tests.codegen.test_targets import levels
+from tests.lower.test_contractions import AVX512, OPTIONS, contraction_of, product
+
+
+def convolution(batch, channels, out, size, window=3):
+    x, w = param("x", (batch, channels, size, size)), param("w", (out, channels, window, window))
+    return Function("f", (x, w), (ops.conv2d(x, w),))
+
+
+def test_few_channels_share_weights_between_rows_of_an_image():
+    """Six channels of rows shorter than a vector are six accumulators: too few to keep two units busy."""
+    plan = plan_contraction(AVX512, contraction_of(convolution(32, 16, 6, 18, 5)))
+    assert plan.stack == 2
+    assert plan.rows * plan.vectors * plan.stack >= 8
+
+
+def test_many_channels_need_no_neighbours():
+    assert plan_contraction(AVX512, contraction_of(convolution(8, 16, 16, 34))).stack == 1
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("sizes", [(16, 6, 18, 5), (3, 5, 12, 3), (2, 4, 30, 3), (4, 3, 9, 2)])
+def test_neighbours_agree_with_the_reference(level, sizes):
+    function = convolution(3, *sizes)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    (want,) = interpret(function, *arrays)
+    got = compile(function, level, OPTIONS)(*arrays)
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * np.abs(want).max())
+
+
+def updated(m, k, n):
+    """A large matrix that is updated by a product, as an optimizer with two states does."""
+    x, d = param("x", (k, m)), param("d", (k, n))
+    w, a, b = (param(name, (m, n)) for name in "wab")
+    g = ops.matmul(x, d, transpose_a=True)
+    first = ops.add(ops.multiply(a, 0.9), g)
+    second = ops.add(ops.multiply(b, 0.9), ops.square(g))
+    return Function("f", (x, d, w, a, b), (ops.subtract(w, ops.multiply(first, second)), first, second))
+
+
+def test_an_update_of_a_large_matrix_walks_few_rows_at_a_time():
+    """Six rows of three tensors are as many runs of memory as the hardware follows."""
+    wide = plan_contraction(AVX512, contraction_of(product(1024, 64, 1024)))
+    few = plan_contraction(AVX512, contraction_of(product(1024, 64, 1024)), streams=3)
+    assert wide.rows > 6
+    assert few.rows <= 6
+    assert few.vectors > wide.vectors
+
+
+def test_what_an_update_reads_and_writes_is_asked_for_ahead():
+    kernels = lower_function(updated(512, 64, 1024), host()).kernels
+    asked = [s for kernel in kernels for s in walk(kernel.body) if isinstance(s, Prefetch)]
+    assert {s.buffer.name for s in asked if s.write} == {"result0", "result1", "result2"}
+    assert {s.buffer.name for s in asked if not s.write} == {"w", "a", "b"}
+
+
+def test_a_small_result_is_not_asked_for():
+    kernels = lower_function(product(64, 784, 128), host()).kernels
+    assert not any(isinstance(s, Prefetch) for kernel in kernels for s in walk(kernel.body))
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize(("m", "k", "n"), [(512, 64, 1024), (300, 20, 1000), (1025, 3, 300)])
+def test_updates_of_large_matrices_agree_with_float64(level, m, k, n):
+    function = updated(m, k, n)
+    rng = np.random.default_rng(0)
+    x, d, w, a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
+    g = x.T.astype("f8") @ d
+    first, second = 0.9 * a + g, 0.9 * b + g * g
+    found = compile(function, level, OPTIONS)(x, d, w, a, b)
+    for got, want in zip(found, (w - first * second, first, second), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=2e-4 * np.sqrt(k))
+
+
+def test_operands_whose_rows_meet_in_one_set_of_the_cache_are_packed_once():
+    plan = plan_contraction(AVX512, contraction_of(product(1024, 128, 4096, transpose_a=True)))
+    assert plan.pack_left
+    assert plan.pack_columns
+    names = [k.name for k in lower_function(product(1024, 128, 4096, transpose_a=True), host()).kernels]
+    assert len(names) == 3
+    assert names[0].endswith("_left")
+    assert names[1].endswith("_right")
+
+
+@pytest.mark.parametrize("level", levels())
+def test_packed_operands_give_the_product(level):
+    function = product(512, 70, 1024, transpose_a=True)
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
+    np.testing.assert_allclose(compile(function, level, OPTIONS)(a, b), a.T.astype("f8") @ b, atol=2e-4)
