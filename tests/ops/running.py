@@ -114,6 +114,22 @@ class Direct:
                 total = total + updates(n)
         return total
 
+    def stream(self, kind, count, dots, weight, values=None, span=None):
+        first, last = span or (0, count)
+        steps = range(max(first, 0), min(last, count))
+        weights = {}
+        for n in steps:
+            made = [np.sum([dot.row(d) * dot.step(n, d) for d in range(dot.depth)], dtype=None) for dot in dots]
+            weights[n] = weight(n, made)
+        if kind == "sum":
+            return sum((weights[n] * values(n) for n in steps), 0 * values(0))
+        top = max(weights.values())
+        raised = {n: np.exp(w - top) for n, w in weights.items()}
+        total = sum(raised.values())
+        if kind == "log_sum_exp":
+            return top + np.log(total)
+        return sum(raised[n] * values(n) for n in steps) / total
+
 
 class Memory:
     """An operand in memory, which is never read outside."""

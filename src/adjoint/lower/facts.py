@@ -7,10 +7,10 @@ from typing import Any, Literal
 import numpy as np
 
 from adjoint.ir import Value
-from adjoint.kernel.index import Index, as_index, flatten
+from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import Apply, Expr, postorder
 from adjoint.kernel.scalars import SCALARS
-from adjoint.lower.pull import ExprBuilder, Reduction, Scatter, Source, compute_dtype, output_vars
+from adjoint.lower.pull import ExprBuilder, Reduction, Scatter, Source, Stream, compute_dtype, output_vars
 from adjoint.ops.base import Operator
 
 __all__ = ["Facts", "facts_of"]
@@ -30,9 +30,9 @@ class Facts:
 
     Parameters
     ----------
-    kind : {"param", "pull", "view", "reduce", "scatter"}
+    kind : {"param", "pull", "view", "reduce", "scatter", "stream"}
         ``pull``: computed from a fixed number of elements. ``view``: *is* an operand's element, elsewhere.
-        ``reduce``, ``scatter``: combines many, so it is the root of a kernel.
+        ``reduce``, ``scatter``, ``stream``: combines many, so it is the root of a kernel.
     flat : tuple of bool
         For each operand: only ever read at the same row-major position as the result's.
     product : bool
@@ -41,7 +41,7 @@ class Facts:
         Operations an element costs, not counting operands.
     """
 
-    kind: Literal["param", "pull", "view", "reduce", "scatter"]
+    kind: Literal["param", "pull", "view", "reduce", "scatter", "stream"]
     flat: tuple[bool, ...]
     product: bool = False
     flops: float = 0.0
@@ -80,9 +80,25 @@ def facts_of(value: Value) -> Facts:
         return Facts("reduce", tuple(flat), product)
     if isinstance(made, Scatter):
         return Facts("scatter", tuple(flat))
+    if isinstance(made, Stream):
+        _read(made)
+        return Facts("stream", tuple(flat))
     if isinstance(made, _Probe):
         return Facts("view", tuple(flat))
     return Facts("pull", tuple(flat), False, flops_of([made]))
+
+
+def _read(stream: Stream) -> None:
+    """Ask a stream for everything that one step of it reads."""
+    n = as_index(Var("n", stream.count))
+    dots = []
+    for dot in stream.dots:
+        d = as_index(Var("d", dot.depth))
+        dots.append(dot.row(d))
+        dot.step(n, d)
+    stream.weight(n, dots)
+    if stream.values is not None:
+        stream.values(n)
 
 
 def flops_of(exprs: Sequence[Expr]) -> float:

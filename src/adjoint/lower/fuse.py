@@ -23,6 +23,8 @@ _CHEAP = 6.0
 #: Values computed on the spot at most: bounds the depth of expressions and the size of kernels.
 _LAZY_LIMIT = 32
 _GROUP_LIMIT = 96
+#: Kinds of values that combine many elements, and start a group.
+_ROOTS = frozenset(("reduce", "scatter", "stream"))
 
 
 @dataclass(eq=False)
@@ -32,7 +34,7 @@ class Group:
     Attributes
     ----------
     root : Value or None
-        The reduction, contraction or scatter that it computes, if any.
+        The reduction, contraction, scatter or stream that it computes, if any.
     shape : tuple of int
         Its iteration space: the root's shape, or that of its first value.
     level : int
@@ -98,11 +100,11 @@ class _Fuser:
         cost: dict[Value, float] = {}
         for value in self.order:
             facts = self.facts[value]
-            if facts.kind in ("param", "reduce", "scatter"):
+            if facts.kind == "param" or facts.kind in _ROOTS:
                 cost[value] = 0.0
             else:
                 cost[value] = facts.flops + sum(0.0 if v in stored else cost[v] for v in value.inputs)
-            if facts.product or facts.kind == "scatter":
+            if facts.product or facts.kind in ("scatter", "stream"):
                 stored.update(map(self._base, value.inputs))
             if self.facts[value].kind != "view" and cost[value] > _CHEAP and self._readers(value) > 1:
                 stored.add(value)
@@ -130,8 +132,8 @@ class _Fuser:
                 self.lazy_size[value] = 0
                 continue
             touch = self._touched(value, facts)
-            if facts.kind in ("reduce", "scatter"):
-                self._start(value, touch, value, epilogue=facts.kind == "reduce")
+            if facts.kind in _ROOTS:
+                self._start(value, touch, value, epilogue=facts.kind != "scatter")
             elif not self._join(value, touch):
                 size = 1 + sum(self.lazy_size[v] for v in dict.fromkeys(value.inputs))
                 if value in self.stored or size > _LAZY_LIMIT:

@@ -18,9 +18,10 @@ from adjoint.lower.maps import map_kernel
 from adjoint.lower.match import join_runs, match_contraction
 from adjoint.lower.memory import plan_arena
 from adjoint.lower.order import barriers, circular_updates, order_kernels
-from adjoint.lower.pull import Reduction, Scatter, output_vars
+from adjoint.lower.pull import Reduction, Scatter, Stream, output_vars
 from adjoint.lower.reductions import reduction_kernel
 from adjoint.lower.scatter import scatter_kernel
+from adjoint.lower.streams import stream_kernel
 from adjoint.lower.sums import plan_sums, sum_kernels
 from adjoint.lower.tiles import contraction_kernels
 
@@ -111,6 +112,8 @@ def _build(context: Context, group: Group) -> list[Kernel]:
     description = group_puller(context, group).describe(group.root, tuple(as_index(v) for v in out))
     if isinstance(description, Scatter):
         return [scatter_kernel(context, group, description)]
+    if isinstance(description, Stream):
+        return [stream_kernel(context, group, description)]
     if not isinstance(description, Reduction):
         raise CompileError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
     contraction = match_contraction(context, group)

@@ -16,9 +16,9 @@ from adjoint.ir import DTYPES, TensorType, Value
 from adjoint.kernel.index import Dynamic, Index, Var, as_index, flatten
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, Load
 from adjoint.kernel.scalars import SCALARS
-from adjoint.ops.base import Operator
+from adjoint.ops.base import Dot, Operator
 
-__all__ = ["ExprBuilder", "Puller", "Reduction", "Scatter", "Source", "compute_dtype", "output_vars"]
+__all__ = ["ExprBuilder", "Puller", "Reduction", "Scatter", "Source", "Stream", "compute_dtype", "output_vars"]
 
 BOOL = DTYPES["bool"]
 F32 = DTYPES["f32"]
@@ -56,6 +56,18 @@ class Scatter:
     count: int
     id: Expr
     update: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """A product with weights that are made of dot products: what `Builder.stream` returns."""
+
+    kind: str
+    count: int
+    dots: tuple[Dot, ...]
+    weight: Callable[[Index, Sequence[Expr]], Expr]
+    values: Callable[[Index], Expr] | None
+    span: tuple[Index, Index] | None
 
 
 def compute_dtype(dtype: np.dtype) -> np.dtype:
@@ -186,6 +198,19 @@ class ExprBuilder:
         n = self.reduce_index[0] if self.reduce_index else as_index(Var("n", count))
         return Scatter(rows, count, ids(n), updates(n))
 
+    def stream(
+        self,
+        kind: str,
+        count: int,
+        dots: Sequence[Dot],
+        weight: Callable[[Index, Sequence[Expr]], Expr],
+        values: Callable[[Index], Expr] | None = None,
+        span: tuple[Index | int, Index | int] | None = None,
+    ) -> Stream:
+        """Describe a product with weights made of dot products."""
+        bounds = None if span is None else (as_index(span[0]), as_index(span[1]))
+        return Stream(kind, count, tuple(dots), weight, values, bounds)
+
 
 class Puller(ExprBuilder):
     """Computes elements of graph values from buffers.
@@ -217,7 +242,7 @@ class Puller(ExprBuilder):
         self.registers[value] = expr
 
     def element(self, value: Value, index: Sequence[Index | int]) -> Expr:
-        """The element of `value` at `index`; a `Reduction` or `Scatter` description where the operator gives one."""
+        """The element of `value` at `index`; a description such as `Reduction` where the operator gives one."""
         held = self.registers.get(value)
         if held is not None:
             return held

@@ -1,17 +1,128 @@
-"""Scaled dot-product attention."""
+"""Scaled dot-product attention: composed of ordinary operators where it is small, else by operators that work in tiles.
 
-from math import sqrt
+The operators are `Attention` and, for its gradients, `AttentionLogSum` and those of
+`adjoint.ops.attention_gradients`; docs/design/attention.md has the figures behind the choice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod, sqrt
+from typing import ClassVar
+
+import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
-from adjoint.ir.value import Value
+from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import multiply
+from adjoint.ops.attending import Attending, causal_span, masked, product, scores
+from adjoint.ops.attention_gradients import AttentionKeyGradient, AttentionQueryGradient, AttentionValueGradient
+from adjoint.ops.base import Builder, Coordinate, Index, Operand, Sample, Scalar
 from adjoint.ops.composites import softmax
 from adjoint.ops.contract import matmul
-from adjoint.ops.create import iota
-from adjoint.ops.logic import greater_equal, where
-from adjoint.ops.rules import require_float
+from adjoint.ops.rules import require_float, rounded
+from adjoint.ops.shape import broadcast_to, expand_dims, sum
 
-__all__ = ["scaled_dot_product_attention"]
+__all__ = ["Attention", "AttentionLogSum", "scaled_dot_product_attention"]
+
+#: Bytes of scores from which on they are not stored.
+_STORED_SCORES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Attention(Attending):
+    """``softmax(scores) @ v``; operands ``q, k, v``."""
+
+    name: ClassVar[str] = "attention"
+    flops: ClassVar[float] = 4.0
+    takes: ClassVar[tuple[tuple[str, str], ...]] = (("q", "TD"), ("k", "SD"), ("v", "SE"))
+    gives: ClassVar[str] = "TE"
+
+    def reference(self, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """The formula, relative to the greatest score of each row."""
+
+        def made(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+            scored = scores(q, k, self.scale, self.causal)
+            weights = np.exp(scored - np.max(scored, -1, keepdims=True))
+            mean: np.ndarray = np.matmul(weights, v) / np.sum(weights, -1, keepdims=True)
+            return mean
+
+        return rounded(made, q, k, v)
+
+    def vjp(self, ct: Value, out: Value, q: Value, k: Value, v: Value) -> tuple[Value | None, ...]:
+        """An operator for each; they share the logarithm of the sums of exponentials."""
+        logsum = apply(AttentionLogSum(self.scale, self.causal), q, k)
+        delta = sum(multiply(ct, out), -1)
+        return (
+            apply(AttentionQueryGradient(self.scale, self.causal), q, k, v, logsum, delta, ct),
+            apply(AttentionKeyGradient(self.scale, self.causal), q, k, v, logsum, delta, ct),
+            apply(AttentionValueGradient(self.scale, self.causal), q, k, logsum, ct),
+        )
+
+    def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
+        """Rows are queries; keys and values pass by."""
+        q, keys, values = inputs
+        *batch, t, e = index
+        count = keys.type.shape[-2]
+
+        def score(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:  # noqa: ARG001
+            return k.call("mul", dots[0], k.const(self.scale, k.dtype(dots[0])))
+
+        def value(n: Coordinate) -> Scalar:
+            return values((*batch, n, e))
+
+        dots = [product((*batch, t), q, keys)]
+        return k.stream("softmax", count, dots, score, value, causal_span(self, t, count, "T"))
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Sizes that fill no vectors, causal or not; scores far apart."""
+        far = tuple(100 * x for x in cls.arrays((2,), 20, 90, 4, 3))
+        return [*cls.cases(), Sample(cls(1.0), far, gradient=False), *cls.bad()]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionLogSum(Attending):
+    """The logarithm of the sum over a row of exponentials of scores; operands ``q, k``."""
+
+    name: ClassVar[str] = "attention_log_sum"
+    flops: ClassVar[float] = 2.0
+    takes: ClassVar[tuple[tuple[str, str], ...]] = (("q", "TD"), ("k", "SD"))
+    gives: ClassVar[str] = "T"
+
+    def reference(self, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+        """The formula, relative to the greatest score of each row."""
+
+        def made(q: np.ndarray, k: np.ndarray) -> np.ndarray:
+            scored = scores(q, k, self.scale, self.causal)
+            top = np.max(scored, -1)
+            total: np.ndarray = top + np.log(np.sum(np.exp(scored - top[..., None]), -1))
+            return total
+
+        return rounded(made, q, k)
+
+    def vjp(self, ct: Value, out: Value, q: Value, k: Value) -> tuple[Value | None, ...]:
+        """The weights times keys, which is attention to them, and times queries, as a gradient of values."""
+        each = multiply(expand_dims(ct, -1), self.scale)
+        seen = apply(Attention(self.scale, self.causal), q, k, k)
+        to_keys = apply(AttentionValueGradient(self.scale, self.causal), q, k, out, multiply(each, q))
+        return multiply(each, seen), to_keys
+
+    def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
+        """Rows are queries; keys pass by."""
+        q, keys = inputs
+        count = keys.type.shape[-2]
+
+        def score(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:  # noqa: ARG001
+            return k.call("mul", dots[0], k.const(self.scale, k.dtype(dots[0])))
+
+        span = causal_span(self, index[-1], count, "T")
+        return k.stream("log_sum_exp", count, [product(index, q, keys)], score, None, span)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Those of attention."""
+        far = tuple(100 * x for x in cls.arrays((2,), 20, 90, 4, 3))
+        return [*cls.cases(), Sample(cls(1.0), far, gradient=False), *cls.bad()]
 
 
 def scaled_dot_product_attention(
@@ -58,11 +169,21 @@ def scaled_dot_product_attention(
         scale = 1.0 / sqrt(q.shape[-1])
     elif isinstance(scale, bool) or not isinstance(scale, int | float):
         raise InvalidValueError(f"{name}: scale is a number or None, got {scale!r}; leave it out for 1/sqrt(D)")
+    batch = _batch(q, k, v)
+    if prod(batch) * q.shape[-2] * k.shape[-2] * q.dtype.itemsize >= _STORED_SCORES:
+        whole = (broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
+        return apply(Attention(float(scale), causal), *whole)
     # The product is scaled, not the queries: that happens where it is stored, in registers.
-    scores = multiply(matmul(q, k, transpose_b=True), scale)
-    if causal:
-        square = scores.shape[-2:]
-        # Rows are those of queries: each sees itself, so that no row is without an element.
-        seen = greater_equal(iota(square, 0, "i32"), iota(square, 1, "i32"))
-        scores = where(seen, scores, float("-inf"))
-    return matmul(softmax(scores), v)
+    scored = multiply(matmul(q, k, transpose_b=True), scale)
+    return matmul(softmax(masked(scored) if causal else scored), v)
+
+
+def _batch(*inputs: Value) -> tuple[int, ...]:
+    """The batch axes that all have when they are broadcast, or the refusal."""
+    try:
+        return np.broadcast_shapes(*(x.shape[:-2] for x in inputs))
+    except ValueError:
+        raise TypeRuleError(
+            "scaled_dot_product_attention: batch axes broadcast when they are equal or 1, got "
+            f"{', '.join(str(x.type) for x in inputs)}; reshape some of them"
+        ) from None

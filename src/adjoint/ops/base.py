@@ -27,7 +27,7 @@ from adjoint.errors import TypeRuleError
 from adjoint.ir.types import TensorType, TupleType, dtype_name
 from adjoint.ir.value import Op, Value
 
-__all__ = ["Builder", "Elementwise", "Index", "Operand", "Operator", "Sample", "Scalar", "same_types"]
+__all__ = ["Builder", "Dot", "Elementwise", "Index", "Operand", "Operator", "Sample", "Scalar", "same_types"]
 
 #: One element's value inside a kernel being built. Opaque to operators.
 Scalar = Any
@@ -49,6 +49,25 @@ class Operand(Protocol):
 
     def __call__(self, index: Index) -> Scalar:
         """The element at `index`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """What the weights of `Builder.stream` are made of: ``sum over d < depth of row(d) * step(n, d)``.
+
+    Parameters
+    ----------
+    depth : int
+        Number of products.
+    row : callable
+        From d to the factor that belongs to the result's row, the same for all its columns.
+    step : callable
+        From n and d to the factor that belongs to step n, the same for all rows and columns.
+    """
+
+    depth: int
+    row: Callable[[Coordinate], Scalar]
+    step: Callable[[Coordinate, Coordinate], Scalar]
 
 
 class Builder(Protocol):
@@ -115,6 +134,40 @@ class Builder(Protocol):
             From n to the row, an integer element, of update n.
         updates : callable
             From n to the element of update n at the other coordinates of the index.
+        """
+
+    def stream(
+        self,
+        kind: str,
+        count: int,
+        dots: Sequence[Dot],
+        weight: Callable[[Coordinate, Sequence[Scalar]], Scalar],
+        values: Callable[[Coordinate], Scalar] | None = None,
+        span: tuple[Coordinate, Coordinate] | None = None,
+    ) -> Scalar:
+        """One element of a product whose left factor is never stored: its elements are made of dot products.
+
+        An operator's `lower` returns this as its whole element. The index that it was asked for ends in a row and a
+        column, or in a row where there are no `values`. The compiler keeps some rows at hand while steps pass by
+        block by block; memory grows with rows and with steps, not with their product.
+
+        Parameters
+        ----------
+        kind : {"sum", "softmax", "log_sum_exp"}
+            ``sum of weight(n) * values(n)``; the same with ``exp(weight(n))``, divided by the sum of those; or the
+            logarithm of that sum, which needs no values.
+        count : int
+            Number of steps, 1 or more.
+        dots : sequence of Dot
+            The sums of products that a weight depends on, one or more.
+        weight : callable
+            From n and the dot products of step n to the weight, an element: whatever else it reads is read at n or
+            at the row.
+        values : callable, optional
+            From n to the value at the column of the index.
+        span : pair of coordinates, optional
+            The first step that counts and the first behind it that does not, depending on the row: neither falls
+            from one row to the next. Every row counts one step at least, but for ``sum``. Default: all steps count.
         """
 
 

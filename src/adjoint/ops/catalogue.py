@@ -5,6 +5,8 @@ from types import MappingProxyType
 
 from adjoint.ops import (
     arithmetic,
+    attention,
+    attention_gradients,
     calls,
     centred,
     contract,
@@ -98,6 +100,12 @@ CATALOGUE: tuple[type[Operator], ...] = (
     centred.SumExp,
     # contract
     contract.MatMul,
+    # attention
+    attention.Attention,
+    attention.AttentionLogSum,
+    attention_gradients.AttentionQueryGradient,
+    attention_gradients.AttentionKeyGradient,
+    attention_gradients.AttentionValueGradient,
     # convolution
     convolution.Conv2d,
     convolution.Conv2dWeightGradient,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.ir import Function, TensorType, Value, is_param
-from adjoint.ops.base import Operator
+from adjoint.ops.base import Dot, Operator
 from adjoint.ops.convert import After
 
 __all__ = ["Liveness", "Work", "work_of"]
@@ -109,6 +109,19 @@ class _Watch:
         self.points += max(1, count // max(rows, 1))
         ids(0)
         return _Element(updates(0).dtype)
+
+    def stream(
+        self,
+        kind: str,  # noqa: ARG002
+        count: int,
+        dots: Sequence[Dot],
+        weight: Callable[[Any, Sequence[_Element]], _Element],
+        values: Callable[[Any], _Element] | None = None,
+        span: Any = None,  # noqa: ARG002
+    ) -> _Element:
+        # Weights are shared by columns: about as many as there are steps in a dot product.
+        self.points += count * (1 if values is not None else sum(dot.depth for dot in dots))
+        return _Element(weight(0, [dot.row(0) for dot in dots]).dtype)
 
 
 def work_of(value: Value) -> Work:
