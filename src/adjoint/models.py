@@ -1,11 +1,15 @@
-"""Small models, as modules of graph IR with one function ``backbone``."""
+"""Small models, as modules of graph IR: ``backbone``, and ``backbone_inference`` where a model predicts differently.
+
+The attribute ``init`` says how parameters and states begin that are not zeros (vectors) or Xavier uniform (the rest).
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise
+from math import sqrt
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
-from adjoint.ir import Function, IRModule, Value, param
+from adjoint.ir import Attribute, Function, IRModule, Value, param
 
 __all__ = ["gpt", "lenet", "linreg", "mlp", "resnet20"]
 
@@ -126,7 +130,9 @@ def resnet20(batch_size: int = 64, size: int = 32, classes: int = 10) -> IRModul
     IRModule
         ``backbone(x: f32[batch, 3, size, size], stem, stem_g, stem_b, s0b0_c1, ..., w, b, stem_mean, stem_var, ...)
         -> (logits: f32[batch, classes], updated states...)``: each convolution has a weight, a scale ``_g`` and a
-        shift ``_b`` of its batch normalisation, and two states.
+        shift ``_b`` of its batch normalisation, and two states; and ``backbone_inference``, which takes the same, is
+        normalised by the states and returns the logits. Weights of convolutions begin Kaiming normal as in the paper,
+        scales and variances as ones.
 
     Raises
     ------
@@ -134,8 +140,15 @@ def resnet20(batch_size: int = 64, size: int = 32, classes: int = 10) -> IRModul
         Where a size is below 1.
     """
     _from_one("resnet20", batch_size=batch_size, size=size, classes=classes)
-    net = _Network()
-    x = param("x", (batch_size, 3, size, size))
+    shape = (batch_size, 3, size, size)
+    training, inference = _Network(), _Network(training=False)
+    module = training.module(*_resnet20(training, shape, classes))
+    return module.with_function(inference.function("backbone_inference", *_resnet20(inference, shape, classes)))
+
+
+def _resnet20(net: "_Network", shape: Sequence[int], classes: int) -> tuple[Value, Value]:
+    """Images and logits, with parameters and states out of `net`."""
+    x = param("x", shape)
     out = ops.relu(net.normalized(x, "stem", 16, 3, 1))
     for stage, channels in enumerate((16, 32, 64)):
         for block in range(3):
@@ -146,7 +159,7 @@ def resnet20(batch_size: int = 64, size: int = 32, classes: int = 10) -> IRModul
                 out = net.normalized(out, f"{name}_cs", channels, 1, stride)
             out = ops.relu(ops.add(inner, out))
     pooled = ops.mean(out, (2, 3))
-    return net.module(x, ops.linear(pooled, net.weight("w", 64, classes), net.weight("b", classes)))
+    return x, ops.linear(pooled, net.weight("w", 64, classes), net.weight("b", classes))
 
 
 def gpt(
@@ -170,7 +183,9 @@ def gpt(
     IRModule
         ``backbone(ids: i64[batch, length], wte, wpe, lnf, l0_ln1, l0_qkv, l0_proj, l0_ln2, l0_fc, l0_out, ...) ->
         logits: f32[batch * length, vocabulary]``. ``wte`` is both what tokens are embedded with and, transposed,
-        the last layer.
+        the last layer. All begin as in the paper: scales of layer norm as ones, the others normal with standard
+        deviation 0.02, which is divided by ``sqrt(2 * layers)`` for the weights ``proj`` and ``out``, whose products
+        are added to what goes through all layers.
 
     Raises
     ------
@@ -182,18 +197,19 @@ def gpt(
     if width % heads:
         raise InvalidValueError(f"gpt: heads divide the width, got {heads} and {width}; change one")
     net = _Network()
+    small, smaller = ("normal", 0.02), ("normal", 0.02 / sqrt(2 * layers))
     ids = param("ids", (batch_size, length), "i64")
-    table = net.weight("wte", vocabulary, width)
-    positions, last = net.weight("wpe", length, width), net.weight("lnf", width)
+    table = net.weight("wte", vocabulary, width, init=small)
+    positions, last = net.weight("wpe", length, width, init=small), net.weight("lnf", width, init=("ones",))
     x = ops.add(ops.embedding(table, ids), positions)
     for i in range(layers):
-        inner = ops.layer_norm(x, net.weight(f"l{i}_ln1", width))
-        inner = ops.linear(inner, net.weight(f"l{i}_qkv", width, 3 * width))
+        inner = ops.layer_norm(x, net.weight(f"l{i}_ln1", width, init=("ones",)))
+        inner = ops.linear(inner, net.weight(f"l{i}_qkv", width, 3 * width, init=small))
         seen = _attention(inner, heads)
-        x = ops.add(x, ops.linear(seen, net.weight(f"l{i}_proj", width, width)))
-        inner = ops.layer_norm(x, net.weight(f"l{i}_ln2", width))
-        inner = ops.gelu(ops.linear(inner, net.weight(f"l{i}_fc", width, 4 * width)))
-        x = ops.add(x, ops.linear(inner, net.weight(f"l{i}_out", 4 * width, width)))
+        x = ops.add(x, ops.linear(seen, net.weight(f"l{i}_proj", width, width, init=smaller)))
+        inner = ops.layer_norm(x, net.weight(f"l{i}_ln2", width, init=("ones",)))
+        inner = ops.gelu(ops.linear(inner, net.weight(f"l{i}_fc", width, 4 * width, init=small)))
+        x = ops.add(x, ops.linear(inner, net.weight(f"l{i}_out", 4 * width, width, init=smaller)))
     logits = ops.matmul(ops.layer_norm(x, last), table, transpose_b=True)
     return net.module(ids, ops.reshape(logits, (batch_size * length, vocabulary)))
 
@@ -208,34 +224,51 @@ def _attention(joined: Value, heads: int) -> Value:
 
 
 class _Network:
-    """Parameters and states of a module that is being built, in the order in which they are asked for."""
+    """Parameters and states of a module that is being built, in the order in which they are asked for.
 
-    def __init__(self) -> None:
+    Without `training`, batch normalisation is that of inference and no state is updated.
+    """
+
+    def __init__(self, training: bool = True) -> None:
+        self.training = training
         self.params: list[Value] = []
         self.states: list[Value] = []
         self.updated: list[Value] = []
+        self.init: list[tuple[Attribute, ...]] = []
 
-    def weight(self, name: str, *shape: int) -> Value:
-        """A new parameter."""
-        self.params.append(param(name, shape))
+    def weight(self, name: str, *shape: int, init: tuple[Attribute, ...] = ()) -> Value:
+        """A new parameter, and how it begins where that is not the rule."""
+        self.params.append(self._begun(name, shape, init))
         return self.params[-1]
 
     def normalized(self, x: Value, name: str, channels: int, window: int, stride: int) -> Value:
         """A convolution that keeps the size up to its stride, and batch normalisation with its states."""
-        weight = self.weight(name, channels, x.shape[1], window, window)
-        scale, shift = self.weight(f"{name}_g", channels), self.weight(f"{name}_b", channels)
-        mean, var = param(f"{name}_mean", (channels,)), param(f"{name}_var", (channels,))
-        out = ops.conv2d(x, weight, stride=stride, padding=window // 2)
-        out, new_mean, new_var = ops.batch_norm(out, mean, var, scale, shift)
+        weight = self.weight(name, channels, x.shape[1], window, window, init=("kaiming_normal",))
+        scale, shift = self.weight(f"{name}_g", channels, init=("ones",)), self.weight(f"{name}_b", channels)
+        mean, var = self._begun(f"{name}_mean", (channels,)), self._begun(f"{name}_var", (channels,), ("ones",))
         self.states += [mean, var]
+        out = ops.conv2d(x, weight, stride=stride, padding=window // 2)
+        if not self.training:
+            return ops.batch_norm_inference(out, mean, var, scale, shift)
+        out, new_mean, new_var = ops.batch_norm(out, mean, var, scale, shift)
         self.updated += [new_mean, new_var]
         return out
 
+    def function(self, name: str, x: Value, result: Value) -> Function:
+        """``name(x, params..., states...) -> (result, updated states...)``."""
+        return Function(name, (x, *self.params, *self.states), (result.named("logits"), *self.updated))
+
     def module(self, x: Value, result: Value) -> IRModule:
-        """The module, ``backbone(x, params..., states...) -> (result, updated states...)``."""
-        params = (x, *self.params, *self.states)
-        backbone = Function("backbone", params, (result.named("logits"), *self.updated))
-        return IRModule((backbone,), {"param_num": len(self.params), "state_num": len(self.states)})
+        """The module with the function as its ``backbone``."""
+        attrs: dict[str, Attribute] = {"param_num": len(self.params), "state_num": len(self.states)}
+        if self.init:
+            attrs["init"] = tuple(self.init)
+        return IRModule((self.function("backbone", x, result),), attrs)
+
+    def _begun(self, name: str, shape: Sequence[int], init: tuple[Attribute, ...] = ()) -> Value:
+        if init:
+            self.init.append((name, *init))
+        return param(name, shape)
 
 
 def _from_one(name: str, **sizes: int) -> None:

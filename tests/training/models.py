@@ -38,3 +38,20 @@ def linear(dtype="f32", batch=4, features=3, classes=2):
     """A linear model of a dtype."""
     x, w = param("x", (batch, features), dtype), param("w", (features, classes), dtype)
     return IRModule((Function("backbone", (x, w), (ops.matmul(x, w),)),), {"param_num": 1, "state_num": 0})
+
+
+def batch_normalised(batch=8, features=3, classes=2, momentum=0.25):
+    """A linear layer with batch normalisation, before another; with the function that predicts, and how it begins."""
+    functions = []
+    for name in ("backbone", "backbone_inference"):
+        x, w, v = param("x", (batch, features)), param("w", (features, 4)), param("v", (4, classes))
+        scale, shift, mean, var = (param(n, (4,)) for n in ("scale", "shift", "mean", "var"))
+        hidden, updated = ops.matmul(x, w), []
+        if name == "backbone":
+            hidden, *updated = ops.batch_norm(hidden, mean, var, scale, shift, momentum=momentum)
+        else:
+            hidden = ops.batch_norm_inference(hidden, mean, var, scale, shift)
+        out = ops.matmul(ops.relu(hidden), v)
+        functions.append(Function(name, (x, w, v, scale, shift, mean, var), (out, *updated)))
+    init = (("scale", "ones"), ("var", "ones"), ("v", "normal", 0.5))
+    return IRModule(tuple(functions), {"param_num": 4, "state_num": 2, "init": init})

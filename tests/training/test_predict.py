@@ -3,8 +3,13 @@
 import numpy as np
 import pytest
 
-from adjoint.errors import TypeRuleError
-from tests.training.models import BATCH, batches, widened
+from adjoint import ops
+from adjoint.errors import TypeRuleError, VerifyError
+from adjoint.ir import Function, IRModule, TensorType, param
+from adjoint.losses import MSELoss
+from adjoint.optim import SGD
+from adjoint.training import SetupTrainer, Trainer
+from tests.training.models import BATCH, batch_normalised, batches, widened
 
 
 def forward(params, x):
@@ -53,3 +58,52 @@ def test_rows_in_another_order_of_memory_are_predicted(trainer):
 def test_inputs_that_do_not_fit_are_refused(trainer, arrays, message):
     with pytest.raises(TypeRuleError, match=message):
         trainer.predict(*arrays)
+
+
+SETUP = SetupTrainer(MSELoss(), SGD(0.1), [TensorType((8, 2))] * 2)
+
+
+def test_batch_normalisation_predicts_by_running_statistics(cache):
+    trainer = Trainer(SETUP(batch_normalised()), options=cache)
+    trainer.init_parameters()
+    rng = np.random.default_rng(0)
+    mean, var = np.zeros(4), np.ones(4)
+    for _ in range(5):
+        x, y = (2 + 3 * rng.standard_normal((8, 3))).astype(np.float32), rng.random((8, 2), np.float32)
+        hidden = x @ trainer.export_params()["w"].astype(np.float64)
+        mean, var = 0.75 * mean + 0.25 * hidden.mean(0), 0.75 * var + 0.25 * hidden.var(0, ddof=1)
+        trainer.update(x, y)
+    p = widened(trainer.export_params())
+    x = rng.standard_normal((19, 3)).astype(np.float32)
+    hidden = (x @ p["w"] - mean) / np.sqrt(var + 1e-5) * p["scale"] + p["shift"]
+    expected = np.maximum(hidden, 0) @ p["v"]
+    np.testing.assert_allclose(trainer.predict(x), expected, rtol=1e-4, atol=1e-5)
+    for i in (0, 7, 18):
+        np.testing.assert_allclose(trainer.predict(x[i : i + 1]), expected[i : i + 1], rtol=1e-4, atol=1e-5)
+
+
+def test_predicting_changes_no_state_whatever_the_function_says(cache):
+    x, w, mean = param("x", (4, 2)), param("w", (2, 2)), param("mean", (4, 2))
+    out = ops.add(ops.matmul(x, w), mean)
+    backbone = Function("backbone", (x, w, mean), (out, mean))
+    eager = Function("backbone_inference", backbone.params, (out,), {"donate": (("mean", 0),)})
+    module = IRModule((backbone, eager), {"param_num": 1, "state_num": 1, "init": (("mean", "ones"), ("w", "ones"))})
+    trainer = Trainer(SetupTrainer(MSELoss(), SGD(0.1), [out.type] * 2)(module), options=cache)
+    trainer.init_parameters()
+    np.testing.assert_array_equal(trainer.predict(np.ones((1, 2), np.float32)), [[3, 3]])
+    np.testing.assert_array_equal(trainer.export_states()["mean"], np.ones((4, 2)))
+
+
+def test_a_model_that_predicts_something_else_is_refused():
+    module = batch_normalised()
+    backbone, inference = module["backbone"], module["backbone_inference"]
+    x, *others = inference.params
+    with pytest.raises(VerifyError, match=r"@backbone_inference takes what @backbone takes, \(%x: f32\[8,3\], .*got"):
+        SETUP(module.with_function(Function(inference.name, (x, *reversed(others)), inference.results)))
+    states = Function(inference.name, backbone.params, backbone.results)
+    message = r"returns the outputs of @backbone, \[f32\[8,2\]\], got \[f32\[8,2\], f32\[4\], f32\[4\]\]; return no"
+    with pytest.raises(VerifyError, match=message):
+        SETUP(module.with_function(states))
+    ready = SETUP(module)
+    with pytest.raises(VerifyError, match=message):
+        Trainer(ready.with_function(states)).predict(np.zeros((1, 3), np.float32))

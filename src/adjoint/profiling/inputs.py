@@ -5,7 +5,7 @@ import numpy as np
 from adjoint.ir import IRModule, TensorType
 from adjoint.kernel.program import Argument, RangeCheck
 from adjoint.runtime.executable import Entry
-from adjoint.training.initialize import initial_values
+from adjoint.training.initialize import initial_params, initial_states
 from adjoint.training.layout import StepLayout
 
 __all__ = ["random_arrays"]
@@ -17,8 +17,8 @@ def random_arrays(module: IRModule, entry: Entry, seed: int = 0) -> dict[str, np
     Parameters
     ----------
     module : IRModule
-        Where the step comes from. Made by `SetupTrainer`, it says what parameters, states of the optimizer and
-        hyperparameters start from; else all floats are random in [0, 0.1).
+        Where the step comes from. Made by `SetupTrainer`, it says what parameters, states, states of the optimizer
+        and hyperparameters start from; else all floats are random in [0, 0.1).
     entry : Entry
         The compiled step. Its checks say which integers are allowed; those without a check are 0, which is an
         index everywhere.
@@ -30,7 +30,8 @@ def random_arrays(module: IRModule, entry: Entry, seed: int = 0) -> dict[str, np
     arrays = {a.name: _random(a, checks.get(a.slot), rng) for a in entry.arguments}
     if "backbone" in module and "optimizer_state" in module.attrs:
         layout = StepLayout(module)
-        arrays.update(initial_values("xavier_uniform", layout.params, seed))
+        arrays.update(initial_params(layout.params, layout.starts, seed))
+        arrays.update(initial_states(layout.params, layout.states, layout.starts, seed))
         types = layout.optimizer | layout.hyper
         for name, value in (layout.initial_optimizer | layout.initial_hyper).items():
             arrays[name] = _full(types[name], value)

@@ -1,47 +1,212 @@
-"""Initial values of parameters."""
+"""How parameters and states begin: what a module says of them, and a rule for those of which it says nothing."""
 
-from math import prod, sqrt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from math import isfinite, prod, sqrt
+from typing import Any
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError
-from adjoint.ir import TensorType
+from adjoint.errors import InvalidValueError, NameLookupError
+from adjoint.ir import IRModule, TensorType, is_float
 
-__all__ = ["KINDS", "initial_values"]
-
-#: What `kind` may be.
-KINDS = ("xavier_uniform", "zeros")
+__all__ = ["Start", "initial_params", "initial_states", "stated_starts"]
 
 
-def initial_values(kind: str, types: dict[str, TensorType], seed: int) -> dict[str, np.ndarray]:
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How one parameter or state begins.
+
+    Parameters
+    ----------
+    kind : str
+        One of the kinds of `stated_starts`.
+    numbers : tuple of float, default ()
+        What the kind takes.
+    """
+
+    kind: str
+    numbers: tuple[float, ...] = ()
+
+    def draw(self, type_: TensorType, stream: np.random.SeedSequence) -> np.ndarray:
+        """The array: of that shape and dtype, random numbers from that stream."""
+        drawn = _KINDS[self.kind].draw(np.random.default_rng(stream), type_.shape, *self.numbers)
+        return drawn.astype(type_.dtype)
+
+
+def stated_starts(module: IRModule, types: Mapping[str, TensorType]) -> dict[str, Start]:
+    """What a module's attribute ``init`` says: tuples of a name, a kind and the numbers that it takes.
+
+    ``init = (("table", "normal", 0.02), ("scale", "ones"))``, with the kinds
+
+    * ``zeros`` and ``ones``;
+    * ``normal``, standard deviation: normal around 0;
+    * ``uniform``, low, high: uniform between them;
+    * ``xavier_uniform``: uniform within ``sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio 2010, "Understanding the
+      difficulty of training deep feedforward neural networks", formula 16);
+    * ``kaiming_normal``: normal with standard deviation ``sqrt(2 / fan_in)``, for layers before a relu (He et al.
+      2015, "Delving Deep into Rectifiers", formula 10).
+
+    The last two are for ranks from 2. A matrix has the shape ``[fan_in, fan_out]`` as in `ops.linear`; at higher ranks
+    the first two axes are output and input channels and the others the window, as in a convolution's weight, and
+    fans count channels times elements of the window.
+
+    Parameters
+    ----------
+    module : IRModule
+        It need not have the attribute.
+    types : mapping of str to TensorType
+        Its parameters and states by name.
+
+    Returns
+    -------
+    dict of str to Start
+        For the names that the attribute mentions.
+
+    Raises
+    ------
+    InvalidValueError
+        For an attribute of another form, a name given twice, and a kind or numbers that do not fit.
+    NameLookupError
+        For a name that is no parameter or state.
+    """
+    entries = module.attrs.get("init", ())
+    if not isinstance(entries, tuple):
+        raise _form(entries)
+    found: dict[str, Start] = {}
+    for entry in entries:
+        match entry:
+            case (str(name), str(kind), *numbers):
+                if name in found:
+                    raise InvalidValueError(f"init: a name is given once, got {name!r} twice; drop one")
+                found[name] = _checked(name, kind, numbers, types)
+            case _:
+                raise _form(entry)
+    return found
+
+
+def initial_params(
+    params: Mapping[str, TensorType], starts: Mapping[str, Start], seed: int, kind: str = "xavier_uniform"
+) -> dict[str, np.ndarray]:
     """One array a parameter.
 
     Parameters
     ----------
-    kind : {"xavier_uniform", "zeros"}
-        "xavier_uniform": uniform within ``sqrt(6 / (fan_in + fan_out))`` for ranks from 2 (Glorot and Bengio 2010,
-        "Understanding the difficulty of training deep feedforward neural networks", formula 16), zeros below. At
-        ranks above 2 the first two axes are the channels and the others the window, as in a convolution's weight.
-    types : dict of str to TensorType
+    params : mapping of str to TensorType
         Names and types.
+    starts : mapping of str to Start
+        How some of them begin; names of others are not looked at.
     seed : int
         The same seed gives the same values: each parameter draws its own stream from it, so they do not depend on
         the parameters before.
+    kind : {"xavier_uniform", "kaiming_normal", "zeros"}
+        How the others begin that are of a rank from 2; of lower ranks they are zeros.
 
     Raises
     ------
     InvalidValueError
         For an unknown kind.
     """
-    if kind not in KINDS:
-        raise InvalidValueError(f"init_parameters: kind is one of {', '.join(KINDS)}, got {kind!r}")
-    streams = np.random.SeedSequence(seed).spawn(len(types))
+    if kind not in _RULES:
+        raise InvalidValueError(f"init_parameters: kind is one of {', '.join(_RULES)}, got {kind!r}; use one of them")
+    streams = np.random.SeedSequence(seed).spawn(len(params))
     arrays = {}
-    for (name, type_), stream in zip(types.items(), streams, strict=True):
-        if kind == "zeros" or type_.rank < 2:
-            arrays[name] = np.zeros(type_.shape, type_.dtype)
-            continue
-        first, second, *window = type_.shape
-        bound = sqrt(6.0 / max((first + second) * prod(window), 1))
-        arrays[name] = np.random.default_rng(stream).uniform(-bound, bound, type_.shape).astype(type_.dtype)
+    for (name, type_), stream in zip(params.items(), streams, strict=True):
+        rule = Start(kind if type_.rank >= _KINDS[kind].rank else "zeros")
+        arrays[name] = starts.get(name, rule).draw(type_, stream)
     return arrays
+
+
+def initial_states(
+    params: Mapping[str, TensorType], states: Mapping[str, TensorType], starts: Mapping[str, Start], seed: int
+) -> dict[str, np.ndarray]:
+    """One array a state: zeros where `starts` does not mention it; streams are those after the parameters'."""
+    streams = np.random.SeedSequence(seed).spawn(len(params) + len(states))[len(params) :]
+    pairs = zip(states.items(), streams, strict=True)
+    return {name: starts.get(name, Start("zeros")).draw(type_, stream) for (name, type_), stream in pairs}
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a kind takes, what it is for, and how it draws."""
+
+    draw: Callable[..., np.ndarray]
+    numbers: tuple[str, ...] = ()
+    rank: int = 0
+    floats: bool = True
+
+
+def _zeros(_rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return np.zeros(shape)
+
+
+def _ones(_rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return np.ones(shape)
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...], std: float) -> np.ndarray:
+    return np.asarray(rng.normal(0.0, std, shape))
+
+
+def _uniform(rng: np.random.Generator, shape: tuple[int, ...], low: float, high: float) -> np.ndarray:
+    return np.asarray(rng.uniform(low, high, shape))
+
+
+def _xavier_uniform(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    first, second, *window = shape
+    bound = sqrt(6.0 / max((first + second) * prod(window), 1))
+    return rng.uniform(-bound, bound, shape)
+
+
+def _kaiming_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    fan_in = shape[0] if len(shape) == 2 else prod(shape[1:])
+    return rng.normal(0.0, sqrt(2.0 / max(fan_in, 1)), shape)
+
+
+_KINDS = {
+    "zeros": _Kind(_zeros, floats=False),
+    "ones": _Kind(_ones, floats=False),
+    "normal": _Kind(_normal, ("std",)),
+    "uniform": _Kind(_uniform, ("low", "high")),
+    "xavier_uniform": _Kind(_xavier_uniform, rank=2),
+    "kaiming_normal": _Kind(_kaiming_normal, rank=2),
+}
+
+#: What the rule for parameters of which a module says nothing may be.
+_RULES = ("xavier_uniform", "kaiming_normal", "zeros")
+
+
+def _form(given: object) -> InvalidValueError:
+    return InvalidValueError(
+        "init: the module's attribute holds tuples of a name, a kind and its numbers, such as ('scale', 'ones') and "
+        f"('table', 'normal', 0.02), got {given!r}; correct it"
+    )
+
+
+def _checked(name: str, kind: str, numbers: Sequence[Any], types: Mapping[str, TensorType]) -> Start:
+    """How that name begins, or the refusal."""
+    if name not in types:
+        near = get_close_matches(name, types, n=1)
+        fix = f"did you mean {near[0]!r}?" if near else f"the names are {', '.join(types)}"
+        raise NameLookupError(f"init: names are those of parameters and states, got {name!r}; {fix}")
+    found = _KINDS.get(kind)
+    if found is None:
+        near = get_close_matches(kind, _KINDS, n=1)
+        fix = f"did you mean {near[0]!r}?" if near else "use one of them"
+        raise InvalidValueError(f"init: the kinds are {', '.join(_KINDS)}, got {kind!r} for {name!r}; {fix}")
+    type_ = types[name]
+    if type_.rank < found.rank or (found.floats and not is_float(type_.dtype)):
+        wanted = f"floats of a rank from {found.rank}" if found.rank else "floats"
+        raise InvalidValueError(f"init: {kind} is for {wanted}, got {name!r} of {type_}; use zeros or ones")
+    if len(numbers) != len(found.numbers) or not all(_finite(n) for n in numbers):
+        takes = f"the finite numbers {', '.join(found.numbers)}" if found.numbers else "no numbers"
+        raise InvalidValueError(f"init: {kind} takes {takes}, got {tuple(numbers)!r} for {name!r}; correct them")
+    if (kind == "normal" and numbers[0] < 0) or (kind == "uniform" and numbers[0] > numbers[1]):
+        rule = "std of at least 0" if kind == "normal" else "low that is at most high"
+        raise InvalidValueError(f"init: {kind} takes a {rule}, got {tuple(numbers)!r} for {name!r}; correct it")
+    return Start(kind, tuple(float(n) for n in numbers))
+
+
+def _finite(number: object) -> bool:
+    return isinstance(number, int | float) and not isinstance(number, bool) and isfinite(number)

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from adjoint.errors import InvalidValueError, VerifyError
-from adjoint.ir import IRModule, TensorType, Value
+from adjoint.ir import Function, IRModule, TensorType, Value
+from adjoint.training.initialize import stated_starts
 
-__all__ = ["StepLayout", "counts"]
+__all__ = ["StepLayout", "counts", "inference"]
 
 
 def counts(module: IRModule, *names: str) -> tuple[int, ...]:
@@ -26,6 +27,45 @@ def counts(module: IRModule, *names: str) -> tuple[int, ...]:
     return tuple(found)
 
 
+def inference(module: IRModule, state_num: int) -> Function:
+    """What predicts: the module's ``backbone_inference`` where it has one, else its ``backbone`` without states.
+
+    Parameters
+    ----------
+    module : IRModule
+        With ``backbone``, whose last `state_num` results are updated states.
+    state_num : int
+        How many.
+
+    Returns
+    -------
+    Function
+        ``(inputs..., params..., states...) -> (outputs...)``. Without the updated states in its results, what computes
+        only them is not compiled.
+
+    Raises
+    ------
+    VerifyError
+        Where ``backbone_inference`` takes or returns something else.
+    """
+    backbone = module["backbone"]
+    outputs = backbone.results[: len(backbone.results) - state_num]
+    if "backbone_inference" not in module:
+        return Function("backbone", backbone.params, outputs)
+    given = module["backbone_inference"]
+    if list(_types(given.params).items()) != list(_types(backbone.params).items()):
+        raise VerifyError(
+            f"@backbone_inference takes what @backbone takes, {_listed(_types(backbone.params))}, got "
+            f"{_listed(_types(given.params))}; give it the same parameters, used or not"
+        )
+    if [r.type for r in given.results] != [r.type for r in outputs]:
+        wanted, got = (", ".join(str(r.type) for r in results) for results in (outputs, given.results))
+        raise VerifyError(
+            f"@backbone_inference returns the outputs of @backbone, [{wanted}], got [{got}]; return no states"
+        )
+    return Function(given.name, given.params, given.results)  # without `donate`: predicting changes nothing
+
+
 class StepLayout:
     """The inputs of a module's ``step``, in groups.
 
@@ -40,6 +80,8 @@ class StepLayout:
         Names and types, in the order of the step: ``batch`` holds inputs and targets.
     initial_optimizer, initial_hyper : dict of str to float
         What the optimizer's states and the hyperparameters start from.
+    starts : dict of str to Start
+        How those parameters and states begin of which the module's attribute ``init`` speaks.
     """
 
     def __init__(self, module: IRModule) -> None:
@@ -60,10 +102,15 @@ class StepLayout:
         parts = [_types(given[end - size : end]) for end, size in zip(ends, groups, strict=True)]
         self.batch, self.params, self.states, self.optimizer, self.hyper = parts
         self.inputs = inputs
+        self.starts = stated_starts(module, self.params | self.states)
 
 
 def _types(params: Iterable[Value]) -> dict[str, TensorType]:
     return {p.label: p.type for p in params}
+
+
+def _listed(types: dict[str, TensorType]) -> str:
+    return f"({', '.join(f'%{name}: {type_}' for name, type_ in types.items())})"
 
 
 def _pairs(module: IRModule, name: str) -> dict[str, float]:

@@ -7,7 +7,8 @@ from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import Function, IRModule, TensorType, Value, is_float, param
 from adjoint.losses import Loss
 from adjoint.optim import Optimizer
-from adjoint.training.layout import counts
+from adjoint.training.initialize import stated_starts
+from adjoint.training.layout import counts, inference
 from adjoint.transforms.append_loss import append_loss
 from adjoint.transforms.differentiate import gradient
 from adjoint.transforms.inline_calls import inline_calls
@@ -20,7 +21,12 @@ class SetupTrainer:
     """Turn a module with a model into a module that trains it: ``SetupTrainer(loss, optimizer, loss_args)(module)``.
 
     The given module has a function ``backbone``, ``(inputs..., params..., states...) -> (outputs..., updated
-    states...)``, and the attributes ``param_num`` and ``state_num``. The result has its functions, and:
+    states...)``, and the attributes ``param_num`` and ``state_num``. Where the model predicts in another way than it
+    trains, as batch normalisation does, it also has ``backbone_inference``, ``(inputs..., params..., states...) ->
+    (outputs...)``, which `Trainer.predict` runs. The attribute ``init`` may say how parameters and states begin:
+    tuples of a name, a kind and its numbers, such as ``(("scale", "ones"), ("table", "normal", 0.02))``; the kinds
+    are those of `adjoint.training.initialize.stated_starts`. The result has the functions and attributes of the module,
+    and:
 
     * ``backbone_loss``: ``(inputs..., params..., states..., targets...) -> (loss, updated states...)``;
     * ``backbone_loss_adjoint``: the same inputs ``-> (loss, updated states..., gradients of the params...)``;
@@ -44,11 +50,14 @@ class SetupTrainer:
     Raises
     ------
     InvalidValueError
-        Where the module lacks an attribute, or its counts do not fit the backbone.
+        Where the module lacks an attribute, its counts do not fit the backbone, or ``init`` has a kind or numbers
+        that do not fit.
     TypeRuleError
         For types that do not fit each other, and parameters that are not of a float dtype.
     NameLookupError
-        Where the module has no ``backbone``.
+        Where the module has no ``backbone``, and for names in ``init`` that are no parameters or states.
+    VerifyError
+        Where ``backbone_inference`` takes or returns something else than ``backbone``.
     """
 
     loss: Loss
@@ -67,6 +76,8 @@ class SetupTrainer:
         backbone = module["backbone"]
         param_num, state_num = counts(module, "param_num", "state_num")
         parts = _split(backbone, param_num, state_num)
+        inference(module, state_num)
+        stated_starts(module, {p.label: p.type for p in (*parts.params, *parts.states)})
         loss = self.loss.function(*self.loss_args)
         self._check_loss(loss, parts)
         with_loss = append_loss(backbone, loss, self.loss.num_backbone_results, name="backbone_loss")

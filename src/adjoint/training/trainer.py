@@ -10,15 +10,15 @@ from adjoint.compiler import CompileOptions, Executable
 from adjoint.compiler import compile as compile_module
 from adjoint.data import Rows
 from adjoint.errors import InvalidValueError
-from adjoint.ir import Function, IRModule
+from adjoint.ir import IRModule
 from adjoint.kernel.target import available_cores
 from adjoint.runtime.bound import Bound
 from adjoint.training.arrays import Hyper, Residents
 from adjoint.training.epochs import Callback, EpochResult, Epochs, Plan, epoch_order
 from adjoint.training.finite import refuse_array, refuse_loss
 from adjoint.training.gather import given_rows
-from adjoint.training.initialize import initial_values
-from adjoint.training.layout import StepLayout
+from adjoint.training.initialize import initial_params, initial_states
+from adjoint.training.layout import StepLayout, inference
 from adjoint.training.predict import Predictor
 from adjoint.training.profile import Profile, profile_step
 
@@ -57,7 +57,9 @@ class Trainer:
 
     Notes
     -----
-    Parameters and states start as zeros, the optimizer's state and the hyperparameters from their initial values.
+    Parameters are zeros until `init_parameters` or `load_params`. States, the optimizer's state and the
+    hyperparameters start from their initial values; states of which the module's attribute ``init`` says nothing, from
+    zeros.
     """
 
     def __init__(
@@ -82,7 +84,9 @@ class Trainer:
         self._params = Residents("parameter", layout.params)
         self._states = Residents("state", layout.states)
         self._optimizer = Residents("optimizer state", layout.optimizer)
+        self._starts = layout.starts
         self._initial_optimizer = layout.initial_optimizer
+        self._init_states()
         self.reset_optimizer_state()
         self.hyper = Hyper(layout.hyper, layout.initial_hyper)
         self._check_finite = check_finite
@@ -207,13 +211,15 @@ class Trainer:
     def predict(self, *inputs: Any) -> Any:
         """The outputs of the model; parameters and states stay as they are.
 
+        This is the module's function ``backbone_inference`` where it has one, else ``backbone``.
+
         Parameters
         ----------
         *inputs : numpy.ndarray
             The inputs of the model, with any number of rows where all inputs and outputs have the batch as their
             first axis: more rows than the model was built for are computed in batches, and the last batch is filled
-            up by repeating its last row. (A model that mixes the rows of a batch, as batch normalisation in
-            training does, sees those as well.)
+            up by repeating its last row. (A model without ``backbone_inference`` that mixes the rows of a batch sees
+            those as well.)
 
         Returns
         -------
@@ -235,11 +241,23 @@ class Trainer:
         return profile_step(self.module, self._resident(), batch, self.options, runs)
 
     def init_parameters(self, kind: str = "xavier_uniform") -> None:
-        """Give all parameters their initial values: "xavier_uniform" (biases are zeros) or "zeros".
+        """Give all parameters and the model's states their initial values; the optimizer's state stays as it is.
 
-        The values follow from the trainer's seed. See `adjoint.training.initialize.initial_values`.
+        They begin as the module's attribute ``init`` says (`SetupTrainer`), and follow from the trainer's seed.
+
+        Parameters
+        ----------
+        kind : {"xavier_uniform", "kaiming_normal", "zeros"}
+            How those parameters begin of which the module says nothing and which are of a rank from 2. Of lower
+            ranks (biases) they are zeros, and so are states of which it says nothing.
+
+        Raises
+        ------
+        InvalidValueError
+            For an unknown kind; nothing has been changed then.
         """
-        self._params.load(initial_values(kind, self._params.types, self.seed))
+        self._params.load(initial_params(self._params.types, self._starts, self.seed, kind))
+        self._init_states()
 
     def load_params(self, params: Arrays) -> None:
         """Copy parameters in: a list in their order or a dict by their names, all of them.
@@ -276,6 +294,9 @@ class Trainer:
         for name, array in self._optimizer.arrays.items():
             array.fill(self._initial_optimizer[name])
 
+    def _init_states(self) -> None:
+        self._states.load(initial_states(self._params.types, self._states.types, self._starts, self.seed))
+
     def _resident(self) -> dict[str, np.ndarray]:
         """All that stays between steps, by name."""
         return self._params.arrays | self._states.arrays | self._optimizer.arrays | self.hyper.arrays
@@ -294,14 +315,11 @@ class Trainer:
         return loss
 
     def _first_predict(self, *inputs: Any) -> Any:
-        if "backbone" not in self._executables:
-            backbone = self.module["backbone"]
-            # Without the updated states, what computes only them is not compiled.
-            outputs = backbone.results[: len(backbone.results) - len(self._states.types)]
-            function = Function("backbone", backbone.params, outputs)
-            executable = compile_module(IRModule((function,)), entries=("backbone",), options=self.options)
-            bound = executable["backbone"].bind(self._params.arrays | self._states.arrays)
-            types = {p.label: p.type for p in backbone.params[: self._input_num]}
-            self._predict = Predictor(bound, types, [r.type for r in outputs])
-            self._executables["backbone"] = executable
+        if "predict" not in self._executables:
+            function = inference(self.module, len(self._states.types))
+            executable = compile_module(IRModule((function,)), entries=(function.name,), options=self.options)
+            bound = executable[function.name].bind(self._params.arrays | self._states.arrays)
+            types = {p.label: p.type for p in function.params[: self._input_num]}
+            self._predict = Predictor(bound, types, [r.type for r in function.results])
+            self._executables["predict"] = executable
         return self._predict(*inputs)
