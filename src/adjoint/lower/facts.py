@@ -1,6 +1,6 @@
 """What fusion must know of a value, found by asking its operator for one element and watching what it reads."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ class _Probe(Expr):
 
     operand: int
     dtype: np.dtype
+    at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,16 @@ class Facts:
         A sum of products of two operands: a contraction.
     flops : float
         Operations an element costs, not counting operands.
+    passes : tuple
+        Of a stream, what it has in common with those that may share a kernel: rows, steps, and the operands of its
+        first dot product.
     """
 
     kind: Literal["param", "pull", "view", "reduce", "scatter", "stream"]
     flat: tuple[bool, ...]
     product: bool = False
     flops: float = 0.0
+    passes: tuple[Hashable, ...] = ()
 
 
 def facts_of(value: Value) -> Facts:
@@ -64,7 +69,7 @@ def facts_of(value: Value) -> Facts:
             same_size = source.type.size == value.type.size
             if not same_size or flatten(map(as_index, at), source.shape) != here:
                 flat[position] = False
-            return _Probe(position, compute_dtype(source.dtype))
+            return _Probe(position, compute_dtype(source.dtype), ", ".join(map(str, at)))
 
         return Source(source.type, read)
 
@@ -81,24 +86,26 @@ def facts_of(value: Value) -> Facts:
     if isinstance(made, Scatter):
         return Facts("scatter", tuple(flat))
     if isinstance(made, Stream):
-        _read(made)
-        return Facts("stream", tuple(flat))
+        return Facts("stream", tuple(flat), passes=_passes(value, made))
     if isinstance(made, _Probe):
         return Facts("view", tuple(flat))
     return Facts("pull", tuple(flat), False, flops_of([made]))
 
 
-def _read(stream: Stream) -> None:
-    """Ask a stream for everything that one step of it reads."""
-    n = as_index(Var("n", stream.count))
-    dots = []
+def _passes(value: Value, stream: Stream) -> tuple[Hashable, ...]:
+    """Ask a stream for everything that one step of it reads, and say which rows and steps meet in it."""
+    n, dots, met = as_index(Var("n", stream.count)), [], []
     for dot in stream.dots:
         d = as_index(Var("d", dot.depth))
-        dots.append(dot.row(d))
-        dot.step(n, d)
+        met.append((dot.row(d), dot.step(n, d)))
+        dots.append(met[-1][0])
     stream.weight(n, dots)
     if stream.values is not None:
         stream.values(n)
+    rows = value.shape if stream.values is None else value.shape[:-1]
+    first = [(value.inputs[x.operand], x.at) for x in met[0] if isinstance(x, _Probe)]
+    span = None if stream.span is None else tuple(map(str, stream.span))
+    return (rows, stream.count, span, stream.dots[0].depth, *first) if len(first) == len(met[0]) else ()
 
 
 def flops_of(exprs: Sequence[Expr]) -> float:

@@ -9,7 +9,7 @@ Groups have levels, one more than the groups that they read. A value joins the h
 depends on, and only if that one is alone at its level: so no cycle can arise, and no search is needed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -43,6 +43,10 @@ class Group:
         What it computes, root first, in topological order.
     outputs : list of Value
         Those of them that go to memory.
+    companions : list of Group
+        Groups of the same level that are computed in the same kernel: streams over the same rows and steps.
+    leader : Group or None
+        Of which this one is a companion.
     """
 
     root: Value | None
@@ -52,6 +56,8 @@ class Group:
     members: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
     merged_into: "Group | None" = None
+    companions: "list[Group]" = field(default_factory=list)
+    leader: "Group | None" = None
 
     @cached_property
     def own(self) -> frozenset[Value]:
@@ -93,6 +99,10 @@ class _Fuser:
         self.touch: dict[Value, _Touch] = {}
         self.lazy_size: dict[Value, int] = {}
         self.groups: list[Group] = []
+        #: Groups that others read, whose levels are settled.
+        self.read: set[Group] = set()
+        #: The newest stream over some rows and steps.
+        self.streams: dict[Hashable, Group] = {}
 
     def _must_store(self) -> set[Value]:
         """Values that need memory whoever computes them."""
@@ -156,7 +166,26 @@ class _Fuser:
         level = 1 + max((g.level for g in touch), default=0)
         group = Group(root, value.shape, level, epilogue)
         self.groups.append(group)
+        self.read.update(touch)
         self._add(group, value)
+        if self.facts[value].passes:
+            self._accompany(group, touch, self.facts[value].passes)
+
+    def _accompany(self, group: Group, touch: _Touch, passes: Hashable) -> None:
+        """Let a stream share the kernel of another one over the same rows and steps, if they can be of one level."""
+        leader = self.streams.setdefault(passes, group)
+        if leader is group:
+            return
+        together = [leader, *leader.companions]
+        level = max(leader.level, group.level)
+        settled = level > leader.level and any(g in self.read for g in together)
+        if settled or any(g in touch for g in together):
+            self.streams[passes] = group
+            return
+        leader.companions.append(group)
+        group.leader = leader
+        for member in (*together, group):
+            member.level = level
 
     def _add(self, group: Group, value: Value) -> None:
         group.members.append(value)
@@ -182,6 +211,7 @@ class _Fuser:
         for group in newest:
             if group is not into:
                 self._merge(group, into)
+        self.read.update(g for g in touch if g.current() is not into)
         self._add(into, value)
         return True
 

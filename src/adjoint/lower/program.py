@@ -100,12 +100,15 @@ def _kernels(
     context = Context(target, homes, names=names)
     kernels: list[Kernel] = []
     for group in sorted(fusion.groups, key=lambda g: g.level):
-        if group.outputs:
-            kernels.extend(_build(context, group))
+        if group.leader is None:
+            together = [g for g in (group, *group.companions) if g.outputs]
+            kernels.extend(_build(context, together) if together else ())
     return context, kernels
 
 
-def _build(context: Context, group: Group) -> list[Kernel]:
+def _build(context: Context, groups: Sequence[Group]) -> list[Kernel]:
+    """The kernels of a group, or of several streams together."""
+    group = groups[0]
     if group.root is None:
         return [map_kernel(context, group)]
     out = output_vars(group.shape)
@@ -113,7 +116,7 @@ def _build(context: Context, group: Group) -> list[Kernel]:
     if isinstance(description, Scatter):
         return [scatter_kernel(context, group, description)]
     if isinstance(description, Stream):
-        return [stream_kernel(context, group, description)]
+        return [stream_kernel(context, groups)]
     if not isinstance(description, Reduction):
         raise CompileError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
     contraction = match_contraction(context, group)

@@ -19,190 +19,105 @@ it; what was summed before is scaled when a greater one comes (Milakov and Gimel
 for softmax", 2018; Dao et al., "FlashAttention", 2022).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import ceil, prod
 
 import numpy as np
 
 from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
-from adjoint.kernel.target import Target
 from adjoint.lower.emit import Context, finish, group_puller, pieces, stores, vector_loops
 from adjoint.lower.fuse import Group
-from adjoint.lower.pull import BOOL, Puller, Stream, compute_dtype
+from adjoint.lower.pull import BOOL, Puller, Stream
+from adjoint.lower.stream_plan import Part, Rows, StreamPlan, describe, plan_streams
 
 __all__ = ["stream_kernel"]
 
-#: Vectors of rows in a unit: each element of a step is read for both.
-_VECTORS = 2
-#: Steps in a block: a block of weights takes 16 KiB of f32 at most.
-_BLOCK = 64
 #: Operations of a weight beside its dot products, about those of an exponential.
 _WEIGHT_FLOPS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows of a unit: where they are, and the memory that they use.
-
-    Parameters
-    ----------
-    at : tuple of Index
-        Coordinates of the batch axes.
-    first : Index
-        The first row.
-    count : int
-        How many there are.
-    lanes, vectors : int
-        Lanes of a vector, and vectors that hold all rows; the last may have lanes to spare, which compute and are
-        not stored.
-    block : int
-        Steps in a block.
-    dtype : numpy.dtype
-        What is computed in.
-    dots : tuple of int
-        Depths of the dot products.
-    columns : int
-        Columns of the result, rounded up to whole vectors.
-    """
-
-    at: tuple[Index, ...]
-    first: Index
-    count: int
-    lanes: int
-    vectors: int
-    block: int
-    dtype: np.dtype
-    dots: tuple[int, ...]
-    columns: int
-    panels: tuple[Buffer, ...] = field(init=False)
-    weights: tuple[Buffer, ...] = field(init=False)
-    sums: Buffer = field(init=False)
-    turned: Buffer = field(init=False)
-    top: Buffer = field(init=False)
-    total: Buffer = field(init=False)
-    scale: Buffer = field(init=False)
-
-    def __post_init__(self) -> None:
-        def scratch(name: str, size: int) -> Buffer:
-            return Buffer(name, self.dtype, size * self.width, "scratch")
-
-        def keep(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
-        keep("panels", tuple(scratch(f"panel{n}", depth) for n, depth in enumerate(self.dots)))
-        keep("weights", tuple(scratch(f"weights{n}", self.block) for n, _ in enumerate(self.dots)))
-        for name in ("sums", "turned"):
-            keep(name, scratch(name, self.columns))
-        for name in ("top", "total", "scale"):
-            keep(name, scratch(name, 1))
-
-    @property
-    def width(self) -> int:
-        """Lanes of all vectors."""
-        return self.lanes * self.vectors
-
-    def registers(self, name: str, count: int = 1) -> Buffer:
-        """Registers for `count` elements of each row."""
-        return Buffer(name, self.dtype, count * self.width, "register")
-
-    def each(self, body: Callable[[Index], Store], count: int = 1) -> tuple[Stmt, ...]:
-        """Unrolled: `body` at ``element * width + row`` for the rows of each of `count` elements."""
-        i, vector, lane = Var("i", count), Var("v", self.vectors), Var("l", self.lanes)
-        spot = as_index(i) * self.width + as_index(vector) * self.lanes + as_index(lane)
-        loop = For(vector, (For(lane, (body(spot),), "vector"),), "unroll")
-        return (For(i, (loop,), "unroll"),) if count > 1 else (loop,)
-
-
-def stream_kernel(context: Context, group: Group, stream: Stream) -> Kernel:
-    """The kernel of a group whose root is a stream."""
-    return _Builder(context, group, stream).kernel()
-
-
-def _tile(target: Target) -> int:
-    """Elements of each row that are summed at once: with two vectors each, sums take half of the registers."""
-    return max(target.vector_registers // (2 * _VECTORS), 1)
+def stream_kernel(context: Context, groups: Sequence[Group]) -> Kernel:
+    """The kernel of groups whose roots stream over the same rows and steps."""
+    return _Builder(context, plan_streams(context, groups)).kernel()
 
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
     context: Context
-    group: Group
-    stream: Stream
+    plan: StreamPlan
 
     def kernel(self) -> Kernel:
-        """Each unit is some rows of the result."""
-        assert self.group.root is not None
-        shape = self.group.root.shape
-        columns = shape[-1] if self.stream.values is not None else 0
-        *batch, rows = shape[:-1] if columns else shape
-        dtype = compute_dtype(self.group.root.dtype)
-        lanes = self.context.target.lanes(dtype)
-        width = _VECTORS * lanes
-        unit = Var("u", prod(batch) * ceil(rows / width))
-        place, at = as_index(unit) % ceil(rows / width), unflatten(as_index(unit) // ceil(rows / width), batch)
-        dots = tuple(dot.depth for dot in self.stream.dots)
+        """Each unit is some rows of the results."""
+        plan = self.plan
+        blocks = ceil(plan.rows / plan.width)
+        unit = Var("u", prod(plan.batch) * blocks)
+        at = unflatten(as_index(unit) // max(blocks, 1), plan.batch)
 
         def body(count: int, first: Index) -> tuple[Stmt, ...]:
-            sizes = min(_BLOCK, self.stream.count), dtype, dots, ceil(columns / lanes) * lanes
-            return self._unit(_Rows(at, first, count, lanes, ceil(count / lanes), *sizes), columns)
+            return self._unit(Rows(plan, at, first, count))
 
-        made = pieces(place, rows, width, body) if unit.extent else ()
-        points = prod(batch) * rows * self.stream.count
-        flops = points * (2 * (sum(dots) + columns) + _WEIGHT_FLOPS)
-        return finish(self.context, self.context.name_of(self.group), self.group.members, unit, made, flops)
+        made = pieces(as_index(unit) % max(blocks, 1), plan.rows, plan.width, body) if unit.extent else ()
+        each = 2 * sum(plan.depths) + sum(2 * part.columns for part in plan.parts) + _WEIGHT_FLOPS * len(plan.weights)
+        flops = prod(plan.batch) * plan.rows * plan.count * each
+        members = [v for part in plan.parts for v in part.group.members]
+        return finish(self.context, self.context.name_of(plan.parts[0].group), members, unit, made, flops)
 
-    # What the operator says, at a row and a column
+    # What operators say, at a row and a column
 
-    def _described(self, rows: _Rows, row: Index, column: Index | int = 0) -> tuple[Puller, Stream]:
-        assert self.group.root is not None
-        puller = group_puller(self.context, self.group)
-        index = (*rows.at, row) if self.stream.values is None else (*rows.at, row, as_index(column))
-        made = puller.describe(self.group.root, index)
-        assert isinstance(made, Stream)
-        return puller, made
+    def _at(self, part: Part, rows: Rows, row: Index, column: Index | int = 0) -> tuple[Puller, Stream]:
+        index = (*rows.at, rows.first + row, as_index(column))
+        return describe(self.context, part.group, index if part.columns else index[:-1])
 
-    def _guarded(self, rows: _Rows, row: Index, spare: bool = True) -> tuple[Puller, Stream]:
+    def _on_lanes(self, part: Part, rows: Rows, row: Index, spare: bool = True) -> tuple[Puller, Stream]:
         """The same for a row that is a lane: nothing is read for lanes to spare."""
-        puller, made = self._described(rows, rows.first + row)
+        puller, made = self._at(part, rows, row)
         inside = puller.inside(row, 0, rows.count)
         puller.guard = inside if spare and not isinstance(inside, Const) else None
         return puller, made
 
     # A unit
 
-    def _unit(self, rows: _Rows, columns: int) -> tuple[Stmt, ...]:
-        many, rest = divmod(self.stream.count, rows.block)
+    def _unit(self, rows: Rows) -> tuple[Stmt, ...]:
+        plan = self.plan
+        many, rest = divmod(plan.count, plan.block)
         body = [*self._begin(rows)]
-        for number in range(len(self.stream.dots)):
+        for number in range(len(plan.dots)):
             body.extend(self._pack(rows, number))
         if many:
             turn = Var("block", many)
-            body.append(For(turn, self._block(rows, as_index(turn) * rows.block, rows.block, columns)))
+            body.append(For(turn, self._block(rows, as_index(turn) * plan.block, plan.block)))
         if rest:
-            body.extend(self._block(rows, as_index(many * rows.block), rest, columns))
-        return (*body, *self._end(rows, columns))
+            body.extend(self._block(rows, as_index(many * plan.block), rest))
+        for number, part in enumerate(plan.parts):
+            body.extend(self._end_columns(rows, number, part) if part.columns else self._end_rows(rows, part))
+        return tuple(body)
 
-    def _begin(self, rows: _Rows) -> tuple[Stmt, ...]:
-        zero = Const(0.0, rows.dtype)
+    def _begin(self, rows: Rows) -> tuple[Stmt, ...]:
+        zero = Const(0.0, self.plan.dtype)
+        # Not minus infinity: the distance from it to itself is no number.
+        lowest = Const(float(np.finfo(self.plan.dtype).min), self.plan.dtype)
         out: list[Stmt] = []
-        if rows.columns:
-            column = Var("c", rows.columns)
-            clear = rows.each(lambda spot: Store(((rows.sums, as_index(column) * rows.width + spot, zero),)))
-            out.append(For(column, clear))
-        if self.stream.kind != "sum":
-            # Not minus infinity: the distance from it to itself is no number.
-            lowest = Const(float(np.finfo(rows.dtype).min), rows.dtype)
-            out.extend(rows.each(lambda spot: Store(((rows.top, spot, lowest), (rows.total, spot, zero)))))
+        for sums in rows.sums:
+            column = Var("c", sums.size // rows.width)
+            at = as_index(column) * rows.width
+            if column.extent:
+                out.append(For(column, rows.each(partial(_set, ((sums, at, zero),)))))
+        for number, (top, total) in enumerate(zip(rows.top, rows.total, strict=True)):
+            if self.plan.is_relative(number):
+                origin = as_index(0)
+                out.extend(rows.each(partial(_set, ((top, origin, lowest), (total, origin, zero)))))
         return tuple(out)
 
-    def _pack(self, rows: _Rows, number: int) -> tuple[Stmt, ...]:
+    def _pack(self, rows: Rows, number: int) -> tuple[Stmt, ...]:
         """Copy the rows' factors of a dot product, lanes along rows: square by square, where d is contiguous."""
-        depth, panel, lanes = rows.dots[number], rows.panels[number], rows.lanes
+        part, place = self.plan.dots[number]
+        depth, panel, lanes = self.plan.depths[number], rows.panels[number], self.plan.lanes
 
         def element(d: Index, row: Index, spare: bool) -> Expr:
-            made: Expr = self._guarded(rows, row, spare)[1].dots[number].row(d)
+            made: Expr = self._on_lanes(self.plan.parts[part], rows, row, spare)[1].dots[place].row(d)
             return made
 
         def copy(d: Index, row: Index, spare: bool) -> Store:
@@ -229,18 +144,24 @@ class _Builder:
 
     # A block of steps
 
-    def _block(self, rows: _Rows, start: Index, steps: int, columns: int) -> tuple[Stmt, ...]:
+    def _block(self, rows: Rows, start: Index, steps: int) -> tuple[Stmt, ...]:
+        plan = self.plan
         body: list[Stmt] = []
-        for number in range(len(self.stream.dots)):
+        for number in range(len(plan.dots)):
             body.extend(self._dots(rows, number, start, steps))
-        body.extend(self._weights(rows, start, steps))
-        if columns:
-            body.extend(self._add(rows, start, steps, columns))
+        body.extend(self._sum_weights(rows, start, steps))
+        for number in range(len(plan.weights)):
+            if plan.is_relative(number):
+                body.extend(self._exponentials(rows, number, steps))
+        for number, part in enumerate(plan.parts):
+            if part.columns:
+                body.extend(self._add(rows, number, part, start, steps))
         return self._where_counted(rows, start, steps, tuple(body))
 
-    def _where_counted(self, rows: _Rows, start: Index, steps: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    def _where_counted(self, rows: Rows, start: Index, steps: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """Leave out blocks that no row counts: spans of rows do not fall."""
-        first, last = (self._described(rows, rows.first + r)[1].span for r in (0, rows.count - 1))
+        ends = (as_index(0), as_index(rows.count - 1))
+        first, last = (self._at(self.plan.parts[0], rows, row)[1].span for row in ends)
         if first is None or last is None:
             return body
         for distance, least in ((last[1] - start, 1), (start + (steps - 1) - first[0], 0)):
@@ -248,79 +169,34 @@ class _Builder:
                 body = (When(distance, least, max(distance.high, least) + 1, body),)
         return body
 
-    def _dots(self, rows: _Rows, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
+    def _dots(self, rows: Rows, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Dot products of a block of steps with all rows."""
-        _, made = self._described(rows, rows.first)
-        weights, panel = rows.weights[number], rows.panels[number]
+        part, place = self.plan.dots[number]
+        dot = self._at(self.plan.parts[part], rows, as_index(0))[1].dots[place]
+        dots, panel = rows.dots[number], rows.panels[number]
 
         def tile(count: int, first: Index) -> tuple[Stmt, ...]:
-            acc, d = rows.registers("acc", count), Var("d", rows.dots[number])
+            acc, d = rows.registers("acc", count), Var("d", dot.depth)
 
             def multiply(spot: Index) -> Store:
-                factor = made.dots[number].step(start + first + spot // rows.width, as_index(d))
+                factor = dot.step(start + first + spot // rows.width, as_index(d))
                 row = Load(panel, as_index(d) * rows.width + spot % rows.width)
-                return Store(((acc, spot, Apply("fma", (factor, row, Load(acc, spot)), acc.dtype)),))
+                return Store(((acc, spot, _call("fma", factor, row, Load(acc, spot))),))
 
             def put(spot: Index) -> Store:
-                return Store(((weights, first * rows.width + spot, Load(acc, spot)),))
+                return Store(((dots, first * rows.width + spot, Load(acc, spot)),))
 
             clear = rows.each(lambda spot: Store(((acc, spot, Const(0.0, acc.dtype)),)), count)
             return (*clear, For(d, rows.each(multiply, count)), *rows.each(put, count))
 
-        return self._tiles(steps, tile)
+        return rows.tiles(steps, tile)
 
-    def _tiles(self, count: int, body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
-        """Tiles of steps or columns: whole ones, and a shorter one."""
-        size = _tile(self.context.target)
-        many, rest = divmod(count, size)
-        turn = Var("t", many)
-        out: list[Stmt] = [For(turn, body(size, as_index(turn) * size))] if many else []
-        return (*out, *body(rest, as_index(many * size))) if rest else tuple(out)
-
-    def _weights(self, rows: _Rows, start: Index, steps: int) -> tuple[Stmt, ...]:
-        """Weights of a block of steps, in place of their first dot products."""
-        step, place = Var("n", steps), rows.weights[0]
-
-        def each(body: Callable[[Index, Index], Store]) -> Stmt:
-            """`body` at every place of the block and its row."""
-            return For(step, rows.each(lambda row: body(as_index(step) * rows.width + row, row)))
-
-        if self.stream.kind == "sum":
-            return (each(lambda at, row: Store(((place, at, self._weight(rows, start, at, row, 0.0)),))),)
-        best, part = rows.registers("best"), rows.registers("part")
-
-        def compare(at: Index, row: Index) -> Store:
-            # What is no number is never the greatest; its exponential says so all the same.
-            weight, old = self._weight(rows, start, at, row, -np.inf), Load(best, row)
-            greater = Apply("select", (Apply("gt", (weight, old), BOOL), weight, old), best.dtype)
-            return Store(((place, at, weight), (best, row, greater)))
-
-        def advance(row: Index) -> Store:
-            top, new = Load(rows.top, row), Load(best, row)
-            return Store(((rows.scale, row, _call("exp", _call("sub", top, new))), (rows.top, row, new)))
-
-        def exponential(at: Index, row: Index) -> Store:
-            made = _call("exp", _call("sub", Load(place, at), Load(best, row)))
-            return Store(((place, at, made), (part, row, _call("add", Load(part, row), made))))
-
-        def total(row: Index) -> Store:
-            scaled = _call("fma", Load(rows.total, row), Load(rows.scale, row), Load(part, row))
-            return Store(((rows.total, row, scaled),))
-
-        return (
-            *rows.each(lambda row: Store(((best, row, Load(rows.top, row)),))),
-            each(compare),
-            *rows.each(advance),
-            *rows.each(lambda row: Store(((part, row, Const(0.0, part.dtype)),))),
-            each(exponential),
-            *rows.each(total),
-        )
-
-    def _weight(self, rows: _Rows, start: Index, at: Index, row: Index, other: float) -> Expr:
+    def _weight(self, rows: Rows, number: int, start: Index, at: Index, row: Index, other: float) -> Expr:
         """The weight from the dot products at a place; `other` where the row does not count the step."""
-        puller, made = self._guarded(rows, row)
+        part = self.plan.parts[self.plan.weights[number]]
+        puller, made = self._on_lanes(part, rows, row)
         step = start + at // rows.width
-        weight = made.weight(step, [Load(w, at) for w in rows.weights])
+        weight = made.weight(step, [Load(rows.dots[n], at) for n in part.dots])
         if made.span is None:
             return weight
         since, left = step - made.span[0], made.span[1] - step
@@ -328,78 +204,136 @@ class _Builder:
             "and", puller.inside(since, 0, max(since.high, 0) + 1), puller.inside(left, 1, max(left.high, 1) + 1)
         )
         if isinstance(counted, Const):
-            return weight if counted.value else Const(other, rows.dtype)
-        return puller.select(counted, weight, Const(other, rows.dtype))
+            return weight if counted.value else Const(other, self.plan.dtype)
+        return puller.select(counted, weight, Const(other, self.plan.dtype))
 
-    def _add(self, rows: _Rows, start: Index, steps: int, columns: int) -> tuple[Stmt, ...]:
-        """Add a block of steps to the sums of all columns."""
+    def _sum_weights(self, rows: Rows, start: Index, steps: int) -> tuple[Stmt, ...]:
+        """Weights of a block, in the place of its dot products, and all at once, since they share what they read.
+
+        Weights that are exponents stay as they are for now.
+        """
+        step = Var("n", steps)
+
+        def compute(row: Index) -> Store:
+            at = as_index(step) * rows.width + row
+            others = [-np.inf if self.plan.is_relative(n) else 0.0 for n, _ in enumerate(rows.weights)]
+            made = [self._weight(rows, n, start, at, row, other) for n, other in enumerate(others)]
+            return Store(tuple((w, at, weight) for w, weight in zip(rows.weights, made, strict=True)))
+
+        return (For(step, rows.each(compute)),)
+
+    def _exponentials(self, rows: Rows, number: int, steps: int) -> tuple[Stmt, ...]:
+        """Exponentials of weights relative to the greatest so far of each row, and their sum."""
+        step, place = Var("n", steps), rows.weights[number]
+        top, total, scale = rows.top[number], rows.total[number], rows.scale[number]
+        best, part = rows.registers("best"), rows.registers("part")
+
+        def each(body: Callable[[Index, Index], Store]) -> Stmt:
+            return For(step, rows.each(lambda row: body(as_index(step) * rows.width + row, row)))
+
+        def compare(at: Index, row: Index) -> Store:
+            # What is no number is never the greatest; its exponential says so all the same.
+            weight, old = Load(place, at), Load(best, row)
+            return Store(((best, row, Apply("select", (Apply("gt", (weight, old), BOOL), weight, old), best.dtype)),))
+
+        def advance(row: Index) -> Store:
+            new = Load(best, row)
+            return Store(((scale, row, _call("exp", _call("sub", Load(top, row), new))), (top, row, new)))
+
+        def exponential(at: Index, row: Index) -> Store:
+            made = _call("exp", _call("sub", Load(place, at), Load(best, row)))
+            return Store(((place, at, made), (part, row, _call("add", Load(part, row), made))))
+
+        def add(row: Index) -> Store:
+            return Store(((total, row, _call("fma", Load(total, row), Load(scale, row), Load(part, row))),))
+
+        return (
+            *rows.each(lambda row: Store(((best, row, Load(top, row)),))),
+            each(compare),
+            *rows.each(advance),
+            *rows.each(lambda row: Store(((part, row, Const(0.0, part.dtype)),))),
+            each(exponential),
+            *rows.each(add),
+        )
+
+    def _add(self, rows: Rows, number: int, part: Part, start: Index, steps: int) -> tuple[Stmt, ...]:
+        """Add a block of steps to the sums of all columns of a stream."""
+        sums, weights, scale = rows.sums[number], rows.weights[part.weight], rows.scale[part.weight]
 
         def tile(count: int, first: Index) -> tuple[Stmt, ...]:
             acc, step = rows.registers("acc", count), Var("n", steps)
 
             def fetch(spot: Index) -> Store:
-                held: Expr = Load(rows.sums, first * rows.width + spot)
-                if self.stream.kind != "sum":
-                    held = _call("mul", held, Load(rows.scale, spot % rows.width))
+                held: Expr = Load(sums, first * rows.width + spot)
+                if self.plan.is_relative(part.weight):
+                    held = _call("mul", held, Load(scale, spot % rows.width))
                 return Store(((acc, spot, held),))
 
             def multiply(spot: Index) -> Store:
-                _, made = self._described(rows, rows.first, first + spot // rows.width)
+                made = self._at(part, rows, as_index(0), first + spot // rows.width)[1]
                 assert made.values is not None
-                weight = Load(rows.weights[0], as_index(step) * rows.width + spot % rows.width)
+                weight = Load(weights, as_index(step) * rows.width + spot % rows.width)
                 product = _call("fma", made.values(start + as_index(step)), weight, Load(acc, spot))
                 return Store(((acc, spot, product),))
 
             def put(spot: Index) -> Store:
-                return Store(((rows.sums, first * rows.width + spot, Load(acc, spot)),))
+                return Store(((sums, first * rows.width + spot, Load(acc, spot)),))
 
             return (*rows.each(fetch, count), For(step, rows.each(multiply, count)), *rows.each(put, count))
 
-        return self._tiles(columns, tile)
+        return rows.tiles(part.columns, tile)
 
     # The end
 
-    def _end(self, rows: _Rows, columns: int) -> tuple[Stmt, ...]:
-        if not columns:
+    def _end_rows(self, rows: Rows, part: Part) -> tuple[Stmt, ...]:
+        """The results of a stream without columns."""
+        top, total = rows.top[part.weight], rows.total[part.weight]
 
-            def logarithm(at: Index, _: Index) -> tuple[Stmt, ...]:
-                result = _call("add", Load(rows.top, at), _call("log", Load(rows.total, at)))
-                return (self._store((*rows.at, rows.first + at), result),)
+        def logarithm(at: Index, _: Index) -> tuple[Stmt, ...]:
+            result = _call("add", Load(top, at), _call("log", Load(total, at)))
+            return (self._store(part, (*rows.at, rows.first + at), result),)
 
-            return vector_loops(rows.count, rows.lanes, logarithm)
+        return vector_loops(rows.count, self.plan.lanes, logarithm)
+
+    def _end_columns(self, rows: Rows, number: int, part: Part) -> tuple[Stmt, ...]:
+        """The results of a stream with columns: sums are turned, square by square, and finished row by row."""
+        lanes, columns = self.plan.lanes, self.plan.whole_columns(part)
         square, vector, inner, lane = (
-            Var(name, extent)
-            for name, extent in (
-                ("c", rows.columns // rows.lanes),
-                ("v", rows.vectors),
-                ("i", rows.lanes),
-                ("l", rows.lanes),
-            )
+            Var("c", columns // lanes),
+            Var("v", rows.vectors),
+            Var("i", lanes),
+            Var("l", lanes),
         )
-        column = as_index(square) * rows.lanes + as_index(lane)
-        row = as_index(vector) * rows.lanes + as_index(inner)
-        turn = Store(((rows.turned, row * rows.columns + column, Load(rows.sums, column * rows.width + row)),))
+        column, row = as_index(square) * lanes + as_index(lane), as_index(vector) * lanes + as_index(inner)
+        sum_ = Load(rows.sums[number], column * rows.width + row)
+        turn = Store(((rows.turned, row * columns + column, sum_),))
         loop = For(inner, (For(lane, (turn,), "vector"),), "unroll")
         out: list[Stmt] = [For(square, (For(vector, (loop,)),))]
-        softmax, line = self.stream.kind == "softmax", Var("row", rows.count)
-        if softmax:
-            one = Const(1.0, rows.dtype)
-            out.extend(rows.each(lambda at: Store(((rows.scale, at, _call("div", one, Load(rows.total, at))),))))
+        relative, line = self.plan.is_relative(part.weight), Var("row", rows.count)
+        total, scale = rows.total[part.weight], rows.scale[part.weight]
+        if relative:
+            one = Const(1.0, self.plan.dtype)
+            out.extend(rows.each(lambda at: Store(((scale, at, _call("div", one, Load(total, at))),))))
 
         def finished(at: Index, _: Index) -> tuple[Stmt, ...]:
-            result: Expr = Load(rows.turned, as_index(line) * rows.columns + at)
-            if softmax:
-                result = _call("mul", result, Load(rows.scale, as_index(line)))
-            return (self._store((*rows.at, rows.first + as_index(line), at), result),)
+            result: Expr = Load(rows.turned, as_index(line) * columns + at)
+            if relative:
+                result = _call("mul", result, Load(scale, as_index(line)))
+            return (self._store(part, (*rows.at, rows.first + as_index(line), at), result),)
 
-        return (*out, For(line, vector_loops(columns, rows.lanes, finished)))
+        return (*out, For(line, vector_loops(part.columns, lanes, finished)))
 
-    def _store(self, index: tuple[Index, ...], result: Expr) -> Store:
-        """The result at an index, and what comes after it."""
-        assert self.group.root is not None
-        puller = group_puller(self.context, self.group)
-        puller.hold(self.group.root, result)
-        return stores(self.context, self.group, puller, index)
+    def _store(self, part: Part, index: tuple[Index, ...], result: Expr) -> Store:
+        """A result at an index, and what comes after it."""
+        assert part.group.root is not None
+        puller = group_puller(self.context, part.group)
+        puller.hold(part.group.root, result)
+        return stores(self.context, part.group, puller, index)
+
+
+def _set(targets: tuple[tuple[Buffer, Index, Expr], ...], row: Index) -> Store:
+    """The same value for every row."""
+    return Store(tuple((buffer, start + row, value) for buffer, start, value in targets))
 
 
 def _call(function: str, *operands: Expr) -> Expr:
