@@ -30,7 +30,9 @@ MAY_IMPORT = {
     "lower": GRAPHS | {"kernel"},
     "codegen": {"errors", "kernel"},
     "runtime": {"errors", "paths", "kernel"},
-    "compiler": COMPILER,
+    "compiler": COMPILER | {"tuning"},
+    # Measures kernels before the compiler builds with what it found.
+    "tuning": {"errors", "paths", "kernel", "lower", "codegen", "runtime"},
     "data": {"errors", "paths"},
     "training": DOORS,
     "profiling": DOORS | {"training"},

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,7 @@ from adjoint.kernel.verifier import verify_kernel
 from adjoint.kernel.waiting import waiting_text
 from adjoint.lower.checks import range_checks
 from adjoint.lower.expand import expand_math
-from adjoint.lower.program import lower
+from adjoint.lower.program import contractions_of, lower
 from adjoint.paths import cache_dir
 from adjoint.runtime.bound import Runtime
 from adjoint.runtime.cache import CompileCache
@@ -39,6 +39,7 @@ from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.rematerialize import rematerializations
 from adjoint.transforms.separate_results import separate_results
 from adjoint.transforms.simplify import simplify
+from adjoint.tuning import Tuning, measure_contractions
 from adjoint.version import __version__
 
 __all__ = [
@@ -87,6 +88,11 @@ class CompileOptions:
         parameters, states and results are not in it. Where a function needs more, values that wait for the backward
         pass are computed again instead (`adjoint.transforms.rematerialize`); a function for which that is not enough
         is refused. Default: no limit.
+    tune : bool or Path, default False
+        Measure contractions in several forms, one thread each, and take the best; seconds for a small model, a minute
+        for a large one, once: what was measured is remembered by shape and CPU, in ``tuning`` in adjoint's cache
+        directory or in the directory given, as JSON. Forms add in different orders, so results may differ in their
+        last bits from those without `tune`.
     jitter : bool, default False
         Compile steps whose threads are held up for random whiles, differently in every step: far slower, and the
         same bits unless a barrier is missing. For testing adjoint itself.
@@ -96,6 +102,7 @@ class CompileOptions:
     cache: bool = True
     cache_directory: Path | None = None
     memory_budget: int | None = None
+    tune: bool | Path = False
     jitter: bool = False
 
     def __post_init__(self) -> None:
@@ -111,6 +118,8 @@ def compile(
     target: str | Target = "host",
     options: CompileOptions | None = None,
     entries: Sequence[str] | None = None,
+    *,
+    tune: bool | Path | None = None,
 ) -> Executable:
     """Compile functions to native code.
 
@@ -124,6 +133,8 @@ def compile(
         How.
     entries : sequence of str, optional
         Functions of the module to compile; default: all.
+    tune : bool or Path, optional
+        In place of what `options` say of it.
 
     Returns
     -------
@@ -140,6 +151,8 @@ def compile(
     """
     start = time.perf_counter()
     options = options or CompileOptions()
+    if tune is not None:
+        options = replace(options, tune=tune)
     found = target if isinstance(target, Target) else _named_target(target)
     functions = (module,) if isinstance(module, Function) else tuple(module)
     if entries is not None and isinstance(module, IRModule):
@@ -151,8 +164,12 @@ def compile(
     return Executable(entries_by_name, time.perf_counter() - start, all(cached for _, cached in made))
 
 
-def lower_function(function: Function, target: Target, memory_budget: int | None = None) -> Program:
+def lower_function(
+    function: Function, target: Target, memory_budget: int | None = None, tuning: Tuning | None = None
+) -> Program:
     """The program of a function: graph passes, then lowering; both IRs are verified on the way.
+
+    With `tuning`, contractions that it does not know yet are measured first, and all take their best form.
 
     Raises
     ------
@@ -162,21 +179,31 @@ def lower_function(function: Function, target: Target, memory_budget: int | None
     verify(function)
     for graph_pass in GRAPH_PASSES:
         function = graph_pass(function)
-    program = _lowered(function, target)
+    choices = _choices(function, target, tuning) if tuning is not None else {}
+    program = _lowered(function, target, choices)
     if memory_budget is None or program.arena_bytes <= memory_budget:
         return program
-    return _within(function, target, memory_budget, program.arena_bytes)
+    return _within(function, target, choices, memory_budget, program.arena_bytes)
 
 
-def _lowered(function: Function, target: Target) -> Program:
-    program = lower(function, target, value_names(function), range_checks(function))
+def _choices(function: Function, target: Target, tuning: Tuning) -> dict[str, str]:
+    """The best forms of contractions, after measuring those of the function that are not known."""
+    known = tuning.read()
+    found = measure_contractions(contractions_of(function, target, value_names(function)), known)
+    if found:
+        tuning.write(found)
+    return {name: measured.form for name, measured in {**known, **found}.items()}
+
+
+def _lowered(function: Function, target: Target, choices: Mapping[str, str]) -> Program:
+    program = lower(function, target, value_names(function), range_checks(function), choices)
     for kernel in program.kernels:
         verify_kernel(kernel)
     verify_barriers(program)
     return program
 
 
-def _within(function: Function, target: Target, budget: int, arena: int) -> Program:
+def _within(function: Function, target: Target, choices: Mapping[str, str], budget: int, arena: int) -> Program:
     """The program with as much recomputed as brings its arena, `arena` bytes without, within the budget.
 
     What recomputation saves is an estimate until kernels are fused and ordered. So choices that promise too
@@ -190,12 +217,12 @@ def _within(function: Function, target: Target, budget: int, arena: int) -> Prog
         if peak > aim:
             passed.append(recomputing)
             continue
-        program = _lowered(recomputing, target)
+        program = _lowered(recomputing, target, choices)
         if program.arena_bytes <= budget:
             return program
         least, aim = min(least, program.arena_bytes), peak * budget / program.arena_bytes
     for recomputing in reversed(passed):
-        program = _lowered(recomputing, target)
+        program = _lowered(recomputing, target, choices)
         if program.arena_bytes <= budget:
             return program
         least = min(least, program.arena_bytes)
@@ -230,32 +257,37 @@ def finish_program(program: Program) -> Program:
 def _entry(
     function: Function, target: Target, options: CompileOptions, store: CompileCache | None, runtime: Runtime
 ) -> tuple[Entry, bool]:
-    budget = options.memory_budget
-    key = _key("entry", str(function), target.key, budget, options.jitter)
+    budget, tuning = options.memory_budget, _tuning(options, target)
+
+    def key_now() -> str:
+        tuned = tuning.digest() if tuning is not None else ""
+        return _key("entry", str(function), target.key, budget, options.jitter, tuned)
+
+    key = key_now()
     found = store.read(key) if store is not None else None
     if found is None:
-        program = lower_function(function, target, budget)
+        program = lower_function(function, target, budget, tuning)
         objects = compile_native(emit_modules(finish_program(program), target, jitter=options.jitter), target)
         summary = program.summary()
         if store is not None:
-            store.write(key, summary, objects)
+            store.write(key_now(), summary, objects)
     else:
         summary, objects = found
 
     def text(stage: str) -> str:
-        return _text(function, target, stage, budget)
+        return _text(function, target, stage, budget, tuning)
 
     def profiled() -> tuple[bytes, ...]:
-        program = finish_program(lower_function(function, target, budget))
+        program = finish_program(lower_function(function, target, budget, tuning))
         return compile_native(emit_modules(program, target, profile=True), target)
 
     threads = options.threads or available_cores()
     return Entry(summary, objects, runtime, threads, text, profiled), found is not None
 
 
-def _text(function: Function, target: Target, stage: str, budget: int | None) -> str:
+def _text(function: Function, target: Target, stage: str, budget: int | None, tuning: Tuning | None) -> str:
     """A function at a stage of compilation."""
-    program = lower_function(function, target, budget)
+    program = lower_function(function, target, budget, tuning)
     if stage == "kernels":
         return "\n\n".join(print_kernel(k) for k in program.kernels)
     stages: dict[str, Callable[[NativeCode], str]] = {"llvm": NativeCode.llvm, "asm": NativeCode.assembly}
@@ -269,6 +301,17 @@ def _store(options: CompileOptions) -> CompileCache | None:
     if not options.cache:
         return None
     return CompileCache(options.cache_directory or cache_dir() / "compiled")
+
+
+def _tuning(options: CompileOptions, target: Target) -> Tuning | None:
+    if not options.tune:
+        return None
+    if target.triple != host().triple:
+        raise InvalidValueError(
+            f"tune measures on the machine that compiles, {host().triple}, got the target {target.triple}; "
+            "tune there, or leave it out"
+        )
+    return Tuning.of(target, cache_dir() / "tuning" if options.tune is True else options.tune)
 
 
 def _key(*parts: Any) -> str:

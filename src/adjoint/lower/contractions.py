@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, prod
 
+from adjoint.errors import CompileError
 from adjoint.kernel.index import Index, Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 
-__all__ = ["GATHERED", "TURNED", "Contraction", "Plan", "plan_contraction"]
+__all__ = ["GATHERED", "TURNED", "Contraction", "Plan", "Wish", "plan_contraction", "tiles_by_cost"]
 
 #: Bytes of the first-level cache that operands of a tile may count on.
 _L1 = 32 * 1024
@@ -28,6 +29,8 @@ _STREAMS = 20
 _STACK = 4
 #: Cycles to copy an element: squares turned in registers, or lane by lane.
 TURNED, GATHERED = 0.3, 1.5
+#: What an edge costs beyond its arithmetic, as a share: code of its own, and turns of different lengths.
+_EDGE = 0.02
 #: Places that a set of the first-level cache has, and some.
 _WAYS = 16
 #: Depth of the sum above which such strides hurt.
@@ -143,38 +146,61 @@ class Plan:
         return self.vectors * self.lanes
 
 
-def plan_contraction(target: Target, c: Contraction, streams: int = 0) -> Plan:
-    """The plan with the best tile, packing where strides would hurt.
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A tile (rows, vectors, stack) that was measured to be the best, and whether panels are packed for it."""
+
+    tile: tuple[int, int, int]
+    packed: bool
+
+    def __str__(self) -> str:
+        return "x".join(map(str, self.tile)) + (" packed" if self.packed else "")
+
+
+def plan_contraction(target: Target, c: Contraction, streams: int = 0, wish: Wish | None = None) -> Plan:
+    """The plan with the best tile, packing where strides would hurt, or the plan that is wished for.
 
     `streams` is how many tensors in memory the epilogue walks in rows.
     """
-    most_rows = max(_STREAMS // max(streams, 1), 1)
-    cycles, (rows, vectors, lanes, stack) = _tile(target, c, most_rows, _stacks(c))
+    pack_right = _packs(target, c, streams) if wish is None else wish.packed
+    found = tiles_by_cost(target, c, streams, pack_right)
+    if wish is not None:
+        found = [(cycles, tile) for cycles, tile in found if tile == wish.tile]
+        if not found:
+            rows, columns = c.rows, c.columns
+            raise CompileError(f"a contraction of {rows} rows and {columns} columns has no tile {wish}; tune it anew")
+    cycles, (rows, vectors, stack) = found[0]
+    lanes = _lanes(target, c)
     itemsize = c.left.dtype.itemsize
-    pack_right = not c.lanes_are_near
     block = c.depth
-    if len(c.k) == 1:
-        (k,) = c.k
-        deep = c.depth >= _DEEP
-        row_bytes = abs(c.right.index.coefficient(k) or 0) * itemsize
-        pack_right = pack_right or (deep and row_bytes >= _PAGE_STRIDE and c.rows > rows)
-    if pack_right:
-        cycles, (rows, vectors, lanes, stack) = _tile(target, c, most_rows, (1,))
-        if len(c.k) == 1:
-            most = max(_PANEL // (vectors * lanes * itemsize), 1)
-            block = ceil(c.depth / ceil(c.depth / most))
+    if pack_right and len(c.k) == 1:
+        most = max(_PANEL // (vectors * lanes * itemsize), 1)
+        block = ceil(c.depth / ceil(c.depth / most))
     many_columns, many_rows = c.columns >= 4 * vectors * lanes, c.rows >= 4 * rows
     pack_left = many_columns and (
         (c.m is not None and _aliased(c.left, c.m) and c.depth >= _DEEP) or any(_aliased(c.left, v) for v in c.k)
     )
     pack_columns = not pack_right and many_rows and many_columns and any(_aliased(c.right, v) for v in c.k)
-    panels = c.batches * ceil(c.columns / (vectors * lanes))
-    groups = min(ceil(c.rows / rows), ceil(_UNITS / panels)) if pack_right else 1
-    cycles *= c.batches
-    if pack_right:
-        turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
-        cycles += c.batches * groups * c.depth * c.columns * (TURNED if turned else GATHERED)
+    groups = _groups(c, rows, vectors * lanes) if pack_right else 1
     return Plan(rows, vectors, lanes, stack, pack_left, pack_columns, pack_right, block, groups, cycles)
+
+
+def _groups(c: Contraction, rows: int, width: int) -> int:
+    """Parts of the rows that meet a panel, each of which packs it anew, so that threads have enough to share."""
+    return min(ceil(c.rows / rows), ceil(_UNITS / (c.batches * ceil(c.columns / width))))
+
+
+def _packs(target: Target, c: Contraction, streams: int) -> bool:
+    """Whether the right operand is packed panel by panel: its lanes are apart, or its rows, and there is reuse."""
+    if not c.lanes_are_near or len(c.k) != 1:
+        return not c.lanes_are_near
+    _, (rows, _, _) = tiles_by_cost(target, c, streams, packed=False)[0]
+    row_bytes = abs(c.right.index.coefficient(c.k[0]) or 0) * c.right.dtype.itemsize
+    return c.depth >= _DEEP and row_bytes >= _PAGE_STRIDE and c.rows > rows
+
+
+def _lanes(target: Target, c: Contraction) -> int:
+    return min(target.lanes(c.left.dtype), 1 << (c.columns - 1).bit_length())
 
 
 def _aliased(load: Load, var: Var) -> bool:
@@ -190,35 +216,37 @@ def _stacks(c: Contraction) -> tuple[int, ...]:
     return tuple(d for d in range(1, _STACK + 1) if c.batch[-1].extent % d == 0)
 
 
-def _tile(
-    target: Target, c: Contraction, most_rows: int, stacks: tuple[int, ...]
-) -> tuple[float, tuple[int, int, int, int]]:
-    """The register tile with the fewest estimated cycles over the whole product, edges included.
+def tiles_by_cost(
+    target: Target, c: Contraction, streams: int, packed: bool
+) -> list[tuple[float, tuple[int, int, int]]]:
+    """Register tiles (rows, vectors, stack), those with the fewest estimated cycles over the whole product first.
 
     Per step of k, a tile costs its multiply-adds (two vectors a cycle), its loads (two a cycle), the latency of a
-    dependent addition, and the bytes of the right operand where they do not stay in the first-level cache.
+    dependent addition, and the bytes of the right operand where they do not stay in the first-level cache. Panels are
+    packed once for each group of rows.
     """
     itemsize = c.left.dtype.itemsize
-    lanes = min(target.lanes(c.left.dtype), 1 << (c.columns - 1).bit_length())
+    lanes = _lanes(target, c)
     columns = ceil(c.columns / lanes)
+    most_rows = max(_STREAMS // max(streams, 1), 1)
     # One register stays free: with all of them full, LLVM spills in the loop (15x2 runs at half the speed of 14x2).
     available = target.vector_registers - 1
-
+    # A vector of lanes that are close by but no neighbours is two loads and a shuffle, in registers of their own.
+    shuffles = 0 if packed or c.right.index.coefficient(c.n) == 1 else 1
     candidates = [
-        (rows, vectors, lanes, stack)
+        (rows, vectors, stack)
         for vectors in range(1, min(columns, 6) + 1)
         for rows in range(1, min(c.rows, most_rows, 16) + 1)
-        for stack in stacks
-        if rows * vectors * stack + vectors * stack <= available and (stack == 1 or vectors == columns)
+        for stack in ((1,) if packed else _stacks(c))
+        if (rows + 1 + shuffles) * vectors * stack + 2 * shuffles <= available and (stack == 1 or vectors == columns)
     ]
-
-    # A vector of lanes that are close by but no neighbours is two loads and a shuffle.
-    shuffles = 0 if c.right.index.coefficient(c.n) == 1 else 1
     # They cannot be told to add zeros beyond the columns: there every addition is masked.
     masked = 1.5 if shuffles and c.columns % lanes else 1.0
+    turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
+    packing = c.depth * c.columns * (TURNED if turned else GATHERED) if packed else 0.0
 
-    def cost(tile: tuple[int, int, int, int]) -> tuple[float, int, int]:
-        rows, vectors, _, stack = tile
+    def cost(tile: tuple[int, int, int]) -> tuple[float, int]:
+        rows, vectors, stack = tile
         total = 0.0
         for height, many_rows in _parts(c.rows, rows):
             for width, many in _parts(columns, vectors):
@@ -228,10 +256,10 @@ def _tile(
                 stream = width * stack * lanes * itemsize / 32 if panel * 2 > _L1 else 0.0
                 total += many_rows * many * (max(compute, loads, stream, _LATENCY) * c.depth / stack + 6)
         edges = (c.rows % rows > 0) + (columns % vectors > 0)
-        return total, edges, -rows * vectors * stack
+        total += packing * _groups(c, rows, vectors * lanes)
+        return total * c.batches * (1 + _EDGE * edges), -rows * vectors * stack
 
-    best = min(candidates, key=cost)
-    return cost(best)[0], best
+    return sorted(((cost(tile)[0], tile) for tile in candidates), key=lambda found: cost(found[1]))
 
 
 def _parts(extent: int, tile: int) -> list[tuple[int, int]]:

@@ -1,7 +1,8 @@
 """What the kernel builders share: the context they build in, vector loops, and the stores that end a group."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -49,12 +50,18 @@ class Context:
         Literal arrays of the program.
     names : dict
         Printed name of every value.
+    choices : mapping
+        Forms of contractions by signature, where they were measured (`adjoint.lower.choices`).
+    met : dict
+        The contractions that kernels were built for, by signature.
     """
 
     target: Target
     homes: dict[Value, Buffer]
     literals: dict[tuple[bytes, np.dtype], Buffer] = field(default_factory=dict)
     names: dict[Value, str] = field(default_factory=dict)
+    choices: Mapping[str, str] = field(default_factory=dict)
+    met: dict[str, tuple[Group, Any]] = field(default_factory=dict)
 
     def name_of(self, group: Group) -> str:
         """A kernel's name: that of its last value with a label of its own, else its operator and number."""

@@ -1,6 +1,6 @@
 """From a function to a program: fuse, build kernels, order them, plan memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,28 +10,31 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions import Contraction, plan_contraction
-from adjoint.lower.dots import dot_kernel, plan_dots
+from adjoint.lower.choices import contraction_form
 from adjoint.lower.emit import Context, finish, group_puller, vector_loops
 from adjoint.lower.fuse import Fusion, Group, fuse
 from adjoint.lower.maps import map_kernel
-from adjoint.lower.match import join_runs, match_contraction
+from adjoint.lower.match import match_contraction
 from adjoint.lower.memory import plan_arena
 from adjoint.lower.order import barriers, circular_updates, order_kernels
 from adjoint.lower.pull import Reduction, Scatter, Stream, output_vars
 from adjoint.lower.reductions import reduction_kernel
 from adjoint.lower.scatter import scatter_kernel
 from adjoint.lower.streams import stream_kernel
-from adjoint.lower.sums import plan_sums, sum_kernels
-from adjoint.lower.tiles import contraction_kernels
 
-__all__ = ["lower"]
+__all__ = ["contractions_of", "lower"]
 
 #: Vectors in a unit of a copy.
 _COPY_VECTORS = 64
 
 
-def lower(function: Function, target: Target, names: dict[Value, str], checks: Sequence[RangeCheck] = ()) -> Program:
+def lower(
+    function: Function,
+    target: Target,
+    names: dict[Value, str],
+    checks: Sequence[RangeCheck] = (),
+    choices: Mapping[str, str] | None = None,
+) -> Program:
     """Lower a function to a program for a target.
 
     Parameters
@@ -45,23 +48,22 @@ def lower(function: Function, target: Target, names: dict[Value, str], checks: S
         Printed names of its values.
     checks : sequence of RangeCheck
         What the arguments must satisfy.
+    choices : mapping, optional
+        Forms of contractions by signature (`adjoint.lower.choices`); default: those that are estimated to be best.
     """
     fusion = fuse(function)
     donated = _donations(function)
-    slots = [Buffer(p.label, p.dtype, p.type.size, "external") for p in function.params]
-    home_of_param = dict(zip(function.params, slots, strict=True))
-    in_place = {function.results[r]: home_of_param[p] for p, r in donated.items()}
-    apart: dict[Value, Buffer] = {}
-    for number, value in enumerate(function.results):
-        if value not in in_place:
-            apart[value] = Buffer(f"result{number}", value.dtype, value.type.size, "external")
-    context, kernels = _kernels(fusion, target, names, {**home_of_param, **apart, **in_place})
+    home_of_param, apart, in_place = _homes(function)
+    slots = list(home_of_param.values())
+    context = Context(target, {**home_of_param, **apart, **in_place}, names=names, choices=choices or {})
+    kernels = _kernels(fusion, context)
     updated = frozenset(in_place.values())
     given_up = circular_updates(kernels, updated)
     if given_up:
         moved = {v: b for v, b in in_place.items() if b in given_up}
         kept = {v: b for v, b in in_place.items() if b not in given_up}
-        context, kernels = _kernels(fusion, target, names, {**home_of_param, **apart, **kept})
+        context = replace(context, homes={**home_of_param, **apart, **kept}, literals={})
+        kernels = _kernels(fusion, context)
         kernels += [_copy(context, v, context.homes[v], b) for v, b in moved.items()]
     kernels = _unique_names(order_kernels(kernels, updated))
     offsets, arena, bound = plan_arena(kernels)
@@ -89,21 +91,37 @@ def _donations(function: Function) -> dict[Value, int]:
     return {function.param(name): index for name, index in pairs}
 
 
-def _kernels(
-    fusion: Fusion, target: Target, names: dict[Value, str], homes: dict[Value, Buffer]
-) -> tuple[Context, list[Kernel]]:
-    homes = dict(homes)
+def _homes(function: Function) -> tuple[dict[Value, Buffer], dict[Value, Buffer], dict[Value, Buffer]]:
+    """Buffers of the parameters, of results with memory of their own, and of results that update a parameter."""
+    params = {p: Buffer(p.label, p.dtype, p.type.size, "external") for p in function.params}
+    in_place = {function.results[r]: params[p] for p, r in _donations(function).items()}
+    apart = {
+        value: Buffer(f"result{number}", value.dtype, value.type.size, "external")
+        for number, value in enumerate(function.results)
+        if value not in in_place
+    }
+    return params, apart, in_place
+
+
+def contractions_of(function: Function, target: Target, names: dict[Value, str]) -> Context:
+    """Lower a function as far as to know its contractions: they are in `met` of the context."""
+    params, apart, in_place = _homes(function)
+    context = Context(target, {**params, **apart, **in_place}, names=names)
+    _kernels(fuse(function), context)
+    return context
+
+
+def _kernels(fusion: Fusion, context: Context) -> list[Kernel]:
     for group in fusion.groups:
         for value in group.outputs:
-            if value not in homes:
-                homes[value] = Buffer(names[value], value.dtype, value.type.size, "arena")
-    context = Context(target, homes, names=names)
+            if value not in context.homes:
+                context.homes[value] = Buffer(context.names[value], value.dtype, value.type.size, "arena")
     kernels: list[Kernel] = []
     for group in sorted(fusion.groups, key=lambda g: g.level):
         if group.leader is None:
             together = [g for g in (group, *group.companions) if g.outputs]
             kernels.extend(_build(context, together) if together else ())
-    return context, kernels
+    return kernels
 
 
 def _build(context: Context, groups: Sequence[Group]) -> list[Kernel]:
@@ -121,20 +139,8 @@ def _build(context: Context, groups: Sequence[Group]) -> list[Kernel]:
         raise CompileError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
     contraction = match_contraction(context, group)
     if contraction is not None:
-        return _contraction(context, group, contraction)
+        return contraction_form(context, group, contraction)
     return [reduction_kernel(context, group, description, out)]
-
-
-def _contraction(context: Context, group: Group, contraction: Contraction) -> list[Kernel]:
-    """The kernels of a contraction, in the form that is estimated to be fastest."""
-    joined = join_runs(context.target, contraction)
-    dots = plan_dots(context.target, joined)
-    sums = plan_sums(context.target, contraction)
-    if sums is not None and (dots is not None or sums.cycles < plan_contraction(context.target, contraction).cycles):
-        return sum_kernels(context, group, contraction, sums)
-    if dots is not None:
-        return [dot_kernel(context, group, joined, dots)]
-    return contraction_kernels(context, group, contraction)
 
 
 def _copy(context: Context, value: Value, source: Buffer, to: Buffer) -> Kernel:

@@ -25,13 +25,13 @@ from adjoint.kernel.ir import (
     When,
     postorder,
 )
-from adjoint.lower.contractions import Contraction, Plan, plan_contraction
+from adjoint.lower.contractions import Contraction, Plan, Wish, plan_contraction
 from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, tiles, unravel, vector_loops
 from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
 from adjoint.lower.pull import BOOL, I64
 
-__all__ = ["contraction_kernels"]
+__all__ = ["contraction_kernels", "streams_of"]
 
 #: Bytes of the right operand that stay in a second-level cache while blocks of rows meet them.
 _SLAB = 512 * 1024
@@ -48,9 +48,9 @@ _FAR = 1024 * 1024
 _Point = Callable[[Buffer, Index, Index, Index], Store]
 
 
-def contraction_kernels(context: Context, group: Group, c: Contraction) -> list[Kernel]:
-    """The kernels of a contraction group: the product, after packing the left operand where planned."""
-    plan = plan_contraction(context.target, c, _streams(context, group, c))
+def contraction_kernels(context: Context, group: Group, c: Contraction, wish: Wish) -> list[Kernel]:
+    """The kernels of a contraction group with the wished tile: the product, after packing operands where planned."""
+    plan = plan_contraction(context.target, c, streams_of(context, group, c), wish)
     kernels = []
     if plan.pack_left:
         packing, c = _pack_left(context, group, c, plan)
@@ -143,7 +143,7 @@ def _far(
     ]
 
 
-def _streams(context: Context, group: Group, c: Contraction) -> int:
+def streams_of(context: Context, group: Group, c: Contraction) -> int:
     """How many tensors the epilogue walks in rows that lie pages apart."""
     if c.m is None or _rows_of_images(c):
         return 0

@@ -1,0 +1,201 @@
+"""Tuning: contractions are measured in every form that is worth it, and the best is remembered on disk.
+
+The file is JSON, one a CPU, that can be read, copied to other machines of its kind, or deleted::
+
+    {"cpu": "znver5, 64-byte vectors",
+     "contractions": {"float32 m16:144,0 n32:0,1 ...": {"form": "8x2x1", "microseconds": 1283.1,
+                                                        "estimated": "14x2x1", "estimated_microseconds": 1442.0}}}
+"""
+
+import ctypes
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from adjoint.codegen.module import emit_modules
+from adjoint.codegen.native import compile_native
+from adjoint.errors import CacheError, InvalidValueError
+from adjoint.kernel.ir import Buffer, Kernel
+from adjoint.kernel.program import Program
+from adjoint.kernel.target import Target
+from adjoint.lower.choices import build, forms
+from adjoint.lower.contractions import Contraction
+from adjoint.lower.emit import Context
+from adjoint.lower.expand import expand_math
+from adjoint.lower.fuse import Group
+from adjoint.lower.memory import plan_arena
+from adjoint.paths import write_whole
+from adjoint.runtime.bound import aligned
+from adjoint.runtime.library import Library
+
+__all__ = ["Measured", "Tuning", "measure_contractions"]
+
+#: Floating-point operations below which a contraction is not worth measuring.
+_WORTH_MEASURING = 200_000
+#: Rounds in which the forms of a contraction are timed in turn, and nanoseconds of each.
+_ROUNDS, _NANOSECONDS = 5, 2_000_000
+#: What a form must save to be preferred to the estimated one.
+_SAVES = 0.97
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was found out about a contraction.
+
+    Parameters
+    ----------
+    form : str
+        The best form (`adjoint.lower.choices`).
+    microseconds : float
+        What it takes on one thread.
+    estimated : str
+        The form that would have been taken without measuring.
+    estimated_microseconds : float
+        What that takes.
+    """
+
+    form: str
+    microseconds: float
+    estimated: str
+    estimated_microseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What is remembered of contractions on one kind of CPU.
+
+    Parameters
+    ----------
+    path : Path
+        The file; made when there is something to remember.
+    cpu : str
+        The CPU that its measurements are of.
+    """
+
+    path: Path
+    cpu: str
+
+    @classmethod
+    def of(cls, target: Target, directory: Path) -> "Tuning":
+        """The file of a target's CPU in a directory."""
+        name, width = target.cpu, target.vector_bytes
+        return cls(directory / f"{name}-{width}.json", f"{name}, {width}-byte vectors")
+
+    def digest(self) -> str:
+        """Of what the file holds, so that code made from it is told from code made from another."""
+        try:
+            return hashlib.sha256(self.path.read_bytes()).hexdigest()
+        except OSError:
+            return ""
+
+    def read(self) -> dict[str, Measured]:
+        """Measurements by signature; none where there is no file.
+
+        Raises
+        ------
+        InvalidValueError
+            Where the file is not one of measurements of this CPU.
+        """
+        try:
+            text = self.path.read_text()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise CacheError(f"measurements are read from {self.path}, but: {error}; make it readable") from error
+        try:
+            content = json.loads(text)
+            found = {name: Measured(**fields) for name, fields in content["contractions"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            message = f"{self.path} is not a file of measured contractions: {error}; delete it"
+            raise InvalidValueError(message) from error
+        if content.get("cpu") != self.cpu:
+            raise InvalidValueError(
+                f"{self.path} holds measurements of {content.get('cpu')}, and this is {self.cpu}; delete it"
+            )
+        return found
+
+    def write(self, found: Mapping[str, Measured]) -> None:
+        """Keep measurements, with those that are there already."""
+        merged = {**self.read(), **found}
+        content = {"cpu": self.cpu, "contractions": {name: asdict(m) for name, m in sorted(merged.items())}}
+        write_whole(self.path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def measure_contractions(context: Context, known: Mapping[str, Any]) -> dict[str, Measured]:
+    """Measure the contractions that a function met and that are not known yet, on one thread.
+
+    Parameters
+    ----------
+    context : Context
+        As `adjoint.lower.program.contractions_of` leaves it.
+    known : mapping
+        Signatures that need no measuring.
+    """
+    found = {}
+    for name, (group, c) in context.met.items():
+        if name not in known and 2 * c.batches * c.rows * c.columns * c.depth >= _WORTH_MEASURING:
+            found[name] = _measure(context, group, c)
+    return found
+
+
+def _measure(context: Context, group: Group, c: Contraction) -> Measured:
+    names = forms(context, group, c)
+    memory: dict[Buffer, np.ndarray] = {}
+    candidates = [_Candidate(context, build(context, group, c, name), memory) for name in names]
+    times = np.array([[candidate.nanoseconds() for candidate in candidates] for _ in range(_ROUNDS)])
+    best = times.min(axis=0)
+    chosen = int(best.argmin())
+    if best[chosen] > _SAVES * best[0]:
+        chosen = 0
+    return Measured(names[chosen], round(best[chosen] / 1e3, 1), names[0], round(best[0] / 1e3, 1))
+
+
+class _Candidate:
+    """Kernels of one contraction, made callable; what lies outside the arena is shared by all its forms."""
+
+    def __init__(self, context: Context, kernels: list[Kernel], memory: dict[Buffer, np.ndarray]) -> None:
+        program = _alone(context, [replace(k, parallel=False) for k in kernels])
+        self._library = Library(compile_native(emit_modules(program, context.target), context.target), (program.name,))
+        for buffer in program.slots:
+            if buffer not in memory:
+                memory[buffer] = _filled(buffer.size, buffer.dtype)
+        self._memory = [memory[b] for b in program.slots]
+        self._arena = _filled(-(-program.arena_bytes // 4), np.dtype(np.float32))
+        self._slots = (ctypes.c_void_p * max(len(self._memory), 1))(*(a.ctypes.data for a in self._memory))
+        kind = ctypes.CFUNCTYPE(
+            ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+        )
+        self._function = kind(self._library[program.name])
+        self._runs = 1
+        self._runs = max(1, min(1000, int(_NANOSECONDS / max(min(self.nanoseconds() for _ in range(3)), 1.0))))
+
+    def nanoseconds(self) -> float:
+        """A run's, the mean over some."""
+        start = time.perf_counter_ns()
+        for _ in range(self._runs):
+            self._function(self._slots, self._arena.ctypes.data, 0, 1, None)
+        return (time.perf_counter_ns() - start) / self._runs
+
+
+def _filled(size: int, dtype: np.dtype) -> np.ndarray:
+    """Ordinary numbers: neither zero nor so small that arithmetic slows down."""
+    array = aligned((max(size, 1),), dtype)
+    if dtype.kind == "f" or dtype.name == "bfloat16":
+        array.fill(0.5)
+    return array
+
+
+def _alone(context: Context, kernels: list[Kernel]) -> Program:
+    """A program of these kernels and nothing else."""
+    kernels = [expand_math(k) for k in kernels]
+    offsets, arena, bound = plan_arena(kernels)
+    used = dict.fromkeys(b for k in kernels for b in (*k.writes, *k.reads))
+    slots = tuple(b for b in used if b.space == "external")
+    literals = {buffer: data for (data, _), buffer in context.literals.items() if buffer in used}
+    return Program("candidate", (), (), slots, tuple(kernels), frozenset(), offsets, arena, bound, literals, ())

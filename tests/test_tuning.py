@@ -1,0 +1,152 @@
+"""Tuning: every form of a contraction gives the product; what was measured is remembered, obeyed, and checked."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from adjoint import compile, ops, tuning
+from adjoint.compiler import CompileOptions, host, lower_function
+from adjoint.errors import AdjointError, InvalidValueError
+from adjoint.ir import Function, apply, param
+from adjoint.ir.printer import value_names
+from adjoint.kernel.printer import print_kernel
+from adjoint.lower.choices import forms
+from adjoint.lower.program import contractions_of
+from adjoint.ops.convolution import Conv2dWeightGradient
+from adjoint.testing import interpret
+from adjoint.transforms.simplify import simplify
+from adjoint.tuning import Measured, Tuning
+from tests.lower.test_contractions import product
+
+OPTIONS = CompileOptions(cache=False, threads=1)
+
+
+def convolution():
+    x, w = param("x", (4, 24, 10, 10)), param("w", (32, 24, 3, 3))
+    return Function("f", (x, w), (ops.relu(ops.conv2d(x, w)),))
+
+
+def strided():
+    x, w = param("x", (8, 16, 17, 17)), param("w", (20, 16, 3, 3))
+    return Function("f", (x, w), (ops.conv2d(x, w, stride=2),))
+
+
+def weight_gradient():
+    x, ct = param("x", (8, 5, 14, 14)), param("ct", (8, 16, 12, 12))
+    op = Conv2dWeightGradient((1, 1), (0, 0), (1, 1), 1, (3, 3))
+    return Function("f", (x, ct), (apply(op, x, ct),))
+
+
+CASES = {
+    "product": lambda: product(70, 90, 100),
+    "turned": lambda: product(64, 128, 80, transpose_b=True),
+    "batches": lambda: product(30, 40, 50, batch=(3,)),
+    "convolution": convolution,
+    "strided": strided,
+    "weight gradient": weight_gradient,
+}
+
+
+def written(directory, function, form):
+    """A file that has chosen a form for the only contraction of a function."""
+    context = contractions_of(simplify(function), host(), value_names(function))
+    (name,) = context.met
+    made = Tuning.of(host(), directory)
+    made.write({name: Measured(form, 1.0, form, 1.0)})
+    return made
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_form_gives_the_product(tmp_path, case):
+    function = CASES[case]()
+    context = contractions_of(function, host(), value_names(function))
+    ((group, c),) = context.met.values()
+    names = forms(context, group, c)
+    assert len(names) >= 3
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    (want,) = interpret(function, *arrays)
+    for form in names:
+        written(tmp_path, function, form)
+        got = compile(function, options=OPTIONS, tune=tmp_path)(*arrays)
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * np.abs(want).max(), err_msg=form)
+
+
+def test_a_remembered_form_is_obeyed(tmp_path):
+    function = product(64, 128, 128)
+    for rows in (4, 6):
+        made = written(tmp_path, function, f"{rows}x2x1")
+        (kernel,) = lower_function(function, host(), tuning=made).kernels
+        assert f"for i in 0..{rows} unroll" in print_kernel(kernel)
+
+
+def test_what_is_measured_is_kept_and_not_measured_again(tmp_path, monkeypatch):
+    function = product(128, 128, 128)
+    compile(function, options=OPTIONS, tune=tmp_path)
+    (file,) = tmp_path.iterdir()
+    content = json.loads(file.read_text())
+    ((name, found),) = content["contractions"].items()
+    assert name.startswith("float32 m128:128,0 n128:0,1 k128:1,128")
+    assert 0 < found["microseconds"] <= found["estimated_microseconds"]
+    monkeypatch.setattr(tuning, "_measure", lambda *_: pytest.fail("measured again"))
+    compile(function, options=OPTIONS, tune=tmp_path)
+
+
+def test_measurements_of_several_functions_share_a_file(tmp_path):
+    for size in (96, 128):
+        compile(product(size, 128, 128), options=OPTIONS, tune=tmp_path)
+    (file,) = tmp_path.iterdir()
+    assert len(json.loads(file.read_text())["contractions"]) == 2
+
+
+def test_small_contractions_are_not_measured(tmp_path):
+    compile(product(4, 4, 16), options=OPTIONS, tune=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_tuned_code_is_cached_until_the_measurements_change(tmp_path):
+    function = product(64, 128, 128)
+    options = CompileOptions(cache_directory=tmp_path / "compiled", tune=tmp_path / "tuning")
+    assert not compile(function, options=options).cached
+    assert compile(function, options=options).cached
+    written(tmp_path / "tuning", function, "4x2x1")
+    assert not compile(function, options=options).cached
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"contractions": {"a": {"form": 1}}}'])
+def test_a_file_of_something_else_is_refused(tmp_path, text):
+    made = Tuning.of(host(), tmp_path)
+    made.path.write_text(text)
+    with pytest.raises(InvalidValueError, match=r"is not a file of measured contractions: .*; delete it"):
+        compile(product(64, 128, 128), options=OPTIONS, tune=tmp_path)
+
+
+def test_measurements_of_another_cpu_are_refused(tmp_path):
+    function = product(64, 128, 128)
+    made = written(tmp_path, function, "4x2x1")
+    made.path.write_text(made.path.read_text().replace(made.cpu, "z80, 1-byte vectors"))
+    with pytest.raises(InvalidValueError, match=r"holds measurements of z80, 1-byte vectors, and this is .*; delete it"):
+        compile(function, options=OPTIONS, tune=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("fast", "a form is sums, dots, or a tile"),
+        ("99x9x9", "has no tile 99x9x9; tune it anew"),
+        ("dots", "the form 'dots'"),
+    ],
+)
+def test_forms_that_do_not_exist_are_refused(tmp_path, form, message):
+    function = product(64, 128, 128)
+    written(tmp_path, function, form)
+    with pytest.raises(AdjointError, match=message):
+        compile(function, options=OPTIONS, tune=tmp_path)
+
+
+def test_what_cannot_run_here_cannot_be_measured_here(tmp_path):
+    far = replace(host(), triple="riscv64-unknown-linux-gnu")
+    with pytest.raises(InvalidValueError, match="tune measures on the machine that compiles"):
+        compile(product(64, 128, 128), far, OPTIONS, tune=tmp_path)
