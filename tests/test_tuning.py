@@ -127,7 +127,7 @@ def test_measurements_of_another_cpu_are_refused(tmp_path):
     function = product(64, 128, 128)
     made = written(tmp_path, function, "4x2x1")
     made.path.write_text(made.path.read_text().replace(made.cpu, "z80, 1-byte vectors"))
-    with pytest.raises(InvalidValueError, match=r"holds measurements of z80, 1-byte vectors, and this is .*; delete it"):
+    with pytest.raises(InvalidValueError, match=r"measurements of z80, 1-byte vectors, and this is .*; delete it"):
         compile(function, options=OPTIONS, tune=tmp_path)
 
 
