@@ -27,8 +27,11 @@ _PAGE_STRIDE, _ALIAS_STRIDE = 2048, 4096
 _STREAMS = 20
 #: Neighbours of a tile at most.
 _STACK = 4
-#: Cycles to copy an element: squares turned in registers, or lane by lane.
-TURNED, GATHERED = 0.3, 1.5
+#: Cycles to copy an element: in vectors, as squares turned in registers, or lane by lane.
+COPIED, TURNED, GATHERED = 0.1, 0.3, 1.5
+#: Bytes of an operand that comes from memory each time, and cycles to reach one of its rows there: wide panels touch
+#: fewer rows than many narrow ones.
+_FAR, _FAR_ROW = 8 * 1024 * 1024, 40.0
 #: What an edge costs beyond its arithmetic, as a share: code of its own, and turns of different lengths.
 _EDGE = 0.02
 #: Places that a set of the first-level cache has, and some.
@@ -243,7 +246,9 @@ def tiles_by_cost(
     # They cannot be told to add zeros beyond the columns: there every addition is masked.
     masked = 1.5 if shuffles and c.columns % lanes else 1.0
     turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
-    packing = c.depth * c.columns * (TURNED if turned else GATHERED) if packed else 0.0
+    far = c.depth * _FAR_ROW if packed and not turned and c.right.buffer.nbytes >= _FAR else 0.0
+    rate = TURNED if turned else COPIED if c.right.index.coefficient(c.n) == 1 else GATHERED
+    packing = c.depth * c.columns * rate if packed else 0.0
 
     def cost(tile: tuple[int, int, int]) -> tuple[float, int]:
         rows, vectors, stack = tile
@@ -256,7 +261,7 @@ def tiles_by_cost(
                 stream = width * stack * lanes * itemsize / 32 if panel * 2 > _L1 else 0.0
                 total += many_rows * many * (max(compute, loads, stream, _LATENCY) * c.depth / stack + 6)
         edges = (c.rows % rows > 0) + (columns % vectors > 0)
-        total += packing * _groups(c, rows, vectors * lanes)
+        total += (packing + far * ceil(columns / vectors)) * _groups(c, rows, vectors * lanes)
         return total * c.batches * (1 + _EDGE * edges), -rows * vectors * stack
 
     return sorted(((cost(tile)[0], tile) for tile in candidates), key=lambda found: cost(found[1]))
