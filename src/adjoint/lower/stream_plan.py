@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -17,7 +18,9 @@ from adjoint.lower.emit import Context, group_puller
 from adjoint.lower.fuse import Group
 from adjoint.lower.pull import Puller, Stream, compute_dtype, output_vars
 
-__all__ = ["Part", "Rows", "StreamPlan", "describe", "plan_streams"]
+__all__ = ["Copy", "Part", "Rows", "SharedDot", "StreamPlan", "describe", "plan_streams"]
+
+_T = TypeVar("_T")
 
 #: Vectors of rows in a unit: each element of a step is read for both.
 _VECTORS = 2
@@ -34,21 +37,66 @@ class Part:
     ----------
     group : Group
         The group whose root it is.
-    stream : Stream
-        Its description, at some place.
+    kind : str
+        As `Stream` has it.
     dots : tuple of int
         Numbers of its dot products among those of the kernel.
     weight : int
         Number of its weights among those of the kernel.
     columns : int
         Columns of its result; 0 where it has none.
+    values : int or None
+        Number of the copy of its values, if they are copied.
     """
 
     group: Group
-    stream: Stream
+    kind: str
     dots: tuple[int, ...]
     weight: int
     columns: int
+    values: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedDot:
+    """A dot product of a kernel.
+
+    Parameters
+    ----------
+    part, place : int
+        A stream that has it, and its place there.
+    depth : int
+        Number of products.
+    step : int or None
+        Number of the copy of the steps' factors, if they are copied.
+    """
+
+    part: int
+    place: int
+    depth: int
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Elements of steps that are copied block by block, because those of neighbouring steps are not neighbours.
+
+    Rows far apart, such as those of a head among others, meet in few sets of the first-level cache and drive each
+    other out of it.
+
+    Parameters
+    ----------
+    part : int
+        A stream that reads them.
+    place : int or None
+        As factors of the dot product there, or as values.
+    size : int
+        Elements of a step.
+    """
+
+    part: int
+    place: int | None
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,30 +107,30 @@ class StreamPlan:
     ----------
     parts : tuple of Part
         Its streams.
+    dots : tuple of SharedDot
+        Its dot products.
+    weights : tuple of int
+        For each of its weights the number of a stream that has it.
+    copies : tuple of Copy
+        What is copied of each block of steps.
     batch : tuple of int
         Leading axes of all results.
     rows, count : int
         Rows of all results; steps.
     dtype : numpy.dtype
         What is computed in.
-    dots : tuple of (Part number, dot number)
-        A stream that has each dot product of the kernel.
-    weights : tuple of Part number
-        A stream that has each of the kernel's weights.
-    depths : tuple of int
-        The depth of each dot product.
     lanes, vectors, block, tile : int
         Lanes of a vector; vectors of rows in a unit; steps in a block; elements of each row that are summed at once.
     """
 
     parts: tuple[Part, ...]
+    dots: tuple[SharedDot, ...]
+    weights: tuple[int, ...]
+    copies: tuple[Copy, ...]
     batch: tuple[int, ...]
     rows: int
     count: int
     dtype: np.dtype
-    dots: tuple[tuple[int, int], ...]
-    weights: tuple[int, ...]
-    depths: tuple[int, ...]
     lanes: int
     vectors: int
     block: int
@@ -95,7 +143,7 @@ class StreamPlan:
 
     def is_relative(self, weight: int) -> bool:
         """Whether weights are exponents, of which the greatest of each row is kept."""
-        return self.parts[self.weights[weight]].stream.kind != "sum"
+        return self.parts[self.weights[weight]].kind != "sum"
 
     def whole_columns(self, part: Part) -> int:
         """Columns rounded up to whole vectors."""
@@ -113,45 +161,78 @@ def describe(context: Context, group: Group, index: Sequence[Index]) -> tuple[Pu
 
 def plan_streams(context: Context, groups: Sequence[Group]) -> StreamPlan:
     """The plan of a kernel that computes the roots of all groups, which stream over the same rows and steps."""
-    root = groups[0].root
-    assert root is not None
-    at = [as_index(v) for v in output_vars(root.shape)]
-    first = describe(context, groups[0], at)[1]
-    at = at[: len(root.shape) - (first.values is not None)]
-    # Forms of dot products and of weights, each with the first place where it is found.
-    dots: dict[Hashable, tuple[int, int]] = {}
-    weights: dict[Hashable, int] = {}
-    deep = {dot.depth: as_index(Var("d", dot.depth)) for group in groups for dot in _stream(context, group, at).dots}
-    n, depths = as_index(Var("n", first.count)), []
-    products: dict[int, Buffer] = {}
-    dtype = compute_dtype(root.dtype)
-    parts: list[Part] = []
-    for number, group in enumerate(groups):
-        made, found = _stream(context, group, at), []
-        for place, dot in enumerate(made.dots):
-            form = (dot.depth, _form(dot.row(deep[dot.depth])), _form(dot.step(n, deep[dot.depth])))
-            if form not in dots:
-                dots[form] = (number, place)
-                depths.append(dot.depth)
-            found.append(list(dots).index(form))
-        loads = [Load(products.setdefault(k, Buffer(f"dot{k}", dtype, 1, "register")), as_index(0)) for k in found]
-        weight = (made.kind == "sum", _form(made.weight(n, loads)))
-        weights.setdefault(weight, number)
-        columns = group.root.shape[-1] if group.root is not None and made.values is not None else 0
-        parts.append(Part(group, made, tuple(found), list(weights).index(weight), columns))
-    target, shape = context.target, root.shape[: len(at)]
-    lanes = target.lanes(dtype)
+    planner = _Planner(context, groups[0])
+    parts = tuple(planner.part(number, group) for number, group in enumerate(groups))
+    target, dtype, shape = context.target, planner.dtype, [v.extent for v in planner.at]
     # With two vectors each, the sums of a tile take half of the registers.
     tile = max(target.vector_registers // (2 * _VECTORS), 1)
-    sizes = lanes, _VECTORS, min(_BLOCK, first.count), tile
-    places = tuple(dots.values()), tuple(weights.values()), tuple(depths)
-    return StreamPlan(tuple(parts), shape[:-1], shape[-1], first.count, dtype, *places, *sizes)
+    sizes = target.lanes(dtype), _VECTORS, min(_BLOCK, planner.step.extent), tile
+    shared = tuple(planner.dots.first), tuple(planner.weights.first), tuple(planner.copies.first)
+    return StreamPlan(parts, *shared, tuple(shape[:-1]), shape[-1], planner.step.extent, dtype, *sizes)
 
 
-def _stream(context: Context, group: Group, at: Sequence[Index]) -> Stream:
-    """The stream of a group at a row, and its first column if it has columns."""
-    assert group.root is not None
-    return describe(context, group, (*at, as_index(0))[: len(group.root.shape)])[1]
+class _Shared(Generic[_T]):
+    """Things numbered by their forms: equal ones have one number, and are described as the first of them."""
+
+    def __init__(self) -> None:
+        self.first: list[_T] = []
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, form: Hashable, found: _T) -> int:
+        """The number of a form, a new one where it is new."""
+        if self._numbers.setdefault(form, len(self.first)) == len(self.first):
+            self.first.append(found)
+        return self._numbers[form]
+
+
+class _Planner:
+    """Finds what the streams of a kernel share, by asking all of them at the same variables."""
+
+    def __init__(self, context: Context, group: Group) -> None:
+        assert group.root is not None
+        self.context = context
+        index = output_vars(group.root.shape)
+        first = describe(context, group, tuple(map(as_index, index)))[1]
+        self.at = index if first.values is None else index[:-1]
+        self.step = Var("n", first.count)
+        self.dtype = compute_dtype(group.root.dtype)
+        self.dots: _Shared[SharedDot] = _Shared()
+        self.weights: _Shared[int] = _Shared()
+        self.copies: _Shared[Copy] = _Shared()
+        self._axes: dict[int, Var] = {}
+        self._products: list[Buffer] = []
+
+    def _axis(self, size: int) -> Var:
+        return self._axes.setdefault(size, Var("x", size))
+
+    def part(self, number: int, group: Group) -> Part:
+        """Number what a stream is made of."""
+        assert group.root is not None
+        index = [as_index(v) for v in self.at]
+        columns = group.root.shape[-1] if len(group.root.shape) > len(index) else 0
+        if columns:
+            index.append(as_index(self._axis(columns)))
+        made = describe(self.context, group, index)[1]
+        n, found = as_index(self.step), []
+        for place, dot in enumerate(made.dots):
+            x = as_index(self._axis(dot.depth))
+            row, step = dot.row(x), dot.step(n, x)
+            shared = SharedDot(number, place, dot.depth, self._copy(step, number, place, dot.depth))
+            found.append(self.dots.number((dot.depth, _form(row), _form(step)), shared))
+        more = range(len(self._products), len(self.dots.first))
+        self._products += [Buffer(f"dot{k}", self.dtype, 1, "register") for k in more]
+        weight = made.weight(n, [Load(self._products[k], as_index(0)) for k in found])
+        kind = self.weights.number((made.kind == "sum", _form(weight)), number)
+        values = self._copy(made.values(n), number, None, columns) if made.values is not None else None
+        return Part(group, made.kind, tuple(found), kind, columns, values)
+
+    def _copy(self, element: Expr, part: int, place: int | None, size: int) -> int | None:
+        """The number of the copy that elements of steps are read from, None where they are read in place."""
+        if isinstance(element, Load) and element.guard is None:
+            index = element.index
+            if index.coefficient(self._axis(size)) == 1 and index.coefficient(self.step) == size:
+                return None
+        return self.copies.number((size, _form(element)), Copy(part, place, size))
 
 
 def _form(expr: Expr) -> Hashable:
@@ -198,14 +279,20 @@ class Rows:
         return self.plan.lanes * self.vectors
 
     @cached_property
+    def copies(self) -> tuple[Buffer, ...]:
+        """What is copied of a block of steps, ``[step, element]``."""
+        plan = self.plan
+        return tuple(Buffer(f"steps{n}", plan.dtype, plan.block * c.size, "scratch") for n, c in enumerate(plan.copies))
+
+    @cached_property
     def panels(self) -> tuple[Buffer, ...]:
         """The rows' factors of each dot product, ``[d, row]``."""
-        return tuple(self._scratch(f"panel{n}", depth) for n, depth in enumerate(self.plan.depths))
+        return tuple(self._scratch(f"panel{n}", dot.depth) for n, dot in enumerate(self.plan.dots))
 
     @cached_property
     def dots(self) -> tuple[Buffer, ...]:
         """Dot products of a block, ``[step, row]``."""
-        return tuple(self._scratch(f"dots{n}", self.plan.block) for n, _ in enumerate(self.plan.depths))
+        return tuple(self._scratch(f"dots{n}", self.plan.block) for n, _ in enumerate(self.plan.dots))
 
     @cached_property
     def weights(self) -> tuple[Buffer, ...]:

@@ -60,7 +60,8 @@ class _Builder:
             return self._unit(Rows(plan, at, first, count))
 
         made = pieces(as_index(unit) % max(blocks, 1), plan.rows, plan.width, body) if unit.extent else ()
-        each = 2 * sum(plan.depths) + sum(2 * part.columns for part in plan.parts) + _WEIGHT_FLOPS * len(plan.weights)
+        products = sum(dot.depth for dot in plan.dots) + sum(part.columns for part in plan.parts)
+        each = 2 * products + _WEIGHT_FLOPS * len(plan.weights)
         flops = prod(plan.batch) * plan.rows * plan.count * each
         members = [v for part in plan.parts for v in part.group.members]
         return finish(self.context, self.context.name_of(plan.parts[0].group), members, unit, made, flops)
@@ -113,11 +114,11 @@ class _Builder:
 
     def _pack(self, rows: Rows, number: int) -> tuple[Stmt, ...]:
         """Copy the rows' factors of a dot product, lanes along rows: square by square, where d is contiguous."""
-        part, place = self.plan.dots[number]
-        depth, panel, lanes = self.plan.depths[number], rows.panels[number], self.plan.lanes
+        dot, panel, lanes = self.plan.dots[number], rows.panels[number], self.plan.lanes
+        depth = dot.depth
 
         def element(d: Index, row: Index, spare: bool) -> Expr:
-            made: Expr = self._on_lanes(self.plan.parts[part], rows, row, spare)[1].dots[place].row(d)
+            made: Expr = self._on_lanes(self.plan.parts[dot.part], rows, row, spare)[1].dots[dot.place].row(d)
             return made
 
         def copy(d: Index, row: Index, spare: bool) -> Store:
@@ -147,6 +148,8 @@ class _Builder:
     def _block(self, rows: Rows, start: Index, steps: int) -> tuple[Stmt, ...]:
         plan = self.plan
         body: list[Stmt] = []
+        for number in range(len(plan.copies)):
+            body.extend(self._copy(rows, number, start, steps))
         for number in range(len(plan.dots)):
             body.extend(self._dots(rows, number, start, steps))
         body.extend(self._sum_weights(rows, start, steps))
@@ -169,17 +172,39 @@ class _Builder:
                 body = (When(distance, least, max(distance.high, least) + 1, body),)
         return body
 
+    def _element(self, rows: Rows, part: int, place: int | None, step: Index, x: Index) -> Expr:
+        """An element of a step: a factor of the dot product at a place, or else a value at a column."""
+        of = self.plan.parts[part]
+        made = self._at(of, rows, as_index(0), x if place is None and of.columns else 0)[1]
+        if place is not None:
+            factor: Expr = made.dots[place].step(step, x)
+            return factor
+        assert made.values is not None
+        return made.values(step)
+
+    def _copy(self, rows: Rows, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
+        """Copy elements of a block of steps."""
+        copy, memory, step = self.plan.copies[number], rows.copies[number], Var("n", steps)
+
+        def move(x: Index, _: Index) -> tuple[Stmt, ...]:
+            element = self._element(rows, copy.part, copy.place, start + as_index(step), x)
+            return (Store(((memory, as_index(step) * copy.size + x, element),)),)
+
+        return (For(step, vector_loops(copy.size, self.plan.lanes, move)),)
+
     def _dots(self, rows: Rows, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Dot products of a block of steps with all rows."""
-        part, place = self.plan.dots[number]
-        dot = self._at(self.plan.parts[part], rows, as_index(0))[1].dots[place]
-        dots, panel = rows.dots[number], rows.panels[number]
+        dot, dots, panel = self.plan.dots[number], rows.dots[number], rows.panels[number]
 
         def tile(count: int, first: Index) -> tuple[Stmt, ...]:
             acc, d = rows.registers("acc", count), Var("d", dot.depth)
 
             def multiply(spot: Index) -> Store:
-                factor = dot.step(start + first + spot // rows.width, as_index(d))
+                step = first + spot // rows.width
+                if dot.step is not None:
+                    factor: Expr = Load(rows.copies[dot.step], step * dot.depth + as_index(d))
+                else:
+                    factor = self._element(rows, dot.part, dot.place, start + step, as_index(d))
                 row = Load(panel, as_index(d) * rows.width + spot % rows.width)
                 return Store(((acc, spot, _call("fma", factor, row, Load(acc, spot))),))
 
@@ -270,10 +295,13 @@ class _Builder:
                 return Store(((acc, spot, held),))
 
             def multiply(spot: Index) -> Store:
-                made = self._at(part, rows, as_index(0), first + spot // rows.width)[1]
-                assert made.values is not None
+                column = first + spot // rows.width
+                if part.values is not None:
+                    value: Expr = Load(rows.copies[part.values], as_index(step) * part.columns + column)
+                else:
+                    value = self._element(rows, number, None, start + as_index(step), column)
                 weight = Load(weights, as_index(step) * rows.width + spot % rows.width)
-                product = _call("fma", made.values(start + as_index(step)), weight, Load(acc, spot))
+                product = _call("fma", value, weight, Load(acc, spot))
                 return Store(((acc, spot, product),))
 
             def put(spot: Index) -> Store:
