@@ -26,7 +26,7 @@ __all__ = ["Attention", "AttentionLogSum", "scaled_dot_product_attention"]
 
 #: Scores of a head from which on they are not stored, where attention is causal: half of them need not even be
 #: computed, in blocks of 32 by 32, so that tiles are faster from here on.
-_CAUSAL_SCORES = 64 * 64
+_CAUSAL_SCORES = 128 * 128
 #: Bytes of all scores from which on they are not stored, where all of them count. Stored, they and three matrices of
 #: their size go to memory and back, which no cache of today holds; computed again, they cost three products more.
 _STORED_BYTES = 16 * 1024 * 1024

@@ -1,11 +1,13 @@
 """Recipes for the operators of networks: convolution, pooling, and what normalisations are made of."""
 
 from collections.abc import Callable, Mapping
-from math import exp, prod
+from functools import partial
+from math import exp, log, prod
 from types import MappingProxyType
 
 from adjoint import ops
 from adjoint.ir import apply
+from adjoint.ops.attention import Attention, AttentionLogSum
 from adjoint.ops.centred import CentredSquares, Normalize, SumExp
 from adjoint.ops.convolution import Conv2d, Conv2dWeightGradient
 from adjoint.ops.pooling import MaxPool2d, SumPool2d
@@ -49,6 +51,20 @@ def _sum_exp(g: Growing) -> Node:
     top = _row(g, x, axes)
     count = prod(x.value.shape[axis] for axis in axes)
     return Node(apply(SumExp(axes), value, top.value), count * exp(bound + top.bound), False)
+
+
+def _attended(g: Growing, *, values: bool) -> Node:
+    """Attention of a value of the graph to new keys, or the logarithm of its sums."""
+    q = g.pick(rank=2)
+    if 0 in q.value.shape[-2:]:
+        q = g.parameter((2, 3), "float", q.value.dtype)
+    *batch, _, depth = q.value.shape
+    count, scale, causal = g.choose((1, 3, 17)), 1 / (depth * max(q.bound, 1.0)), g.flag()
+    k = g.parameter((*batch, count, depth), "float", q.value.dtype)
+    if not values:
+        return Node(apply(AttentionLogSum(scale, causal), q.value, k.value), k.bound + log(count), False)
+    v = g.parameter((*batch, count, g.choose((1, 4))), "float", q.value.dtype)
+    return Node(apply(Attention(scale, causal), q.value, k.value, v.value), v.bound, False)
 
 
 def _image(g: Growing, *, exact: bool = False) -> Node:
@@ -133,6 +149,8 @@ NETWORK_RECIPES: Mapping[str, Callable[[Growing], Node]] = MappingProxyType(
         "centred_squares": _centred_squares,
         "normalize": _normalize,
         "sum_exp": _sum_exp,
+        "attention": partial(_attended, values=True),
+        "attention_log_sum": partial(_attended, values=False),
         "conv2d": _conv2d,
         "conv2d_weight_gradient": _conv2d_weight_gradient,
         "max_pool2d": _pool(MaxPool2d, exact=False, adds=False),
