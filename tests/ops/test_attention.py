@@ -65,6 +65,39 @@ def test_values_may_be_wider_and_batches_broadcast():
     np.testing.assert_allclose(found, p @ v, rtol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("shape", "causal", "streamed"),
+    [
+        ((2, 127, 8), True, False),
+        ((128, 8), True, True),
+        ((2, 128, 8), False, False),
+        ((8, 8, 256, 8), False, True),
+    ],
+)
+def test_long_attention_stores_no_scores(shape, causal, streamed):
+    """From 128 queries and keys on where causal, from 16 MiB of scores on where not."""
+    q, k, v = (param(n, shape) for n in "qkv")
+    out = ops.scaled_dot_product_attention(q, k, v, causal=causal)
+    names = {value.op.name for value in Function("f", (q, k, v), (out,)).values()}
+    assert ("attention" in names) == streamed
+    assert ("matmul" in names) != streamed
+
+
+def test_long_attention_is_short_attention_and_broadcasts():
+    q, k, v = RNG.standard_normal((3, 1, 150, 4)), RNG.standard_normal((2, 130, 4)), RNG.standard_normal((130, 5))
+
+    def build(q, k, v):
+        return ops.sin(ops.scaled_dot_product_attention(q, k, v, causal=True))
+
+    scores = np.einsum("xbtd,bsd->xbts", np.broadcast_to(q, (3, 2, 150, 4)), k) / 2
+    scores[..., np.arange(150)[:, None] < np.arange(130)] = -np.inf
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    np.testing.assert_allclose(run(build, q, k, v), np.sin(p @ v), rtol=1e-10)
+    to_v = np.einsum("xbts,xbte->se", p, np.cos(p @ v))
+    np.testing.assert_allclose(slope(lambda v, q, k: build(q, k, v), v, q, k), to_v, rtol=1e-9)
+
+
 def test_the_gradient_of_softmax_needs_the_softmax_and_one_sum():
     x = param("x", (8, 16))
     function = cse(simplify(vjp(Function("f", (x,), (ops.softmax(x),)))))
@@ -122,6 +155,8 @@ def test_refusals():
         ops.scaled_dot_product_attention(q, q, param("v", (3,)))
     with pytest.raises(TypeRuleError, match=rf"{name}: needs a dtype that is float, got i32\[4,3\]"):
         ops.scaled_dot_product_attention(q, param("k", (4, 3), "i32"), q)
+    with pytest.raises(TypeRuleError, match=rf"{name}: batch axes broadcast .* got f32\[2,4,3\], f32\[3,4,3\]"):
+        ops.scaled_dot_product_attention(q, param("k", (3, 4, 3)), q)
     with pytest.raises(InvalidValueError, match=f"{name}: scale is a number or None, got 'auto'"):
         ops.scaled_dot_product_attention(q, q, q, scale="auto")
     with pytest.raises(TypeRuleError, match=r"embedding: the table has rows, got f32\[0,3\]"):
