@@ -119,7 +119,7 @@ class Direct:
         steps = range(max(first, 0), min(last, count))
         weights = {}
         for n in steps:
-            made = [np.sum([dot.row(d) * dot.step(n, d) for d in range(dot.depth)], dtype=None) for dot in dots]
+            made = [np.sum([dot.row(d) * dot.step(n, d) for d in range(dot.depth)]) for dot in dots]
             weights[n] = weight(n, made)
         if kind == "sum":
             return sum((weights[n] * values(n) for n in steps), 0 * values(0))

@@ -72,10 +72,12 @@ def test_values_may_be_wider_and_batches_broadcast():
         ((128, 8), True, True),
         ((2, 128, 8), False, False),
         ((8, 8, 256, 8), False, True),
+        ((256, 512), True, True),
+        ((256, 513), True, False),
     ],
 )
 def test_long_attention_stores_no_scores(shape, causal, streamed):
-    """From 128 queries and keys on where causal, from 16 MiB of scores on where not."""
+    """From 128 queries and keys on where causal, from 16 MiB of scores on where not; with heads of up to 512."""
     q, k, v = (param(n, shape) for n in "qkv")
     out = ops.scaled_dot_product_attention(q, k, v, causal=causal)
     names = {value.op.name for value in Function("f", (q, k, v), (out,)).values()}

@@ -152,7 +152,7 @@ class _Builder:
             body.extend(self._copy(rows, number, start, steps))
         for number in range(len(plan.dots)):
             body.extend(self._dots(rows, number, start, steps))
-        body.extend(self._sum_weights(rows, start, steps))
+        body.extend(self._weigh(rows, start, steps))
         for number in range(len(plan.weights)):
             if plan.is_relative(number):
                 body.extend(self._exponentials(rows, number, steps))
@@ -232,7 +232,7 @@ class _Builder:
             return weight if counted.value else Const(other, self.plan.dtype)
         return puller.select(counted, weight, Const(other, self.plan.dtype))
 
-    def _sum_weights(self, rows: Rows, start: Index, steps: int) -> tuple[Stmt, ...]:
+    def _weigh(self, rows: Rows, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Weights of a block, in the place of its dot products, and all at once, since they share what they read.
 
         Weights that are exponents stay as they are for now.

@@ -30,6 +30,9 @@ _CAUSAL_SCORES = 128 * 128
 #: Bytes of all scores from which on they are not stored, where all of them count. Stored, they and three matrices of
 #: their size go to memory and back, which no cache of today holds; computed again, they cost three products more.
 _STORED_BYTES = 16 * 1024 * 1024
+#: Elements of a query, key or value up to which scores need not be stored: a thread keeps about 1 KiB for each on its
+#: stack.
+_NARROW = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +179,8 @@ def scaled_dot_product_attention(
     batch = _batch(q, k, v)
     scores_of_head = q.shape[-2] * k.shape[-2]
     many = scores_of_head * prod(batch) * q.dtype.itemsize >= _STORED_BYTES
-    if many or (causal and scores_of_head >= _CAUSAL_SCORES):
+    long = many or (causal and scores_of_head >= _CAUSAL_SCORES)
+    if long and max(q.shape[-1], v.shape[-1]) <= _NARROW:
         whole = (broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
         return apply(Attention(float(scale), causal), *whole)
     # The product is scaled, not the queries: that happens where it is stored, in registers.
