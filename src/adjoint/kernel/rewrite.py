@@ -1,0 +1,54 @@
+"""Rewriting the statements of a kernel: every index and every expression, what is shared staying shared."""
+
+from collections.abc import Callable, Iterable
+
+from adjoint.kernel.index import Index
+from adjoint.kernel.ir import Apply, Coordinate, Expr, For, Load, Prefetch, Stmt, Store, When, postorder
+
+__all__ = ["rewritten"]
+
+
+def rewritten(
+    body: Iterable[Stmt],
+    index: Callable[[Index], Index] = lambda same: same,
+    apply: Callable[[Apply], Expr] = lambda same: same,
+) -> tuple[Stmt, ...]:
+    """Statements with `index` done to every index, and `apply` to every application of a function, operands first.
+
+    Numbers that indices read from memory (`Dynamic`) stay as they are.
+    """
+
+    def expressions(roots: list[Expr]) -> list[Expr]:
+        new: dict[int, Expr] = {}
+        for expr in postorder(roots):
+            new[id(expr)] = _node(expr, new, index, apply)
+        return [new[id(root)] for root in roots]
+
+    def statement(of: Stmt) -> Stmt:
+        if isinstance(of, For):
+            return For(of.var, tuple(map(statement, of.body)), of.kind)
+        if isinstance(of, When):
+            then, other = tuple(map(statement, of.then)), tuple(map(statement, of.other))
+            return When(index(of.index), of.low, of.high, then, other)
+        if isinstance(of, Prefetch):
+            return Prefetch(of.buffer, index(of.index), of.write)
+        values = expressions([value for _, _, value in of.targets])
+        return Store(tuple((b, index(i), v) for (b, i, _), v in zip(of.targets, values, strict=True)))
+
+    return tuple(map(statement, body))
+
+
+def _node(
+    expr: Expr, new: dict[int, Expr], index: Callable[[Index], Index], apply: Callable[[Apply], Expr]
+) -> Expr:
+    if isinstance(expr, Load):
+        at, guard = index(expr.index), new[id(expr.guard)] if expr.guard is not None else None
+        return expr if at is expr.index and guard is expr.guard else Load(expr.buffer, at, guard)
+    if isinstance(expr, Coordinate):
+        at = index(expr.index)
+        return expr if at is expr.index else Coordinate(at, expr.dtype)
+    if not isinstance(expr, Apply):
+        return expr
+    operands = tuple(new[id(a)] for a in expr.operands)
+    same = all(a is b for a, b in zip(operands, expr.operands, strict=True))
+    return apply(expr if same else Apply(expr.function, operands, expr.dtype))
