@@ -25,21 +25,26 @@ __all__ = ["merge_rows"]
 _LIMIT = 400
 #: Bytes of a short row: 4 KiB of an image added and then padded took 284 microseconds together and 227 one by one.
 _ROW = 2048
+#: Bytes that a unit hands on at most: sums and extremes of its row. Whole rows are left to two kernels, so that what the
+#: first one reads is out of memory before the second one's results need room.
+_LINK = 64
 
 
 def merge_rows(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Put each kernel behind an earlier one of the same units, where nothing in between keeps them apart."""
+    """Put each kernel behind the one before it, where both walk the same rows.
+
+    Kernels keep their order: one that moved up would keep its results in memory for longer.
+    """
     out: list[Kernel] = []
-    uses: list[_Uses] = []
+    theirs: _Uses | None = None
     for kernel in kernels:
         mine = _Uses.of(kernel)
-        place = _place(kernel, mine, out, uses)
-        if place is None:
-            out.append(kernel)
-            uses.append(mine)
+        if theirs is not None and _fits(out[-1], theirs, kernel, mine):
+            out[-1] = _merged(out[-1], kernel)
+            theirs = _Uses.of(out[-1])
         else:
-            out[place] = _merged(out[place], kernel)
-            uses[place] = _Uses.of(out[place])
+            out.append(kernel)
+            theirs = mine
     return out
 
 
@@ -64,29 +69,14 @@ class _Uses:
             plain = plain and not _reads(index)
         return cls(indices, frozenset(kernel.reads), frozenset(kernel.writes), len(statements), plain)
 
-    def clashes(self, other: "_Uses") -> bool:
-        """Whether one writes what the other uses."""
-        return any(b in other.indices for b in self.writes) or any(b in self.indices for b in other.writes)
-
-
-def _place(kernel: Kernel, mine: _Uses, out: Sequence[Kernel], uses: Sequence[_Uses]) -> int | None:
-    """The last kernel that `kernel` can be put behind."""
-    if kernel.unit.extent < 2 or not mine.plain:
-        return None
-    for place in range(len(out) - 1, -1, -1):
-        theirs = uses[place]
-        if _fits(out[place], theirs, kernel, mine):
-            return place
-        if theirs.clashes(mine):
-            return None
-    return None
-
 
 def _fits(first: Kernel, theirs: _Uses, second: Kernel, mine: _Uses) -> bool:
     """Whether the second kernel reads what the first writes, in the same units, which need nothing of each other."""
-    if first.unit.extent != second.unit.extent or theirs.statements + mine.statements > _LIMIT:
+    units = second.unit.extent
+    if units < 2 or first.unit.extent != units or not mine.plain or theirs.statements + mine.statements > _LIMIT:
         return False
-    if not any(buffer in theirs.writes for buffer in mine.reads):
+    links = theirs.writes & mine.reads
+    if not links or any(b.nbytes > _LINK * units for b in links):
         return False
     shared = [b for b in mine.indices if b in theirs.indices and (b in mine.writes or b in theirs.writes)]
     return all(_apart(first.unit, theirs.indices[b], second.unit, mine.indices[b], b) for b in shared)
