@@ -25,8 +25,8 @@ __all__ = ["merge_rows"]
 _LIMIT = 400
 #: Bytes of a short row: 4 KiB of an image added and then padded took 284 microseconds together and 227 one by one.
 _ROW = 2048
-#: Bytes that a unit hands on at most: sums and extremes of its row. Whole rows are left to two kernels, so that what the
-#: first one reads is out of memory before the second one's results need room.
+#: Bytes that a unit hands on at most: sums and extremes of its row. Whole rows are left to two kernels, so that what
+#: the first one reads is out of memory before the results of the second one need room.
 _LINK = 64
 
 
