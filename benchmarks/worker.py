@@ -133,6 +133,7 @@ def _start(request: dict[str, Any]) -> tuple[dict[str, Any], Callable[[dict[str,
     batches = [tuple(a.astype(peer.INT) if a.dtype.kind == "i" else a for a in pair) for pair in workload.batches]
     start = time.perf_counter()
     step, read = peer.build(workload, request["mode"], request["threads"])
+    del workload  # the peer has taken in what it needs: initial arrays are not part of its memory
     losses = [float(read(step(*batches[0])))]
     first_step_s = time.perf_counter() - start
     start = time.perf_counter()

@@ -87,7 +87,7 @@ class Trainer:
         self._starts = layout.starts
         self._initial_optimizer = layout.initial_optimizer
         self._init_states()
-        self.reset_optimizer_state()
+        self._fill_optimizer_state(only_others_than=0.0)
         self.hyper = Hyper(layout.hyper, layout.initial_hyper)
         self._check_finite = check_finite
         self._executables: dict[str, Executable] = {}
@@ -291,8 +291,13 @@ class Trainer:
 
     def reset_optimizer_state(self) -> None:
         """Put the optimizer's state back to its initial values."""
+        self._fill_optimizer_state()
+
+    def _fill_optimizer_state(self, only_others_than: float | None = None) -> None:
+        # Fresh arrays are zeros already, in pages that take no memory until the first step writes them.
         for name, array in self._optimizer.arrays.items():
-            array.fill(self._initial_optimizer[name])
+            if self._initial_optimizer[name] != only_others_than:
+                array.fill(self._initial_optimizer[name])
 
     def _init_states(self) -> None:
         self._states.load(initial_states(self._params.types, self._states.types, self._starts, self.seed))
