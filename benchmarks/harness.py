@@ -221,9 +221,7 @@ class Worker(Process):
         request: dict[str, Any] = {"peer": str(cell.peer.path), "mode": cell.mode, "workload": cell.workload}
         request |= {"threads": cell.threads, "arrays": str(arrays)}
         assert cell.peer.python is not None  # `choose` refuses others
-        super().__init__(
-            [cell.peer.python, "-m", "benchmarks.worker", json.dumps(request)], cell.threads, extra, limit
-        )
+        super().__init__([cell.peer.python, "-m", "benchmarks.worker", json.dumps(request)], cell.threads, extra, limit)
 
     def window(self, seconds: float) -> dict[str, Any]:
         """Run steps for a time; raises as `answer`."""

@@ -28,7 +28,11 @@ def value_of(case: Case, left: Value, right: Value) -> Value:
 
 
 def prepare(
-    case: Case, mode: str, threads: int, left: np.ndarray, right: np.ndarray  # noqa: ARG001
+    case: Case,
+    mode: str,
+    threads: int,
+    left: np.ndarray,
+    right: np.ndarray,
 ) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
     """What runs the contraction once, and what gives its result."""
     inputs = param("left", case.left), param("right", case.right)

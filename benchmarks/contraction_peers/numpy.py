@@ -11,7 +11,11 @@ MODES = ("matmul",)
 
 
 def prepare(
-    case: Case, mode: str, threads: int, left: np.ndarray, right: np.ndarray  # noqa: ARG001
+    case: Case,
+    mode: str,
+    threads: int,
+    left: np.ndarray,
+    right: np.ndarray,
 ) -> tuple[Callable[[], object], Callable[[], np.ndarray]] | None:
     """What runs the contraction once, and what gives its result; None for a convolution."""
     if not case.kind.startswith("matmul"):

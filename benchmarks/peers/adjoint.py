@@ -132,7 +132,9 @@ def _named(name: str) -> str:
 
 
 def build(
-    w: Any, mode: str, threads: int  # noqa: ARG001
+    w: Any,
+    mode: str,
+    threads: int,
 ) -> tuple[Callable[[np.ndarray, np.ndarray], float], Callable[[float], float]]:
     """The step of a workload, and what reads its loss."""
     trainer = Trainer(module_of(w), threads=threads)

@@ -10,7 +10,7 @@ from benchmarks import harness, roster, worker
 from benchmarks.harness import Cell, CellError, Result
 from benchmarks.roster import Peer
 
-FAKE = '''
+FAKE = """
 import os
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def build(w, mode, threads):
         return 100 / count + (0.1 if mode == "wrong" and count == 3 else 0)
 
     return step, float
-'''
+"""
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def test_differences_are_relative_to_the_largest_number():
     assert not contraction_worker.difference(np.array([np.nan, 1.0]), np.array([1.0, 1.0])) <= 1
 
 
-FAKE = '''
+FAKE = """
 import os
 
 import numpy as np
@@ -119,7 +119,7 @@ def prepare(case, mode, threads, left, right):
     if mode == "wrong" and case.kind == "matmul":
         made[0] += 1
     return (lambda: None), (lambda: made)
-'''
+"""
 
 
 def measured(tmp_path, *arguments):

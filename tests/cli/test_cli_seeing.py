@@ -47,9 +47,9 @@ def test_the_batch_size_of_a_built_in_model_may_be_chosen(capsys):
 
 
 def test_one_kernel_is_a_part_of_all_kernels(capsys):
-    module = adjoint.SetupTrainer(
-        adjoint.losses.MSELoss(), adjoint.optim.SGD(0.01), (adjoint.TensorType((4, 1)),) * 2
-    )(linreg())
+    module = adjoint.SetupTrainer(adjoint.losses.MSELoss(), adjoint.optim.SGD(0.01), (adjoint.TensorType((4, 1)),) * 2)(
+        linreg()
+    )
     names = [k.name for k in adjoint.compile(module, entries=("step",))["step"].kernels]
     assert main(["show", "linreg", "--stage", "kernels"]) == 0
     whole = capsys.readouterr().out

@@ -34,7 +34,7 @@ def build(root, folder):
 
 def program(tmp_path, body):
     path = tmp_path / "apt-get"
-    path.write_text(f"#!/bin/sh\necho \"$@\" >> {tmp_path}/calls\n{body}\n")
+    path.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n{body}\n')
     path.chmod(0o755)
     return str(path)
 
@@ -108,4 +108,3 @@ def test_the_dataset_comes_out_of_the_package_into_the_cache(small, tmp_path):
     assert small.matches(found)
     assert [name for name, done, total in told if done == total] == [file.packed_name for file in small.files]
     assert sorted(os.listdir(tmp_path / "cache")) == sorted(file.packed_name for file in small.files)
-

@@ -5,7 +5,7 @@ from adjoint.data.idx import parse_idx
 from adjoint.errors import DataError
 
 # Written out by hand from the description of the format: type 8, two axes, 2 x 3.
-SIX = b"\x00\x00\x08\x02" b"\x00\x00\x00\x02" b"\x00\x00\x00\x03" b"\x01\x02\x03\xff\x05\x06"
+SIX = b"\x00\x00\x08\x02\x00\x00\x00\x02\x00\x00\x00\x03\x01\x02\x03\xff\x05\x06"
 
 
 def test_reads_what_the_format_says():

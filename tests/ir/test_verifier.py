@@ -33,9 +33,7 @@ def refused(program, message):
 
 def test_a_type_that_the_operator_does_not_infer():
     wrong = Value(Unary(), (X,), TensorType((3,)), "a")
-    refused(
-        Function("f", (X,), (wrong,)), "%a in @f: says f32[3] where unary makes f32[2]; build values with apply"
-    )
+    refused(Function("f", (X,), (wrong,)), "%a in @f: says f32[3] where unary makes f32[2]; build values with apply")
 
 
 def test_operands_that_the_operator_refuses():

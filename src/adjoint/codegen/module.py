@@ -36,9 +36,7 @@ __all__ = ["emit_modules"]
 _MODULE_TEXT = 400_000
 
 
-def emit_modules(
-    program: Program, target: Target, profile: bool = False, jitter: bool = False
-) -> Iterator[str]:
+def emit_modules(program: Program, target: Target, profile: bool = False, jitter: bool = False) -> Iterator[str]:
     """The LLVM texts of a program, to be compiled apart and linked together; the last has the entry points.
 
     They come one after the other, so that one can be compiled while the next is written. Kernels that differ in names

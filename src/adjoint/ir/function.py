@@ -268,4 +268,3 @@ def rebuild(
 def is_param(value: Value) -> bool:
     """Whether the value is a function parameter."""
     return isinstance(value.op, Param)
-

@@ -38,9 +38,7 @@ def rewritten(
     return tuple(map(statement, body))
 
 
-def _node(
-    expr: Expr, new: dict[int, Expr], index: Callable[[Index], Index], apply: Callable[[Apply], Expr]
-) -> Expr:
+def _node(expr: Expr, new: dict[int, Expr], index: Callable[[Index], Index], apply: Callable[[Apply], Expr]) -> Expr:
     if isinstance(expr, Load):
         at, guard = index(expr.index), new[id(expr.guard)] if expr.guard is not None else None
         return expr if at is expr.index and guard is expr.guard else Load(expr.buffer, at, guard)

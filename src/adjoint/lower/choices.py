@@ -16,7 +16,8 @@ from adjoint.lower.emit import Context
 from adjoint.lower.fuse import Group
 from adjoint.lower.match import join_runs
 from adjoint.lower.sums import plan_sums, sum_kernels
-from adjoint.lower.tiles import contraction_kernels, streams_of
+from adjoint.lower.tiles import contraction_kernels
+from adjoint.lower.walks import streams_of
 
 __all__ = ["build", "contraction_form", "estimated", "forms", "signature"]
 

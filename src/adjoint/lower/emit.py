@@ -28,6 +28,7 @@ __all__ = [
     "stores",
     "tiles",
     "unravel",
+    "unrolled",
     "vector_loops",
     "work_of",
 ]
@@ -195,6 +196,13 @@ def nest(vars_: Sequence[Var], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     for var in reversed(vars_):
         body = (For(var, body),) if var.extent != 1 else body
     return body
+
+
+def unrolled(inner: Var, statement: Stmt) -> Stmt:
+    """Put an unrolled loop around a vector loop, inside the serial one."""
+    if isinstance(statement, For) and statement.kind == "serial":
+        return For(statement.var, tuple(unrolled(inner, s) for s in statement.body))
+    return For(inner, (statement,), "unroll")
 
 
 def pieces(piece: Index, extent: int, tile: int, body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:

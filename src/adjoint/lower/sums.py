@@ -25,7 +25,7 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions import GATHERED, TURNED, Contraction
-from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, tiles, vector_loops
+from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, tiles, unrolled, vector_loops
 from adjoint.lower.fuse import Group
 from adjoint.lower.maps import points_kernel
 
@@ -279,7 +279,7 @@ class _Builder:
             turn, inner = Var("s", many), Var("i", square)
             body = copy(as_index(turn) * square + as_index(inner))
             if square > 1:
-                body = tuple(_unrolled(inner, statement) for statement in body)
+                body = tuple(unrolled(inner, statement) for statement in body)
             loops.append(For(turn, body))
         if rest:
             step = Var("s", rest)
@@ -294,9 +294,7 @@ class _Builder:
         width = memory.size // prod(plan.blocks)
         blocks = [Var(f"b{n}", v.extent // t) for n, (v, t) in enumerate(zip(plan.rows, plan.tile, strict=True))]
         inner = [Var(f"i{n}", t) for n, t in enumerate(plan.tile)]
-        row = {
-            v: as_index(b) * t + as_index(i) for v, b, t, i in zip(plan.rows, blocks, plan.tile, inner, strict=True)
-        }
+        row = {v: as_index(b) * t + as_index(i) for v, b, t, i in zip(plan.rows, blocks, plan.tile, inner, strict=True)}
         acc = Buffer("acc", plan.panel.dtype, prod(plan.tile) * width, "register")
         spot = ravel(inner, {i: as_index(i) for i in inner}) * width
         steps = [Var(v.name.replace("r", "k"), b) for v, b in zip(c.k, plan.blocks, strict=True)]
@@ -325,10 +323,3 @@ class _Builder:
             return tuple(out)
 
         return nest(blocks, (*sweep("fetch"), *nest(steps, sweep("fma")), *sweep("put")))
-
-
-def _unrolled(inner: Var, statement: Stmt) -> Stmt:
-    """Put an unrolled loop around a vector loop, inside the serial one."""
-    if isinstance(statement, For) and statement.kind == "serial":
-        return For(statement.var, tuple(_unrolled(inner, s) for s in statement.body))
-    return For(inner, (statement,), "unroll")

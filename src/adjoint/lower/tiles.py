@@ -5,9 +5,9 @@ for each block of the summed axis it copies the right operand's columns to scrat
 several blocks, sums wait in scratch too, and the epilogue comes at the end.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import ceil
 
 from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import (
@@ -23,26 +23,31 @@ from adjoint.kernel.ir import (
     Stmt,
     Store,
     When,
-    postorder,
 )
 from adjoint.lower.contractions import Contraction, Plan, Wish, plan_contraction
-from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, tiles, unravel, vector_loops
+from adjoint.lower.emit import (
+    Context,
+    finish,
+    group_puller,
+    nest,
+    pieces,
+    ravel,
+    stores,
+    tiles,
+    unravel,
+    unrolled,
+    vector_loops,
+)
 from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
+from adjoint.lower.packing import pack_columns, pack_left
 from adjoint.lower.pull import BOOL, I64
+from adjoint.lower.walks import far_places, panels_of_slab, streams_of, walk_order
 
-__all__ = ["contraction_kernels", "streams_of"]
+__all__ = ["contraction_kernels"]
 
-#: Bytes of the right operand that stay in a second-level cache while blocks of rows meet them.
-_SLAB = 512 * 1024
-#: Multiply-adds of one column of a tile that take long enough for memory to answer in the meantime.
-_LONG = 512000000
 #: Multiply-adds of the taps in a row of a window that make one straight line of code.
 _UNROLLED = 128
-#: Bytes of a page.
-_PAGE = 4096
-#: Bytes of a tensor of which much is not in a second-level cache.
-_FAR = 1024 * 1024
 
 #: What a tile does at one of its points: accumulators, place in them, row and column of the result.
 _Point = Callable[[Buffer, Index, Index, Index], Store]
@@ -53,114 +58,14 @@ def contraction_kernels(context: Context, group: Group, c: Contraction, wish: Wi
     plan = plan_contraction(context.target, c, streams_of(context, group, c), wish)
     kernels = []
     if plan.pack_left:
-        packing, c = _pack_left(context, group, c, plan)
+        packing, c = pack_left(context, group, c, plan)
         kernels.append(packing)
     if plan.pack_columns:
-        packing, c = _pack_columns(context, group, c, plan)
+        packing, c = pack_columns(context, group, c, plan)
         kernels.append(packing)
     builder = _Builder(context, group, c, plan, Var("s", plan.stack))
     kernels.append(builder.packed_kernel() if plan.pack_right else builder.in_place_kernel())
     return kernels
-
-
-def _pack_left(context: Context, group: Group, c: Contraction, plan: Plan) -> tuple[Kernel, Contraction]:
-    """Copy the left operand so that the rows of a tile lie side by side: ``[batch, block of rows, k, row]``."""
-    m = c.m
-    assert m is not None
-    batch = tuple(v for v in c.batch if c.left.index.coefficient(v))
-    blocks = ceil(c.rows / plan.rows)
-    size = prod(v.extent for v in batch) * blocks * c.depth * plan.rows
-    packed = Buffer(f"{context.name_of(group)}_left", c.left.buffer.dtype, size, "arena")
-    unit = Var("u", prod(v.extent for v in batch) * blocks)
-    block, rest = as_index(unit) % blocks, as_index(unit) // blocks
-    at = unravel(batch, rest)
-    steps = {v: Var(v.name, v.extent) for v in c.k}
-    flat_k = ravel(c.k, {v: as_index(w) for v, w in steps.items()})
-
-    def copy(rows: int) -> tuple[Stmt, ...]:
-        def body(row: Index, _: Index) -> tuple[Stmt, ...]:
-            where = {**at, **{v: as_index(w) for v, w in steps.items()}, m: block * plan.rows + row}
-            place = (as_index(unit) * c.depth + flat_k) * plan.rows + row
-            return (Store(((packed, place, Load(c.left.buffer, c.left.index.substitute(where))),)),)
-
-        loop = vector_loops(rows, context.target.lanes(c.left.dtype), body)
-        for var in reversed(c.k):
-            loop = (For(steps[var], loop),)
-        return loop
-
-    edge = c.rows % plan.rows
-    body = copy(plan.rows)
-    if edge:
-        body = (When(block, 0, blocks - 1, body, copy(edge)),)
-    kernel = finish(context, packed.name, group.members[:1], unit, body, 0)
-    row = as_index(m)
-    where = {v: as_index(v) for v in (*batch, *c.k)}
-    index = (ravel(batch, where) * blocks + row // plan.rows) * c.depth + ravel(c.k, where)
-    return kernel, replace(c, left=Load(packed, index * plan.rows + row % plan.rows))
-
-
-def _pack_columns(context: Context, group: Group, c: Contraction, plan: Plan) -> tuple[Kernel, Contraction]:
-    """Copy the right operand so that the columns of a tile lie side by side: ``[batch, panel, k, column]``."""
-    batch = tuple(v for v in c.batch if c.right.index.coefficient(v))
-    width, panels = plan.columns, ceil(c.columns / plan.columns)
-    size = prod(v.extent for v in batch) * panels * c.depth * width
-    packed = Buffer(f"{context.name_of(group)}_right", c.right.buffer.dtype, size, "arena")
-    unit = Var("u", prod(v.extent for v in batch) * panels)
-    panel, at = as_index(unit) % panels, unravel(batch, as_index(unit) // panels)
-    steps = [Var(v.name, v.extent) for v in c.k]
-    k = {v: as_index(s) for v, s in zip(c.k, steps, strict=True)}
-
-    def copy(columns: int, first: Index) -> tuple[Stmt, ...]:
-        def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-            source = c.element(c.right, {**at, **k, c.n: first + column})
-            place = (as_index(unit) * c.depth + ravel(c.k, k)) * width + column
-            return (Store(((packed, place, source),)),)
-
-        return nest(steps, vector_loops(columns, plan.lanes, body))
-
-    body = pieces(panel, c.columns, width, copy)
-    kernel = finish(context, packed.name, group.members[:1], unit, body, 0)
-    where = {v: as_index(v) for v in (*batch, *c.k)}
-    index = (ravel(batch, where) * panels + as_index(c.n) // width) * c.depth + ravel(c.k, where)
-    return kernel, replace(c, right=Load(packed, index * width + as_index(c.n) % width))
-
-
-def _far(
-    context: Context, group: Group, c: Contraction, at: Mapping[Var, Index]
-) -> list[tuple[Buffer, Index, bool]]:
-    """What an epilogue reads or writes (True) in rows of large tensors, by `c.m` and `c.n`."""
-    assert group.root is not None
-    puller = group_puller(context, group)
-    puller.hold(group.root, Const(0.0, c.left.dtype))
-    probe = stores(context, group, puller, c.index({**{v: as_index(v) for v in c.axes}, **at}))
-    writes = {(b, i): True for b, i, _ in probe.targets}
-    loads = [e for e in postorder([v for _, _, v in probe.targets]) if isinstance(e, Load) and e.guard is None]
-    places = {(e.buffer, e.index): False for e in loads} | writes
-    return [
-        (b, i, write)
-        for (b, i), write in places.items()
-        if b.nbytes >= _FAR and i.coefficient(c.n) == 1 and (c.m is None or i.coefficient(c.m))
-    ]
-
-
-def streams_of(context: Context, group: Group, c: Contraction) -> int:
-    """How many tensors the epilogue walks in rows that lie pages apart."""
-    if c.m is None or _rows_of_images(c):
-        return 0
-    steps = [(i.coefficient(c.m) or 0) * b.dtype.itemsize for b, i, _ in _far(context, group, c, {})]
-    return sum(step >= _PAGE for step in steps)
-
-
-def _panels_of_slab(c: Contraction, panels: int) -> int:
-    """How many panels of columns are walked for a block of rows before the next block.
-
-    Few, so that the right operand stays in the first-level cache; but where the result is large (the gradient of a
-    matrix that is updated at once), as many as stay in the second, so that rows of memory are read and written in runs.
-    """
-    if c.rows * c.columns * c.right.dtype.itemsize < _FAR:
-        return 1
-    panel = ceil(c.columns / panels) * c.depth * c.right.dtype.itemsize
-    return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= _SLAB // 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,26 +79,6 @@ class _Block:
     extents: tuple[int, ...]
     panel: Buffer | None = None
     width: int = 0
-
-
-def _rows_of_images(c: Contraction) -> bool:
-    """Whether the innermost batch axis walks an image (of the right operand alone) that stays in cache."""
-    if not c.batch or c.left.index.coefficient(c.batch[-1]):
-        return False
-    image = sum((v.extent - 1) * abs(c.right.index.coefficient(v) or 0) for v in (c.batch[-1], c.n, *c.k))
-    return image * c.right.dtype.itemsize <= _SLAB
-
-
-def _walk(c: Contraction, block: Var, slab: Var, panel: Var) -> tuple[Var, ...]:
-    """The axes of units, outermost first, so that threads and caches get what belongs together."""
-    if _rows_of_images(c):
-        # All rows of an image with some channels of the result, then with the next: a tensor is read and written as so
-        # many streams as a tile has rows.
-        return (*c.batch[:-1], block, c.batch[-1], slab, panel)
-    if panel.extent > 1:
-        return (*c.batch, slab, block, panel)
-    # Threads take contiguous units: let the larger operand be the one that they split.
-    return (*c.batch, slab, panel, block) if c.columns >= c.rows else (*c.batch, block, slab, panel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +99,9 @@ class _Builder:
         panels = ceil(self.c.columns / self.plan.columns)
         unit = Var("u", self.c.batches // self.plan.stack * blocks * panels)
         # Where a unit is, by axes outermost first: blocks of rows, panels of columns, and those of the batch.
-        slab = _panels_of_slab(self.c, panels)
+        slab = panels_of_slab(self.c, panels)
         axes = Var("block", blocks), Var("slab", panels // slab), Var("panel", slab)
-        order = _walk(self.c, *axes)
+        order = walk_order(self.c, *axes)
         if self.plan.stack > 1:
             inner = self.c.batch[-1]
             few = Var(inner.name, inner.extent // self.plan.stack)
@@ -336,19 +221,13 @@ class _Builder:
             at_k = as_index(step) * square + as_index(inner)
             body = vector_loops(columns, lanes, copy({k_var: start + at_k}, at_k))
             if square > 1:
-                body = tuple(self._unrolled(inner, statement) for statement in body)
+                body = tuple(unrolled(inner, statement) for statement in body)
             out.append(For(step, body))
         if rest:
             step = Var("k", rest)
             at_k = as_index(step) + many * square
             out.append(For(step, vector_loops(columns, lanes, copy({k_var: start + at_k}, at_k))))
         return tuple(out)
-
-    def _unrolled(self, inner: Var, statement: Stmt) -> Stmt:
-        """Put an unrolled loop around a vector loop, inside the serial one."""
-        if isinstance(statement, For) and statement.kind == "serial":
-            return For(statement.var, tuple(self._unrolled(inner, s) for s in statement.body))
-        return For(inner, (statement,), "unroll")
 
     # The register tile
 
@@ -379,7 +258,7 @@ class _Builder:
         where = {self.c.n: column + as_index(vector) * self.plan.lanes}
         if self.c.m is not None:
             where[self.c.m] = row + line
-        far = _far(self.context, self.group, self.c, at)
+        far = far_places(self.context, self.group, self.c, at)
         asks = tuple(Prefetch(b, i.substitute(where), write) for b, i, write in far)
         return (self._beside(For(vector, asks, "unroll")),) if asks else ()
 

@@ -1,0 +1,78 @@
+"""Copies of a contraction's operands, made once, in the order in which tiles read them.
+
+Where rows of an operand lie a multiple of 4 KiB apart, they all meet in one set of the first-level cache and drive each
+other out of it; side by side they do not.
+"""
+
+from dataclasses import replace
+from math import ceil, prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Buffer, For, Kernel, Load, Stmt, Store, When
+from adjoint.lower.contractions import Contraction, Plan
+from adjoint.lower.emit import Context, finish, nest, pieces, ravel, unravel, vector_loops
+from adjoint.lower.fuse import Group
+
+__all__ = ["pack_columns", "pack_left"]
+
+
+def pack_left(context: Context, group: Group, c: Contraction, plan: Plan) -> tuple[Kernel, Contraction]:
+    """Copy the left operand so that the rows of a tile lie side by side: ``[batch, block of rows, k, row]``."""
+    m = c.m
+    assert m is not None
+    batch = tuple(v for v in c.batch if c.left.index.coefficient(v))
+    blocks = ceil(c.rows / plan.rows)
+    size = prod(v.extent for v in batch) * blocks * c.depth * plan.rows
+    packed = Buffer(f"{context.name_of(group)}_left", c.left.buffer.dtype, size, "arena")
+    unit = Var("u", prod(v.extent for v in batch) * blocks)
+    block, rest = as_index(unit) % blocks, as_index(unit) // blocks
+    at = unravel(batch, rest)
+    steps = {v: Var(v.name, v.extent) for v in c.k}
+    flat_k = ravel(c.k, {v: as_index(w) for v, w in steps.items()})
+
+    def copy(rows: int) -> tuple[Stmt, ...]:
+        def body(row: Index, _: Index) -> tuple[Stmt, ...]:
+            where = {**at, **{v: as_index(w) for v, w in steps.items()}, m: block * plan.rows + row}
+            place = (as_index(unit) * c.depth + flat_k) * plan.rows + row
+            return (Store(((packed, place, Load(c.left.buffer, c.left.index.substitute(where))),)),)
+
+        loop = vector_loops(rows, context.target.lanes(c.left.dtype), body)
+        for var in reversed(c.k):
+            loop = (For(steps[var], loop),)
+        return loop
+
+    edge = c.rows % plan.rows
+    body = copy(plan.rows)
+    if edge:
+        body = (When(block, 0, blocks - 1, body, copy(edge)),)
+    kernel = finish(context, packed.name, group.members[:1], unit, body, 0)
+    row = as_index(m)
+    where = {v: as_index(v) for v in (*batch, *c.k)}
+    index = (ravel(batch, where) * blocks + row // plan.rows) * c.depth + ravel(c.k, where)
+    return kernel, replace(c, left=Load(packed, index * plan.rows + row % plan.rows))
+
+
+def pack_columns(context: Context, group: Group, c: Contraction, plan: Plan) -> tuple[Kernel, Contraction]:
+    """Copy the right operand so that the columns of a tile lie side by side: ``[batch, panel, k, column]``."""
+    batch = tuple(v for v in c.batch if c.right.index.coefficient(v))
+    width, panels = plan.columns, ceil(c.columns / plan.columns)
+    size = prod(v.extent for v in batch) * panels * c.depth * width
+    packed = Buffer(f"{context.name_of(group)}_right", c.right.buffer.dtype, size, "arena")
+    unit = Var("u", prod(v.extent for v in batch) * panels)
+    panel, at = as_index(unit) % panels, unravel(batch, as_index(unit) // panels)
+    steps = [Var(v.name, v.extent) for v in c.k]
+    k = {v: as_index(s) for v, s in zip(c.k, steps, strict=True)}
+
+    def copy(columns: int, first: Index) -> tuple[Stmt, ...]:
+        def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+            source = c.element(c.right, {**at, **k, c.n: first + column})
+            place = (as_index(unit) * c.depth + ravel(c.k, k)) * width + column
+            return (Store(((packed, place, source),)),)
+
+        return nest(steps, vector_loops(columns, plan.lanes, body))
+
+    body = pieces(panel, c.columns, width, copy)
+    kernel = finish(context, packed.name, group.members[:1], unit, body, 0)
+    where = {v: as_index(v) for v in (*batch, *c.k)}
+    index = (ravel(batch, where) * panels + as_index(c.n) // width) * c.depth + ravel(c.k, where)
+    return kernel, replace(c, right=Load(packed, index * width + as_index(c.n) % width))
