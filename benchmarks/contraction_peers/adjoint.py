@@ -29,7 +29,7 @@ def value_of(case: Case, left: Value, right: Value) -> Value:
 
 def prepare(
     case: Case,
-    mode: str,
+    mode: str,  # noqa: ARG001
     threads: int,
     left: np.ndarray,
     right: np.ndarray,

@@ -12,8 +12,8 @@ MODES = ("matmul",)
 
 def prepare(
     case: Case,
-    mode: str,
-    threads: int,
+    mode: str,  # noqa: ARG001
+    threads: int,  # noqa: ARG001
     left: np.ndarray,
     right: np.ndarray,
 ) -> tuple[Callable[[], object], Callable[[], np.ndarray]] | None:

@@ -133,7 +133,7 @@ def _named(name: str) -> str:
 
 def build(
     w: Any,
-    mode: str,
+    mode: str,  # noqa: ARG001
     threads: int,
 ) -> tuple[Callable[[np.ndarray, np.ndarray], float], Callable[[float], float]]:
     """The step of a workload, and what reads its loss."""
