@@ -100,3 +100,13 @@ def test_packed_operands_give_the_product(level):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
     np.testing.assert_allclose(compile(function, level, OPTIONS)(a, b), a.T.astype("f8") @ b, atol=2e-4)
+
+
+def test_a_single_row_whose_steps_lie_pages_apart_needs_no_packing():
+    """One column of a matrix as the left factor: there are no rows to put side by side."""
+    x, w = param("x", (64, 1024)), param("w", (64, 512))
+    column = ops.slice(x, (0, 3), (64, 4))
+    function = Function("f", (x, w), (ops.matmul(column, w, transpose_a=True),))
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
+    np.testing.assert_allclose(compile(function, options=OPTIONS)(a, b), a[:, 3:4].T.astype("f8") @ b, atol=1e-4)

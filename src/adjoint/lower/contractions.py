@@ -6,7 +6,7 @@ their strides where that keeps lanes contiguous and pages few; where it does not
 that it works on into a panel of its own that stays in cache (`adjoint.lower.tiles` builds the loops).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -15,7 +15,17 @@ from adjoint.kernel.index import Index, Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 
-__all__ = ["GATHERED", "TURNED", "Contraction", "Plan", "Wish", "plan_contraction", "tiles_by_cost"]
+__all__ = [
+    "GATHERED",
+    "TURNED",
+    "UNITS",
+    "Contraction",
+    "Plan",
+    "Wish",
+    "blocks_within",
+    "plan_contraction",
+    "tiles_by_cost",
+]
 
 #: Bytes of the first-level cache that operands of a tile may count on.
 _L1 = 32 * 1024
@@ -41,7 +51,7 @@ _DEEP = 192
 #: Cycles of a step of k at least: additions to an accumulator wait for each other, four cycles and a little.
 _LATENCY = 4.5
 #: Units of work that a contraction should offer threads.
-_UNITS = 16
+UNITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +190,10 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0, wish: Wis
         most = max(_PANEL // (vectors * lanes * itemsize), 1)
         block = ceil(c.depth / ceil(c.depth / most))
     many_columns, many_rows = c.columns >= 4 * vectors * lanes, c.rows >= 4 * rows
-    pack_left = many_columns and (
-        (c.m is not None and _aliased(c.left, c.m) and c.depth >= _DEEP) or any(_aliased(c.left, v) for v in c.k)
+    pack_left = (
+        many_columns
+        and c.m is not None
+        and ((_aliased(c.left, c.m) and c.depth >= _DEEP) or any(_aliased(c.left, v) for v in c.k))
     )
     pack_columns = not pack_right and many_rows and many_columns and any(_aliased(c.right, v) for v in c.k)
     groups = _groups(c, rows, vectors * lanes) if pack_right else 1
@@ -190,7 +202,7 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0, wish: Wis
 
 def _groups(c: Contraction, rows: int, width: int) -> int:
     """Parts of the rows that meet a panel, each of which packs it anew, so that threads have enough to share."""
-    return min(ceil(c.rows / rows), ceil(_UNITS / (c.batches * ceil(c.columns / width))))
+    return min(ceil(c.rows / rows), ceil(UNITS / (c.batches * ceil(c.columns / width))))
 
 
 def _packs(target: Target, c: Contraction, streams: int) -> bool:
@@ -264,7 +276,19 @@ def tiles_by_cost(
         total += (packing + far * ceil(columns / vectors)) * _groups(c, rows, vectors * lanes)
         return total * c.batches * (1 + _EDGE * edges), -rows * vectors * stack
 
-    return sorted(((cost(tile)[0], tile) for tile in candidates), key=lambda found: cost(found[1]))
+    ranked = sorted(((cost(tile), tile) for tile in candidates), key=lambda found: found[0])
+    return [(cycles, tile) for (cycles, _), tile in ranked]
+
+
+def blocks_within(extents: Sequence[int], step_bytes: int, room_bytes: int) -> tuple[int, ...]:
+    """How many steps of each summed axis make a block that fits, innermost axes first; they divide the axes."""
+    room = max(room_bytes // step_bytes, 1)
+    blocks: list[int] = []
+    for extent in reversed(extents):
+        size = max(d for d in range(1, min(room, extent) + 1) if extent % d == 0)
+        room = room // size if size == extent else 1
+        blocks.insert(0, size)
+    return tuple(blocks)
 
 
 def _parts(extent: int, tile: int) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from math import ceil, prod
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions import Contraction
+from adjoint.lower.contractions import UNITS, Contraction, blocks_within
 from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, unravel, vector_loops
 from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
@@ -27,8 +27,6 @@ __all__ = ["DotPlan", "dot_kernel", "plan_dots"]
 
 #: Elements of short axes that a unit walks by itself.
 _INSIDE = 64
-#: Units of work that are enough for threads.
-_UNITS = 16
 #: Bytes of a block of the sum that all taps of a tile walk over: most of a first-level cache of 32 KiB.
 _BLOCK = 28 * 1024
 
@@ -75,25 +73,15 @@ def plan_dots(target: Target, c: Contraction) -> DotPlan | None:
         if prod(v.extent for v in (*inside, var)) <= _INSIDE:
             inside.append(var)
     # Where threads would have next to nothing to share, taps of a column are columns of the tile.
-    while len(inside) > 1 and c.rows * c.batches * c.columns // prod(v.extent for v in inside) < _UNITS:
+    while len(inside) > 1 and c.rows * c.batches * c.columns // prod(v.extent for v in inside) < UNITS:
         inside.pop()
     across = _column_axis(c, inside)
     rows, columns = _tile(target, c.rows, across.extent if across is not None else 1)
     others = [v for v in c.k if v is not along]
+    extents = tuple(v.extent for v in others)
     step_bytes = (rows + columns) * along.extent * c.left.dtype.itemsize
-    blocks = _blocks(others, step_bytes) if inside else tuple(v.extent for v in others)
+    blocks = blocks_within(extents, step_bytes, _BLOCK) if inside else extents
     return DotPlan(rows, columns, full, along, tuple(inside), blocks)
-
-
-def _blocks(axes: list[Var], step_bytes: int) -> tuple[int, ...]:
-    """How many steps of each axis make a block that stays in cache, innermost axes first; they divide the axes."""
-    room = max(_BLOCK // step_bytes, 1)
-    blocks: list[int] = []
-    for var in reversed(axes):
-        size = max(d for d in range(1, min(room, var.extent) + 1) if var.extent % d == 0)
-        room = room // size if size == var.extent else 1
-        blocks.insert(0, size)
-    return tuple(blocks)
 
 
 def _column_axis(c: Contraction, inside: list[Var] | tuple[Var, ...]) -> Var | None:

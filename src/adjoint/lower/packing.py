@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, For, Kernel, Load, Stmt, Store, When
+from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store
 from adjoint.lower.contractions import Contraction, Plan
 from adjoint.lower.emit import Context, finish, nest, pieces, ravel, unravel, vector_loops
 from adjoint.lower.fuse import Group
@@ -25,26 +25,19 @@ def pack_left(context: Context, group: Group, c: Contraction, plan: Plan) -> tup
     size = prod(v.extent for v in batch) * blocks * c.depth * plan.rows
     packed = Buffer(f"{context.name_of(group)}_left", c.left.buffer.dtype, size, "arena")
     unit = Var("u", prod(v.extent for v in batch) * blocks)
-    block, rest = as_index(unit) % blocks, as_index(unit) // blocks
-    at = unravel(batch, rest)
-    steps = {v: Var(v.name, v.extent) for v in c.k}
-    flat_k = ravel(c.k, {v: as_index(w) for v, w in steps.items()})
+    block, at = as_index(unit) % blocks, unravel(batch, as_index(unit) // blocks)
+    steps = [Var(v.name, v.extent) for v in c.k]
+    k = {v: as_index(s) for v, s in zip(c.k, steps, strict=True)}
 
-    def copy(rows: int) -> tuple[Stmt, ...]:
+    def copy(rows: int, first: Index) -> tuple[Stmt, ...]:
         def body(row: Index, _: Index) -> tuple[Stmt, ...]:
-            where = {**at, **{v: as_index(w) for v, w in steps.items()}, m: block * plan.rows + row}
-            place = (as_index(unit) * c.depth + flat_k) * plan.rows + row
-            return (Store(((packed, place, Load(c.left.buffer, c.left.index.substitute(where))),)),)
+            source = c.element(c.left, {**at, **k, m: first + row})
+            place = (as_index(unit) * c.depth + ravel(c.k, k)) * plan.rows + row
+            return (Store(((packed, place, source),)),)
 
-        loop = vector_loops(rows, context.target.lanes(c.left.dtype), body)
-        for var in reversed(c.k):
-            loop = (For(steps[var], loop),)
-        return loop
+        return nest(steps, vector_loops(rows, context.target.lanes(c.left.dtype), body))
 
-    edge = c.rows % plan.rows
-    body = copy(plan.rows)
-    if edge:
-        body = (When(block, 0, blocks - 1, body, copy(edge)),)
+    body = pieces(block, c.rows, plan.rows, copy)
     kernel = finish(context, packed.name, group.members[:1], unit, body, 0)
     row = as_index(m)
     where = {v: as_index(v) for v in (*batch, *c.k)}

@@ -24,15 +24,13 @@ from math import ceil, prod
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions import GATHERED, TURNED, Contraction
+from adjoint.lower.contractions import GATHERED, TURNED, UNITS, Contraction, blocks_within
 from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, tiles, unrolled, vector_loops
 from adjoint.lower.fuse import Group
 from adjoint.lower.maps import points_kernel
 
 __all__ = ["SumPlan", "plan_sums", "sum_kernels"]
 
-#: Units of work that are enough for threads.
-_UNITS = 16
 #: Bytes of a panel: with what is read beside it, it stays in a first-level cache of 48 KiB or close to it.
 _PANEL = 32 * 1024
 #: Bytes of sums beyond which no more parts are made.
@@ -118,9 +116,9 @@ def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SumPlan |
     panels = ceil(lane.extent / (vectors * lanes))
     itemsize = panel.dtype.itemsize
     bytes_of_part = prod(v.extent for v in rows) * panels * vectors * lanes * itemsize
-    parts = _parts(c.k[0].extent, _UNITS / panels, _SUMS / bytes_of_part)
+    parts = _parts(c.k[0].extent, UNITS / panels, _SUMS / bytes_of_part)
     extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
-    blocks = _blocks(extents, vectors * lanes * itemsize)
+    blocks = blocks_within(extents, vectors * lanes * itemsize, _PANEL)
     tiles_of_rows = prod(v.extent for v in rows) // prod(tile)
     turned = _run(panel, c.k, blocks) >= lanes
     points = prod(v.extent for v in axes)
@@ -170,17 +168,6 @@ def _run(panel: Load, k: tuple[Var, ...], blocks: tuple[int, ...]) -> int:
         if block != var.extent:
             break
     return run
-
-
-def _blocks(extents: tuple[int, ...], step_bytes: int) -> tuple[int, ...]:
-    """Steps of each axis in a block that fits a panel, innermost axes first."""
-    room = max(_PANEL // step_bytes, 1)
-    blocks: list[int] = []
-    for extent in reversed(extents):
-        size = max(d for d in range(1, min(room, extent) + 1) if extent % d == 0)
-        room = room // size if size == extent else 1
-        blocks.insert(0, size)
-    return tuple(blocks)
 
 
 def sum_kernels(context: Context, group: Group, c: Contraction, plan: SumPlan) -> list[Kernel]:
