@@ -150,3 +150,9 @@ def test_what_cannot_run_here_cannot_be_measured_here(tmp_path):
     far = replace(host(), triple="riscv64-unknown-linux-gnu")
     with pytest.raises(InvalidValueError, match="tune measures on the machine that compiles"):
         compile(product(64, 128, 128), far, OPTIONS, tune=tmp_path)
+
+
+@pytest.mark.parametrize("tune", ["yes", 1])
+def test_what_is_neither_yes_nor_no_nor_a_directory_is_refused(tune):
+    with pytest.raises(InvalidValueError, match="tune is True, False, or the Path of a directory, got"):
+        compile(product(64, 128, 128), options=OPTIONS, tune=tune)

@@ -111,6 +111,8 @@ class CompileOptions:
         budget = self.memory_budget
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
             raise InvalidValueError(f"memory_budget is a number of bytes, an integer of at least 0, got {budget!r}")
+        if not isinstance(self.tune, bool | Path):
+            raise InvalidValueError(f"tune is True, False, or the Path of a directory, got {self.tune!r}")
 
 
 def compile(
