@@ -14,10 +14,11 @@ from adjoint.lower.contractions import Contraction, Wish, plan_contraction, tile
 from adjoint.lower.dots import dot_kernel, plan_dots
 from adjoint.lower.emit import Context
 from adjoint.lower.fuse import Group
-from adjoint.lower.match import join_runs
+from adjoint.lower.match import join_rows, join_runs
 from adjoint.lower.sums import plan_sums, sum_kernels
 from adjoint.lower.tiles import contraction_kernels
 from adjoint.lower.walks import streams_of
+from adjoint.lower.winograd_tiles import plan_winograd, winograd_kernels
 
 __all__ = ["build", "contraction_form", "estimated", "forms", "signature"]
 
@@ -51,9 +52,12 @@ def signature(context: Context, group: Group, c: Contraction) -> str:
 def estimated(context: Context, group: Group, c: Contraction) -> str:
     """The form with the fewest estimated cycles."""
     target = context.target
+    fast, c = plan_winograd(target, c), join_rows(target, c)
     dots = plan_dots(target, join_runs(target, c)) is not None
     sums = plan_sums(target, c)
     plan = plan_contraction(target, c, streams_of(context, group, c))
+    if fast is not None and fast.cycles < plan.cycles:
+        return "winograd"
     if sums is not None and (dots or sums.cycles < plan.cycles):
         return "sums"
     return "dots" if dots else str(Wish((plan.rows, plan.vectors, plan.stack), plan.pack_right))
@@ -61,8 +65,11 @@ def estimated(context: Context, group: Group, c: Contraction) -> str:
 
 def forms(context: Context, group: Group, c: Contraction) -> list[str]:
     """Every form that is worth measuring, the estimated one first."""
-    target, streams = context.target, streams_of(context, group, c)
+    target, streams = context.target, streams_of(context, group, join_rows(context.target, c))
     found = [estimated(context, group, c)]
+    if plan_winograd(target, c) is not None:
+        found.append("winograd")
+    c = join_rows(target, c)
     if plan_sums(target, c) is not None:
         found.append("sums")
     if plan_dots(target, join_runs(target, c)) is not None:
@@ -82,14 +89,21 @@ def build(context: Context, group: Group, c: Contraction, form: str) -> list[Ker
     InvalidValueError
         Where the contraction has no such form.
     """
+    wide = join_rows(context.target, c)
     makers: Mapping[str, Callable[[], list[Kernel]]] = {
-        "sums": lambda: _sums(context, group, c),
-        "dots": lambda: _dots(context, group, c),
+        "winograd": lambda: _winograd(context, group, c),
+        "sums": lambda: _sums(context, group, wide),
+        "dots": lambda: _dots(context, group, wide),
     }
-    kernels = makers[form]() if form in makers else contraction_kernels(context, group, c, _wish(form))
+    kernels = makers[form]() if form in makers else contraction_kernels(context, group, wide, _wish(form))
     if not kernels:
         raise InvalidValueError(f"{context.name_of(group)} does not run in the form {form!r}; tune it anew")
     return kernels
+
+
+def _winograd(context: Context, group: Group, c: Contraction) -> list[Kernel]:
+    plan = plan_winograd(context.target, c)
+    return [] if plan is None else winograd_kernels(context, group, c, plan)
 
 
 def _sums(context: Context, group: Group, c: Contraction) -> list[Kernel]:

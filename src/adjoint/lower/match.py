@@ -19,7 +19,7 @@ from adjoint.lower.emit import Context, axes_index, collapse, group_puller, indi
 from adjoint.lower.fuse import Group
 from adjoint.lower.pull import Reduction, compute_dtype, output_vars
 
-__all__ = ["join_runs", "match_contraction"]
+__all__ = ["join_rows", "join_runs", "match_contraction"]
 
 #: Elements of a run that is worth a load of its own.
 _RUN = 4
@@ -47,8 +47,7 @@ def match_contraction(context: Context, group: Group) -> Contraction | None:
     place = tuple(i.substitute(at) for i in place)
     factors = _factors(_describe(context, group, place, tuple(i.substitute(red_at) for i in red_place)))
     assert factors is not None
-    made = _roles(factors, axes, place, tuple(v for v in summed if v.extent > 1))
-    return made and _wider(context.target, made)
+    return _roles(factors, axes, place, tuple(v for v in summed if v.extent > 1))
 
 
 def _describe(
@@ -139,7 +138,7 @@ def _roles(
     return Contraction(left, right, m, n, batch, k, axes, place)
 
 
-def _wider(target: Target, c: Contraction) -> Contraction:
+def join_rows(target: Target, c: Contraction) -> Contraction:
     """Join n with the axis before it where n alone would leave lanes idle."""
     lanes = target.lanes(c.left.dtype)
     kept = [v for v in c.axes if v.extent > 1]

@@ -44,13 +44,13 @@ from adjoint.lower.packing import pack_columns, pack_left
 from adjoint.lower.pull import BOOL, I64
 from adjoint.lower.walks import far_places, panels_of_slab, streams_of, walk_order
 
-__all__ = ["contraction_kernels"]
+__all__ = ["Point", "TileBuilder", "contraction_kernels"]
 
 #: Multiply-adds of the taps in a row of a window that make one straight line of code.
 _UNROLLED = 128
 
 #: What a tile does at one of its points: accumulators, place in them, row and column of the result.
-_Point = Callable[[Buffer, Index, Index, Index], Store]
+Point = Callable[[Buffer, Index, Index, Index], Store]
 
 
 def contraction_kernels(context: Context, group: Group, c: Contraction, wish: Wish) -> list[Kernel]:
@@ -63,7 +63,7 @@ def contraction_kernels(context: Context, group: Group, c: Contraction, wish: Wi
     if plan.pack_columns:
         packing, c = pack_columns(context, group, c, plan)
         kernels.append(packing)
-    builder = _Builder(context, group, c, plan, Var("s", plan.stack))
+    builder = TileBuilder(context, group, c, plan, Var("s", plan.stack))
     kernels.append(builder.packed_kernel() if plan.pack_right else builder.in_place_kernel())
     return kernels
 
@@ -82,8 +82,11 @@ class _Block:
 
 
 @dataclass(frozen=True, slots=True)
-class _Builder:
-    """Builds the loop nest of one contraction."""
+class TileBuilder:
+    """Builds the loop nest of one contraction.
+
+    `neighbour` counts the tiles that share the left operand's elements, where the plan stacks some.
+    """
 
     context: Context
     group: Group
@@ -113,18 +116,25 @@ class _Builder:
 
         def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
             def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
-                acc = self._registers(rows, columns)
-                everything = _Block(as_index(0), tuple(v.extent for v in self.c.k))
-                return (
-                    *self._sweep(acc, rows, columns, row, column, self._clear, whole=True),
-                    *self._multiply(acc, rows, columns, row, column, at, everything, last=True),
-                    *self._sweep(acc, rows, columns, row, column, self._end(at)),
-                )
+                return self.tile((rows, columns), row, column, at, self._end(at), asks=True)
 
             return pieces(panel, self.c.columns, self.plan.columns, tile)
 
         body = pieces(block, self.c.rows, self.plan.rows, strip)
         return self._finish(unit, body)
+
+    def tile(
+        self, size: tuple[int, int], row: Index, column: Index, at: dict[Var, Index], end: Point, asks: bool = False
+    ) -> tuple[Stmt, ...]:
+        """A tile of so many rows and columns from operands in place; `end` says what becomes of its sums."""
+        rows, columns = size
+        acc = self._registers(rows, columns)
+        everything = _Block(as_index(0), tuple(v.extent for v in self.c.k))
+        return (
+            *self._sweep(acc, rows, columns, row, column, self._clear, whole=True),
+            *self._multiply(acc, rows, columns, row, column, at, everything, last=asks),
+            *self._sweep(acc, rows, columns, row, column, end),
+        )
 
     # A unit is a panel: its columns are packed, block by block of k.
 
@@ -236,7 +246,7 @@ class _Builder:
         return Buffer("acc", self.c.left.dtype, rows * self.plan.stack * width, "register")
 
     def _sweep(
-        self, acc: Buffer, rows: int, columns: int, row: Index, column: Index, point: _Point, whole: bool = False
+        self, acc: Buffer, rows: int, columns: int, row: Index, column: Index, point: Point, whole: bool = False
     ) -> tuple[Stmt, ...]:
         """Do something at every point of a tile, unrolled; `whole` vectors too where columns fill but a part of one."""
         lanes = self.plan.lanes
@@ -269,10 +279,10 @@ class _Builder:
     def _clear(self, acc: Buffer, spot: Index, _m: Index, _n: Index) -> Store:
         return Store(((acc, spot, Const(0.0, acc.dtype)),))
 
-    def _waiting(self, memory: Buffer, first_row: Index, column: Index, width: int) -> Callable[..., _Point]:
+    def _waiting(self, memory: Buffer, first_row: Index, column: Index, width: int) -> Callable[..., Point]:
         """Move accumulators to and from where sums wait between blocks of k."""
 
-        def keep(store: bool) -> _Point:
+        def keep(store: bool) -> Point:
             def point(acc: Buffer, spot: Index, m: Index, n: Index) -> Store:
                 place = (m - first_row) * width + n - column
                 if store:
@@ -353,7 +363,7 @@ class _Builder:
             return nest(steps[:-1], (For(steps[-1], body, "unroll"),))
         return nest(steps, body)
 
-    def _end(self, at: dict[Var, Index]) -> _Point:
+    def _end(self, at: dict[Var, Index]) -> Point:
         return lambda acc, spot, m, n: self._epilogue(at, m, n, Load(acc, spot))
 
     def _epilogue(self, at: dict[Var, Index], m: Index, n: Index, result: Expr) -> Store:
