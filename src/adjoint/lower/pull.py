@@ -3,6 +3,11 @@
 `Puller.element` asks an operator for one element, and the operator asks for those of its operands; what is in
 memory becomes a load, what another kernel left in registers is handed over, everything else is computed on the
 spot. Index maps compose on the way, so a transpose, slice or broadcast costs nothing.
+
+A choice by position guards what it reads. Where an index is inside its buffer whatever is chosen, as of an image with
+zeros put between its elements, the guard is left away: lanes that read neighbours are then a vector, not a gather::
+
+    select(lt(i % 2, 1), x[i // 2 if lt(i % 2, 1)], 0)  ->  select(lt(i % 2, 1), x[i // 2], 0)
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -85,7 +90,10 @@ class ExprBuilder:
     """Implements `adjoint.ops.base.Builder` by making kernel expressions."""
 
     literals: dict[tuple[bytes, np.dtype], Buffer] = field(default_factory=dict)
+    #: Where it does not hold, elements are 0 and nothing is read.
     guard: Expr | None = None
+    #: Whether all of the guard comes from choices: where it does not hold, what is read is dropped.
+    dropped: bool = False
     #: Coordinates that the next reductions run over, where a kernel has chosen its loops already.
     reduce_index: tuple[Index, ...] | None = None
 
@@ -103,8 +111,10 @@ class ExprBuilder:
         return self.load(buffer, flatten(map(as_index, index), shape))
 
     def load(self, buffer: Buffer, index: Index) -> Expr:
-        """An element of a buffer, in the dtype that is computed with."""
-        return self.stored(Load(buffer, index, self.guard), compute_dtype(buffer.dtype))
+        """An element of a buffer, in the dtype that is computed with; guarded where it may lie outside."""
+        surely = 0 <= index.low and index.high < buffer.size
+        guard = None if self.dropped and surely else self.guard
+        return self.stored(Load(buffer, index, guard), compute_dtype(buffer.dtype))
 
     def call(self, function: str, *args: Expr) -> Expr:
         """A scalar function; conditions that are known are not computed."""
@@ -174,15 +184,16 @@ class ExprBuilder:
         """Like `select`, with the reads of each side guarded."""
         if isinstance(condition, Const):
             return then() if condition.value else other()
-        outer = self.guard
+        outer, dropped = self.guard, self.dropped
         try:
+            self.dropped = dropped or outer is None
             self.guard = condition if outer is None else self.call("and", outer, condition)
             yes = then()
             negated = self.call("not", condition)
             self.guard = negated if outer is None else self.call("and", outer, negated)
             no = other()
         finally:
-            self.guard = outer
+            self.guard, self.dropped = outer, dropped
         return self.select(condition, yes, no)
 
     def reduce(self, kind: str, extents: Sequence[int], body: Callable[[tuple[Index, ...]], Expr]) -> Reduction:

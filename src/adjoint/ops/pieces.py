@@ -172,12 +172,15 @@ class Pad(Operator):
             return value
         own, tests = [], []
         for axis, extent in enumerate(self._extents(x.type.shape)):
-            i, step = index[axis] - self.low[axis], self.interior[axis] + 1
-            if self.low[axis] or self.high[axis]:
+            low, step = self.low[axis], self.interior[axis] + 1
+            i = index[axis] - low
+            # What is nearer than a step to the first or last element is known by its remainder already.
+            if low >= step or self.high[axis] >= step:
                 tests.append(k.inside(i, 0, extent))
             if step > 1:
                 tests.append(k.inside(i % step, 0, 1))
-            own.append(i // step)
+            # Where there is an element, that is i // step; elsewhere it stays near the operand.
+            own.append(index[axis] // step - low // step)
         if not tests:
             return x(tuple(own))
         condition = tests[0]
