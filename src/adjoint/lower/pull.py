@@ -112,7 +112,7 @@ class ExprBuilder:
 
     def load(self, buffer: Buffer, index: Index) -> Expr:
         """An element of a buffer, in the dtype that is computed with; guarded where it may lie outside."""
-        surely = 0 <= index.low and index.high < buffer.size
+        surely = index.low >= 0 and index.high < buffer.size
         guard = None if self.dropped and surely else self.guard
         return self.stored(Load(buffer, index, guard), compute_dtype(buffer.dtype))
 

@@ -25,9 +25,9 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions import GATHERED, TURNED, UNITS, Contraction, blocks_within
-from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, tiles, unrolled, vector_loops
+from adjoint.lower.emit import Context, finish, nest, pieces, ravel, tiles, unrolled, vector_loops
 from adjoint.lower.fuse import Group
-from adjoint.lower.maps import points_kernel
+from adjoint.lower.totals import added, total_kernel
 
 __all__ = ["SumPlan", "plan_sums", "sum_kernels"]
 
@@ -175,12 +175,12 @@ def sum_kernels(context: Context, group: Group, c: Contraction, plan: SumPlan) -
     panels = ceil(plan.lane.extent / plan.width)
     size = plan.parts * panels * prod(v.extent for v in plan.rows) * plan.width
     sums = Buffer(f"{context.name_of(group)}_sums", plan.panel.dtype, size, "arena")
-    builder = _Builder(context, group, c, plan, sums, panels)
+    builder = SumBuilder(context, group, c, plan, sums, panels)
     return [builder.products(), builder.total()]
 
 
 @dataclass(frozen=True, slots=True)
-class _Builder:
+class SumBuilder:
     context: Context
     group: Group
     c: Contraction
@@ -199,25 +199,15 @@ class _Builder:
 
     def total(self) -> Kernel:
         """Add the parts, and do what comes after the contraction."""
-        plan, c = self.plan, self.c
+        plan = self.plan
 
-        def point(at: tuple[Index, ...]) -> Store:
-            where = dict(zip(c.axes, at, strict=True))
-            lane = where[plan.lane]
-            row = ravel(plan.rows, where)
-            total: Expr | None = None
-            for part in range(plan.parts):
-                load = Load(self.sums, self._place(as_index(part), lane // plan.width, row, lane % plan.width))
-                total = load if total is None else Apply("add", (total, load), load.dtype)
-            assert self.group.root is not None
-            assert total is not None
-            puller = group_puller(self.context, self.group)
-            puller.hold(self.group.root, total)
-            return stores(self.context, self.group, puller, c.index(where))
+        def parts(at: dict[Var, Index], panel: Index, column: Index) -> list[tuple[dict[Var, Index], Expr]]:
+            places = [self.place(as_index(n), panel, ravel(plan.rows, at), column) for n in range(plan.parts)]
+            return [(at, added([Load(self.sums, place) for place in places]))]
 
-        return points_kernel(self.context, self.group, c.axes, point)
+        return total_kernel(self.context, self.group, self.c, plan.lane, plan.width, plan.rows, parts)
 
-    def _place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
+    def place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
         """Where a sum is."""
         rows = prod(v.extent for v in self.plan.rows)
         return ((part * self.panels + panel) * rows + row) * self.plan.width + column
@@ -234,11 +224,17 @@ class _Builder:
         row, zero = Var("m", prod(v.extent for v in plan.rows)), Const(0.0, self.sums.dtype)
 
         def clear(column: Index, _: Index) -> tuple[Stmt, ...]:
-            return (Store(((self.sums, self._place(part, panel, as_index(row), column), zero),)),)
+            return (Store(((self.sums, self.place(part, panel, as_index(row), column), zero),)),)
 
+        block = self.block(memory, columns, first, part, panel, start)
+        return (For(row, vector_loops(columns, plan.lanes, clear)), *nest(turns, block))
+
+    def block(
+        self, memory: Buffer, columns: int, first: Index, part: Index, panel: Index, start: dict[Var, Index]
+    ) -> tuple[Stmt, ...]:
+        """Pack the panel of a block, and let every tile of rows meet it."""
         packing = self._pack(memory, columns, first, start)
-        multiply = self._tiles(memory, columns, part, panel, start)
-        return (For(row, vector_loops(columns, plan.lanes, clear)), *nest(turns, (*packing, *multiply)))
+        return (*packing, *self._tiles(memory, columns, part, panel, start))
 
     def _pack(self, memory: Buffer, columns: int, first: Index, start: dict[Var, Index]) -> tuple[Stmt, ...]:
         """Copy a block of one factor, lanes along the result: square by square, where steps are contiguous."""
@@ -294,7 +290,7 @@ class _Builder:
             for begin, vectors, extent in tiles(columns, columns, plan.lanes):
                 vector, lane = Var("j", vectors), Var("l", extent)
                 column = as_index(vector) * plan.lanes + as_index(lane) + begin
-                sum_ = Load(self.sums, self._place(part, panel, ravel(plan.rows, row), column))
+                sum_ = Load(self.sums, self.place(part, panel, ravel(plan.rows, row), column))
                 held = Load(acc, spot + column)
                 if kind == "fma":
                     product_ = Apply("fma", (element, Load(memory, step * width + column), held), acc.dtype)
