@@ -18,6 +18,7 @@ from adjoint.lower.match import join_rows, join_runs
 from adjoint.lower.sums import plan_sums, sum_kernels
 from adjoint.lower.tiles import contraction_kernels
 from adjoint.lower.walks import streams_of
+from adjoint.lower.winograd_sums import plan_winograd_sums, winograd_sum_kernels
 from adjoint.lower.winograd_tiles import plan_winograd, winograd_kernels
 
 __all__ = ["build", "contraction_form", "estimated", "forms", "signature"]
@@ -52,11 +53,12 @@ def signature(context: Context, group: Group, c: Contraction) -> str:
 def estimated(context: Context, group: Group, c: Contraction) -> str:
     """The form with the fewest estimated cycles."""
     target = context.target
-    fast, c = plan_winograd(target, c), join_rows(target, c)
+    fast = plan_winograd(target, c) or plan_winograd_sums(target, c)
+    c = join_rows(target, c)
     dots = plan_dots(target, join_runs(target, c)) is not None
     sums = plan_sums(target, c)
     plan = plan_contraction(target, c, streams_of(context, group, c))
-    if fast is not None and fast.cycles < plan.cycles:
+    if fast is not None and fast.cycles < min(plan.cycles, sums.cycles if sums is not None else plan.cycles):
         return "winograd"
     if sums is not None and (dots or sums.cycles < plan.cycles):
         return "sums"
@@ -67,7 +69,7 @@ def forms(context: Context, group: Group, c: Contraction) -> list[str]:
     """Every form that is worth measuring, the estimated one first."""
     target, streams = context.target, streams_of(context, group, join_rows(context.target, c))
     found = [estimated(context, group, c)]
-    if plan_winograd(target, c) is not None:
+    if plan_winograd(target, c) is not None or plan_winograd_sums(target, c) is not None:
         found.append("winograd")
     c = join_rows(target, c)
     if plan_sums(target, c) is not None:
@@ -103,7 +105,10 @@ def build(context: Context, group: Group, c: Contraction, form: str) -> list[Ker
 
 def _winograd(context: Context, group: Group, c: Contraction) -> list[Kernel]:
     plan = plan_winograd(context.target, c)
-    return [] if plan is None else winograd_kernels(context, group, c, plan)
+    if plan is not None:
+        return winograd_kernels(context, group, c, plan)
+    sums = plan_winograd_sums(context.target, c)
+    return [] if sums is None else winograd_sum_kernels(context, group, c, sums)
 
 
 def _sums(context: Context, group: Group, c: Contraction) -> list[Kernel]:

@@ -29,7 +29,7 @@ from adjoint.lower.emit import Context, finish, nest, pieces, ravel, tiles, unro
 from adjoint.lower.fuse import Group
 from adjoint.lower.totals import added, total_kernel
 
-__all__ = ["SumPlan", "plan_sums", "sum_kernels"]
+__all__ = ["SumBuilder", "SumPlan", "parts_of", "plan_sums", "sum_kernels", "tile_of"]
 
 #: Bytes of a panel: with what is read beside it, it stays in a first-level cache of 48 KiB or close to it.
 _PANEL = 32 * 1024
@@ -110,13 +110,13 @@ def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SumPlan |
     lanes = target.lanes(panel.dtype)
     if lane.extent < _FILLED * ceil(lane.extent / lanes) * lanes:
         return None
-    step, vectors, tile = _tile(target, ceil(lane.extent / lanes), rows)
+    step, vectors, tile = tile_of(target, ceil(lane.extent / lanes), rows)
     if prod(tile) * vectors < target.vector_registers // 4:
         return None
     panels = ceil(lane.extent / (vectors * lanes))
     itemsize = panel.dtype.itemsize
     bytes_of_part = prod(v.extent for v in rows) * panels * vectors * lanes * itemsize
-    parts = _parts(c.k[0].extent, UNITS / panels, _SUMS / bytes_of_part)
+    parts = parts_of(c.k[0].extent, UNITS / panels, _SUMS / bytes_of_part)
     extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
     blocks = blocks_within(extents, vectors * lanes * itemsize, _PANEL)
     tiles_of_rows = prod(v.extent for v in rows) // prod(tile)
@@ -131,7 +131,7 @@ def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SumPlan |
     return SumPlan(panel, other, lane, rows, tile, vectors, lanes, parts, blocks, cycles)
 
 
-def _tile(target: Target, vectors: int, rows: tuple[Var, ...]) -> tuple[float, int, tuple[int, ...]]:
+def tile_of(target: Target, vectors: int, rows: tuple[Var, ...]) -> tuple[float, int, tuple[int, ...]]:
     """The register tile with most multiply-adds a cycle, at two of them and two loads a cycle.
 
     Cycles of a step, vectors, rows along each axis.
@@ -152,7 +152,7 @@ def _divisors(extent: int) -> list[int]:
     return [d for d in range(1, min(extent, 32) + 1) if extent % d == 0]
 
 
-def _parts(extent: int, wanted: float, allowed: float) -> int:
+def parts_of(extent: int, wanted: float, allowed: float) -> int:
     """The fewest parts that are enough, or the most that are allowed."""
     possible = [d for d in range(1, extent + 1) if extent % d == 0 and (d <= allowed or d == 1)]
     return next((d for d in possible if d >= wanted), possible[-1])
@@ -181,6 +181,11 @@ def sum_kernels(context: Context, group: Group, c: Contraction, plan: SumPlan) -
 
 @dataclass(frozen=True, slots=True)
 class SumBuilder:
+    """Builds the kernels of such a contraction, or a block of one whose sums and factors lie elsewhere.
+
+    `panels` is how many of them `sums` has beside each other.
+    """
+
     context: Context
     group: Group
     c: Contraction

@@ -28,7 +28,8 @@ from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, rave
 from adjoint.lower.fuse import Group
 from adjoint.lower.match import join_rows
 from adjoint.lower.tiles import TileBuilder
-from adjoint.lower.winograd import TAPS, Algorithm, algorithm, combined
+from adjoint.lower.winograd import TAPS, algorithm, combined
+from adjoint.lower.winograd_rows import Roles, Rows, divisors, step
 
 __all__ = ["WinogradPlan", "plan_winograd", "winograd_kernels"]
 
@@ -43,77 +44,12 @@ _TRANSFORM = 16.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Roles:
-    """What the axes of a contraction are.
-
-    Parameters
-    ----------
-    by : Algorithm
-        Of the axis `high`.
-    high, tap : Var
-        Rows of the result, and of the window.
-    across : Var or None
-        Columns of the window.
-    channels : tuple of Var
-        The other summed axes.
-    batch : tuple of Var
-        Axes of the result of which a unit is at one place.
-    images : Var or None
-        The axis of the result of which a unit takes several.
-    """
-
-    by: Algorithm
-    high: Var
-    tap: Var
-    across: Var | None
-    channels: tuple[Var, ...]
-    batch: tuple[Var, ...]
-    images: Var | None
-
-    @classmethod
-    def of(cls, c: Contraction) -> "_Roles | None":
-        """The roles, or None where some are missing."""
-        across = next((v for v in reversed(c.k) if _step(c.right, v) == 1), None)
-        for tap in c.k:
-            step = _step(c.right, tap)
-            alike = [v for v in c.batch if step > 1 and _step(c.right, v) == step and not c.left.index.coefficient(v)]
-            if tap is across or tap.extent != TAPS or not alike:
-                continue
-            by = algorithm(alike[0].extent)
-            rest = tuple(v for v in c.batch if v is not alike[0])
-            several = bool(rest) and not c.left.index.coefficient(rest[-1])
-            channels = tuple(v for v in c.k if v is not tap and v is not across)
-            batch, images = (rest[:-1], rest[-1]) if several else (rest, None)
-            return None if by is None else cls(by, alike[0], tap, across, channels, batch, images)
-        return None
-
-    @property
-    def depth(self) -> int:
-        """Products in a sum at one point."""
-        return self.lines * (self.across.extent if self.across is not None else 1)
-
-    @property
-    def lines(self) -> int:
-        """Rows of an image, over all channels, that one row of the result needs at one row of the window."""
-        return prod(v.extent for v in self.channels)
-
-    @property
-    def beyond(self) -> int:
-        """Elements that windows read beyond a row of the result."""
-        return self.across.extent - 1 if self.across is not None else 0
-
-
-def _step(load: Load, var: Var) -> int:
-    return load.index.coefficient(var) or 0
-
-
-@dataclass(frozen=True, slots=True)
 class WinogradPlan:
     """How such a contraction runs.
 
     Parameters
     ----------
-    roles : _Roles
+    roles : Roles
         What its axes are.
     images, rows : int
         How many images a unit takes, and how many rows of tiles.
@@ -125,7 +61,7 @@ class WinogradPlan:
         What all of it is estimated to take one core.
     """
 
-    roles: _Roles
+    roles: Roles
     images: int
     rows: int
     joined: bool
@@ -137,7 +73,7 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     """The plan with the fewest estimated cycles, or None where a contraction is of another kind."""
     if c.m is None or c.left.dtype.itemsize != 4 or c.right.index.coefficient(c.n) != 1:
         return None
-    roles = _Roles.of(c)
+    roles = _roles(c)
     if roles is None or roles.depth < _DEPTH:
         return None
     plans = [
@@ -146,27 +82,23 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     return min(plans, key=lambda plan: plan.cycles)
 
 
-def _units(c: Contraction, roles: _Roles) -> Iterator[tuple[int, int]]:
+def _units(c: Contraction, roles: Roles) -> Iterator[tuple[int, int]]:
     """How many images and rows of tiles a unit may take: all rows of one image before a second one."""
     line = roles.by.products * roles.lines * (c.columns + roles.beyond) * c.right.dtype.itemsize
     every = roles.high.extent // roles.by.outputs
     many = roles.images.extent if roles.images is not None else 1
-    for images in _divisors(many):
-        for rows in _divisors(every) if images == 1 else (every,):
+    for images in divisors(many):
+        for rows in divisors(every) if images == 1 else (every,):
             units = prod(v.extent for v in roles.batch) * (many // images) * (every // rows)
             if images == rows == 1 or (images * rows * line <= _ROOM and units >= UNITS):
                 yield images, rows
 
 
-def _divisors(extent: int) -> list[int]:
-    return [d for d in range(1, extent + 1) if extent % d == 0]
-
-
-def _plan(target: Target, c: Contraction, roles: _Roles, images: int, rows: int, joined: bool) -> WinogradPlan:
+def _plan(target: Target, c: Contraction, roles: Roles, images: int, rows: int, joined: bool) -> WinogradPlan:
     """The plan with the best register tile for such units."""
-    data = _Data.of(c, roles, images, rows, joined)
+    product = _Product(Rows.of(c.right.dtype, roles, c.columns, images, rows), joined)
     weights = Buffer("u", c.left.dtype, roles.by.products * roles.depth * c.rows, "arena")
-    small = data.product(target, c.rows, weights, as_index(0), c.rows)
+    small = product.contraction(target, c.rows, weights, as_index(0), c.rows)
     multiply, tile = tiles_by_cost(target, small, 0, packed=False)[0]
     lanes = target.lanes(c.left.dtype)
     lines = prod(v.extent for v in c.batch) // roles.by.outputs
@@ -179,79 +111,60 @@ def _plan(target: Target, c: Contraction, roles: _Roles, images: int, rows: int,
     return WinogradPlan(roles, images, rows, joined, tile, cycles)
 
 
+def _roles(c: Contraction) -> Roles | None:
+    """What the axes are, or None where some are missing."""
+    across = next((v for v in reversed(c.k) if step(c.right, v) == 1), None)
+    for tap in c.k:
+        down = step(c.right, tap)
+        alike = [v for v in c.batch if down > 1 and step(c.right, v) == down and not c.left.index.coefficient(v)]
+        if tap is across or tap.extent != TAPS or not alike:
+            continue
+        by = algorithm(alike[0].extent)
+        rest = tuple(v for v in c.batch if v is not alike[0])
+        several = bool(rest) and not c.left.index.coefficient(rest[-1])
+        channels = tuple(v for v in c.k if v is not tap and v is not across)
+        batch, images = (rest[:-1], rest[-1]) if several else (rest, None)
+        return None if by is None else Roles(by, alike[0], tap, across, channels, batch, images)
+    return None
+
+
 @dataclass(frozen=True, slots=True)
-class _Data:
-    """The transformed rows of a unit: ``[point, channel, image, row of tiles, column]``, and the product with them.
+class _Product:
+    """The product at one point, from transformed rows to sums: ``[point, output channel, row of tiles, column]``.
 
     Parameters
     ----------
-    memory : Buffer
-        Scratch.
-    roles : _Roles
-        Of the contraction.
-    point, image, row : Var
-        The first and the inner axes.
-    channels : tuple of Var
-        The channels' own variables.
-    columns, pitch : int
-        Columns of the result, and elements of a row.
+    rows : Rows
+        The transformed rows.
     joined : bool
-        Whether the product has one long row.
+        Whether lanes run over the ends of rows.
     """
 
-    memory: Buffer
-    roles: _Roles
-    point: Var
-    image: Var
-    row: Var
-    channels: tuple[Var, ...]
-    columns: int
-    pitch: int
+    rows: Rows
     joined: bool
-
-    @classmethod
-    def of(cls, c: Contraction, roles: _Roles, images: int, rows: int, joined: bool) -> "_Data":
-        """For units of so many images and rows."""
-        pitch = c.columns + roles.beyond
-        size = roles.by.products * roles.lines * images * rows * pitch
-        memory = Buffer("v", c.right.dtype, size, "scratch")
-        channels = tuple(Var(v.name, v.extent) for v in roles.channels)
-        axes = Var("p", roles.by.products), Var("i", images), Var("t", rows)
-        return cls(memory, roles, *axes, channels, c.columns, pitch, joined)
 
     @property
     def sums(self) -> int:
-        """Sums at one point for one row of weights."""
-        rows = self.image.extent * self.row.extent
-        return rows * self.pitch - self.roles.beyond if self.joined else rows * self.columns
-
-    def at(self, row: Index, column: Index) -> Index:
-        """Where a transformed element of the current channel is, at point 0."""
-        channel = ravel(self.channels, {v: as_index(v) for v in self.channels})
-        return (channel * (self.image.extent * self.row.extent) + row) * self.pitch + column
+        """Sums at one point for one output channel."""
+        rows = self.rows
+        return rows.count * rows.pitch - rows.roles.beyond if self.joined else rows.count * rows.columns
 
     def sum_at(self, column: Index) -> Index:
-        """Where a sum of the current image and row of tiles is, among those at one point for one row of weights."""
-        return self.line * (self.pitch if self.joined else self.columns) + column
+        """Where a sum of the current row of tiles is among them."""
+        return self.rows.line * (self.rows.pitch if self.joined else self.rows.columns) + column
 
-    @property
-    def line(self) -> Index:
-        """The row of tiles in the unit."""
-        return as_index(self.image) * self.row.extent + as_index(self.row)
-
-    def product(self, target: Target, rows: int, weights: Buffer, base: Index, height: int) -> Contraction:
-        """At one point, the product with `rows` of the `height` rows of weights that lie side by side from `base`."""
-        across = self.roles.across
-        k = (*self.channels, Var(across.name, across.extent)) if across is not None else self.channels
-        m, line = Var("m", rows), Var("t", self.image.extent * self.row.extent)
-        n = Var("x", self.sums if self.joined else self.columns)
+    def contraction(self, target: Target, count: int, weights: Buffer, base: Index, height: int) -> Contraction:
+        """The product with `count` of the `height` rows of weights that lie side by side from `base`."""
+        rows, across = self.rows, self.rows.roles.across
+        k = (*rows.channels, Var(across.name, across.extent)) if across is not None else rows.channels
+        m, line, n = Var("m", count), Var("t", rows.count), Var("x", self.sums if self.joined else rows.columns)
         column = as_index(n) + as_index(k[-1]) if across is not None else as_index(n)
-        start = as_index(self.point) * (self.memory.size // self.point.extent)
-        step = as_index(self.point) * self.roles.depth + ravel(k, {v: as_index(v) for v in k})
-        left = Load(weights, base + step * height + as_index(m))
-        right = Load(self.memory, start + self.at(as_index(0) if self.joined else as_index(line), column))
+        at = as_index(0 if self.joined else line)
+        before = as_index(rows.point) * rows.roles.depth + ravel(k, {v: as_index(v) for v in k})
+        left = Load(weights, base + before * height + as_index(m))
+        right = Load(rows.memory, as_index(rows.point) * rows.plane + rows.at(at, column))
         batch = () if self.joined or line.extent == 1 else (line,)
-        place = (as_index(m), as_index(line if not self.joined else 0) * self.columns + as_index(n))
+        place = (as_index(m), at * rows.columns + as_index(n))
         k = tuple(v for v in k if v.extent > 1)
         return join_rows(target, Contraction(left, right, m, n, batch, k, (m, *batch, n), place))
 
@@ -263,8 +176,8 @@ def winograd_kernels(context: Context, group: Group, c: Contraction, plan: Winog
     of_left = tuple(v for v in roles.batch if c.left.index.coefficient(v))
     size = prod(v.extent for v in of_left) * blocks * roles.by.products * roles.depth * height
     weights = Buffer(f"{context.name_of(group)}_weights", c.left.dtype, size, "arena")
-    data = _Data.of(c, roles, plan.images, plan.rows, plan.joined)
-    builder = _Builder(context, group, c, plan, weights, of_left, data)
+    product = _Product(Rows.of(c.right.dtype, roles, c.columns, plan.images, plan.rows), plan.joined)
+    builder = _Builder(context, group, c, plan, weights, of_left, product)
     return [builder.transformed_weights(), builder.kernel()]
 
 
@@ -278,7 +191,7 @@ class _Builder:
     plan: WinogradPlan
     weights: Buffer
     of_left: tuple[Var, ...]
-    data: _Data
+    product: _Product
 
     @property
     def _m(self) -> Var:
@@ -327,54 +240,38 @@ class _Builder:
 
     def kernel(self) -> Kernel:
         """A unit is some rows of some images."""
-        plan, roles, c, data = self.plan, self.plan.roles, self.c, self.data
+        plan, roles, c, data = self.plan, self.plan.roles, self.c, self.product.rows
         turns = Var("rows", roles.high.extent // (roles.by.outputs * plan.rows))
         many = roles.images.extent // plan.images if roles.images is not None else 1
         some = Var("images", many)
         axes = (*roles.batch, some, turns)
         unit = Var("u", prod(v.extent for v in axes))
         at = unravel(axes, as_index(unit))
-        line = at.pop(turns) * plan.rows + as_index(data.row)
+        at[roles.high] = (at.pop(turns) * plan.rows + as_index(data.row)) * roles.by.outputs
         image = at.pop(some) * plan.images + as_index(data.image)
         if roles.images is not None:
             at[roles.images] = image
         block = Var("b", self._blocks)
 
         def rows(count: int, first: Index) -> tuple[Stmt, ...]:
-            memory = Buffer("sums", c.left.dtype, roles.by.products * count * data.sums, "scratch")
+            memory = Buffer("sums", c.left.dtype, roles.by.products * count * self.product.sums, "scratch")
             multiply = self._multiply(memory, count, self._base(at, as_index(block)))
-            return (For(data.point, multiply), *self._end(memory, count, first, at, line))
+            return (For(data.point, multiply), *self._end(memory, count, first, at))
 
         body = pieces(as_index(block), c.rows, plan.tile[0], rows)
-        body = (*self._begin(at, line), *nest([block], body))
+        lanes = self.context.target.lanes(c.right.dtype)
+        body = (*data.fill(lanes, c.right, at, c.n), *nest([block], body))
         points = c.batches * c.rows * c.columns
         return finish(
             self.context, self.context.name_of(self.group), self.group.members, unit, body, 2.0 * points * c.depth
         )
 
-    def _begin(self, at: dict[Var, Index], line: Index) -> tuple[Stmt, ...]:
-        """Transform rows of the image."""
-        roles, c, data = self.plan.roles, self.c, self.data
-        zero = {roles.across: as_index(0)} if roles.across is not None else {}
-        channels = {v: as_index(own) for v, own in zip(roles.channels, data.channels, strict=True)}
-        plane = data.memory.size // roles.by.products
-
-        def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-            where = {**at, **zero, **channels, roles.high: line * roles.by.outputs, c.n: column}
-            rows = [c.element(c.right, {**where, roles.tap: as_index(r)}) for r in range(roles.by.products)]
-            made = combined(roles.by.data, rows)
-            place = data.at(data.line, column)
-            return (Store(tuple((data.memory, place + p * plane, v) for p, v in enumerate(made))),)
-
-        loops = vector_loops(data.pitch, self.context.target.lanes(c.right.dtype), body)
-        return nest((*data.channels, data.image, data.row), loops)
-
     def _multiply(self, memory: Buffer, count: int, base: Index) -> tuple[Stmt, ...]:
         """The product with a block of weights, at one point."""
-        plan, data = self.plan, self.data
+        plan, product = self.plan, self.product
         height, vectors, stack = plan.tile
         target = self.context.target
-        small = data.product(target, count, self.weights, base, height)
+        small = product.contraction(target, count, self.weights, base, height)
         lanes = min(target.lanes(small.left.dtype), 1 << (small.columns - 1).bit_length())
         own = Plan(height, vectors, lanes, stack, False, False, False, small.depth, 1, 0.0)
         neighbour = Var("s", stack)
@@ -386,7 +283,9 @@ class _Builder:
 
         def keep(acc: Buffer, spot: Index, row: Index, column: Index) -> Store:
             place = small.place[1].substitute({**batch, small.n: column})
-            return Store(((memory, (as_index(data.point) * count + row) * data.sums + place, Load(acc, spot)),))
+            return Store(
+                ((memory, (as_index(product.rows.point) * count + row) * product.sums + place, Load(acc, spot)),)
+            )
 
         panel = Var("panel", ceil(small.columns / own.columns))
 
@@ -395,23 +294,25 @@ class _Builder:
 
         return nest([*turns, panel], pieces(as_index(panel), small.columns, own.columns, tile))
 
-    def _end(self, memory: Buffer, count: int, first: Index, at: dict[Var, Index], line: Index) -> tuple[Stmt, ...]:
+    def _end(self, memory: Buffer, count: int, first: Index, at: dict[Var, Index]) -> tuple[Stmt, ...]:
         """The results of a block of weights, and what comes after the contraction."""
-        roles, c, data = self.plan.roles, self.c, self.data
+        roles, c, product = self.plan.roles, self.c, self.product
         row = Var("o", count)
 
         def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-            places = [(as_index(row) + p * count) * data.sums + data.sum_at(column) for p in range(roles.by.products)]
+            places = [
+                (as_index(row) + p * count) * product.sums + product.sum_at(column) for p in range(roles.by.products)
+            ]
             results = combined(roles.by.result, [Load(memory, place) for place in places])
             targets: list[tuple[Buffer, Index, Expr]] = []
             for number, result in enumerate(results):
                 where = {**{v: as_index(0) for v in c.axes}, **at, c.n: column, self._m: first + as_index(row)}
-                where[roles.high] = line * roles.by.outputs + number
+                where[roles.high] = at[roles.high] + number
                 targets += self._epilogue(where, result).targets
             return (Store(tuple(targets)),)
 
         loops = vector_loops(c.columns, self.context.target.lanes(c.left.dtype), body)
-        return nest((row, data.image, data.row), loops)
+        return nest((row, product.rows.image, product.rows.row), loops)
 
     def _epilogue(self, where: dict[Var, Index], result: Expr) -> Store:
         assert self.group.root is not None
