@@ -35,7 +35,7 @@ class Roles:
         Of the axis `high`.
     high, tap : Var
         Rows of the result of the convolution, and of its window.
-    across : Var or None
+    across : Var
         Columns of the window.
     channels : tuple of Var
         The axes that the image and the weights have.
@@ -48,7 +48,7 @@ class Roles:
     by: Algorithm
     high: Var
     tap: Var
-    across: Var | None
+    across: Var
     channels: tuple[Var, ...]
     batch: tuple[Var, ...]
     images: Var | None
@@ -56,7 +56,7 @@ class Roles:
     @property
     def depth(self) -> int:
         """Products in a sum at one point."""
-        return self.lines * (self.across.extent if self.across is not None else 1)
+        return self.lines * self.across.extent
 
     @property
     def lines(self) -> int:
@@ -66,7 +66,7 @@ class Roles:
     @property
     def beyond(self) -> int:
         """Elements that windows read beyond a row of the result."""
-        return self.across.extent - 1 if self.across is not None else 0
+        return self.across.extent - 1
 
 
 def step(load: Load, var: Var) -> int:
@@ -146,11 +146,10 @@ class Rows:
     def fill(self, lanes: int, load: Load, at: Mapping[Var, Index], column: Var) -> tuple[Stmt, ...]:
         """Transform the rows that a factor reads along `column`, where `at` says which image and row that begins."""
         roles = self.roles
-        zero = {roles.across: as_index(0)} if roles.across is not None else {}
         channels = {v: as_index(own) for v, own in zip(roles.channels, self.channels, strict=True)}
 
         def body(x: Index, _: Index) -> tuple[Stmt, ...]:
-            where = {**at, **zero, **channels, column: x}
+            where = {**at, **channels, roles.across: as_index(0), column: x}
             taps = [{**where, roles.tap: as_index(r)} for r in range(roles.by.products)]
             made = combined(roles.by.data, [Load(load.buffer, load.index.substitute(tap)) for tap in taps])
             place = self.at(self.line, x)

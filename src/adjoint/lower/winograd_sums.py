@@ -111,7 +111,7 @@ def _roles(c: Contraction, image: Load, cotangent: Load) -> Roles | None:
     tap = next((v for v in rows if step(image, v) == step(image, high) > 1 and v.extent == TAPS), None)
     across = next((v for v in reversed(rows) if step(image, v) == 1), None)
     by = algorithm(high.extent)
-    if by is None or tap is None or not all(step(image, v) for v in (*outer, *rows)):
+    if by is None or tap is None or across is None or not all(step(image, v) for v in (*outer, *rows)):
         return None
     channels = tuple(v for v in rows if v is not tap and v is not across)
     return Roles(by, high, tap, across, channels, (), outer[0] if outer else None)
@@ -123,7 +123,7 @@ def _plans(
     """Plans for all blocks that fit."""
     lanes, wide, itemsize = target.lanes(image.dtype), c.k[-1], image.dtype.itemsize
     points, every = roles.by.products, roles.high.extent // roles.by.outputs
-    inner = (*roles.channels, roles.across) if roles.across is not None else roles.channels
+    inner = (*roles.channels, roles.across)
     step_cycles, vectors, tile = tile_of(target, ceil(lane.extent / lanes), inner)
     width = vectors * lanes
     if lane.extent % width or image.index.coefficient(lane):
@@ -256,16 +256,16 @@ class _Builder:
         plan, roles, rows = self.plan, self.plan.roles, self.rows
         line, column, lane = Var("r0", rows.count), Var("r1", rows.columns), Var("o", plan.width)
         run = rows.count * rows.columns
-        inner = rows.channels
-        place = as_index(column)
-        if roles.across is not None:
-            across = Var(roles.across.name, roles.across.extent)
-            inner, place = (*inner, across), place + as_index(across)
+        across = Var(roles.across.name, roles.across.extent)
+        inner = (*rows.channels, across)
         cotangent = (
             as_index(rows.point) * plane + as_index(lane) * run + as_index(line) * rows.columns + as_index(column)
         )
         factor = Load(memory, cotangent)
-        image = Load(rows.memory, as_index(rows.point) * rows.plane + rows.at(as_index(line), place))
+        image = Load(
+            rows.memory,
+            as_index(rows.point) * rows.plane + rows.at(as_index(line), as_index(column) + as_index(across)),
+        )
         blocks = rows.count, rows.columns
         own = SumPlan(factor, image, lane, inner, plan.tile, plan.vectors, plan.lanes, 1, blocks, 0.0)
         small = Contraction(factor, image, None, lane, (), (line, column), (*inner, lane), ())
@@ -278,7 +278,7 @@ class _Builder:
     def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:
         """Make sums at points the gradient's."""
         plan, roles, axes = self.plan, self.plan.roles, self._axes()
-        inner = (*roles.channels, roles.across) if roles.across is not None else roles.channels
+        inner = (*roles.channels, roles.across)
 
         def body(column: Index, _: Index) -> tuple[Stmt, ...]:
             at = {v: as_index(v) for v in inner}

@@ -117,7 +117,7 @@ def _roles(c: Contraction) -> Roles | None:
     for tap in c.k:
         down = step(c.right, tap)
         alike = [v for v in c.batch if down > 1 and step(c.right, v) == down and not c.left.index.coefficient(v)]
-        if tap is across or tap.extent != TAPS or not alike:
+        if across is None or tap is across or tap.extent != TAPS or not alike:
             continue
         by = algorithm(alike[0].extent)
         rest = tuple(v for v in c.batch if v is not alike[0])
@@ -156,9 +156,9 @@ class _Product:
     def contraction(self, target: Target, count: int, weights: Buffer, base: Index, height: int) -> Contraction:
         """The product with `count` of the `height` rows of weights that lie side by side from `base`."""
         rows, across = self.rows, self.rows.roles.across
-        k = (*rows.channels, Var(across.name, across.extent)) if across is not None else rows.channels
+        k = (*rows.channels, Var(across.name, across.extent))
         m, line, n = Var("m", count), Var("t", rows.count), Var("x", self.sums if self.joined else rows.columns)
-        column = as_index(n) + as_index(k[-1]) if across is not None else as_index(n)
+        column = as_index(n) + as_index(k[-1])
         at = as_index(0 if self.joined else line)
         before = as_index(rows.point) * rows.roles.depth + ravel(k, {v: as_index(v) for v in k})
         left = Load(weights, base + before * height + as_index(m))
@@ -212,13 +212,12 @@ class _Builder:
     def transformed_weights(self) -> Kernel:
         """A unit is a block of rows at one channel: ``[block, point, channel, column of the window, row]``."""
         roles, c, height = self.plan.roles, self.c, self.plan.tile[0]
-        k = (*roles.channels, roles.across) if roles.across is not None else roles.channels
+        k = (*roles.channels, roles.across)
         unit = Var("u", prod(v.extent for v in (*self.of_left, *roles.channels)) * self._blocks)
         channels = unravel(roles.channels, as_index(unit) % roles.lines)
         block = as_index(unit) // roles.lines % self._blocks
         at = {**channels, **unravel(self.of_left, as_index(unit) // (roles.lines * self._blocks))}
-        if roles.across is not None:
-            at[roles.across] = as_index(roles.across)
+        at[roles.across] = as_index(roles.across)
         base = self._base(at, block)
 
         def transform(rows: int, first: Index) -> tuple[Stmt, ...]:
@@ -231,8 +230,7 @@ class _Builder:
 
             return vector_loops(rows, self.context.target.lanes(c.left.dtype), body)
 
-        body = pieces(block, c.rows, height, transform)
-        body = nest([roles.across], body) if roles.across is not None else body
+        body = nest([roles.across], pieces(block, c.rows, height, transform))
         flops = 2.0 * self.weights.size * TAPS
         return finish(self.context, self.weights.name, self.group.members[:1], unit, body, flops)
 

@@ -1,0 +1,199 @@
+"""Windows of three rows with half of the products: the algorithm in exact numbers, what is planned, what comes out."""
+
+from fractions import Fraction
+from itertools import product as pairs
+from math import prod
+
+import numpy as np
+import pytest
+
+from adjoint import ops
+from adjoint.codegen.native import target_for
+from adjoint.compiler import CompileOptions, compile, host, lower_function
+from adjoint.ir import Function, apply, param
+from adjoint.ir.printer import value_names
+from adjoint.kernel.index import as_index
+from adjoint.kernel.ir import Apply, Buffer, Const, Load, postorder
+from adjoint.lower.choices import estimated, forms
+from adjoint.lower.program import contractions_of
+from adjoint.lower.winograd import TAPS, algorithm, combined, transposed
+from adjoint.ops.convolution import Conv2dWeightGradient
+from adjoint.transforms.simplify import simplify
+from adjoint.tuning import Measured, Tuning
+from tests.codegen.test_targets import levels
+
+
+def times(matrix, vector):
+    return [sum((a * b for a, b in zip(row, vector, strict=True)), Fraction(0)) for row in matrix]
+
+
+@pytest.mark.parametrize("extent", [2, 4, 6, 12, 14])
+def test_the_algorithm_is_exact_and_saves_products(extent):
+    """Both sums are linear in each factor: all pairs of unit vectors show that they are right."""
+    by = algorithm(extent)
+    assert extent % by.outputs == 0
+    assert by.products == by.outputs + TAPS - 1 < by.outputs * TAPS
+    units = [[Fraction(i == n) for i in range(by.products)] for n in range(by.products)]
+    for row, tap in pairs(range(by.products), range(TAPS)):
+        u, v = times(by.weight, units[tap][:TAPS]), times(by.data, units[row])
+        results = times(by.result, [a * b for a, b in zip(u, v, strict=True)])
+        assert results == [Fraction(h + tap == row) for h in range(by.outputs)]
+    for row, out in pairs(range(by.products), range(by.outputs)):
+        v, d = times(by.data, units[row]), times(transposed(by.result), units[out][: by.outputs])
+        gradient = times(transposed(by.weight), [a * b for a, b in zip(v, d, strict=True)])
+        assert gradient == [Fraction(out + tap == row) for tap in range(TAPS)]
+
+
+def test_no_algorithm_for_an_odd_number_of_rows():
+    assert algorithm(7) is None
+    assert algorithm(0) is None
+
+
+@pytest.mark.parametrize("outputs", [2, 4])
+@pytest.mark.parametrize("name", ["data", "weight", "result"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_shared_parts_add_up_to_the_product_with_the_matrix(outputs, name, turned):
+    matrix = getattr(algorithm(outputs), name)
+    matrix = transposed(matrix) if turned else matrix
+    memory = Buffer("x", np.dtype(np.float64), len(matrix[0]), "arena")
+    terms = [Load(memory, as_index(n)) for n in range(memory.size)]
+    made = combined(matrix, terms)
+    numbers = np.random.default_rng(0).standard_normal(memory.size)
+    scalars = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "fma": lambda a, b, c: a * b + c}
+    values = {}
+    for expr in postorder(made):
+        if isinstance(expr, Apply):
+            values[id(expr)] = scalars[expr.function](*(values[id(o)] for o in expr.operands))
+        else:
+            values[id(expr)] = expr.value if isinstance(expr, Const) else numbers[expr.index.constant]
+    want = np.array([[float(a) for a in row] for row in matrix]) @ numbers
+    np.testing.assert_allclose([values[id(e)] for e in made], want, rtol=1e-12, atol=1e-12)
+
+
+def convolution(images, channels, out, size, window=(3, 3), groups=1, epilogue=False):
+    """Of images that are padded already."""
+    x, w = (
+        param("x", (images, channels, size[0] + window[0] - 1, size[1] + window[1] - 1)),
+        param("w", (out, channels // groups, *window)),
+    )
+    y = ops.conv2d(x, w, groups=groups)
+    if not epilogue:
+        return Function("f", (x, w), (y,))
+    r = param("r", y.shape)
+    return Function("f", (x, w, r), (ops.relu(ops.add(y, r)), ops.multiply(y, r)))
+
+
+def weight_gradient(images, channels, out, size, window=(3, 3)):
+    x = param("x", (images, channels, size[0] + window[0] - 1, size[1] + window[1] - 1))
+    ct = param("ct", (images, out, *size))
+    op = Conv2dWeightGradient((1, 1), (0, 0), (1, 1), 1, window)
+    return Function("f", (x, ct), (apply(op, x, ct),))
+
+
+CASES = {
+    "rows of two vectors": lambda: convolution(3, 16, 20, (8, 32)),
+    "rows of one vector, images together": lambda: convolution(32, 8, 9, (4, 16)),
+    "half vectors, rows together": lambda: convolution(32, 16, 16, (8, 8)),
+    "rows that fill no vectors": lambda: convolution(2, 16, 17, (12, 28)),
+    "two results at a time": lambda: convolution(2, 9, 5, (14, 14)),
+    "narrow images": lambda: convolution(20, 16, 3, (4, 5)),
+    "windows of two columns": lambda: convolution(2, 16, 16, (8, 16), (3, 2)),
+    "windows of five columns": lambda: convolution(2, 6, 16, (8, 20), (3, 5)),
+    "groups": lambda: convolution(2, 24, 12, (8, 16), groups=2),
+    "an epilogue of two results": lambda: convolution(4, 16, 18, (8, 16), epilogue=True),
+    "weights": lambda: weight_gradient(5, 12, 16, (8, 16)),
+    "weights of many channels": lambda: weight_gradient(8, 16, 64, (4, 8)),
+    "weights, two results at a time": lambda: weight_gradient(4, 6, 32, (6, 14)),
+    "weights of windows of two columns": lambda: weight_gradient(4, 16, 16, (8, 9), (3, 2)),
+    "weights, one image": lambda: weight_gradient(1, 7, 16, (16, 20)),
+}
+
+
+def reference(function, *arrays):
+    """In float64, sum by sum."""
+    x, other, *rest = (a.astype(np.float64) for a in arrays)
+    (value, *_) = function.results
+    op = value.op if not rest else value.inputs[0].inputs[0].op
+    made = op.reference(x, other)
+    return [made] if not rest else [np.maximum(made + rest[0], 0), made * rest[0]]
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("case", CASES)
+def test_what_comes_out_is_the_sum(tmp_path, case, level):
+    function = CASES[case]()
+    arrays = [np.random.default_rng(n).standard_normal(p.shape).astype("f4") for n, p in enumerate(function.params)]
+    target = host() if level == "host" else target_for(level)
+    context = contractions_of(simplify(function), target, value_names(function))
+    ((name, (group, c)),) = context.met.items()
+    assert "winograd" in forms(context, group, c)
+    Tuning.of(target, tmp_path).write({name: Measured("winograd", 1.0, "winograd", 1.0)})
+    results = [
+        compile(function, level, CompileOptions(cache=False, threads=threads), tune=tmp_path)(*arrays)
+        for threads in (1, 3)
+    ]
+    several = len(function.results) > 1
+    for one, three, want in zip(*(r if several else [r] for r in results), reference(function, *arrays), strict=True):
+        np.testing.assert_allclose(one, want, rtol=0, atol=4e-6 * np.sqrt(c.depth) * max(1.0, np.abs(want).std()))
+        assert one.tobytes() == three.tobytes()
+
+
+def form_of(function):
+    context = contractions_of(function, host(), value_names(function))
+    ((group, c),) = context.met.values()
+    return estimated(context, group, c)
+
+
+def test_convolutions_of_some_channels_run_so():
+    if host().vector_bytes < 32:
+        pytest.skip("narrow vectors leave other forms ahead")
+    assert form_of(convolution(64, 16, 16, (32, 32))) == "winograd"
+    assert form_of(convolution(8, 64, 64, (56, 56))) == "winograd"
+    assert form_of(weight_gradient(64, 32, 32, (16, 16))) == "winograd"
+
+
+def test_other_contractions_do_not():
+    assert form_of(convolution(8, 1, 16, (32, 32))) != "winograd"
+    assert form_of(convolution(8, 16, 16, (7, 7))) != "winograd"
+    assert form_of(convolution(8, 16, 16, (32, 32), (5, 5))) != "winograd"
+    assert form_of(convolution(8, 64, 64, (32, 32), (1, 1))) != "winograd"
+
+
+def test_units_are_enough_for_threads_and_their_memory_fits_a_stack():
+    for function in (convolution(64, 64, 64, (8, 8)), weight_gradient(64, 64, 64, (8, 8))):
+        kernels = lower_function(function, host()).kernels
+        assert max(k.unit.extent for k in kernels) >= 8
+        scratch = [b for k in kernels for b in scratch_of(k)]
+        assert 0 < sum(b.nbytes for b in scratch) <= 1024 * 1024
+
+
+def scratch_of(kernel):
+    found = {}
+
+    def visit(body):
+        for s in body:
+            for buffer, _, _ in getattr(s, "targets", ()):
+                if buffer.space == "scratch":
+                    found[buffer] = None
+            for inner in ("body", "then", "other"):
+                visit(getattr(s, inner, ()))
+
+    visit(kernel.body)
+    return found
+
+
+def test_rounding_is_that_of_direct_sums(tmp_path):
+    """Within twice of it: 64 channels, beside the form that sums directly."""
+    function = convolution(2, 64, 32, (16, 16))
+    x, w = (np.random.default_rng(n).standard_normal(p.shape).astype("f4") for n, p in enumerate(function.params))
+    (want,) = reference(function, x, w)
+    context = contractions_of(function, host(), value_names(function))
+    ((name, (group, c)),) = context.met.items()
+    direct = next(form for form in forms(context, group, c) if form not in ("winograd", "sums", "dots"))
+    errors = {}
+    for form in ("winograd", direct):
+        Tuning.of(host(), tmp_path).write({name: Measured(form, 1.0, form, 1.0)})
+        made = compile(function, options=CompileOptions(cache=False), tune=tmp_path)(x, w)
+        errors[form] = np.sqrt(np.mean((made - want) ** 2))
+    assert prod(w.shape[1:]) == 576
+    assert 0 < errors["winograd"] < 2 * errors[direct]
