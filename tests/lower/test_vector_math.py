@@ -230,6 +230,34 @@ def test_special_values(function, dtype):
     assert alike(got, wanted).all(), dict(zip(x.tolist(), got.tolist(), strict=True))
 
 
+@DTYPES
+def test_exponentials_of_masked_numbers_do_not_underflow(dtype):
+    """Zero times something is exact; a product that is rounded to zero takes a processor a hundred cycles."""
+
+    def product(x, y):
+        with np.errstate(under="raise"):
+            return np.multiply(x, y)
+
+    def exp(*values):
+        (x,) = args = operands("exp", dtype)
+        return evaluate(expand("exp", args, dtype), {x: np.array(values, dtype)}, {"mul": product, "fma": fused})
+
+    assert not exp(-INF, -1e30, -1e5, -2000).any()
+    with pytest.raises(FloatingPointError):
+        exp(-103.5 if dtype == F32 else -745.0)
+
+
+@DTYPES
+def test_exponentials_are_subnormal_then_zero(dtype):
+    x = np.linspace(-180, -85, 4001, dtype=dtype) if dtype == F32 else np.linspace(-1420, -700, 4001)
+    truth = wide("exp", x.astype(np.longdouble)).astype(dtype)
+    steps = np.abs(apply("exp", x) - truth) / np.finfo(dtype).smallest_subnormal
+    ordinary = truth >= np.finfo(dtype).smallest_normal
+    assert (steps[~ordinary] <= 1).all()
+    assert (truth == 0).sum() > 1000
+    np.testing.assert_allclose(apply("exp", x)[ordinary], truth[ordinary], rtol=2 * np.finfo(dtype).eps)
+
+
 @pytest.mark.parametrize("function", UNARY)
 def test_every_nan_goes_through(function):
     nans = np.array([0x7FC00000, 0x7F800001, 0x7FFFFFFF, 0x7FC00155, -1, -0x400000], np.int64).astype(np.uint32)

@@ -50,8 +50,10 @@ _TAIL = {
     ),
 }
 
-#: Below and above, e**x is 0 and infinity.
-_LIMITS = {F32: (-104.0, 89.0), F64: (-746.0, 710.0)}
+#: Below and above, e**x is 0 and infinity. It is 0 from -104 (-746) on; that far below, one of the powers of two
+#: in `scaled` is 0 itself, so that e**-inf, of which masks are full, underflows nowhere: a processor takes some
+#: hundred cycles for a product that does.
+_LIMITS = {F32: (-176.0, 89.0), F64: (-1418.0, 710.0)}
 
 #: Below, expm1 is -1.
 _MINUS_ONE = {F32: -18.0, F64: -40.0}
