@@ -86,6 +86,16 @@ def test_quotients_within_range_vanish():
     assert index // 4 == as_index(i) * 3 + as_index(j) // 4
 
 
+def test_remainders_of_what_cannot_reach_the_rest_are_of_a_factor():
+    """Lanes of half a row stay neighbours: ``(v*16 + l) % 32`` moves by one with l."""
+    v, lane = Var("v", 24), Var("l", 16)
+    index = as_index(v) * 16 + as_index(lane)
+    assert index % 32 == as_index(v) % 2 * 16 + as_index(lane)
+    assert (index % 32).coefficient(lane) == 1
+    assert index // 32 * 32 + index % 32 == index
+    assert (index + 1) % 32 != as_index(v) % 2 * 16 + as_index(lane) + 1
+
+
 def test_coefficients():
     i, j = Var("i", 5), Var("j", 12)
     index = as_index(i) * 3 + as_index(j) // 5

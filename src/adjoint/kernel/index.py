@@ -203,21 +203,33 @@ class Index:
         whole, rest = self._split(by)
         if rest.low >= 0 and rest.high < by:
             return whole
-        # A common factor of the divisor and of most terms cancels where the others cannot reach it.
-        common = by
-        for _, c in rest.terms:
-            common = gcd(common, c) if gcd(common, c) > 1 else common
-        if 1 < common < by:
-            many, few = rest._split(common)
-            if few.low >= 0 and few.high < common:
-                return whole + many // (by // common)
+        common, many, _ = rest._cancel(by)
+        if common > 1:
+            return whole + many // (by // common)
         return whole + _single(Quotient(rest, by))
 
     def __mod__(self, by: int) -> Index:
         _, rest = self._split(by)
         if rest.low >= 0 and rest.high < by:
             return rest
+        common, many, few = rest._cancel(by)
+        if common > 1:
+            return many % (by // common) * common + few
         return _single(Remainder(rest, by))
+
+    def _cancel(self, by: int) -> tuple[int, Index, Index]:
+        """A common factor of the divisor and of most terms, which cancels as the others cannot reach it, or 1.
+
+        ``(f, q, r)`` with ``self == q * f + r`` and ``0 <= r < f``.
+        """
+        common = by
+        for _, c in self.terms:
+            common = gcd(common, c) if gcd(common, c) > 1 else common
+        if 1 < common < by:
+            many, few = self._split(common)
+            if few.low >= 0 and few.high < common:
+                return common, many, few
+        return 1, self, as_index(0)
 
     def _split(self, by: int) -> tuple[Index, Index]:
         """``(q, r)`` with ``self == q * by + r``, term by term."""
