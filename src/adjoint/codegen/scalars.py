@@ -57,6 +57,20 @@ def _intrinsic(floating: str, signed: str = "", unsigned: str = "") -> Emitter:
     return emit
 
 
+def _extreme(floating: str, signed: str, unsigned: str) -> Emitter:
+    """The greater or the smaller; NaN where one is. Of 0.0 and -0.0 either: to tell them apart takes as long again."""
+    whole = _intrinsic("", signed, unsigned)
+
+    def emit(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str:
+        if dtype.kind != "f":
+            return whole(w, args, dtype, lanes)
+        type_ = _type(dtype, lanes)
+        call = w.call_text(f"{floating}.{_suffix(dtype, lanes)}", type_, [type_] * 2, args)
+        return w.pure(call.replace("call ", "call nsz ", 1))
+
+    return emit
+
+
 def _negative(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str:
     type_ = _type(dtype, lanes)
     if dtype.kind == "f":
@@ -114,8 +128,8 @@ INSTRUCTIONS: dict[str, Emitter] = {
     "sub": _binary("fsub", "sub"),
     "mul": _binary("fmul", "mul"),
     "div": _divide,
-    "max": _intrinsic("llvm.maximum", "llvm.smax", "llvm.umax"),
-    "min": _intrinsic("llvm.minimum", "llvm.smin", "llvm.umin"),
+    "max": _extreme("llvm.maximum", "llvm.smax", "llvm.umax"),
+    "min": _extreme("llvm.minimum", "llvm.smin", "llvm.umin"),
     "fma": _intrinsic("llvm.fmuladd"),
     "neg": _negative,
     "abs": _absolute,
