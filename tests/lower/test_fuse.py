@@ -8,6 +8,7 @@ from adjoint.codegen.native import host_target
 from adjoint.compiler import lower_function
 from adjoint.ir import Function, param
 from adjoint.lower.facts import facts_of
+from adjoint.transforms.differentiate import gradient
 
 
 def program(params, *results, **attrs):
@@ -25,6 +26,17 @@ def test_bias_and_activation_end_the_product():
     made = program((x, w, b), ops.relu(ops.add(ops.matmul(x, w), b)))
     assert len(made.kernels) == 1
     assert made.arena_bytes == 0
+
+
+@pytest.mark.parametrize("form", ["none", "tanh"])
+def test_gelu_keeps_its_slope_alone_for_the_gradient(form):
+    """The product before it leaves the result and the slope in memory, and nothing else of its size."""
+    x, w, u = param("x", (64, 32)), param("w", (32, 128)), param("u", (128, 32))
+    loss = ops.sum(ops.matmul(ops.gelu(ops.matmul(x, w), form), u))
+    found = lower_function(gradient(Function("loss", (x, w, u), (loss,)), ("w", "u")), host_target())
+    sizes = [sum(b.size == 64 * 128 for b in kernel.writes) for kernel in found.kernels]
+    assert max(sizes) == 2
+    assert sum(sizes) == 3  # and the gradient of the product's result
 
 
 def test_an_update_ends_the_product_that_makes_its_gradient():

@@ -10,7 +10,6 @@ from adjoint.ops.build import broadcast, full_like
 from adjoint.ops.calls import call
 from adjoint.ops.composites import (
     embedding,
-    gelu,
     leaky_relu,
     linear,
     log_softmax,
@@ -23,6 +22,7 @@ from adjoint.ops.contract import matmul
 from adjoint.ops.convert import cast, check_range, stop_gradient
 from adjoint.ops.convolution import conv2d
 from adjoint.ops.create import constant, full, iota
+from adjoint.ops.gaussian import gelu
 from adjoint.ops.index import one_hot, scatter_add, take, take_along_last
 from adjoint.ops.logic import (
     equal,

@@ -13,6 +13,7 @@ from adjoint.ops import (
     convert,
     convolution,
     create,
+    gaussian,
     index,
     logic,
     piecewise,
@@ -59,6 +60,8 @@ CATALOGUE: tuple[type[Operator], ...] = (
     transcendental.Sin,
     transcendental.Cos,
     transcendental.Erf,
+    # gaussian
+    gaussian.Gelu,
     # logic
     logic.Equal,
     logic.NotEqual,

@@ -8,9 +8,7 @@ belongs together. Where a greatest element is subtracted for the sake of exponen
 alone, ``p * (ct - sum(ct * p))``, and the exponentials before the division need not be kept for it.
 """
 
-from math import pi, sqrt
-
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import TypeRuleError
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import add, multiply, subtract
 from adjoint.ops.axes import Axes, axes_of
@@ -20,15 +18,13 @@ from adjoint.ops.convert import cast, check_range, stop_gradient
 from adjoint.ops.index import take
 from adjoint.ops.logic import equal, greater, where
 from adjoint.ops.piecewise import maximum
-from adjoint.ops.powers import square
 from adjoint.ops.reduce import max, sum, widened
 from adjoint.ops.rules import one_row, require_float
 from adjoint.ops.shape import reshape, spread_back
-from adjoint.ops.transcendental import erf, exp, expm1, log, log1p, sigmoid, tanh
+from adjoint.ops.transcendental import exp, expm1, log, log1p, sigmoid
 
 __all__ = [
     "embedding",
-    "gelu",
     "leaky_relu",
     "linear",
     "log_softmax",
@@ -37,28 +33,6 @@ __all__ = [
     "softmax",
     "softplus",
 ]
-
-
-def gelu(x: Value, approximate: str = "none") -> Value:
-    """``x * P(Z <= x)`` for a standard normal Z: the Gaussian error linear unit.
-
-    Parameters
-    ----------
-    x : Value
-        Float, any shape.
-    approximate : {"none", "tanh"}, default "none"
-        "none": ``0.5 * x * (1 + erf(x / sqrt(2)))``. "tanh": ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
-        x**3)))``. Both of Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2.
-    """
-    require_float("gelu", x)
-    if approximate == "none":
-        inner = erf(multiply(x, sqrt(0.5)))
-    elif approximate == "tanh":
-        cubic = add(x, multiply(multiply(square(x), x), 0.044715))
-        inner = tanh(multiply(cubic, sqrt(2 / pi)))
-    else:
-        raise InvalidValueError(f"gelu: approximate is 'none' or 'tanh', got {approximate!r}; use one of them")
-    return multiply(multiply(x, 0.5), add(inner, 1.0))
 
 
 def silu(x: Value) -> Value:

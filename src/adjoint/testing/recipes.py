@@ -222,6 +222,11 @@ def _pad(g: Growing) -> Node:
     return Node(ops.pad(x.value, low, high, value, [n // 2 for n in interior]), max(x.bound, 1.0), x.exact)
 
 
+def _gelu(g: Growing) -> Node:
+    form = g.choose(("none", "tanh"))
+    return _smooth(lambda x: ops.gelu(x, form), lambda b: b)(g)
+
+
 def _concat(g: Growing) -> Node:
     x = g.number(rank=1)
     shape = x.value.shape
@@ -348,6 +353,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "sin": _smooth(ops.sin, lambda _: 1.0),
         "cos": _smooth(ops.cos, lambda _: 1.0),
         "erf": _smooth(ops.erf, lambda _: 1.0),
+        "gelu": _gelu,
         "equal": _comparison(ops.equal),
         "not_equal": _comparison(ops.not_equal),
         "less": _comparison(ops.less),
