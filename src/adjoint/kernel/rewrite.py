@@ -3,25 +3,30 @@
 from collections.abc import Callable, Iterable
 
 from adjoint.kernel.index import Index
-from adjoint.kernel.ir import Apply, Coordinate, Expr, For, Load, Prefetch, Stmt, Store, When, postorder
+from adjoint.kernel.ir import Apply, Buffer, Coordinate, Expr, For, Load, Prefetch, Stmt, Store, When, postorder
 
 __all__ = ["rewritten"]
+
+#: A place in memory to another one.
+_Move = Callable[[Buffer, Index], tuple[Buffer, Index]]
 
 
 def rewritten(
     body: Iterable[Stmt],
     index: Callable[[Index], Index] = lambda same: same,
     apply: Callable[[Apply], Expr] = lambda same: same,
+    move: _Move = lambda buffer, at: (buffer, at),
 ) -> tuple[Stmt, ...]:
     """Statements with `index` done to every index, and `apply` to every application of a function, operands first.
 
-    Numbers that indices read from memory (`Dynamic`) stay as they are.
+    `move` is done to every place that is read, written or prefetched, after `index`; what `Across` combines stays where
+    it is. Numbers that indices read from memory (`Dynamic`) stay as they are.
     """
 
     def expressions(roots: list[Expr]) -> list[Expr]:
         new: dict[int, Expr] = {}
         for expr in postorder(roots):
-            new[id(expr)] = _node(expr, new, index, apply)
+            new[id(expr)] = _node(expr, new, index, apply, move)
         return [new[id(root)] for root in roots]
 
     def statement(of: Stmt) -> Stmt:
@@ -31,17 +36,21 @@ def rewritten(
             then, other = tuple(map(statement, of.then)), tuple(map(statement, of.other))
             return When(index(of.index), of.low, of.high, then, other)
         if isinstance(of, Prefetch):
-            return Prefetch(of.buffer, index(of.index), of.write)
+            return Prefetch(*move(of.buffer, index(of.index)), of.write)
         values = expressions([value for _, _, value in of.targets])
-        return Store(tuple((b, index(i), v) for (b, i, _), v in zip(of.targets, values, strict=True)))
+        return Store(tuple((*move(b, index(i)), v) for (b, i, _), v in zip(of.targets, values, strict=True)))
 
     return tuple(map(statement, body))
 
 
-def _node(expr: Expr, new: dict[int, Expr], index: Callable[[Index], Index], apply: Callable[[Apply], Expr]) -> Expr:
+def _node(
+    expr: Expr, new: dict[int, Expr], index: Callable[[Index], Index], apply: Callable[[Apply], Expr], move: _Move
+) -> Expr:
     if isinstance(expr, Load):
-        at, guard = index(expr.index), new[id(expr.guard)] if expr.guard is not None else None
-        return expr if at is expr.index and guard is expr.guard else Load(expr.buffer, at, guard)
+        buffer, at = move(expr.buffer, index(expr.index))
+        guard = new[id(expr.guard)] if expr.guard is not None else None
+        same = buffer is expr.buffer and at is expr.index and guard is expr.guard
+        return expr if same else Load(buffer, at, guard)
     if isinstance(expr, Coordinate):
         at = index(expr.index)
         return expr if at is expr.index else Coordinate(at, expr.dtype)

@@ -19,7 +19,7 @@ from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var, as_in
 from adjoint.kernel.ir import Buffer, Coordinate, Expr, Kernel, Load, Prefetch, Stmt, Store, When, postorder, walk
 from adjoint.kernel.rewrite import rewritten
 
-__all__ = ["merge_rows"]
+__all__ = ["every_index", "merge_rows", "reads_memory"]
 
 #: Statements of a kernel that is not added to any more.
 _LIMIT = 400
@@ -65,8 +65,8 @@ class _Uses:
         plain = True
         for buffer, index in _accesses(statements):
             indices.setdefault(buffer, []).append(index)
-        for index in _every_index(statements):
-            plain = plain and not _reads(index)
+        for index in every_index(statements):
+            plain = plain and not reads_memory(index)
         return cls(indices, frozenset(kernel.reads), frozenset(kernel.writes), len(statements), plain)
 
 
@@ -122,7 +122,8 @@ def _accesses(statements: Sequence[Stmt]) -> Iterator[tuple[Buffer, Index]]:
                     yield expr.buffer, expr.index
 
 
-def _every_index(statements: Sequence[Stmt]) -> Iterator[Index]:
+def every_index(statements: Sequence[Stmt]) -> Iterator[Index]:
+    """Every index in statements, without those in the statements inside them."""
     for statement in statements:
         if isinstance(statement, When | Prefetch):
             yield statement.index
@@ -132,9 +133,9 @@ def _every_index(statements: Sequence[Stmt]) -> Iterator[Index]:
             yield from (e.index for e in exprs if isinstance(e, Load | Coordinate))
 
 
-def _reads(index: Index) -> bool:
+def reads_memory(index: Index) -> bool:
     """Whether an index depends on numbers from memory."""
     return any(
-        isinstance(atom, Dynamic) or (isinstance(atom, Quotient | Remainder) and _reads(atom.of))
+        isinstance(atom, Dynamic) or (isinstance(atom, Quotient | Remainder) and reads_memory(atom.of))
         for atom, _ in index.terms
     )

@@ -20,6 +20,7 @@ from adjoint.lower.merge import merge_rows
 from adjoint.lower.order import barriers, circular_updates, order_kernels
 from adjoint.lower.pull import Reduction, Scatter, Stream, output_vars
 from adjoint.lower.reductions import reduction_kernel
+from adjoint.lower.rows import several_rows
 from adjoint.lower.scatter import scatter_kernel
 from adjoint.lower.streams import stream_kernel
 
@@ -66,7 +67,8 @@ def lower(
         context = replace(context, homes={**home_of_param, **apart, **kept}, literals={})
         kernels = _kernels(fusion, context)
         kernels += [_copy(context, v, context.homes[v], b) for v, b in moved.items()]
-    kernels = _unique_names(merge_rows(order_kernels(kernels, updated)))
+    merged = merge_rows(order_kernels(kernels, updated))
+    kernels = _unique_names([several_rows(kernel, target) for kernel in merged])
     offsets, arena, bound = plan_arena(kernels)
     slots += [apart[v] for v in function.results if v in apart]
     number_of = {b: n for n, b in enumerate(slots)}
