@@ -17,6 +17,7 @@ So every element of either factor comes from far memory once, whatever the numbe
 parts of the outermost summed axis; a second kernel adds the parts, in a fixed order, and has the epilogue.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
@@ -39,6 +40,9 @@ _SUMS = 2 * 1024 * 1024
 _FILLED = 0.6
 #: Vectors in a panel at most.
 _VECTORS = 2
+
+#: What to ask memory for on the way, by the tile of rows, how many tiles there are, and the outermost step.
+Asks = Callable[[Index, int, Index], tuple[Stmt, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +239,18 @@ class SumBuilder:
         return (For(row, vector_loops(columns, plan.lanes, clear)), *nest(turns, block))
 
     def block(
-        self, memory: Buffer, columns: int, first: Index, part: Index, panel: Index, start: dict[Var, Index]
+        self,
+        memory: Buffer,
+        columns: int,
+        first: Index,
+        part: Index,
+        panel: Index,
+        start: dict[Var, Index],
+        asks: Asks = lambda *_: (),
     ) -> tuple[Stmt, ...]:
-        """Pack the panel of a block, and let every tile of rows meet it."""
+        """Pack the panel of a block, and let every tile of rows meet it; `asks` comes before each outermost step."""
         packing = self._pack(memory, columns, first, start)
-        return (*packing, *self._tiles(memory, columns, part, panel, start))
+        return (*packing, *self._tiles(memory, columns, part, panel, start, asks))
 
     def _pack(self, memory: Buffer, columns: int, first: Index, start: dict[Var, Index]) -> tuple[Stmt, ...]:
         """Copy a block of one factor, lanes along the result: square by square, where steps are contiguous."""
@@ -275,7 +286,7 @@ class SumBuilder:
         return nest(outer, tuple(loops))
 
     def _tiles(
-        self, memory: Buffer, columns: int, part: Index, panel: Index, start: dict[Var, Index]
+        self, memory: Buffer, columns: int, part: Index, panel: Index, start: dict[Var, Index], asks: Asks
     ) -> tuple[Stmt, ...]:
         """Every tile of rows meets the panel."""
         plan, c = self.plan, self.c
@@ -310,4 +321,6 @@ class SumBuilder:
                 out.append(loop)
             return tuple(out)
 
-        return nest(blocks, (*sweep("fetch"), *nest(steps, sweep("fma")), *sweep("put")))
+        tile, count = ravel(blocks, {b: as_index(b) for b in blocks}), prod(b.extent for b in blocks)
+        outer = (*asks(tile, count, as_index(steps[0])), *nest(steps[1:], sweep("fma")))
+        return nest(blocks, (*sweep("fetch"), *nest(steps[:1], outer), *sweep("put")))

@@ -13,14 +13,14 @@ from adjoint.lower.contractions import Contraction
 from adjoint.lower.emit import Context, group_puller, stores
 from adjoint.lower.fuse import Group
 
-__all__ = ["far_places", "panels_of_slab", "streams_of", "walk_order"]
+__all__ = ["FAR", "far_places", "panels_of_slab", "streams_of", "walk_order"]
 
 #: Bytes of the right operand that stay in a second-level cache while blocks of rows meet them.
 _SLAB = 512 * 1024
 #: Bytes of a page.
 _PAGE = 4096
 #: Bytes of a tensor of which much is not in a second-level cache.
-_FAR = 1024 * 1024
+FAR = 1024 * 1024
 
 
 def far_places(
@@ -37,7 +37,7 @@ def far_places(
     return [
         (b, i, write)
         for (b, i), write in places.items()
-        if b.nbytes >= _FAR and i.coefficient(c.n) == 1 and (c.m is None or i.coefficient(c.m))
+        if b.nbytes >= FAR and i.coefficient(c.n) == 1 and (c.m is None or i.coefficient(c.m))
     ]
 
 
@@ -55,7 +55,7 @@ def panels_of_slab(c: Contraction, panels: int) -> int:
     Few, so that the right operand stays in the first-level cache; but where the result is large (the gradient of a
     matrix that is updated at once), as many as stay in the second, so that rows of memory are read and written in runs.
     """
-    if c.rows * c.columns * c.right.dtype.itemsize < _FAR:
+    if c.rows * c.columns * c.right.dtype.itemsize < FAR:
         return 1
     panel = ceil(c.columns / panels) * c.depth * c.right.dtype.itemsize
     return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= _SLAB // 2))

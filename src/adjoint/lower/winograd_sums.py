@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Prefetch, Stmt, Store, When
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions import TURNED, UNITS, Contraction
-from adjoint.lower.emit import Context, finish, nest, ravel, vector_loops
+from adjoint.lower.emit import Context, finish, nest, ravel, unravel, vector_loops
 from adjoint.lower.fuse import Group
-from adjoint.lower.sums import SumBuilder, SumPlan, parts_of, tile_of
+from adjoint.lower.sums import Asks, SumBuilder, SumPlan, parts_of, tile_of
 from adjoint.lower.totals import added, total_kernel
+from adjoint.lower.walks import FAR
 from adjoint.lower.winograd import TAPS, algorithm, combined, transposed
 from adjoint.lower.winograd_rows import Roles, Rows, apart, divisors, step
 
@@ -207,9 +208,9 @@ class _Builder:
         many = roles.images.extent // plan.parts if roles.images is not None else 1
         turns = Var("images", many // plan.images)
         lines = Var("rows", roles.high.extent // (roles.by.outputs * plan.rows))
-        at = {roles.high: (as_index(lines) * plan.rows + as_index(self.rows.row)) * roles.by.outputs}
-        if roles.images is not None:
-            at[roles.images] = part * many + as_index(turns) * plan.images + as_index(self.rows.image)
+        now = as_index(turns) * lines.extent + as_index(lines)
+        at = self._at(part, now, lines.extent)
+        soon = self._at(part, (now + 1) % (turns.extent * lines.extent), lines.extent)
         panel = Var("panel", plan.panels)
         size = plan.panels * roles.by.products * roles.depth * plan.width
         sums = Buffer("sums", plan.image.dtype, size, "scratch")
@@ -219,7 +220,7 @@ class _Builder:
 
         block = (
             *self.rows.fill(plan.lanes, plan.image, at, plan.wide),
-            *nest([panel], self._panel(sums, as_index(panel), first, at)),
+            *nest([panel], self._panel(sums, as_index(panel), first, at, soon)),
         )
         body = (
             *vector_loops(size, plan.lanes, clear),
@@ -229,7 +230,51 @@ class _Builder:
         points = prod(v.extent for v in c.axes)
         return finish(self.context, self.parts.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
 
-    def _panel(self, sums: Buffer, panel: Index, first: Index, at: dict[Var, Index]) -> tuple[Stmt, ...]:
+    def _at(self, part: Index, block: Index, lines: int) -> dict[Var, Index]:
+        """Where a block's current image and row of tiles are; `lines` blocks make an image."""
+        plan, roles, rows = self.plan, self.plan.roles, self.rows
+        at = {roles.high: (block % lines * plan.rows + as_index(rows.row)) * roles.by.outputs}
+        if roles.images is not None:
+            many = roles.images.extent // plan.parts
+            at[roles.images] = part * many + block // lines * plan.images + as_index(rows.image)
+        return at
+
+    def _asks(self, panel: Index, first: Index, soon: dict[Var, Index]) -> Asks:
+        """Ask for the rows of the next block, some channels of both factors with each tile."""
+        plan, roles, rows = self.plan, self.plan.roles, self.rows
+        image, cotangent = plan.image, plan.cotangent
+
+        def some(tile: Index, tiles: int, line: Index) -> tuple[Stmt, ...]:
+            here = {rows.image: line // rows.row.extent, rows.row: line % rows.row.extent}
+            at = {v: i.substitute(here) for v, i in soon.items()}
+            row = Var("i", roles.by.outputs)
+            out: list[Stmt] = []
+            at[roles.high] = at[roles.high] + as_index(row)
+            slot, slots = tile * roles.by.products + as_index(rows.point), tiles * roles.by.products
+            own = {**at, roles.tap: as_index(TAPS - 1), roles.across: as_index(0)}
+            for load, every, place, channels, width in (
+                (image, roles.lines, panel * slots + slot, plan.panels * slots, rows.pitch),
+                (cotangent, plan.width, slot, slots, rows.columns),
+            ):
+                if load.buffer.nbytes < FAR:
+                    continue
+                share, vector = Var("c", ceil(every / channels)), Var("j", ceil(width / plan.lanes))
+                channel = place * share.extent + as_index(share)
+                if load is image:
+                    where = {**own, **unravel(roles.channels, channel)}
+                else:
+                    where = {**at, plan.lane: (first + panel) * plan.width + channel}
+                where[plan.wide] = as_index(vector) * plan.lanes
+                ask = Prefetch(load.buffer, load.index.substitute(where))
+                body = nest([row], (For(vector, (ask,), "unroll"),))
+                out += nest([share], (When(channel, 0, every, body),))
+            return tuple(out)
+
+        return some
+
+    def _panel(
+        self, sums: Buffer, panel: Index, first: Index, at: dict[Var, Index], soon: dict[Var, Index]
+    ) -> tuple[Stmt, ...]:
         """Transform the cotangent in some channels, and add its products with the rows at every point."""
         plan, roles, rows = self.plan, self.plan.roles, self.rows
         run = rows.count * rows.columns
@@ -249,9 +294,9 @@ class _Builder:
             return (Store(tuple((memory, place + p * plane, d) for p, d in enumerate(made))),)
 
         transform = nest((lane, rows.image, rows.row), vector_loops(rows.columns, plan.lanes, body))
-        return (*transform, For(rows.point, self._multiply(sums, panel, memory, plane)))
+        return (*transform, For(rows.point, self._multiply(sums, panel, memory, plane, self._asks(panel, first, soon))))
 
-    def _multiply(self, sums: Buffer, panel: Index, memory: Buffer, plane: int) -> tuple[Stmt, ...]:
+    def _multiply(self, sums: Buffer, panel: Index, memory: Buffer, plane: int, asks: Asks) -> tuple[Stmt, ...]:
         """At one point: turn the cotangent so that lanes run along channels, and let every tile of rows meet it."""
         plan, roles, rows = self.plan, self.plan.roles, self.rows
         line, column, lane = Var("r0", rows.count), Var("r1", rows.columns), Var("o", plan.width)
@@ -273,7 +318,7 @@ class _Builder:
         turned = Buffer("panel", memory.dtype, plan.width * run, "scratch")
         part = panel * roles.by.products + as_index(rows.point)
         start = {line: as_index(0), column: as_index(0)}
-        return builder.block(turned, plan.width, as_index(0), part, as_index(0), start)
+        return builder.block(turned, plan.width, as_index(0), part, as_index(0), start, asks)
 
     def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:
         """Make sums at points the gradient's."""

@@ -16,18 +16,20 @@ windows read beyond it, so that lanes may run over the ends of rows: where rows 
 nobody wants cost less than lanes that idle.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.ir import Buffer, Expr, For, Kernel, Load, Prefetch, Stmt, Store, When
+from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions import GATHERED, UNITS, Contraction, Plan, tiles_by_cost
 from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, unravel, vector_loops
 from adjoint.lower.fuse import Group
 from adjoint.lower.match import join_rows
 from adjoint.lower.tiles import TileBuilder
+from adjoint.lower.walks import FAR, far_places
 from adjoint.lower.winograd import TAPS, algorithm, combined
 from adjoint.lower.winograd_rows import Roles, Rows, divisors, step
 
@@ -239,21 +241,14 @@ class _Builder:
     def kernel(self) -> Kernel:
         """A unit is some rows of some images."""
         plan, roles, c, data = self.plan, self.plan.roles, self.c, self.product.rows
-        turns = Var("rows", roles.high.extent // (roles.by.outputs * plan.rows))
-        many = roles.images.extent // plan.images if roles.images is not None else 1
-        some = Var("images", many)
-        axes = (*roles.batch, some, turns)
-        unit = Var("u", prod(v.extent for v in axes))
-        at = unravel(axes, as_index(unit))
-        at[roles.high] = (at.pop(turns) * plan.rows + as_index(data.row)) * roles.by.outputs
-        image = at.pop(some) * plan.images + as_index(data.image)
-        if roles.images is not None:
-            at[roles.images] = image
+        unit = Var("u", prod(v.extent for v in self._turns()))
+        at, soon = self._at(as_index(unit)), self._at((as_index(unit) + 1) % unit.extent)
         block = Var("b", self._blocks)
 
         def rows(count: int, first: Index) -> tuple[Stmt, ...]:
             memory = Buffer("sums", c.left.dtype, roles.by.products * count * self.product.sums, "scratch")
-            multiply = self._multiply(memory, count, self._base(at, as_index(block)))
+            asks = (*self._results(count, first, at), *self._image(as_index(block), soon))
+            multiply = self._multiply(memory, count, self._base(at, as_index(block)), asks)
             return (For(data.point, multiply), *self._end(memory, count, first, at))
 
         body = pieces(as_index(block), c.rows, plan.tile[0], rows)
@@ -264,7 +259,57 @@ class _Builder:
             self.context, self.context.name_of(self.group), self.group.members, unit, body, 2.0 * points * c.depth
         )
 
-    def _multiply(self, memory: Buffer, count: int, base: Index) -> tuple[Stmt, ...]:
+    def _turns(self) -> tuple[Var, ...]:
+        """The axes that units walk."""
+        plan, roles = self.plan, self.plan.roles
+        many = roles.images.extent // plan.images if roles.images is not None else 1
+        lines = Var("rows", roles.high.extent // (roles.by.outputs * plan.rows))
+        return (*roles.batch, Var("images", many), lines)
+
+    def _at(self, unit: Index) -> dict[Var, Index]:
+        """Where a unit's current image and row of tiles are."""
+        plan, roles, data = self.plan, self.plan.roles, self.product.rows
+        axes = self._turns()
+        at = unravel(axes, unit)
+        line, image = at.pop(axes[-1]), at.pop(axes[-2])
+        at[roles.high] = (line * plan.rows + as_index(data.row)) * roles.by.outputs
+        if roles.images is not None:
+            at[roles.images] = image * plan.images + as_index(data.image)
+        return at
+
+    # What is asked for while a product runs, row by row of the current row of tiles
+
+    def _results(self, count: int, first: Index, at: dict[Var, Index]) -> tuple[Stmt, ...]:
+        """What the epilogue will read and write in a row."""
+        row, roles = Var("o", count), self.plan.roles
+        where = {**at, roles.high: at[roles.high] + as_index(self.product.rows.point), self._m: first + as_index(row)}
+        far = far_places(self.context, self.group, self.c, {v: i for v, i in where.items() if v is not self._m})
+        places = [(b, i.substitute({self._m: where[self._m]}), write) for b, i, write in far]
+        return nest([row], self._line(places, self.c.n, self.c.columns)) if places else ()
+
+    def _image(self, block: Index, soon: dict[Var, Index]) -> tuple[Stmt, ...]:
+        """A row of the next unit's images, in a share of the channels."""
+        roles, c = self.plan.roles, self.c
+        if c.right.buffer.nbytes < FAR:
+            return ()
+        share = Var("c", ceil(roles.lines / self._blocks))
+        channel = block * share.extent + as_index(share)
+        where = {**soon, roles.across: as_index(0), **unravel(roles.channels, channel)}
+        where[roles.tap] = as_index(self.product.rows.point) + TAPS - 1
+        place = c.right.index.substitute(where)
+        asks = self._line([(c.right.buffer, place, False)], c.n, self.product.rows.pitch)
+        if roles.lines % self._blocks:
+            asks = (When(channel, 0, roles.lines, asks),)
+        return nest([share], asks)
+
+    def _line(self, places: Sequence[tuple[Buffer, Index, bool]], along: Var, count: int) -> tuple[Stmt, ...]:
+        """Ask for a row of each of some tensors."""
+        lanes = self.context.target.lanes(self.c.left.dtype)
+        vector = Var("j", ceil(count / lanes))
+        asks = tuple(Prefetch(b, i.substitute({along: as_index(vector) * lanes}), write) for b, i, write in places)
+        return (For(vector, asks, "unroll"),)
+
+    def _multiply(self, memory: Buffer, count: int, base: Index, asks: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """The product with a block of weights, at one point."""
         plan, product = self.plan, self.product
         height, vectors, stack = plan.tile
@@ -274,7 +319,8 @@ class _Builder:
         own = Plan(height, vectors, lanes, stack, False, False, False, small.depth, 1, 0.0)
         neighbour = Var("s", stack)
         tiles = TileBuilder(self.context, self.group, small, own, neighbour)
-        batch, turns = {}, []
+        batch: dict[Var, Index] = {}
+        turns: list[Var] = []
         for line in small.batch:
             turns.append(Var(line.name, line.extent // stack))
             batch[line] = as_index(turns[-1]) * stack + as_index(neighbour)
@@ -290,7 +336,15 @@ class _Builder:
         def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
             return tiles.tile((count, columns), as_index(0), column, batch, keep)
 
-        return nest([*turns, panel], pieces(as_index(panel), small.columns, own.columns, tile))
+        body = nest([panel], pieces(as_index(panel), small.columns, own.columns, tile))
+        if turns and asks:
+            data = product.rows
+            (now,) = batch.values()
+            here = {data.image: now // data.row.extent, data.row: now % data.row.extent}
+            asks = rewritten(asks, index=lambda index: index.substitute(here))
+            asks = (For(neighbour, asks, "unroll"),) if stack > 1 else asks
+            body = (When(as_index(data.point), 0, plan.roles.by.outputs, asks), *body)
+        return nest(turns, body)
 
     def _end(self, memory: Buffer, count: int, first: Index, at: dict[Var, Index]) -> tuple[Stmt, ...]:
         """The results of a block of weights, and what comes after the contraction."""
