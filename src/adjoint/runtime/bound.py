@@ -1,6 +1,7 @@
 """An entry point bound to arrays that stay: what a training loop calls."""
 
 import ctypes
+import itertools
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +19,23 @@ from adjoint.runtime.threads import POOL_FUNCTIONS, Pool, make_sync
 __all__ = ["Bound", "Runtime", "Signature", "accept", "aligned", "allowed", "first_outside", "miscounted"]
 
 
+#: Bytes of a cache line and of a page, from the start of a large array to that of the next one, and what is large.
+_LINE, _PAGE, _APART, _LARGE = 64, 4096, 5 * 64, 1 << 16
+
+#: Large arrays so far: they begin at different lines of a page.
+_large = itertools.count()
+
+
 def aligned(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
-    """A zeroed array whose first element is at the start of a cache line."""
+    """A zeroed array whose first element is at the start of a cache line.
+
+    Large arrays do not all start at the same line of a page, as they would by themselves: equal places of a weight and
+    of its two moments would share a set of the first-level cache, in which there is no room for a few rows of each.
+    """
     nbytes = math.prod(shape) * dtype.itemsize
-    block = np.zeros(nbytes + 64, np.uint8)
-    start = -block.ctypes.data % 64
+    unit, skipped = (_PAGE, next(_large) * _APART % _PAGE) if nbytes >= _LARGE else (_LINE, 0)
+    block = np.zeros(nbytes + unit + skipped, np.uint8)
+    start = -block.ctypes.data % unit + skipped
     return block[start : start + nbytes].view(dtype).reshape(shape)
 
 
