@@ -55,11 +55,6 @@ def test_long_rows_stay_apart():
     assert len(kernels(Function("f", (x,), (ops.softmax(x),)))) > 1
 
 
-def test_kernels_that_only_read_the_same_stay_apart():
-    x, y = param("x", (64, 100)), param("y", (64, 100))
-    assert len(kernels(Function("f", (x, y), (ops.max(x, axis=1), ops.sum(ops.multiply(x, y), axis=1))))) == 2
-
-
 def test_a_parameter_that_is_updated_by_its_own_rows():
     """Each unit reads its row before it overwrites it."""
     w = param("w", (64, 100))

@@ -13,6 +13,7 @@ from adjoint.kernel.target import Target
 from adjoint.lower.choices import contraction_form
 from adjoint.lower.emit import Context, finish, group_puller, vector_loops
 from adjoint.lower.fuse import Fusion, Group, fuse
+from adjoint.lower.jam import jam
 from adjoint.lower.maps import map_kernel
 from adjoint.lower.match import match_contraction
 from adjoint.lower.memory import plan_arena
@@ -67,7 +68,7 @@ def lower(
         context = replace(context, homes={**home_of_param, **apart, **kept}, literals={})
         kernels = _kernels(fusion, context)
         kernels += [_copy(context, v, context.homes[v], b) for v, b in moved.items()]
-    merged = merge_rows(order_kernels(kernels, updated))
+    merged = merge_rows(jam(order_kernels(kernels, updated)))
     kernels = _unique_names([several_rows(kernel, target) for kernel in merged])
     offsets, arena, bound = plan_arena(kernels)
     slots += [apart[v] for v in function.results if v in apart]

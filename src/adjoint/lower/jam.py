@@ -1,0 +1,102 @@
+"""Kernels over the same loops that need nothing of each other become one: sums of a cotangent, by itself and times x.
+
+::
+
+    for u in 0..16 units:                     for u in 0..16 units:
+      for k in 0..65536:                        for k in 0..65536:
+        acc[0] = acc[0] + ct[k*16 + u]            acc[0] = acc[0] + ct[k*16 + u]
+      b[u] = acc[0]                       ->      sum[0] = sum[0] + ct[k*16 + u]*x[k*16 + u]
+    for u in 0..16 units:                       b[u] = acc[0]
+      for k in 0..65536:                        g[u] = sum[0]
+        sum[0] = sum[0] + ct[k*16 + u]*x[k*16 + u]
+      g[u] = sum[0]
+
+What both read is read once. That is worth it where something large is: else they stay as they were.
+"""
+
+from collections.abc import Sequence
+
+from adjoint.kernel.index import Var, as_index
+from adjoint.kernel.ir import For, Kernel, Stmt, Store, walk
+from adjoint.kernel.rewrite import rewritten
+
+__all__ = ["jam"]
+
+#: Bytes of a tensor that is worth reading once.
+_LARGE = 16 * 1024
+#: Statements of a kernel that is not added to any more, and tensors: beyond them, registers or the runs of memory that
+#: the hardware follows are too few.
+_STATEMENTS, _TENSORS = 64, 6
+
+
+def jam(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Put each kernel into the loops of the one before it, where they are the same."""
+    out: list[Kernel] = []
+    for kernel in kernels:
+        made = _jammed(out[-1], kernel) if out else None
+        if made is None:
+            out.append(kernel)
+        else:
+            out[-1] = made
+    return out
+
+
+def _jammed(first: Kernel, second: Kernel) -> Kernel | None:
+    """Both in one, or None where that cannot be or does not pay."""
+    if first.unit.extent != second.unit.extent or not _worth_it(first, second):
+        return None
+    mine, theirs = {*first.reads, *first.writes}, {*second.reads, *second.writes}
+    if mine & set(second.writes) or theirs & set(first.writes):
+        return None
+    same = _same_loops(first.body, second.body, {second.unit: first.unit})
+    if same is None:
+        return None
+    at = {theirs: as_index(ours) for theirs, ours in same.items()}
+    body = _zipped(first.body, rewritten(second.body, index=lambda index: index.substitute(at)))
+    shared = sum(b.nbytes for b in mine & theirs)
+    return Kernel(
+        first.name,
+        first.unit,
+        body,
+        (*first.values, *second.values),
+        first.flops + second.flops,
+        first.bytes + second.bytes - shared,
+        first.parallel or second.parallel,
+    )
+
+
+def _worth_it(first: Kernel, second: Kernel) -> bool:
+    shared = [b for b in second.reads if b in first.reads and b.nbytes >= _LARGE]
+    large = [b for b in {*first.reads, *second.reads, *first.writes, *second.writes} if b.nbytes >= _LARGE]
+    statements = sum(1 for kernel in (first, second) for _ in walk(kernel.body))
+    return bool(shared) and len(large) <= _TENSORS and statements <= _STATEMENTS
+
+
+def _same_loops(first: Sequence[Stmt], second: Sequence[Stmt], found: dict[Var, Var]) -> dict[Var, Var] | None:
+    """The first's variable for each of the second's, or None where the loops differ."""
+    if not all(isinstance(s, For | Store) for s in (*first, *second)):
+        return None
+    mine, theirs = ([s for s in body if isinstance(s, For)] for body in (first, second))
+    if [(loop.var.extent, loop.kind) for loop in mine] != [(loop.var.extent, loop.kind) for loop in theirs]:
+        return None
+    for a, b in zip(mine, theirs, strict=True):
+        found[b.var] = a.var
+        if _same_loops(a.body, b.body, found) is None:
+            return None
+    return found
+
+
+def _zipped(first: Sequence[Stmt], second: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """Loops in one another's place, assignments between them behind each other."""
+    out: list[Stmt] = []
+    rest = list(second)
+    for statement in first:
+        if not isinstance(statement, For):
+            out.append(statement)
+            continue
+        while not isinstance(rest[0], For):
+            out.append(rest.pop(0))
+        loop = rest.pop(0)
+        assert isinstance(loop, For)
+        out.append(For(statement.var, _zipped(statement.body, loop.body), statement.kind))
+    return (*out, *rest)
