@@ -116,6 +116,15 @@ def test_conditions_narrow_what_they_are_about():
     refused("an access is inside its buffer", loops(When(index, 2, 4, (), (store(index),))))
 
 
+def test_a_condition_on_a_remainder_bounds_what_is_divided():
+    """Of 0..9, those whose remainder by 4 is 0 or at least 2: the largest is 8, or 7 of those with 2 or 3."""
+    big, place = Var("b", 10), Buffer("place", F32, 9, "arena")
+    small = When(at(big) % 4, 0, 1, (store(at(big), buffer=place),))
+    verify(For(big, (small,)))
+    verify(For(big, (When(at(big) % 4, 2, 4, (store(at(big) + 1, buffer=place),)),)))
+    refused("an access is inside", For(big, (When(at(big) % 4, 1, 4, (store(at(big), buffer=place),)),)))
+
+
 def test_what_never_runs_is_not_looked_at():
     verify(For(Var("none", 0), (store(99),)))
     verify(For(R, (When(at(R), 8, 20, (store(99),)),)))

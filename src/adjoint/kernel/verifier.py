@@ -76,7 +76,13 @@ class _Scope:
 
     def given(self, index: Index, low: int, high: int) -> _Scope:
         """Where ``low <= index <= high`` too."""
-        return replace(self, facts=(*self.facts, (index, low, high)))
+        facts = [*self.facts, (index, low, high)]
+        ((atom, step), *others) = index.terms or ((None, 0),)
+        if isinstance(atom, Remainder) and step == 1 and not others and not index.constant:
+            # The ends of what is divided are out of reach where their remainders are.
+            first, last = atom.of.low, atom.of.high
+            facts.append((atom.of, first + max(low - first % atom.by, 0), last - max(last % atom.by - high, 0)))
+        return replace(self, facts=tuple(facts))
 
     def impossible(self) -> bool:
         """Whether some condition around can never hold: what is inside never runs."""

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from math import prod
+from math import ceil, prod
 
 from adjoint.kernel.ir import Apply, Const, Expr
 
@@ -61,12 +61,14 @@ class Algorithm:
         return len(self.data)
 
 
-@cache
 def algorithm(extent: int) -> Algorithm | None:
-    """The algorithm for an axis with so many results, or None where none divides it."""
-    outputs = next((n for n in sorted(_POINTS, reverse=True) if extent % n == 0), None)
-    if outputs is None or extent == 0:
-        return None
+    """The algorithm with the fewest products for so many results, or None where sums of their own take no more."""
+    products, outputs = min((ceil(extent / n) * (n + TAPS - 1), n) for n in _POINTS)
+    return _algorithm(outputs) if products < extent * TAPS else None
+
+
+@cache
+def _algorithm(outputs: int) -> Algorithm:
     points = [Fraction(p) for p in _POINTS[outputs]]
     last = (Fraction(0),) * (TAPS - 1) + (Fraction(1),)
     others = [[q for q in points if q != p] for p in points]
@@ -139,8 +141,7 @@ def _sum(row: Sequence[Fraction], terms: Sequence[Expr]) -> Expr:
             total = _apply("add" if c == 1 else "sub", total, term)
         else:
             total = _apply("fma", term, Const(float(c), term.dtype), total)
-    assert total is not None
-    return total
+    return Const(0.0, terms[0].dtype) if total is None else total
 
 
 def _apply(function: str, *operands: Expr) -> Expr:

@@ -10,14 +10,14 @@ Rows lie one behind the other, each with what windows read beyond the columns of
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 
 import numpy as np
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, Load, Stmt, Store
-from adjoint.lower.emit import nest, ravel, vector_loops
-from adjoint.lower.winograd import Algorithm, combined
+from adjoint.kernel.ir import Buffer, Load, Stmt, Store, When
+from adjoint.lower.emit import nest, pieces, ravel, vector_loops
+from adjoint.lower.winograd import TAPS, Algorithm, combined
 
 __all__ = ["Roles", "Rows", "apart", "divisors", "step"]
 
@@ -52,6 +52,16 @@ class Roles:
     channels: tuple[Var, ...]
     batch: tuple[Var, ...]
     images: Var | None
+
+    @property
+    def tiles(self) -> int:
+        """Rows of tiles in an image; the last may be cut off by its end."""
+        return ceil(self.high.extent / self.by.outputs)
+
+    def in_whole_tiles(self, tile: Index, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Statements left out where the image cuts a tile off."""
+        whole, rest = divmod(self.high.extent, self.by.outputs)
+        return (When(tile, 0, whole, body),) if rest and body else body
 
     @property
     def depth(self) -> int:
@@ -144,15 +154,21 @@ class Rows:
         return (ravel(self.channels, {v: as_index(v) for v in self.channels}) * self.count + line) * self.pitch + column
 
     def fill(self, lanes: int, load: Load, at: Mapping[Var, Index], column: Var) -> tuple[Stmt, ...]:
-        """Transform the rows that a factor reads along `column`, where `at` says which image and row that begins."""
+        """Transform the rows that a factor reads along `column`; `at` is where, with the tile in place of `high`."""
         roles = self.roles
         channels = {v: as_index(own) for v, own in zip(roles.channels, self.channels, strict=True)}
 
-        def body(x: Index, _: Index) -> tuple[Stmt, ...]:
-            where = {**at, **channels, roles.across: as_index(0), column: x}
-            taps = [{**where, roles.tap: as_index(r)} for r in range(roles.by.products)]
-            made = combined(roles.by.data, [Load(load.buffer, load.index.substitute(tap)) for tap in taps])
-            place = self.at(self.line, x)
-            return (Store(tuple((self.memory, place + p * self.plane, v) for p, v in enumerate(made))),)
+        def transform(count: int, first: Index) -> tuple[Stmt, ...]:
+            def body(x: Index, _: Index) -> tuple[Stmt, ...]:
+                where = {**at, **channels, roles.high: first, roles.across: as_index(0), column: x}
+                # Rows behind the image are zeros: no result that is kept needs them.
+                taps = [{**where, roles.tap: as_index(r)} for r in range(count + TAPS - 1)]
+                rows = [Load(load.buffer, load.index.substitute(tap)) for tap in taps]
+                made = combined(tuple(row[: len(rows)] for row in roles.by.data), rows)
+                place = self.at(self.line, x)
+                return (Store(tuple((self.memory, place + p * self.plane, v) for p, v in enumerate(made))),)
 
-        return nest((*self.channels, self.image, self.row), vector_loops(self.pitch, lanes, body))
+            return vector_loops(self.pitch, lanes, body)
+
+        body = pieces(at[roles.high], roles.high.extent, roles.by.outputs, transform)
+        return nest((*self.channels, self.image, self.row), body)

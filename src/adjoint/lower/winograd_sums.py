@@ -22,7 +22,7 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Prefetch, Stmt, Store, When
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions import TURNED, UNITS, Contraction
-from adjoint.lower.emit import Context, finish, nest, ravel, unravel, vector_loops
+from adjoint.lower.emit import Context, finish, nest, pieces, ravel, unravel, vector_loops
 from adjoint.lower.fuse import Group
 from adjoint.lower.sums import Asks, SumBuilder, SumPlan, parts_of, tile_of
 from adjoint.lower.totals import added, total_kernel
@@ -123,7 +123,7 @@ def _plans(
 ) -> Iterator[WinogradSums]:
     """Plans for all blocks that fit."""
     lanes, wide, itemsize = target.lanes(image.dtype), c.k[-1], image.dtype.itemsize
-    points, every = roles.by.products, roles.high.extent // roles.by.outputs
+    points, every = roles.by.products, roles.tiles
     inner = (*roles.channels, roles.across)
     step_cycles, vectors, tile = tile_of(target, ceil(lane.extent / lanes), inner)
     width = vectors * lanes
@@ -207,7 +207,7 @@ class _Builder:
         part, first = as_index(unit) // groups, as_index(unit) % groups * plan.panels
         many = roles.images.extent // plan.parts if roles.images is not None else 1
         turns = Var("images", many // plan.images)
-        lines = Var("rows", roles.high.extent // (roles.by.outputs * plan.rows))
+        lines = Var("rows", roles.tiles // plan.rows)
         now = as_index(turns) * lines.extent + as_index(lines)
         at = self._at(part, now, lines.extent)
         soon = self._at(part, (now + 1) % (turns.extent * lines.extent), lines.extent)
@@ -231,9 +231,9 @@ class _Builder:
         return finish(self.context, self.parts.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
 
     def _at(self, part: Index, block: Index, lines: int) -> dict[Var, Index]:
-        """Where a block's current image and row of tiles are; `lines` blocks make an image."""
+        """A block's current image, and its row of tiles in place of `high`; `lines` blocks make an image."""
         plan, roles, rows = self.plan, self.plan.roles, self.rows
-        at = {roles.high: (block % lines * plan.rows + as_index(rows.row)) * roles.by.outputs}
+        at = {roles.high: block % lines * plan.rows + as_index(rows.row)}
         if roles.images is not None:
             many = roles.images.extent // plan.parts
             at[roles.images] = part * many + block // lines * plan.images + as_index(rows.image)
@@ -249,7 +249,8 @@ class _Builder:
             at = {v: i.substitute(here) for v, i in soon.items()}
             row = Var("i", roles.by.outputs)
             out: list[Stmt] = []
-            at[roles.high] = at[roles.high] + as_index(row)
+            now = at[roles.high]
+            at[roles.high] = now * roles.by.outputs + as_index(row)
             slot, slots = tile * roles.by.products + as_index(rows.point), tiles * roles.by.products
             own = {**at, roles.tap: as_index(TAPS - 1), roles.across: as_index(0)}
             for load, every, place, channels, width in (
@@ -268,7 +269,7 @@ class _Builder:
                 ask = Prefetch(load.buffer, load.index.substitute(where))
                 body = nest([row], (For(vector, (ask,), "unroll"),))
                 out += nest([share], (When(channel, 0, every, body),))
-            return tuple(out)
+            return roles.in_whole_tiles(now, tuple(out))
 
         return some
 
@@ -282,18 +283,19 @@ class _Builder:
         memory = Buffer("d", plan.cotangent.dtype, roles.by.products * plane, "scratch")
         lane = Var("o", plan.width)
 
-        def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-            where = {**at, plan.lane: (first + panel) * plan.width + as_index(lane), plan.wide: column}
-            high = at[roles.high]
-            terms = [
-                Load(plan.cotangent.buffer, plan.cotangent.index.substitute({**where, roles.high: high + n}))
-                for n in range(roles.by.outputs)
-            ]
-            made = combined(transposed(roles.by.result), terms)
-            place = as_index(lane) * run + rows.line * rows.columns + column
-            return (Store(tuple((memory, place + p * plane, d) for p, d in enumerate(made))),)
+        def lines(some: int, line: Index) -> tuple[Stmt, ...]:
+            def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+                where = {**at, plan.lane: (first + panel) * plan.width + as_index(lane), plan.wide: column}
+                places = [{**where, roles.high: line + number} for number in range(some)]
+                terms = [Load(plan.cotangent.buffer, plan.cotangent.index.substitute(place)) for place in places]
+                made = combined(transposed(roles.by.result[:some]), terms)
+                place = as_index(lane) * run + rows.line * rows.columns + column
+                return (Store(tuple((memory, place + p * plane, d) for p, d in enumerate(made))),)
 
-        transform = nest((lane, rows.image, rows.row), vector_loops(rows.columns, plan.lanes, body))
+            return vector_loops(rows.columns, plan.lanes, body)
+
+        loops = pieces(at[roles.high], roles.high.extent, roles.by.outputs, lines)
+        transform = nest((lane, rows.image, rows.row), loops)
         return (*transform, For(rows.point, self._multiply(sums, panel, memory, plane, self._asks(panel, first, soon))))
 
     def _multiply(self, sums: Buffer, panel: Index, memory: Buffer, plane: int, asks: Asks) -> tuple[Stmt, ...]:

@@ -87,7 +87,7 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
 def _units(c: Contraction, roles: Roles) -> Iterator[tuple[int, int]]:
     """How many images and rows of tiles a unit may take: all rows of one image before a second one."""
     line = roles.by.products * roles.lines * (c.columns + roles.beyond) * c.right.dtype.itemsize
-    every = roles.high.extent // roles.by.outputs
+    every = roles.tiles
     many = roles.images.extent if roles.images is not None else 1
     for images in divisors(many):
         for rows in divisors(every) if images == 1 else (every,):
@@ -103,7 +103,7 @@ def _plan(target: Target, c: Contraction, roles: Roles, images: int, rows: int, 
     small = product.contraction(target, c.rows, weights, as_index(0), c.rows)
     multiply, tile = tiles_by_cost(target, small, 0, packed=False)[0]
     lanes = target.lanes(c.left.dtype)
-    lines = prod(v.extent for v in c.batch) // roles.by.outputs
+    lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles
     ends = roles.lines * ceil((c.columns + roles.beyond) / lanes) + c.rows * ceil(c.columns / lanes)
     transforms = lines * ends * _TRANSFORM * roles.by.products / 6
     turns = lines // (images * rows)
@@ -263,16 +263,16 @@ class _Builder:
         """The axes that units walk."""
         plan, roles = self.plan, self.plan.roles
         many = roles.images.extent // plan.images if roles.images is not None else 1
-        lines = Var("rows", roles.high.extent // (roles.by.outputs * plan.rows))
+        lines = Var("rows", roles.tiles // plan.rows)
         return (*roles.batch, Var("images", many), lines)
 
     def _at(self, unit: Index) -> dict[Var, Index]:
-        """Where a unit's current image and row of tiles are."""
+        """A unit's current image, and its row of tiles in place of `high`."""
         plan, roles, data = self.plan, self.plan.roles, self.product.rows
         axes = self._turns()
         at = unravel(axes, unit)
         line, image = at.pop(axes[-1]), at.pop(axes[-2])
-        at[roles.high] = (line * plan.rows + as_index(data.row)) * roles.by.outputs
+        at[roles.high] = line * plan.rows + as_index(data.row)
         if roles.images is not None:
             at[roles.images] = image * plan.images + as_index(data.image)
         return at
@@ -282,10 +282,13 @@ class _Builder:
     def _results(self, count: int, first: Index, at: dict[Var, Index]) -> tuple[Stmt, ...]:
         """What the epilogue will read and write in a row."""
         row, roles = Var("o", count), self.plan.roles
-        where = {**at, roles.high: at[roles.high] + as_index(self.product.rows.point), self._m: first + as_index(row)}
+        tile = at[roles.high]
+        line = tile * roles.by.outputs + as_index(self.product.rows.point)
+        where = {**at, roles.high: line, self._m: first + as_index(row)}
         far = far_places(self.context, self.group, self.c, {v: i for v, i in where.items() if v is not self._m})
         places = [(b, i.substitute({self._m: where[self._m]}), write) for b, i, write in far]
-        return nest([row], self._line(places, self.c.n, self.c.columns)) if places else ()
+        asks = nest([row], self._line(places, self.c.n, self.c.columns)) if places else ()
+        return roles.in_whole_tiles(tile, asks)
 
     def _image(self, block: Index, soon: dict[Var, Index]) -> tuple[Stmt, ...]:
         """A row of the next unit's images, in a share of the channels."""
@@ -294,13 +297,15 @@ class _Builder:
             return ()
         share = Var("c", ceil(roles.lines / self._blocks))
         channel = block * share.extent + as_index(share)
+        tile = soon[roles.high]
         where = {**soon, roles.across: as_index(0), **unravel(roles.channels, channel)}
+        where[roles.high] = tile * roles.by.outputs
         where[roles.tap] = as_index(self.product.rows.point) + TAPS - 1
         place = c.right.index.substitute(where)
         asks = self._line([(c.right.buffer, place, False)], c.n, self.product.rows.pitch)
         if roles.lines % self._blocks:
             asks = (When(channel, 0, roles.lines, asks),)
-        return nest([share], asks)
+        return roles.in_whole_tiles(tile, nest([share], asks))
 
     def _line(self, places: Sequence[tuple[Buffer, Index, bool]], along: Var, count: int) -> tuple[Stmt, ...]:
         """Ask for a row of each of some tensors."""
@@ -351,19 +356,19 @@ class _Builder:
         roles, c, product = self.plan.roles, self.c, self.product
         row = Var("o", count)
 
-        def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-            places = [
-                (as_index(row) + p * count) * product.sums + product.sum_at(column) for p in range(roles.by.products)
-            ]
-            results = combined(roles.by.result, [Load(memory, place) for place in places])
-            targets: list[tuple[Buffer, Index, Expr]] = []
-            for number, result in enumerate(results):
+        def lines(some: int, line: Index) -> tuple[Stmt, ...]:
+            def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+                before = [(as_index(row) + p * count) * product.sums for p in range(roles.by.products)]
+                terms = [Load(memory, place + product.sum_at(column)) for place in before]
                 where = {**{v: as_index(0) for v in c.axes}, **at, c.n: column, self._m: first + as_index(row)}
-                where[roles.high] = at[roles.high] + number
-                targets += self._epilogue(where, result).targets
-            return (Store(tuple(targets)),)
+                targets: list[tuple[Buffer, Index, Expr]] = []
+                for number, result in enumerate(combined(roles.by.result[:some], terms)):
+                    targets += self._epilogue({**where, roles.high: line + number}, result).targets
+                return (Store(tuple(targets)),)
 
-        loops = vector_loops(c.columns, self.context.target.lanes(c.left.dtype), body)
+            return vector_loops(c.columns, self.context.target.lanes(c.left.dtype), body)
+
+        loops = pieces(at[roles.high], roles.high.extent, roles.by.outputs, lines)
         return nest((row, product.rows.image, product.rows.row), loops)
 
     def _epilogue(self, where: dict[Var, Index], result: Expr) -> Store:
