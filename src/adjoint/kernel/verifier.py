@@ -80,8 +80,10 @@ class _Scope:
         ((atom, step), *others) = index.terms or ((None, 0),)
         if isinstance(atom, Remainder) and step == 1 and not others and not index.constant:
             # The ends of what is divided are out of reach where their remainders are.
-            first, last = atom.of.low, atom.of.high
-            facts.append((atom.of, first + max(low - first % atom.by, 0), last - max(last % atom.by - high, 0)))
+            before, behind = atom.of.low, atom.of.high
+            before += atom.by - before % atom.by if before % atom.by > high else 0
+            behind -= behind % atom.by + 1 if behind % atom.by < low else 0
+            facts.append((atom.of, before + max(low - before % atom.by, 0), behind - max(behind % atom.by - high, 0)))
         return replace(self, facts=tuple(facts))
 
     def impossible(self) -> bool:
