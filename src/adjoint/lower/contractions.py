@@ -6,8 +6,9 @@ their strides where that keeps lanes contiguous and pages few; where it does not
 that it works on into a panel of its own that stays in cache (`adjoint.lower.tiles` builds the loops).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, prod
 
 from adjoint.errors import CompileError
@@ -196,13 +197,13 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0, wish: Wis
         and ((_aliased(c.left, c.m) and c.depth >= _DEEP) or any(_aliased(c.left, v) for v in c.k))
     )
     pack_columns = not pack_right and many_rows and many_columns and any(_aliased(c.right, v) for v in c.k)
-    groups = _groups(c, rows, vectors * lanes) if pack_right else 1
+    groups = _groups(c.rows, c.columns, c.batches, rows, vectors * lanes) if pack_right else 1
     return Plan(rows, vectors, lanes, stack, pack_left, pack_columns, pack_right, block, groups, cycles)
 
 
-def _groups(c: Contraction, rows: int, width: int) -> int:
+def _groups(rows: int, columns: int, batches: int, height: int, width: int) -> int:
     """Parts of the rows that meet a panel, each of which packs it anew, so that threads have enough to share."""
-    return min(ceil(c.rows / rows), ceil(UNITS / (c.batches * ceil(c.columns / width))))
+    return min(ceil(rows / height), ceil(UNITS / (batches * ceil(columns / width))))
 
 
 def _packs(target: Target, c: Contraction, streams: int) -> bool:
@@ -234,50 +235,99 @@ def _stacks(c: Contraction) -> tuple[int, ...]:
 def tiles_by_cost(
     target: Target, c: Contraction, streams: int, packed: bool
 ) -> list[tuple[float, tuple[int, int, int]]]:
-    """Register tiles (rows, vectors, stack), those with the fewest estimated cycles over the whole product first.
+    """Register tiles (rows, vectors, stack), those with the fewest estimated cycles over the whole product first."""
+    turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
+    far = c.depth * _FAR_ROW if packed and not turned and c.right.buffer.nbytes >= _FAR else 0.0
+    rate = TURNED if turned else COPIED if c.right.index.coefficient(c.n) == 1 else GATHERED
+    # A vector of lanes that are close by but no neighbours is two loads and a shuffle, in registers of their own.
+    shuffles = 0 if packed or c.right.index.coefficient(c.n) == 1 else 1
+    numbers = _Numbers(
+        c.rows,
+        c.columns,
+        c.depth,
+        c.batches,
+        c.left.dtype.itemsize,
+        _lanes(target, c),
+        target.vector_registers,
+        max(_STREAMS // max(streams, 1), 1),
+        (1,) if packed else _stacks(c),
+        shuffles,
+        c.depth * c.columns * rate if packed else 0.0,
+        far,
+    )
+    return list(_ranked(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """All that the cost of a contraction's tiles depends on.
 
     Per step of k, a tile costs its multiply-adds (two vectors a cycle), its loads (two a cycle), the latency of a
     dependent addition, and the bytes of the right operand where they do not stay in the first-level cache. Panels are
     packed once for each group of rows.
+
+    Parameters
+    ----------
+    rows, columns, depth, batches, itemsize, lanes, registers : int
+        Sizes of the product, of its elements, and of the target.
+    most_rows, stacks : int, tuple of int
+        What a tile may cover.
+    shuffles : int
+        Shuffles for a vector of the right operand.
+    packing, far : float
+        Cycles to pack all panels, and for each vector of their width to reach rows that are far away.
     """
-    itemsize = c.left.dtype.itemsize
-    lanes = _lanes(target, c)
-    columns = ceil(c.columns / lanes)
-    most_rows = max(_STREAMS // max(streams, 1), 1)
-    # One register stays free: with all of them full, LLVM spills in the loop (15x2 runs at half the speed of 14x2).
-    available = target.vector_registers - 1
-    # A vector of lanes that are close by but no neighbours is two loads and a shuffle, in registers of their own.
-    shuffles = 0 if packed or c.right.index.coefficient(c.n) == 1 else 1
-    candidates = [
-        (rows, vectors, stack)
-        for vectors in range(1, min(columns, 6) + 1)
-        for rows in range(1, min(c.rows, most_rows, 16) + 1)
-        for stack in ((1,) if packed else _stacks(c))
-        if (rows + 1 + shuffles) * vectors * stack + 2 * shuffles <= available and (stack == 1 or vectors == columns)
-    ]
-    # They cannot be told to add zeros beyond the columns: there every addition is masked.
-    masked = 1.5 if shuffles and c.columns % lanes else 1.0
-    turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
-    far = c.depth * _FAR_ROW if packed and not turned and c.right.buffer.nbytes >= _FAR else 0.0
-    rate = TURNED if turned else COPIED if c.right.index.coefficient(c.n) == 1 else GATHERED
-    packing = c.depth * c.columns * rate if packed else 0.0
 
-    def cost(tile: tuple[int, int, int]) -> tuple[float, int]:
+    rows: int
+    columns: int
+    depth: int
+    batches: int
+    itemsize: int
+    lanes: int
+    registers: int
+    most_rows: int
+    stacks: tuple[int, ...]
+    shuffles: int
+    packing: float
+    far: float
+
+    def tiles(self) -> Iterator[tuple[int, int, int]]:
+        """Those that fit the registers."""
+        columns = ceil(self.columns / self.lanes)
+        # One register stays free: with all of them full, LLVM spills in the loop (15x2 runs at half the speed of 14x2).
+        available = self.registers - 1 - 2 * self.shuffles
+        for vectors in range(1, min(columns, 6) + 1):
+            for rows in range(1, min(self.rows, self.most_rows, 16) + 1):
+                for stack in self.stacks:
+                    fits = (rows + 1 + self.shuffles) * vectors * stack <= available
+                    if fits and (stack == 1 or vectors == columns):
+                        yield rows, vectors, stack
+
+    def cost(self, tile: tuple[int, int, int]) -> tuple[float, int]:
+        """Cycles, and smaller for larger tiles."""
         rows, vectors, stack = tile
+        columns = ceil(self.columns / self.lanes)
+        # They cannot be told to add zeros beyond the columns: there every addition is masked.
+        masked = 1.5 if self.shuffles and self.columns % self.lanes else 1.0
         total = 0.0
-        for height, many_rows in _parts(c.rows, rows):
+        for height, many_rows in _parts(self.rows, rows):
             for width, many in _parts(columns, vectors):
-                compute = (height * width + width * shuffles) * stack / 2 * masked
-                loads = (height + width * stack * (1 + shuffles)) / 2
-                panel = width * stack * lanes * itemsize * c.depth
-                stream = width * stack * lanes * itemsize / 32 if panel * 2 > _L1 else 0.0
-                total += many_rows * many * (max(compute, loads, stream, _LATENCY) * c.depth / stack + 6)
-        edges = (c.rows % rows > 0) + (columns % vectors > 0)
-        total += (packing + far * ceil(columns / vectors)) * _groups(c, rows, vectors * lanes)
-        return total * c.batches * (1 + _EDGE * edges), -rows * vectors * stack
+                compute = (height * width + width * self.shuffles) * stack / 2 * masked
+                loads = (height + width * stack * (1 + self.shuffles)) / 2
+                row = width * stack * self.lanes * self.itemsize
+                stream = row / 32 if row * self.depth * 2 > _L1 else 0.0
+                total += many_rows * many * (max(compute, loads, stream, _LATENCY) * self.depth / stack + 6)
+        edges = (self.rows % rows > 0) + (columns % vectors > 0)
+        groups = _groups(self.rows, self.columns, self.batches, rows, vectors * self.lanes)
+        total += (self.packing + self.far * ceil(columns / vectors)) * groups
+        return total * self.batches * (1 + _EDGE * edges), -rows * vectors * stack
 
-    ranked = sorted(((cost(tile), tile) for tile in candidates), key=lambda found: found[0])
-    return [(cycles, tile) for (cycles, _), tile in ranked]
+
+@lru_cache(maxsize=4096)
+def _ranked(numbers: _Numbers) -> tuple[tuple[float, tuple[int, int, int]], ...]:
+    """Layers repeat, and plans are compared: the same numbers come often."""
+    ranked = sorted(((numbers.cost(tile), tile) for tile in numbers.tiles()), key=lambda found: found[0])
+    return tuple((cycles, tile) for (cycles, _), tile in ranked)
 
 
 def blocks_within(extents: Sequence[int], step_bytes: int, room_bytes: int) -> tuple[int, ...]:
