@@ -190,6 +190,27 @@ def programs(draw):
     return Function("f", (X, Y), tuple(values[2:]) or (X,))
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "interior", "value", "left"),
+    [
+        ((1, 0), (0, 2), (0, 0), 0, 1),
+        ((1, 0), (0, 2), (0, 0), 0.0, 1),
+        ((0, 0), (0, 0), (0, 1), 0, 2),
+        ((1, 0), (0, 2), (0, 0), -0.0, 2),
+        ((1, 0), (0, 2), (0, 0), 1, 2),
+    ],
+)
+def test_a_border_around_a_border_is_one(low, high, interior, value, left):
+    """Where both put the same there; zeros between what is padded already are another matter."""
+    x = param("x", (2, 3))
+    inner = ops.pad(x, (2, 1), (0, 1), 0.0, interior=(2, 1))
+    function = Function("f", (x,), (ops.pad(inner, low, high, value, interior),))
+    made = simplify(function)
+    assert [v.op.name for v in made.values()].count("pad") == left
+    array = np.random.default_rng(0).standard_normal((2, 3)).astype("f4")
+    same_bits(interpret(made, array)[0], interpret(function, array)[0])
+
+
 @settings(max_examples=150, deadline=None)
 @given(programs(), st.integers(0, 2**32 - 1))
 def test_no_rule_changes_a_bit(function, seed):

@@ -283,6 +283,19 @@ def pad_before(value: Value) -> Value | None:
     return _make(value, replace(op, padding=(0, 0)), padded, other)
 
 
+def pad_twice(value: Value) -> Value | None:
+    """A border of the same around a border is one border."""
+    outer, inner = value.op, value.inputs[0].op
+    if not isinstance(outer, shape.Pad) or not isinstance(inner, shape.Pad) or any(outer.interior):
+        return None
+    low = tuple(a + b for a, b in zip(outer.low, inner.low, strict=True))
+    high = tuple(a + b for a, b in zip(outer.high, inner.high, strict=True))
+    made = replace(inner, low=low, high=high)
+    if replace(made, value=outer.value).key() != made.key():
+        return None
+    return _make(value, made, value.inputs[0].inputs[0])
+
+
 def matmul_of_transposed(value: Value) -> Value | None:
     """A matrix product takes a transposed operand by a flag."""
     assert isinstance(value.op, contract.MatMul)

@@ -80,7 +80,7 @@ RULES: Mapping[type[Op], tuple[Rule, ...]] = MappingProxyType(
         shape.Reshape: (rewrites.same_type, rewrites.view_of_constant, rewrites.reshape_twice),
         shape.Permute: (rewrites.permute_nothing, rewrites.view_of_constant, rewrites.permute_twice),
         shape.Slice: (rewrites.same_type, rewrites.view_of_constant),
-        shape.Pad: (rewrites.same_type,),
+        shape.Pad: (rewrites.same_type, rewrites.pad_twice),
         shape.Flip: (rewrites.view_of_constant,),
         contract.MatMul: (rewrites.matmul_of_transposed,),
         convolution.Conv2d: (rewrites.pad_before,),
