@@ -36,6 +36,7 @@ from adjoint.runtime.fastcall import FASTCALL_TEXT
 from adjoint.runtime.threads import pool_text
 from adjoint.transforms.cse import cse
 from adjoint.transforms.inline_calls import inline_calls
+from adjoint.transforms.keep_padded import keep_padded
 from adjoint.transforms.rematerialize import rematerializations
 from adjoint.transforms.separate_results import separate_results
 from adjoint.transforms.simplify import simplify
@@ -58,6 +59,7 @@ GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
     inline_calls,
     simplify,
     cse,
+    keep_padded,
     separate_results,
 )
 

@@ -89,6 +89,25 @@ def test_kernels_of_the_perceptron(training):
         assert part_by_kernel["%step_new"] == UPDATE
 
 
+def test_borders_hide_no_part():
+    """The forward pass reads an activation inside its border; a reader in the backward pass wants it without one."""
+    x, w = param("x", (2, 3, 8, 8)), param("w", (3, 3, 3, 3))
+    h = ops.relu(x)
+    z = ops.exp(ops.add(ops.conv2d(h, w, padding=1), h)).named("z")
+    loss = ops.sum(z)
+    rest = ops.matmul(ops.reshape(h, (2, 192)), ops.reshape(h, (192, 2)))
+    forward = Function("backbone_loss", (x, w), (loss,))
+    adjoint = Function("backbone_loss_adjoint", (x, w), (loss, rest))
+    step = Function("step", (x, w), (loss, rest))
+    module = IRModule((forward, adjoint, step))
+    made = after_passes(step)
+    assert operators(after_passes(forward).values())["slice"] == 1
+    assert operators(made.values())["slice"] == 0
+    parts = value_parts(module, made)
+    assert parts[labelled(made, "z")] == FORWARD
+    assert parts[made.results[1]] == BACKWARD
+
+
 def test_a_step_from_elsewhere_is_not_divided():
     x, w = param("x", (4,)), param("w", (4,))
     step = Function("step", (x, w), (ops.subtract(w, x),), {"donate": (("w", 0),)})

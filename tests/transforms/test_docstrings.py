@@ -9,6 +9,7 @@ import pytest
 
 from adjoint import ops, transforms
 from adjoint.ir import verify
+from adjoint.transforms.keep_padded import keep_padded
 from adjoint.transforms.rematerialize import rematerialize
 from adjoint.transforms.separate_results import separate_results
 
@@ -17,6 +18,7 @@ PASSES = {
     "cse": lambda m: transforms.cse(m["main"]),
     "differentiate": lambda m: transforms.gradient(m["f"], wrt=["w"]),
     "inline_calls": lambda m: transforms.inline_calls(m["main"]),
+    "keep_padded": lambda m: keep_padded(m["f"]),
     "prune": lambda m: transforms.prune_params(m["main"]),
     "rematerialize": lambda m: rematerialize(m["f"], 256),
     "separate_results": lambda m: separate_results(m["f"]),

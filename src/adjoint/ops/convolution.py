@@ -2,7 +2,8 @@
 
 Convolution is the operator that deep learning calls so: the window is not mirrored. `Conv2d` and
 `Conv2dWeightGradient` are sums of products of two tensors, read at affine indices. `simplify` moves their padding
-to a `Pad` of its own, so that where they are lowered no read of theirs is guarded.
+to a `Pad` of its own, so that where they are lowered no read of theirs is guarded; `keep_padded` lets others read the
+padded image too.
 
 **The gradient of the input** needs no operator: it is made of convolutions without stride (`_input_gradient`), one
 for each place that a row and a column can have between two windows. With stride 2 and a 3x3 window, even rows and

@@ -2,14 +2,16 @@
 
 A step made by `SetupTrainer` holds the graph of ``backbone_loss``, the rest of ``backbone_loss_adjoint`` around it,
 and the optimizer's update around that. The passes that run before lowering look at a value and what it is made of,
-never at who reads it. So they turn each of those three functions into the same values, and a value of the step is
-found in the others by its structure: its operator, its attributes and, all the way down, what it is made of.
+never at who reads it, except `adjoint.transforms.keep_padded`: its borders are looked through here. So they turn each
+of those three functions into the same values, and a value of the step is found in the others by its structure: its
+operator, its attributes and, all the way down, what it is made of.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
 
 from adjoint.compiler import GRAPH_PASSES
 from adjoint.ir import Function, IRModule, Value, is_param, toposort
+from adjoint.ops.shape import Pad, Slice
 
 __all__ = [
     "BACKWARD",
@@ -71,13 +73,30 @@ def value_parts(module: IRModule, step: Function) -> dict[Value, str]:
 
 
 def _structures(values: Iterable[Value], numbers: dict[Hashable, int]) -> dict[Value, int]:
-    """A number for each value (inputs come before users), the same for the same structure; `numbers` keeps them."""
+    """A number for each value (inputs come before users), the same for the same structure; `numbers` keeps them.
+
+    What is read inside a border is what has the border: which of them a reader reads depends on all readers.
+    """
     found: dict[Value, int] = {}
     for value in values:
+        bare = _without_border(value)
+        if bare is not None:
+            found[value] = found[bare]
+            continue
         inputs = tuple(found[operand] for operand in value.inputs)
         key = (value.op.key(), inputs, value.label if is_param(value) else "")
         found[value] = numbers.setdefault(key, len(numbers))
     return found
+
+
+def _without_border(value: Value) -> Value | None:
+    """What was padded, where the value is a part of a padded value without its border."""
+    border = value.inputs[0].op if isinstance(value.op, Slice) else None
+    if not isinstance(value.op, Slice) or not isinstance(border, Pad) or any(border.interior):
+        return None
+    bare = value.inputs[0].inputs[0]
+    whole = value.op.start == border.low and bare.shape == value.shape and set(value.op.step) <= {1}
+    return bare if whole else None
 
 
 def part_of(values: Iterable[Value], parts: Mapping[Value, str]) -> str:
