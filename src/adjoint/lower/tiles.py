@@ -52,6 +52,9 @@ _UNROLLED = 128
 #: What a tile does at one of its points: accumulators, place in them, row and column of the result.
 Point = Callable[[Buffer, Index, Index, Index], Store]
 
+#: Where a tile lies: its first row and column, and the other axes.
+_Spot = tuple[Index, Index, dict[Var, Index]]
+
 
 def contraction_kernels(context: Context, group: Group, c: Contraction, wish: Wish) -> list[Kernel]:
     """The kernels of a contraction group with the wished tile: the product, after packing operands where planned."""
@@ -113,10 +116,17 @@ class TileBuilder:
         else:
             at = unravel(order, as_index(unit))
         block, panel = at.pop(axes[0]), at.pop(axes[1]) * slab + at.pop(axes[2])
+        after: _Spot | None = None
+        if self.plan.stack == 1 and not self.c.rows % self.plan.rows and not self.c.columns % self.plan.columns:
+            # All tiles are alike, so that the next one's place is known. The last one asks for the first again.
+            then = unravel(order, (as_index(unit) + 1) % unit.extent)
+            down, across = then.pop(axes[0]), then.pop(axes[1]) * slab + then.pop(axes[2])
+            after = down * self.plan.rows, across * self.plan.columns, then
 
         def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
             def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
-                return self.tile((rows, columns), row, column, at, self._end(at), asks=True)
+                asks = after or (row, column, at)
+                return self.tile((rows, columns), row, column, at, self._end(at), asks)
 
             return pieces(panel, self.c.columns, self.plan.columns, tile)
 
@@ -124,15 +134,24 @@ class TileBuilder:
         return self._finish(unit, body)
 
     def tile(
-        self, size: tuple[int, int], row: Index, column: Index, at: dict[Var, Index], end: Point, asks: bool = False
+        self,
+        size: tuple[int, int],
+        row: Index,
+        column: Index,
+        at: dict[Var, Index],
+        end: Point,
+        asks: _Spot | None = None,
     ) -> tuple[Stmt, ...]:
-        """A tile of so many rows and columns from operands in place; `end` says what becomes of its sums."""
+        """A tile of so many rows and columns from operands in place; `end` says what becomes of its sums.
+
+        `asks` is where the tile lies whose epilogue's operands are asked for on the way.
+        """
         rows, columns = size
         acc = self._registers(rows, columns)
         everything = _Block(as_index(0), tuple(v.extent for v in self.c.k))
         return (
             *self._sweep(acc, rows, columns, row, column, self._clear, whole=True),
-            *self._multiply(acc, rows, columns, row, column, at, everything, last=asks),
+            *self._multiply(acc, rows, columns, row, column, at, everything, asks),
             *self._sweep(acc, rows, columns, row, column, end),
         )
 
@@ -166,9 +185,10 @@ class TileBuilder:
                     keep = self._waiting(waiting, first_row, column, width)
                     begin = self._clear if first else keep(store=False)
                     end = self._end(at) if last else keep(store=True)
+                    asks = (row, column, at) if last else None
                     return (
                         *self._sweep(acc, rows, columns, row, column, begin),
-                        *self._multiply(acc, rows, columns, row, column, at, block, last),
+                        *self._multiply(acc, rows, columns, row, column, at, block, asks),
                         *self._sweep(acc, rows, columns, row, column, end),
                     )
 
@@ -302,20 +322,20 @@ class TileBuilder:
         column: Index,
         at: dict[Var, Index],
         block: _Block,
-        last: bool,
+        asks: _Spot | None,
     ) -> tuple[Stmt, ...]:
         """The loops over a block of k; after the last comes the epilogue.
 
-        What the epilogue needs is asked for on the way, a line of the tile after every few steps: all at once would
-        be more than the memory system takes in.
+        What the epilogue of a tile needs, of this one or the next, is asked for on the way, a line of the tile after
+        every few steps: all at once would be more than the memory system takes in.
         """
         outer = block.extents[0] if block.extents else 1
         line, chunk = Var("line", rows), outer // rows
-        asks = self._ask(as_index(line), columns, row, column, at) if last and chunk else ()
-        if not asks:
+        lines = self._ask(as_index(line), columns, *asks) if asks and chunk else ()
+        if not lines:
             return self._steps(acc, rows, columns, row, column, at, block, as_index(0), outer)
         some = self._steps(acc, rows, columns, row, column, at, block, as_index(line) * chunk, chunk)
-        loop = For(line, (*asks, *some))
+        loop = For(line, (*lines, *some))
         rest = outer - rows * chunk
         if not rest:
             return (loop,)

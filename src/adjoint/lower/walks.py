@@ -58,7 +58,7 @@ def panels_of_slab(c: Contraction, panels: int) -> int:
     if c.rows * c.columns * c.right.dtype.itemsize < FAR:
         return 1
     panel = ceil(c.columns / panels) * c.depth * c.right.dtype.itemsize
-    return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= _SLAB // 2))
+    return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= _SLAB))
 
 
 def _rows_of_images(c: Contraction) -> bool:
