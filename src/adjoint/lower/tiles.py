@@ -42,7 +42,7 @@ from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
 from adjoint.lower.packing import pack_columns, pack_left
 from adjoint.lower.pull import BOOL, I64
-from adjoint.lower.walks import far_places, panels_of_slab, streams_of, walk_order
+from adjoint.lower.walks import FAR, LINE, far_places, panels_of_slab, streams_of, walk_order
 
 __all__ = ["Point", "TileBuilder", "contraction_kernels"]
 
@@ -54,6 +54,9 @@ Point = Callable[[Buffer, Index, Index, Index], Store]
 
 #: Where a tile lies: its first row and column, and the other axes.
 _Spot = tuple[Index, Index, dict[Var, Index]]
+
+#: Pieces of a block of k, between which what the next block needs is asked for.
+_SLOTS = 16
 
 
 def contraction_kernels(context: Context, group: Group, c: Contraction, wish: Wish) -> list[Kernel]:
@@ -82,6 +85,14 @@ class _Block:
     extents: tuple[int, ...]
     panel: Buffer | None = None
     width: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asks:
+    """What to ask memory for while a tile is computed: in so many slots, a few lines in each."""
+
+    slots: int
+    lines: Callable[[Index], tuple[Stmt, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +162,7 @@ class TileBuilder:
         everything = _Block(as_index(0), tuple(v.extent for v in self.c.k))
         return (
             *self._sweep(acc, rows, columns, row, column, self._clear, whole=True),
-            *self._multiply(acc, rows, columns, row, column, at, everything, asks),
+            *self._multiply(acc, rows, columns, row, column, at, everything, asks and self._after(size, asks)),
             *self._sweep(acc, rows, columns, row, column, end),
         )
 
@@ -185,7 +196,12 @@ class TileBuilder:
                     keep = self._waiting(waiting, first_row, column, width)
                     begin = self._clear if first else keep(store=False)
                     end = self._end(at) if last else keep(store=True)
-                    asks = (row, column, at) if last else None
+                    turn = (row - first_row) // plan.rows
+                    asks = (
+                        self._after((rows, columns), (row, column, at))
+                        if last
+                        else self._ahead(at, (column, columns), start + extent, turn, per_group)
+                    )
                     return (
                         *self._sweep(acc, rows, columns, row, column, begin),
                         *self._multiply(acc, rows, columns, row, column, at, block, asks),
@@ -282,15 +298,45 @@ class TileBuilder:
         # A row at a time: an element of the left operand is used up before the next is read.
         return (For(i, tuple(along), "unroll"),)
 
-    def _ask(self, line: Index, columns: int, row: Index, column: Index, at: dict[Var, Index]) -> tuple[Stmt, ...]:
-        """Prefetch what the epilogue will read and write in a line of a tile, where that is far away."""
-        vector = Var("j", -(-columns // self.plan.lanes))
-        where = {self.c.n: column + as_index(vector) * self.plan.lanes}
-        if self.c.m is not None:
-            where[self.c.m] = row + line
+    def _after(self, size: tuple[int, int], spot: _Spot) -> _Asks:
+        """What the epilogue of a tile will read and write, a row in each slot, where that is far away."""
+        rows, columns = size
+        row, column, at = spot
         far = far_places(self.context, self.group, self.c, at)
-        asks = tuple(Prefetch(b, i.substitute(where), write) for b, i, write in far)
-        return (self._beside(For(vector, asks, "unroll")),) if asks else ()
+        vector = Var("j", -(-columns // self.plan.lanes))
+
+        def lines(slot: Index) -> tuple[Stmt, ...]:
+            where = {self.c.n: column + as_index(vector) * self.plan.lanes}
+            if self.c.m is not None:
+                where[self.c.m] = row + slot
+            asks = tuple(Prefetch(b, i.substitute(where), write) for b, i, write in far)
+            return (self._beside(For(vector, asks, "unroll")),) if asks else ()
+
+        return _Asks(rows, lines)
+
+    def _ahead(
+        self, at: dict[Var, Index], panel: tuple[Index, int], start: Index, turn: Index, turns: int
+    ) -> _Asks | None:
+        """The share of the next block of a panel that one of so many turns asks for, where it is far away."""
+        load, (k,) = self.c.right, self.c.k
+        if load.buffer.nbytes < FAR:
+            return None
+        column, columns = panel
+        line = LINE // load.dtype.itemsize
+        first, sizes = {k: start, self.c.n: column}, {k: self.plan.block, self.c.n: columns}
+        along, across = (k, self.c.n) if load.index.coefficient(k) == 1 else (self.c.n, k)
+        row = ceil(sizes[along] / line)
+        total = sizes[across] * row
+        each = Var("a", ceil(total / (turns * _SLOTS)))
+
+        def lines(slot: Index) -> tuple[Stmt, ...]:
+            number = (turn * _SLOTS + slot) * each.extent + as_index(each)
+            where = {**at, across: first[across] + number // row, along: first[along] + number % row * line}
+            ask: Stmt = Prefetch(load.buffer, load.index.substitute(where))
+            ask = When(where[k], 0, k.extent, (When(where[self.c.n], 0, self.c.n.extent, (ask,)),))
+            return (For(each, (When(number, 0, total, (ask,)),)),)
+
+        return _Asks(_SLOTS, lines)
 
     def _beside(self, loop: For) -> For:
         """A loop for every neighbour of the tile."""
@@ -322,24 +368,25 @@ class TileBuilder:
         column: Index,
         at: dict[Var, Index],
         block: _Block,
-        asks: _Spot | None,
+        asks: _Asks | None,
     ) -> tuple[Stmt, ...]:
-        """The loops over a block of k; after the last comes the epilogue.
+        """The loops over a block of k.
 
-        What the epilogue of a tile needs, of this one or the next, is asked for on the way, a line of the tile after
-        every few steps: all at once would be more than the memory system takes in.
+        What comes next is asked for on the way, some lines after every few steps: all at once would be more than the
+        memory system takes in.
         """
         outer = block.extents[0] if block.extents else 1
-        line, chunk = Var("line", rows), outer // rows
-        lines = self._ask(as_index(line), columns, *asks) if asks and chunk else ()
+        slot = Var("slot", asks.slots if asks else 1)
+        chunk = outer // slot.extent
+        lines = asks.lines(as_index(slot)) if asks and chunk else ()
         if not lines:
             return self._steps(acc, rows, columns, row, column, at, block, as_index(0), outer)
-        some = self._steps(acc, rows, columns, row, column, at, block, as_index(line) * chunk, chunk)
-        loop = For(line, (*lines, *some))
-        rest = outer - rows * chunk
-        if not rest:
+        some = self._steps(acc, rows, columns, row, column, at, block, as_index(slot) * chunk, chunk)
+        loop = For(slot, (*lines, *some))
+        done = slot.extent * chunk
+        if done == outer:
             return (loop,)
-        return (loop, *self._steps(acc, rows, columns, row, column, at, block, as_index(rows * chunk), rest))
+        return (loop, *self._steps(acc, rows, columns, row, column, at, block, as_index(done), outer - done))
 
     def _steps(
         self,

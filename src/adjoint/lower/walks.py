@@ -13,12 +13,12 @@ from adjoint.lower.contractions import Contraction
 from adjoint.lower.emit import Context, group_puller, stores
 from adjoint.lower.fuse import Group
 
-__all__ = ["FAR", "far_places", "panels_of_slab", "streams_of", "walk_order"]
+__all__ = ["FAR", "LINE", "far_places", "panels_of_slab", "streams_of", "walk_order"]
 
 #: Bytes of the right operand that stay in a second-level cache while blocks of rows meet them.
 _SLAB = 512 * 1024
-#: Bytes of a page.
-_PAGE = 4096
+#: Bytes of a cache line, and of a page.
+LINE, _PAGE = 64, 4096
 #: Bytes of a tensor of which much is not in a second-level cache.
 FAR = 1024 * 1024
 

@@ -23,7 +23,9 @@ class Library:
     def __init__(self, objects: tuple[bytes, ...], names: tuple[str, ...]) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self._jit = llvm.create_lljit_compiler()
+        # JITLink puts an object into one piece of memory. The older linker may put its constants beyond the reach of
+        # its code, in a process with gigabytes of arrays, and then ends the process.
+        self._jit = llvm.create_lljit_compiler(use_jit_link=True)
         builder = llvm.JITLibraryBuilder().add_current_process()
         for code in objects:
             builder.add_object_img(code)
