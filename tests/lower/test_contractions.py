@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from adjoint import ops
+from adjoint.codegen.native import target_for
 from adjoint.compiler import CompileOptions, compile, host, lower_function
 from adjoint.ir import Function, param
 from adjoint.kernel.target import Target
@@ -195,3 +196,26 @@ def test_grouped_convolutions(groups, window):
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
     np.testing.assert_allclose(compile(function, options=OPTIONS)(a, b), interpret(function, a, b)[0], atol=1e-5)
+
+
+def test_panels_of_a_large_matrix_are_wide_and_computed_tile_by_tile():
+    """Rows of 16 KB: a panel takes four tiles' columns of each, and a tile's share stays in the first-level cache."""
+    plan = plan_contraction(AVX512, contraction_of(product(128, 4096, 4096)))
+    assert plan.wide == 4
+    assert plan.block * plan.columns * 4 <= 32 * 1024
+    assert plan_contraction(AVX512, contraction_of(product(128, 4096, 4096, transpose_b=True))).wide == 1
+    assert plan_contraction(AVX512, contraction_of(product(128, 512, 512))).wide == 1
+
+
+@pytest.mark.parametrize("level", levels())
+def test_wide_panels_give_the_product(level):
+    """With a last block of k that is shorter, and rows that tiles do not divide."""
+    function = product(43, 1100, 2048)
+    target = host() if level == "host" else target_for(level)
+    plan = plan_contraction(target, contraction_of(function))
+    assert (plan.pack_right, plan.wide) == (True, 4)
+    assert 43 % plan.rows
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
+    got = compile(function, level, OPTIONS)(a, b)
+    np.testing.assert_allclose(got, a.astype("f8") @ b, atol=1e-5 * np.sqrt(1100))

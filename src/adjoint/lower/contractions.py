@@ -32,6 +32,8 @@ __all__ = [
 _L1 = 32 * 1024
 #: Bytes of a packed panel: with the rows that meet it, it stays in a second-level cache of half a megabyte.
 _PANEL = 128 * 1024
+#: Bytes of a tile's share of a wide panel: it stays in the first-level cache while all rows meet it; and such shares.
+_NEAR_PANEL, _BESIDE = 32 * 1024, 4
 #: Bytes between rows from which each row costs a page, and between rows that share a place in the cache.
 _PAGE_STRIDE, _ALIAS_STRIDE = 2048, 4096
 #: Runs of memory that the hardware follows at a time.
@@ -135,6 +137,8 @@ class Plan:
     pack_left, pack_columns, pack_right : bool
         Whether an operand is copied first: the left or the right one once, in a kernel of its own; or the right one
         panel by panel.
+    wide : int
+        Tiles side by side in a packed panel.
     block : int
         Steps of the summed axis for which a panel is packed at a time.
     groups : int
@@ -150,6 +154,7 @@ class Plan:
     pack_left: bool
     pack_columns: bool
     pack_right: bool
+    wide: int
     block: int
     groups: int
     cycles: float
@@ -186,9 +191,10 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0, wish: Wis
     cycles, (rows, vectors, stack) = found[0]
     lanes = _lanes(target, c)
     itemsize = c.left.dtype.itemsize
-    block = c.depth
+    block, wide = c.depth, 1
     if pack_right and len(c.k) == 1:
-        most = max(_PANEL // (vectors * lanes * itemsize), 1)
+        wide = _wide(c.columns, c.batches, vectors * lanes) if _is_far(c) else 1
+        most = max((_NEAR_PANEL if wide > 1 else _PANEL) // (vectors * lanes * itemsize), 1)
         block = ceil(c.depth / ceil(c.depth / most))
     many_columns, many_rows = c.columns >= 4 * vectors * lanes, c.rows >= 4 * rows
     pack_left = (
@@ -197,8 +203,19 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0, wish: Wis
         and ((_aliased(c.left, c.m) and c.depth >= _DEEP) or any(_aliased(c.left, v) for v in c.k))
     )
     pack_columns = not pack_right and many_rows and many_columns and any(_aliased(c.right, v) for v in c.k)
-    groups = _groups(c.rows, c.columns, c.batches, rows, vectors * lanes) if pack_right else 1
-    return Plan(rows, vectors, lanes, stack, pack_left, pack_columns, pack_right, block, groups, cycles)
+    groups = _groups(c.rows, c.columns, c.batches, rows, wide * vectors * lanes) if pack_right else 1
+    return Plan(rows, vectors, lanes, stack, pack_left, pack_columns, pack_right, wide, block, groups, cycles)
+
+
+def _is_far(c: Contraction) -> bool:
+    """Whether a panel is packed from rows of a matrix that comes from memory each time."""
+    return c.right.index.coefficient(c.k[0]) != 1 and c.right.buffer.nbytes >= _FAR
+
+
+def _wide(columns: int, batches: int, width: int) -> int:
+    """Tiles side by side in a panel of a matrix that is far away: fewer rows are touched than by as many panels."""
+    panels, rest = divmod(columns, _BESIDE * width)
+    return _BESIDE if not rest and panels * batches >= UNITS else 1
 
 
 def _groups(rows: int, columns: int, batches: int, height: int, width: int) -> int:
@@ -237,7 +254,7 @@ def tiles_by_cost(
 ) -> list[tuple[float, tuple[int, int, int]]]:
     """Register tiles (rows, vectors, stack), those with the fewest estimated cycles over the whole product first."""
     turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
-    far = c.depth * _FAR_ROW if packed and not turned and c.right.buffer.nbytes >= _FAR else 0.0
+    far = c.depth * _FAR_ROW if packed and len(c.k) == 1 and _is_far(c) else 0.0
     rate = TURNED if turned else COPIED if c.right.index.coefficient(c.n) == 1 else GATHERED
     # A vector of lanes that are close by but no neighbours is two loads and a shuffle, in registers of their own.
     shuffles = 0 if packed or c.right.index.coefficient(c.n) == 1 else 1
@@ -309,17 +326,18 @@ class _Numbers:
         columns = ceil(self.columns / self.lanes)
         # They cannot be told to add zeros beyond the columns: there every addition is masked.
         masked = 1.5 if self.shuffles and self.columns % self.lanes else 1.0
+        wide = _wide(self.columns, self.batches, vectors * self.lanes) if self.far else 1
         total = 0.0
         for height, many_rows in _parts(self.rows, rows):
             for width, many in _parts(columns, vectors):
                 compute = (height * width + width * self.shuffles) * stack / 2 * masked
                 loads = (height + width * stack * (1 + self.shuffles)) / 2
                 row = width * stack * self.lanes * self.itemsize
-                stream = row / 32 if row * self.depth * 2 > _L1 else 0.0
+                stream = row / 32 if row * self.depth * 2 > _L1 and wide == 1 else 0.0
                 total += many_rows * many * (max(compute, loads, stream, _LATENCY) * self.depth / stack + 6)
         edges = (self.rows % rows > 0) + (columns % vectors > 0)
-        groups = _groups(self.rows, self.columns, self.batches, rows, vectors * self.lanes)
-        total += (self.packing + self.far * ceil(columns / vectors)) * groups
+        groups = _groups(self.rows, self.columns, self.batches, rows, wide * vectors * self.lanes)
+        total += (self.packing + self.far * ceil(columns / vectors / wide)) * groups
         return total * self.batches * (1 + _EDGE * edges), -rows * vectors * stack
 
 

@@ -6,7 +6,7 @@ several blocks, sums wait in scratch too, and the epilogue comes at the end.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 
 from adjoint.kernel.index import Index, Var, as_index, flatten
@@ -78,13 +78,14 @@ def contraction_kernels(context: Context, group: Group, c: Contraction, wish: Wi
 class _Block:
     """Steps of the sum: where the outermost axis starts, how far all axes go, and the panel that holds them, if any.
 
-    `width` is the panel's: elements from one step to the next.
+    `width` is the panel's: elements from one step to the next; `before` are steps that lie before it in the panel.
     """
 
     start: Index
     extents: tuple[int, ...]
     panel: Buffer | None = None
     width: int = 0
+    before: Index = field(default_factory=lambda: as_index(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ class TileBuilder:
     def packed_kernel(self) -> Kernel:
         """Each unit is a panel of columns, or a part of its rows."""
         c, plan = self.c, self.plan
-        panels = ceil(c.columns / plan.columns)
+        panels = ceil(c.columns / (plan.columns * plan.wide))
         blocks = ceil(c.rows / plan.rows)
         per_group = ceil(blocks / plan.groups)
         groups = ceil(blocks / per_group)
@@ -181,6 +182,9 @@ class TileBuilder:
 
         def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
             width = -(-columns // plan.lanes) * plan.lanes
+            # A panel lies tile by tile, each with all steps of the block: [beside, k, column].
+            beside = Var("beside", plan.wide)
+            own = columns // plan.wide
             panel_memory = Buffer("panel", c.right.dtype, plan.block * width, "scratch")
             waiting = Buffer("sums", c.left.dtype, per_group * plan.rows * width, "scratch")
             first_row = part * (per_group * plan.rows)
@@ -189,27 +193,28 @@ class TileBuilder:
                 """Pack a block of k and sweep the rows over it."""
                 split = not (first and last)
                 extents = (extent,) if split else tuple(v.extent for v in c.k)
-                block = _Block(start, extents, panel_memory, width)
+                block = _Block(start, extents, panel_memory, width // plan.wide, as_index(beside) * extent)
+                here = column + as_index(beside) * own
 
                 def tile(rows: int, row: Index) -> tuple[Stmt, ...]:
-                    acc = self._registers(rows, columns)
+                    acc = self._registers(rows, own)
                     keep = self._waiting(waiting, first_row, column, width)
                     begin = self._clear if first else keep(store=False)
                     end = self._end(at) if last else keep(store=True)
-                    turn = (row - first_row) // plan.rows
+                    turn = as_index(beside) * per_group + (row - first_row) // plan.rows
                     asks = (
-                        self._after((rows, columns), (row, column, at))
+                        self._after((rows, own), (row, here, at))
                         if last
-                        else self._ahead(at, (column, columns), start + extent, turn, per_group)
+                        else self._ahead(at, (column, columns), start + extent, turn, per_group * plan.wide)
                     )
                     return (
-                        *self._sweep(acc, rows, columns, row, column, begin),
-                        *self._multiply(acc, rows, columns, row, column, at, block, asks),
-                        *self._sweep(acc, rows, columns, row, column, end),
+                        *self._sweep(acc, rows, own, row, here, begin),
+                        *self._multiply(acc, rows, own, row, here, at, block, asks),
+                        *self._sweep(acc, rows, own, row, here, end),
                     )
 
                 packing = self._pack_right(at, panel_memory, column, columns, width, start, extent if split else 0)
-                return (*packing, *self._rows(part, per_group, tile))
+                return (*packing, *nest([beside], self._rows(part, per_group, tile)))
 
             if plan.block == c.depth:
                 return segment(as_index(0), c.depth, first=True, last=True)
@@ -222,7 +227,7 @@ class TileBuilder:
             done = (between + 1) * plan.block
             return (*loops, *segment(as_index(done), c.depth - done, first=False, last=True))
 
-        return self._finish(unit, pieces(panel, c.columns, plan.columns, whole))
+        return self._finish(unit, pieces(panel, c.columns, plan.columns * plan.wide, whole))
 
     def _rows(self, part: Index, per_group: int, tile: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """Sweep the blocks of rows of a part."""
@@ -239,20 +244,22 @@ class TileBuilder:
     ) -> tuple[Stmt, ...]:
         """Copy columns to scratch, lanes contiguous. Where k is contiguous instead, square by square, turned."""
         c, lanes = self.c, self.plan.lanes
-        load = c.right
+        load, beside = c.right, Var("beside", self.plan.wide)
+        own, pitch = columns // beside.extent, width // beside.extent
 
-        def copy(k: dict[Var, Index], at_k: Index) -> Callable[[Index, Index], tuple[Stmt, ...]]:
+        def copies(k: dict[Var, Index], at_k: Index) -> tuple[Stmt, ...]:
             def body(inside: Index, _: Index) -> tuple[Stmt, ...]:
-                where = {**at, **k, c.n: column + inside}
-                return (Store(((panel, at_k * width + inside, Load(load.buffer, load.index.substitute(where))),)),)
+                where = {**at, **k, c.n: column + as_index(beside) * own + inside}
+                place = (as_index(beside) * extent + at_k) * pitch + inside
+                return (Store(((panel, place, Load(load.buffer, load.index.substitute(where))),)),)
 
-            return body
+            return nest([beside], vector_loops(own, lanes, body))
 
         if not extent:
             if len(c.k) != 1:
                 steps = {v: Var(v.name, v.extent) for v in c.k}
                 k = {v: as_index(w) for v, w in steps.items()}
-                loop = vector_loops(columns, lanes, copy(k, ravel(c.k, k)))
+                loop = copies(k, ravel(c.k, k))
                 for var in reversed(c.k):
                     loop = (For(steps[var], loop),)
                 return loop
@@ -265,14 +272,14 @@ class TileBuilder:
         if many:
             step, inner = Var("k", many), Var("i", square)
             at_k = as_index(step) * square + as_index(inner)
-            body = vector_loops(columns, lanes, copy({k_var: start + at_k}, at_k))
+            body = copies({k_var: start + at_k}, at_k)
             if square > 1:
                 body = tuple(unrolled(inner, statement) for statement in body)
             out.append(For(step, body))
         if rest:
             step = Var("k", rest)
             at_k = as_index(step) + many * square
-            out.append(For(step, vector_loops(columns, lanes, copy({k_var: start + at_k}, at_k))))
+            out.append(For(step, copies({k_var: start + at_k}, at_k)))
         return tuple(out)
 
     # The register tile
@@ -420,7 +427,7 @@ class TileBuilder:
                     inside = Apply("lt", (Coordinate(n - column, I64), Const(columns, I64)), BOOL)
                     b = replace(b, guard=inside)
             else:
-                place = flatten([local[v] for v in self.c.k], block.extents) * block.width + n - column
+                place = (block.before + flatten([local[v] for v in self.c.k], block.extents)) * block.width + n - column
                 b = Load(block.panel, place)
             return Store(((acc, spot, Apply("fma", (a, b, Load(acc, spot)), acc.dtype)),))
 

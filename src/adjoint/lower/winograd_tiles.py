@@ -321,7 +321,7 @@ class _Builder:
         target = self.context.target
         small = product.contraction(target, count, self.weights, base, height)
         lanes = min(target.lanes(small.left.dtype), 1 << (small.columns - 1).bit_length())
-        own = Plan(height, vectors, lanes, stack, False, False, False, small.depth, 1, 0.0)
+        own = Plan(height, vectors, lanes, stack, False, False, False, 1, small.depth, 1, 0.0)
         neighbour = Var("s", stack)
         tiles = TileBuilder(self.context, self.group, small, own, neighbour)
         batch: dict[Var, Index] = {}
