@@ -13,7 +13,7 @@ from adjoint.kernel.printer import print_kernel
 from adjoint.lower.jam import jam
 from adjoint.testing import interpret
 from tests.codegen.test_targets import levels
-from tests.lower.test_contractions import OPTIONS
+from tests.lower.test_contractions import AVX512, OPTIONS
 
 F32 = DTYPES["f32"]
 CT, X = Buffer("ct", F32, 16 * 512, "external"), Buffer("x", F32, 16 * 512, "external")
@@ -37,7 +37,7 @@ def column_sums(name, to, *factors, depth=512, units=16):
 
 
 def test_sums_of_one_tensor_share_the_loop_that_reads_it():
-    (made,) = jam([column_sums("b", B, CT), column_sums("g", G, CT, X)])
+    (made,) = jam([column_sums("b", B, CT), column_sums("g", G, CT, X)], AVX512)
     text = print_kernel(made)
     assert text.count("for k in 0..512") == 1
     assert made.values == ("%b", "%g")
@@ -48,7 +48,7 @@ def test_sums_of_one_tensor_share_the_loop_that_reads_it():
 def test_what_it_computes_is_what_they_computed():
     rng = np.random.default_rng(0)
     memory = {b: rng.standard_normal(b.size).astype("f4") for b in (CT, X, B, G)}
-    (made,) = jam([column_sums("b", B, CT), column_sums("g", G, CT, X)])
+    (made,) = jam([column_sums("b", B, CT), column_sums("g", G, CT, X)], AVX512)
     run_kernel(made, memory)
     ct, x = (memory[b].reshape(512, 16).astype("f8") for b in (CT, X))
     np.testing.assert_allclose(memory[B], ct.sum(0), atol=1e-4)
@@ -57,7 +57,7 @@ def test_what_it_computes_is_what_they_computed():
 
 def test_three_in_a_row():
     other = Buffer("h", F32, 16, "external")
-    assert len(jam([column_sums("b", B, CT), column_sums("g", G, CT, X), column_sums("h", other, X, X)])) == 1
+    assert len(jam([column_sums("b", B, CT), column_sums("g", G, CT, X), column_sums("h", other, X, X)], AVX512)) == 1
 
 
 SMALL, SMALLER = Buffer("small", F32, 64, "external"), Buffer("smaller", F32, 64, "external")
@@ -78,7 +78,14 @@ SMALL, SMALLER = Buffer("small", F32, 64, "external"), Buffer("smaller", F32, 64
     ],
 )
 def test_what_stays_apart(first, second):
-    assert jam([first, second]) == [first, second]
+    assert jam([first, second], AVX512) == [first, second]
+
+
+def test_products_keep_the_registers_to_themselves():
+    """Two tiles would not fit them together."""
+    x, a, b = param("x", (256, 64)), param("a", (64, 128)), param("b", (64, 128))
+    made = lower_function(Function("f", (x, a, b), (ops.matmul(x, a), ops.matmul(x, b))), host()).kernels
+    assert len(made) == 2
 
 
 def test_gradients_of_a_batch_norm_are_one_pass_over_its_cotangent():

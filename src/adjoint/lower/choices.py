@@ -6,11 +6,12 @@ What has a say in it is written as a signature: the axes with the strides of bot
 """
 
 from collections.abc import Callable, Mapping
+from math import inf
 
 from adjoint.errors import InvalidValueError
 from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Kernel
-from adjoint.lower.contractions import Contraction, Wish, plan_contraction, tiles_by_cost
+from adjoint.lower.contractions import UNITS, Contraction, Wish, plan_contraction, tiles_by_cost
 from adjoint.lower.dots import dot_kernel, plan_dots
 from adjoint.lower.emit import Context
 from adjoint.lower.fuse import Group
@@ -58,9 +59,11 @@ def estimated(context: Context, group: Group, c: Contraction) -> str:
     dots = plan_dots(target, join_runs(target, c)) is not None
     sums = plan_sums(target, c)
     plan = plan_contraction(target, c, streams_of(context, group, c))
-    if fast is not None and fast.cycles < min(plan.cycles, sums.cycles if sums is not None else plan.cycles):
+    # Sums that few threads can share leave the others idle.
+    summed = sums.cycles * max(1.0, UNITS / 2 / sums.units) if sums is not None else inf
+    if fast is not None and fast.cycles < min(plan.cycles, summed):
         return "winograd"
-    if sums is not None and (dots or sums.cycles < plan.cycles):
+    if sums is not None and (dots or summed < plan.cycles):
         return "sums"
     return "dots" if dots else str(Wish((plan.rows, plan.vectors, plan.stack), plan.pack_right))
 

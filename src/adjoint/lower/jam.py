@@ -11,7 +11,8 @@
         sum[0] = sum[0] + ct[k*16 + u]*x[k*16 + u]
       g[u] = sum[0]
 
-What both read is read once. That is worth it where something large is: else they stay as they were.
+What both read is read once. That is worth it where something large is, and registers hold the partial results of both:
+else they stay as they were.
 """
 
 from collections.abc import Sequence
@@ -19,26 +20,33 @@ from collections.abc import Sequence
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import For, Kernel, Stmt, Store, walk
 from adjoint.kernel.rewrite import rewritten
+from adjoint.kernel.target import Target
 
 __all__ = ["jam"]
 
 #: Bytes of a tensor that is worth reading once.
 _LARGE = 16 * 1024
-#: Statements of a kernel that is not added to any more, and tensors: beyond them, registers or the runs of memory that
-#: the hardware follows are too few.
+#: Statements of a kernel that is not added to any more, and tensors: memory follows so many runs.
 _STATEMENTS, _TENSORS = 64, 6
 
 
-def jam(kernels: Sequence[Kernel]) -> list[Kernel]:
+def jam(kernels: Sequence[Kernel], target: Target) -> list[Kernel]:
     """Put each kernel into the loops of the one before it, where they are the same."""
     out: list[Kernel] = []
     for kernel in kernels:
-        made = _jammed(out[-1], kernel) if out else None
+        fits = bool(out) and _vectors(out[-1], target) + _vectors(kernel, target) <= target.vector_registers // 2
+        made = _jammed(out[-1], kernel) if fits else None
         if made is None:
             out.append(kernel)
         else:
             out[-1] = made
     return out
+
+
+def _vectors(kernel: Kernel, target: Target) -> float:
+    """Vector registers that hold partial results."""
+    targets = {b: None for s in walk(kernel.body) if isinstance(s, Store) for b, _, _ in s.targets}
+    return sum(b.size / target.lanes(b.dtype) for b in targets if b.space == "register")
 
 
 def _jammed(first: Kernel, second: Kernel) -> Kernel | None:

@@ -68,7 +68,7 @@ def lower(
         context = replace(context, homes={**home_of_param, **apart, **kept}, literals={})
         kernels = _kernels(fusion, context)
         kernels += [_copy(context, v, context.homes[v], b) for v, b in moved.items()]
-    merged = merge_rows(jam(order_kernels(kernels, updated)))
+    merged = merge_rows(jam(order_kernels(kernels, updated), target))
     kernels = _unique_names([several_rows(kernel, target) for kernel in merged])
     offsets, arena, bound = plan_arena(kernels)
     slots += [apart[v] for v in function.results if v in apart]

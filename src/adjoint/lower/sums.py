@@ -85,6 +85,11 @@ class SumPlan:
         """Columns of a panel."""
         return self.vectors * self.lanes
 
+    @property
+    def units(self) -> int:
+        """What threads can share."""
+        return self.parts * ceil(self.lane.extent / self.width)
+
 
 def plan_sums(target: Target, c: Contraction) -> SumPlan | None:
     """The best such plan, or None where the contraction is of another kind."""

@@ -37,6 +37,8 @@ __all__ = ["WinogradPlan", "plan_winograd", "winograd_kernels"]
 
 #: Bytes of transformed rows in a unit: they stay in a second-level cache beside weights and sums.
 _ROOM = 384 * 1024
+#: Bytes of them at most, on a thread's stack.
+_MOST = 2 * 1024 * 1024
 #: Bytes of transformed weights that come from beyond the first-level cache in a cycle: each unit reads all of them.
 _STREAMED = 24.0
 #: Products in a sum that are worth transforming for.
@@ -55,6 +57,8 @@ class WinogradPlan:
         What its axes are.
     images, rows : int
         How many images a unit takes, and how many rows of tiles.
+    groups : int
+        Parts of the output channels, each of which transforms the images anew, so that threads have enough to share.
     joined : bool
         Whether lanes run over the ends of rows.
     tile : tuple of int
@@ -66,6 +70,7 @@ class WinogradPlan:
     roles: Roles
     images: int
     rows: int
+    groups: int
     joined: bool
     tile: tuple[int, int, int]
     cycles: float
@@ -88,11 +93,13 @@ def _units(c: Contraction, roles: Roles) -> Iterator[tuple[int, int]]:
     """How many images and rows of tiles a unit may take: all rows of one image before a second one."""
     line = roles.by.products * roles.lines * (c.columns + roles.beyond) * c.right.dtype.itemsize
     every = roles.tiles
+    # Where weights are large, reading them once for more columns is worth more than the second-level cache.
+    weights = roles.by.products * roles.depth * c.rows * c.left.dtype.itemsize
+    room = max(_ROOM, min(weights // 8, _MOST))
     many = roles.images.extent if roles.images is not None else 1
     for images in divisors(many):
         for rows in divisors(every) if images == 1 else (every,):
-            units = prod(v.extent for v in roles.batch) * (many // images) * (every // rows)
-            if images == rows == 1 or (images * rows * line <= _ROOM and units >= UNITS):
+            if images == rows == 1 or images * rows * line <= room:
                 yield images, rows
 
 
@@ -104,13 +111,15 @@ def _plan(target: Target, c: Contraction, roles: Roles, images: int, rows: int, 
     multiply, tile = tiles_by_cost(target, small, 0, packed=False)[0]
     lanes = target.lanes(c.left.dtype)
     lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles
-    ends = roles.lines * ceil((c.columns + roles.beyond) / lanes) + c.rows * ceil(c.columns / lanes)
-    transforms = lines * ends * _TRANSFORM * roles.by.products / 6
     turns = lines // (images * rows)
+    blocks = ceil(c.rows / tile[0])
+    groups = next((d for d in divisors(blocks) if d * turns >= UNITS), blocks)
+    before = groups * roles.lines * ceil((c.columns + roles.beyond) / lanes)
+    transforms = lines * (before + c.rows * ceil(c.columns / lanes)) * _TRANSFORM * roles.by.products / 6
     made = c.rows * c.depth * prod(v.extent for v in roles.batch if c.left.index.coefficient(v)) * GATHERED
     streamed = turns * weights.nbytes / _STREAMED
     cycles = turns * roles.by.products * multiply + transforms + made + streamed
-    return WinogradPlan(roles, images, rows, joined, tile, cycles)
+    return WinogradPlan(roles, images, rows, groups, joined, tile, cycles)
 
 
 def _roles(c: Contraction) -> Roles | None:
@@ -243,17 +252,18 @@ class _Builder:
         plan, roles, c, data = self.plan, self.plan.roles, self.c, self.product.rows
         unit = Var("u", prod(v.extent for v in self._turns()))
         at, soon = self._at(as_index(unit)), self._at((as_index(unit) + 1) % unit.extent)
-        block = Var("b", self._blocks)
+        turn = Var("b", self._blocks // plan.groups)
+        block = as_index(unit) % plan.groups * turn.extent + as_index(turn)
 
         def rows(count: int, first: Index) -> tuple[Stmt, ...]:
             memory = Buffer("sums", c.left.dtype, roles.by.products * count * self.product.sums, "scratch")
-            asks = (*self._results(count, first, at), *self._image(as_index(block), soon))
-            multiply = self._multiply(memory, count, self._base(at, as_index(block)), asks)
+            asks = (*self._results(count, first, at), *self._image(as_index(turn), turn.extent, soon))
+            multiply = self._multiply(memory, count, self._base(at, block), asks)
             return (For(data.point, multiply), *self._end(memory, count, first, at))
 
-        body = pieces(as_index(block), c.rows, plan.tile[0], rows)
+        body = pieces(block, c.rows, plan.tile[0], rows)
         lanes = self.context.target.lanes(c.right.dtype)
-        body = (*data.fill(lanes, c.right, at, c.n), *nest([block], body))
+        body = (*data.fill(lanes, c.right, at, c.n), *nest([turn], body))
         points = c.batches * c.rows * c.columns
         return finish(
             self.context, self.context.name_of(self.group), self.group.members, unit, body, 2.0 * points * c.depth
@@ -264,14 +274,15 @@ class _Builder:
         plan, roles = self.plan, self.plan.roles
         many = roles.images.extent // plan.images if roles.images is not None else 1
         lines = Var("rows", roles.tiles // plan.rows)
-        return (*roles.batch, Var("images", many), lines)
+        return (*roles.batch, Var("images", many), lines, Var("group", plan.groups))
 
     def _at(self, unit: Index) -> dict[Var, Index]:
         """A unit's current image, and its row of tiles in place of `high`."""
         plan, roles, data = self.plan, self.plan.roles, self.product.rows
         axes = self._turns()
         at = unravel(axes, unit)
-        line, image = at.pop(axes[-1]), at.pop(axes[-2])
+        line, image = at.pop(axes[-2]), at.pop(axes[-3])
+        del at[axes[-1]]
         at[roles.high] = line * plan.rows + as_index(data.row)
         if roles.images is not None:
             at[roles.images] = image * plan.images + as_index(data.image)
@@ -290,20 +301,20 @@ class _Builder:
         asks = nest([row], self._line(places, self.c.n, self.c.columns)) if places else ()
         return roles.in_whole_tiles(tile, asks)
 
-    def _image(self, block: Index, soon: dict[Var, Index]) -> tuple[Stmt, ...]:
-        """A row of the next unit's images, in a share of the channels."""
+    def _image(self, turn: Index, turns: int, soon: dict[Var, Index]) -> tuple[Stmt, ...]:
+        """A row of the next unit's images, in one of so many shares of the channels."""
         roles, c = self.plan.roles, self.c
         if c.right.buffer.nbytes < FAR:
             return ()
-        share = Var("c", ceil(roles.lines / self._blocks))
-        channel = block * share.extent + as_index(share)
+        share = Var("c", ceil(roles.lines / turns))
+        channel = turn * share.extent + as_index(share)
         tile = soon[roles.high]
         where = {**soon, roles.across: as_index(0), **unravel(roles.channels, channel)}
         where[roles.high] = tile * roles.by.outputs
         where[roles.tap] = as_index(self.product.rows.point) + TAPS - 1
         place = c.right.index.substitute(where)
         asks = self._line([(c.right.buffer, place, False)], c.n, self.product.rows.pitch)
-        if roles.lines % self._blocks:
+        if roles.lines % turns:
             asks = (When(channel, 0, roles.lines, asks),)
         return roles.in_whole_tiles(tile, nest([share], asks))
 
