@@ -219,3 +219,12 @@ def test_wide_panels_give_the_product(level):
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
     got = compile(function, level, OPTIONS)(a, b)
     np.testing.assert_allclose(got, a.astype("f8") @ b, atol=1e-5 * np.sqrt(1100))
+
+
+def test_taps_of_a_weight_that_lie_apart_are_packed_once():
+    """A gradient at stride 2: every second tap of each window, read for every image."""
+    x, w = param("x", (8, 64, 14, 14)), param("w", (48, 64, 3, 3))
+    some = ops.slice(w, (0, 0, 0, 1), (48, 64, 3, 2), (1, 1, 2, 1))
+    plan = plan_contraction(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, some),))))
+    assert plan.pack_left
+    assert not plan_contraction(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, w),)))).pack_left

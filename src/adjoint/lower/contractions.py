@@ -47,6 +47,8 @@ COPIED, TURNED, GATHERED = 0.1, 0.3, 1.5
 _FAR, _FAR_ROW = 8 * 1024 * 1024, 40.0
 #: What an edge costs beyond its arithmetic, as a share: code of its own, and turns of different lengths.
 _EDGE = 0.02
+#: Bytes of a cache line; the share of its elements from which on it is read in vain, and uses that pay for a copy.
+_LINE, _FEW, _USES = 64, 4, 8
 #: Places that a set of the first-level cache has, and some.
 _WAYS = 16
 #: Depth of the sum above which such strides hurt.
@@ -197,11 +199,11 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0, wish: Wis
         most = max((_NEAR_PANEL if wide > 1 else _PANEL) // (vectors * lanes * itemsize), 1)
         block = ceil(c.depth / ceil(c.depth / most))
     many_columns, many_rows = c.columns >= 4 * vectors * lanes, c.rows >= 4 * rows
-    pack_left = (
-        many_columns
-        and c.m is not None
-        and ((_aliased(c.left, c.m) and c.depth >= _DEEP) or any(_aliased(c.left, v) for v in c.k))
+    aliased = c.m is not None and (
+        (_aliased(c.left, c.m) and c.depth >= _DEEP) or any(_aliased(c.left, v) for v in c.k)
     )
+    uses = ceil(c.columns / (vectors * lanes)) * prod(v.extent for v in c.batch if not c.left.index.coefficient(v))
+    pack_left = (many_columns and aliased) or (c.m is not None and uses >= _USES and _sparse(c))
     pack_columns = not pack_right and many_rows and many_columns and any(_aliased(c.right, v) for v in c.k)
     groups = _groups(c.rows, c.columns, c.batches, rows, wide * vectors * lanes) if pack_right else 1
     return Plan(rows, vectors, lanes, stack, pack_left, pack_columns, pack_right, wide, block, groups, cycles)
@@ -240,6 +242,15 @@ def _aliased(load: Load, var: Var) -> bool:
     """Whether steps along an axis meet in one set of the first-level cache, and are more than its ways."""
     step = abs(load.index.coefficient(var) or 0) * load.dtype.itemsize
     return step > 0 and step % _ALIAS_STRIDE == 0 and var.extent >= _WAYS
+
+
+def _sparse(c: Contraction) -> bool:
+    """Whether a line of memory holds few of the left operand's elements: some taps of each window of a weight."""
+    line, used = _LINE // c.left.dtype.itemsize, 1.0
+    for var in (*c.k, *((c.m,) if c.m is not None else ())):
+        step = abs(c.left.index.coefficient(var) or 0)
+        used *= min(max(line / step, 1), var.extent) if step else 1
+    return used * _FEW <= line
 
 
 def _stacks(c: Contraction) -> tuple[int, ...]:
