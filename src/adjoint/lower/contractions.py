@@ -55,6 +55,8 @@ _WAYS = 16
 _DEEP = 192
 #: Cycles of a step of k at least: additions to an accumulator wait for each other, four cycles and a little.
 _LATENCY = 4.5
+#: Sums that wait on a thread's stack at most: a megabyte of the widest.
+_WAITING = 128 * 1024
 #: Units of work that a contraction should offer threads.
 UNITS = 16
 
@@ -221,8 +223,12 @@ def _wide(columns: int, batches: int, width: int) -> int:
 
 
 def _groups(rows: int, columns: int, batches: int, height: int, width: int) -> int:
-    """Parts of the rows that meet a panel, each of which packs it anew, so that threads have enough to share."""
-    return min(ceil(rows / height), ceil(UNITS / (batches * ceil(columns / width))))
+    """Parts of the rows that meet a panel, each of which packs it anew.
+
+    As many as give threads enough to share, and leave no more sums waiting between blocks than a stack has room for.
+    """
+    shared, waiting = ceil(UNITS / (batches * ceil(columns / width))), ceil(rows * width / _WAITING)
+    return min(ceil(rows / height), max(shared, waiting))
 
 
 def _packs(target: Target, c: Contraction, streams: int) -> bool:

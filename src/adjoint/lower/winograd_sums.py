@@ -34,6 +34,8 @@ __all__ = ["WinogradSums", "plan_winograd_sums", "winograd_sum_kernels"]
 
 #: Bytes of transformed rows and cotangents of a block, and of the sums of a unit.
 _ROOM, _SUMS = 256 * 1024, 320 * 1024
+#: Bytes of all of them at most, on a thread's stack.
+_MOST = 2 * 1024 * 1024
 #: Bytes of a panel that is turned: it stays in the first-level cache.
 _PANEL = 32 * 1024
 #: Bytes of parts beyond which no more are made.
@@ -127,11 +129,10 @@ def _plans(
     inner = (*roles.channels, roles.across)
     step_cycles, vectors, tile = tile_of(target, ceil(lane.extent / lanes), inner)
     width = vectors * lanes
-    if lane.extent % width or image.index.coefficient(lane):
+    of_panel = points * roles.depth * width * itemsize
+    if lane.extent % width or image.index.coefficient(lane) or of_panel > _MOST:
         return
-    panels = max(
-        d for d in divisors(lane.extent // width) if d == 1 or d * points * roles.depth * width * itemsize <= _SUMS
-    )
+    panels = max(d for d in divisors(lane.extent // width) if d == 1 or d * of_panel <= _SUMS)
     groups = lane.extent // width // panels
     many = roles.images.extent if roles.images is not None else 1
     bytes_of_part = TAPS * roles.depth * lane.extent * itemsize
@@ -140,18 +141,11 @@ def _plans(
         for rows in divisors(every) if images == 1 else (every,):
             steps = images * rows * wide.extent
             room = points * itemsize * (width * steps + roles.lines * images * rows * (wide.extent + roles.beyond))
-            if not images == rows == 1 and (room > _ROOM or steps * width * itemsize > _PANEL):
+            small = room <= _ROOM and steps * width * itemsize <= _PANEL
+            if not small and (not images == rows == 1 or room + panels * of_panel > _MOST):
                 continue
-            blocks = many * every // (images * rows)
-            multiply = (
-                blocks
-                * points
-                * lane.extent
-                // width
-                * roles.depth
-                // prod(tile)
-                * (step_cycles * steps + prod(tile) * vectors * 2)
-            )
+            tiles = many * every // (images * rows) * points * (lane.extent // width) * (roles.depth // prod(tile))
+            multiply = tiles * (step_cycles * steps + prod(tile) * vectors * 2)
             lines = many * every * (roles.lines * groups * ceil((wide.extent + roles.beyond) / lanes))
             lines += many * every * lane.extent * ceil(wide.extent / lanes)
             turned = many * every * points * wide.extent * lane.extent * TURNED

@@ -86,7 +86,7 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     plans = [
         _plan(target, c, roles, images, rows, joined) for images, rows in _units(c, roles) for joined in (False, True)
     ]
-    return min(plans, key=lambda plan: plan.cycles)
+    return min(plans, key=lambda plan: plan.cycles, default=None)
 
 
 def _units(c: Contraction, roles: Roles) -> Iterator[tuple[int, int]]:
@@ -99,7 +99,7 @@ def _units(c: Contraction, roles: Roles) -> Iterator[tuple[int, int]]:
     many = roles.images.extent if roles.images is not None else 1
     for images in divisors(many):
         for rows in divisors(every) if images == 1 else (every,):
-            if images == rows == 1 or images * rows * line <= room:
+            if images * rows * line <= (_MOST if images == rows == 1 else room):
                 yield images, rows
 
 
