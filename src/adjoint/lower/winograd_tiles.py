@@ -41,6 +41,8 @@ _ROOM = 384 * 1024
 _MOST = 2 * 1024 * 1024
 #: Bytes of transformed weights that come from beyond the first-level cache in a cycle: each unit reads all of them.
 _STREAMED = 24.0
+#: Units after which transformed weights need what is asked for.
+_SOON = 8
 #: Products in a sum that are worth transforming for.
 _DEPTH = 16
 #: Cycles to transform a vector of each row that meets, at either end.
@@ -225,9 +227,11 @@ class _Builder:
         roles, c, height = self.plan.roles, self.c, self.plan.tile[0]
         k = (*roles.channels, roles.across)
         unit = Var("u", prod(v.extent for v in (*self.of_left, *roles.channels)) * self._blocks)
-        channels = unravel(roles.channels, as_index(unit) % roles.lines)
-        block = as_index(unit) // roles.lines % self._blocks
-        at = {**channels, **unravel(self.of_left, as_index(unit) // (roles.lines * self._blocks))}
+        blocks = Var("block", self._blocks)
+        axes = (*self.of_left, blocks, *roles.channels)
+        at = unravel(axes, as_index(unit))
+        soon = unravel(axes, (as_index(unit) + _SOON) % unit.extent)
+        block, later = at.pop(blocks), soon.pop(blocks) * height
         at[roles.across] = as_index(roles.across)
         base = self._base(at, block)
 
@@ -242,6 +246,11 @@ class _Builder:
             return vector_loops(rows, self.context.target.lanes(c.left.dtype), body)
 
         body = nest([roles.across], pieces(block, c.rows, height, transform))
+        if c.left.buffer.nbytes >= FAR and c.rows % height == 0:
+            # Windows of one channel lie far from those of the next: nothing fetches them ahead by itself.
+            row, corner = Var("i", height), {roles.tap: as_index(0), roles.across: as_index(0)}
+            ask = Prefetch(c.left.buffer, c.left.index.substitute({**soon, **corner, self._m: later + as_index(row)}))
+            body = (For(row, (ask,), "unroll"), *body)
         flops = 2.0 * self.weights.size * TAPS
         return finish(self.context, self.weights.name, self.group.members[:1], unit, body, flops)
 
