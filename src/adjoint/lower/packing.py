@@ -1,4 +1,4 @@
-"""Copies of a contraction's operands, made once, in the order in which tiles read them.
+"""Copies of a contraction's operands in the order in which tiles read them: made once, or panel by panel.
 
 Where rows of an operand lie a multiple of 4 KiB apart, they all meet in one set of the first-level cache and drive each
 other out of it; side by side they do not.
@@ -8,12 +8,12 @@ from dataclasses import replace
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store
+from adjoint.kernel.ir import Buffer, For, Kernel, Load, Stmt, Store
 from adjoint.lower.contractions import Contraction, Plan
-from adjoint.lower.emit import Context, finish, nest, pieces, ravel, unravel, vector_loops
+from adjoint.lower.emit import Context, finish, nest, pieces, ravel, unravel, unrolled, vector_loops
 from adjoint.lower.fuse import Group
 
-__all__ = ["pack_columns", "pack_left"]
+__all__ = ["pack_columns", "pack_left", "pack_panel"]
 
 
 def pack_left(context: Context, group: Group, c: Contraction, plan: Plan) -> tuple[Kernel, Contraction]:
@@ -69,3 +69,54 @@ def pack_columns(context: Context, group: Group, c: Contraction, plan: Plan) -> 
     where = {v: as_index(v) for v in (*batch, *c.k)}
     index = (ravel(batch, where) * panels + as_index(c.n) // width) * c.depth + ravel(c.k, where)
     return kernel, replace(c, right=Load(packed, index * width + as_index(c.n) % width))
+
+
+def pack_panel(
+    c: Contraction,
+    plan: Plan,
+    at: dict[Var, Index],
+    panel: Buffer,
+    column: Index,
+    columns: int,
+    width: int,
+    start: Index,
+    extent: int,
+) -> tuple[Stmt, ...]:
+    """Copy columns to scratch, lanes contiguous. Where k is contiguous instead, square by square, turned."""
+    lanes, load, beside = plan.lanes, c.right, Var("beside", plan.wide)
+    own, pitch = columns // beside.extent, width // beside.extent
+
+    def copies(k: dict[Var, Index], at_k: Index) -> tuple[Stmt, ...]:
+        def body(inside: Index, _: Index) -> tuple[Stmt, ...]:
+            where = {**at, **k, c.n: column + as_index(beside) * own + inside}
+            place = (as_index(beside) * extent + at_k) * pitch + inside
+            return (Store(((panel, place, Load(load.buffer, load.index.substitute(where))),)),)
+
+        return nest([beside], vector_loops(own, lanes, body))
+
+    if not extent:
+        if len(c.k) != 1:
+            steps = {v: Var(v.name, v.extent) for v in c.k}
+            k = {v: as_index(w) for v, w in steps.items()}
+            loop = copies(k, ravel(c.k, k))
+            for var in reversed(c.k):
+                loop = (For(steps[var], loop),)
+            return loop
+        extent = c.depth
+    (k_var,) = c.k
+    turned = load.index.coefficient(k_var) == 1 and columns >= lanes and lanes > 1
+    square = lanes if turned else 1
+    out: list[Stmt] = []
+    many, rest = divmod(extent, square)
+    if many:
+        step, inner = Var("k", many), Var("i", square)
+        at_k = as_index(step) * square + as_index(inner)
+        body = copies({k_var: start + at_k}, at_k)
+        if square > 1:
+            body = tuple(unrolled(inner, statement) for statement in body)
+        out.append(For(step, body))
+    if rest:
+        step = Var("k", rest)
+        at_k = as_index(step) + many * square
+        out.append(For(step, copies({k_var: start + at_k}, at_k)))
+    return tuple(out)

@@ -31,18 +31,15 @@ from adjoint.lower.emit import (
     group_puller,
     nest,
     pieces,
-    ravel,
     stores,
     tiles,
     unravel,
-    unrolled,
-    vector_loops,
 )
 from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
-from adjoint.lower.packing import pack_columns, pack_left
+from adjoint.lower.packing import pack_columns, pack_left, pack_panel
 from adjoint.lower.pull import BOOL, I64
-from adjoint.lower.walks import FAR, LINE, far_places, panels_of_slab, streams_of, walk_order
+from adjoint.lower.walks import Asks, far_places, panel_ahead, panels_of_slab, streams_of, walk_order
 
 __all__ = ["Point", "TileBuilder", "contraction_kernels"]
 
@@ -54,9 +51,6 @@ Point = Callable[[Buffer, Index, Index, Index], Store]
 
 #: Where a tile lies: its first row and column, and the other axes.
 _Spot = tuple[Index, Index, dict[Var, Index]]
-
-#: Pieces of a block of k, between which what the next block needs is asked for.
-_SLOTS = 16
 
 
 def contraction_kernels(context: Context, group: Group, c: Contraction, wish: Wish) -> list[Kernel]:
@@ -86,14 +80,6 @@ class _Block:
     panel: Buffer | None = None
     width: int = 0
     before: Index = field(default_factory=lambda: as_index(0))
-
-
-@dataclass(frozen=True, slots=True)
-class _Asks:
-    """What to ask memory for while a tile is computed: in so many slots, a few lines in each."""
-
-    slots: int
-    lines: Callable[[Index], tuple[Stmt, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +191,7 @@ class TileBuilder:
                     asks = (
                         self._after((rows, own), (row, here, at))
                         if last
-                        else self._ahead(at, (column, columns), start + extent, turn, per_group * plan.wide)
+                        else panel_ahead(c, plan, at, (column, columns), start + extent, turn, per_group * plan.wide)
                     )
                     return (
                         *self._sweep(acc, rows, own, row, here, begin),
@@ -213,7 +199,7 @@ class TileBuilder:
                         *self._sweep(acc, rows, own, row, here, end),
                     )
 
-                packing = self._pack_right(at, panel_memory, column, columns, width, start, extent if split else 0)
+                packing = pack_panel(c, plan, at, panel_memory, column, columns, width, start, extent if split else 0)
                 return (*packing, *nest([beside], self._rows(part, per_group, tile)))
 
             if plan.block == c.depth:
@@ -239,49 +225,6 @@ class TileBuilder:
             body = (When(block, 0, blocks, body),)
         return (For(turn, body),) if per_group > 1 else body
 
-    def _pack_right(
-        self, at: dict[Var, Index], panel: Buffer, column: Index, columns: int, width: int, start: Index, extent: int
-    ) -> tuple[Stmt, ...]:
-        """Copy columns to scratch, lanes contiguous. Where k is contiguous instead, square by square, turned."""
-        c, lanes = self.c, self.plan.lanes
-        load, beside = c.right, Var("beside", self.plan.wide)
-        own, pitch = columns // beside.extent, width // beside.extent
-
-        def copies(k: dict[Var, Index], at_k: Index) -> tuple[Stmt, ...]:
-            def body(inside: Index, _: Index) -> tuple[Stmt, ...]:
-                where = {**at, **k, c.n: column + as_index(beside) * own + inside}
-                place = (as_index(beside) * extent + at_k) * pitch + inside
-                return (Store(((panel, place, Load(load.buffer, load.index.substitute(where))),)),)
-
-            return nest([beside], vector_loops(own, lanes, body))
-
-        if not extent:
-            if len(c.k) != 1:
-                steps = {v: Var(v.name, v.extent) for v in c.k}
-                k = {v: as_index(w) for v, w in steps.items()}
-                loop = copies(k, ravel(c.k, k))
-                for var in reversed(c.k):
-                    loop = (For(steps[var], loop),)
-                return loop
-            extent = c.depth
-        (k_var,) = c.k
-        turned = load.index.coefficient(k_var) == 1 and columns >= lanes and lanes > 1
-        square = lanes if turned else 1
-        out: list[Stmt] = []
-        many, rest = divmod(extent, square)
-        if many:
-            step, inner = Var("k", many), Var("i", square)
-            at_k = as_index(step) * square + as_index(inner)
-            body = copies({k_var: start + at_k}, at_k)
-            if square > 1:
-                body = tuple(unrolled(inner, statement) for statement in body)
-            out.append(For(step, body))
-        if rest:
-            step = Var("k", rest)
-            at_k = as_index(step) + many * square
-            out.append(For(step, copies({k_var: start + at_k}, at_k)))
-        return tuple(out)
-
     # The register tile
 
     def _registers(self, rows: int, columns: int) -> Buffer:
@@ -305,7 +248,7 @@ class TileBuilder:
         # A row at a time: an element of the left operand is used up before the next is read.
         return (For(i, tuple(along), "unroll"),)
 
-    def _after(self, size: tuple[int, int], spot: _Spot) -> _Asks:
+    def _after(self, size: tuple[int, int], spot: _Spot) -> Asks:
         """What the epilogue of a tile will read and write, a row in each slot, where that is far away."""
         rows, columns = size
         row, column, at = spot
@@ -319,31 +262,7 @@ class TileBuilder:
             asks = tuple(Prefetch(b, i.substitute(where), write) for b, i, write in far)
             return (self._beside(For(vector, asks, "unroll")),) if asks else ()
 
-        return _Asks(rows, lines)
-
-    def _ahead(
-        self, at: dict[Var, Index], panel: tuple[Index, int], start: Index, turn: Index, turns: int
-    ) -> _Asks | None:
-        """The share of the next block of a panel that one of so many turns asks for, where it is far away."""
-        load, (k,) = self.c.right, self.c.k
-        if load.buffer.nbytes < FAR:
-            return None
-        column, columns = panel
-        line = LINE // load.dtype.itemsize
-        first, sizes = {k: start, self.c.n: column}, {k: self.plan.block, self.c.n: columns}
-        along, across = (k, self.c.n) if load.index.coefficient(k) == 1 else (self.c.n, k)
-        row = ceil(sizes[along] / line)
-        total = sizes[across] * row
-        each = Var("a", ceil(total / (turns * _SLOTS)))
-
-        def lines(slot: Index) -> tuple[Stmt, ...]:
-            number = (turn * _SLOTS + slot) * each.extent + as_index(each)
-            where = {**at, across: first[across] + number // row, along: first[along] + number % row * line}
-            ask: Stmt = Prefetch(load.buffer, load.index.substitute(where))
-            ask = When(where[k], 0, k.extent, (When(where[self.c.n], 0, self.c.n.extent, (ask,)),))
-            return (For(each, (When(number, 0, total, (ask,)),)),)
-
-        return _Asks(_SLOTS, lines)
+        return Asks(rows, lines)
 
     def _beside(self, loop: For) -> For:
         """A loop for every neighbour of the tile."""
@@ -375,7 +294,7 @@ class TileBuilder:
         column: Index,
         at: dict[Var, Index],
         block: _Block,
-        asks: _Asks | None,
+        asks: Asks | None,
     ) -> tuple[Stmt, ...]:
         """The loops over a block of k.
 

@@ -1,26 +1,29 @@
-"""In which order the tiles of a result are walked, so that memory is read and written in runs.
+"""In which order the tiles of a result are walked, so that memory is read and written in runs, and what is asked ahead.
 
 The hardware follows some twenty runs of memory and fetches ahead of them; what it cannot follow costs ten times as
 much.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from math import ceil
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, Const, Load, postorder
-from adjoint.lower.contractions import Contraction
+from adjoint.kernel.ir import Buffer, Const, For, Load, Prefetch, Stmt, When, postorder
+from adjoint.lower.contractions import Contraction, Plan
 from adjoint.lower.emit import Context, group_puller, stores
 from adjoint.lower.fuse import Group
 
-__all__ = ["FAR", "LINE", "far_places", "panels_of_slab", "streams_of", "walk_order"]
+__all__ = ["FAR", "Asks", "far_places", "panel_ahead", "panels_of_slab", "streams_of", "walk_order"]
 
 #: Bytes of the right operand that stay in a second-level cache while blocks of rows meet them.
 _SLAB = 512 * 1024
 #: Bytes of a cache line, and of a page.
-LINE, _PAGE = 64, 4096
+_LINE, _PAGE = 64, 4096
 #: Bytes of a tensor of which much is not in a second-level cache.
 FAR = 1024 * 1024
+#: Pieces of a block of k, between which what the next block needs is asked for.
+_SLOTS = 16
 
 
 def far_places(
@@ -79,3 +82,36 @@ def walk_order(c: Contraction, block: Var, slab: Var, panel: Var) -> tuple[Var, 
         return (*c.batch, slab, block, panel)
     # Threads take contiguous units: let the larger operand be the one that they split.
     return (*c.batch, slab, panel, block) if c.columns >= c.rows else (*c.batch, block, slab, panel)
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """What to ask memory for while a tile is computed: in so many slots, a few lines in each."""
+
+    slots: int
+    lines: Callable[[Index], tuple[Stmt, ...]]
+
+
+def panel_ahead(
+    c: Contraction, plan: Plan, at: dict[Var, Index], panel: tuple[Index, int], start: Index, turn: Index, turns: int
+) -> Asks | None:
+    """The share of the next block of a panel that one of so many turns asks for, where it is far away."""
+    load, (k,) = c.right, c.k
+    if load.buffer.nbytes < FAR:
+        return None
+    column, columns = panel
+    line = _LINE // load.dtype.itemsize
+    first, sizes = {k: start, c.n: column}, {k: plan.block, c.n: columns}
+    along, across = (k, c.n) if load.index.coefficient(k) == 1 else (c.n, k)
+    row = ceil(sizes[along] / line)
+    total = sizes[across] * row
+    each = Var("a", ceil(total / (turns * _SLOTS)))
+
+    def lines(slot: Index) -> tuple[Stmt, ...]:
+        number = (turn * _SLOTS + slot) * each.extent + as_index(each)
+        where = {**at, across: first[across] + number // row, along: first[along] + number % row * line}
+        ask: Stmt = Prefetch(load.buffer, load.index.substitute(where))
+        ask = When(where[k], 0, k.extent, (When(where[c.n], 0, c.n.extent, (ask,)),))
+        return (For(each, (When(number, 0, total, (ask,)),)),)
+
+    return Asks(_SLOTS, lines)
