@@ -6,7 +6,7 @@ What has a say in it is written as a signature: the axes with the strides of bot
 """
 
 from collections.abc import Callable, Mapping
-from math import inf
+from math import inf, sqrt
 
 from adjoint.errors import InvalidValueError
 from adjoint.kernel.index import Var
@@ -59,8 +59,8 @@ def estimated(context: Context, group: Group, c: Contraction) -> str:
     dots = plan_dots(target, join_runs(target, c)) is not None
     sums = plan_sums(target, c)
     plan = plan_contraction(target, c, streams_of(context, group, c))
-    # Sums that few threads can share leave the others idle.
-    summed = sums.cycles * max(1.0, UNITS / 2 / sums.units) if sums is not None else inf
+    # Sums that few threads can share leave the others idle; how many there will be is not known here.
+    summed = sums.cycles * sqrt(max(1.0, UNITS / 2 / sums.units)) if sums is not None else inf
     if fast is not None and fast.cycles < min(plan.cycles, summed):
         return "winograd"
     if sums is not None and (dots or summed < plan.cycles):
