@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 from itertools import product as pairs
-from math import prod
 
 import numpy as np
 import pytest
@@ -225,5 +224,4 @@ def test_rounding_is_that_of_direct_sums(tmp_path):
         Tuning.of(host(), tmp_path).write({name: Measured(form, 1.0, form, 1.0)})
         made = compile(function, options=CompileOptions(cache=False), tune=tmp_path)(x, w)
         errors[form] = np.sqrt(np.mean((made - want) ** 2))
-    assert prod(w.shape[1:]) == 576
     assert 0 < errors["winograd"] < 2 * errors[direct]
