@@ -14,10 +14,9 @@ The gradient of the weight is the same sum seen from its other side, and takes t
 ``weight.T @ ((result.T @ ct) * (data @ x))``.
 
 Source: S. Winograd, "Arithmetic complexity of computations" (1980); A. Lavin and S. Gray, "Fast algorithms for
-convolutional neural networks" (2016). That other points than 0, 1, -1, 2, -2 and infinity may round
-less: B. Barabasz et al., "Error analysis and improving the accuracy of Winograd convolution" (2020). With 3/4 and 3/2 in
-the place of 1 and 2 the error, measured on random numbers with 64 channels, is 1.35 times that of direct sums; with 1
-and 2 it is twice that.
+convolutional neural networks" (2016). Other points than 0, 1, -1, 2, -2 and infinity may round less: B. Barabasz et
+al., "Error analysis and improving the accuracy of Winograd convolution" (2020). With 3/4 and 3/2 in the place of 1 and
+2 the error, measured on random numbers with 64 channels, is 1.35 times that of direct sums; with 1 and 2 it is twice.
 """
 
 from collections.abc import Sequence
