@@ -230,6 +230,9 @@ def test_functions_that_get_what_they_take_pass():
     verify(store(0, Apply("select", (compared, Apply("bitcast", (bits,), F32), Apply("cast", (N,), F32)), F32)))
 
 
-def test_what_is_asked_for_is_inside_its_buffer():
-    verify(Prefetch(X, as_index(7)), store(0))
-    refused("an access is inside its buffer, but x[i + 1] of 8 elements", For(R, (Prefetch(X, at(R) + 1),)))
+def test_what_is_asked_for_may_lie_beyond_its_buffer():
+    verify(For(R, (Prefetch(X, at(R) + 8),)), store(0))
+
+
+def test_what_is_asked_for_has_a_place():
+    refused("a variable is bound by a loop around its use, but i in i is not", Prefetch(X, at(R)))

@@ -142,7 +142,9 @@ class _KernelEmitter(ValueEmitter):
 
     def prefetch(self, statement: Prefetch) -> None:
         self.values = {}
-        where = self.address(statement.buffer, self.index(statement.index))
+        type_, pointer = memory_type(statement.buffer.dtype), self.pointer(statement.buffer)
+        # Not "inbounds": a hint may be about a place where nothing is.
+        where = self.w.pure(f"getelementptr {type_}, ptr {pointer}, i64 {self.index(statement.index)}")
         # Into every level of the cache: what is asked for is used next.
         args = [where, str(int(statement.write)), "3", "1"]
         self.w.line(f"  {self.w.call_text('llvm.prefetch.p0', 'void', ['ptr', 'i32', 'i32', 'i32'], args)}")

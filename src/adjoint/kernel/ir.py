@@ -248,7 +248,10 @@ class When:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prefetch:
-    """Ask for an element ahead of its use; nothing changes. The kernel reads or writes the buffer elsewhere."""
+    """Ask for an element ahead of its use; nothing changes. The kernel reads or writes the buffer elsewhere.
+
+    A hint: the element may lie beyond the buffer.
+    """
 
     buffer: Buffer
     index: Index

@@ -98,8 +98,9 @@ def _body(body: Sequence[Stmt], scope: _Scope) -> None:
         elif isinstance(statement, For):
             _loop(statement, scope)
         elif isinstance(statement, Prefetch):
+            # A hint: where nothing is, nothing is fetched.
             _expressions(list(dynamics(statement.index)), scope)
-            _access(statement.buffer, statement.index, scope)
+            _bound(statement.index, scope)
         else:
             _when(statement, scope)
 

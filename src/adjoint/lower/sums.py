@@ -25,8 +25,9 @@ from math import ceil, prod
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
+from adjoint.lower.ahead import Stretch, spread, stretch
 from adjoint.lower.contractions import GATHERED, TURNED, UNITS, Contraction, blocks_within
-from adjoint.lower.emit import Context, finish, nest, pieces, ravel, tiles, unrolled, vector_loops
+from adjoint.lower.emit import Context, finish, nest, pieces, ravel, tiles, unravel, unrolled, vector_loops
 from adjoint.lower.fuse import Group
 from adjoint.lower.totals import added, total_kernel
 
@@ -41,8 +42,8 @@ _FILLED = 0.6
 #: Vectors in a panel at most.
 _VECTORS = 2
 
-#: What to ask memory for on the way, by the tile of rows, how many tiles there are, and the outermost step.
-Asks = Callable[[Index, int, Index], tuple[Stmt, ...]]
+#: What to ask memory for on the way, by the number of the step, and how many steps there are.
+Asks = Callable[[Index, int], tuple[Stmt, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +241,26 @@ class SumBuilder:
         def clear(column: Index, _: Index) -> tuple[Stmt, ...]:
             return (Store(((self.sums, self.place(part, panel, as_index(row), column), zero),)),)
 
-        block = self.block(memory, columns, first, part, panel, start)
+        ahead = self._ahead(turns, part, extents[0], (columns, first))
+        block = self.block(memory, columns, first, part, panel, start, lambda n, count: spread(ahead, n, count))
         return (For(row, vector_loops(columns, plan.lanes, clear)), *nest(turns, block))
+
+    def _ahead(self, turns: list[Var], part: Index, share: int, panel: tuple[int, Index]) -> list[Stretch]:
+        """What the next block reads of both factors."""
+        plan, c = self.plan, self.c
+        number = ravel(turns, {t: as_index(t) for t in turns}) + 1
+        soon = unravel(turns, number % prod(t.extent for t in turns))
+        start = {v: soon[t] * b for v, t, b in zip(c.k, turns, plan.blocks, strict=True)}
+        start[c.k[0]] = start[c.k[0]] + part * share
+        corner = {**{v: as_index(0) for v in c.axes}, **start}
+        steps = dict(zip(c.k, plan.blocks, strict=True))
+        columns, first = panel
+        turned = stretch(
+            plan.panel.buffer, plan.panel.index, {**steps, plan.lane: columns}, {**corner, plan.lane: first}
+        )
+        every = {**steps, **{v: v.extent for v in plan.rows}}
+        whole = stretch(plan.other.buffer, plan.other.index, every, corner)
+        return [s for s in (turned, whole) if s is not None]
 
     def block(
         self,
@@ -253,7 +272,7 @@ class SumBuilder:
         start: dict[Var, Index],
         asks: Asks = lambda *_: (),
     ) -> tuple[Stmt, ...]:
-        """Pack the panel of a block, and let every tile of rows meet it; `asks` comes before each outermost step."""
+        """Pack the panel of a block, and let every tile of rows meet it; `asks` comes before each step."""
         packing = self._pack(memory, columns, first, start)
         return (*packing, *self._tiles(memory, columns, part, panel, start, asks))
 
@@ -326,6 +345,6 @@ class SumBuilder:
                 out.append(loop)
             return tuple(out)
 
-        tile, count = ravel(blocks, {b: as_index(b) for b in blocks}), prod(b.extent for b in blocks)
-        outer = (*asks(tile, count, as_index(steps[0])), *nest(steps[1:], sweep("fma")))
-        return nest(blocks, (*sweep("fetch"), *nest(steps[:1], outer), *sweep("put")))
+        walk = (*blocks, *steps)
+        ask = asks(ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
+        return nest(blocks, (*sweep("fetch"), *nest(steps, (*ask, *sweep("fma"))), *sweep("put")))

@@ -39,7 +39,7 @@ from adjoint.lower.facts import flops_of
 from adjoint.lower.fuse import Group
 from adjoint.lower.packing import pack_columns, pack_left, pack_panel
 from adjoint.lower.pull import BOOL, I64
-from adjoint.lower.walks import Asks, far_places, panel_ahead, panels_of_slab, streams_of, walk_order
+from adjoint.lower.walks import Asks, far_places, image_ahead, panel_ahead, panels_of_slab, streams_of, walk_order
 
 __all__ = ["Point", "TileBuilder", "contraction_kernels"]
 
@@ -123,8 +123,9 @@ class TileBuilder:
 
         def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
             def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
-                asks = after or (row, column, at)
-                return self.tile((rows, columns), row, column, at, self._end(at), asks)
+                size = rows, columns
+                asks = self._after(size, after or (row, column, at)).and_also(image_ahead(self.c, unit, rows))
+                return self.tile(size, row, column, at, self._end(at), asks)
 
             return pieces(panel, self.c.columns, self.plan.columns, tile)
 
@@ -138,18 +139,18 @@ class TileBuilder:
         column: Index,
         at: dict[Var, Index],
         end: Point,
-        asks: _Spot | None = None,
+        asks: Asks | None = None,
     ) -> tuple[Stmt, ...]:
         """A tile of so many rows and columns from operands in place; `end` says what becomes of its sums.
 
-        `asks` is where the tile lies whose epilogue's operands are asked for on the way.
+        `asks` is what memory is asked for on the way.
         """
         rows, columns = size
         acc = self._registers(rows, columns)
         everything = _Block(as_index(0), tuple(v.extent for v in self.c.k))
         return (
             *self._sweep(acc, rows, columns, row, column, self._clear, whole=True),
-            *self._multiply(acc, rows, columns, row, column, at, everything, asks and self._after(size, asks)),
+            *self._multiply(acc, rows, columns, row, column, at, everything, asks),
             *self._sweep(acc, rows, columns, row, column, end),
         )
 

@@ -6,24 +6,23 @@ much.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, Const, For, Load, Prefetch, Stmt, When, postorder
+from adjoint.kernel.ir import Buffer, Const, Load, Stmt, postorder
+from adjoint.lower.ahead import FAR, spread, stretch
 from adjoint.lower.contractions import Contraction, Plan
-from adjoint.lower.emit import Context, group_puller, stores
+from adjoint.lower.emit import Context, group_puller, stores, unravel
 from adjoint.lower.fuse import Group
 
-__all__ = ["FAR", "Asks", "far_places", "panel_ahead", "panels_of_slab", "streams_of", "walk_order"]
+__all__ = ["SLOTS", "Asks", "far_places", "image_ahead", "panel_ahead", "panels_of_slab", "streams_of", "walk_order"]
 
 #: Bytes of the right operand that stay in a second-level cache while blocks of rows meet them.
 _SLAB = 512 * 1024
-#: Bytes of a cache line, and of a page.
-_LINE, _PAGE = 64, 4096
-#: Bytes of a tensor of which much is not in a second-level cache.
-FAR = 1024 * 1024
+#: Bytes of a page.
+_PAGE = 4096
 #: Pieces of a block of k, between which what the next block needs is asked for.
-_SLOTS = 16
+SLOTS = 16
 
 
 def far_places(
@@ -91,27 +90,34 @@ class Asks:
     slots: int
     lines: Callable[[Index], tuple[Stmt, ...]]
 
+    def and_also(self, other: "Asks | None") -> "Asks":
+        """What either asks for; both have as many slots."""
+        if other is None:
+            return self
+        assert self.slots == other.slots
+        return Asks(self.slots, lambda slot: (*self.lines(slot), *other.lines(slot)))
+
 
 def panel_ahead(
-    c: Contraction, plan: Plan, at: dict[Var, Index], panel: tuple[Index, int], start: Index, turn: Index, turns: int
+    c: Contraction, plan: Plan, at: Mapping[Var, Index], panel: tuple[Index, int], start: Index, turn: Index, turns: int
 ) -> Asks | None:
     """The share of the next block of a panel that one of so many turns asks for, where it is far away."""
-    load, (k,) = c.right, c.k
-    if load.buffer.nbytes < FAR:
+    (k,), (column, columns) = c.k, panel
+    block = stretch(c.right.buffer, c.right.index, {k: plan.block, c.n: columns}, {**at, k: start, c.n: column})
+    if block is None:
         return None
-    column, columns = panel
-    line = _LINE // load.dtype.itemsize
-    first, sizes = {k: start, c.n: column}, {k: plan.block, c.n: columns}
-    along, across = (k, c.n) if load.index.coefficient(k) == 1 else (c.n, k)
-    row = ceil(sizes[along] / line)
-    total = sizes[across] * row
-    each = Var("a", ceil(total / (turns * _SLOTS)))
+    return Asks(SLOTS, lambda slot: spread([block], turn * SLOTS + slot, turns * SLOTS))
 
-    def lines(slot: Index) -> tuple[Stmt, ...]:
-        number = (turn * _SLOTS + slot) * each.extent + as_index(each)
-        where = {**at, across: first[across] + number // row, along: first[along] + number % row * line}
-        ask: Stmt = Prefetch(load.buffer, load.index.substitute(where))
-        ask = When(where[k], 0, k.extent, (When(where[c.n], 0, c.n.extent, (ask,)),))
-        return (For(each, (When(number, 0, total, (ask,)),)),)
 
-    return Asks(_SLOTS, lines)
+def image_ahead(c: Contraction, unit: Var, slots: int) -> Asks | None:
+    """The share of the next image that a tile of the current one asks for, where units walk images."""
+    outer = c.batch[:-1]
+    if not outer or not _rows_of_images(c):
+        return None
+    images = prod(v.extent for v in outer)
+    turns = unit.extent // images
+    start = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **unravel(outer, (as_index(unit) // turns + 1) % images)}
+    image = stretch(c.right.buffer, c.right.index, {v: v.extent for v in (c.batch[-1], c.n, *c.k)}, start)
+    if image is None:
+        return None
+    return Asks(slots, lambda slot: spread([image], as_index(unit) % turns * slots + slot, turns * slots))

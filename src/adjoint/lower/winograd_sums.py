@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Prefetch, Stmt, Store, When
+from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
+from adjoint.lower.ahead import Stretch, spread, stretch
 from adjoint.lower.contractions import TURNED, UNITS, Contraction
-from adjoint.lower.emit import Context, finish, nest, pieces, ravel, unravel, vector_loops
+from adjoint.lower.emit import Context, finish, nest, pieces, ravel, vector_loops
 from adjoint.lower.fuse import Group
-from adjoint.lower.sums import Asks, SumBuilder, SumPlan, parts_of, tile_of
+from adjoint.lower.sums import SumBuilder, SumPlan, parts_of, tile_of
 from adjoint.lower.totals import added, total_kernel
-from adjoint.lower.walks import FAR
 from adjoint.lower.winograd import TAPS, algorithm, combined, transposed
 from adjoint.lower.winograd_rows import Roles, Rows, apart, divisors, step
 
@@ -233,39 +233,22 @@ class _Builder:
             at[roles.images] = part * many + block // lines * plan.images + as_index(rows.image)
         return at
 
-    def _asks(self, panel: Index, first: Index, soon: dict[Var, Index]) -> Asks:
-        """Ask for the rows of the next block, some channels of both factors with each tile."""
-        plan, roles, rows = self.plan, self.plan.roles, self.rows
+    def _ahead(self, panel: Index, first: Index, soon: dict[Var, Index]) -> list[Stretch]:
+        """What the next block reads: a share of its images in each panel, and the cotangent of this one."""
+        plan, roles, c, rows = self.plan, self.plan.roles, self.c, self.rows
+        here = {rows.row: as_index(0), rows.image: as_index(0)}
+        corner = {v: i.substitute(here) for v, i in soon.items()}
+        corner[roles.high] = corner[roles.high] * roles.by.outputs
+        corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **corner}
+        box = {roles.high: min(plan.rows * roles.by.outputs, roles.high.extent), plan.wide: plan.wide.extent}
+        if roles.images is not None:
+            box[roles.images] = plan.images
         image, cotangent = plan.image, plan.cotangent
-
-        def some(tile: Index, tiles: int, line: Index) -> tuple[Stmt, ...]:
-            here = {rows.image: line // rows.row.extent, rows.row: line % rows.row.extent}
-            at = {v: i.substitute(here) for v, i in soon.items()}
-            row = Var("i", roles.by.outputs)
-            out: list[Stmt] = []
-            now = at[roles.high]
-            at[roles.high] = now * roles.by.outputs + as_index(row)
-            slot, slots = tile * roles.by.products + as_index(rows.point), tiles * roles.by.products
-            own = {**at, roles.tap: as_index(TAPS - 1), roles.across: as_index(0)}
-            for load, every, place, channels, width in (
-                (image, roles.lines, panel * slots + slot, plan.panels * slots, rows.pitch),
-                (cotangent, plan.width, slot, slots, rows.columns),
-            ):
-                if load.buffer.nbytes < FAR:
-                    continue
-                share, vector = Var("c", ceil(every / channels)), Var("j", ceil(width / plan.lanes))
-                channel = place * share.extent + as_index(share)
-                if load is image:
-                    where = {**own, **unravel(roles.channels, channel)}
-                else:
-                    where = {**at, plan.lane: (first + panel) * plan.width + channel}
-                where[plan.wide] = as_index(vector) * plan.lanes
-                ask = Prefetch(load.buffer, load.index.substitute(where))
-                body = nest([row], (For(vector, (ask,), "unroll"),))
-                out += nest([share], (When(channel, 0, every, body),))
-            return roles.in_whole_tiles(now, tuple(out))
-
-        return some
+        window = {v: v.extent for v in (*roles.channels, roles.tap, roles.across)}
+        whole = stretch(image.buffer, image.index, {**box, **window}, corner)
+        lane = {**corner, plan.lane: (first + panel) * plan.width}
+        turned = stretch(cotangent.buffer, cotangent.index, {**box, plan.lane: plan.width}, lane)
+        return [s for s in (whole and whole.share(panel, plan.panels), turned) if s is not None]
 
     def _panel(
         self, sums: Buffer, panel: Index, first: Index, at: dict[Var, Index], soon: dict[Var, Index]
@@ -290,9 +273,14 @@ class _Builder:
 
         loops = pieces(at[roles.high], roles.high.extent, roles.by.outputs, lines)
         transform = nest((lane, rows.image, rows.row), loops)
-        return (*transform, For(rows.point, self._multiply(sums, panel, memory, plane, self._asks(panel, first, soon))))
+        return (
+            *transform,
+            For(rows.point, self._multiply(sums, panel, memory, plane, self._ahead(panel, first, soon))),
+        )
 
-    def _multiply(self, sums: Buffer, panel: Index, memory: Buffer, plane: int, asks: Asks) -> tuple[Stmt, ...]:
+    def _multiply(
+        self, sums: Buffer, panel: Index, memory: Buffer, plane: int, ahead: list[Stretch]
+    ) -> tuple[Stmt, ...]:
         """At one point: turn the cotangent so that lanes run along channels, and let every tile of rows meet it."""
         plan, roles, rows = self.plan, self.plan.roles, self.rows
         line, column, lane = Var("r0", rows.count), Var("r1", rows.columns), Var("o", plan.width)
@@ -314,6 +302,11 @@ class _Builder:
         turned = Buffer("panel", memory.dtype, plan.width * run, "scratch")
         part = panel * roles.by.products + as_index(rows.point)
         start = {line: as_index(0), column: as_index(0)}
+        points = rows.point.extent
+
+        def asks(step: Index, steps: int) -> tuple[Stmt, ...]:
+            return spread(ahead, as_index(rows.point) * steps + step, points * steps)
+
         return builder.block(turned, plan.width, as_index(0), part, as_index(0), start, asks)
 
     def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:

@@ -16,20 +16,20 @@ windows read beyond it, so that lanes may run over the ends of rows: where rows 
 nobody wants cost less than lanes that idle.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, Expr, For, Kernel, Load, Prefetch, Stmt, Store, When
-from adjoint.kernel.rewrite import rewritten
+from adjoint.kernel.ir import Buffer, Expr, For, Kernel, Load, Prefetch, Stmt, Store
 from adjoint.kernel.target import Target
+from adjoint.lower.ahead import FAR, Stretch, spread, stretch
 from adjoint.lower.contractions import GATHERED, UNITS, Contraction, Plan, tiles_by_cost
 from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, unravel, vector_loops
 from adjoint.lower.fuse import Group
 from adjoint.lower.match import join_rows
 from adjoint.lower.tiles import TileBuilder
-from adjoint.lower.walks import FAR, far_places
+from adjoint.lower.walks import SLOTS, Asks, far_places
 from adjoint.lower.winograd import TAPS, algorithm, combined
 from adjoint.lower.winograd_rows import Roles, Rows, divisors, step
 
@@ -266,8 +266,8 @@ class _Builder:
 
         def rows(count: int, first: Index) -> tuple[Stmt, ...]:
             memory = Buffer("sums", c.left.dtype, roles.by.products * count * self.product.sums, "scratch")
-            asks = (*self._results(count, first, at), *self._image(as_index(turn), turn.extent, soon))
-            multiply = self._multiply(memory, count, self._base(at, block), asks)
+            ahead = self._ahead(count, first, at, as_index(turn), turn.extent, soon)
+            multiply = self._multiply(memory, count, self._base(at, block), ahead)
             return (For(data.point, multiply), *self._end(memory, count, first, at))
 
         body = pieces(block, c.rows, plan.tile[0], rows)
@@ -297,44 +297,28 @@ class _Builder:
             at[roles.images] = image * plan.images + as_index(data.image)
         return at
 
-    # What is asked for while a product runs, row by row of the current row of tiles
+    def _ahead(
+        self, count: int, first: Index, at: dict[Var, Index], turn: Index, turns: int, soon: dict[Var, Index]
+    ) -> list[Stretch]:
+        """What is asked for while a block is multiplied: what its epilogue needs, and a share of the next images."""
+        plan, roles, c, data = self.plan, self.plan.roles, self.c, self.product.rows
+        here = {data.row: as_index(0), data.image: as_index(0)}
 
-    def _results(self, count: int, first: Index, at: dict[Var, Index]) -> tuple[Stmt, ...]:
-        """What the epilogue will read and write in a row."""
-        row, roles = Var("o", count), self.plan.roles
-        tile = at[roles.high]
-        line = tile * roles.by.outputs + as_index(self.product.rows.point)
-        where = {**at, roles.high: line, self._m: first + as_index(row)}
-        far = far_places(self.context, self.group, self.c, {v: i for v, i in where.items() if v is not self._m})
-        places = [(b, i.substitute({self._m: where[self._m]}), write) for b, i, write in far]
-        asks = nest([row], self._line(places, self.c.n, self.c.columns)) if places else ()
-        return roles.in_whole_tiles(tile, asks)
+        def start(where: dict[Var, Index]) -> dict[Var, Index]:
+            corner = {v: i.substitute(here) for v, i in where.items()}
+            corner[roles.high] = corner[roles.high] * roles.by.outputs
+            return {**{v: as_index(0) for v in (*c.axes, *c.k)}, **corner}
 
-    def _image(self, turn: Index, turns: int, soon: dict[Var, Index]) -> tuple[Stmt, ...]:
-        """A row of the next unit's images, in one of so many shares of the channels."""
-        roles, c = self.plan.roles, self.c
-        if c.right.buffer.nbytes < FAR:
-            return ()
-        share = Var("c", ceil(roles.lines / turns))
-        channel = turn * share.extent + as_index(share)
-        tile = soon[roles.high]
-        where = {**soon, roles.across: as_index(0), **unravel(roles.channels, channel)}
-        where[roles.high] = tile * roles.by.outputs
-        where[roles.tap] = as_index(self.product.rows.point) + TAPS - 1
-        place = c.right.index.substitute(where)
-        asks = self._line([(c.right.buffer, place, False)], c.n, self.product.rows.pitch)
-        if roles.lines % turns:
-            asks = (When(channel, 0, roles.lines, asks),)
-        return roles.in_whole_tiles(tile, nest([share], asks))
+        box = {roles.high: min(plan.rows * roles.by.outputs, roles.high.extent), c.n: c.columns}
+        if roles.images is not None:
+            box[roles.images] = plan.images
+        places = far_places(self.context, self.group, c, {})
+        results = [stretch(b, i, {**box, self._m: count}, {**start(at), self._m: first}, w) for b, i, w in places]
+        whole = {**box, **{v: v.extent for v in c.k}}
+        image = stretch(c.right.buffer, c.right.index, whole, start(soon))
+        return [s for s in (*results, image and image.share(turn, turns)) if s is not None]
 
-    def _line(self, places: Sequence[tuple[Buffer, Index, bool]], along: Var, count: int) -> tuple[Stmt, ...]:
-        """Ask for a row of each of some tensors."""
-        lanes = self.context.target.lanes(self.c.left.dtype)
-        vector = Var("j", ceil(count / lanes))
-        asks = tuple(Prefetch(b, i.substitute({along: as_index(vector) * lanes}), write) for b, i, write in places)
-        return (For(vector, asks, "unroll"),)
-
-    def _multiply(self, memory: Buffer, count: int, base: Index, asks: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    def _multiply(self, memory: Buffer, count: int, base: Index, ahead: list[Stretch]) -> tuple[Stmt, ...]:
         """The product with a block of weights, at one point."""
         plan, product = self.plan, self.product
         height, vectors, stack = plan.tile
@@ -358,18 +342,15 @@ class _Builder:
 
         panel = Var("panel", ceil(small.columns / own.columns))
 
-        def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
-            return tiles.tile((count, columns), as_index(0), column, batch, keep)
+        slots = min(small.k[0].extent, SLOTS)
+        step = ravel((product.rows.point, *turns, panel), {v: as_index(v) for v in (product.rows.point, *turns, panel)})
+        steps = product.rows.point.extent * prod(v.extent for v in (*turns, panel)) * slots
+        asks = Asks(slots, lambda slot: spread(ahead, step * slots + slot, steps))
 
-        body = nest([panel], pieces(as_index(panel), small.columns, own.columns, tile))
-        if turns and asks:
-            data = product.rows
-            (now,) = batch.values()
-            here = {data.image: now // data.row.extent, data.row: now % data.row.extent}
-            asks = rewritten(asks, index=lambda index: index.substitute(here))
-            asks = (For(neighbour, asks, "unroll"),) if stack > 1 else asks
-            body = (When(as_index(data.point), 0, plan.roles.by.outputs, asks), *body)
-        return nest(turns, body)
+        def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
+            return tiles.tile((count, columns), as_index(0), column, batch, keep, asks)
+
+        return nest((*turns, panel), pieces(as_index(panel), small.columns, own.columns, tile))
 
     def _end(self, memory: Buffer, count: int, first: Index, at: dict[Var, Index]) -> tuple[Stmt, ...]:
         """The results of a block of weights, and what comes after the contraction."""
