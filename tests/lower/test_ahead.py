@@ -80,6 +80,15 @@ def test_columns_that_padding_leaves_out_do_not_break_a_piece():
     assert {element // ELEMENTS for element in elements({**whole, C: 2}, {})} <= lines
 
 
+def test_pieces_at_even_distances_are_one_axis():
+    every_second = as_index(N) * CHANNELS * ROWS * COLUMNS + as_index(C) * ROWS * COLUMNS + as_index(Y) * 4 * COLUMNS
+    found = stretch(X, every_second + as_index(S) * 2, {N: IMAGES, C: CHANNELS, Y: 16, S: 32}, ZERO)
+    assert found is not None
+    assert found.pieces == ((IMAGES * CHANNELS * 16, 4 * COLUMNS),)
+    lines = [place for step in in_steps([found], 512) for place in step]
+    assert lines == [row * 4 * COLUMNS + n * ELEMENTS for row in range(IMAGES * CHANNELS * 16) for n in range(4)]
+
+
 def test_steps_ask_for_as_many_lines_each():
     first = stretch(X, PLACE, {C: 2, Y: 4, S: COLUMNS}, ZERO)
     second = stretch(X, PLACE, {C: 3, Y: 4, S: COLUMNS}, {**ZERO, N: as_index(4)}, write=True)

@@ -26,7 +26,7 @@ __all__ = ["FAR", "LINE", "Stretch", "spread", "stretch"]
 FAR = 1024 * 1024
 #: Bytes of a cache line.
 LINE = 64
-#: Pieces are asked for as one where what lies between them is at most this share of them.
+#: Pieces are asked for as one where what lies between them is at most a line, or this share of them.
 _GAP = 1 / 6
 
 
@@ -104,9 +104,12 @@ def stretch(
     extents = [(abs(step), extent) for step, extent in zip(steps, box.values(), strict=True) if step and extent > 1]
     run = 1
     pieces: list[tuple[int, int]] = []
+    near = LINE // buffer.dtype.itemsize
     for apart, count in sorted(extents):
-        if not pieces and apart <= run * (1 + _GAP):
+        if not pieces and apart <= run + max(run * _GAP, near):
             run += (count - 1) * apart
+        elif pieces and apart == pieces[-1][0] * pieces[-1][1]:
+            pieces[-1] = (pieces[-1][0] * count, pieces[-1][1])
         else:
             pieces.append((count, apart))
     lines = ceil(run * buffer.dtype.itemsize / LINE)
