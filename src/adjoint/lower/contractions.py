@@ -57,6 +57,8 @@ _DEEP = 192
 _LATENCY = 4.5
 #: Sums that wait on a thread's stack at most: a megabyte of the widest.
 _WAITING = 128 * 1024
+#: Loads in a cycle: two where little else is waited for, somewhat fewer in the long run.
+_LOADS = 1.8
 #: Units of work that a contraction should offer threads.
 UNITS = 16
 
@@ -296,7 +298,7 @@ def tiles_by_cost(
 class _Numbers:
     """All that the cost of a contraction's tiles depends on.
 
-    Per step of k, a tile costs its multiply-adds (two vectors a cycle), its loads (two a cycle), the latency of a
+    Per step of k, a tile costs its multiply-adds (two vectors a cycle), its loads (nearly as many), the latency of a
     dependent addition, and the bytes of the right operand where they do not stay in the first-level cache. Panels are
     packed once for each group of rows.
 
@@ -348,7 +350,7 @@ class _Numbers:
         for height, many_rows in _parts(self.rows, rows):
             for width, many in _parts(columns, vectors):
                 compute = (height * width + width * self.shuffles) * stack / 2 * masked
-                loads = (height + width * stack * (1 + self.shuffles)) / 2
+                loads = (height + width * stack * (1 + self.shuffles)) / _LOADS
                 row = width * stack * self.lanes * self.itemsize
                 stream = row / 32 if row * self.depth * 2 > _L1 and wide == 1 else 0.0
                 total += many_rows * many * (max(compute, loads, stream, _LATENCY) * self.depth / stack + 6)
