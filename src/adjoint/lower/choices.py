@@ -19,8 +19,9 @@ from adjoint.lower.match import join_rows, join_runs
 from adjoint.lower.sums import plan_sums, sum_kernels
 from adjoint.lower.tiles import contraction_kernels
 from adjoint.lower.walks import streams_of
+from adjoint.lower.winograd_plan import plan_winograd
 from adjoint.lower.winograd_sums import plan_winograd_sums, winograd_sum_kernels
-from adjoint.lower.winograd_tiles import plan_winograd, winograd_kernels
+from adjoint.lower.winograd_tiles import winograd_kernels
 
 __all__ = ["build", "contraction_form", "estimated", "forms", "signature"]
 

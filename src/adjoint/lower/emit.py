@@ -55,6 +55,10 @@ class Context:
         Forms of contractions by signature, where they were measured (`adjoint.lower.choices`).
     met : dict
         The contractions that kernels were built for, by signature.
+    readers : mapping
+        Sums that could be added up where what they read is made, by its group (`adjoint.lower.tails`).
+    tails : dict
+        Those that are, by their own group.
     """
 
     target: Target
@@ -63,6 +67,8 @@ class Context:
     names: dict[Value, str] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
     met: dict[str, tuple[Group, Any]] = field(default_factory=dict)
+    readers: Mapping[Group, list[Any]] = field(default_factory=dict)
+    tails: dict[Group, Any] = field(default_factory=dict)
 
     def name_of(self, group: Group) -> str:
         """A kernel's name: that of its last value with a label of its own, else its operator and number."""

@@ -24,6 +24,7 @@ from adjoint.lower.reductions import reduction_kernel
 from adjoint.lower.rows import several_rows
 from adjoint.lower.scatter import scatter_kernel
 from adjoint.lower.streams import stream_kernel
+from adjoint.lower.tails import readers_of, tail_kernel
 
 __all__ = ["contractions_of", "lower"]
 
@@ -65,7 +66,7 @@ def lower(
     if given_up:
         moved = {v: b for v, b in in_place.items() if b in given_up}
         kept = {v: b for v, b in in_place.items() if b not in given_up}
-        context = replace(context, homes={**home_of_param, **apart, **kept}, literals={})
+        context = replace(context, homes={**home_of_param, **apart, **kept}, literals={}, tails={})
         kernels = _kernels(fusion, context)
         kernels += [_copy(context, v, context.homes[v], b) for v, b in moved.items()]
     merged = merge_rows(jam(order_kernels(kernels, updated), target))
@@ -120,6 +121,7 @@ def _kernels(fusion: Fusion, context: Context) -> list[Kernel]:
         for value in group.outputs:
             if value not in context.homes:
                 context.homes[value] = Buffer(context.names[value], value.dtype, value.type.size, "arena")
+    context.readers = readers_of(fusion, context)
     kernels: list[Kernel] = []
     for group in sorted(fusion.groups, key=lambda g: g.level):
         if group.leader is None:
@@ -133,6 +135,8 @@ def _build(context: Context, groups: Sequence[Group]) -> list[Kernel]:
     group = groups[0]
     if group.root is None:
         return [map_kernel(context, group)]
+    if group in context.tails:
+        return [tail_kernel(context, context.tails[group])]
     out = output_vars(group.shape)
     description = group_puller(context, group).describe(group.root, tuple(as_index(v) for v in out))
     if isinstance(description, Scatter):

@@ -16,170 +16,28 @@ windows read beyond it, so that lanes may run over the ends of rows: where rows 
 nobody wants cost less than lanes that idle.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, Expr, For, Kernel, Load, Prefetch, Stmt, Store
-from adjoint.kernel.target import Target
+from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Prefetch, Stmt, Store, postorder
+from adjoint.kernel.rewrite import rewritten
 from adjoint.lower.ahead import FAR, Stretch, spread, stretch
-from adjoint.lower.contractions import GATHERED, UNITS, Contraction, Plan, tiles_by_cost
+from adjoint.lower.contractions import Contraction, Plan
 from adjoint.lower.emit import Context, finish, group_puller, nest, pieces, ravel, stores, unravel, vector_loops
 from adjoint.lower.fuse import Group
-from adjoint.lower.match import join_rows
+from adjoint.lower.tails import Rider, riders_of
 from adjoint.lower.tiles import TileBuilder
 from adjoint.lower.walks import SLOTS, Asks, far_places
-from adjoint.lower.winograd import TAPS, algorithm, combined
-from adjoint.lower.winograd_rows import Roles, Rows, divisors, step
+from adjoint.lower.winograd import TAPS, combined
+from adjoint.lower.winograd_plan import Product, WinogradPlan
+from adjoint.lower.winograd_rows import Rows
 
-__all__ = ["WinogradPlan", "plan_winograd", "winograd_kernels"]
+__all__ = ["winograd_kernels"]
 
-#: Bytes of transformed rows in a unit: they stay in a second-level cache beside weights and sums.
-_ROOM = 384 * 1024
-#: Bytes of them at most, on a thread's stack.
-_MOST = 2 * 1024 * 1024
-#: Bytes of transformed weights that come from beyond the first-level cache in a cycle: each unit reads all of them.
-_STREAMED = 24.0
 #: Units after which transformed weights need what is asked for.
 _SOON = 8
-#: Products in a sum that are worth transforming for.
-_DEPTH = 16
-#: Cycles to transform a vector of each row that meets, at either end.
-_TRANSFORM = 16.0
-
-
-@dataclass(frozen=True, slots=True)
-class WinogradPlan:
-    """How such a contraction runs.
-
-    Parameters
-    ----------
-    roles : Roles
-        What its axes are.
-    images, rows : int
-        How many images a unit takes, and how many rows of tiles.
-    groups : int
-        Parts of the output channels, each of which transforms the images anew, so that threads have enough to share.
-    joined : bool
-        Whether lanes run over the ends of rows.
-    tile : tuple of int
-        Rows, vectors and neighbours of the register tile.
-    cycles : float
-        What all of it is estimated to take one core.
-    """
-
-    roles: Roles
-    images: int
-    rows: int
-    groups: int
-    joined: bool
-    tile: tuple[int, int, int]
-    cycles: float
-
-
-def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
-    """The plan with the fewest estimated cycles, or None where a contraction is of another kind."""
-    if c.m is None or c.left.dtype.itemsize != 4 or c.right.index.coefficient(c.n) != 1:
-        return None
-    roles = _roles(c)
-    if roles is None or roles.depth < _DEPTH:
-        return None
-    plans = [
-        _plan(target, c, roles, images, rows, joined) for images, rows in _units(c, roles) for joined in (False, True)
-    ]
-    return min(plans, key=lambda plan: plan.cycles, default=None)
-
-
-def _units(c: Contraction, roles: Roles) -> Iterator[tuple[int, int]]:
-    """How many images and rows of tiles a unit may take: all rows of one image before a second one."""
-    line = roles.by.products * roles.lines * (c.columns + roles.beyond) * c.right.dtype.itemsize
-    every = roles.tiles
-    # Where weights are large, reading them once for more columns is worth more than the second-level cache.
-    weights = roles.by.products * roles.depth * c.rows * c.left.dtype.itemsize
-    room = max(_ROOM, min(weights // 8, _MOST))
-    many = roles.images.extent if roles.images is not None else 1
-    for images in divisors(many):
-        for rows in divisors(every) if images == 1 else (every,):
-            if images * rows * line <= (_MOST if images == rows == 1 else room):
-                yield images, rows
-
-
-def _plan(target: Target, c: Contraction, roles: Roles, images: int, rows: int, joined: bool) -> WinogradPlan:
-    """The plan with the best register tile for such units."""
-    product = _Product(Rows.of(c.right.dtype, roles, c.columns, images, rows), joined)
-    weights = Buffer("u", c.left.dtype, roles.by.products * roles.depth * c.rows, "arena")
-    small = product.contraction(target, c.rows, weights, as_index(0), c.rows)
-    multiply, tile = tiles_by_cost(target, small, 0, packed=False)[0]
-    lanes = target.lanes(c.left.dtype)
-    lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles
-    turns = lines // (images * rows)
-    blocks = ceil(c.rows / tile[0])
-    groups = next((d for d in divisors(blocks) if d * turns >= UNITS), blocks)
-    before = groups * roles.lines * ceil((c.columns + roles.beyond) / lanes)
-    transforms = lines * (before + c.rows * ceil(c.columns / lanes)) * _TRANSFORM * roles.by.products / 6
-    made = c.rows * c.depth * prod(v.extent for v in roles.batch if c.left.index.coefficient(v)) * GATHERED
-    streamed = turns * weights.nbytes / _STREAMED
-    cycles = turns * roles.by.products * multiply + transforms + made + streamed
-    return WinogradPlan(roles, images, rows, groups, joined, tile, cycles)
-
-
-def _roles(c: Contraction) -> Roles | None:
-    """What the axes are, or None where some are missing."""
-    across = next((v for v in reversed(c.k) if step(c.right, v) == 1), None)
-    for tap in c.k:
-        down = step(c.right, tap)
-        alike = [v for v in c.batch if down > 1 and step(c.right, v) == down and not c.left.index.coefficient(v)]
-        if across is None or tap is across or tap.extent != TAPS or not alike:
-            continue
-        by = algorithm(alike[0].extent)
-        rest = tuple(v for v in c.batch if v is not alike[0])
-        several = bool(rest) and not c.left.index.coefficient(rest[-1])
-        channels = tuple(v for v in c.k if v is not tap and v is not across)
-        batch, images = (rest[:-1], rest[-1]) if several else (rest, None)
-        return None if by is None else Roles(by, alike[0], tap, across, channels, batch, images)
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Product:
-    """The product at one point, from transformed rows to sums: ``[point, output channel, row of tiles, column]``.
-
-    Parameters
-    ----------
-    rows : Rows
-        The transformed rows.
-    joined : bool
-        Whether lanes run over the ends of rows.
-    """
-
-    rows: Rows
-    joined: bool
-
-    @property
-    def sums(self) -> int:
-        """Sums at one point for one output channel."""
-        rows = self.rows
-        return rows.count * rows.pitch - rows.roles.beyond if self.joined else rows.count * rows.columns
-
-    def sum_at(self, column: Index) -> Index:
-        """Where a sum of the current row of tiles is among them."""
-        return self.rows.line * (self.rows.pitch if self.joined else self.rows.columns) + column
-
-    def contraction(self, target: Target, count: int, weights: Buffer, base: Index, height: int) -> Contraction:
-        """The product with `count` of the `height` rows of weights that lie side by side from `base`."""
-        rows, across = self.rows, self.rows.roles.across
-        k = (*rows.channels, Var(across.name, across.extent))
-        m, line, n = Var("m", count), Var("t", rows.count), Var("x", self.sums if self.joined else rows.columns)
-        column = as_index(n) + as_index(k[-1])
-        at = as_index(0 if self.joined else line)
-        before = as_index(rows.point) * rows.roles.depth + ravel(k, {v: as_index(v) for v in k})
-        left = Load(weights, base + before * height + as_index(m))
-        right = Load(rows.memory, as_index(rows.point) * rows.plane + rows.at(at, column))
-        batch = () if self.joined or line.extent == 1 else (line,)
-        place = (as_index(m), at * rows.columns + as_index(n))
-        k = tuple(v for v in k if v.extent > 1)
-        return join_rows(target, Contraction(left, right, m, n, batch, k, (m, *batch, n), place))
 
 
 def winograd_kernels(context: Context, group: Group, c: Contraction, plan: WinogradPlan) -> list[Kernel]:
@@ -189,14 +47,19 @@ def winograd_kernels(context: Context, group: Group, c: Contraction, plan: Winog
     of_left = tuple(v for v in roles.batch if c.left.index.coefficient(v))
     size = prod(v.extent for v in of_left) * blocks * roles.by.products * roles.depth * height
     weights = Buffer(f"{context.name_of(group)}_weights", c.left.dtype, size, "arena")
-    product = _Product(Rows.of(c.right.dtype, roles, c.columns, plan.images, plan.rows), plan.joined)
-    builder = _Builder(context, group, c, plan, weights, of_left, product)
+    product = Product(Rows.of(c.right.dtype, roles, c.columns, plan.images, plan.rows), plan.joined)
+    units = c.batches // roles.high.extent * roles.tiles // (plan.images * plan.rows)
+    riders = riders_of(context, group, c, units)
+    builder = _Builder(context, group, c, plan, weights, of_left, product, riders)
     return [builder.transformed_weights(), builder.kernel()]
 
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    """Builds both kernels; `of_left` are the axes of the result that units walk and the weights have."""
+    """Builds both kernels; `of_left` are the axes of the result that units walk and the weights have.
+
+    `riders` are sums over the result, added up on the way.
+    """
 
     context: Context
     group: Group
@@ -204,7 +67,8 @@ class _Builder:
     plan: WinogradPlan
     weights: Buffer
     of_left: tuple[Var, ...]
-    product: _Product
+    product: Product
+    riders: Sequence[Rider]
 
     @property
     def _m(self) -> Var:
@@ -268,7 +132,7 @@ class _Builder:
             memory = Buffer("sums", c.left.dtype, roles.by.products * count * self.product.sums, "scratch")
             ahead = self._ahead(count, first, at, as_index(turn), turn.extent, soon)
             multiply = self._multiply(memory, count, self._base(at, block), ahead)
-            return (For(data.point, multiply), *self._end(memory, count, first, at))
+            return (For(data.point, multiply), *self._end(memory, count, first, at, as_index(unit) // plan.groups))
 
         body = pieces(block, c.rows, plan.tile[0], rows)
         lanes = self.context.target.lanes(c.right.dtype)
@@ -312,11 +176,17 @@ class _Builder:
         box = {roles.high: min(plan.rows * roles.by.outputs, roles.high.extent), c.n: c.columns}
         if roles.images is not None:
             box[roles.images] = plan.images
-        places = far_places(self.context, self.group, c, {})
+        places = dict.fromkeys([*far_places(self.context, self.group, c, {}), *self._read_by_riders()])
         results = [stretch(b, i, {**box, self._m: count}, {**start(at), self._m: first}, w) for b, i, w in places]
         whole = {**box, **{v: v.extent for v in c.k}}
         image = stretch(c.right.buffer, c.right.index, whole, start(soon))
         return [s for s in (*results, image and image.share(turn, turns)) if s is not None]
+
+    def _read_by_riders(self) -> list[tuple[Buffer, Index, bool]]:
+        """What riders read beside the result, by the contraction's axes."""
+        point = self._point({v: as_index(v) for v in self.c.axes}, Const(0.0, self.c.left.dtype))
+        loads = [e for e in postorder(point.elements) if isinstance(e, Load)]
+        return [(load.buffer, load.index, False) for load in loads]
 
     def _multiply(self, memory: Buffer, count: int, base: Index, ahead: list[Stretch]) -> tuple[Stmt, ...]:
         """The product with a block of weights, at one point."""
@@ -352,28 +222,55 @@ class _Builder:
 
         return nest((*turns, panel), pieces(as_index(panel), small.columns, own.columns, tile))
 
-    def _end(self, memory: Buffer, count: int, first: Index, at: dict[Var, Index]) -> tuple[Stmt, ...]:
+    def _end(self, memory: Buffer, count: int, first: Index, at: dict[Var, Index], part: Index) -> tuple[Stmt, ...]:
         """The results of a block of weights, and what comes after the contraction."""
-        roles, c, product = self.plan.roles, self.c, self.product
+        roles, c, data = self.plan.roles, self.c, self.product.rows
         row = Var("o", count)
+        channel = first + as_index(row)
+        lanes = self.context.target.lanes(c.left.dtype)
+
+        def points(some: int, line: Index, column: Index) -> list[_Point]:
+            before = [(as_index(row) + p * count) * self.product.sums for p in range(roles.by.products)]
+            terms = [Load(memory, place + self.product.sum_at(column)) for place in before]
+            where = {**{v: as_index(0) for v in c.axes}, **at, c.n: column, self._m: channel}
+            results = combined(roles.by.result[:some], terms)
+            return [self._point({**where, roles.high: line + n}, result) for n, result in enumerate(results)]
 
         def lines(some: int, line: Index) -> tuple[Stmt, ...]:
-            def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-                before = [(as_index(row) + p * count) * product.sums for p in range(roles.by.products)]
-                terms = [Load(memory, place + product.sum_at(column)) for place in before]
-                where = {**{v: as_index(0) for v in c.axes}, **at, c.n: column, self._m: first + as_index(row)}
-                targets: list[tuple[Buffer, Index, Expr]] = []
-                for number, result in enumerate(combined(roles.by.result[:some], terms)):
-                    targets += self._epilogue({**where, roles.high: line + number}, result).targets
+            def body(column: Index, lane: Index) -> tuple[Stmt, ...]:
+                found = points(some, line, column)
+                targets = [target for point in found for target in point.store.targets]
+                for n, rider in enumerate(self.riders):
+                    targets += rider.add(lane, [point.elements[n] for point in found])
                 return (Store(tuple(targets)),)
 
-            return vector_loops(c.columns, self.context.target.lanes(c.left.dtype), body)
+            return vector_loops(c.columns, lanes, body)
 
-        loops = pieces(at[roles.high], roles.high.extent, roles.by.outputs, lines)
-        return nest((row, product.rows.image, product.rows.row), loops)
+        loops = nest((data.image, data.row), pieces(at[roles.high], roles.high.extent, roles.by.outputs, lines))
+        if not self.riders:
+            return nest((row,), loops)
+        lane = Var("l", min(c.columns, lanes))
+        (corner,) = points(1, at[roles.high] * roles.by.outputs, as_index(lane))
+        begin = [t for n, rider in enumerate(self.riders) for t in rider.begin(as_index(lane), corner.elements[n])]
+        here = {data.image: as_index(0), data.row: as_index(0)}
+        start = rewritten((For(lane, (Store(tuple(begin)),), "vector"),), index=lambda index: index.substitute(here))
+        clear = tuple(rider.clear() for rider in self.riders)
+        put = tuple(rider.put(channel, part) for rider in self.riders)
+        return nest((row,), (*clear, *(start if begin else ()), *loops, *put))
 
-    def _epilogue(self, where: dict[Var, Index], result: Expr) -> Store:
+    def _point(self, where: dict[Var, Index], result: Expr) -> "_Point":
+        """What is stored of a result, and what riders add up."""
         assert self.group.root is not None
         puller = group_puller(self.context, self.group)
         puller.hold(self.group.root, result)
-        return stores(self.context, self.group, puller, self.c.index(where))
+        index = self.c.index(where)
+        store = stores(self.context, self.group, puller, index)
+        return _Point(store, [rider.tail.reader.element(puller, index) for rider in self.riders])
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A point of the result: what is stored, and an element for each rider."""
+
+    store: Store
+    elements: list[Expr]
