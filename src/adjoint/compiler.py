@@ -132,7 +132,8 @@ def compile(
     module : IRModule or Function
         What to compile.
     target : str or Target, default "host"
-        The CPU: ``host``, or a level of this architecture (``avx512``, ``avx2``, ``sse2``).
+        The CPU: ``host``, or another of this machine's architecture, by a name that `target_for` knows (``avx512``,
+        ``avx2``, ``sse2``).
     options : CompileOptions, optional
         How.
     entries : sequence of str, optional
@@ -158,6 +159,11 @@ def compile(
     if tune is not None:
         options = replace(options, tune=tune)
     found = target if isinstance(target, Target) else _named_target(target)
+    if found.architecture != host().architecture:
+        raise CompileError(
+            f"compile makes code that this machine runs, which is {host().architecture}, got a target of "
+            f"{found.architecture}; use host"
+        )
     functions = (module,) if isinstance(module, Function) else tuple(module)
     if entries is not None and isinstance(module, IRModule):
         functions = tuple(module[name] for name in entries)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.codegen.native import host_target, target_for
+from adjoint.codegen.native import host_target, target_for, vectors_of
 from adjoint.compiler import CompileOptions, compile
 from adjoint.errors import CompileError
 from adjoint.ir import Function, param
@@ -62,14 +62,43 @@ def test_levels_use_their_registers(level):
 
 def test_unknown_targets_are_refused():
     x = param("x", (2,))
-    with pytest.raises(CompileError, match="target must be one of host, avx512, avx2, sse2, got 'z80'"):
+    known = "host, avx512, avx2, sse2, neon, cortex-a72, cortex-a76, rvv"
+    with pytest.raises(CompileError, match=f"target must be one of {known}, got 'z80'"):
         compile(Function("f", (x,), (ops.exp(x),)), "z80")
+
+
+def test_targets_of_another_architecture_are_not_run_here():
+    x = param("x", (2,))
+    name, family = ("rvv", "riscv64") if host_target().architecture == "aarch64" else ("neon", "aarch64")
+    with pytest.raises(
+        CompileError, match=f"compile makes code that this machine runs.*a target of {family}; use host"
+    ):
+        compile(Function("f", (x,), (ops.exp(x),)), name)
+
+
+@pytest.mark.parametrize(
+    ("triple", "enabled", "vectors"),
+    [
+        ("x86_64-unknown-linux-gnu", {"sse2", "avx", "avx2", "avx512f"}, (64, 32)),
+        ("x86_64-unknown-linux-gnu", {"sse2", "avx", "avx2"}, (32, 16)),
+        ("x86_64-unknown-linux-gnu", {"sse2"}, (16, 16)),
+        ("aarch64-unknown-linux-gnu", {"neon", "sve"}, (16, 32)),
+        ("arm64-apple-darwin", set(), (16, 32)),
+        ("riscv64-unknown-linux-gnu", {"v", "zvl128b", "zvl256b"}, (32, 32)),
+        ("riscv64-unknown-linux-gnu", {"v"}, (16, 32)),
+        ("riscv64-unknown-linux-gnu", {"d"}, (4, 32)),
+    ],
+)
+def test_vector_registers_follow_from_features(triple, enabled, vectors):
+    assert vectors_of(triple, enabled) == vectors
 
 
 def test_float16_is_refused_where_the_cpu_cannot_convert_it():
     x = param("x", (4,), "f16")
     function = Function("f", (x,), (ops.add(x, x),))
-    with pytest.raises(CompileError, match=r"float16 needs a CPU that converts it \(F16C\), which x86-64 does not"):
+    with pytest.raises(
+        CompileError, match=r"float16 needs a CPU that converts it \(F16C on x86-64.*\), which x86-64 does not"
+    ):
         compile(function, "sse2", OPTIONS)
 
 

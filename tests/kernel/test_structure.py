@@ -87,6 +87,6 @@ def test_kernels_of_a_step_that_are_the_same_have_the_same_code():
     kernels = finish_program(lower_function(module["step"], host())).kernels
     texts = {}
     for kernel in kernels:
-        texts.setdefault(structure(kernel), set()).add(emit_kernel(kernel, "k", {}))
+        texts.setdefault(structure(kernel), set()).add(emit_kernel(kernel, "k", host(), {}))
     assert len(texts) < 0.6 * len(kernels)
     assert all(len(codes) == 1 for codes in texts.values())

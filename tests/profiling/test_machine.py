@@ -52,7 +52,7 @@ def test_the_least_time_is_the_longer_of_arithmetic_and_transfer():
     assert PEAKS.nanoseconds(1000, 10_001) == pytest.approx(1000.1)  # one byte more comes from memory
 
 
-@pytest.mark.parametrize("name", ["host", "avx512", "avx2", "sse2"])
+@pytest.mark.parametrize("name", ["host", "avx512", "avx2", "sse2", "neon", "rvv"])
 def test_probes_are_kernels_by_the_rules_at_every_vector_width(monkeypatch, name):
     made = []
     monkeypatch.setattr("adjoint.profiling.probes.compile_native", lambda *_: ())

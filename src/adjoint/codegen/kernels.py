@@ -10,6 +10,7 @@ from adjoint.codegen.values import Lanes, Result, ValueEmitter, mangled
 from adjoint.codegen.writer import Writer
 from adjoint.kernel.index import Index
 from adjoint.kernel.ir import Buffer, For, Kernel, Load, Prefetch, Stmt, Store, When
+from adjoint.kernel.target import Target
 
 __all__ = ["emit_kernel", "parameters"]
 
@@ -19,9 +20,9 @@ def parameters(kernel: Kernel) -> tuple[Buffer, ...]:
     return tuple(dict.fromkeys((*kernel.writes, *kernel.reads)))
 
 
-def emit_kernel(kernel: Kernel, name: str, declarations: dict[str, str]) -> str:
+def emit_kernel(kernel: Kernel, name: str, target: Target, declarations: dict[str, str]) -> str:
     """The text of a kernel's function; equal for kernels that differ in names only."""
-    return _KernelEmitter(kernel, Writer(declarations)).function(name)
+    return _KernelEmitter(kernel, Writer(declarations), target.masks_loads).function(name)
 
 
 class _KernelEmitter(ValueEmitter):

@@ -60,8 +60,8 @@ def emit_modules(program: Program, target: Target, profile: bool = False, jitter
     """
     if not target.converts_half and any(_uses_half(kernel) for kernel in program.kernels):
         raise CompileError(
-            f"{program.name}: float16 needs a CPU that converts it (F16C), which {target.cpu} does not; "
-            "use float32 or bfloat16, or another target"
+            f"{program.name}: float16 needs a CPU that converts it (F16C on x86-64, Zfhmin on RISC-V), which "
+            f"{target.cpu} does not; use float32 or bfloat16, or another target"
         )
     function_of: dict[Kernel, str] = {}
     written: dict[Hashable, str] = {}
@@ -76,7 +76,7 @@ def emit_modules(program: Program, target: Target, profile: bool = False, jitter
         same = structure(kernel)
         if same not in written:
             name = written[same] = f"{program.name}_kernel_{_identifier(kernel.name)}"
-            here[name] = emit_kernel(kernel, name, declarations)
+            here[name] = emit_kernel(kernel, name, target, declarations)
         function_of[kernel] = written[same]
     yield _module(
         target,

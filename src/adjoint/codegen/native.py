@@ -11,23 +11,37 @@ import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
 from adjoint.errors import CompileError
-from adjoint.kernel.target import Target, available_cores
+from adjoint.kernel.target import Target, architecture, available_cores
 
-__all__ = ["NativeCode", "compile_native", "host_target", "target_for"]
+__all__ = ["NativeCode", "compile_native", "host_target", "target_for", "vectors_of"]
 
 _ready = threading.Event()
 
 #: LLVM's effort, 0 to 3. Steps of 2 are no faster, and take 11 to 19 % longer to compile; those of 0 are slower.
 _EFFORT = 1
 
-#: What x86 features say of vector registers: (feature, bytes, registers), best first.
-_X86_VECTORS = (("avx512f", 64, 32), ("avx2", 32, 16), ("avx", 32, 16))
+#: What features say of vector registers, by architecture: (feature, bytes, registers), best first; what every CPU of
+#: an architecture has needs no feature.
+_VECTORS = {
+    "x86_64": (("avx512f", 64, 32), ("avx2", 32, 16), ("avx", 32, 16), ("", 16, 16)),
+    "aarch64": (("", 16, 32),),
+    "riscv64": (("zvl512b", 64, 32), ("zvl256b", 32, 32), ("v", 16, 32)),
+}
+#: Without any, registers hold single floats.
+_SCALAR = 4, 32
 
-#: Names of common CPU levels for `target_for`, with the features that they mean.
-_LEVELS = {
-    "avx512": ("x86-64-v4", ""),
-    "avx2": ("x86-64-v3", ""),
-    "sse2": ("x86-64", ""),
+#: Names of CPUs for `target_for`: LLVM's architecture, CPU and features, and the bytes and number of vector registers.
+#: NEON is what every AArch64 CPU has, with instructions in the order that suits a Cortex-A57: LLVM's order for its
+#: "generic" one is that of a core that runs them as they come, and spills in more loops. RVA22 is a profile of RISC-V;
+#: every CPU with V has vectors of 128 bits at least.
+_NAMED = {
+    "avx512": ("x86_64", "x86-64-v4", "", 64, 32),
+    "avx2": ("x86_64", "x86-64-v3", "", 32, 16),
+    "sse2": ("x86_64", "x86-64", "", 16, 16),
+    "neon": ("aarch64", "cortex-a57", "-aes,-crc,-perfmon,-sha2", 16, 32),
+    "cortex-a72": ("aarch64", "cortex-a72", "", 16, 32),
+    "cortex-a76": ("aarch64", "cortex-a76", "", 16, 32),
+    "rvv": ("riscv64", "generic-rv64", "+rva22u64,+v", 16, 32),
 }
 
 
@@ -45,17 +59,16 @@ def host_target() -> Target:
     features = llvm.get_host_cpu_features()
     enabled = {name for name, on in features.items() if on}
     triple = llvm.get_process_triple()
-    width, registers = _vectors(triple, enabled)
+    width, registers = vectors_of(triple, enabled)
     return Target(triple, llvm.get_host_cpu_name(), features.flatten(), width, registers, available_cores())
 
 
-def _vectors(triple: str, enabled: set[str]) -> tuple[int, int]:
-    if triple.startswith(("x86_64", "i386", "i686")):
-        for feature, width, registers in _X86_VECTORS:
-            if feature in enabled:
-                return width, registers
-        return 16, 16
-    return 16, 32
+def vectors_of(triple: str, enabled: set[str]) -> tuple[int, int]:
+    """Bytes and number of the vector registers of a CPU with such features."""
+    for feature, width, registers in _VECTORS.get(architecture(triple), ()):
+        if not feature or feature in enabled:
+            return width, registers
+    return _SCALAR
 
 
 def target_for(name: str) -> Target:
@@ -64,7 +77,9 @@ def target_for(name: str) -> Target:
     Parameters
     ----------
     name : str
-        ``"host"``, or a level of this machine's architecture: ``"avx512"``, ``"avx2"``, ``"sse2"``.
+        ``"host"``; a level of x86-64, ``"avx512"``, ``"avx2"`` or ``"sse2"``; of AArch64 ``"neon"``, which every such
+        CPU runs, ``"cortex-a72"`` or ``"cortex-a76"``; ``"rvv"``, a RISC-V CPU of the profile RVA22 with vectors of
+        128 bits. One of this machine's architecture is for its system and cores, any other for Linux and one core.
 
     Raises
     ------
@@ -73,14 +88,13 @@ def target_for(name: str) -> Target:
     """
     if name == "host":
         return host_target()
-    if name not in _LEVELS:
-        raise CompileError(f"target must be one of host, {', '.join(_LEVELS)}, got {name!r}")
+    if name not in _NAMED:
+        raise CompileError(f"target must be one of host, {', '.join(_NAMED)}, got {name!r}")
     host = host_target()
-    if not host.triple.startswith("x86_64"):
-        raise CompileError(f"target {name} is a level of x86-64, and this machine is {host.triple}; use host")
-    cpu, features = _LEVELS[name]
-    width, registers = {"avx512": (64, 32), "avx2": (32, 16), "sse2": (16, 16)}[name]
-    return Target(host.triple, cpu, features, width, registers, host.cores)
+    family, cpu, features, width, registers = _NAMED[name]
+    if family == host.architecture:
+        return Target(host.triple, cpu, features, width, registers, host.cores)
+    return Target(f"{family}-unknown-linux-gnu", cpu, features, width, registers)
 
 
 class NativeCode:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from adjoint.codegen.edges import leading_lanes, read_leading
 from adjoint.codegen.lanes import lane_offsets, run_length
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
 from adjoint.codegen.types import constant, memory_type, splat, value_type, vector
@@ -53,6 +54,8 @@ class ValueEmitter:
         Named in errors.
     w : Writer
         Where instructions go.
+    masks : bool
+        Whether the CPU can leave out lanes of a load.
     env : dict
         Text of each loop variable in scope: a name, or a number where the loop is unrolled.
     pointers : dict
@@ -65,6 +68,7 @@ class ValueEmitter:
 
     kernel: Kernel
     w: Writer
+    masks: bool
     env: dict[Var, str] = field(default_factory=dict)
     pointers: dict[Buffer, str] = field(default_factory=dict)
     lanes: Lanes | None = None
@@ -103,10 +107,17 @@ class ValueEmitter:
         if lanes.width == 1:
             return self.read_one(load, guard)
         mask = self.mask(guard)
+
+        def piece(type_: str, first: int) -> str:
+            at = self.address(buffer, self.index(load.index.without(lanes.var) + first))
+            return self.w.load(pointer, f"load {type_}, ptr {at}, align {align}")
+
         if load.index.coefficient(lanes.var) == 1:
             where = self.address(buffer, self.index(load.index.without(lanes.var)))
             if whole or buffer.space == "register":
                 text = self.w.load(pointer, f"load {wide}, ptr {where}, align {align}")
+            elif not self.masks and (count := leading_lanes(load.guard, lanes.var, lanes.active, self.index)):
+                text = read_leading(self.w, count, lanes.width, memory_type(buffer.dtype), piece)
             else:
                 text = self.masked_load(buffer, wide, "ptr", where, mask, f"llvm.masked.load.{mangled(wide)}.p0")
         elif guard is None and (near := self.read_near(load)):

@@ -5,6 +5,8 @@ lines (`SYNC_BYTES`). The first is the barrier's own. The second is nearly alway
 worth looking: the number of cores, which is set where the block is made, and the mood, which starts at 0.
 """
 
+from adjoint.kernel.target import architecture
+
 __all__ = ["BAD_MOOD", "SYNC_BYTES", "SYNC_CORES", "SYNC_MOOD", "patient", "waiting_text"]
 
 #: Bytes of the block of a barrier.
@@ -62,21 +64,16 @@ define internal i32 @spins(ptr %sync, i32 %threads, i32 %most) nounwind {
 """
 
 
-def _architecture(triple: str) -> str:
-    name = triple.split("-")[0]
-    return {"arm64": "aarch64"}.get(name, name)
-
-
 def patient(text: str, triple: str) -> str:
     """LLVM text with the target's hint in place of ``{pause}``."""
-    return text.replace("{pause}", _PAUSE.get(_architecture(triple), ("", ""))[0])
+    return text.replace("{pause}", _PAUSE.get(architecture(triple), ("", ""))[0])
 
 
 def waiting_text(triple: str) -> str:
     """LLVM text of ``@sleep_while``, ``@wake_all`` and ``@spins``, and the declaration of the hint, for a target."""
-    architecture = _architecture(triple)
-    hint = _PAUSE.get(architecture, ("", ""))[1]
-    number = _FUTEX.get(architecture) if "linux" in triple else None
+    name = architecture(triple)
+    hint = _PAUSE.get(name, ("", ""))[1]
+    number = _FUTEX.get(name) if "linux" in triple else None
     if number is None:
         declared, sleep, wake = "declare i32 @usleep(i32)", "%1 = call i32 @usleep(i32 50)", ""
     else:

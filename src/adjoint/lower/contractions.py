@@ -284,7 +284,7 @@ def tiles_by_cost(
         c.batches,
         c.left.dtype.itemsize,
         _lanes(target, c),
-        target.vector_registers,
+        target.tile_registers,
         max(_STREAMS // max(streams, 1), 1),
         (1,) if packed else _stacks(c),
         shuffles,
@@ -305,7 +305,7 @@ class _Numbers:
     Parameters
     ----------
     rows, columns, depth, batches, itemsize, lanes, registers : int
-        Sizes of the product, of its elements, and of the target.
+        Sizes of the product, of its elements, and of the target; registers that tiles may fill.
     most_rows, stacks : int, tuple of int
         What a tile may cover.
     shuffles : int
@@ -330,8 +330,7 @@ class _Numbers:
     def tiles(self) -> Iterator[tuple[int, int, int]]:
         """Those that fit the registers."""
         columns = ceil(self.columns / self.lanes)
-        # One register stays free: with all of them full, LLVM spills in the loop (15x2 runs at half the speed of 14x2).
-        available = self.registers - 1 - 2 * self.shuffles
+        available = self.registers - 2 * self.shuffles
         for vectors in range(1, min(columns, 6) + 1):
             for rows in range(1, min(self.rows, self.most_rows, 16) + 1):
                 for stack in self.stacks:

@@ -24,7 +24,7 @@ from adjoint.runtime.library import Library
 __all__ = ["POOL_FUNCTIONS", "Pool", "make_sync", "pool_text"]
 
 #: Functions of `pool_text` that are called from outside it.
-POOL_FUNCTIONS = ("run", "work", "hold", "let_go", "wake_workers")
+POOL_FUNCTIONS = ("run", "work", "hold", "let_go", "dismiss")
 
 _BLOCK_BYTES = 448
 
@@ -128,8 +128,11 @@ end:
   ret void
 }
 
-; Let sleeping workers look at the turn.
-define void @wake_workers(ptr %block) {
+; Let the workers end. The turn is new, so nobody falls asleep any more, and who sees it sees why; who sleeps is woken.
+define void @dismiss(ptr %block) {
+  %stop.at = getelementptr i8, ptr %block, i64 320
+  store atomic i32 1, ptr %stop.at monotonic, align 4
+  %turn = atomicrmw add ptr %block, i32 1 seq_cst, align 4
   call void @wake_all(ptr %block)
   ret void
 }
@@ -254,7 +257,7 @@ class Pool:
         work = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
         on_block = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
         self._work = work(self._library["work"])
-        self._hold, self._let_go, self._wake = (on_block(library[n]) for n in ("hold", "let_go", "wake_workers"))
+        self._hold, self._let_go, self._dismiss = (on_block(library[n]) for n in ("hold", "let_go", "dismiss"))
         atexit.register(self.stop)
 
     @property
@@ -296,11 +299,7 @@ class Pool:
     def _halt(self) -> None:
         if not self._threads:
             return
-        ctypes.c_int32.from_address(self.block + _STOP).value = 1
-        turn = ctypes.c_int32.from_address(self.block)
-        turn.value += 1
-        # The turn is new, so nobody falls asleep any more; whoever sleeps already is woken.
-        self._wake(self.block)
+        self._dismiss(self.block)
         for thread in self._threads:
             thread.join(timeout=5)
         self._threads = []
