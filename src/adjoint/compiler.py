@@ -159,10 +159,9 @@ def compile(
     if tune is not None:
         options = replace(options, tune=tune)
     found = target if isinstance(target, Target) else _named_target(target)
-    if found.architecture != host().architecture:
+    if found.triple != host().triple:
         raise CompileError(
-            f"compile makes code that this machine runs, which is {host().architecture}, got a target of "
-            f"{found.architecture}; use host"
+            f"compile makes code that this machine runs, {host().triple}, got a target of {found.triple}; use host"
         )
     functions = (module,) if isinstance(module, Function) else tuple(module)
     if entries is not None and isinstance(module, IRModule):
@@ -316,11 +315,6 @@ def _store(options: CompileOptions) -> CompileCache | None:
 def _tuning(options: CompileOptions, target: Target) -> Tuning | None:
     if not options.tune:
         return None
-    if target.triple != host().triple:
-        raise InvalidValueError(
-            f"tune measures on the machine that compiles, {host().triple}, got the target {target.triple}; "
-            "tune there, or leave it out"
-        )
     return Tuning.of(target, cache_dir() / "tuning" if options.tune is True else options.tune)
 
 

@@ -1,5 +1,7 @@
 """Every vector width gives the same numbers: code for older CPUs runs on newer ones."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,13 +69,11 @@ def test_unknown_targets_are_refused():
         compile(Function("f", (x,), (ops.exp(x),)), "z80")
 
 
-def test_targets_of_another_architecture_are_not_run_here():
+def test_targets_of_another_machine_are_not_run_here():
     x = param("x", (2,))
-    name, family = ("rvv", "riscv64") if host_target().architecture == "aarch64" else ("neon", "aarch64")
-    with pytest.raises(
-        CompileError, match=f"compile makes code that this machine runs.*a target of {family}; use host"
-    ):
-        compile(Function("f", (x,), (ops.exp(x),)), name)
+    far = replace(host_target(), triple="riscv64-unknown-linux-gnu")
+    with pytest.raises(CompileError, match=r"code that this machine runs, .*, got a target of riscv64-.*; use host"):
+        compile(Function("f", (x,), (ops.exp(x),)), far)
 
 
 @pytest.mark.parametrize(
