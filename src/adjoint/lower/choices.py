@@ -15,7 +15,7 @@ from adjoint.lower.contractions import UNITS, Contraction, Wish, plan_contractio
 from adjoint.lower.dots import dot_kernel, plan_dots
 from adjoint.lower.emit import Context
 from adjoint.lower.fuse import Group
-from adjoint.lower.match import join_rows, join_runs
+from adjoint.lower.match import join_rows, join_runs, split_rows
 from adjoint.lower.sums import plan_sums, sum_kernels
 from adjoint.lower.tiles import contraction_kernels
 from adjoint.lower.walks import streams_of
@@ -55,7 +55,7 @@ def signature(context: Context, group: Group, c: Contraction) -> str:
 def estimated(context: Context, group: Group, c: Contraction) -> str:
     """The form with the fewest estimated cycles."""
     target = context.target
-    fast = plan_winograd(target, c) or plan_winograd_sums(target, c)
+    fast = plan_winograd(target, split_rows(c)) or plan_winograd_sums(target, c)
     c = join_rows(target, c)
     dots = plan_dots(target, join_runs(target, c)) is not None
     sums = plan_sums(target, c)
@@ -73,7 +73,7 @@ def forms(context: Context, group: Group, c: Contraction) -> list[str]:
     """Every form that is worth measuring, the estimated one first."""
     target, streams = context.target, streams_of(context, group, join_rows(context.target, c))
     found = [estimated(context, group, c)]
-    if plan_winograd(target, c) is not None or plan_winograd_sums(target, c) is not None:
+    if plan_winograd(target, split_rows(c)) is not None or plan_winograd_sums(target, c) is not None:
         found.append("winograd")
     c = join_rows(target, c)
     if plan_sums(target, c) is not None:
@@ -108,9 +108,10 @@ def build(context: Context, group: Group, c: Contraction, form: str) -> list[Ker
 
 
 def _winograd(context: Context, group: Group, c: Contraction) -> list[Kernel]:
-    plan = plan_winograd(context.target, c)
+    rows = split_rows(c)
+    plan = plan_winograd(context.target, rows)
     if plan is not None:
-        return winograd_kernels(context, group, c, plan)
+        return winograd_kernels(context, group, rows, plan)
     sums = plan_winograd_sums(context.target, c)
     return [] if sums is None else winograd_sum_kernels(context, group, c, sums)
 

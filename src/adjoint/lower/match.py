@@ -19,7 +19,7 @@ from adjoint.lower.emit import Context, axes_index, collapse, group_puller, indi
 from adjoint.lower.fuse import Group
 from adjoint.lower.pull import Reduction, compute_dtype, output_vars
 
-__all__ = ["join_rows", "join_runs", "match_contraction"]
+__all__ = ["join_rows", "join_runs", "match_contraction", "split_rows"]
 
 #: Elements of a run that is worth a load of its own.
 _RUN = 4
@@ -159,6 +159,20 @@ def join_rows(target: Target, c: Contraction) -> Contraction:
         tuple(i.substitute(at) for i in c.place),
         runs=True,
     )
+
+
+def split_rows(c: Contraction) -> Contraction:
+    """Split n into rows where a summed axis moves by whole ones: a window that is one column wide lets them merge."""
+    ahead = (c.right.index.coefficient(v) or 0 for v in c.k)
+    row = next((s for s in ahead if 1 < s < c.columns and c.columns % s == 0), None)
+    if row is None or c.right.index.coefficient(c.n) != 1:
+        return c
+    high, wide = Var(f"{c.n.name}_0", c.columns // row), Var(f"{c.n.name}_1", row)
+    at = {c.n: as_index(high) * row + as_index(wide)}
+    left, right = (Load(load.buffer, load.index.substitute(at)) for load in (c.left, c.right))
+    axes = tuple(part for v in c.axes for part in ((high, wide) if v is c.n else (v,)))
+    place = tuple(i.substitute(at) for i in c.place)
+    return replace(c, left=left, right=right, n=wide, batch=(*c.batch, high), axes=axes, place=place)
 
 
 def join_runs(target: Target, c: Contraction) -> Contraction:

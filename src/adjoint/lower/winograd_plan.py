@@ -14,7 +14,7 @@ from adjoint.kernel.target import Target
 from adjoint.lower.contractions import GATHERED, UNITS, Contraction, tiles_by_cost
 from adjoint.lower.emit import ravel
 from adjoint.lower.match import join_rows
-from adjoint.lower.winograd import TAPS, algorithm
+from adjoint.lower.winograd import algorithm
 from adjoint.lower.winograd_rows import Roles, Rows, divisors, step
 
 __all__ = ["Product", "WinogradPlan", "plan_winograd"]
@@ -108,13 +108,13 @@ def _plan(target: Target, c: Contraction, roles: Roles, images: int, rows: int, 
 
 def _roles(c: Contraction) -> Roles | None:
     """What the axes are, or None where some are missing."""
-    across = next((v for v in reversed(c.k) if step(c.right, v) == 1), None)
+    across = next((v for v in reversed(c.k) if step(c.right, v) == 1), Var("across", 1))
     for tap in c.k:
         down = step(c.right, tap)
         alike = [v for v in c.batch if down > 1 and step(c.right, v) == down and not c.left.index.coefficient(v)]
-        if across is None or tap is across or tap.extent != TAPS or not alike:
+        if tap is across or not alike:
             continue
-        by = algorithm(alike[0].extent)
+        by = algorithm(alike[0].extent, tap.extent)
         rest = tuple(v for v in c.batch if v is not alike[0])
         several = bool(rest) and not c.left.index.coefficient(rest[-1])
         channels = tuple(v for v in c.k if v is not tap and v is not across)

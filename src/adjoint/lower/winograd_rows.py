@@ -17,7 +17,7 @@ import numpy as np
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Load, Stmt, Store, When
 from adjoint.lower.emit import nest, pieces, ravel, vector_loops
-from adjoint.lower.winograd import TAPS, Algorithm, combined
+from adjoint.lower.winograd import Algorithm, combined
 
 __all__ = ["Roles", "Rows", "apart", "divisors", "step"]
 
@@ -162,7 +162,7 @@ class Rows:
             def body(x: Index, _: Index) -> tuple[Stmt, ...]:
                 where = {**at, **channels, roles.high: first, roles.across: as_index(0), column: x}
                 # Rows behind the image are zeros: no result that is kept needs them.
-                taps = [{**where, roles.tap: as_index(r)} for r in range(count + TAPS - 1)]
+                taps = [{**where, roles.tap: as_index(r)} for r in range(count + roles.by.taps - 1)]
                 rows = [Load(load.buffer, load.index.substitute(tap)) for tap in taps]
                 made = combined(tuple(row[: len(rows)] for row in roles.by.data), rows)
                 place = self.at(self.line, x)

@@ -1,4 +1,4 @@
-"""Gradients of convolutions' weights with half of the products: `adjoint.lower.winograd` seen from its other side.
+"""Gradients of convolutions' weights with fewer products: `adjoint.lower.winograd` seen from its other side.
 
 Sums stay in memory while blocks of images pass by, as in `adjoint.lower.sums`, at each of the algorithm's points::
 
@@ -27,7 +27,7 @@ from adjoint.lower.emit import Context, finish, nest, pieces, ravel, vector_loop
 from adjoint.lower.fuse import Group
 from adjoint.lower.sums import SumBuilder, SumPlan, parts_of, tile_of
 from adjoint.lower.totals import added, total_kernel
-from adjoint.lower.winograd import TAPS, algorithm, combined, transposed
+from adjoint.lower.winograd import algorithm, combined, transposed
 from adjoint.lower.winograd_rows import Roles, Rows, apart, divisors, step
 
 __all__ = ["WinogradSums", "plan_winograd_sums", "winograd_sum_kernels"]
@@ -111,9 +111,9 @@ def _roles(c: Contraction, image: Load, cotangent: Load) -> Roles | None:
     if step(image, wide) != 1 or step(cotangent, wide) != 1 or not step(cotangent, high) or len(outer) > 1:
         return None
     rows = [v for v in c.axes if v.extent > 1 and not cotangent.index.coefficient(v)]
-    tap = next((v for v in rows if step(image, v) == step(image, high) > 1 and v.extent == TAPS), None)
+    tap = next((v for v in rows if step(image, v) == step(image, high) > 1), None)
     across = next((v for v in reversed(rows) if step(image, v) == 1), None)
-    by = algorithm(high.extent)
+    by = algorithm(high.extent, tap.extent) if tap is not None else None
     if by is None or tap is None or across is None or not all(step(image, v) for v in (*outer, *rows)):
         return None
     channels = tuple(v for v in rows if v is not tap and v is not across)
@@ -135,7 +135,7 @@ def _plans(
     panels = max(d for d in divisors(lane.extent // width) if d == 1 or d * of_panel <= _SUMS)
     groups = lane.extent // width // panels
     many = roles.images.extent if roles.images is not None else 1
-    bytes_of_part = TAPS * roles.depth * lane.extent * itemsize
+    bytes_of_part = roles.by.taps * roles.depth * lane.extent * itemsize
     parts = parts_of(many, UNITS / groups, _PARTS / bytes_of_part)
     for images in divisors(many // parts):
         for rows in divisors(every) if images == 1 else (every,):
@@ -157,7 +157,7 @@ def _plans(
 
 def winograd_sum_kernels(context: Context, group: Group, c: Contraction, plan: WinogradSums) -> list[Kernel]:
     """The products of each part, and their total with the epilogue."""
-    size = plan.parts * TAPS * plan.roles.depth * plan.lane.extent
+    size = plan.parts * plan.roles.by.taps * plan.roles.depth * plan.lane.extent
     parts = Buffer(f"{context.name_of(group)}_parts", plan.image.dtype, size, "arena")
     rows = Rows.of(plan.image.dtype, plan.roles, plan.wide.extent, plan.images, plan.rows)
     builder = _Builder(context, group, c, plan, parts, rows)
@@ -176,7 +176,7 @@ class _Builder:
     def _place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
         """Where a sum of a part is."""
         panels = self.plan.lane.extent // self.plan.width
-        rows = TAPS * self.plan.roles.depth
+        rows = self.plan.roles.by.taps * self.plan.roles.depth
         return ((part * panels + panel) * rows + row) * self.plan.width + column
 
     def _axes(self) -> tuple[Var, ...]:

@@ -1,4 +1,4 @@
-"""Convolutions whose windows have three rows, with half of the products: see `adjoint.lower.winograd`.
+"""Convolutions whose windows have two or three rows, with fewer products: see `adjoint.lower.winograd`.
 
 A unit is some rows of some images, all their channels; what passes between the three steps stays in the second-level
 cache::
@@ -30,7 +30,7 @@ from adjoint.lower.fuse import Group
 from adjoint.lower.tails import Rider, riders_of
 from adjoint.lower.tiles import TileBuilder
 from adjoint.lower.walks import SLOTS, Asks, far_places
-from adjoint.lower.winograd import TAPS, combined
+from adjoint.lower.winograd import combined
 from adjoint.lower.winograd_plan import Product, WinogradPlan
 from adjoint.lower.winograd_rows import Rows
 
@@ -102,7 +102,7 @@ class _Builder:
         def transform(rows: int, first: Index) -> tuple[Stmt, ...]:
             def body(row: Index, _: Index) -> tuple[Stmt, ...]:
                 where = {**at, self._m: first + row}
-                taps = [c.element(c.left, {**where, roles.tap: as_index(r)}) for r in range(TAPS)]
+                taps = [c.element(c.left, {**where, roles.tap: as_index(r)}) for r in range(roles.by.taps)]
                 places = [base + (ravel(k, at) + p * roles.depth) * height + row for p in range(roles.by.products)]
                 made = combined(roles.by.weight, taps)
                 return (Store(tuple((self.weights, i, u) for i, u in zip(places, made, strict=True))),)
@@ -115,7 +115,7 @@ class _Builder:
             row, corner = Var("i", height), {roles.tap: as_index(0), roles.across: as_index(0)}
             ask = Prefetch(c.left.buffer, c.left.index.substitute({**soon, **corner, self._m: later + as_index(row)}))
             body = (For(row, (ask,), "unroll"), *body)
-        flops = 2.0 * self.weights.size * TAPS
+        flops = 2.0 * self.weights.size * roles.by.taps
         return finish(self.context, self.weights.name, self.group.members[:1], unit, body, flops)
 
     # The product
