@@ -28,45 +28,58 @@ def times(matrix, vector):
     return [sum((a * b for a, b in zip(row, vector, strict=True)), Fraction(0)) for row in matrix]
 
 
-@pytest.mark.parametrize(("extent", "taps"), [(2, 2), (3, 2), (4, 2), (7, 2), (2, 3), (4, 3), (7, 3), (14, 3)])
-def test_the_algorithm_is_exact_and_saves_products(extent, taps):
+@pytest.mark.parametrize(
+    ("extent", "taps", "stride"),
+    [
+        *((n, 2, 1) for n in (2, 3, 4, 7)),
+        *((n, 3, 1) for n in (2, 4, 7, 14)),
+        *((n, 3, 2) for n in (2, 3, 4, 14)),
+    ],
+)
+def test_the_algorithm_is_exact_and_saves_products(extent, taps, stride):
     """Both sums are linear in each factor: all pairs of unit vectors show that they are right."""
-    by = algorithm(extent, taps)
+    by = algorithm(extent, taps, stride)
     assert by.taps == taps
-    assert by.products == by.outputs + taps - 1 < by.outputs * taps
+    assert by.products == by.lines(by.outputs) == (by.outputs - 1) * stride + taps < by.outputs * taps
     units = [[Fraction(i == n) for i in range(by.products)] for n in range(by.products)]
     for row, tap in pairs(range(by.products), range(taps)):
         u, v = times(by.weight, units[tap][:taps]), times(by.data, units[row])
         results = times(by.result, [a * b for a, b in zip(u, v, strict=True)])
-        assert results == [Fraction(h + tap == row) for h in range(by.outputs)]
+        assert results == [Fraction(h * stride + tap == row) for h in range(by.outputs)]
     for row, out in pairs(range(by.products), range(by.outputs)):
         v, d = times(by.data, units[row]), times(transposed(by.result), units[out][: by.outputs])
         gradient = times(transposed(by.weight), [a * b for a, b in zip(v, d, strict=True)])
-        assert gradient == [Fraction(out + tap == row) for tap in range(taps)]
+        assert gradient == [Fraction(out * stride + tap == row) for tap in range(taps)]
 
 
 @pytest.mark.parametrize(
-    ("taps", "extent", "outputs"),
+    ("taps", "stride", "extent", "outputs"),
     [
-        *((3, *sizes) for sizes in ((2, 2), (3, 4), (4, 4), (5, 2), (6, 2), (7, 4), (9, 4), (14, 4), (56, 4))),
-        *((2, *sizes) for sizes in ((2, 2), (3, 3), (4, 4), (7, 4), (14, 3), (16, 4), (56, 4))),
+        *((3, 1, *sizes) for sizes in ((2, 2), (3, 4), (4, 4), (5, 2), (6, 2), (7, 4), (9, 4), (14, 4), (56, 4))),
+        *((3, 2, *sizes) for sizes in ((2, 2), (3, 3), (4, 4), (7, 4), (14, 2), (16, 4))),
+        *((2, 1, *sizes) for sizes in ((2, 2), (3, 3), (4, 4), (7, 4), (14, 3), (16, 4), (56, 4))),
     ],
 )
-def test_the_algorithm_with_the_fewest_products_is_taken(taps, extent, outputs):
+def test_the_algorithm_with_the_fewest_products_is_taken(taps, stride, extent, outputs):
     """For five and six rows both of a window of three take twelve: then the one that rounds less."""
-    assert algorithm(extent, taps).outputs == outputs
+    assert algorithm(extent, taps, stride).outputs == outputs
 
 
-@pytest.mark.parametrize(("extent", "taps"), [(0, 3), (1, 3), (0, 2), (1, 2), (8, 1), (8, 4)])
-def test_no_algorithm_where_sums_of_their_own_take_no_more(extent, taps):
-    assert algorithm(extent, taps) is None
+@pytest.mark.parametrize(
+    ("extent", "taps", "stride"),
+    [(0, 3, 1), (1, 3, 1), (0, 2, 1), (1, 2, 1), (8, 1, 1), (8, 4, 1), (8, 2, 2), (8, 3, 3), (1, 3, 2)],
+)
+def test_no_algorithm_where_sums_of_their_own_take_no_more(extent, taps, stride):
+    assert algorithm(extent, taps, stride) is None
 
 
-@pytest.mark.parametrize(("outputs", "taps"), [(2, 2), (3, 2), (4, 2), (2, 3), (4, 3)])
+@pytest.mark.parametrize(
+    ("outputs", "taps", "stride"), [(2, 2, 1), (3, 2, 1), (4, 2, 1), (2, 3, 1), (4, 3, 1), (3, 3, 2), (4, 3, 2)]
+)
 @pytest.mark.parametrize("name", ["data", "weight", "result"])
 @pytest.mark.parametrize("turned", [False, True])
-def test_shared_parts_add_up_to_the_product_with_the_matrix(outputs, taps, name, turned):
-    matrix = getattr(algorithm(outputs, taps), name)
+def test_shared_parts_add_up_to_the_product_with_the_matrix(outputs, taps, stride, name, turned):
+    matrix = getattr(algorithm(outputs, taps, stride), name)
     matrix = transposed(matrix) if turned else matrix
     memory = Buffer("x", np.dtype(np.float64), len(matrix[0]), "arena")
     terms = [Load(memory, as_index(n)) for n in range(memory.size)]
@@ -83,13 +96,12 @@ def test_shared_parts_add_up_to_the_product_with_the_matrix(outputs, taps, name,
     np.testing.assert_allclose([values[id(e)] for e in made], want, rtol=1e-12, atol=1e-12)
 
 
-def convolution(images, channels, out, size, window=(3, 3), groups=1, epilogue=False):
-    """Of images that are padded already."""
-    x, w = (
-        param("x", (images, channels, size[0] + window[0] - 1, size[1] + window[1] - 1)),
-        param("w", (out, channels // groups, *window)),
-    )
-    y = ops.conv2d(x, w, groups=groups)
+def convolution(images, channels, out, size, window=(3, 3), groups=1, stride=1, epilogue=False):
+    """Of images that are padded already, to results of a size."""
+    strides = (stride, stride) if isinstance(stride, int) else stride
+    rows, columns = ((n - 1) * step + taps for n, step, taps in zip(size, strides, window, strict=True))
+    x, w = param("x", (images, channels, rows, columns)), param("w", (out, channels // groups, *window))
+    y = ops.conv2d(x, w, groups=groups, stride=strides)
     if not epilogue:
         return Function("f", (x, w), (y,))
     r = param("r", y.shape)
@@ -120,6 +132,14 @@ CASES = {
     "windows of two rows, rows behind the image": lambda: convolution(8, 16, 20, (7, 7), (2, 2)),
     "windows of one column": lambda: convolution(3, 16, 20, (8, 28), (3, 1), epilogue=True),
     "windows of two rows and one column": lambda: convolution(8, 17, 20, (7, 7), (2, 1)),
+    "stride 2": lambda: convolution(3, 16, 20, (8, 28), stride=2, epilogue=True),
+    "stride 2, rows together": lambda: convolution(16, 16, 20, (8, 8), stride=2),
+    "stride 2, rows behind the image": lambda: convolution(4, 8, 20, (7, 7), stride=2, epilogue=True),
+    "stride 2, two results at a time": lambda: convolution(4, 8, 20, (2, 14), stride=2),
+    "stride 2 of windows of two columns": lambda: convolution(3, 9, 20, (12, 16), (3, 2), stride=2),
+    "stride 2 of windows of one column": lambda: convolution(3, 17, 20, (12, 16), (3, 1), stride=2),
+    "stride 2 of rows alone": lambda: convolution(3, 16, 20, (12, 16), stride=(2, 1)),
+    "stride 2 of columns alone": lambda: convolution(3, 16, 20, (12, 16), stride=(1, 2)),
     "groups": lambda: convolution(2, 24, 12, (8, 16), groups=2),
     "an epilogue of two results": lambda: convolution(4, 16, 18, (8, 16), epilogue=True),
     "weights": lambda: weight_gradient(5, 12, 16, (8, 16)),
@@ -172,6 +192,7 @@ def test_convolutions_of_some_channels_run_so():
         pytest.skip("narrow vectors leave other forms ahead")
     assert form_of(convolution(64, 16, 16, (32, 32))) == "winograd"
     assert form_of(convolution(8, 64, 64, (56, 56))) == "winograd"
+    assert form_of(convolution(64, 32, 64, (8, 8), stride=2)) == "winograd"
     assert form_of(weight_gradient(64, 32, 32, (16, 16))) == "winograd"
 
 

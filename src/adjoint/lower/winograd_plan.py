@@ -62,7 +62,7 @@ class WinogradPlan:
 
 def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     """The plan with the fewest estimated cycles, or None where a contraction is of another kind."""
-    if c.m is None or c.left.dtype.itemsize != 4 or c.right.index.coefficient(c.n) != 1:
+    if c.m is None or c.left.dtype.itemsize != 4 or step(c.right, c.n) not in (1, 2):
         return None
     roles = _roles(c)
     if roles is None or roles.depth < _DEPTH:
@@ -108,13 +108,18 @@ def _plan(target: Target, c: Contraction, roles: Roles, images: int, rows: int, 
 
 def _roles(c: Contraction) -> Roles | None:
     """What the axes are, or None where some are missing."""
-    across = next((v for v in reversed(c.k) if step(c.right, v) == 1), Var("across", 1))
+    near = next((v for v in reversed(c.k) if step(c.right, v) == 1), None)
+    # Lanes on every second column read one of the window's from rows of its own, as if it were a channel.
+    across = near if near is not None and step(c.right, c.n) == 1 else Var("across", 1)
     for tap in c.k:
         down = step(c.right, tap)
-        alike = [v for v in c.batch if down > 1 and step(c.right, v) == down and not c.left.index.coefficient(v)]
-        if tap is across or not alike:
+        if tap is near or down < 2:
             continue
-        by = algorithm(alike[0].extent, tap.extent)
+        moves = {v: step(c.right, v) // down for v in c.batch if not c.left.index.coefficient(v)}
+        alike = [v for v, move in moves.items() if move in (1, 2) and step(c.right, v) == move * down]
+        if not alike:
+            continue
+        by = algorithm(alike[0].extent, tap.extent, moves[alike[0]])
         rest = tuple(v for v in c.batch if v is not alike[0])
         several = bool(rest) and not c.left.index.coefficient(rest[-1])
         channels = tuple(v for v in c.k if v is not tap and v is not across)

@@ -162,7 +162,7 @@ class Rows:
             def body(x: Index, _: Index) -> tuple[Stmt, ...]:
                 where = {**at, **channels, roles.high: first, roles.across: as_index(0), column: x}
                 # Rows behind the image are zeros: no result that is kept needs them.
-                taps = [{**where, roles.tap: as_index(r)} for r in range(count + roles.by.taps - 1)]
+                taps = [{**where, roles.tap: as_index(r)} for r in range(roles.by.lines(count))]
                 rows = [Load(load.buffer, load.index.substitute(tap)) for tap in taps]
                 made = combined(tuple(row[: len(rows)] for row in roles.by.data), rows)
                 place = self.at(self.line, x)
