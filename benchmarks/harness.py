@@ -128,9 +128,10 @@ def pinned(threads: int) -> Iterator[None]:
 
 
 def environment(threads: int, extra: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a cell: CPU only, and no more threads than it has cores."""
+    """The environment of a cell: CPU only, no more threads than it has cores, and Python compiled once, as ever."""
     counts = dict.fromkeys(THREAD_VARIABLES, str(threads))
-    return {**os.environ, **counts, "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu", **extra}
+    here = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**here, **counts, "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu", **extra}
 
 
 class Process:

@@ -249,3 +249,10 @@ def test_peak_memory_counts_what_was_held_and_let_go():
     before = worker.peak_memory()
     bytearray(b"x" * (before + 30_000_000))
     assert worker.peak_memory() >= before + 30_000_000
+
+
+def test_cells_keep_the_python_that_they_compile(monkeypatch):
+    """Their first loss is that of an installed program, whatever is set where the benchmark runs."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    assert "PYTHONDONTWRITEBYTECODE" not in harness.environment(1, {})
+    assert harness.environment(2, {"CACHE": "here"})["CACHE"] == "here"
