@@ -259,9 +259,10 @@ def scratch_of(kernel):
     return found
 
 
-def test_rounding_is_that_of_direct_sums(tmp_path):
+@pytest.mark.parametrize(("window", "stride"), [((3, 3), 1), ((2, 2), 1), ((2, 1), 1), ((3, 3), 2)], ids=str)
+def test_rounding_is_that_of_direct_sums(tmp_path, window, stride):
     """Within twice of it: 64 channels, beside the form that sums directly."""
-    function = convolution(2, 64, 32, (16, 16))
+    function = convolution(2, 64, 32, (16, 16), window, stride=stride)
     x, w = (np.random.default_rng(n).standard_normal(p.shape).astype("f4") for n, p in enumerate(function.params))
     (want,) = reference(function, x, w)
     context = contractions_of(function, host(), value_names(function))

@@ -87,9 +87,12 @@ def algorithm(extent: int, taps: int, stride: int = 1) -> Algorithm | None:
         known = [_in_steps_of_two(outputs) for outputs in _POINTS[2]]
     else:
         known = [_algorithm(outputs, taps) for outputs in _POINTS.get(taps, ()) if stride == 1]
-    products = {by: ceil(extent / by.outputs) * by.products for by in known}
-    best = min(known, key=lambda by: (products[by], by.outputs), default=None)
-    return best if best is not None and products[best] < extent * taps else None
+
+    def products(by: Algorithm) -> int:
+        return ceil(extent / by.outputs) * by.products
+
+    best = min(known, key=lambda by: (products(by), by.outputs), default=None)
+    return best if best is not None and products(best) < extent * taps else None
 
 
 @cache
