@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from adjoint import ops
+from adjoint.codegen.native import target_for
 from adjoint.compiler import CompileOptions, compile, host, lower_function
 from adjoint.ir import Function, apply, param
+from adjoint.kernel.ir import For, walk
 from adjoint.lower.sums import plan_sums
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.testing import interpret
@@ -100,3 +102,18 @@ def test_parts_are_added_in_one_order_for_any_number_of_threads(threads):
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     one, many = (compile(function, options=CompileOptions(cache=False, threads=n))(*arrays) for n in (1, threads))
     np.testing.assert_array_equal(one, many)
+
+
+def test_results_are_stored_in_the_runs_that_they_have():
+    """Images of a block lie far apart in the result: each is stored by vectors of its own, not element by element."""
+    x, w = param("x", (8, 256, 16, 16)), param("w", (512, 256, 3, 3))
+    function = Function("f", (x, w), (ops.conv2d(x, w, stride=2),))
+    *_, end = lower_function(function, target_for("avx512")).kernels
+    (result,) = end.writes
+    stored = []
+    for statement in walk(end.body):
+        if isinstance(statement, For) and statement.kind == "vector" and statement.var.extent > 1:
+            (store,) = statement.body
+            stored += [index.coefficient(statement.var) for buffer, index, _ in store.targets if buffer is result]
+    assert stored
+    assert set(stored) == {1}

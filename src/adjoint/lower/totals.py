@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Apply, Buffer, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.ir import Apply, Buffer, Expr, Kernel, Load, Stmt, Store
 from adjoint.lower.contractions import UNITS, Contraction
 from adjoint.lower.emit import (
     Context,
@@ -56,6 +56,11 @@ def total_kernel(
     block = Var(outer.name, some)
     local = (block, *rows[1:])
     lanes = context.target.lanes(c.left.dtype)
+    # Steps of the block's outermost axis that do not follow each other in the result are stored one by one.
+    flat = as_index(0)
+    for extent, index in zip(group.shape, c.place, strict=True):
+        flat = flat * extent + index
+    apart = some > 1 and flat.coefficient(outer) != inner
     work = [0.0]
 
     def columns(count: int, begin: Index) -> tuple[Stmt, ...]:
@@ -76,8 +81,9 @@ def total_kernel(
         def put(row: Index, _: Index) -> tuple[Stmt, ...]:
             puller = group_puller(context, group)
             assert group.root is not None
-            puller.hold(group.root, Load(turned, as_index(lane_at) * size + row))
-            at = unravel(local, row)
+            at = {block: as_index(block), **unravel(local[1:], row)} if apart else unravel(local, row)
+            before = as_index(block) * inner if apart else as_index(0)
+            puller.hold(group.root, Load(turned, as_index(lane_at) * size + before + row))
             where = {
                 **{v: as_index(0) for v in c.axes},
                 **at,
@@ -92,7 +98,7 @@ def total_kernel(
         return (
             *nest(loops, vector_loops(count, lanes, add)),
             *_turn(totals, turned, size, count, lanes),
-            For(lane_at, vector_loops(size, lanes, put)),
+            *nest([lane_at, *([block] if apart else [])], vector_loops(inner if apart else size, lanes, put)),
         )
 
     body = pieces(panel, lane.extent, width, columns)
