@@ -230,19 +230,22 @@ class Worker(Process):
 
 
 def check_losses(results: Sequence[Result], tolerance: float = TOLERANCE) -> None:
-    """Give an error to each result whose losses are not those of the first one that is not ours.
+    """Give an error to each result whose losses are not those of a peer: the first of those with most losses.
 
-    Losses agree within `tolerance`, relative to the loss; below a millionth of the first loss, where what is left of
-    a perfect fit is rounding, relative to that.
+    Losses agree within `tolerance`, or what a peer needs where that is more, relative to the loss; below a millionth
+    of the first loss, where what is left of a perfect fit is rounding, relative to that. A peer too slow for as many
+    steps has fewer losses.
     """
     found = [r for r in results if r.losses]
-    reference = next((r for r in found if r.cell.peer.name != OURS), None)
+    reference = max((r for r in found if r.cell.peer.name != OURS), key=lambda r: len(r.losses), default=None)
     if reference is None:
         return
     least = 1e-6 * abs(reference.losses[0])
     for result in found:
-        for step, (ours, theirs) in enumerate(zip(result.losses, reference.losses, strict=True), 1):
-            if not abs(ours - theirs) <= tolerance * max(abs(theirs), least):  # so that NaN differs too
+        cells = result.cell, reference.cell
+        most = max(tolerance, *(cell.peer.tolerances.get(cell.workload, 0.0) for cell in cells))
+        for step, (ours, theirs) in enumerate(zip(result.losses, reference.losses, strict=False), 1):
+            if not abs(ours - theirs) <= most * max(abs(theirs), least):  # so that NaN differs too
                 result.differs = True
                 result.error = f"loss {step} is {ours:.7g}, that of {reference.cell.label} {theirs:.7g}"
                 break

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ class Peer:
         Environment variables that name the folders of its compile caches.
     cached_modes : tuple of str
         The modes that use them.
+    tolerances : dict of str to float
+        Relative difference that its losses may have, by workload, where its formulas are others.
     python : str or None
         Its interpreter; None where none is known.
     """
@@ -41,6 +43,7 @@ class Peer:
     modes: tuple[str, ...]
     caches: tuple[str, ...] = ()
     cached_modes: tuple[str, ...] = ()
+    tolerances: Mapping[str, float] = field(default_factory=dict, hash=False)
     python: str | None = None
 
 
@@ -78,8 +81,9 @@ def find_peers(
         python = pythons.get(name) or environ.get(f"{name.upper()}_PYTHON")
         if python is None and importlib.util.find_spec(name) is not None:
             python = sys.executable
-        cached_modes = literals.get("CACHED_MODES", literals["MODES"])
-        peers[name] = Peer(name, files[name], literals["MODES"], literals.get("CACHES", ()), cached_modes, python)
+        modes, caches, tolerances = (literals.get(key, ()) for key in ("MODES", "CACHES", "TOLERANCES"))
+        cached_modes = literals.get("CACHED_MODES", modes)
+        peers[name] = Peer(name, files[name], modes, caches, cached_modes, dict(tolerances), python)
     return peers
 
 

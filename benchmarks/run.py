@@ -15,6 +15,7 @@ if not __package__:  # run as a file: what is imported is the package that the f
 from rich.console import Console
 
 from benchmarks import harness, report, roster, workloads
+from benchmarks.worker import CHECKED
 
 __all__ = ["PEER_FOLDER", "main", "python_option", "thread_numbers", "workload_names"]
 
@@ -137,6 +138,9 @@ def _say(results: Sequence[harness.Result], console: Console) -> int:
         )
     if (others := report.disturbance(results)) > DISTURBED:
         console.print(f"not quiet: others took {others:.2f} of these cores while this was measured", style="yellow")
+    for result in results:
+        if 0 < len(result.losses) < CHECKED:
+            console.print(f"{result.cell.label} is slow: {len(result.losses)} of {CHECKED} losses were compared")
     failed = [r for r in results if r.error is not None]
     for result in failed:
         what = "LOSSES DIFFER, not measured" if result.differs else "failed"

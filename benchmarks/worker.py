@@ -23,10 +23,12 @@ from typing import Any
 
 __all__ = ["CHECKED", "WARM", "load_peer", "main", "observed", "run_window", "serve", "version"]
 
-#: Steps whose losses are compared between peers.
+#: Steps whose losses are compared between peers, and the seconds after which a slow peer takes no more of them.
 CHECKED = 20
+CHECKING_S = 60.0
 
-#: Share of a window that is run before the clock starts, to find caches and clock rates as the window will.
+#: Share of a window that is run before the clock starts, to find caches and clock rates as the window will: where a
+#: step is no longer than a window.
 WARM = 0.2
 
 #: About how many seconds lie between two looks at the clock.
@@ -116,9 +118,9 @@ def observed(window: Callable[[], tuple[int, float]]) -> dict[str, Any]:
 
 
 def version(name: str) -> str:
-    """Version of an installed framework."""
+    """Version of an installed framework, by the name that it is imported by."""
     try:
-        return importlib.metadata.version(name)
+        return importlib.metadata.version(importlib.metadata.packages_distributions().get(name, [name])[0])
     except importlib.metadata.PackageNotFoundError:
         return "unknown"
 
@@ -136,15 +138,18 @@ def _start(request: dict[str, Any]) -> tuple[dict[str, Any], Callable[[dict[str,
     del workload  # the peer has taken in what it needs: initial arrays are not part of its memory
     losses = [float(read(step(*batches[0])))]
     first_step_s = time.perf_counter() - start
-    start = time.perf_counter()
-    losses += [float(read(step(*batches[i % len(batches)]))) for i in range(1, CHECKED)]
-    step_s = (time.perf_counter() - start) / (CHECKED - 1)
+    start, spent = time.perf_counter(), 0.0
+    while len(losses) < CHECKED and spent < CHECKING_S:
+        losses.append(float(read(step(*batches[len(losses) % len(batches)]))))
+        spent = time.perf_counter() - start
+    step_s = spent / (len(losses) - 1)
     glance = max(1, min(round(GLANCE_S / step_s), 1000))
     answer = {"import_s": import_s, "first_step_s": first_step_s, "losses": losses, "version": version(path.stem)}
 
     def window(asked: dict[str, Any]) -> dict[str, Any]:
         seconds = asked["seconds"]
-        run_window(step, read, batches, seconds * WARM, glance)
+        if step_s < seconds:
+            run_window(step, read, batches, seconds * WARM, glance)
         return observed(lambda: run_window(step, read, batches, seconds, glance))
 
     return answer | {"peak_bytes": peak_memory()}, window

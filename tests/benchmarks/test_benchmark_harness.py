@@ -1,5 +1,6 @@
 """The harness with peers that need no framework: who takes part, in which order, and what is refused."""
 
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -59,11 +60,12 @@ def peer(name, modes=("step",), python="python"):
 
 
 def test_peers_are_found_without_running_their_files(folder):
-    (folder / "fragile.py").write_text("MODES = ('a',)\nraise SystemExit('ran')\n")
+    (folder / "fragile.py").write_text("MODES = ('a',)\nTOLERANCES = {'mlp': 0.5}\nraise SystemExit('ran')\n")
     (folder / "adjoint.py").write_text("MODES = ('step',)\n")
     peers = roster.find_peers([folder], {}, {})
     assert list(peers) == ["adjoint", "fake", "fragile"]
     assert peers["fake"].modes == ("good", "wrong", "broken", "mute", "dies")
+    assert (peers["fake"].tolerances, peers["fragile"].tolerances) == ({}, {"mlp": 0.5})
     assert Cell(peers["fake"], "good", "mlp", 1).caches == ("FAKE_CACHE",)
     assert Cell(peers["fake"], "dies", "mlp", 1).caches == ()
 
@@ -215,6 +217,19 @@ def test_a_fit_that_is_perfect_but_for_rounding_agrees():
     assert losses_of(torch=[1000.0, 1e-12], adjoint=[1000.0, 3e-12])["adjoint"] is None
 
 
+def test_a_slow_peer_has_fewer_losses_and_is_not_what_others_are_held_to():
+    assert losses_of(slow=[3.0], torch=[3.0, 2.0], adjoint=[3.0, 2.1])["adjoint"] == "loss 2 is 2.1, that of torch 2"
+    assert losses_of(slow=[4.0], torch=[3.0, 2.0])["slow"] == "loss 1 is 4, that of torch 3"
+
+
+def test_a_peer_whose_formulas_are_others_says_by_how_much_it_may_differ():
+    cells = [Cell(Peer(name, None, ("step",), tolerances={"mlp": 0.01}), "step", "mlp", 1) for name in "bc"]
+    cells.insert(0, Cell(peer("a"), "step", "mlp", 1))
+    results = [Result(cell, losses=[loss]) for cell, loss in zip(cells, (1.0, 1.009, 1.011), strict=True)]
+    harness.check_losses(results)
+    assert [r.error for r in results] == [None, None, "loss 1 is 1.011, that of a 1"]
+
+
 def test_adjoint_alone_has_nothing_to_differ_from():
     assert losses_of(adjoint=[1.0]) == {"adjoint": None}
 
@@ -233,6 +248,11 @@ def test_a_window_lasts_as_long_as_asked_and_reads_every_loss(monkeypatch):
     assert worker.run_window(step, seen.append, [(1, 2), (3, 4), (5, 6)], 2.0, 4) == (8, 2.0)
     assert seen == [3, 7, 11, 3, 7, 11, 3, 7]
     assert worker.run_window(step, seen.append, [(1, 2)], 2.1, 4) == (12, 3.0)
+
+
+def test_versions_are_found_by_the_name_that_is_imported():
+    assert worker.version("PIL") == importlib.metadata.version("pillow")
+    assert worker.version("nobody_wrote_this") == "unknown"
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")

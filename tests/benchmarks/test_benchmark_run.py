@@ -3,13 +3,14 @@
 import json
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks import report, run, workloads
+from benchmarks import report, run, worker, workloads
 from benchmarks.harness import Cell, Result
 from benchmarks.roster import Peer
 from tests.benchmarks.test_benchmark_harness import FAKE
@@ -47,6 +48,18 @@ def test_a_peer_is_measured_and_its_caches_are_empty_and_then_full(folder):
     assert cell["peak_bytes"] > 5_000_000
     assert (cell["import_s"], cell["error"], found["best_peer"]) == (None, None, None)
     assert written["settings"] == {"rounds": 2, "seconds": 0.02, "starts": 2}
+
+
+def test_a_slow_peer_takes_fewer_of_the_first_steps(folder, monkeypatch):
+    monkeypatch.setattr(worker, "CHECKING_S", 1e-9)
+    workloads.save(workloads.make("linreg"), folder / "arrays.npz")
+    request = {"peer": str(folder / "fake.py"), "mode": "wrong", "workload": "linreg", "threads": 1}
+    answer, window = worker._start(request | {"arrays": str(folder / "arrays.npz")})
+    assert answer["losses"] == [100.0, 50.0]
+    assert window({"seconds": 0.01})["steps"] > 0
+    console = Console(record=True, width=120, file=StringIO())
+    run._say([result("slow", [], losses=answer["losses"]), result("fast", [], losses=[1.0] * 20)], console)
+    assert console.export_text().strip() == "slow is slow: 2 of 20 losses were compared"
 
 
 def test_peers_that_fail_are_named_and_the_status_says_so(folder):
