@@ -1,8 +1,11 @@
 """The barrier by itself, awake and asleep, and that one thread alone never comes near it."""
 
 import ctypes
+import os
 import re
+import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from adjoint.codegen.barrier import barrier_text
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
 from adjoint.compiler import finish_program, host, lower_function
-from adjoint.kernel.waiting import SYNC_CORES, waiting_text
+from adjoint.kernel.waiting import BAD_MOOD, SYNC_CORES, SYNC_MOOD, waiting_text
 from adjoint.runtime.library import Library
 from adjoint.runtime.threads import make_sync, pool_text
 from tests.runtime.networks import module_of
@@ -78,6 +81,54 @@ def test_everybody_sees_what_everybody_wrote(rounds, threads, cores):
     for other in others:
         other.join(30)
     assert errors == dict.fromkeys(range(threads), 0)
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="there is one core to sleep on"
+)
+def test_a_thread_wakes_up_on_the_core_where_it_fell_asleep_and_may_then_use_all_again(rounds):
+    sync, lines = make_sync(), np.zeros(16, np.int64)
+    sync[SYNC_CORES : SYNC_CORES + 4].view(np.int32)[0] = 64
+    number, before, after = [], os.sched_getaffinity(0), []
+
+    def part(thread):
+        number.append(threading.get_native_id())
+        rounds(sync.ctypes.data, thread, 2, lines.ctypes.data, 1)
+        after.append(os.sched_getaffinity(0))
+
+    sleeper = threading.Thread(target=part, args=(0,), daemon=True)
+    sleeper.start()
+    deadline = time.monotonic() + 30
+    while not number or len(os.sched_getaffinity(number[0])) > 1:
+        assert time.monotonic() < deadline, "it never kept to a core"
+        time.sleep(0.001)
+    assert os.sched_getaffinity(number[0]) < before
+    other = threading.Thread(target=part, args=(1,), daemon=True)
+    other.start()
+    for thread in (sleeper, other):
+        thread.join(30)
+    assert after == [before, before]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody says how long a thread slept")
+def test_after_a_few_long_waits_nobody_spins_for_long(rounds):
+    sync, lines = make_sync(), np.zeros(16, np.int64)
+    sync[SYNC_CORES : SYNC_CORES + 4].view(np.int32)[0] = 64
+    mood, seen = sync[SYNC_MOOD : SYNC_MOOD + 4].view(np.int32), []
+    for _ in range(8):
+        both = [
+            threading.Thread(target=rounds, args=(sync.ctypes.data, t, 2, lines.ctypes.data, 1), daemon=True)
+            for t in range(2)
+        ]
+        both[0].start()
+        time.sleep(0.03)
+        both[1].start()
+        for thread in both:
+            thread.join(30)
+        sync[:4] = 0  # a new step
+        seen.append(int(mood[0]))
+    # 16 worse for a long wait, one better for each that is not; bad for as long as nobody waits for long again.
+    assert 0 < seen[0] < BAD_MOOD < seen[-1]
 
 
 def blocks(text, name):

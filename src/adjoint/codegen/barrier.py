@@ -4,9 +4,9 @@ from adjoint.kernel.waiting import BAD_MOOD, SYNC_MOOD, patient
 
 __all__ = ["barrier_text"]
 
-#: Looks at the word before a thread goes to sleep, about 60 microseconds: what it takes to be woken on a quiet machine,
-#: some times over.
-_SPINS = 2000
+#: Looks at the word before a thread goes to sleep: a quarter of a millisecond, about what a wake-up takes on a core
+#: that has halted.
+_SPINS = 8000
 
 _BARRIER = """
 ; %sync: at 0, twice the arrivals since it was 0, with the lowest bit set where somebody sleeps; the rest in
@@ -28,6 +28,7 @@ open:
   br i1 %asleep, label %wake, label %done
 wake:
   ; Who sleeps for the next round already wakes up as well, looks, and marks the word again.
+  call void @say_where(ptr %sync)
   %unmarked = atomicrmw and ptr %sync, i32 -2 monotonic, align 4
   call void @wake_all(ptr %sync)
   br label %done
@@ -37,7 +38,8 @@ queue:
   %limit = call i32 @spins(ptr %sync, i32 %all, i32 {spins})
   br label %wait
 wait:
-  %tries = phi i32 [ 0, %queue ], [ %tried, %spin ], [ %tried, %doze ], [ %tried, %sleep ]
+  %tries = phi i32 [ 0, %queue ], [ %tried, %spin ], [ %tried, %doze ], [ %tried, %place ], [ %tried, %anywhere ]
+  %vain = phi i1 [ false, %queue ], [ %vain, %spin ], [ %vain, %doze ], [ %felt, %place ], [ true, %anywhere ]
   %now = load atomic i32, ptr %sync acquire, align 4
   %arrivals = lshr i32 %now, 1
   %over = icmp uge i32 %arrivals, %target
@@ -55,20 +57,25 @@ doze:
   %marked = extractvalue { i32, i1 } %pair, 1
   br i1 %marked, label %sleep, label %wait
 sleep:
+  %calm = icmp ult i32 %mood, {bad}
+  br i1 %calm, label %place, label %anywhere
+place:
+  %felt = call i1 @sleep_in_place(ptr %sync, i32 %all, ptr %sync, i32 %mark)
+  br label %wait
+anywhere:
   call void @sleep_while(ptr %sync, i32 %mark)
   br label %wait
 learn:
-  ; Spun in vain: the mood is 16 worse, and at once 128 where it is bad already. Else it is better by one.
-  %slept = icmp ugt i32 %tries, %limit
+  ; Spun in vain: the mood is 16 worse, and at once 320 where that is bad. Else it is better by one.
   %hoped = icmp ult i32 %mood, {bad}
-  %vain = and i1 %slept, %hoped
+  %sad = and i1 %vain, %hoped
   %worse = add i32 %mood, 16
   %is.bad = icmp uge i32 %worse, {bad}
-  %down = select i1 %is.bad, i32 128, i32 %worse
+  %down = select i1 %is.bad, i32 320, i32 %worse
   %any = icmp ne i32 %mood, 0
   %one = zext i1 %any to i32
   %up = sub i32 %mood, %one
-  %new = select i1 %vain, i32 %down, i32 %up
+  %new = select i1 %sad, i32 %down, i32 %up
   %same = icmp eq i32 %new, %mood
   br i1 %same, label %done, label %change
 change:

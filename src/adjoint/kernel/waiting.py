@@ -2,9 +2,11 @@
 
 Code of programs and the pool of threads wait in the same way, and share the block that a barrier works on: two cache
 lines (`SYNC_BYTES`). The first is the barrier's own. The second is nearly always only read, and says how long it is
-worth looking: the number of cores, which is set where the block is made, and the mood, which starts at 0.
+worth looking: the number of cores, which is set where the block is made, and the mood, which starts at 0. Behind them
+stands where the last waker was (`adjoint.kernel.placement`).
 """
 
+from adjoint.kernel.placement import placement_text
 from adjoint.kernel.target import architecture
 
 __all__ = ["BAD_MOOD", "SYNC_BYTES", "SYNC_CORES", "SYNC_MOOD", "patient", "waiting_text"]
@@ -70,7 +72,7 @@ def patient(text: str, triple: str) -> str:
 
 
 def waiting_text(triple: str) -> str:
-    """LLVM text of ``@sleep_while``, ``@wake_all`` and ``@spins``, and the declaration of the hint, for a target."""
+    """LLVM text of ``@sleep_while``, ``@wake_all``, ``@spins`` and what `placement_text` has, for a target."""
     name = architecture(triple)
     hint = _PAUSE.get(name, ("", ""))[1]
     number = _FUTEX.get(name) if "linux" in triple else None
@@ -93,4 +95,4 @@ def waiting_text(triple: str) -> str:
         ("{few}", str(_FEW)),
     ):
         text = text.replace(key, value)
-    return text
+    return text + placement_text(triple, SYNC_CORES)

@@ -65,7 +65,7 @@ spin:
   br label %wait
 doze:
   %n1 = atomicrmw add ptr %asleep, i32 1 seq_cst, align 4
-  call void @sleep_while(ptr %block, i32 %seen)
+  %n0 = call i1 @sleep_in_place(ptr %sync, i32 %threads.all, ptr %block, i32 %seen)
   %n2 = atomicrmw sub ptr %asleep, i32 1 seq_cst, align 4
   br label %wait
 go:
@@ -90,6 +90,7 @@ finished:
   %call = icmp eq i32 %n4, %marked
   br i1 %call, label %rouse, label %ready
 rouse:
+  call void @say_where(ptr %sync)
   call void @wake_all(ptr %done)
   br label %ready
 end:
@@ -168,6 +169,7 @@ many:
   %any = icmp ne i32 %sleepers, 0
   br i1 %any, label %wake, label %own
 wake:
+  call void @say_where(ptr %sync)
   call void @wake_all(ptr %block)
   br label %own
 own:
@@ -194,7 +196,7 @@ doze:
   %marked = extractvalue { i32, i1 } %pair, 1
   br i1 %marked, label %sleep, label %wait
 sleep:
-  call void @sleep_while(ptr %done, i32 %mark)
+  %shared = call i1 @sleep_in_place(ptr %sync, i32 %threads.all, ptr %done, i32 %mark)
   br label %wait
 end:
   call void @let_go(ptr %block)
@@ -206,7 +208,7 @@ end:
 _SPINS = 8000
 
 #: Looks of the caller at the workers that are done: as in the barrier.
-_OWN_SPINS = 2000
+_OWN_SPINS = 8000
 
 #: The bit of the number of workers that are done which says that the caller sleeps.
 _ASLEEP = 1 << 30

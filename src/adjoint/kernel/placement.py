@@ -1,0 +1,126 @@
+"""Where threads sleep, as LLVM text: on the core that they will wake up on.
+
+A system puts a thread that wakes up where it ran before, if that core is idle. In a virtual machine it may not look so:
+Linux takes a virtual core that has halted for one that the hypervisor has stopped. Then the thread lands on the core of
+the one that woke it, and both may stay there for long: two threads at the speed of one. So a thread may use no other
+core than its own while it sleeps, and all that it might use before as soon as it is awake.
+"""
+
+from adjoint.kernel.target import architecture
+
+__all__ = ["SYNC_WAKER", "placement_text"]
+
+#: Where in a barrier's block (`adjoint.kernel.waiting`) the core of the last waker stands (i32).
+SYNC_WAKER = 72
+
+#: Numbers of the system calls getcpu, sched_getaffinity and sched_setaffinity where the system is Linux.
+_CALLS = {"x86_64": (309, 204, 203, 228), "aarch64": (168, 123, 122, 113), "riscv64": (168, 123, 122, 113)}
+
+_NOWHERE = """
+define internal void @say_where(ptr %sync) nounwind {
+  ret void
+}
+
+; Sleep while the word has that value, on any core.
+define internal i1 @sleep_in_place(ptr %sync, i32 %threads, ptr %word, i32 %value) nounwind noinline cold {
+  call void @sleep_while(ptr %word, i32 %value)
+  ret i1 true
+}
+"""
+
+_TEXT = """
+; The core that this thread runs on.
+define internal i32 @here() nounwind noinline cold {
+  %at = alloca i32
+  store i32 -1, ptr %at
+  %1 = call i64 (i64, ...) @syscall(i64 {getcpu}, ptr %at, ptr null, ptr null)
+  %core = load i32, ptr %at
+  ret i32 %core
+}
+
+; Who wakes others first says where it is.
+define internal void @say_where(ptr %sync) nounwind noinline cold {
+  %waker.at = getelementptr i8, ptr %sync, i64 {waker}
+  %core = call i32 @here()
+  store atomic i32 %core, ptr %waker.at monotonic, align 4
+  ret void
+}
+
+; The system's clock, in nanoseconds.
+define internal i64 @now() nounwind noinline cold {
+  %at = alloca [2 x i64]
+  store [2 x i64] zeroinitializer, ptr %at
+  %1 = call i64 (i64, ...) @syscall(i64 {clock_gettime}, i64 1, ptr %at)
+  %part.at = getelementptr i64, ptr %at, i64 1
+  %seconds = load i64, ptr %at
+  %part = load i64, ptr %part.at
+  %whole = mul i64 %seconds, 1000000000
+  %sum = add i64 %whole, %part
+  ret i64 %sum
+}
+
+; Sleep while the word has that value, and wake up on the same core. With fewer cores than threads, on any.
+; Whether spinning would have been in vain: the waker needed this core, or something else had its own for long.
+define internal i1 @sleep_in_place(ptr %sync, i32 %threads, ptr %word, i32 %value) nounwind noinline cold {
+entry:
+  %all = alloca [16 x i64]
+  %own = alloca [16 x i64]
+  %cores.at = getelementptr i8, ptr %sync, i64 {cores}
+  %cores = load i32, ptr %cores.at
+  %fits = icmp ule i32 %threads, %cores
+  br i1 %fits, label %look, label %anywhere
+look:
+  %core = call i32 @here()
+  %small = icmp ult i32 %core, 1024
+  %size = call i64 (i64, ...) @syscall(i64 {getaffinity}, i64 0, i64 128, ptr %all)
+  %known = icmp sgt i64 %size, 0
+  %both = and i1 %small, %known
+  br i1 %both, label %here, label %anywhere
+here:
+  store [16 x i64] zeroinitializer, ptr %own
+  %number = zext i32 %core to i64
+  %word.number = lshr i64 %number, 6
+  %bit = and i64 %number, 63
+  %one = shl i64 1, %bit
+  %at = getelementptr i64, ptr %own, i64 %word.number
+  store i64 %one, ptr %at
+  %1 = call i64 (i64, ...) @syscall(i64 {setaffinity}, i64 0, i64 %size, ptr %own)
+  %start = call i64 @now()
+  call void @sleep_while(ptr %word, i32 %value)
+  %end = call i64 @now()
+  %2 = call i64 (i64, ...) @syscall(i64 {setaffinity}, i64 0, i64 %size, ptr %all)
+  %waker.at = getelementptr i8, ptr %sync, i64 {waker}
+  %waker = load atomic i32, ptr %waker.at monotonic, align 4
+  %shared = icmp eq i32 %core, %waker
+  %slept = sub i64 %end, %start
+  %long = icmp ugt i64 %slept, 1000000
+  %vain = or i1 %shared, %long
+  ret i1 %vain
+anywhere:
+  call void @sleep_while(ptr %word, i32 %value)
+  ret i1 true
+}
+"""
+
+
+def placement_text(triple: str, cores: int) -> str:
+    """LLVM text of ``@say_where`` and ``@sleep_in_place`` for a target; ``@sleep_while`` goes beside it.
+
+    Parameters
+    ----------
+    triple : str
+        The target's.
+    cores : int
+        Where in a barrier's block the number of cores stands.
+    """
+    calls = _CALLS.get(architecture(triple)) if "linux" in triple else None
+    if calls is None:
+        return _NOWHERE
+    text = _TEXT
+    for key, value in (
+        *zip(("{getcpu}", "{getaffinity}", "{setaffinity}", "{clock_gettime}"), calls, strict=True),
+        ("{cores}", cores),
+        ("{waker}", SYNC_WAKER),
+    ):
+        text = text.replace(key, str(value))
+    return text
