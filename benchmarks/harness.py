@@ -40,6 +40,9 @@ TOLERANCE = 1e-4
 #: How long to wait before each window: threads of the peer before may spin a while before they sleep.
 SETTLE_S = 0.25
 
+#: Steps a second below which a peer takes part in the first rounds only, and how many these are.
+SLOW, SLOW_ROUNDS = 0.1, 3
+
 
 class CellError(Exception):
     """A cell that could not be measured; the message is the last line of what it printed."""
@@ -283,7 +286,7 @@ def measure(
     limit: float = 600.0,
     tolerance: float = TOLERANCE,
 ) -> Iterator[list[Result]]:
-    """Measure cells in turn: A B C, A B C, ... .
+    """Measure cells in turn: A B C, A B C, ... . One whose steps take more than ten seconds has three turns at most.
 
     Each cell is one process. All are started first, one after the other, and then wait; in each round each of them
     runs for one window while the others sleep, so that a machine whose speed drifts slows all of them alike.
@@ -322,9 +325,9 @@ def measure(
                     result.error = str(error)
                 yield results
             check_losses(results, tolerance)
-            for _ in range(rounds):
+            for turn in range(rounds):
                 for number, result in enumerate(results):
-                    if result.error is None:
+                    if result.error is None and (turn < SLOW_ROUNDS or result.rates[-1] >= SLOW):
                         _round(result, workers[number], seconds)
                 yield results
         finally:

@@ -117,6 +117,7 @@ class Puppet:
     log: list = []  # noqa: RUF012
     losses: dict = {}  # noqa: RUF012
     breaks: dict = {}  # noqa: RUF012
+    takes: dict = {}  # noqa: RUF012
 
     def __init__(self, cell, *_):
         self.name = cell.label
@@ -132,7 +133,8 @@ class Puppet:
         self.log.append(f"{self.name} {seconds}")
         if self.breaks.get(self.name) == "window":
             raise CellError("no window")
-        return {"steps": 10, "seconds": 2.0, "cores": 1.0, "others": 0.25, "peak_bytes": 1000}
+        seconds = self.takes.get(self.name, 2.0)
+        return {"steps": 10, "seconds": seconds, "cores": 1.0, "others": 0.25, "peak_bytes": 1000}
 
     def close(self):
         self.log.append(f"end {self.name}")
@@ -140,7 +142,7 @@ class Puppet:
 
 @pytest.fixture
 def puppets(monkeypatch):
-    made = type("Puppets", (Puppet,), {"log": [], "losses": {}, "breaks": {}})
+    made = type("Puppets", (Puppet,), {"log": [], "losses": {}, "breaks": {}, "takes": {}})
     monkeypatch.setattr(harness, "Worker", made)
     monkeypatch.setattr(harness, "SETTLE_S", 0)
     return made
@@ -161,6 +163,11 @@ def test_all_are_started_and_then_take_turns(puppets):
     assert [r.rates for r in results] == [[5.0, 5.0]] * 3
     assert (results[0].cold_s, results[0].cached_s, results[0].others) == ([1.5], [], [0.25, 0.25])
     assert (results[0].peak_bytes, results[0].version, results[0].error) == (1000, "7", None)
+
+
+def test_a_very_slow_peer_takes_part_in_the_first_rounds_only(puppets):
+    puppets.takes = {"slow": 101.0, "b": 99.0}
+    assert [len(r.rates) for r in run(["a", "slow", "b"], rounds=5)] == [5, 3, 5]
 
 
 def test_first_steps_are_timed_in_as_many_processes_as_asked(puppets):

@@ -112,6 +112,8 @@ def test_ratios_are_of_windows_that_follow_each_other():
     # The machine was slow in the second round; the ratio of the medians would be 2.
     assert (best.label, best.ratio, best.low, best.high) == ("fast", 2.0, 1.25, 3.0)
     assert report.compare(ours, slow).ratio == 4.0
+    # A slow peer has fewer rounds, and is compared in those.
+    assert report.compare(ours, result("slower", [50.0])).ratio == 4.0
     assert report.summary([ours]) is None
     assert report.summary([slow, fast]) is None
 
