@@ -1,4 +1,4 @@
-"""tinygrad: TinyJit of the whole step, with the kernels that it chooses by rule and with those of its beam search.
+"""tinygrad: TinyJit of the whole step.
 
 It compiles for the CPU by clang, which ``CC`` names where it has another name.
 """
@@ -12,7 +12,7 @@ os.environ.setdefault("CACHELEVEL", "0")  # its cache of compiled kernels is one
 import numpy as np
 from tinygrad import Context, Tensor, TinyJit, nn
 
-MODES = ("jit", "beam")
+MODES = ("jit",)
 INT = "int32"
 
 Tensors = dict[str, Tensor]
@@ -106,7 +106,7 @@ def build(w: Any, mode: str, threads: int) -> tuple[Callable[..., Tensor], Calla
         return loss.realize(*optimizer.schedule_step(), *states.values())
 
     def step(x: np.ndarray, y: np.ndarray) -> Tensor:
-        with Context(TRAINING=1, BEAM=2 if mode == "beam" else 0):
+        with Context(TRAINING=1):
             return whole(Tensor(x).realize(), Tensor(y).realize())
 
     return step, Tensor.item

@@ -39,7 +39,7 @@ queue:
   br label %wait
 wait:
   %tries = phi i32 [ 0, %queue ], [ %tried, %spin ], [ %tried, %doze ], [ %tried, %place ], [ %tried, %anywhere ]
-  %vain = phi i1 [ false, %queue ], [ %vain, %spin ], [ %vain, %doze ], [ %felt, %place ], [ true, %anywhere ]
+  %vain = phi i1 [ false, %queue ], [ %vain, %spin ], [ %vain, %doze ], [ %shared, %place ], [ false, %anywhere ]
   %now = load atomic i32, ptr %sync acquire, align 4
   %arrivals = lshr i32 %now, 1
   %over = icmp uge i32 %arrivals, %target
@@ -60,22 +60,20 @@ sleep:
   %calm = icmp ult i32 %mood, {bad}
   br i1 %calm, label %place, label %anywhere
 place:
-  %felt = call i1 @sleep_in_place(ptr %sync, i32 %all, ptr %sync, i32 %mark)
+  %shared = call i1 @sleep_in_place(ptr %sync, i32 %all, ptr %sync, i32 %mark)
   br label %wait
 anywhere:
   call void @sleep_while(ptr %sync, i32 %mark)
   br label %wait
 learn:
   ; Spun in vain: the mood is 16 worse, and at once 320 where that is bad. Else it is better by one.
-  %hoped = icmp ult i32 %mood, {bad}
-  %sad = and i1 %vain, %hoped
   %worse = add i32 %mood, 16
   %is.bad = icmp uge i32 %worse, {bad}
   %down = select i1 %is.bad, i32 320, i32 %worse
   %any = icmp ne i32 %mood, 0
   %one = zext i1 %any to i32
   %up = sub i32 %mood, %one
-  %new = select i1 %sad, i32 %down, i32 %up
+  %new = select i1 %vain, i32 %down, i32 %up
   %same = icmp eq i32 %new, %mood
   br i1 %same, label %done, label %change
 change:

@@ -1,19 +1,19 @@
 """Where threads sleep, as LLVM text: on the core that they will wake up on.
 
-A system puts a thread that wakes up where it ran before, if that core is idle. In a virtual machine it may not look so:
-Linux takes a virtual core that has halted for one that the hypervisor has stopped. Then the thread lands on the core of
-the one that woke it, and both may stay there for long: two threads at the speed of one. So a thread may use no other
-core than its own while it sleeps, and all that it might use before as soon as it is awake.
+A system puts a thread that wakes up where it ran before, if that core is idle. In a virtual machine an idle core may
+not count as such (docs/design/threads.md). Then the thread lands on the core of the one that woke it, and both may
+stay there for long: two threads at the speed of one. So a thread may use no other core than its own while it sleeps,
+and all that it might use before as soon as it is awake.
 """
 
 from adjoint.kernel.target import architecture
 
-__all__ = ["SYNC_WAKER", "placement_text"]
+__all__ = ["placement_text"]
 
-#: Where in a barrier's block (`adjoint.kernel.waiting`) the core of the last waker stands (i32).
-SYNC_WAKER = 72
+#: Nanoseconds of a sleep from which on something else has had the waker's core: most of a tick of the scheduler.
+_LONG = 3_000_000
 
-#: Numbers of the system calls getcpu, sched_getaffinity and sched_setaffinity where the system is Linux.
+#: Numbers of the system calls getcpu, sched_getaffinity, sched_setaffinity and clock_gettime where that is Linux.
 _CALLS = {"x86_64": (309, 204, 203, 228), "aarch64": (168, 123, 122, 113), "riscv64": (168, 123, 122, 113)}
 
 _NOWHERE = """
@@ -93,7 +93,7 @@ here:
   %waker = load atomic i32, ptr %waker.at monotonic, align 4
   %shared = icmp eq i32 %core, %waker
   %slept = sub i64 %end, %start
-  %long = icmp ugt i64 %slept, 1000000
+  %long = icmp ugt i64 %slept, {long}
   %vain = or i1 %shared, %long
   ret i1 %vain
 anywhere:
@@ -103,15 +103,15 @@ anywhere:
 """
 
 
-def placement_text(triple: str, cores: int) -> str:
+def placement_text(triple: str, cores: int, waker: int) -> str:
     """LLVM text of ``@say_where`` and ``@sleep_in_place`` for a target; ``@sleep_while`` goes beside it.
 
     Parameters
     ----------
     triple : str
         The target's.
-    cores : int
-        Where in a barrier's block the number of cores stands.
+    cores, waker : int
+        Where in a barrier's block the number of cores stands, and the core of the last waker.
     """
     calls = _CALLS.get(architecture(triple)) if "linux" in triple else None
     if calls is None:
@@ -120,7 +120,8 @@ def placement_text(triple: str, cores: int) -> str:
     for key, value in (
         *zip(("{getcpu}", "{getaffinity}", "{setaffinity}", "{clock_gettime}"), calls, strict=True),
         ("{cores}", cores),
-        ("{waker}", SYNC_WAKER),
+        ("{waker}", waker),
+        ("{long}", _LONG),
     ):
         text = text.replace(key, str(value))
     return text

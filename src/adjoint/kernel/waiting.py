@@ -9,7 +9,7 @@ stands where the last waker was (`adjoint.kernel.placement`).
 from adjoint.kernel.placement import placement_text
 from adjoint.kernel.target import architecture
 
-__all__ = ["BAD_MOOD", "SYNC_BYTES", "SYNC_CORES", "SYNC_MOOD", "patient", "waiting_text"]
+__all__ = ["BAD_MOOD", "SYNC_BYTES", "SYNC_CORES", "SYNC_MOOD", "SYNC_WAKER", "patient", "waiting_text"]
 
 #: Bytes of the block of a barrier.
 SYNC_BYTES = 128
@@ -20,6 +20,9 @@ SYNC_CORES = 64
 #: Where in it the mood stands (i32). It grows where threads have spun in vain, as they do when the one that they wait
 #: for needs their core; from `BAD_MOOD` on they go to sleep soon, and it falls by one each time.
 SYNC_MOOD = 68
+
+#: Where in it the core of the last waker stands (i32).
+SYNC_WAKER = 72
 
 #: See `SYNC_MOOD`.
 BAD_MOOD = 64
@@ -95,4 +98,4 @@ def waiting_text(triple: str) -> str:
         ("{few}", str(_FEW)),
     ):
         text = text.replace(key, value)
-    return text + placement_text(triple, SYNC_CORES)
+    return text + placement_text(triple, SYNC_CORES, SYNC_WAKER)
