@@ -8,7 +8,7 @@ from adjoint.codegen.native import target_for
 from adjoint.compiler import CompileOptions, compile, host, lower_function
 from adjoint.ir import Function, apply, param
 from adjoint.kernel.ir import For, walk
-from adjoint.lower.sums import plan_sums
+from adjoint.lower.sum_plan import plan_sums
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.testing import interpret
 from adjoint.transforms.differentiate import gradient
@@ -117,3 +117,58 @@ def test_results_are_stored_in_the_runs_that_they_have():
             stored += [index.coefficient(statement.var) for buffer, index, _ in store.targets if buffer is result]
     assert stored
     assert set(stored) == {1}
+
+
+GROUPED = [(4, 128, 256, 28), (8, 128, 248, 28), (4, 160, 264, 27)]
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse2"])
+@pytest.mark.parametrize("case", GROUPED, ids=str)
+def test_panels_meet_groups_of_images_that_stay_in_cache(level, case):
+    """With the epilogue in the unit, where the last panel is whole and where it is not."""
+    batch, channels, out, size = case
+    x, w, bias = (
+        param("x", (batch, channels, size, size)),
+        param("w", (out, channels, 3, 3)),
+        param("b", (1, out, 1, 1)),
+    )
+    function = Function("f", (x, w, bias), (ops.relu(ops.add(ops.conv2d(x, w, stride=2, padding=1), bias)),))
+    target = target_for(level)
+    if level == "avx512":
+        pad, panels, products = lower_function(function, target).kernels
+        assert panels.name.endswith("_panels")
+        assert {b.name for b in products.reads} == {pad.writes[0].name, panels.writes[0].name, "b"}
+        assert products.unit.extent % -(-out // 32) == 0
+        assert products.unit.extent > -(-out // 32)
+    if level not in levels():
+        return
+    rng = np.random.default_rng(size)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    (want,) = interpret(function, *arrays)
+    got = [compile(function, level, CompileOptions(cache=False, threads=n))(*arrays) for n in (1, 3)]
+    np.testing.assert_allclose(got[0], want, rtol=3e-5, atol=3e-5 * np.abs(want).max())
+    np.testing.assert_array_equal(*got)
+
+
+def test_gradients_of_large_weights_meet_groups_of_channels():
+    x, ct = param("x", (8, 128, 15, 15)), param("ct", (8, 512, 7, 7))
+    function = Function("dw", (x, ct), (apply(Conv2dWeightGradient((2, 2), (0, 0), (1, 1), 1, (3, 3)), x, ct),))
+    plan = plan_sums(AVX512, contraction_of(function))
+    assert plan is not None
+    assert plan.groups > 1
+    assert plan.parts == 1
+    assert plan.units == plan.groups * 16
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    (want,) = interpret(function, *arrays)
+    got = [compile(function, options=CompileOptions(cache=False, threads=n))(*arrays) for n in (1, 3)]
+    np.testing.assert_allclose(got[0], want, rtol=3e-5, atol=3e-5 * np.abs(want).max())
+    np.testing.assert_array_equal(*got)
+
+
+def test_of_equal_tiles_one_reads_few_lines():
+    """Fourteen neighbours of one row of an image, not seven rows of two images."""
+    x, w = param("x", (8, 128, 30, 30)), param("w", (256, 128, 3, 3))
+    plan = plan_sums(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, w, stride=2),))))
+    assert plan is not None
+    assert plan.tile == (1, 1, 14)

@@ -15,8 +15,10 @@ from adjoint.lower.contractions import UNITS, Contraction, Wish, plan_contractio
 from adjoint.lower.dots import dot_kernel, plan_dots
 from adjoint.lower.emit import Context
 from adjoint.lower.fuse import Group
+from adjoint.lower.grouped_sums import grouped_sum_kernels
 from adjoint.lower.match import join_rows, join_runs, split_rows
-from adjoint.lower.sums import plan_sums, sum_kernels
+from adjoint.lower.sum_plan import plan_sums
+from adjoint.lower.sums import sum_kernels
 from adjoint.lower.tiles import contraction_kernels
 from adjoint.lower.walks import streams_of
 from adjoint.lower.winograd_plan import plan_winograd
@@ -118,7 +120,9 @@ def _winograd(context: Context, group: Group, c: Contraction) -> list[Kernel]:
 
 def _sums(context: Context, group: Group, c: Contraction) -> list[Kernel]:
     plan = plan_sums(context.target, c)
-    return [] if plan is None else sum_kernels(context, group, c, plan)
+    if plan is None:
+        return []
+    return (grouped_sum_kernels if plan.groups > 1 else sum_kernels)(context, group, c, plan)
 
 
 def _dots(context: Context, group: Group, c: Contraction) -> list[Kernel]:

@@ -9,6 +9,7 @@ So a block of rows is added up in vectors, turned square by square in registers,
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
@@ -29,7 +30,7 @@ from adjoint.lower.emit import (
 )
 from adjoint.lower.fuse import Group
 
-__all__ = ["Parts", "added", "total_kernel"]
+__all__ = ["Ends", "Parts", "added", "rows_that_fit", "total_kernel"]
 
 #: Rows of a block: with `lanes` of them they stay in a first-level cache.
 _ROWS = 256
@@ -53,56 +54,85 @@ def total_kernel(
     some = _rows_of_block(outer.extent, inner, panels)
     unit = Var("u", panels * (outer.extent // some))
     panel, first = as_index(unit) % panels, as_index(unit) // panels * some
-    block = Var(outer.name, some)
-    local = (block, *rows[1:])
+    local = (Var(outer.name, some), *rows[1:])
     lanes = context.target.lanes(c.left.dtype)
-    # Steps of the block's outermost axis that do not follow each other in the result are stored one by one.
-    flat = as_index(0)
-    for extent, index in zip(group.shape, c.place, strict=True):
-        flat = flat * extent + index
-    apart = some > 1 and flat.coefficient(outer) != inner
-    work = [0.0]
+    work = 0.0
 
     def columns(count: int, begin: Index) -> tuple[Stmt, ...]:
-        size = some * inner
-        totals = Buffer("totals", c.left.dtype, size * count, "scratch")
-        turned = Buffer("turned", c.left.dtype, size * count, "scratch")
+        nonlocal work
+        totals = Buffer("totals", c.left.dtype, some * inner * count, "scratch")
 
         def add(column: Index, _: Index) -> tuple[Stmt, ...]:
-            at = {v: as_index(v) for v in axes if v is not outer} | {outer: first + as_index(block)}
+            at = {v: as_index(v) for v in axes if v is not outer} | {outer: first + as_index(local[0])}
             targets = []
             for where, value in parts(at, panel, column):
-                row = ravel(local, {**where, block: as_index(block)})
+                row = ravel(local, {**where, local[0]: as_index(local[0])})
                 targets.append((totals, row * count + column, value))
             return (Store(tuple(targets)),)
 
-        lane_at = Var("o", count)
+        loops = tuple(local[0] if v is outer else v for v in axes)
+        ends = Ends(context, group, c, lane, rows, local, first)
+        statements, work = ends.of(totals, as_index(0), count, (count, begin))
+        return (*nest(loops, vector_loops(count, lanes, add)), *statements)
+
+    body = pieces(panel, lane.extent, width, columns)
+    return finish(context, context.name_of(group), group.members, unit, body, work)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What comes after the contraction, for a block of rows.
+
+    `lane` is the axis along panels, `rows` are the others of the result and `local` those of a block, which begins at
+    `first` of the outermost.
+    """
+
+    context: Context
+    group: Group
+    c: Contraction
+    lane: Var
+    rows: tuple[Var, ...]
+    local: tuple[Var, ...]
+    first: Index
+
+    def of(self, totals: Buffer, start: Index, pitch: int, panel: tuple[int, Index]) -> tuple[tuple[Stmt, ...], float]:
+        """Turn totals, rows of `pitch` from `start` on, and store; and the operations of all units together.
+
+        `panel` is how many columns there are, and where they begin along the lane's axis.
+        """
+        context, c, (columns, begin), lanes = self.context, self.c, panel, self.context.target.lanes(totals.dtype)
+        block, outer = self.local[0], self.rows[0]
+        inner = prod(v.extent for v in self.local[1:])
+        size = block.extent * inner
+        # Steps of the block's outermost axis that do not follow each other in the result are stored one by one.
+        flat = as_index(0)
+        for extent, index in zip(self.group.shape, c.place, strict=True):
+            flat = flat * extent + index
+        apart = block.extent > 1 and flat.coefficient(outer) != inner
+        turned, lane_at, work = Buffer("turned", totals.dtype, size * columns, "scratch"), Var("o", columns), 0.0
 
         def put(row: Index, _: Index) -> tuple[Stmt, ...]:
-            puller = group_puller(context, group)
-            assert group.root is not None
-            at = {block: as_index(block), **unravel(local[1:], row)} if apart else unravel(local, row)
+            nonlocal work
+            puller = group_puller(context, self.group)
+            assert self.group.root is not None
+            at = {block: as_index(block), **unravel(self.local[1:], row)} if apart else unravel(self.local, row)
             before = as_index(block) * inner if apart else as_index(0)
-            puller.hold(group.root, Load(turned, as_index(lane_at) * size + before + row))
+            puller.hold(self.group.root, Load(turned, as_index(lane_at) * size + before + row))
             where = {
                 **{v: as_index(0) for v in c.axes},
                 **at,
-                outer: first + at[block],
-                lane: begin + as_index(lane_at),
+                outer: self.first + at[block],
+                self.lane: begin + as_index(lane_at),
             }
-            made = stores(context, group, puller, c.index(where))
-            work[0] = work_of(made, prod(v.extent for v in c.axes))
+            made = stores(context, self.group, puller, c.index(where))
+            work = work_of(made, prod(v.extent for v in c.axes))
             return (made,)
 
-        loops = tuple(block if v is outer else v for v in axes)
-        return (
-            *nest(loops, vector_loops(count, lanes, add)),
-            *_turn(totals, turned, size, count, lanes),
+        statements = (
+            *_turn(totals, start, pitch, turned, size, columns, lanes),
             *nest([lane_at, *([block] if apart else [])], vector_loops(inner if apart else size, lanes, put)),
         )
-
-    body = pieces(panel, lane.extent, width, columns)
-    return finish(context, context.name_of(group), group.members, unit, body, work[0])
+        return statements, work
 
 
 def added(terms: Sequence[Expr]) -> Expr:
@@ -115,19 +145,24 @@ def added(terms: Sequence[Expr]) -> Expr:
 
 def _rows_of_block(extent: int, inner: int, panels: int) -> int:
     """How much of the outermost axis a block has: as much as fits, with enough blocks for threads."""
-    possible = [d for d in range(1, extent + 1) if extent % d == 0 and (d == 1 or d * inner <= _ROWS)]
-    shared = [d for d in possible if panels * (extent // d) >= UNITS]
-    return max(shared or [1])
+    return next((d for d in rows_that_fit(extent, inner) if panels * (extent // d) >= UNITS), 1)
 
 
-def _turn(source: Buffer, to: Buffer, rows: int, columns: int, lanes: int) -> tuple[Stmt, ...]:
+def rows_that_fit(extent: int, inner: int) -> list[int]:
+    """How much of the outermost axis a block may have, the most first."""
+    return [d for d in range(extent, 0, -1) if extent % d == 0 and (d == 1 or d * inner <= _ROWS)]
+
+
+def _turn(
+    source: Buffer, start: Index, pitch: int, to: Buffer, rows: int, columns: int, lanes: int
+) -> tuple[Stmt, ...]:
     """Rows become columns, in squares as far as they go."""
     across = columns // lanes * lanes if lanes > 1 else 0
     out: list[Stmt] = []
 
     def copy(first: Index) -> Callable[[Index, Index], tuple[Stmt, ...]]:
         def body(row: Index, _: Index) -> tuple[Stmt, ...]:
-            return (Store(((to, first * rows + row, Load(source, row * columns + first)),)),)
+            return (Store(((to, first * rows + row, Load(source, start + row * pitch + first)),)),)
 
         return body
 

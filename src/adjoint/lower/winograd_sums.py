@@ -25,7 +25,8 @@ from adjoint.lower.ahead import Stretch, spread, stretch
 from adjoint.lower.contractions import TURNED, UNITS, Contraction
 from adjoint.lower.emit import Context, finish, nest, pieces, ravel, vector_loops
 from adjoint.lower.fuse import Group
-from adjoint.lower.sums import SumBuilder, SumPlan, parts_of, tile_of
+from adjoint.lower.sum_plan import SumPlan, parts_of, tile_of
+from adjoint.lower.sums import Panel, SumBuilder
 from adjoint.lower.totals import added, total_kernel
 from adjoint.lower.winograd import algorithm, combined, transposed
 from adjoint.lower.winograd_rows import Roles, Rows, apart, divisors, step
@@ -296,10 +297,10 @@ class _Builder:
             as_index(rows.point) * rows.plane + rows.at(as_index(line), as_index(column) + as_index(across)),
         )
         blocks = rows.count, rows.columns
-        own = SumPlan(factor, image, lane, inner, plan.tile, plan.vectors, plan.lanes, 1, blocks, 0.0)
+        own = SumPlan(factor, image, lane, inner, plan.tile, plan.vectors, plan.lanes, 1, 1, blocks, 0.0)
         small = Contraction(factor, image, None, lane, (), (line, column), (*inner, lane), ())
         builder = SumBuilder(self.context, self.group, small, own, sums, 1)
-        turned = Buffer("panel", memory.dtype, plan.width * run, "scratch")
+        turned = Panel(Buffer("panel", memory.dtype, plan.width * run, "scratch"), as_index(0), plan.width)
         part = panel * roles.by.products + as_index(rows.point)
         start = {line: as_index(0), column: as_index(0)}
         points = rows.point.extent
@@ -307,7 +308,10 @@ class _Builder:
         def asks(step: Index, steps: int) -> tuple[Stmt, ...]:
             return spread(ahead, as_index(rows.point) * steps + step, points * steps)
 
-        return builder.block(turned, plan.width, as_index(0), part, as_index(0), start, asks)
+        return (
+            *builder.pack(turned, plan.width, as_index(0), start),
+            *builder.tiles(turned, plan.width, part, as_index(0), start, asks),
+        )
 
     def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:
         """Make sums at points the gradient's."""
