@@ -19,7 +19,7 @@ from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var, as_in
 from adjoint.kernel.ir import Buffer, Coordinate, Expr, Kernel, Load, Prefetch, Stmt, Store, When, postorder, walk
 from adjoint.kernel.rewrite import rewritten
 
-__all__ = ["every_index", "merge_rows", "reads_memory"]
+__all__ = ["accesses", "every_index", "merge_rows", "own_parts", "reads_memory"]
 
 #: Statements of a kernel that is not added to any more.
 _LIMIT = 400
@@ -63,7 +63,7 @@ class _Uses:
         indices: dict[Buffer, list[Index]] = {}
         statements = list(walk(kernel.body))
         plain = True
-        for buffer, index in _accesses(statements):
+        for buffer, index in accesses(statements):
             indices.setdefault(buffer, []).append(index)
         for index in every_index(statements):
             plain = plain and not reads_memory(index)
@@ -84,11 +84,11 @@ def _fits(first: Kernel, theirs: _Uses, second: Kernel, mine: _Uses) -> bool:
 
 def _apart(first: Var, theirs: Sequence[Index], second: Var, mine: Sequence[Index], buffer: Buffer) -> bool:
     """Whether all accesses of a buffer agree on the part that a unit has, and it is a short one."""
-    sizes = {*_own(first, theirs), *_own(second, mine)}
+    sizes = {*own_parts(first, theirs), *own_parts(second, mine)}
     return len(sizes) == 1 and 0 < max(sizes) * buffer.dtype.itemsize <= _ROW
 
 
-def _own(unit: Var, indices: Sequence[Index]) -> Iterator[int]:
+def own_parts(unit: Var, indices: Sequence[Index]) -> Iterator[int]:
     """The size of a unit's own part, for each index: ``unit * size + something below size``; else 0."""
     for index in indices:
         size = index.coefficient(unit) or 0
@@ -112,7 +112,7 @@ def _merged(first: Kernel, second: Kernel) -> Kernel:
     )
 
 
-def _accesses(statements: Sequence[Stmt]) -> Iterator[tuple[Buffer, Index]]:
+def accesses(statements: Sequence[Stmt]) -> Iterator[tuple[Buffer, Index]]:
     """Every read and write outside registers and scratch memory."""
     for statement in statements:
         if isinstance(statement, Store):

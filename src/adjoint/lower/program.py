@@ -10,6 +10,7 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.target import Target
+from adjoint.lower.absorb import absorb
 from adjoint.lower.bundle import bundle
 from adjoint.lower.choices import contraction_form
 from adjoint.lower.emit import Context, finish, group_puller, vector_loops
@@ -70,7 +71,7 @@ def lower(
         context = replace(context, homes={**home_of_param, **apart, **kept}, literals={}, tails={})
         kernels = _kernels(fusion, context)
         kernels += [_copy(context, v, context.homes[v], b) for v, b in moved.items()]
-    merged = merge_rows(jam(order_kernels(kernels, updated), target))
+    merged = merge_rows(jam(absorb(order_kernels(kernels, updated)), target))
     kernels = _unique_names(bundle([several_rows(kernel, target) for kernel in merged], updated))
     offsets, arena, bound = plan_arena(kernels)
     slots += [apart[v] for v in function.results if v in apart]
