@@ -14,7 +14,7 @@ from adjoint.codegen.barrier import barrier_text
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
 from adjoint.compiler import finish_program, host, lower_function
-from adjoint.kernel.waiting import BAD_MOOD, SYNC_CORES, SYNC_MOOD, waiting_text
+from adjoint.kernel.waiting import BAD_MOOD, SYNC_CORES, SYNC_MOOD, SYNC_SLEEPERS, SYNC_WAKER, waiting_text
 from adjoint.runtime.library import Library
 from adjoint.runtime.threads import make_sync, pool_text
 from tests.runtime.networks import module_of
@@ -108,6 +108,50 @@ def test_a_thread_wakes_up_on_the_core_where_it_fell_asleep_and_may_then_use_all
     for thread in (sleeper, other):
         thread.join(30)
     assert after == [before, before]
+
+
+WAKE = """
+define void @wake(ptr %sync) {
+  call void @say_where(ptr %sync)
+  ret void
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def wake():
+    library = Library(compile_native((waiting_text(host().triple) + WAKE,), host()), ("wake",))
+    yield ctypes.CFUNCTYPE(None, ctypes.c_void_p)(library["wake"])
+    del library
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="there is one core to sleep on"
+)
+@pytest.mark.parametrize("mood", [0, BAD_MOOD], ids=["good", "bad"])
+def test_who_sleeps_where_the_waker_is_will_wake_up_elsewhere(wake, mood):
+    sync, number, over = make_sync(), [], threading.Event()
+    places = sync[SYNC_SLEEPERS : SYNC_SLEEPERS + 256].view(np.int32)
+
+    def part():
+        number.append(threading.get_native_id())
+        over.wait(30)
+
+    sleeper = threading.Thread(target=part, daemon=True)
+    sleeper.start()
+    while not number:
+        time.sleep(0.001)
+    before = os.sched_getaffinity(number[0])
+    places[:] = number[0]  # wherever the waker is
+    sync[SYNC_MOOD : SYNC_MOOD + 4].view(np.int32)[0] = mood
+    wake(sync.ctypes.data)
+    core = int(sync[SYNC_WAKER : SYNC_WAKER + 4].view(np.int32)[0])
+    after = os.sched_getaffinity(number[0])
+    over.set()
+    sleeper.join(30)
+    sent = mood == 0
+    assert after == (before - {core} if sent else before)
+    assert np.flatnonzero(places == 0).tolist() == ([core % 64] if sent else [])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody says how long a thread slept")

@@ -66,15 +66,17 @@ anywhere:
   call void @sleep_while(ptr %sync, i32 %mark)
   br label %wait
 learn:
-  ; Spun in vain: the mood is 16 worse, and at once 320 where that is bad. Else it is better by one.
-  %worse = add i32 %mood, 16
+  ; Spun in vain: the mood is 16 worse, and at once 320 where that is bad. Else it is better by one. Others may have
+  ; changed it meanwhile.
+  %mood.now = load atomic i32, ptr %mood.at monotonic, align 4
+  %worse = add i32 %mood.now, 16
   %is.bad = icmp uge i32 %worse, {bad}
   %down = select i1 %is.bad, i32 320, i32 %worse
-  %any = icmp ne i32 %mood, 0
+  %any = icmp ne i32 %mood.now, 0
   %one = zext i1 %any to i32
-  %up = sub i32 %mood, %one
+  %up = sub i32 %mood.now, %one
   %new = select i1 %vain, i32 %down, i32 %up
-  %same = icmp eq i32 %new, %mood
+  %same = icmp eq i32 %new, %mood.now
   br i1 %same, label %done, label %change
 change:
   store atomic i32 %new, ptr %mood.at monotonic, align 4

@@ -3,8 +3,11 @@
 A system puts a thread that wakes up where it ran before, if that core is idle. In a virtual machine an idle core may
 not count as such (docs/design/threads.md). Then the thread lands on the core of the one that woke it, and both may
 stay there for long: two threads at the speed of one. So a thread may use no other core than its own while it sleeps,
-and all that it might use before as soon as it is awake.
+and all that it might use before as soon as it is awake. If who wakes it has come to that core meanwhile, the thread is
+first sent away: it may use any core but that one until it is awake.
 """
+
+from collections.abc import Mapping
 
 from adjoint.kernel.target import architecture
 
@@ -13,8 +16,12 @@ __all__ = ["placement_text"]
 #: Nanoseconds of a sleep from which on something else has had the waker's core: most of a tick of the scheduler.
 _LONG = 3_000_000
 
-#: Numbers of the system calls getcpu, sched_getaffinity, sched_setaffinity and clock_gettime where that is Linux.
-_CALLS = {"x86_64": (309, 204, 203, 228), "aarch64": (168, 123, 122, 113), "riscv64": (168, 123, 122, 113)}
+#: Numbers of the system calls getcpu, sched_getaffinity, sched_setaffinity, clock_gettime and gettid in Linux.
+_CALLS = {
+    "x86_64": (309, 204, 203, 228, 186),
+    "aarch64": (168, 123, 122, 113, 178),
+    "riscv64": (168, 123, 122, 113, 178),
+}
 
 _NOWHERE = """
 define internal void @say_where(ptr %sync) nounwind {
@@ -38,11 +45,58 @@ define internal i32 @here() nounwind noinline cold {
   ret i32 %core
 }
 
-; Who wakes others first says where it is.
+; Where the thread stands that sleeps on a core, or on another one of the same number modulo 64.
+define internal ptr @slot_of(ptr %sync, i64 %core) nounwind {
+  %sleepers = getelementptr i8, ptr %sync, i64 {sleepers}
+  %number = and i64 %core, 63
+  %slot = getelementptr i32, ptr %sleepers, i64 %number
+  ret ptr %slot
+}
+
+; Who wakes others first says where it is, and in a good mood sends away who sleeps there. A slot is 0, a thread, or -1
+; meanwhile.
 define internal void @say_where(ptr %sync) nounwind noinline cold {
+entry:
+  %mask = alloca [16 x i64]
   %waker.at = getelementptr i8, ptr %sync, i64 {waker}
   %core = call i32 @here()
   store atomic i32 %core, ptr %waker.at monotonic, align 4
+  %small = icmp ult i32 %core, 1024
+  %mood.at = getelementptr i8, ptr %sync, i64 {mood}
+  %mood = load atomic i32, ptr %mood.at monotonic, align 4
+  %good = icmp ult i32 %mood, {bad}
+  %may = and i1 %small, %good
+  br i1 %may, label %look, label %done
+look:
+  %number = zext i32 %core to i64
+  %slot = call ptr @slot_of(ptr %sync, i64 %number)
+  %there = load atomic i32, ptr %slot monotonic, align 4
+  %any = icmp sgt i32 %there, 0
+  br i1 %any, label %claim, label %done
+claim:
+  %pair = cmpxchg ptr %slot, i32 %there, i32 -1 acq_rel monotonic, align 4
+  %mine = extractvalue { i32, i1 } %pair, 1
+  br i1 %mine, label %send, label %done
+send:
+  %size = call i64 (i64, ...) @syscall(i64 {getaffinity}, i64 0, i64 128, ptr %mask)
+  %known = icmp sgt i64 %size, 0
+  br i1 %known, label %away, label %leave
+away:
+  %word = lshr i64 %number, 6
+  %word.at = getelementptr i64, ptr %mask, i64 %word
+  %cores = load i64, ptr %word.at
+  %place = and i64 %number, 63
+  %bit = shl i64 1, %place
+  %other = xor i64 %bit, -1
+  %others = and i64 %cores, %other
+  store i64 %others, ptr %word.at
+  %thread = zext i32 %there to i64
+  %1 = call i64 (i64, ...) @syscall(i64 {setaffinity}, i64 %thread, i64 %size, ptr %mask)
+  br label %leave
+leave:
+  store atomic i32 0, ptr %slot release, align 4
+  br label %done
+done:
   ret void
 }
 
@@ -85,9 +139,21 @@ here:
   %at = getelementptr i64, ptr %own, i64 %word.number
   store i64 %one, ptr %at
   %1 = call i64 (i64, ...) @syscall(i64 {setaffinity}, i64 0, i64 %size, ptr %own)
+  %slot = call ptr @slot_of(ptr %sync, i64 %number)
+  %me.long = call i64 (i64, ...) @syscall(i64 {gettid})
+  %me = trunc i64 %me.long to i32
+  %free = cmpxchg ptr %slot, i32 0, i32 %me acq_rel monotonic, align 4
   %start = call i64 @now()
   call void @sleep_while(ptr %word, i32 %value)
   %end = call i64 @now()
+  br label %clear
+clear:
+  ; Who is about to send this thread away is waited for: later it would have to stay away.
+  %gone = cmpxchg ptr %slot, i32 %me, i32 0 acq_rel acquire, align 4
+  %left = extractvalue { i32, i1 } %gone, 0
+  %sending = icmp eq i32 %left, -1
+  br i1 %sending, label %clear, label %back
+back:
   %2 = call i64 (i64, ...) @syscall(i64 {setaffinity}, i64 0, i64 %size, ptr %all)
   %waker.at = getelementptr i8, ptr %sync, i64 {waker}
   %waker = load atomic i32, ptr %waker.at monotonic, align 4
@@ -103,24 +169,27 @@ anywhere:
 """
 
 
-def placement_text(triple: str, cores: int, waker: int) -> str:
+def placement_text(triple: str, places: Mapping[str, int], bad: int) -> str:
     """LLVM text of ``@say_where`` and ``@sleep_in_place`` for a target; ``@sleep_while`` goes beside it.
 
     Parameters
     ----------
     triple : str
         The target's.
-    cores, waker : int
-        Where in a barrier's block the number of cores stands, and the core of the last waker.
+    places : mapping
+        Where in a barrier's block the number of ``cores`` stands, the ``mood``, the core of the last ``waker``, and 64
+        ``sleepers``.
+    bad : int
+        From where on a mood is bad.
     """
     calls = _CALLS.get(architecture(triple)) if "linux" in triple else None
     if calls is None:
         return _NOWHERE
     text = _TEXT
     for key, value in (
-        *zip(("{getcpu}", "{getaffinity}", "{setaffinity}", "{clock_gettime}"), calls, strict=True),
-        ("{cores}", cores),
-        ("{waker}", waker),
+        *zip(("{getcpu}", "{getaffinity}", "{setaffinity}", "{clock_gettime}", "{gettid}"), calls, strict=True),
+        *((f"{{{name}}}", place) for name, place in places.items()),
+        ("{bad}", bad),
         ("{long}", _LONG),
     ):
         text = text.replace(key, str(value))

@@ -1,9 +1,9 @@
 """How threads wait for each other, as LLVM text: a hint while they look again and again, then sleep in the system.
 
-Code of programs and the pool of threads wait in the same way, and share the block that a barrier works on: two cache
+Code of programs and the pool of threads wait in the same way, and share the block that a barrier works on: six cache
 lines (`SYNC_BYTES`). The first is the barrier's own. The second is nearly always only read, and says how long it is
 worth looking: the number of cores, which is set where the block is made, and the mood, which starts at 0. Behind them
-stands where the last waker was (`adjoint.kernel.placement`).
+stands where the last waker was, and in the last four lines who sleeps where (`adjoint.kernel.placement`).
 """
 
 from adjoint.kernel.placement import placement_text
@@ -12,7 +12,7 @@ from adjoint.kernel.target import architecture
 __all__ = ["BAD_MOOD", "SYNC_BYTES", "SYNC_CORES", "SYNC_MOOD", "SYNC_WAKER", "patient", "waiting_text"]
 
 #: Bytes of the block of a barrier.
-SYNC_BYTES = 128
+SYNC_BYTES = 384
 
 #: Where in it the number of cores stands (i32) that the process may use: with more threads than that, nobody spins.
 SYNC_CORES = 64
@@ -23,6 +23,9 @@ SYNC_MOOD = 68
 
 #: Where in it the core of the last waker stands (i32).
 SYNC_WAKER = 72
+
+#: Where in it the threads stand (64 times i32) that sleep, by the number of their core modulo 64.
+SYNC_SLEEPERS = 128
 
 #: See `SYNC_MOOD`.
 BAD_MOOD = 64
@@ -98,4 +101,5 @@ def waiting_text(triple: str) -> str:
         ("{few}", str(_FEW)),
     ):
         text = text.replace(key, value)
-    return text + placement_text(triple, SYNC_CORES, SYNC_WAKER)
+    places = {"cores": SYNC_CORES, "mood": SYNC_MOOD, "waker": SYNC_WAKER, "sleepers": SYNC_SLEEPERS}
+    return text + placement_text(triple, places, BAD_MOOD)

@@ -4,9 +4,10 @@ A worker is a Python thread that calls `work` once and stays there, without the 
 ends. Whoever waits spins for a while, then sleeps in the system; with more threads than cores, it sleeps at once.
 Layout of the shared block, a cache line each so that waiting disturbs nobody::
 
-      0  turn: number of the step to run          64  sync of the barrier (two lines), with the number of cores
-    192  function, slots, arena, threads         256  workers that are done, and whether the caller sleeps
-    320  stop flag; 324 lock; 328 workers        384  workers asleep
+      0  turn: number of the step to run          64  function, slots, arena, threads
+    128  workers that are done, and whether the caller sleeps
+    192  stop flag; 196 lock; 200 workers        256  workers asleep
+    320  sync of the barrier (six lines), with the number of cores
 
 The lock is 0 while it is free, 1 while a step runs, and 2 where somebody may be asleep until it is free.
 """
@@ -26,24 +27,24 @@ __all__ = ["POOL_FUNCTIONS", "Pool", "make_sync", "pool_text"]
 #: Functions of `pool_text` that are called from outside it.
 POOL_FUNCTIONS = ("run", "work", "hold", "let_go", "dismiss")
 
-_BLOCK_BYTES = 448
+_BLOCK_BYTES = 320 + SYNC_BYTES
 
 #: Places in the block that Python writes.
-_SYNC, _STOP, _WORKERS = 64, 320, 328
+_SYNC, _STOP, _WORKERS = 320, 192, 200
 
 _TEXT = """
 ; A worker's life: wait for a turn, run its share, say so.
 define void @work(ptr %block, i64 %thread) {
 entry:
-  %stop.at = getelementptr i8, ptr %block, i64 320
-  %asleep = getelementptr i8, ptr %block, i64 384
-  %done = getelementptr i8, ptr %block, i64 256
-  %sync = getelementptr i8, ptr %block, i64 64
-  %function.at = getelementptr i8, ptr %block, i64 192
-  %slots.at = getelementptr i8, ptr %block, i64 200
-  %arena.at = getelementptr i8, ptr %block, i64 208
-  %threads.at = getelementptr i8, ptr %block, i64 216
-  %workers.at = getelementptr i8, ptr %block, i64 328
+  %stop.at = getelementptr i8, ptr %block, i64 192
+  %asleep = getelementptr i8, ptr %block, i64 256
+  %done = getelementptr i8, ptr %block, i64 128
+  %sync = getelementptr i8, ptr %block, i64 320
+  %function.at = getelementptr i8, ptr %block, i64 64
+  %slots.at = getelementptr i8, ptr %block, i64 72
+  %arena.at = getelementptr i8, ptr %block, i64 80
+  %threads.at = getelementptr i8, ptr %block, i64 88
+  %workers.at = getelementptr i8, ptr %block, i64 200
   %workers = load i32, ptr %workers.at
   %threads.all = add i32 %workers, 1
   br label %ready
@@ -100,7 +101,7 @@ end:
 ; Wait until no step runs and none can start.
 define void @hold(ptr %block) {
 entry:
-  %lock = getelementptr i8, ptr %block, i64 324
+  %lock = getelementptr i8, ptr %block, i64 196
   %pair = cmpxchg ptr %lock, i32 0, i32 1 acquire monotonic, align 4
   %free = extractvalue { i32, i1 } %pair, 1
   br i1 %free, label %end, label %claim
@@ -118,7 +119,7 @@ end:
 ; Let steps start again.
 define void @let_go(ptr %block) {
 entry:
-  %lock = getelementptr i8, ptr %block, i64 324
+  %lock = getelementptr i8, ptr %block, i64 196
   %was = atomicrmw xchg ptr %lock, i32 0 release, align 4
   %awaited = icmp eq i32 %was, 2
   br i1 %awaited, label %wake, label %end
@@ -131,7 +132,7 @@ end:
 
 ; Let the workers end. The turn is new, so nobody falls asleep any more, and who sees it sees why; who sleeps is woken.
 define void @dismiss(ptr %block) {
-  %stop.at = getelementptr i8, ptr %block, i64 320
+  %stop.at = getelementptr i8, ptr %block, i64 192
   store atomic i32 1, ptr %stop.at monotonic, align 4
   %turn = atomicrmw add ptr %block, i32 1 seq_cst, align 4
   call void @wake_all(ptr %block)
@@ -148,15 +149,15 @@ single:
   ret i32 %status1
 many:
   call void @hold(ptr %block)
-  %workers.at = getelementptr i8, ptr %block, i64 328
+  %workers.at = getelementptr i8, ptr %block, i64 200
   %workers = load i32, ptr %workers.at
-  %asleep = getelementptr i8, ptr %block, i64 384
-  %done = getelementptr i8, ptr %block, i64 256
-  %sync = getelementptr i8, ptr %block, i64 64
-  %function.at = getelementptr i8, ptr %block, i64 192
-  %slots.at = getelementptr i8, ptr %block, i64 200
-  %arena.at = getelementptr i8, ptr %block, i64 208
-  %threads.at = getelementptr i8, ptr %block, i64 216
+  %asleep = getelementptr i8, ptr %block, i64 256
+  %done = getelementptr i8, ptr %block, i64 128
+  %sync = getelementptr i8, ptr %block, i64 320
+  %function.at = getelementptr i8, ptr %block, i64 64
+  %slots.at = getelementptr i8, ptr %block, i64 72
+  %arena.at = getelementptr i8, ptr %block, i64 80
+  %threads.at = getelementptr i8, ptr %block, i64 88
   store ptr %function, ptr %function.at
   store ptr %slots, ptr %slots.at
   store ptr %arena, ptr %arena.at
@@ -283,6 +284,7 @@ class Pool:
         """Make the pool anew at a larger size: turn 0 must be current when a worker starts."""
         self._halt()
         ctypes.memset(self.block, 0, _STOP + 4)
+        ctypes.memset(self.block + _SYNC, 0, SYNC_BYTES)
         # Workers read both as soon as they start.
         ctypes.c_int32.from_address(self.block + _SYNC + SYNC_CORES).value = available_cores()
         ctypes.c_int32.from_address(self.block + _WORKERS).value = workers
