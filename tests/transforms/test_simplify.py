@@ -211,6 +211,24 @@ def test_a_border_around_a_border_is_one(low, high, interior, value, left):
     same_bits(interpret(made, array)[0], interpret(function, array)[0])
 
 
+@pytest.mark.parametrize(
+    ("size", "stride", "padding", "dilation", "high"),
+    [(9, 1, 1, 1, 1), (8, 2, 1, 1, 0), (9, 2, 1, 1, 1), (8, 3, 1, 1, 0), (8, 2, 2, 2, 1)],
+)
+def test_the_border_of_an_image_ends_where_the_last_window_does(size, stride, padding, dilation, high):
+    x, w = param("x", (1, 2, size, 9)), param("w", (3, 2, 3, 1))
+    y = ops.conv2d(x, w, stride=(stride, 1), padding=(padding, 0), dilation=(dilation, 1))
+    function = gradient(Function("f", (x, w), (ops.sum(ops.square(y)),)), ("w",))
+    made = simplify(function)
+    verify(made)
+    pads = [v for v in made.values() if isinstance(v.op, shape.Pad) and v.inputs[0].label == "x"]
+    assert {v.op.high for v in pads} == {(0, 0, high, 0)}
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    for got, want in zip(interpret(made, *arrays), interpret(function, *arrays), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 @settings(max_examples=150, deadline=None)
 @given(programs(), st.integers(0, 2**32 - 1))
 def test_no_rule_changes_a_bit(function, seed):

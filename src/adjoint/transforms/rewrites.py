@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from adjoint.ir import Value, apply, is_float
-from adjoint.ops import arithmetic, contract, convert, create, logic, piecewise, powers, shape
+from adjoint.ops import arithmetic, contract, convert, convolution, create, logic, piecewise, powers, shape
 from adjoint.ops.base import Operator
 from adjoint.ops.sliding import Sliding
 
@@ -271,15 +271,22 @@ def pad_before(value: Value) -> Value | None:
     """The padding of a convolution, and of its weight's gradient, is a pad of the image.
 
     Said apart, the operator reads its image without asking whether it is inside; and the padded image that both
-    read is made once.
+    read is made once. It ends where the last window does: at a stride of two that is a row and a column earlier.
     """
     op = value.op
     assert isinstance(op, Sliding)
     if op.padding == (0, 0):
         return None
     image, other = value.inputs
-    edges = (0, 0, *op.padding)
-    padded = shape.pad(image, edges, edges, 0)
+    result, window = (
+        (other, op.window) if isinstance(op, convolution.Conv2dWeightGradient) else (value, other.shape[2:])
+    )
+    ends = [
+        (count - 1) * step + (taps - 1) * apart + 1
+        for count, step, taps, apart in zip(result.shape[2:], op.stride, window, op.dilation, strict=True)
+    ]
+    high = [max(0, end - low - size) for end, low, size in zip(ends, op.padding, image.shape[2:], strict=True)]
+    padded = shape.pad(image, (0, 0, *op.padding), (0, 0, *high), 0)
     return _make(value, replace(op, padding=(0, 0)), padded, other)
 
 
