@@ -1,5 +1,7 @@
 """Fixtures that tests of several rooms share."""
 
+import signal
+
 import pytest
 
 from adjoint.data import fashion_mnist
@@ -16,6 +18,14 @@ def compile_cache(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADJOINT_CACHE", str(tmp_path_factory.mktemp("adjoint-cache")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible():
+    """Ctrl-C interrupts tests, and what they start, in a background job too: a shell has it ignored there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")
