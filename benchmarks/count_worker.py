@@ -18,7 +18,7 @@ from benchmarks.worker import load_peer, serve
 __all__ = ["main"]
 
 #: Functions of a step; kernels are told without their prefix, which differs between commits.
-STEP = re.compile(r"(?:step_)?(?:kernel_)?(step|step_check|(?<=kernel_).+)")
+STEP = re.compile(r"(?:adjoint\.)?(?:step[_.])?(?:kernel[_.])?(step|step[_.]check|(?<=kernel[_.]).+)")
 
 
 def _counter(name: str) -> Counter:

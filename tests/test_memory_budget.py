@@ -47,15 +47,15 @@ def trained(module, batch, budget, steps=3):
     return losses, trainer.export_params()
 
 
-def arena(module, budget=None):
-    return lower_function(module["step"], host(), budget).arena_bytes
+def working(module, budget=None):
+    return lower_function(module["step"], host(), budget).working_bytes(1)
 
 
 @pytest.mark.parametrize(("network", "share"), [(deep, 0.8), (deep, 0.55), (small_gpt, 0.6)])
-def test_the_arena_is_within_the_budget_and_training_has_the_same_bits(network, share):
+def test_working_memory_is_within_the_budget_and_training_has_the_same_bits(network, share):
     module, batch = network()
-    budget = int(share * arena(module))
-    assert arena(module, budget) <= budget
+    budget = int(share * working(module))
+    assert working(module, budget) <= budget
     losses, params = trained(module, batch, None)
     again, others = trained(module, batch, budget)
     assert again == losses
@@ -73,8 +73,8 @@ def test_recomputed_gradients_are_those_of_the_interpreter():
     ]
     whole = compile(gradients, options=options())
     name = gradients.name
-    made = compile(gradients, options=options(whole.memory[name].arena * 6 // 10))
-    assert made.memory[name].arena <= whole.memory[name].arena * 6 // 10
+    made = compile(gradients, options=options(whole.memory[name].working * 6 // 10))
+    assert made.memory[name].working <= whole.memory[name].working * 6 // 10
     for one, other, wanted in zip(made(*arrays), whole(*arrays), interpret(gradients, *arrays), strict=True):
         np.testing.assert_array_equal(one, other)
         np.testing.assert_allclose(one, wanted, rtol=1e-4, atol=1e-5)
@@ -83,28 +83,46 @@ def test_recomputed_gradients_are_those_of_the_interpreter():
 def test_what_cannot_be_met_is_refused_with_what_can():
     module, _ = deep(8)
     with pytest.raises(CompileError, match=r"^@step needs at least \d+ bytes of working memory however") as refused:
-        arena(module, 1000)
+        working(module, 1000)
     assert "got memory_budget=1000; raise it, or make the batch smaller" in refused.value.message
     least = int(re.search(r"at least (\d+)", refused.value.message)[1])
-    assert arena(module, least) == least
+    assert working(module, least) == least
 
 
 def test_a_budget_that_is_met_already_changes_nothing():
     module, _ = deep()
     whole = compile(module, entries=("step",), options=options())["step"]
-    same = compile(module, entries=("step",), options=options(whole.memory.arena))["step"]
+    same = compile(module, entries=("step",), options=options(whole.memory.working))["step"]
     assert same.objects == whole.objects
+
+
+def test_what_threads_have_to_themselves_counts():
+    module, _ = small_gpt()
+    memory = {threads: budgeted(module, threads, None) for threads in (1, 4)}
+    assert memory[1].scratch > 0
+    assert memory[4].scratch == 4 * memory[1].scratch
+    assert memory[4].working == memory[4].arena + memory[4].scratch
+    budget = memory[1].working + memory[1].scratch
+    assert budgeted(module, 1, budget) == memory[1]
+    less = budgeted(module, 4, budget)
+    assert less.working <= budget
+    assert less.arena < memory[4].arena
+
+
+def budgeted(module, threads, budget):
+    options = CompileOptions(cache=False, threads=threads, memory_budget=budget)
+    return compile(module, entries=("step",), options=options)["step"].memory
 
 
 def test_the_cache_tells_budgets_apart(tmp_path):
     module, _ = deep()
     kept = {"cache_directory": tmp_path, "threads": 1}
     whole = compile(module, entries=("step",), options=CompileOptions(**kept))
-    budget = whole.memory["step"].arena * 8 // 10
+    budget = whole.memory["step"].working * 8 // 10
     for cached in (False, True):
         made = compile(module, entries=("step",), options=CompileOptions(**kept, memory_budget=budget))
         assert made.cached == cached
-        assert made.memory["step"].arena <= budget
+        assert made.memory["step"].working <= budget
 
 
 @pytest.mark.parametrize("budget", [-1, 1.5, "1", True])

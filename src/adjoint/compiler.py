@@ -17,6 +17,7 @@ from adjoint.errors import CompileError, InvalidValueError
 from adjoint.ir import Function, IRModule
 from adjoint.ir.printer import value_names
 from adjoint.ir.verifier import verify
+from adjoint.kernel.float_mode import float_mode_text
 from adjoint.kernel.ir import Kernel
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.program import Program
@@ -30,10 +31,11 @@ from adjoint.lower.program import contractions_of, lower
 from adjoint.paths import cache_dir
 from adjoint.runtime.bound import Runtime
 from adjoint.runtime.cache import CompileCache
-from adjoint.runtime.epoch import EPOCH_TEXT
+from adjoint.runtime.epoch import epoch_text
 from adjoint.runtime.executable import Entry, Executable
 from adjoint.runtime.fastcall import FASTCALL_TEXT
-from adjoint.runtime.threads import pool_text
+from adjoint.runtime.threads import check_threads, pool_text
+from adjoint.runtime.turn import TURN_TEXT
 from adjoint.transforms.cse import cse
 from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.keep_padded import keep_padded
@@ -86,10 +88,15 @@ class CompileOptions:
     cache_directory : Path, optional
         Where; default: ``compiled`` in adjoint's cache directory (``adjoint doctor`` prints it).
     memory_budget : int, optional
-        The most bytes of working memory that a compiled function may need, ``executable.memory[name].arena``:
-        parameters, states and results are not in it. Where a function needs more, values that wait for the backward
-        pass are computed again instead (`adjoint.transforms.rematerialize`); a function for which that is not enough
-        is refused. Default: no limit.
+        The most bytes of working memory that a compiled function may need, ``executable.memory[name].working``, on
+        its threads: parameters, states and results are not in it. Where a function needs more, values that wait for
+        the backward pass are computed again instead (`adjoint.transforms.rematerialize`); a function for which that
+        is not enough is refused. Default: no limit.
+    flush_subnormals : bool, default True
+        Let arithmetic on float32 and float64 read and give zeros in place of subnormal numbers (below 1.2e-38 and
+        2.2e-308), on every thread and for the length of a call. Optimizer state decays into them where a gradient
+        stays 0, and most CPUs then take ten to a hundred times as long. False keeps them, at that price; so does a
+        CPU without such a mode (RISC-V).
     tune : bool or Path, default False
         Measure contractions in several forms, one thread each, and take the best; seconds for a small model, a minute
         for a large one, once: what was measured is remembered by shape and CPU, in ``tuning`` in adjoint's cache
@@ -104,12 +111,15 @@ class CompileOptions:
     cache: bool = True
     cache_directory: Path | None = None
     memory_budget: int | None = None
+    flush_subnormals: bool = True
     tune: bool | Path = False
     jitter: bool = False
 
     def __post_init__(self) -> None:
-        if self.threads is not None and (not isinstance(self.threads, int) or self.threads < 1):
-            raise InvalidValueError(f"threads must be an integer of at least 1, got {self.threads!r}")
+        if self.threads is not None:
+            check_threads(self.threads)
+        if not isinstance(self.flush_subnormals, bool):
+            raise InvalidValueError(f"flush_subnormals is True or False, got {self.flush_subnormals!r}")
         budget = self.memory_budget
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
             raise InvalidValueError(f"memory_budget is a number of bytes, an integer of at least 0, got {budget!r}")
@@ -174,7 +184,11 @@ def compile(
 
 
 def lower_function(
-    function: Function, target: Target, memory_budget: int | None = None, tuning: Tuning | None = None
+    function: Function,
+    target: Target,
+    memory_budget: int | None = None,
+    tuning: Tuning | None = None,
+    threads: int = 1,
 ) -> Program:
     """The program of a function: graph passes, then lowering; both IRs are verified on the way.
 
@@ -183,16 +197,17 @@ def lower_function(
     Raises
     ------
     CompileError
-        Where the arena cannot be brought within `memory_budget` bytes, with the least that it can be.
+        Where the working memory on that many `threads` cannot be brought within `memory_budget` bytes, with the least
+        that it can be.
     """
     verify(function)
     for graph_pass in GRAPH_PASSES:
         function = graph_pass(function)
     choices = _choices(function, target, tuning) if tuning is not None else {}
     program = _lowered(function, target, choices)
-    if memory_budget is None or program.arena_bytes <= memory_budget:
+    if memory_budget is None or program.working_bytes(threads) <= memory_budget:
         return program
-    return _within(function, target, choices, memory_budget, program.arena_bytes)
+    return _within(function, target, choices, memory_budget, threads, program.working_bytes(threads))
 
 
 def _choices(function: Function, target: Target, tuning: Tuning) -> dict[str, str]:
@@ -212,29 +227,32 @@ def _lowered(function: Function, target: Target, choices: Mapping[str, str]) -> 
     return program
 
 
-def _within(function: Function, target: Target, choices: Mapping[str, str], budget: int, arena: int) -> Program:
-    """The program with as much recomputed as brings its arena, `arena` bytes without, within the budget.
+def _within(
+    function: Function, target: Target, choices: Mapping[str, str], budget: int, threads: int, working: int
+) -> Program:
+    """The program with as much recomputed as brings its working memory, `working` bytes without, within the budget.
 
     What recomputation saves is an estimate until kernels are fused and ordered. So choices that promise too
     little are passed over, and come last, in case one of them does better than it promised.
     """
     steps = _distinct(rematerializations(function))
     peak, _ = next(steps)
-    least, aim = arena, peak * budget / arena
+    least, aim = working, peak * budget / working
     passed = []
     for peak, recomputing in steps:
         if peak > aim:
             passed.append(recomputing)
             continue
         program = _lowered(recomputing, target, choices)
-        if program.arena_bytes <= budget:
+        working = program.working_bytes(threads)
+        if working <= budget:
             return program
-        least, aim = min(least, program.arena_bytes), peak * budget / program.arena_bytes
+        least, aim = min(least, working), peak * budget / working
     for recomputing in reversed(passed):
         program = _lowered(recomputing, target, choices)
-        if program.arena_bytes <= budget:
+        if program.working_bytes(threads) <= budget:
             return program
-        least = min(least, program.arena_bytes)
+        least = min(least, program.working_bytes(threads))
     raise CompileError(
         f"@{function.name} needs at least {least} bytes of working memory however much it recomputes, got "
         f"memory_budget={budget}; raise it, or make the batch smaller"
@@ -266,17 +284,24 @@ def finish_program(program: Program) -> Program:
 def _entry(
     function: Function, target: Target, options: CompileOptions, store: CompileCache | None, runtime: Runtime
 ) -> tuple[Entry, bool]:
-    budget, tuning = options.memory_budget, _tuning(options, target)
+    tuning, flush = _tuning(options, target), options.flush_subnormals
+    threads = options.threads or available_cores()
+    # The program follows the number of threads only where memory for all of them is bounded.
+    budget = (options.memory_budget, threads) if options.memory_budget is not None else None
 
     def key_now() -> str:
         tuned = tuning.digest() if tuning is not None else ""
-        return _key("entry", str(function), target.key, budget, options.jitter, tuned)
+        return _key("entry", str(function), target.key, budget, flush, options.jitter, tuned)
+
+    def program_now() -> Program:
+        return lower_function(function, target, options.memory_budget, tuning, threads)
 
     key = key_now()
     found = store.read(key) if store is not None else None
     if found is None:
-        program = lower_function(function, target, budget, tuning)
-        objects = compile_native(emit_modules(finish_program(program), target, jitter=options.jitter), target)
+        program = program_now()
+        modules = emit_modules(finish_program(program), target, jitter=options.jitter, flush_subnormals=flush)
+        objects = compile_native(modules, target)
         summary = program.summary()
         if store is not None:
             store.write(key_now(), summary, objects)
@@ -284,25 +309,23 @@ def _entry(
         summary, objects = found
 
     def text(stage: str) -> str:
-        return _text(function, target, stage, budget, tuning)
+        return _text(program_now(), target, stage, flush)
 
     def profiled() -> tuple[bytes, ...]:
-        program = finish_program(lower_function(function, target, budget, tuning))
-        return compile_native(emit_modules(program, target, profile=True), target)
+        modules = emit_modules(finish_program(program_now()), target, profile=True, flush_subnormals=flush)
+        return compile_native(modules, target)
 
-    threads = options.threads or available_cores()
     return Entry(summary, objects, runtime, threads, text, profiled), found is not None
 
 
-def _text(function: Function, target: Target, stage: str, budget: int | None, tuning: Tuning | None) -> str:
-    """A function at a stage of compilation."""
-    program = lower_function(function, target, budget, tuning)
+def _text(program: Program, target: Target, stage: str, flush_subnormals: bool) -> str:
+    """A program at a stage of compilation."""
     if stage == "kernels":
         return "\n\n".join(print_kernel(k) for k in program.kernels)
     stages: dict[str, Callable[[NativeCode], str]] = {"llvm": NativeCode.llvm, "asm": NativeCode.assembly}
     if stage not in stages:
         raise InvalidValueError(f"stage must be one of kernels, {', '.join(stages)}, got {stage!r}")
-    modules = emit_modules(finish_program(program), target)
+    modules = emit_modules(finish_program(program), target, flush_subnormals=flush_subnormals)
     return "\n".join(stages[stage](NativeCode(text, target)) for text in modules)
 
 
@@ -347,9 +370,8 @@ def host() -> Target:
 def _runtime_code(store: CompileCache | None) -> tuple[bytes, ...]:
     """Object files of what every process needs: the thread pool, the way in from Python, the loop of an epoch."""
     here = host()
-    text = "".join(
-        [waiting_text(here.triple), barrier_text(here.triple), pool_text(here.triple), FASTCALL_TEXT, EPOCH_TEXT]
-    )
+    of_target = (float_mode_text, waiting_text, barrier_text, pool_text, epoch_text)
+    text = "".join([*(make(here.triple) for make in of_target), TURN_TEXT, FASTCALL_TEXT])
     key = _key("runtime", text, here.key)
     found = store.read(key) if store is not None else None
     if found is not None:

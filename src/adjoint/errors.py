@@ -10,6 +10,7 @@
     ├── VerifyError         a graph or kernel that breaks a rule of its IR
     ├── DifferentiationError  operators without a gradient on the path that needs one
     ├── CompileError        a program that the compiler cannot lower for the target
+    ├── ReentryError        an entry point called from inside its own call          (also a RuntimeError)
     ├── DataError           a dataset that is missing, truncated or out of range     (also a ValueError)
     └── CacheError          a cache directory that cannot be used                    (also an OSError)
 
@@ -29,6 +30,7 @@ __all__ = [
     "InvalidValueError",
     "NameLookupError",
     "ParseError",
+    "ReentryError",
     "TypeRuleError",
     "VerifyError",
 ]
@@ -104,6 +106,10 @@ class DifferentiationError(AdjointError):
 
 class CompileError(AdjointError):
     """A program that the compiler cannot lower for the target."""
+
+
+class ReentryError(AdjointError, RuntimeError):
+    """An entry point that is called from inside its own call."""
 
 
 class DataError(AdjointError, ValueError):

@@ -161,17 +161,18 @@ class _Candidate:
 
     def __init__(self, context: Context, kernels: list[Kernel], memory: dict[Buffer, np.ndarray]) -> None:
         program = _alone(context, [replace(k, parallel=False) for k in kernels])
-        self._library = Library(compile_native(emit_modules(program, context.target), context.target), (program.name,))
+        objects = compile_native(emit_modules(program, context.target), context.target)
+        self._library = Library(objects, (program.symbol,))
         for buffer in program.slots:
             if buffer not in memory:
                 memory[buffer] = _filled(buffer.size, buffer.dtype)
         self._memory = [memory[b] for b in program.slots]
-        self._arena = _filled(-(-program.arena_bytes // 4), np.dtype(np.float32))
+        self._arena = _filled(-(-program.working_bytes(1) // 4), np.dtype(np.float32))
         self._slots = (ctypes.c_void_p * max(len(self._memory), 1))(*(a.ctypes.data for a in self._memory))
         kind = ctypes.CFUNCTYPE(
             ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
         )
-        self._function = kind(self._library[program.name])
+        self._function = kind(self._library[program.symbol])
         self._runs = 1
         self._runs = max(1, min(1000, int(_NANOSECONDS / max(min(self.nanoseconds() for _ in range(3)), 1.0))))
 

@@ -20,7 +20,7 @@ from tests.cli.helpers import refusal
         ("adjoint", "func @backbone_loss_adjoint("),
         ("step", "func @step("),
         ("kernels", "kernel "),
-        ("llvm", "define i32 @step("),
+        ("llvm", "define i32 @adjoint.step("),
         ("asm", "step:"),
     ],
 )

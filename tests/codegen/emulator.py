@@ -226,9 +226,9 @@ def run(function: Function, target: Target, *arrays: np.ndarray, shares: int = 1
         assert (array.shape, array.dtype) == (argument.shape, argument.dtype)
         places[argument.slot] = emulator.place(array)
     table = emulator.place(np.array(places, np.uint64))
-    arena = emulator.place(np.full(program.arena_bytes, 0xFF, np.uint8))
-    assert emulator.call(f"{program.name}_check", table) == 0
+    arena = emulator.place(np.full(program.working_bytes(shares), 0xFF, np.uint8))
+    assert emulator.call(program.check_symbol, table) == 0
     assert shares == 1 or not program.barriers, "threads that wait for each other cannot run one after the other"
     for thread in range(shares):
-        assert emulator.call(program.name, table, arena, thread, shares, 0) == 0
+        assert emulator.call(program.symbol, table, arena, thread, shares, 0) == 0
     return tuple(emulator.read(places[r.slot], r.shape, r.dtype) for r in program.results)

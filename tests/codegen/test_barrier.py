@@ -205,10 +205,10 @@ ATOMIC = re.compile(r"atomic|cmpxchg|fence|@barrier|@hold|@let_go|@sleep_while|@
 def test_one_thread_runs_no_atomic_instruction():
     """By the text: what `run` and the step do where there is one thread, and that several do otherwise."""
     (step,) = emit_modules(finish_program(lower_function(module_of("mlp")["step"], host())), host())
-    whole = blocks(step, "step")
+    whole = blocks(step, "adjoint.step")
     assert any(ATOMIC.search(line) for lines in whole.values() for line in lines)
     alone = reached(whole, "br i1 %many,")
-    assert alone.count("call void @step_kernel_") > 8
+    assert alone.count("call void @adjoint.step.kernel.") > 8
     assert not ATOMIC.search(alone)
     run = blocks(pool_text(host().triple), "run")
     # Here the branch says when there is one thread, so the other way round.

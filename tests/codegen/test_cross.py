@@ -237,4 +237,4 @@ def test_the_emulator_stops_at_what_lies_beyond_an_array():
     whole, half = (emulator.place(np.zeros(count, "f4")) for count in (2000, 1984))
     table = emulator.place(np.array([half, whole], np.uint64))
     with pytest.raises(UcError, match="Invalid memory read"):
-        emulator.call("f", table, whole, 0, 1, 0)
+        emulator.call(program.symbol, table, whole, 0, 1, 0)

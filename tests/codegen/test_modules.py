@@ -50,7 +50,7 @@ def test_modules_define_every_kernel_once_and_declare_what_others_define(texts):
     assert sum(map(len, defined)) == len(set.union(*defined))
     declared = set.union(*(functions(text)[1] for text in texts))
     assert declared <= set.union(*defined) | {"syscall", "usleep"}
-    assert {"deep", "deep_check"} <= defined[-1]
+    assert {"adjoint.deep", "adjoint.deep.check"} <= defined[-1]
 
 
 def test_only_entry_points_are_exported(texts):
@@ -60,7 +60,7 @@ def test_only_entry_points_are_exported(texts):
         for f in functions(text)[2]
         if not f.is_declaration and f.visibility.name == "default" and f.linkage.name == "external"
     }
-    assert visible == {"deep", "deep_check"}
+    assert visible == {"adjoint.deep", "adjoint.deep.check"}
 
 
 def test_any_number_of_threads_makes_the_same_objects(deep, texts):

@@ -263,8 +263,8 @@ def test_recomputation_takes_streams():
         x = ops.add(apply(Attention(0.5, True), x, k, v), x)
     function = gradient(Function("f", (q, k, v, ct), (ops.sum(ops.multiply(x, ct)),)), ["q", "k"])
     whole = compile(function, options=OPTIONS)
-    budget = int(0.85 * next(iter(whole.memory.values())).arena)
+    budget = int(0.85 * next(iter(whole.memory.values())).working)
     less = compile(function, options=CompileOptions(threads=1, cache=False, memory_budget=budget))
-    assert next(iter(less.memory.values())).arena <= budget
+    assert next(iter(less.memory.values())).working <= budget
     for one, other in zip(whole(*arrays), less(*arrays), strict=True):
         np.testing.assert_array_equal(one, other)

@@ -58,6 +58,6 @@ def test_every_thread_reads_the_clock_around_every_kernel_and_waits_at_barriers(
 
 def test_senseless_numbers_are_refused(module):
     entry = compile(module, options=CompileOptions(threads=1), entries=("step",))["step"]
-    for wrong in ({"runs": 0}, {"threads": 0}):
-        with pytest.raises(InvalidValueError, match="runs and threads are at least 1"):
+    for wrong, message in (({"runs": 0}, "runs must be at least 1"), ({"threads": 0}, "an integer from 1 to 1024")):
+        with pytest.raises(InvalidValueError, match=message):
             entry.clocks(**wrong)

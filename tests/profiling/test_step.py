@@ -52,7 +52,7 @@ def test_the_numbers_are_plain_json(profile):
 
 
 def test_rows_are_the_kernels_of_the_compiled_step(profile, module):
-    entry = compile(module, options=CompileOptions(threads=1), entries=("step",))["step"]
+    entry = compile(module, options=CompileOptions(threads=profile.threads), entries=("step",))["step"]
     assert [row.kernel for row in profile.rows] == list(entry.kernels)
     assert profile.memory == entry.memory
 

@@ -135,7 +135,7 @@ def test_refusals_of_resident_arrays(step):
         step.bind({**kept, "w9": kept["w0"]})
     with pytest.raises(TypeRuleError, match=r"w0 is float32\[96, 80\], got float64"):
         step.bind({**kept, "w0": kept["w0"].astype("f8")})
-    with pytest.raises(InvalidValueError, match="threads must be at least 1"):
+    with pytest.raises(InvalidValueError, match="threads must be an integer from 1 to 1024, got -1"):
         step.bind(kept, threads=-1)
 
 

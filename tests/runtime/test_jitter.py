@@ -51,7 +51,7 @@ WITHOUT = """
     def built(barriers):
         changed = replace(program, barriers=barriers)
         objects = compile_native(emit_modules(changed, host(), jitter=True), host())
-        return Library(objects, (program.name, f"{program.name}_check"))
+        return Library(objects, (program.symbol, program.check_symbol))
 
     expected = left(built(program.barriers), 1)
     print("all", "same" if left(built(program.barriers), 3) == expected else "differs")

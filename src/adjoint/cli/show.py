@@ -7,6 +7,7 @@ import click
 from adjoint.cli.builtin import OPTIMIZERS, load_model, training_module
 from adjoint.cli.options import Name, closest
 from adjoint.compiler import compile
+from adjoint.runtime.executable import Entry
 
 __all__ = ["command"]
 
@@ -36,22 +37,23 @@ def command(model: str, stage: str, batch_size: int | None, optimizer: str, kern
     else:
         entry = compile(module, entries=("step",))["step"]
         text = entry.text(stage)
-        click.echo(text if kernel is None else _only(kernel, stage, text, [k.name for k in entry.kernels]))
+        click.echo(text if kernel is None else _only(kernel, stage, text, entry))
 
 
 #: Where the text of one kernel begins and ends, by stage; NAME stands for its name.
 _PATTERNS = {
     "kernels": r"^kernel NAME\b.*?(?=^kernel |\Z)",
-    "llvm": r"^define [^\n]*@step_kernel_NAME\(.*?^\}",
-    "asm": r"^step_kernel_NAME:.*?(?=^\w+:|\Z)",
+    "llvm": r"^define [^\n]*@NAME\(.*?^\}",
+    "asm": r"^NAME:.*?(?=^[\w.$]+:|\Z)",
 }
 
 
-def _only(kernel: str, stage: str, text: str, names: list[str]) -> str:
+def _only(kernel: str, stage: str, text: str, entry: Entry) -> str:
     """The part of a stage's text that is one kernel."""
+    names = [k.name for k in entry.kernels]
     if kernel not in names:
         raise click.UsageError(f"no kernel {kernel!r}; {closest(kernel, names)}")
-    spelled = kernel if stage == "kernels" else re.sub(r"\W", "_", kernel)
+    spelled = kernel if stage == "kernels" else entry.symbol_of(kernel)
     found = re.search(_PATTERNS[stage].replace("NAME", re.escape(spelled)), text, re.MULTILINE | re.DOTALL)
     if found is None:
         raise click.UsageError(

@@ -16,8 +16,8 @@ __all__ = ["emit_kernel", "parameters"]
 
 
 def parameters(kernel: Kernel) -> tuple[Buffer, ...]:
-    """The buffers that a kernel's function takes, in order."""
-    return tuple(dict.fromkeys((*kernel.writes, *kernel.reads)))
+    """The buffers that a kernel's function takes, in order: all but its registers."""
+    return tuple(dict.fromkeys((*kernel.writes, *kernel.reads, *kernel.scratch)))
 
 
 def emit_kernel(kernel: Kernel, name: str, target: Target, declarations: dict[str, str]) -> str:

@@ -7,8 +7,12 @@ points only, and several programs can be linked together.
 
 Exported::
 
-    i32  <name>(ptr slots, ptr arena, i64 thread, i64 threads, ptr sync)   one thread's part of one call
-    i64  <name>_check(ptr slots)       0, or 1 + the number of the first check that fails
+    i32  <symbol>(ptr slots, ptr arena, i64 thread, i64 threads, ptr sync)   one thread's part of one call
+    i64  <symbol>.check(ptr slots)     0, or 1 + the number of the first check that fails
+
+where ``<symbol>`` is `Program.symbol`. The arena is `Program.working_bytes` long: what the threads
+share, then each thread's own scratch memory, so that a step needs next to nothing of the stack that it is called on.
+Each thread's part runs in the floating-point mode that `adjoint.codegen.float_mode` sets.
 
 With ``profile``, the step takes one more pointer, where each thread writes the clock (seconds and nanoseconds, two
 i64) at the start and at the end of its part of each kernel. Threads then wait for each other before the first kernel
@@ -24,8 +28,9 @@ from adjoint.codegen.jitter import JITTER_TEXT
 from adjoint.codegen.kernels import emit_kernel, parameters
 from adjoint.codegen.types import memory_type
 from adjoint.errors import CompileError
+from adjoint.kernel.float_mode import enter_mode, float_mode_text, kernel_attributes
 from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
-from adjoint.kernel.program import Program, RangeCheck
+from adjoint.kernel.program import Program, RangeCheck, arena_size, kernel_symbol, scratch_offsets
 from adjoint.kernel.structure import structure
 from adjoint.kernel.target import Target
 from adjoint.kernel.waiting import waiting_text
@@ -36,7 +41,9 @@ __all__ = ["emit_modules"]
 _MODULE_TEXT = 400_000
 
 
-def emit_modules(program: Program, target: Target, profile: bool = False, jitter: bool = False) -> Iterator[str]:
+def emit_modules(
+    program: Program, target: Target, profile: bool = False, jitter: bool = False, flush_subnormals: bool = True
+) -> Iterator[str]:
     """The LLVM texts of a program, to be compiled apart and linked together; the last has the entry points.
 
     They come one after the other, so that one can be compiled while the next is written. Kernels that differ in names
@@ -52,6 +59,8 @@ def emit_modules(program: Program, target: Target, profile: bool = False, jitter
         Let the step read the clock around every kernel.
     jitter : bool, default False
         Hold every thread up for a random while before its part of each kernel: a test of the barriers.
+    flush_subnormals : bool, default True
+        Let arithmetic read and give zeros in place of subnormal numbers, where the CPU has a mode for it.
 
     Raises
     ------
@@ -63,6 +72,7 @@ def emit_modules(program: Program, target: Target, profile: bool = False, jitter
             f"{program.name}: float16 needs a CPU that converts it (F16C on x86-64, Zfhmin on RISC-V), which "
             f"{target.cpu} does not; use float32 or bfloat16, or another target"
         )
+    attributes = kernel_attributes(target.triple, flush_subnormals)
     function_of: dict[Kernel, str] = {}
     written: dict[Hashable, str] = {}
     declarations: dict[str, str] = {}
@@ -70,34 +80,35 @@ def emit_modules(program: Program, target: Target, profile: bool = False, jitter
     elsewhere: dict[str, str] = {}
     for kernel in program.kernels:
         if sum(map(len, here.values())) > _MODULE_TEXT:
-            yield _module(target, [*declarations.values(), *here.values()])
+            yield _module(target, attributes, [*declarations.values(), *here.values()])
             elsewhere.update((name, _declaration(text)) for name, text in here.items())
             declarations, here = {}, {}
         same = structure(kernel)
         if same not in written:
-            name = written[same] = f"{program.name}_kernel_{_identifier(kernel.name)}"
+            name = written[same] = kernel_symbol(program.name, kernel.name)
             here[name] = emit_kernel(kernel, name, target, declarations)
         function_of[kernel] = written[same]
     yield _module(
         target,
+        attributes,
         [
             *_literals(program),
             *declarations.values(),
             *elsewhere.values(),
             *here.values(),
             *_runtime_texts(target, profile, jitter),
-            _step(program, function_of, profile, jitter),
+            _step(program, function_of, enter_mode(target.triple, flush_subnormals), profile, jitter),
             _check(program),
         ],
     )
 
 
-def _module(target: Target, texts: Sequence[str]) -> str:
+def _module(target: Target, attributes: str, texts: Sequence[str]) -> str:
     return "\n".join(
         [
             f'target triple = "{target.triple}"',
             *texts,
-            'attributes #0 = { nounwind "prefer-vector-width"="512" }',
+            f'attributes #0 = {{ nounwind "prefer-vector-width"="512" {attributes} }}',
             "attributes #1 = { nounwind noinline }",
         ]
     )
@@ -112,7 +123,8 @@ def _declaration(definition: str) -> str:
 def _runtime_texts(target: Target, profile: bool, jitter: bool) -> list[str]:
     """The barrier and what it and the step call."""
     clock = ["declare i32 @clock_gettime(i32, ptr)"] if profile else []
-    return [waiting_text(target.triple), barrier_text(target.triple), *clock, *([JITTER_TEXT] if jitter else [])]
+    held = [JITTER_TEXT] if jitter else []
+    return [float_mode_text(target.triple), waiting_text(target.triple), barrier_text(target.triple), *clock, *held]
 
 
 def _uses_half(kernel: Kernel) -> bool:
@@ -120,10 +132,6 @@ def _uses_half(kernel: Kernel) -> bool:
     values = [v for s in walk(kernel.body) if isinstance(s, Store) for _, _, v in s.targets]
     dtypes = {b.dtype for b in (*kernel.reads, *kernel.writes)} | {e.dtype for e in postorder(values)}
     return np.dtype(np.float16) in dtypes
-
-
-def _identifier(name: str) -> str:
-    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
 
 
 def _literals(program: Program) -> list[str]:
@@ -134,11 +142,13 @@ def _literals(program: Program) -> list[str]:
     return out
 
 
-def _step(program: Program, function_of: dict[Kernel, str], profile: bool, jitter: bool) -> str:
+def _step(program: Program, function_of: dict[Kernel, str], mode: tuple[str, str], profile: bool, jitter: bool) -> str:
     extra = ", ptr %clock" if profile else ""
+    enter, leave = mode
     lines = [
-        f"define i32 @{program.name}(ptr noalias %slots, ptr noalias %arena, i64 %thread, i64 %threads,"
-        f" ptr %sync{extra}) #1 {{",
+        f"define i32 @{program.symbol}(ptr noalias %slots, ptr noalias %arena, i64 %thread,"
+        f" i64 %threads, ptr %sync{extra}) #1 {{",
+        f"  %mode = {enter}",
         "  %many = icmp ugt i64 %threads, 1",
         "  %first = icmp eq i64 %thread, 0",
         "  %following = add i64 %thread, 1",
@@ -153,14 +163,21 @@ def _step(program: Program, function_of: dict[Kernel, str], profile: bool, jitte
         pointers[buffer] = f"%arena{number}"
     for number, buffer in enumerate(program.literals):
         pointers[buffer] = f"@literal{number}"
+    if program.scratch_bytes:
+        lines.append(f"  %own.offset = mul i64 %thread, {program.scratch_bytes}")
+        lines.append(f"  %own.at = add i64 %own.offset, {arena_size(program.arena_bytes, program.scratch_bytes, 0)}")
+        lines.append("  %own = getelementptr i8, ptr %arena, i64 %own.at")
     for position, kernel in enumerate(program.kernels):
         if position in program.barriers or (profile and position == 0):
             lines.extend(_meet(position))
         if jitter:
             lines.append(f"  call void @jitter(i64 %thread, i64 {position})")
+        for number, (buffer, offset) in enumerate(scratch_offsets(kernel).items()):
+            pointers[buffer] = f"%own{position}.{number}"
+            lines.append(f"  {pointers[buffer]} = getelementptr i8, ptr %own, i64 {offset}")
         call = _call(position, kernel, function_of[kernel], pointers)
         lines.extend([*_tick(2 * position), *call, *_tick(2 * position + 1)] if profile else call)
-    return "\n".join([*lines, "  ret i32 0", "}"])
+    return "\n".join([*lines, f"  %left = {leave}", "  ret i32 0", "}"])
 
 
 def _meet(k: int) -> list[str]:
@@ -205,7 +222,7 @@ def _tick(number: int) -> list[str]:
 
 
 def _check(program: Program) -> str:
-    lines = [f"define i64 @{program.name}_check(ptr %slots) #1 {{", "  br label %check0"]
+    lines = [f"define i64 @{program.check_symbol}(ptr %slots) #1 {{", "  br label %check0"]
     for number, check in enumerate(program.checks):
         lines.extend(_one_check(number, check, program.slots[check.slot]))
     return "\n".join([*lines, f"check{len(program.checks)}:", "  ret i64 0", "}"])

@@ -17,7 +17,7 @@ from adjoint.codegen.types import constant, memory_type, splat, value_type, vect
 from adjoint.codegen.writer import Writer
 from adjoint.errors import CompileError
 from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Var, uses
-from adjoint.kernel.ir import PRIVATE, Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load, postorder
+from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load, postorder
 
 __all__ = ["Lanes", "Result", "ValueEmitter", "mangled"]
 
@@ -77,10 +77,10 @@ class ValueEmitter:
     # Memory
 
     def pointer(self, buffer: Buffer) -> str:
-        """The name of a buffer's address; a private buffer gets its memory here."""
+        """The name of a buffer's address; registers get their memory here, which LLVM then makes real registers."""
         found = self.pointers.get(buffer)
         if found is None:
-            if buffer.space not in PRIVATE:
+            if buffer.space != "register":
                 raise CompileError(f"kernel {self.kernel.name} uses {buffer.name} without having it as a parameter")
             found = self.w.alloca(f"[{buffer.size} x {memory_type(buffer.dtype)}], align 64")
             self.pointers[buffer] = found

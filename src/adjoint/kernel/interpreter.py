@@ -1,14 +1,17 @@
 """What kernel IR means, executed in the slowest and plainest way: the yardstick for code generators in tests.
 
 `run_kernel` runs a kernel over NumPy arrays, one scalar at a time, and refuses every access outside a buffer.
-`evaluate` computes one expression, over scalars or over whole arrays of them.
+`evaluate` computes one expression, over scalars or over whole arrays of them. Both flush subnormal numbers where kernel
+IR does, unless they are told not to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from adjoint.errors import VerifyError
@@ -38,8 +41,16 @@ Environment = Mapping[Var | Buffer | Expr, Any]
 #: Replacements for the meaning of scalar functions.
 Functions = Mapping[str, Callable[..., Any]]
 
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
-def run_kernel(kernel: Kernel, memory: Mapping[Buffer, np.ndarray]) -> None:
+#: The smallest normal number of each dtype whose subnormal numbers are flushed.
+_SMALLEST_NORMAL = {np.dtype(t): np.finfo(t).smallest_normal for t in (np.float32, np.float64)}
+
+#: Scalar functions that only touch the sign of a float.
+_SIGN_ONLY = ("neg", "abs")
+
+
+def run_kernel(kernel: Kernel, memory: Mapping[Buffer, np.ndarray], flush_subnormals: bool = True) -> None:
     """Run a kernel, unit after unit.
 
     Parameters
@@ -48,6 +59,8 @@ def run_kernel(kernel: Kernel, memory: Mapping[Buffer, np.ndarray]) -> None:
         What to run. ``vector`` and ``unroll`` loops run as the scalar loops that they mean.
     memory : mapping of Buffer to numpy.ndarray
         A flat array of the buffer's dtype and size for every buffer outside registers; written in place.
+    flush_subnormals : bool, default True
+        Whether arithmetic reads and gives zeros in place of subnormal numbers (`adjoint.kernel.ir`).
 
     Raises
     ------
@@ -61,7 +74,7 @@ def run_kernel(kernel: Kernel, memory: Mapping[Buffer, np.ndarray]) -> None:
                 f"buffer {buffer} needs a flat array of {buffer.size} {buffer.dtype} elements, "
                 f"got {array.dtype}{list(array.shape)}; reshape(-1) it"
             )
-    run = _Run(memory)
+    run = _Run(memory, flush_subnormals)
     with np.errstate(all="ignore"):
         for unit in range(kernel.unit.extent):
             # Nothing may be carried from unit to unit in registers: another thread may have run the last one.
@@ -70,11 +83,26 @@ def run_kernel(kernel: Kernel, memory: Mapping[Buffer, np.ndarray]) -> None:
             run.body(kernel.body)
 
 
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """How scalar functions are computed: by which replacements, and whether subnormal numbers are flushed."""
+
+    functions: Functions
+    flush: bool
+
+    def call(self, name: str, args: Sequence[Any]) -> Any:
+        function = self.functions[name] if name in self.functions else SCALARS[name].numpy
+        if not self.flush or name in _SIGN_ONLY:
+            return function(*args)
+        return _flushed(function(*map(_flushed, args)))
+
+
 class _Run:
     """The state of a kernel that is running: memory, registers, loop variables."""
 
-    def __init__(self, memory: Mapping[Buffer, np.ndarray]) -> None:
+    def __init__(self, memory: Mapping[Buffer, np.ndarray], flush: bool) -> None:
         self.env: dict[Any, Any] = dict(memory)
+        self.rules = _Rules({}, flush)
         self._roots: dict[Store, tuple[list[Expr], list[Expr]]] = {}
 
     def forget_registers(self) -> None:
@@ -95,7 +123,7 @@ class _Run:
 
     def when(self, statement: When) -> None:
         test = Coordinate(statement.index, np.dtype(np.int64))
-        holds = statement.low <= int(evaluate(test, self.env)) < statement.high
+        holds = statement.low <= int(_values(postorder([test]), self.env, self.rules)[test]) < statement.high
         self.body(statement.then if holds else statement.other)
 
     def store(self, statement: Store) -> None:
@@ -108,7 +136,7 @@ class _Run:
         for buffer in _registers(order, statement):
             # A register buffer begins full of what no kernel may rely on.
             self.env.setdefault(buffer, _poison(buffer))
-        found = _values(order, self.env, {})
+        found = _values(order, self.env, self.rules)
         count = len(statement.targets)
         for (buffer, _, _), value, place in zip(statement.targets, roots[:count], roots[count:], strict=True):
             array = _contents(buffer, self.env)
@@ -127,7 +155,7 @@ def _poison(buffer: Buffer) -> np.ndarray:
     return np.full(buffer.size, np.iinfo(buffer.dtype).max if kind in "iu" else np.nan, buffer.dtype)
 
 
-def evaluate(expr: Expr, env: Environment, functions: Functions | None = None) -> Any:
+def evaluate(expr: Expr, env: Environment, functions: Functions | None = None, flush_subnormals: bool = True) -> Any:
     """The value of one expression.
 
     Parameters
@@ -139,6 +167,8 @@ def evaluate(expr: Expr, env: Environment, functions: Functions | None = None) -
         arrays: everything is then computed elementwise, broadcasting.
     functions : mapping of str to callable, optional
         Scalar functions to use instead of those of SCALARS, to fuse ``fma`` say, which NumPy rounds twice.
+    flush_subnormals : bool, default True
+        As in `run_kernel`.
 
     Returns
     -------
@@ -150,7 +180,17 @@ def evaluate(expr: Expr, env: Environment, functions: Functions | None = None) -
         Where a load is outside its buffer, or something in the expression is not in `env`.
     """
     with np.errstate(all="ignore"):
-        return _values(postorder([expr]), env, functions or {})[expr]
+        return _values(postorder([expr]), env, _Rules(functions or {}, flush_subnormals))[expr]
+
+
+def _flushed(x: Any) -> Any:
+    """Zeros of the same sign in place of subnormal numbers of a dtype that is flushed."""
+    given = np.asarray(x)
+    limit = _SMALLEST_NORMAL.get(given.dtype)
+    if limit is None:
+        return x
+    small = np.abs(given) < limit
+    return np.where(small, np.copysign(given.dtype.type(0), given), given)[()] if small.any() else x
 
 
 def convert(x: Any, dtype: np.dtype) -> Any:
@@ -176,40 +216,42 @@ def _saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return np.where(high, dtype.type(limits.max), np.where(low, dtype.type(limits.min), inside))
 
 
-def _values(order: Sequence[Expr], env: Environment, functions: Functions) -> dict[Expr, Any]:
+def _values(order: Sequence[Expr], env: Environment, rules: _Rules) -> dict[Expr, Any]:
     """Values of expressions that are in order, operands first."""
     found: dict[Expr, Any] = {}
     for expr in order:
-        found[expr] = env[expr] if expr in env else _value(expr, found, env, functions)
+        found[expr] = env[expr] if expr in env else _value(expr, found, env, rules)
     return found
 
 
-def _value(expr: Expr, found: Mapping[Expr, Any], env: Environment, functions: Functions) -> Any:
+def _value(expr: Expr, found: Mapping[Expr, Any], env: Environment, rules: _Rules) -> Any:
     if isinstance(expr, Const):
         return np.asarray(expr.value).astype(expr.dtype)[()]
     if isinstance(expr, Apply):
-        return _apply(expr, [found[a] for a in expr.operands], functions)
+        return _apply(expr, [found[a] for a in expr.operands], rules)
     if isinstance(expr, Coordinate):
         return np.asarray(_position(expr.index, found, env, True)).astype(expr.dtype)[()]
     if isinstance(expr, Load):
         return _load(expr, found, env)
     if isinstance(expr, Across):
-        return _across(expr, _contents(expr.buffer, env))
+        return _across(expr, _contents(expr.buffer, env), rules)
     raise VerifyError(f"kernel IR has no expression {type(expr).__name__}; see adjoint.kernel.ir for those it has")
 
 
-def _apply(expr: Apply, args: list[Any], functions: Functions) -> Any:
-    if expr.function in functions:
-        return functions[expr.function](*args)
+def _apply(expr: Apply, args: list[Any], rules: _Rules) -> Any:
+    if expr.function in rules.functions:
+        return rules.call(expr.function, args)
     if expr.function == "select":
         return np.where(args[0], args[1], args[2]).astype(expr.dtype)[()]
     if expr.function == "cast":
-        return convert(args[0], expr.dtype)
+        # Conversions from and to bfloat16 move bits.
+        moved = not rules.flush or BFLOAT16 in (expr.dtype, expr.operands[0].dtype)
+        return convert(args[0], expr.dtype) if moved else _flushed(convert(_flushed(args[0]), expr.dtype))
     if expr.function == "bitcast":
         return np.asarray(args[0]).view(expr.dtype)[()]
     if expr.function not in SCALARS:
         raise VerifyError(f"{expr.function} is no scalar function; adjoint.kernel.scalars lists those there are")
-    return np.asarray(SCALARS[expr.function].numpy(*args)).astype(expr.dtype)[()]
+    return np.asarray(rules.call(expr.function, args)).astype(expr.dtype)[()]
 
 
 def _load(expr: Load, found: Mapping[Expr, Any], env: Environment) -> Any:
@@ -281,11 +323,11 @@ def _identity(function: str, dtype: np.dtype) -> Any:
     return identities[function]
 
 
-def _across(expr: Across, array: np.ndarray) -> Any:
+def _across(expr: Across, array: np.ndarray, rules: _Rules) -> Any:
     """Halves combined until one lane is left; nothing else adds up in the same order."""
     lanes = np.full(expr.width, np.asarray(_identity(expr.function, expr.dtype)).astype(expr.dtype), expr.dtype)
     lanes[: expr.count] = array[: expr.count]
     while len(lanes) > 1:
         half = len(lanes) // 2
-        lanes = SCALARS[expr.function].numpy(lanes[:half], lanes[half:])
+        lanes = rules.call(expr.function, (lanes[:half], lanes[half:]))
     return lanes[0]

@@ -18,6 +18,12 @@ The whole grammar, on one screen::
 Meaning is that of the scalar program: ``vector`` and ``unroll`` only say how to run a loop whose iterations are
 independent of each other. Buffers in the spaces "register" and "scratch" exist once per thread.
 Expressions are graphs: a shared object is computed once for each execution of the statement around it.
+
+Subnormal numbers of float32 and float64 are flushed: every scalar function but ``neg`` and ``abs``, every ``cast`` but
+those from and to bfloat16, and ``across`` read a zero of the same sign in place of a subnormal operand and give one in
+place of a subnormal result. Loads, stores, ``select`` and ``bitcast`` move bits as they are. float16 keeps its
+subnormal numbers: they are normal in float32, where its arithmetic happens. A program may be compiled without
+flushing, and one for an architecture without such a mode (RISC-V) is.
 """
 
 from __future__ import annotations
@@ -52,7 +58,8 @@ __all__ = [
 ]
 
 #: Where a buffer lives: handed over by the caller, in the arena, in a literal of the program; or, a thread's own
-#: and undefined when a unit starts, in registers (indexed by constants once loops are unrolled) or on its stack.
+#: and undefined when a unit starts, in registers (indexed by constants once loops are unrolled) or in its part of the
+#: arena.
 Space = Literal["external", "arena", "literal", "register", "scratch"]
 
 #: Spaces that exist once per thread.
@@ -291,29 +298,35 @@ class Kernel:
     bytes: int = 0
     parallel: bool = True
 
-    @cached_property
+    @property
     def reads(self) -> tuple[Buffer, ...]:
-        """Buffers outside registers that it reads, in order of first use."""
+        """Buffers that it reads and that are not a thread's own, in order of first use."""
+        return tuple(b for b in self._loaded if b.space not in PRIVATE)
+
+    @property
+    def writes(self) -> tuple[Buffer, ...]:
+        """Buffers that it writes and that are not a thread's own, in order of first use."""
+        return tuple(b for b in self._stored if b.space not in PRIVATE)
+
+    @property
+    def scratch(self) -> tuple[Buffer, ...]:
+        """Buffers in the space "scratch", in the order in which they are first written."""
+        return tuple(b for b in {**self._stored, **self._loaded} if b.space == "scratch")
+
+    @cached_property
+    def _loaded(self) -> dict[Buffer, None]:
         found: dict[Buffer, None] = {}
         for statement in walk(self.body):
             if isinstance(statement, Store):
                 roots = [v for _, _, v in statement.targets]
                 roots += [e for _, i, _ in statement.targets for e in dynamics(i)]
-                for expr in postorder(roots):
-                    if isinstance(expr, Load) and expr.buffer.space not in PRIVATE:
-                        found[expr.buffer] = None
-        return tuple(found)
+                found.update((e.buffer, None) for e in postorder(roots) if isinstance(e, Load))
+        return found
 
     @cached_property
-    def writes(self) -> tuple[Buffer, ...]:
-        """Buffers outside registers that it writes, in order of first use."""
-        found: dict[Buffer, None] = {}
-        for statement in walk(self.body):
-            if isinstance(statement, Store):
-                for buffer, _, _ in statement.targets:
-                    if buffer.space not in PRIVATE:
-                        found[buffer] = None
-        return tuple(found)
+    def _stored(self) -> dict[Buffer, None]:
+        stores = (s for s in walk(self.body) if isinstance(s, Store))
+        return {buffer: None for store in stores for buffer, _, _ in store.targets}
 
 
 def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

@@ -24,8 +24,9 @@ def _fields(cls: type) -> tuple[str, ...]:
 def structure(kernel: Kernel) -> Hashable:
     """A description of what a kernel does to its buffers, equal for kernels that do the same.
 
-    Buffers stand for their places in the order in which they are first written, then first read; variables for their
-    loops. Kernels with equal descriptions compute the same from corresponding buffers; there may be others that do.
+    Buffers stand for their places in the order in which they are first written, then first read, with scratch buffers
+    last; variables for their loops. Kernels with equal descriptions compute the same from corresponding buffers; there
+    may be others that do.
     """
     return _Walk().kernel(kernel)
 
@@ -38,7 +39,7 @@ class _Walk:
         self._found: list[Hashable] = []
 
     def kernel(self, kernel: Kernel) -> Hashable:
-        for buffer in (*kernel.writes, *kernel.reads):
+        for buffer in (*kernel.writes, *kernel.reads, *kernel.scratch):
             self._key(buffer)
         body = self._key(kernel.unit), self._key(kernel.body)
         return tuple(self._found), body

@@ -90,7 +90,8 @@ def _about_memory(profile: StepProfile) -> str:
     return (
         f"Everything between inputs and results lives in one arena of {amount(memory.arena)}, {least}. A rectangle is "
         "a buffer: its height is its size, its place is its address, from the first kernel that uses it to the last. "
-        f"Beside it the step needs {amount(memory.donated)} of parameters and states, updated in place, and "
+        f"Beside it the threads need {amount(memory.scratch)} of scratch memory of their own, and the step "
+        f"{amount(memory.donated)} of parameters and states, updated in place, and "
         f"{amount(memory.arguments + memory.results)} of inputs and results."
     )
 
@@ -126,7 +127,7 @@ def _tiles(profile: StepProfile) -> Iterator[tuple[str, str]]:
         yield duration(profile.wall), f"a step, {duration(profile.waiting)} of it waiting"
     yield f"{rate(profile.gflops)} GFLOP/s", f"of {rate(profile.peaks.gflops)} at most"
     yield percent(profile.attained), "of the roofline"
-    yield amount(profile.memory.arena), "of working memory"
+    yield amount(profile.memory.working), "of working memory"
     yield f"{len(profile.rows)}", "kernels"
 
 

@@ -12,7 +12,7 @@ from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Expr, For, Kernel, Load, Stmt, Store
-from adjoint.kernel.program import Program
+from adjoint.kernel.program import Program, entry_symbol
 from adjoint.kernel.target import Target
 from adjoint.runtime.bound import aligned
 from adjoint.runtime.library import Library
@@ -83,7 +83,7 @@ def best_nanoseconds(library: Library, arrays: Sequence[np.ndarray], seconds: fl
     slots = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
     call = ctypes.CFUNCTYPE(
         ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p, use_errno=False
-    )(library["probe"])
+    )(library[entry_symbol("probe")])
     address = ctypes.addressof(slots)
     best, calls = 1 << 62, 0
     until = time.perf_counter_ns() + round(seconds * 1e9)
@@ -141,5 +141,5 @@ def triad(total: int, target: Target) -> Probe:
 def _probe(buffers: tuple[Buffer, ...], body: tuple[Stmt, ...], amount: float, target: Target) -> Probe:
     kernel = Kernel("work", Var("u", 1), body, parallel=False)
     program = Program("probe", (), (), buffers, (kernel,), frozenset(), {}, 0, 0, {})
-    library = Library(compile_native(emit_modules(program, target), target), ("probe",))
+    library = Library(compile_native(emit_modules(program, target), target), (entry_symbol("probe"),))
     return Probe(amount, tuple(buffer.size for buffer in buffers), library)

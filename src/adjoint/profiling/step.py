@@ -217,6 +217,7 @@ class StepProfile:
                 "results": self.memory.results,
                 "arena": self.memory.arena,
                 "arena_bound": self.memory.arena_bound,
+                "scratch": self.memory.scratch,
                 "blocks": [block.as_dict() for block in self.blocks],
             },
             "edges": [edge.as_dict() for edge in self.edges],

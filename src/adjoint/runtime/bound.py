@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
-from adjoint.kernel.program import Argument, RangeCheck, Result
+from adjoint.kernel.program import Argument, RangeCheck, Result, arena_size, check_symbol, entry_symbol
 from adjoint.runtime.fastcall import FastCall
 from adjoint.runtime.library import Library
-from adjoint.runtime.threads import POOL_FUNCTIONS, Pool, make_sync
+from adjoint.runtime.threads import POOL_FUNCTIONS, Pool, check_threads, make_sync
+from adjoint.runtime.turn import Turn
 
 __all__ = ["Bound", "Runtime", "Signature", "accept", "aligned", "allowed", "first_outside", "miscounted"]
 
@@ -46,8 +47,8 @@ class Runtime:
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, objects: tuple[bytes, ...]) -> None:
-        library = Library(objects, (*POOL_FUNCTIONS, "fastcall", "epoch"))
-        self.fastcall = library["fastcall"]
+        library = Library(objects, (*POOL_FUNCTIONS, "fastcall", "exclusively", "epoch"))
+        self.fastcall = library["fastcall"], library["exclusively"]
         self.epoch = library["epoch"]
         self.pool = Pool(library)
 
@@ -72,10 +73,12 @@ class Signature:
         In order.
     checks : tuple of RangeCheck
         What arguments must satisfy.
-    arena : int
-        Bytes of working memory.
+    arena, scratch : int
+        Bytes of working memory: of all threads together, and of each thread's own.
     shared : bool
         Whether any kernel is worth sharing among threads.
+    brief : bool
+        Whether a call takes about a microsecond at most.
     """
 
     name: str
@@ -83,7 +86,13 @@ class Signature:
     results: tuple[Result, ...]
     checks: tuple[RangeCheck, ...]
     arena: int
+    scratch: int
     shared: bool
+    brief: bool
+
+    def loaded(self, objects: tuple[bytes, ...]) -> Library:
+        """Its object files, loaded."""
+        return Library(objects, (entry_symbol(self.name), check_symbol(self.name)))
 
 
 class Bound:
@@ -93,7 +102,9 @@ class Bound:
     ----------
     call : builtin function
         Takes the remaining arguments in order and runs. One 0-d result comes as a Python number, others as fresh
-        arrays, several as a tuple, none as None. Not to be called from two threads at once.
+        arrays, several as a tuple, none as None. Calls from several Python threads run one after the other.
+    exclusively : builtin function
+        ``exclusively(function, *args)`` is ``function(*args)`` at a time when no call runs.
     runtime : Runtime
         Of the process.
     resident : dict
@@ -111,21 +122,22 @@ class Bound:
     """
 
     def __init__(
-        self, entry: Signature, runtime: Runtime, library: Library, resident: Mapping[str, np.ndarray], threads: int
+        self,
+        entry: Signature,
+        runtime: Runtime,
+        library: Library,
+        resident: Mapping[str, np.ndarray],
+        threads: int,
+        turn: Turn | None = None,
     ) -> None:
-        if threads < 1:
-            raise InvalidValueError(f"threads must be at least 1, got {threads}")
-        if not entry.shared:
-            threads = 1
-        if threads > 1:
-            runtime.pool.grow(threads)
         self.entry = entry
-        self.threads = threads
+        self.threads = check_threads(threads) if entry.shared else 1
         self.resident = _residents(entry, resident)
         self.arguments = tuple(a for a in entry.arguments if a.name not in self.resident)
         self._apart = [r for r in entry.results if not r.donated]
         self.outputs = [aligned(r.shape, r.dtype) for r in self._apart]
-        self.arena = aligned((max(entry.arena, 1),), np.dtype(np.uint8))
+        working = arena_size(entry.arena, entry.scratch, self.threads)
+        self.arena = aligned((max(working, 1),), np.dtype(np.uint8))
         self.slots = (ctypes.c_void_p * (len(entry.arguments) + len(self._apart) + 1))()
         for argument in entry.arguments:
             if argument.name in self.resident:
@@ -134,8 +146,8 @@ class Bound:
             self.slots[result.slot] = output.ctypes.data
         self.runtime = runtime
         self._library = library
-        self.function = library[entry.name]
-        self.check = library[f"{entry.name}_check"] if entry.checks else 0
+        self.function = library[entry_symbol(entry.name)]
+        self.check = library[check_symbol(entry.name)] if entry.checks else 0
         kinds = {"float32": 1, "float64": 2}
         scalar = len(self._apart) == 1 and self._apart[0].shape == ()
         words = {
@@ -143,13 +155,15 @@ class Bound:
             3: self.arena.ctypes.data,
             4: self.function,
             5: self.check,
-            6: threads,
+            6: self.threads,
             8: runtime.pool.block,
             9: kinds.get(self._apart[0].dtype.name, 3) if scalar else 3,
             10: self.outputs[0].ctypes.data if self.outputs else 0,
+            16: entry.brief and self.threads == 1,
         }
-        self._fast = FastCall(runtime.fastcall, self.arguments, words, self._convert_and_call, self._collect)
+        self._fast = FastCall(runtime.fastcall, self.arguments, words, turn or Turn(), self.run_in_turn, self._collect)
         self.call: Callable[..., Any] = self._fast.call
+        self.exclusively: Callable[..., Any] = self._fast.exclusively
 
     def __call__(self, *arrays: Any) -> Any:
         """Run on the remaining arguments."""
@@ -186,9 +200,10 @@ class Bound:
             other.join()
         del kept
 
-    def _convert_and_call(self, *arrays: Any) -> Any:
-        """The slow way in: accept what can be taken as it is or copied, refuse the rest."""
+    def run_in_turn(self, *arrays: Any) -> Any:
+        """The slow way in, in its turn: accept what can be taken as it is or copied, refuse the rest."""
         kept = self.place(arrays)
+        self.runtime.pool.grow(self.threads)
         run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64)(self.runtime.pool.run_address)
         # Counted before: a signal is delivered as soon as the call returns.
         self._fast.block[7] += 1

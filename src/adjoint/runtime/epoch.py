@@ -25,9 +25,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from adjoint.errors import InvalidValueError
+from adjoint.kernel.float_mode import enter_mode
 from adjoint.runtime.bound import Bound, allowed, first_outside
 
-__all__ = ["EPOCH_TEXT", "EpochLoop"]
+__all__ = ["EpochLoop", "epoch_text"]
 
 _WORDS = (
     "pool", "threads", "done", "rows",
@@ -64,9 +65,11 @@ _SCHEDULE = """  %i.word = mul i64 %i, 4
   %home.at = getelementptr i64, ptr %values.at, i64 3
   %home = load ptr, ptr %home.at"""
 
-EPOCH_TEXT = f"""
+_TEXT = f"""
 define i64 @epoch(ptr %block, i64 %first, i64 %end) {{
 entry:
+  ; Steps find their mode set.
+  %mode = {{enter}}
 {_loads("pool", "threads", "done", "order", "order.bytes", "order.slot", "loss", "history", "loss.bytes")}
   br label %next
 next:
@@ -90,6 +93,7 @@ keep:
   br label %next
 out:
   call void @settle(ptr %block, i64 %first, i64 %now)
+  %left = {{leave}}
   ret i64 %now
 }}
 
@@ -220,13 +224,20 @@ declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 """
 
 
+def epoch_text(triple: str) -> str:
+    """LLVM text of ``i64 epoch(ptr block, i64 first, i64 end)``; the pool's and ``float_mode_text`` go beside it."""
+    enter, leave = enter_mode(triple, flush_subnormals=True)
+    return _TEXT.replace("{enter}", enter).replace("{leave}", leave)
+
+
 class EpochLoop:
     """The steps of one epoch, over rows of arrays that stay in memory.
 
     Parameters
     ----------
     gather : Bound
-        Takes the tables and last the rows of one step, i64[B]; its results are the arguments of `step`, in order.
+        Takes the tables and last the rows of one step, i64[B]; its results are the arguments of `step`, in order. It
+        runs on the threads of `step`, for which it is bound too.
     step : Bound
         Takes what `gather` gives; its only result that is not donated is the loss.
     tables : sequence of numpy.ndarray
@@ -283,13 +294,17 @@ class EpochLoop:
         return done
 
     def run(self, end: int) -> None:
-        """Go on until `end` steps are done, without the interpreter's lock.
+        """Go on until `end` steps are done, without the interpreter's lock, in the turn of the step.
 
         Raises
         ------
         InvalidValueError
             Where the next step's arguments are out of range; the steps before it are done, it has changed nothing.
         """
+        self._gather.exclusively(self._step.exclusively, self._run, end)
+
+    def _run(self, end: int) -> None:
+        self._step.runtime.pool.grow(self._step.threads)
         for argument, table in zip(self._gather.arguments[:-1], self._tables, strict=False):
             self._gather.slots[argument.slot] = table.ctypes.data
         for argument, rows in zip(self._step.arguments, self._gather.outputs, strict=True):

@@ -1,18 +1,23 @@
 """Executables: entry points over loaded code."""
 
 import math
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError, NameLookupError
-from adjoint.kernel.program import Argument, RangeCheck, Result
+from adjoint.kernel.program import Argument, RangeCheck, Result, kernel_symbol
 from adjoint.runtime.bound import Bound, Runtime, Signature, accept, aligned, miscounted
-from adjoint.runtime.library import Library
 from adjoint.runtime.report import Clocks, KernelInfo, KernelTime, Memory
+from adjoint.runtime.turn import Turn
 
 __all__ = ["Entry", "Executable"]
+
+#: Floating-point operations plus bytes up to which a call is brief: a core does some ten of either in a nanosecond, so
+#: that they take a microsecond or two.
+_BRIEF = 16384
 
 
 class Entry:
@@ -55,38 +60,55 @@ class Entry:
             for k in summary["kernels"]
         )
         shared = any(k.parallel for k in self.kernels)
-        self.signature = Signature(self.name, arguments, results, checks, summary["arena_bytes"], shared)
+        brief = sum(k.flops + k.bytes for k in self.kernels) <= _BRIEF
+        arena, scratch = summary["arena_bytes"], summary["scratch_bytes"]
+        self.signature = Signature(self.name, arguments, results, checks, arena, scratch, shared, brief)
         donated = sum(_nbytes(a) for a in arguments if a.donated)
         self.memory = Memory(
             donated,
             sum(_nbytes(a) for a in arguments) - donated,
             sum(_nbytes(r) for r in results if not r.donated),
-            summary["arena_bytes"],
+            arena,
             summary["arena_bound"],
+            scratch * (threads if shared else 1),
         )
         self.objects = objects
         self.threads = threads
         self._runtime = runtime
         self._texts = texts
         self._profiled = profiled
-        self._library = Library(objects, (self.name, f"{self.name}_check"))
+        self._library = self.signature.loaded(objects)
+        self._lock = threading.Lock()
         self._whole: Bound | None = None
 
     def __call__(self, *arrays: Any) -> Any:
         """Run on all arguments, in order. Donated ones are copied first, so nothing of the caller's changes."""
-        if self._whole is None:
-            donated = {a.name: aligned(a.shape, a.dtype) for a in self.arguments if a.donated}
-            self._whole = self.bind(donated)
-        whole = self._whole
+        whole = self._bound_whole()
         if len(arrays) != len(self.arguments):
             raise miscounted(self.name, self.arguments, len(arrays))
+        if not whole.resident:
+            return self._shaped(whole, whole(*arrays))
+        return whole.exclusively(self._updated, whole, arrays)
+
+    def _bound_whole(self) -> Bound:
+        """The entry bound to arrays of its own for donated arguments."""
+        with self._lock:
+            if self._whole is None:
+                self._whole = self.bind({a.name: aligned(a.shape, a.dtype) for a in self.arguments if a.donated})
+            return self._whole
+
+    def _updated(self, whole: Bound, arrays: tuple[Any, ...]) -> Any:
+        """A run on copies of the donated arguments, in its turn."""
         rest = []
         for argument, array in zip(self.arguments, arrays, strict=True):
             if argument.donated:
                 whole.resident[argument.name][...] = accept(self.name, argument, array)
             else:
                 rest.append(array)
-        plain = whole(*rest)
+        return self._shaped(whole, whole.run_in_turn(*rest))
+
+    def _shaped(self, whole: Bound, plain: Any) -> Any:
+        """Results as arrays, donated ones among them."""
         apart = iter(plain if isinstance(plain, tuple) else (plain,))
         slots = {a.slot: a.name for a in self.arguments}
         made = [
@@ -95,7 +117,7 @@ class Entry:
         ]
         return made[0] if len(made) == 1 else tuple(made)
 
-    def bind(self, resident: Mapping[str, np.ndarray], threads: int | None = None) -> "Bound":
+    def bind(self, resident: Mapping[str, np.ndarray], threads: int | None = None, turn: Turn | None = None) -> Bound:
         """Fix some arguments to arrays that stay where they are; donated ones are updated there.
 
         Parameters
@@ -105,8 +127,11 @@ class Entry:
             them.
         threads : int, optional
             Threads to run on.
+        turn : Turn, optional
+            What calls take in turn with those of other entries that are bound to the same arrays.
         """
-        return Bound(self.signature, self._runtime, self._library, resident, threads or self.threads)
+        threads = self.threads if threads is None else threads
+        return Bound(self.signature, self._runtime, self._library, resident, threads, turn)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
@@ -121,6 +146,10 @@ class Entry:
     def text(self, stage: str) -> str:
         """The program at a stage: ``kernels``, ``llvm`` or ``asm``."""
         return self._texts(stage)
+
+    def symbol_of(self, kernel: str) -> str:
+        """What the function of a kernel is called in the stages ``llvm`` and ``asm``."""
+        return kernel_symbol(self.name, kernel)
 
     def profile(
         self, *arrays: Any, resident: Mapping[str, np.ndarray] | None = None, runs: int = 50
@@ -153,14 +182,14 @@ class Entry:
         threads : int, default 1
             Threads to run on.
         """
-        if runs < 1 or threads < 1:
-            raise InvalidValueError(f"clocks: runs and threads are at least 1, got {runs} and {threads}")
-        library = Library(self._profiled(), (self.name, f"{self.name}_check"))
+        if runs < 1:
+            raise InvalidValueError(f"clocks: runs must be at least 1, got {runs}")
+        library = self.signature.loaded(self._profiled())
         kept = {name: array.copy() for name, array in (resident or {}).items()}
         for argument in self.arguments:
             if argument.donated and argument.name not in kept:
                 kept[argument.name] = aligned(argument.shape, argument.dtype)
-        bound = Bound(self.signature, self._runtime, library, kept, 1)
+        bound = Bound(self.signature, self._runtime, library, kept, threads)
         read = np.zeros((runs + 3, threads, len(self.kernels), 2, 2), np.int64)
         bound.timed(arrays, read)
         return Clocks(read[3:, ..., 0] * 1_000_000_000 + read[3:, ..., 1])

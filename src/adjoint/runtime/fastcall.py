@@ -3,15 +3,19 @@
 `ctypes` spends more time on one call than a small step takes. Here the step is a method of CPython's own fast
 calling convention (``METH_FASTCALL``): it looks at each argument through the documented layout of NumPy's array
 objects (``PyArrayObject_fields``), and where one is not exactly what the step takes, hands the whole call to a
-Python function that converts or refuses. ``self`` is the address of a block of 64-bit words::
+Python function that converts or refuses. A call takes its turn (`adjoint.runtime.turn`) before it writes anything.
+``self`` is the address of a block of 64-bit words::
 
      0 number of arguments      1 fallback (object)       2 slots            3 arena
      4 step                     5 check, or 0             6 threads          7 runs so far
      8 pool's block             9 kind of result         10 its address     11 finish (object)
     12 type of arrays          13 size of object header  14 flags an array must have
-    16 + 16*i: for argument i: slot, dtype (object), number of axes, sizes...
+    15 turn                    16 whether it is brief
+    24 + 16*i: for argument i: slot, dtype (object), number of axes, sizes...
 
-Kind of result: 0 none, 1 float32, 2 float64, 3 whatever calling `finish` gives.
+Kind of result: 0 none, 1 float32, 2 float64, 3 whatever calling `finish` gives. A brief step keeps the interpreter's
+lock: to let go of it and take it again would take as long as the step. One on several threads goes through the fallback
+as long as the pool has too few of them, as it has in a process that has just forked.
 """
 
 import ctypes
@@ -21,13 +25,15 @@ from typing import Any
 import numpy as np
 
 from adjoint.kernel.program import Argument
+from adjoint.runtime.threads import WORKERS
+from adjoint.runtime.turn import Turn
 
 __all__ = ["FASTCALL_TEXT", "MAX_RANK", "FastCall"]
 
 #: Arrays of more axes than this go through the fallback.
 MAX_RANK = 12
 
-FASTCALL_TEXT = """
+_TEXT = """
 define ptr @fastcall(ptr %self, ptr %args, i64 %count) {
 entry:
   %block = call ptr @PyLong_AsVoidPtr(ptr %self)
@@ -44,8 +50,13 @@ entry:
   %flags64 = load i64, ptr %flags.at
   %flags.want = trunc i64 %flags64 to i32
   %type.offset = sub i64 %header, 8
+  %turn.at = getelementptr i64, ptr %block, i64 15
+  %turn = load ptr, ptr %turn.at
+  %state = load atomic i32, ptr %turn monotonic, align 8
+  %free = icmp eq i32 %state, 0
   %right.count = icmp eq i64 %count, %expected
-  br i1 %right.count, label %next, label %slow
+  %ready = and i1 %free, %right.count
+  br i1 %ready, label %next, label %slow
 next:
   %i = phi i64 [ 0, %entry ], [ %i.next, %accept ]
   %more = icmp ult i64 %i, %expected
@@ -54,7 +65,7 @@ look:
   %arg.at = getelementptr ptr, ptr %args, i64 %i
   %arg = load ptr, ptr %arg.at
   %spec.words = mul i64 %i, 16
-  %spec.start = add i64 %spec.words, 16
+  %spec.start = add i64 %spec.words, 24
   %spec = getelementptr i64, ptr %block, i64 %spec.start
   %type.at = getelementptr i8, ptr %arg, i64 %type.offset
   %type = load i64, ptr %type.at
@@ -116,42 +127,90 @@ run:
   %arena = load ptr, ptr %arena.at
   %step.at = getelementptr i64, ptr %block, i64 4
   %step = load ptr, ptr %step.at
-  %threads.at = getelementptr i64, ptr %block, i64 6
-  %threads = load i64, ptr %threads.at
-  %pool.at = getelementptr i64, ptr %block, i64 8
-  %pool = load ptr, ptr %pool.at
-  %state = call ptr @PyEval_SaveThread()
-  %status = call i32 @run(ptr %pool, ptr %step, ptr %slots, ptr %arena, i64 %threads)
   %runs.at = getelementptr i64, ptr %block, i64 7
-  %runs = load i64, ptr %runs.at
-  %runs.new = add i64 %runs, 1
-  store i64 %runs.new, ptr %runs.at
-  call void @PyEval_RestoreThread(ptr %state)
   %kind.at = getelementptr i64, ptr %block, i64 9
   %kind = load i64, ptr %kind.at
   %result.at = getelementptr i64, ptr %block, i64 10
   %result = load ptr, ptr %result.at
+  %brief.at = getelementptr i64, ptr %block, i64 16
+  %brief = load i64, ptr %brief.at
+  %is.brief = icmp ne i64 %brief, 0
+  br i1 %is.brief, label %at.once, label %gather
+at.once:
+  store atomic i32 1, ptr %turn monotonic, align 8
+  %status1 = call i32 %step(ptr %slots, ptr %arena, i64 0, i64 1, ptr null)
+  br label %ran
+gather:
+  %threads.at = getelementptr i64, ptr %block, i64 6
+  %threads = load i64, ptr %threads.at
+  %pool.at = getelementptr i64, ptr %block, i64 8
+  %pool = load ptr, ptr %pool.at
+  %workers.at = getelementptr i8, ptr %pool, i64 {workers}
+  %workers32 = load i32, ptr %workers.at
+  %workers = zext i32 %workers32 to i64
+  %all = add i64 %workers, 1
+  %lacks = icmp ugt i64 %threads, %all
+  br i1 %lacks, label %slow, label %freely
+freely:
+  store atomic i32 1, ptr %turn monotonic, align 8
+  %python = call ptr @PyEval_SaveThread()
+  %status2 = call i32 @run(ptr %pool, ptr %step, ptr %slots, ptr %arena, i64 %threads)
+  call void @PyEval_RestoreThread(ptr %python)
+  br label %ran
+ran:
+  %runs = load i64, ptr %runs.at
+  %runs.new = add i64 %runs, 1
+  store i64 %runs.new, ptr %runs.at
   switch i64 %kind, label %finish [
     i64 1, label %single
     i64 2, label %double
   ]
 single:
   %f32 = load float, ptr %result
+  call void @give_turn(ptr %turn)
   %wide = fpext float %f32 to double
   %object1 = call ptr @PyFloat_FromDouble(double %wide)
   ret ptr %object1
 double:
   %f64 = load double, ptr %result
+  call void @give_turn(ptr %turn)
   %object2 = call ptr @PyFloat_FromDouble(double %f64)
   ret ptr %object2
 finish:
+  call void @own_turn(ptr %turn)
   %finish.at = getelementptr i64, ptr %block, i64 11
   %finish.function = load ptr, ptr %finish.at
   %object3 = call ptr @PyObject_Vectorcall(ptr %finish.function, ptr %args, i64 0, ptr null)
+  call void @give_turn(ptr %turn)
   ret ptr %object3
 slow:
-  %object4 = call ptr @PyObject_Vectorcall(ptr %fallback, ptr %args, i64 %count, ptr null)
+  %object4 = call ptr @in_turn(ptr %turn, ptr %fallback, ptr %args, i64 %count)
   ret ptr %object4
+}
+
+; Call a Python function, its first argument, with the others, in the turn of a block.
+define ptr @exclusively(ptr %self, ptr %args, i64 %count) {
+  %block = call ptr @PyLong_AsVoidPtr(ptr %self)
+  %turn.at = getelementptr i64, ptr %block, i64 15
+  %turn = load ptr, ptr %turn.at
+  %function = load ptr, ptr %args
+  %others = getelementptr ptr, ptr %args, i64 1
+  %rest = sub i64 %count, 1
+  %object = call ptr @in_turn(ptr %turn, ptr %function, ptr %others, i64 %rest)
+  ret ptr %object
+}
+
+define internal ptr @in_turn(ptr %turn, ptr %function, ptr %args, i64 %count) {
+entry:
+  %mine = call i1 @take_turn(ptr %turn)
+  br i1 %mine, label %go, label %refused
+go:
+  call void @own_turn(ptr %turn)
+  %object = call ptr @PyObject_Vectorcall(ptr %function, ptr %args, i64 %count, ptr null)
+  call void @give_turn(ptr %turn)
+  ret ptr %object
+refused:
+  ret ptr null
 }
 
 declare ptr @PyLong_AsVoidPtr(ptr)
@@ -160,6 +219,9 @@ declare void @PyEval_RestoreThread(ptr)
 declare ptr @PyFloat_FromDouble(double)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 """
+
+#: LLVM text of ``fastcall`` and ``exclusively``; `adjoint.runtime.turn.TURN_TEXT` and the pool's go beside it.
+FASTCALL_TEXT = _TEXT.replace("{workers}", str(WORKERS))
 
 _METH_FASTCALL = 0x80
 _C_CONTIGUOUS, _ALIGNED = 0x1, 0x100
@@ -176,17 +238,23 @@ class _MethodDef(ctypes.Structure):
     )
 
 
+#: Words of a block before those of its arguments, and words of an argument.
+_HEAD, _PER_ARGUMENT = 24, 16
+
+
 class FastCall:
     """A builtin function that runs a step on NumPy arrays.
 
     Parameters
     ----------
-    address : int
-        Of ``fastcall`` in a loaded library.
+    addresses : tuple of int
+        Of ``fastcall`` and ``exclusively`` in a loaded library.
     arguments : sequence of Argument
         What the builtin takes, in order.
     words : dict
         The block's words by number; see the module's docstring.
+    turn : Turn
+        What calls of this builtin, and of others that share its memory, take in turn.
     fallback : callable
         Takes whatever the builtin was given, where that is not exactly what the step takes.
     finish : callable
@@ -196,36 +264,45 @@ class FastCall:
     ----------
     call : builtin function
         The builtin. It keeps alive what it needs.
+    exclusively : builtin function
+        ``exclusively(function, *args)`` is ``function(*args)`` while no call runs.
     block : array of int
         The block.
     """
 
     def __init__(
         self,
-        address: int,
+        addresses: tuple[int, int],
         arguments: Sequence[Argument],
         words: dict[int, int],
+        turn: Turn,
         fallback: Callable[..., Any],
         finish: Callable[[], Any],
     ) -> None:
         dtypes = [np.dtype(a.dtype) for a in arguments]
-        self._alive = (fallback, finish, dtypes)
-        block = (ctypes.c_int64 * (16 + 16 * len(arguments)))()
+        self._alive = (turn, fallback, finish, dtypes)
+        block = (ctypes.c_int64 * (_HEAD + _PER_ARGUMENT * len(arguments)))()
         for number, word in words.items():
             block[number] = word
-        block[0], block[1], block[11] = len(arguments), id(fallback), id(finish)
+        block[0], block[1], block[11], block[15] = len(arguments), id(fallback), id(finish), turn.address
         block[12], block[13], block[14] = id(np.ndarray), object.__basicsize__, _C_CONTIGUOUS | _ALIGNED
         for number, (argument, dtype) in enumerate(zip(arguments, dtypes, strict=True)):
             known = len(argument.shape) <= MAX_RANK
             spec = [argument.slot, id(dtype), len(argument.shape) if known else -1]
             for word, value in enumerate([*spec, *(argument.shape if known else ())]):
-                block[16 + 16 * number + word] = value
+                block[_HEAD + _PER_ARGUMENT * number + word] = value
         self.block = block
-        definition = _MethodDef(b"step", address, _METH_FASTCALL, b"One compiled call.")
+        call, exclusively = addresses
+        self.call = self._builtin(b"step", call, b"One compiled call.")
+        self.exclusively = self._builtin(b"exclusively", exclusively, b"Call a function while no compiled call runs.")
+
+    def _builtin(self, name: bytes, address: int, doc: bytes) -> Callable[..., Any]:
+        definition = _MethodDef(name, address, _METH_FASTCALL, doc)
         # A builtin reads its definition even while it is freed, and the garbage collector frees what belongs
         # together in any order: so the definition, 32 bytes, is never freed.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
         # The last argument, the builtin's module, is what it keeps alive: this object, and through it the arrays.
-        self.call: Callable[..., Any] = make(ctypes.addressof(definition), ctypes.addressof(block), self)
+        made: Callable[..., Any] = make(ctypes.addressof(definition), ctypes.addressof(self.block), self)
+        return made

@@ -120,9 +120,11 @@ class Memory:
     results : int
         Results that are not written over an argument.
     arena : int
-        Everything between.
+        Everything between, as far as threads share it.
     arena_bound : int
         The most bytes of that live at once: no plan needs less.
+    scratch : int
+        What the threads have to themselves, of all of them together.
     """
 
     donated: int
@@ -130,8 +132,14 @@ class Memory:
     results: int
     arena: int
     arena_bound: int
+    scratch: int
+
+    @property
+    def working(self) -> int:
+        """The memory that is needed while a step runs and not between steps: arena and scratch."""
+        return self.arena + self.scratch
 
     @property
     def total(self) -> int:
         """All of it."""
-        return self.donated + self.arguments + self.results + self.arena
+        return self.donated + self.arguments + self.results + self.working

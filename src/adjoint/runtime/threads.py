@@ -10,32 +10,42 @@ Layout of the shared block, a cache line each so that waiting disturbs nobody::
     320  sync of the barrier (six lines), with the number of cores
 
 The lock is 0 while it is free, 1 while a step runs, and 2 where somebody may be asleep until it is free.
+
+A process that has forked has none of the threads: its pool is empty until a step needs one.
 """
 
 import atexit
 import ctypes
+import os
 import threading
 
 import numpy as np
 
+from adjoint.errors import InvalidValueError
+from adjoint.kernel.float_mode import enter_mode
 from adjoint.kernel.target import available_cores
 from adjoint.kernel.waiting import SYNC_BYTES, SYNC_CORES, patient
 from adjoint.runtime.library import Library
 
-__all__ = ["POOL_FUNCTIONS", "Pool", "make_sync", "pool_text"]
+__all__ = ["MAX_THREADS", "POOL_FUNCTIONS", "WORKERS", "Pool", "check_threads", "make_sync", "pool_text"]
+
+#: The most threads that a step may run on: more than any machine has cores. Each takes a thread of the system.
+MAX_THREADS = 1024
 
 #: Functions of `pool_text` that are called from outside it.
 POOL_FUNCTIONS = ("run", "work", "hold", "let_go", "dismiss")
 
 _BLOCK_BYTES = 320 + SYNC_BYTES
 
-#: Places in the block that Python writes.
-_SYNC, _STOP, _WORKERS = 320, 192, 200
+#: Places in the block that Python writes, and where the number of workers stands (i32).
+_SYNC, _STOP, WORKERS = 320, 192, 200
 
 _TEXT = """
 ; A worker's life: wait for a turn, run its share, say so.
 define void @work(ptr %block, i64 %thread) {
 entry:
+  ; Steps find their mode set.
+  %mode = {enter}
   %stop.at = getelementptr i8, ptr %block, i64 192
   %asleep = getelementptr i8, ptr %block, i64 256
   %done = getelementptr i8, ptr %block, i64 128
@@ -216,9 +226,10 @@ _ASLEEP = 1 << 30
 
 
 def pool_text(triple: str) -> str:
-    """LLVM text of the pool's functions; it needs `adjoint.kernel.waiting.waiting_text` beside it."""
+    """LLVM text of the pool's functions; ``waiting_text`` and ``float_mode_text`` go beside it."""
     text = _TEXT
     for key, value in (
+        ("{enter}", enter_mode(triple, flush_subnormals=True)[0]),
         ("{spins}", _SPINS),
         ("{own.spins}", _OWN_SPINS),
         ("{asleep}", _ASLEEP),
@@ -235,6 +246,19 @@ def make_sync() -> np.ndarray:
     sync = block[start : start + SYNC_BYTES]
     sync[SYNC_CORES : SYNC_CORES + 4].view(np.int32)[0] = available_cores()
     return sync
+
+
+def check_threads(threads: object) -> int:
+    """The number of threads, or the refusal.
+
+    Raises
+    ------
+    InvalidValueError
+        Where it is not an integer from 1 to `MAX_THREADS`.
+    """
+    if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MAX_THREADS:
+        raise InvalidValueError(f"threads must be an integer from 1 to {MAX_THREADS}, got {threads!r}")
+    return threads
 
 
 class Pool:
@@ -262,6 +286,14 @@ class Pool:
         self._work = work(self._library["work"])
         self._hold, self._let_go, self._dismiss = (on_block(library[n]) for n in ("hold", "let_go", "dismiss"))
         atexit.register(self.stop)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """In a process that has forked: no worker is there, and whoever held a lock is not either."""
+        self._lock = threading.Lock()
+        self._threads = []
+        ctypes.memset(self.block, 0, _BLOCK_BYTES)
 
     @property
     def run_address(self) -> int:
@@ -270,6 +302,8 @@ class Pool:
 
     def grow(self, threads: int) -> None:
         """Make sure that steps on that many threads can run."""
+        if len(self._threads) >= threads - 1:
+            return
         with self._lock:
             if len(self._threads) >= threads - 1:
                 return
@@ -283,17 +317,19 @@ class Pool:
     def _restart(self, workers: int) -> None:
         """Make the pool anew at a larger size: turn 0 must be current when a worker starts."""
         self._halt()
+        made = []
         ctypes.memset(self.block, 0, _STOP + 4)
         ctypes.memset(self.block + _SYNC, 0, SYNC_BYTES)
         # Workers read both as soon as they start.
         ctypes.c_int32.from_address(self.block + _SYNC + SYNC_CORES).value = available_cores()
-        ctypes.c_int32.from_address(self.block + _WORKERS).value = workers
+        ctypes.c_int32.from_address(self.block + WORKERS).value = workers
         for number in range(1, workers + 1):
             thread = threading.Thread(
                 target=self._work, args=(self.block, number), name=f"adjoint-{number}", daemon=True
             )
             thread.start()
-            self._threads.append(thread)
+            made.append(thread)
+        self._threads = made
 
     def stop(self) -> None:
         """End the workers."""

@@ -255,7 +255,7 @@ class Epochs:
             if len(self._gathers) == _GATHERS:
                 del self._gathers[next(iter(self._gathers))]
             # It runs on the step's threads, as the first part of each.
-            self._gathers[key] = compiled.bind({}, threads=1)
+            self._gathers[key] = compiled.bind({}, threads=self._step.threads)
         return self._gathers[key]
 
     def _schedules(self, schedule: Mapping[str, object], steps: int | None = None) -> dict[str, np.ndarray]:
