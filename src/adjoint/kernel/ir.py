@@ -21,7 +21,8 @@ Expressions are graphs: a shared object is computed once for each execution of t
 
 Subnormal numbers of float32 and float64 are flushed: every scalar function but ``neg`` and ``abs``, every ``cast`` but
 those from and to bfloat16, and ``across`` read a zero of the same sign in place of a subnormal operand and give one in
-place of a subnormal result. Loads, stores, ``select`` and ``bitcast`` move bits as they are. float16 keeps its
+place of a subnormal result. Loads, stores, ``select`` and ``bitcast`` move bits as they are; only a ``select`` of one
+of the two numbers that its condition compares may flush it, as x86-64 has that in one instruction. float16 keeps its
 subnormal numbers: they are normal in float32, where its arithmetic happens. A program may be compiled without
 flushing, and one for an architecture without such a mode (RISC-V) is.
 """

@@ -1,0 +1,74 @@
+"""Steps need next to nothing of the stack: what a thread has to itself lies in the arena."""
+
+import re
+import subprocess
+import sys
+import textwrap
+from itertools import pairwise
+
+import pytest
+
+from adjoint import Function, ops, param
+from adjoint.codegen.module import emit_modules
+from adjoint.codegen.native import NativeCode, target_for
+from adjoint.compiler import finish_program, lower_function
+from adjoint.kernel.program import arena_size, scratch_offsets
+from tests.runtime.networks import NETWORKS, module_of
+
+#: Bytes: what LLVM spills, and the masks of cores of a thread that sleeps. 256 KB leave room for Python's own frames.
+MOST = 8192
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse2"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_frames_are_small(name, level):
+    target = target_for(level)
+    if target.architecture != "x86_64":
+        target = target_for("host")
+    program = finish_program(lower_function(module_of(name)["step"], target))
+    for text in emit_modules(program, target):
+        frames = re.findall(r"subq\t\$(\d+), %rsp", NativeCode(text, target).assembly())
+        assert max(map(int, frames), default=0) <= MOST
+
+
+@pytest.mark.parametrize("name", ["resnet20", "gpt"])
+def test_steps_run_in_threads_with_a_stack_of_256_kb(name):
+    code = f"""
+        import threading
+        threading.stack_size(256 * 1024)
+        from adjoint import Trainer
+        from adjoint.compiler import CompileOptions
+        from tests.runtime.networks import module_of, trained
+        for threads in (1, 2):
+            trainer = Trainer(module_of({name!r}), options=CompileOptions(threads=threads), seed=1)
+            trainer.init_parameters()
+            trainer.compile()
+            # Whoever steps first starts the workers, with small stacks too.
+            other = threading.Thread(target=lambda: trained(trainer, 2))
+            other.start()
+            other.join()
+        print("done")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.stdout.split() == ["done"], done.stderr
+
+
+def test_scratch_buffers_of_threads_lie_apart_and_behind_the_arena():
+    program = lower_function(module_of("gpt")["step"], target_for("host"))
+    assert program.scratch_bytes > 0
+    for kernel in program.kernels:
+        places = sorted((start, start + b.nbytes) for b, start in scratch_offsets(kernel).items())
+        assert all(end <= start for (_, end), (start, _) in pairwise(places))
+        assert all(end <= program.scratch_bytes for _, end in places)
+        assert all(start % 64 == 0 for start, _ in places)
+    start = arena_size(program.arena_bytes, program.scratch_bytes, 0)
+    assert program.arena_bytes <= start == program.working_bytes(3) - 3 * program.scratch_bytes
+
+
+def test_a_program_without_scratch_needs_the_arena_alone():
+    x = param("x", (8,))
+    program = lower_function(Function("f", (x,), (ops.add(x, x),)), target_for("host"))
+    assert program.scratch_bytes == 0
+    assert program.working_bytes(7) == program.arena_bytes
