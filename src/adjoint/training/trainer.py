@@ -1,5 +1,6 @@
 """`Trainer`: a compiled step, and the arrays that live between steps."""
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from adjoint.errors import InvalidValueError
 from adjoint.ir import IRModule
 from adjoint.kernel.target import available_cores
 from adjoint.runtime.bound import Bound
+from adjoint.runtime.turn import Turn
 from adjoint.training.arrays import Hyper, Residents
 from adjoint.training.epochs import Callback, EpochResult, Epochs, Plan, epoch_order
 from adjoint.training.finite import refuse_array, refuse_loss
@@ -57,6 +59,9 @@ class Trainer:
 
     Notes
     -----
+    `update`, `run_epoch` and `predict` may be called from several Python threads: steps and predictions run one after
+    the other, and a prediction sees the parameters between two steps.
+
     Parameters are zeros until `init_parameters` or `load_params`. States, the optimizer's state and the
     hyperparameters start from their initial values; states of which the module's attribute ``init`` says nothing, from
     zeros.
@@ -91,6 +96,9 @@ class Trainer:
         self.hyper = Hyper(layout.hyper, layout.initial_hyper)
         self._check_finite = check_finite
         self._executables: dict[str, Executable] = {}
+        # Two threads may be the first to need a compiled entry. Step and model share arrays, so they take turns.
+        self._compiling = threading.RLock()
+        self._turn = Turn()
         # Replaced by the bound entry once it is compiled, so that no step asks whether it is.
         self._step: Callable[..., Any] = self._first_step
         self._bound: Bound | None = None
@@ -99,12 +107,13 @@ class Trainer:
 
     def compile(self) -> "Trainer":
         """Compile the step now, instead of at the first `update`; returns the trainer."""
-        if "step" not in self._executables:
-            executable = compile_module(self.module, entries=("step",), options=self.options)
-            self._bound = executable["step"].bind(self._resident())
-            self._epochs = Epochs(self._bound, self._batch, self.hyper, self.options, self._check_finite)
-            self._step = self._checked_step if self._check_finite else self._bound.call
-            self._executables["step"] = executable
+        with self._compiling:
+            if "step" not in self._executables:
+                executable = compile_module(self.module, entries=("step",), options=self.options)
+                self._bound = executable["step"].bind(self._resident(), turn=self._turn)
+                self._epochs = Epochs(self._bound, self._batch, self.hyper, self.options, self._check_finite)
+                self._step = self._checked_step if self._check_finite else self._bound.call
+                self._executables["step"] = executable
         return self
 
     def update(self, *batch: Any) -> float:
@@ -320,11 +329,13 @@ class Trainer:
         return loss
 
     def _first_predict(self, *inputs: Any) -> Any:
-        if "predict" not in self._executables:
-            function = inference(self.module, len(self._states.types))
-            executable = compile_module(IRModule((function,)), entries=(function.name,), options=self.options)
-            bound = executable[function.name].bind(self._params.arrays | self._states.arrays)
-            types = {p.label: p.type for p in function.params[: self._input_num]}
-            self._predict = Predictor(bound, types, [r.type for r in function.results])
-            self._executables["predict"] = executable
+        with self._compiling:
+            if "predict" not in self._executables:
+                function = inference(self.module, len(self._states.types))
+                executable = compile_module(IRModule((function,)), entries=(function.name,), options=self.options)
+                kept = self._params.arrays | self._states.arrays
+                bound = executable[function.name].bind(kept, turn=self._turn)
+                types = {p.label: p.type for p in function.params[: self._input_num]}
+                self._predict = Predictor(bound, types, [r.type for r in function.results])
+                self._executables["predict"] = executable
         return self._predict(*inputs)
