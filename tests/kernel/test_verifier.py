@@ -108,6 +108,11 @@ def test_conditions_narrow_what_they_are_about():
     verify(loops(When(index, -5, 4, (store(index),), (store(index - 4),))))
     verify(loops(When(at(n), 0, 3, (store(index),))))
     verify(loops(When(at(n), 1, 3, (When(at(J), 0, 2, (store(at(n) * 4 - at(J) - 3),)),))))
+    # What is divided is known whichever condition was met first.
+    half = at(n) * 2 + at(J) // 2 + 1
+    refused("an access is inside its buffer, but y", loops(When(at(n), 0, 4, (store(half),))))
+    verify(loops(When(at(n), 0, 4, (When(at(J), 0, 2, (store(half),)),))))
+    verify(loops(When(at(J), 0, 2, (When(at(n), 0, 4, (store(half),)),))))
     verify(loops(When(-at(n), -2, 1, (store(index),))))
     refused("an access is inside its buffer", loops(When(index, 0, 9, (store(index),))))
     refused("an access is inside its buffer", loops(When(index, 0, 8, (store(index + 1),))))
