@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import llvmlite
 from adjoint.codegen.barrier import barrier_text
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode, compile_native, target_for
-from adjoint.errors import CompileError, InvalidValueError
+from adjoint.errors import CompileError, InvalidValueError, own_bugs_reported
 from adjoint.ir import Function, IRModule
 from adjoint.ir.printer import value_names
 from adjoint.ir.verifier import verify
@@ -184,8 +184,16 @@ def lower_function(
     ------
     CompileError
         Where the arena cannot be brought within `memory_budget` bytes, with the least that it can be.
+    InternalError
+        Where a pass fails, or what it makes breaks a rule: a bug in adjoint, with the graph.
     """
     verify(function)
+    with own_bugs_reported(function.name, partial(str, function)):
+        return _program_of(function, target, memory_budget, tuning)
+
+
+def _program_of(function: Function, target: Target, memory_budget: int | None, tuning: Tuning | None) -> Program:
+    """The program of a verified function."""
     for graph_pass in GRAPH_PASSES:
         function = graph_pass(function)
     choices = _choices(function, target, tuning) if tuning is not None else {}
@@ -276,7 +284,8 @@ def _entry(
     found = store.read(key) if store is not None else None
     if found is None:
         program = lower_function(function, target, budget, tuning)
-        objects = compile_native(emit_modules(finish_program(program), target, jitter=options.jitter), target)
+        with own_bugs_reported(function.name, partial(str, function)):
+            objects = compile_native(emit_modules(finish_program(program), target, jitter=options.jitter), target)
         summary = program.summary()
         if store is not None:
             store.write(key_now(), summary, objects)
@@ -287,8 +296,9 @@ def _entry(
         return _text(function, target, stage, budget, tuning)
 
     def profiled() -> tuple[bytes, ...]:
-        program = finish_program(lower_function(function, target, budget, tuning))
-        return compile_native(emit_modules(program, target, profile=True), target)
+        program = lower_function(function, target, budget, tuning)
+        with own_bugs_reported(function.name, partial(str, function)):
+            return compile_native(emit_modules(finish_program(program), target, profile=True), target)
 
     threads = options.threads or available_cores()
     return Entry(summary, objects, runtime, threads, text, profiled), found is not None
@@ -302,8 +312,9 @@ def _text(function: Function, target: Target, stage: str, budget: int | None, tu
     stages: dict[str, Callable[[NativeCode], str]] = {"llvm": NativeCode.llvm, "asm": NativeCode.assembly}
     if stage not in stages:
         raise InvalidValueError(f"stage must be one of kernels, {', '.join(stages)}, got {stage!r}")
-    modules = emit_modules(finish_program(program), target)
-    return "\n".join(stages[stage](NativeCode(text, target)) for text in modules)
+    with own_bugs_reported(function.name, partial(str, function)):
+        modules = emit_modules(finish_program(program), target)
+        return "\n".join(stages[stage](NativeCode(text, target)) for text in modules)
 
 
 def _store(options: CompileOptions) -> CompileCache | None:

@@ -15,7 +15,7 @@ from adjoint.codegen.lanes import lane_offsets, run_length
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
 from adjoint.codegen.types import constant, mangled, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
-from adjoint.errors import CompileError
+from adjoint.errors import VerifyError
 from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var, uses
 from adjoint.kernel.ir import PRIVATE, Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load, postorder
 
@@ -81,7 +81,7 @@ class ValueEmitter:
         found = self.pointers.get(buffer)
         if found is None:
             if buffer.space not in PRIVATE:
-                raise CompileError(f"kernel {self.kernel.name} uses {buffer.name} without having it as a parameter")
+                raise VerifyError(f"kernel {self.kernel.name} uses {buffer.name} without having it as a parameter")
             found = self.w.alloca(f"[{buffer.size} x {memory_type(buffer.dtype)}], align 64")
             self.pointers[buffer] = found
         return found
