@@ -11,7 +11,9 @@ By how much a value is moved follows from what is known of its operator's error:
   to that (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019); ``n * eps`` is the bound.
 - of a convolution, by that of the greatest in its image: Winograd's transforms mix neighbouring pixels.
 - of what chooses, moves or negates elements, by nothing, so that values that nobody rounds keep their bits.
-- of any other, by ``eps`` of its own magnitude; attention is given operands that are moved as well.
+- of `gelu`, by ``eps`` of its operand: where that is negative, what is left of it after a subtraction is small.
+- of any other, by ``eps`` of its own magnitude. Attention is given operands that are moved as well, those that it adds
+  up by ``sqrt(n) * eps``.
 
 Each is taken `_STEPS` times, for polynomials, fused steps and steps in another order.
 """
@@ -24,6 +26,7 @@ import numpy as np
 from adjoint.errors import VerifyError
 from adjoint.ir import Function, Value, is_float, is_param
 from adjoint.ops.base import Operator
+from adjoint.ops.calls import Call, TupleGet
 
 __all__ = ["Rounded", "estimate_rounding"]
 
@@ -35,54 +38,26 @@ _STEPS = 8.0
 _SAMPLES = 8
 
 #: Operators whose floats are floats that they are given, or their negatives, or whole numbers.
-_EXACT = frozenset(
-    [
-        "negative",
-        "maximum",
-        "minimum",
-        "abs",
-        "sign",
-        "relu",
-        "clip",
-        "floor",
-        "where",
-        "stop_gradient",
-        "check_range",
-        "after",
-        "full",
-        "iota",
-        "constant",
-        "broadcast_to",
-        "reshape",
-        "permute",
-        "flip",
-        "slice",
-        "pad",
-        "concat",
-        "max",
-        "min",
-        "max_pool2d",
-        "window_pick",
-        "one_hot",
-        "take",
-        "take_along_last",
-        "cast",
-    ]
+_MOVES = ("broadcast_to", "reshape", "permute", "flip", "slice", "pad", "concat", "one_hot", "take", "take_along_last")
+_CHOOSES = ("maximum", "minimum", "max", "min", "max_pool2d", "window_pick", "where", "relu", "clip")
+_KEEPS = (
+    "negative",
+    "abs",
+    "sign",
+    "floor",
+    "cast",
+    "stop_gradient",
+    "check_range",
+    "after",
+    "full",
+    "iota",
+    "constant",
 )
-#: Sums of products of their operands' elements.
-_SUMS = frozenset(
-    [
-        "add",
-        "subtract",
-        "sum",
-        "matmul",
-        "conv2d",
-        "conv2d_weight_gradient",
-        "sum_pool2d",
-        "window_spread",
-        "scatter_add",
-    ]
-)
+_EXACT = frozenset((*_MOVES, *_CHOOSES, *_KEEPS))
+#: Sums of their operands' elements, or of products of them.
+_SUMS = frozenset(("add", "subtract", "sum", "matmul", "sum_pool2d", "window_spread", "scatter_add", "conv2d")) | {
+    "conv2d_weight_gradient"
+}
 #: Convolutions, and the axes along which Winograd's transforms mix results.
 _MIXED = {"conv2d": (2, 3), "conv2d_weight_gradient": (2, 3)}
 
@@ -118,8 +93,10 @@ def estimate_rounding(
     """
     order = [value for value in function.values() if not is_param(value)]
     for value in order:
-        if not isinstance(value.op, Operator):
-            raise VerifyError(f"{value.op.name} has no reference; inline the calls of @{function.name} first")
+        if isinstance(value.op, Call | TupleGet):
+            raise VerifyError(
+                f"{value.op.name} has no reference of its own; inline the calls of @{function.name} first"
+            )
     given: dict[Value, np.ndarray] = dict(zip(function.params, arrays, strict=True))
     with np.errstate(all="ignore"):
         known, steps = _measured(order, given, precision)
@@ -168,6 +145,8 @@ def _magnitude(value: Value, inputs: Sequence[np.ndarray], made: np.ndarray) -> 
         if name in _MIXED and whole.size:
             whole = np.broadcast_to(np.max(whole, _MIXED[name], keepdims=True), whole.shape)
         return np.asarray(np.sqrt(np.maximum(count, 1.0)) * whole)
+    if name == "gelu":
+        return np.asarray(np.abs(inputs[0]), np.float64)
     terms = max(max((x.size for x in inputs), default=1) / max(made.size, 1), 1.0)
     return np.asarray(np.sqrt(terms) * np.abs(made).astype(np.float64))
 
@@ -192,11 +171,19 @@ def _moved(
         inputs = [known[operand] for operand in value.inputs]
         if value.op.name.startswith("attention"):
             size = _STEPS * _epsilon(precision or value.dtype)
-            inputs = [(x + size * x * _around(rng, x)).astype(x.dtype) for x in inputs]
+            inputs = [x + size * many * x * _around(rng, x) for x, many in zip(inputs, _terms(inputs), strict=True)]
+            inputs = [x.astype(value.dtype) for x in inputs]
         made = _reference(value, inputs)
         step = steps.get(value)
         known[value] = made if step is None else (made + step * _around(rng, made)).astype(made.dtype)
     return known
+
+
+def _terms(inputs: Sequence[np.ndarray]) -> list[float]:
+    """For each operand of attention the root of how many of its elements are added up; the first two make scores."""
+    q, k, *others = inputs
+    root = max(q.shape[-2], k.shape[-2], 1) ** 0.5
+    return [1.0, 1.0, *(root if x.ndim == q.ndim else 1.0 for x in others)]
 
 
 def _reference(value: Value, inputs: Sequence[np.ndarray]) -> np.ndarray:
