@@ -41,8 +41,9 @@ def wrong(program, found):
         assert (got.shape, got.dtype) == (exact.shape, F32)
         with np.errstate(all="ignore"):
             off = np.abs(got - exact)
-            # Below the least normal number there are no digits to speak of.
-            outside = ~((off <= reach + np.finfo(F32).tiny) | (got == exact) | (np.isnan(got) & np.isnan(exact)))
+            # Where greatest elements nearly tie results jump, and two may jump that did so in no sample together. Below
+            # the least normal number there are no digits to speak of.
+            outside = ~((off <= 2 * reach + np.finfo(F32).tiny) | (got == exact) | (np.isnan(got) & np.isnan(exact)))
         if outside.any():
             at = tuple(map(int, np.unravel_index(np.argmax(np.where(outside, off, 0.0)), off.shape)))
             return (
@@ -97,7 +98,7 @@ def test_a_program_is_the_same_graph_in_either_width(number):
 
 def test_one_wrong_element_is_found():
     """What the tests above rely on: an error of a few roundings is let through, a ten thousandth is not."""
-    program = network(4)
+    program = network(2)
     found = [np.array(result) for result in interpret(program.function, *program.arrays)]
     assert not wrong(program, found)
     place = max(range(len(found)), key=lambda n: found[n].size)

@@ -21,7 +21,7 @@ def reach(build, *arrays):
 def test_a_rounding_is_relative_to_each_element():
     x = np.array([1e-6, 1.0, 1e6])
     found = reach(ops.exp, np.log(x)) / (EPS * x)
-    assert (found > 2).all()
+    assert (found > 1).all()
     assert (found < 20).all()
 
 
@@ -29,7 +29,7 @@ def test_what_cancels_keeps_the_error_of_what_it_was():
     x, y = np.array([1e4, 1.0]), np.array([1.0, 1.0])
     # exp(log(x)) + y - x: in the first place 1 is left of 10,000.
     found = reach(lambda x, y: ops.subtract(ops.add(ops.exp(ops.log(x)), y), x), x, y)
-    assert 4 * EPS * 1e4 < found[0] < 200 * EPS * 1e4
+    assert 2 * EPS * 1e4 < found[0] < 200 * EPS * 1e4
     assert found[1] < 200 * EPS
 
 
@@ -37,7 +37,7 @@ def test_a_sum_is_known_as_well_as_the_sum_of_its_magnitudes():
     signs = np.where(np.arange(4096) % 2, 1.0, -1.0)
     both = reach(lambda x: ops.sum(x, (1,)), np.stack([signs, np.ones(4096)]))
     # A root of n of what they come to, whether anything is left or not.
-    np.testing.assert_array_less(4 * EPS * 64 * 4096, both)
+    np.testing.assert_array_less(2 * EPS * 64 * 4096, both)
     np.testing.assert_array_less(both, 20 * EPS * 64 * 4096)
 
 

@@ -31,7 +31,7 @@ from adjoint.ops.calls import Call, TupleGet
 __all__ = ["Rounded", "estimate_rounding"]
 
 #: Roundings that one operator is taken to make, each of its terms included.
-_STEPS = 8.0
+_STEPS = 4.0
 
 #: Times that the graph is interpreted. That all of them move an element by less than a tenth of what is usual happens
 #: once in 10**8.
