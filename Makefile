@@ -1,18 +1,24 @@
 # make train    train the MLP on Fashion-MNIST       make test    lint, types, tests
-# Both set up what they need in .venv, once; another interpreter: make train PYTHON=python3.13
+# make fuzz     500 new random programs; the same again: make fuzz SEED=N
+# All set up what they need in .venv, once; another interpreter: make train PYTHON=python3.13
 
 VENV   := .venv
 BIN    := $(VENV)/bin
 PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
               $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 ARGS   :=
+SEED   := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
+COUNT  := 500
 
-.PHONY: train test lint types pytest clean
+.PHONY: train test fuzz lint types pytest clean
 
 train: $(VENV)/.for-use
 	$(BIN)/adjoint train fashion-mnist $(ARGS)
 
 test: lint types pytest
+
+fuzz: $(VENV)/.for-work
+	$(BIN)/pytest tests/testing/test_programs.py --fuzz-seed $(SEED) --fuzz-count $(COUNT) $(ARGS)
 
 lint: $(VENV)/.for-work
 	$(BIN)/ruff check .

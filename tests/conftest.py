@@ -1,5 +1,6 @@
 """Fixtures that tests of several rooms share."""
 
+import secrets
 import signal
 
 import pytest
@@ -10,6 +11,17 @@ from adjoint.paths import cache_dir
 
 #: The user's own cache: the dataset in it outlives a test run, compiled code need not.
 OWN_CACHE = cache_dir()
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--fuzz-seed",
+        type=lambda text: secrets.randbelow(10**9) if text == "random" else int(text),
+        default=0,
+        metavar="N|random",
+        help="the first random program of tests/testing/test_programs.py",
+    )
+    parser.addoption("--fuzz-count", type=int, default=36, metavar="N", help="how many random programs follow")
 
 
 @pytest.fixture(scope="session", autouse=True)

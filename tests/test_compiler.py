@@ -1,14 +1,19 @@
 """`compile` as a whole: options, stages, depth."""
 
 import sys
+import traceback
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import adjoint.compiler
 from adjoint import ops
 from adjoint.compiler import GRAPH_PASSES, CompileOptions, compile, host, lower_function
-from adjoint.errors import InvalidValueError, NameLookupError
+from adjoint.errors import CompileError, InternalError, InvalidValueError, NameLookupError, VerifyError
 from adjoint.ir import Function, IRModule, param
+from adjoint.kernel.index import as_index
+from adjoint.kernel.ir import Const, Store
 
 OPTIONS = CompileOptions(cache=False, threads=1)
 
@@ -85,3 +90,78 @@ def test_calls_are_compiled_into_their_caller():
     y = param("y", (3,))
     outer = Function("outer", (y,), (ops.call(square, ops.call(square, y)),))
     np.testing.assert_array_equal(compile(outer, options=OPTIONS)([1, 2, 3]), [1, 16, 81])
+
+
+def _out_of_bounds(kernel):
+    """A kernel that writes far beyond its buffer."""
+    (buffer,) = kernel.writes
+    return replace(kernel, body=(Store(((buffer, as_index(10**6), Const(0.0, buffer.dtype)),)),))
+
+
+def _no_attribute(given):
+    return given.attribute_that_is_not_there
+
+
+def _not_llvm(text):
+    raise VerifyError(f"generated code is not valid LLVM: {len(text)}")
+
+
+def broken(monkeypatch, where):
+    """Break the compiler in one place, and say what is to be read of it."""
+    if where == "graph pass":
+        monkeypatch.setattr(adjoint.compiler, "GRAPH_PASSES", (*GRAPH_PASSES, _no_attribute))
+        return "AttributeError: 'Function' object has no attribute 'attribute_that_is_not_there'"
+    if where == "kernel pass":
+        monkeypatch.setattr(adjoint.compiler, "KERNEL_PASSES", (_no_attribute,))
+        return "AttributeError: 'Kernel' object has no attribute 'attribute_that_is_not_there'"
+    if where == "lowering":
+        whole = adjoint.compiler.lower
+
+        def lowered(*args):
+            program = whole(*args)
+            return replace(program, kernels=tuple(map(_out_of_bounds, program.kernels)))
+
+        monkeypatch.setattr(adjoint.compiler, "lower", lowered)
+        return "kernel square_0: an access is inside its buffer, but "
+    monkeypatch.setattr(adjoint.codegen.native, "_parse", _not_llvm)
+    return "generated code is not valid LLVM: "
+
+
+@pytest.mark.parametrize("where", ["graph pass", "lowering", "kernel pass", "code generation"])
+def test_what_the_compiler_cannot_do_with_a_valid_graph_is_reported_as_its_bug(monkeypatch, where):
+    x = param("x", (3,))
+    inner = Function("square", (x,), (ops.square(x),))
+    y = param("y", (3,))
+    function = Function("f", (y,), (ops.call(inner, y),))
+    why = broken(monkeypatch, where)
+    with pytest.raises(InternalError, match=r"^@f is a valid graph, but compiling it failed, which is a bug") as caught:
+        compile(function, options=OPTIONS)
+    assert why in caught.value.message
+    assert caught.value.message.endswith("; please report it together with the graph below")
+    assert caught.value.__cause__ is not None
+    # The functions that it calls are part of it, and tracebacks show it all.
+    assert caught.value.graph == str(function)
+    assert str(function) in "".join(traceback.format_exception(caught.value))
+    assert caught.value.where is not None
+    assert caught.value.where.startswith(__file__)
+
+
+def test_what_is_refused_on_purpose_is_no_bug(monkeypatch):
+    x, w = param("x", (40, 30)), param("w", (30, 20))
+    twice = Function("f", (x, w), (ops.sum(ops.softmax(ops.exp(ops.matmul(x, w)))),))
+    with pytest.raises(CompileError, match="needs at least") as caught:
+        compile(twice, options=CompileOptions(cache=False, memory_budget=0))
+    assert not isinstance(caught.value, InternalError)
+
+    def out_of_memory(_function):
+        raise MemoryError
+
+    monkeypatch.setattr(adjoint.compiler, "GRAPH_PASSES", (out_of_memory,))
+    with pytest.raises(MemoryError):
+        compile(chain(3), options=OPTIONS)
+
+
+def test_a_graph_that_breaks_the_rules_is_no_bug():
+    x, y = param("x", (3,)), param("y", (3,))
+    with pytest.raises(VerifyError):
+        compile(Function("f", (x,), (ops.add(x, y),)), options=OPTIONS)

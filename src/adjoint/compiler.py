@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import llvmlite
 from adjoint.codegen.barrier import barrier_text
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode, compile_native, target_for
-from adjoint.errors import CompileError, InvalidValueError
+from adjoint.errors import CompileError, InvalidValueError, own_bugs_reported
 from adjoint.ir import Function, IRModule
 from adjoint.ir.printer import value_names
 from adjoint.ir.verifier import verify
@@ -199,8 +199,18 @@ def lower_function(
     CompileError
         Where the working memory on that many `threads` cannot be brought within `memory_budget` bytes, with the least
         that it can be.
+    InternalError
+        Where a pass fails, or what it makes breaks a rule: a bug in adjoint, with the graph.
     """
     verify(function)
+    with own_bugs_reported(function.name, partial(str, function)):
+        return _program_of(function, target, memory_budget, tuning, threads)
+
+
+def _program_of(
+    function: Function, target: Target, memory_budget: int | None, tuning: Tuning | None, threads: int
+) -> Program:
+    """The program of a verified function."""
     for graph_pass in GRAPH_PASSES:
         function = graph_pass(function)
     choices = _choices(function, target, tuning) if tuning is not None else {}
@@ -300,8 +310,9 @@ def _entry(
     found = store.read(key) if store is not None else None
     if found is None:
         program = program_now()
-        modules = emit_modules(finish_program(program), target, jitter=options.jitter, flush_subnormals=flush)
-        objects = compile_native(modules, target)
+        with own_bugs_reported(function.name, partial(str, function)):
+            modules = emit_modules(finish_program(program), target, jitter=options.jitter, flush_subnormals=flush)
+            objects = compile_native(modules, target)
         summary = program.summary()
         if store is not None:
             store.write(key_now(), summary, objects)
@@ -309,11 +320,15 @@ def _entry(
         summary, objects = found
 
     def text(stage: str) -> str:
-        return _text(program_now(), target, stage, flush)
+        program = program_now()
+        with own_bugs_reported(function.name, partial(str, function)):
+            return _text(program, target, stage, flush)
 
     def profiled() -> tuple[bytes, ...]:
-        modules = emit_modules(finish_program(program_now()), target, profile=True, flush_subnormals=flush)
-        return compile_native(modules, target)
+        program = program_now()
+        with own_bugs_reported(function.name, partial(str, function)):
+            modules = emit_modules(finish_program(program), target, profile=True, flush_subnormals=flush)
+            return compile_native(modules, target)
 
     return Entry(summary, objects, runtime, threads, text, profiled), found is not None
 

@@ -10,6 +10,7 @@
     ├── VerifyError         a graph or kernel that breaks a rule of its IR
     ├── DifferentiationError  operators without a gradient on the path that needs one
     ├── CompileError        a program that the compiler cannot lower for the target
+    │   └── InternalError   a valid graph of which adjoint cannot make code: its own bug
     ├── ReentryError        an entry point called from inside its own call          (also a RuntimeError)
     ├── DataError           a dataset that is missing, truncated or out of range     (also a ValueError)
     └── CacheError          a cache directory that cannot be used                    (also an OSError)
@@ -18,7 +19,10 @@ A message is one sentence: the rule, what was given, the fix. The line of the us
 error is appended to it, because inside a stack of compiler frames that line is hard to find.
 """
 
+import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 __all__ = [
@@ -27,15 +31,18 @@ __all__ = [
     "CompileError",
     "DataError",
     "DifferentiationError",
+    "InternalError",
     "InvalidValueError",
     "NameLookupError",
     "ParseError",
     "ReentryError",
     "TypeRuleError",
     "VerifyError",
+    "own_bugs_reported",
 ]
 
 _PACKAGE = str(Path(__file__).parent)
+_LIBRARY = str(Path(os.__file__).parent)
 
 
 def _user_line() -> str | None:
@@ -43,7 +50,8 @@ def _user_line() -> str | None:
     frame = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
-        if not filename.startswith((_PACKAGE, "<")):
+        library = filename.startswith(_LIBRARY) and "site-packages" not in filename
+        if not library and not filename.startswith((_PACKAGE, "<")):
             return f"{filename}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return None
@@ -108,6 +116,21 @@ class CompileError(AdjointError):
     """A program that the compiler cannot lower for the target."""
 
 
+class InternalError(CompileError):
+    """A valid graph of which adjoint cannot make code: a bug in adjoint, to be reported.
+
+    Attributes
+    ----------
+    graph : str
+        The graph's text. It is a note of the error too, so that tracebacks show it.
+    """
+
+    def __init__(self, message: str, graph: str) -> None:
+        super().__init__(message)
+        self.graph = graph
+        self.add_note(graph)
+
+
 class ReentryError(AdjointError, RuntimeError):
     """An entry point that is called from inside its own call."""
 
@@ -118,3 +141,29 @@ class DataError(AdjointError, ValueError):
 
 class CacheError(AdjointError, OSError):
     """A cache directory that cannot be used."""
+
+
+@contextmanager
+def own_bugs_reported(name: str, graph: Callable[[], str]) -> Iterator[None]:
+    """Raise what goes wrong with a valid graph as an `InternalError` that shows it.
+
+    What is refused on purpose stays as it is, and so does what is wrong with the machine: memory and files.
+
+    Parameters
+    ----------
+    name : str
+        The function that is compiled.
+    graph : callable
+        Its text, asked for only where something goes wrong.
+    """
+    try:
+        yield
+    except (CompileError, InvalidValueError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        cause = error.message if isinstance(error, AdjointError) else f"{type(error).__name__}: {error}"
+        raise InternalError(
+            f"@{name} is a valid graph, but compiling it failed, which is a bug in adjoint ({cause}); please report it "
+            "together with the graph below",
+            graph(),
+        ) from error

@@ -73,3 +73,16 @@ def test_a_reader_that_goes_away_is_no_error():
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.startswith("func @step(")
     assert done.stderr == ""
+
+
+def test_a_bug_in_adjoint_is_shown_with_the_graph(capsys, monkeypatch):
+    def broken(_function):
+        raise AttributeError("no such thing")
+
+    monkeypatch.setattr(adjoint.compiler, "GRAPH_PASSES", (broken,))
+    assert main(["show", "linreg", "--stage", "kernels"]) == 2
+    first, *graph = capsys.readouterr().err.splitlines()
+    assert first.startswith("adjoint: @step is a valid graph, but compiling it failed, which is a bug in adjoint (Attr")
+    assert first.endswith("(AttributeError: no such thing); please report it together with the graph below")
+    assert graph[0].startswith("func @step(")
+    assert graph[-1] == "}"

@@ -8,7 +8,7 @@ from adjoint import ops
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
 from adjoint.compiler import CompileOptions, compile, finish_program, host, lower_function
-from adjoint.errors import CompileError
+from adjoint.errors import VerifyError
 from adjoint.ir import Function, param
 from adjoint.testing import interpret
 
@@ -81,5 +81,5 @@ def test_linked_modules_compute_what_the_graph_says(deep, tmp_path):
 
 
 def test_an_error_in_one_module_is_raised(texts):
-    with pytest.raises(CompileError, match="generated code is not valid LLVM"):
+    with pytest.raises(VerifyError, match="generated code is not valid LLVM"):
         compile_native((*texts[:1], "define nonsense"), host(), threads=2)

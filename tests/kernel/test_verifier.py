@@ -1,5 +1,8 @@
 """Every rule of kernel IR, kept and broken."""
 
+import random
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,7 @@ from adjoint.compiler import finish_program, host, lower_function
 from adjoint.errors import VerifyError
 from adjoint.ir import param
 from adjoint.kernel.index import Dynamic, Var, as_index
+from adjoint.kernel.interpreter import evaluate
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Prefetch, Store, When
 from adjoint.kernel.verifier import verify_kernel
 
@@ -108,6 +112,19 @@ def test_conditions_narrow_what_they_are_about():
     verify(loops(When(index, -5, 4, (store(index),), (store(index - 4),))))
     verify(loops(When(at(n), 0, 3, (store(index),))))
     verify(loops(When(at(n), 1, 3, (When(at(J), 0, 2, (store(at(n) * 4 - at(J) - 3),)),))))
+    # Of r*2 + n, the part (r % 4)*2 + n is known, and that r // 4 * 8 is left.
+    wide, row = Buffer("wide", F32, 16, "arena"), at(R) % 4 * 2 + at(n)
+    refused("an access is inside its buffer, but wide", For(R, (For(n, (store(at(R) * 2 + at(n), buffer=wide),)),)))
+    verify(For(R, (For(n, (When(row, 0, 8, (store(at(R) * 2 + at(n), buffer=wide),)),)),)))
+    refused(
+        "an access is inside its buffer, but wide",
+        For(R, (For(n, (When(row, 0, 9, (store(at(R) * 2 + at(n), buffer=wide),)),)),)),
+    )
+    # What is divided is known whichever condition was met first.
+    half = at(n) * 2 + at(J) // 2 + 1
+    refused("an access is inside its buffer, but y", loops(When(at(n), 0, 4, (store(half),))))
+    verify(loops(When(at(n), 0, 4, (When(at(J), 0, 2, (store(half),)),))))
+    verify(loops(When(at(J), 0, 2, (When(at(n), 0, 4, (store(half),)),))))
     verify(loops(When(-at(n), -2, 1, (store(index),))))
     refused("an access is inside its buffer", loops(When(index, 0, 9, (store(index),))))
     refused("an access is inside its buffer", loops(When(index, 0, 8, (store(index + 1),))))
@@ -236,3 +253,46 @@ def test_what_is_asked_for_may_lie_beyond_its_buffer():
 
 def test_what_is_asked_for_has_a_place():
     refused("a variable is bound by a loop around its use, but i in i is not", Prefetch(X, at(R)))
+
+
+def places(scopes, variables):
+    """Every assignment of variables for which all conditions hold."""
+    for values in product(*(range(v.extent) for v in variables)):
+        env = dict(zip(variables, values, strict=True))
+        if all(low <= int(evaluate(Coordinate(i, I64), env)) < high for i, low, high in scopes):
+            yield env
+
+
+def random_index(rng, variables, depth=2):
+    """Sums of variables, and of quotients and remainders of such sums."""
+    made = as_index(rng.randint(-4, 4))
+    for var in variables:
+        made += as_index(var) * rng.randint(-3, 6)
+    if depth:
+        inner, by = random_index(rng, variables, depth - 1), rng.randint(2, 5)
+        made += rng.choice((inner // by, inner % by, inner)) * rng.randint(-3, 3)
+    return made
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_an_access_that_is_let_through_is_inside(seed):
+    """Whatever is divided, put together and compared: no rule about conditions concludes too much."""
+    rng = random.Random(seed)
+    variables = [Var(name, extent) for name, extent in zip("abc", (7, 4, 3), strict=True)]
+    address = random_index(rng, variables)
+    scopes = []
+    for _ in range(rng.randint(1, 3)):
+        other = random_index(rng, variables, 1)
+        about = rng.choice((other, address - other, as_index(variables[0]) % 3))
+        low = rng.randint(about.low, about.high)
+        scopes.append((about, low, rng.randint(low + 1, about.high + 1)))
+    found = [int(evaluate(Coordinate(address, I64), env)) for env in places(scopes, variables)]
+    if not found:
+        return
+    # Moved so that the least is at the start, into a buffer that is an element too short for the greatest.
+    body = store(address - min(found), buffer=Buffer("short", F32, max(found) - min(found), "arena"))
+    for about, low, high in scopes:
+        body = When(about, low, high, (body,))
+    for var in variables:
+        body = For(var, (body,))
+    refused("an access is inside its buffer", body)

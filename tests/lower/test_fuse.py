@@ -5,9 +5,10 @@ import pytest
 
 from adjoint import ops
 from adjoint.codegen.native import host_target
-from adjoint.compiler import lower_function
+from adjoint.compiler import CompileOptions, compile, lower_function
 from adjoint.ir import Function, param
 from adjoint.lower.facts import facts_of
+from adjoint.testing import interpret
 from adjoint.transforms.differentiate import gradient
 
 
@@ -78,6 +79,18 @@ def test_long_chains_are_cut_into_bounded_kernels():
     made = program((x,), y)
     assert 1000 // 96 <= len(made.kernels) <= 100
     assert max(len(k.values) for k in made.kernels) <= 100
+
+
+def test_what_is_made_of_a_product_through_a_view_is_stored_for_others():
+    """It is a step from a stored value of its kernel, and from the product, which is in no memory."""
+    a, b, x = param("a", (6, 5)), param("b", (5, 7)), param("x", (2, 3, 7))
+    e = ops.exp(x)
+    scaled = ops.multiply(ops.reshape(ops.matmul(a, b), (2, 3, 7)), e)
+    function = Function("f", (a, b, x), (e, ops.sum(scaled, axis=2)))
+    arrays = [np.random.default_rng(n).standard_normal(p.shape).astype(np.float32) for n, p in enumerate((a, b, x))]
+    found = compile(function, options=CompileOptions(threads=1, cache=False))(*arrays)
+    for got, want in zip(found, interpret(function, *arrays), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The command line: ``adjoint COMMAND ...``.
 
 A command's module is loaded when the command is called, so that ``adjoint --help`` is quick. Every refusal is one
-sentence on standard error and exit status 2; Ctrl-C is exit status 130.
+sentence on standard error and exit status 2, and the graph where it is a bug in adjoint; Ctrl-C is exit status 130.
 """
 
 import os
@@ -13,7 +13,7 @@ from importlib import import_module
 import click
 
 from adjoint.cli.options import INTERRUPTED, REFUSED, closest
-from adjoint.errors import AdjointError
+from adjoint.errors import AdjointError, InternalError
 from adjoint.version import __version__
 
 __all__ = ["main"]
@@ -83,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return REFUSED
     except click.ClickException as error:
         return _refuse(error.format_message(), REFUSED)
+    except InternalError as error:
+        return _refuse(f"{error.message}\n{error.graph}", REFUSED)
     except AdjointError as error:
         return _refuse(error.message, REFUSED)
     except BrokenPipeError:

@@ -5,8 +5,8 @@ straight lines, and what remains are counted loops.
 """
 
 from adjoint.codegen.turn import Square, emit_exchange, match_square
-from adjoint.codegen.types import memory_type, value_type, vector
-from adjoint.codegen.values import Lanes, Result, ValueEmitter, mangled
+from adjoint.codegen.types import mangled, memory_type, value_type, vector
+from adjoint.codegen.values import Lanes, Result, ValueEmitter
 from adjoint.codegen.writer import Writer
 from adjoint.kernel.index import Index
 from adjoint.kernel.ir import Buffer, For, Kernel, Load, Prefetch, Stmt, Store, When

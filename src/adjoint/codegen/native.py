@@ -10,7 +10,7 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
-from adjoint.errors import CompileError
+from adjoint.errors import CompileError, VerifyError
 from adjoint.kernel.target import Target, architecture, available_cores
 
 __all__ = ["NativeCode", "compile_native", "host_target", "target_for", "vectors_of"]
@@ -160,7 +160,7 @@ def _emit_object(machine: Any, module: Any) -> bytes:
     with ffi.OutputString() as error:
         buffer = emit(machine, module, 1, error)
         if not buffer:
-            raise CompileError(f"LLVM cannot make code of a module, which is a bug in adjoint: {error}")
+            raise VerifyError(f"LLVM cannot make code of a module: {error}")
     try:
         return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
     finally:
@@ -180,7 +180,7 @@ def _parse(text: str) -> Any:
         module = llvm.parse_assembly(text, llvm.create_context())
         module.verify()
     except RuntimeError as error:
-        raise CompileError(f"generated code is not valid LLVM, which is a bug in adjoint: {error}") from error
+        raise VerifyError(f"generated code is not valid LLVM: {error}") from error
     return module
 
 

@@ -5,7 +5,17 @@ import struct
 import ml_dtypes
 import numpy as np
 
-__all__ = ["BFLOAT16", "MEMORY", "constant", "is_signed", "memory_type", "splat", "value_type", "vector"]
+__all__ = [
+    "BFLOAT16",
+    "MEMORY",
+    "constant",
+    "is_signed",
+    "mangled",
+    "memory_type",
+    "splat",
+    "value_type",
+    "vector",
+]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -43,6 +53,13 @@ def value_type(dtype: np.dtype) -> str:
 def vector(type_: str, lanes: int) -> str:
     """The type of `lanes` elements: the element's own where there is one."""
     return type_ if lanes == 1 else f"<{lanes} x {type_}>"
+
+
+def mangled(type_: str) -> str:
+    """``<16 x float>`` as intrinsics' names spell it: ``v16f32``."""
+    lanes, element = type_[1:-1].split(" x ") if type_.startswith("<") else ("", type_)
+    name = {"float": "f32", "double": "f64", "half": "f16"}.get(element, element)
+    return f"v{lanes}{name}" if lanes else name
 
 
 def is_signed(dtype: np.dtype) -> bool:

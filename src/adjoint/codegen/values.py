@@ -13,13 +13,13 @@ import numpy as np
 from adjoint.codegen.edges import leading_lanes, read_leading
 from adjoint.codegen.lanes import lane_offsets, run_length
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
-from adjoint.codegen.types import constant, memory_type, splat, value_type, vector
+from adjoint.codegen.types import constant, mangled, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
-from adjoint.errors import CompileError
-from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Var, uses
+from adjoint.errors import VerifyError
+from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var, uses
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load, postorder
 
-__all__ = ["Lanes", "Result", "ValueEmitter", "mangled"]
+__all__ = ["Lanes", "Result", "ValueEmitter"]
 
 I64 = np.dtype(np.int64)
 
@@ -81,7 +81,7 @@ class ValueEmitter:
         found = self.pointers.get(buffer)
         if found is None:
             if buffer.space != "register":
-                raise CompileError(f"kernel {self.kernel.name} uses {buffer.name} without having it as a parameter")
+                raise VerifyError(f"kernel {self.kernel.name} uses {buffer.name} without having it as a parameter")
             found = self.w.alloca(f"[{buffer.size} x {memory_type(buffer.dtype)}], align 64")
             self.pointers[buffer] = found
         return found
@@ -359,10 +359,21 @@ class ValueEmitter:
         inner = self.index(atom.of)
         if not inner.startswith("%"):
             return str(int(inner) // atom.by if isinstance(atom, Quotient) else int(inner) % atom.by)
-        op = "udiv" if isinstance(atom, Quotient) else "urem"
-        if atom.of.low < 0:
-            raise CompileError(f"kernel {self.kernel.name}: {atom} divides an index that can be negative")
-        return self.w.pure(f"{op} i64 {inner}, {atom.by}")
+        return self.divided(atom, Result(inner, 1)).text
+
+    def divided(self, atom: Quotient | Remainder, inner: Result) -> Result:
+        """Quotient or remainder of `inner`, rounded down: an index that may be negative is moved up first.
+
+        It moves by a multiple of the divisor, so that unsigned instructions give the remainder, and the quotient but
+        for that multiple.
+        """
+        up = max(-(atom.of.low // atom.by), 0)
+        moved = self.plus(inner, Result(str(up * atom.by), 1)) if up else inner
+        type_, by = vector("i64", inner.lanes), splat(str(atom.by), "i64", inner.lanes)
+        if isinstance(atom, Remainder):
+            return Result(self.w.pure(f"urem {type_} {moved.text}, {by}"), inner.lanes)
+        made = Result(self.w.pure(f"udiv {type_} {moved.text}, {by}"), inner.lanes)
+        return self.plus(made, Result(str(-up), 1)) if up else made
 
     def vector_atom(self, atom: Atom) -> Result:
         """An atom, for each lane where it depends on the lane."""
@@ -377,17 +388,8 @@ class ValueEmitter:
         inner = self.vector_index(atom.of)
         if inner.lanes == 1:
             return Result(self.atom(atom), 1)
-        op = "udiv" if isinstance(atom, Quotient) else "urem"
-        type_ = vector("i64", inner.lanes)
-        return Result(self.w.pure(f"{op} {type_} {inner.text}, {splat(str(atom.by), 'i64', inner.lanes)}"), inner.lanes)
+        return self.divided(atom, inner)
 
 
 def _depends(index: Index, var: Var) -> bool:
     return var in index.variables()
-
-
-def mangled(type_: str) -> str:
-    """``<16 x float>`` as intrinsics' names spell it: ``v16f32``."""
-    lanes, element = type_[1:-1].split(" x ") if type_.startswith("<") else ("", type_)
-    name = {"float": "f32", "double": "f64", "half": "f16"}.get(element, element)
-    return f"v{lanes}{name}" if lanes else name

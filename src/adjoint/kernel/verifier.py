@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from adjoint.errors import VerifyError
-from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var
+from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var, as_index
 from adjoint.kernel.ir import (
     Across,
     Apply,
@@ -246,7 +246,7 @@ def _range(index: Index, facts: Sequence[tuple[Index, int, int]]) -> tuple[int, 
     """Bounds of an index, by the ranges of its atoms and by what conditions say of parts of it.
 
     Where ``low <= part <= high`` is known and ``index == c * part + rest``, the index is also in c times that range
-    plus the range of the rest.
+    plus the range of the rest. A condition is taken out once, so that this comes to an end.
     """
     low = high = index.constant
     for atom, c in index.terms:
@@ -256,10 +256,21 @@ def _range(index: Index, facts: Sequence[tuple[Index, int, int]]) -> tuple[int, 
         part_low, part_high = max(part_low, part.low), min(part_high, part.high)
         known = dict(part.terms)
         for factor in {c // known[atom] for atom, c in index.terms if atom in known and c % known[atom] == 0}:
-            rest_low, rest_high = _range(index - part * factor, facts[i + 1 :])
+            rest = _without_rest(index - part * factor)
+            rest_low, rest_high = _range(rest, (*facts[:i], *facts[i + 1 :]))
             ends = (factor * part_low, factor * part_high)
             low, high = max(low, rest_low + min(ends)), min(high, rest_high + max(ends))
     return low, high
+
+
+def _without_rest(index: Index) -> Index:
+    """The index with ``x - x % n`` as ``x // n * n``: what a condition on ``x % n`` leaves of one in `x`."""
+    for atom, c in index.terms:
+        if isinstance(atom, Remainder):
+            less = index + (atom.of - as_index(atom)) * c
+            if not dict(less.terms).keys() & dict(atom.of.terms).keys():
+                return less - (atom.of // atom.by) * (c * atom.by)
+    return index
 
 
 def _atom_range(atom: Atom, facts: Sequence[tuple[Index, int, int]]) -> tuple[int, int]:

@@ -241,11 +241,23 @@ class _Fuser:
             group.outputs.reverse()
             group.outputs[:] = self._worth_storing(group)
 
+    def _made_in(self, group: Group, value: Value) -> list[Value]:
+        """The members from which a member is computed, be it through values that are computed on the spot."""
+        found: list[Value] = []
+        todo = list(value.inputs)
+        while todo:
+            operand = todo.pop()
+            if operand not in self.group_of:
+                todo.extend(operand.inputs)
+            elif self.group_of[operand] is group:
+                found.append(operand)
+        return found
+
     def _worth_storing(self, group: Group) -> list[Value]:
         """Outputs without those that cost a reader less than memory does: a step or two from what is stored anyway."""
         kept: list[Value] = []
         for value in group.outputs:
-            made_here = [v for v in value.inputs if self.group_of.get(v) is group]
+            made_here = self._made_in(group, value)
             again = (
                 value not in self.stored
                 and self.facts[value].kind == "pull"

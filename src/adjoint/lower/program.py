@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from adjoint.errors import CompileError
+from adjoint.errors import VerifyError
 from adjoint.ir import Function, Value
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
@@ -146,7 +146,7 @@ def _build(context: Context, groups: Sequence[Group]) -> list[Kernel]:
     if isinstance(description, Stream):
         return [stream_kernel(context, groups)]
     if not isinstance(description, Reduction):
-        raise CompileError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
+        raise VerifyError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
     contraction = match_contraction(context, group)
     if contraction is not None:
         return contraction_form(context, group, contraction)

@@ -1,4 +1,4 @@
-"""Tools to test graphs with: a reference interpreter, numeric gradient checks, random graphs.
+"""Tools to test graphs with: a reference interpreter, gradient checks, random graphs, estimates of rounding.
 
 `adjoint.testing.graphs` needs hypothesis (the ``test`` extra) and is imported by its own name.
 """

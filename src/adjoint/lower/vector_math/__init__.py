@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from adjoint.errors import CompileError
+from adjoint.errors import VerifyError
 from adjoint.kernel.ir import Expr
 from adjoint.lower.vector_math.error_function import erf
 from adjoint.lower.vector_math.exponential import exp, expm1, sigmoid, tanh
@@ -63,7 +63,7 @@ def expand(function: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | Non
 
     Raises
     ------
-    CompileError
+    VerifyError
         For a function that needs expansion at another dtype.
     """
     expansion = EXPANSIONS.get(function)
@@ -71,5 +71,5 @@ def expand(function: str, args: tuple[Expr, ...], dtype: np.dtype) -> Expr | Non
         return None
     form = FORMATS.get(dtype)
     if form is None:
-        raise CompileError(f"{function}: computes in float32 or float64, got {dtype}; cast the operands first")
+        raise VerifyError(f"{function}: computes in float32 or float64, got {dtype}; cast the operands first")
     return expansion(*map(Term, args), form).expr
