@@ -1,0 +1,189 @@
+"""How far rounding takes what is computed of a graph: the graph in wider floats, with a bound for every element.
+
+Compiled code sums in another order than NumPy, and each BLAS in its own; none is the truth. Here each value is
+computed in floats twice as wide (float32 in float64, float64 in `numpy.longdouble`), and beside it what rounding to
+its own dtype may do to each element.
+
+- A sum of n products is off by no more than ``n u sum |a| |b|`` [1]_, u being the unit roundoff, and by the rule of
+  thumb [2]_ by no more than about ``sqrt(n) u sum |a| |b|``: errors of both signs cancel. Where terms are few they need not;
+  ``sqrt(n) + 1`` is what is taken.
+- How that reaches later values is seen by trial: the graph is computed some more times, with every value moved up and
+  down at random by what its own operator may be off. The spread of an element bounds its error [3]_. Cancellation,
+  a division by something small or a comparison of equal numbers show in it, element by element.
+
+.. [1] N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002: sections 3.1 (inner
+   products) and 3.5 (products of matrices).
+.. [2] The same, section 2.8; proved for errors that are independent by N. J. Higham and T. Mary, A new approach to
+   probabilistic rounding error analysis, SIAM J. Sci. Comput. 41 (2019).
+.. [3] J. Vignes, A stochastic arithmetic for reliable scientific computation, Math. Comput. Simulation 35 (1993).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from adjoint.ir import DTYPES, Function, Value, is_float, is_param
+from adjoint.ops.base import Elementwise, Operator
+from adjoint.transforms.inline_calls import inline_calls
+
+__all__ = ["rounding", "unit_roundoff"]
+
+_WIDER: dict[np.dtype, np.dtype] = {
+    np.dtype(np.float32): np.dtype(np.float64),
+    np.dtype(np.float64): np.dtype(np.longdouble),
+}
+#: Unit roundoffs that an elementwise operator is off by: the polynomials of vector math have up to four.
+_ELEMENTWISE = 4
+#: Trials, and how many times their root mean square is taken for a bound.
+_TRIALS, _SPREAD = 8, 4.0
+
+
+def unit_roundoff(dtype: Any) -> float:
+    """Half the distance from 1 to the next number of a dtype: 2**-24 of float32."""
+    bits = {DTYPES["f16"]: 11, DTYPES["bf16"]: 8, DTYPES["f32"]: 24, DTYPES["f64"]: 53}
+    return float(2.0 ** -bits[np.dtype(dtype)])
+
+
+def rounding(function: Function, *arrays: Any) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """The results of a function in wider floats, each with a bound for every element.
+
+    Parameters
+    ----------
+    function : Function
+        What to run, of any operators; calls are inlined.
+    *arrays : array_like
+        An argument for each parameter, of its dtype; taken as exact.
+
+    Returns
+    -------
+    tuple of (numpy.ndarray, numpy.ndarray)
+        For each result the value, and the distance that is put down to rounding; of integers and bool this is 0, or 1
+        where it came out otherwise in a trial.
+    """
+    flat = inline_calls(function)
+    rng = np.random.default_rng(0)
+    known: dict[Value, _Known] = {}
+    bounds: dict[Value, np.ndarray] = {}
+    for parameter, array in zip(flat.params, arrays, strict=True):
+        given = np.asarray(array, parameter.dtype).astype(_wider(parameter.dtype))
+        known[parameter] = _Known(given, [given] * _TRIALS, np.zeros(given.shape))
+    with np.errstate(all="ignore"):
+        for value in flat.values():
+            if not is_param(value):
+                known[value] = _computed(value, [known[v] for v in value.inputs])
+            if value in flat.results:
+                bounds[value] = _bound(known[value])
+            known[value] = _moved(known[value], rng)
+    return tuple((known[result].exact, bounds[result]) for result in flat.results)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A value in wider floats: as it is, as it comes out in each trial, and what its own operator may be off."""
+
+    exact: np.ndarray
+    trials: list[np.ndarray]
+    own: np.ndarray
+
+
+def _wider(dtype: np.dtype) -> np.dtype:
+    return _WIDER.get(dtype, dtype)
+
+
+def _bound(known: _Known) -> np.ndarray:
+    exact = known.exact
+    if exact.dtype.kind in "biu":
+        differs: np.ndarray = np.any([trial != exact for trial in known.trials], axis=0).astype(np.float64)
+        return differs
+    exact = _at_least_double(exact)
+    squares = [np.where(exact == trial, 0, exact - trial) ** 2 for trial in map(_at_least_double, known.trials)]
+    spread: np.ndarray = known.own + _SPREAD * np.sqrt(sum(squares) / _TRIALS)
+    # What is infinite or no number has to be so; where only a trial is, the value could be anything.
+    return np.where(np.isfinite(exact), np.where(np.isnan(spread), np.inf, spread), 0)
+
+
+def _at_least_double(array: np.ndarray) -> np.ndarray:
+    return array if array.dtype.itemsize >= 8 else array.astype(np.float64)
+
+
+def _moved(known: _Known, rng: np.random.Generator) -> _Known:
+    """The same with trials up or down by what the operator may be off."""
+    if not known.own.any():
+        return known
+    trials = [_at_least_double(trial) + rng.standard_normal(known.own.shape) * known.own for trial in known.trials]
+    return _Known(known.exact, [trial.astype(known.exact.dtype) for trial in trials], known.own)
+
+
+def _computed(value: Value, inputs: list[_Known]) -> _Known:
+    op = value.op
+    assert isinstance(op, Operator)
+    # The reference of a cast would round to the dtype that is widened here.
+    run = _kept if op.name == "cast" and value.dtype in _WIDER else op.reference
+
+    def made(*operands: np.ndarray) -> np.ndarray:
+        wide: np.ndarray = np.asarray(run(*operands)).astype(_wider(value.dtype))
+        if value.dtype in _WIDER:  # what overflows does so in the value's own dtype
+            wide = np.where(abs(wide) > np.finfo(value.dtype).max, np.copysign(np.inf, wide), wide)
+        return wide
+
+    exact = made(*(x.exact for x in inputs))
+    own = np.zeros(exact.shape)
+    if is_float(value.dtype):
+        own = unit_roundoff(value.dtype) * _own(value, made, exact, [x.exact for x in inputs])
+    return _Known(exact, _trials(made, inputs), own)
+
+
+def _kept(x: np.ndarray) -> np.ndarray:
+    return x
+
+
+def _trials(made: Callable[..., np.ndarray], inputs: list[_Known]) -> list[np.ndarray]:
+    return [made(*operands) for operands in zip(*(x.trials for x in inputs), strict=True)] or [made()] * _TRIALS
+
+
+def _own(value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
+    """What an operator may be off where its operands are exact, in unit roundoffs."""
+    op = value.op
+    size = abs(_at_least_double(exact))
+    if op.name in _TERMS:
+        sizes = [abs(x) if is_float(v.dtype) else x for x, v in zip(operands, value.inputs, strict=True)]
+        size = _at_least_double(made(*sizes)) * (np.sqrt(_TERMS[op.name](value)) + 1)
+    elif op.name in ("centred_squares", "sum_exp"):
+        size = size * (np.sqrt(operands[0].size / max(exact.size, 1)) + _ELEMENTWISE)
+    elif op.name.startswith("attention"):
+        size = _of_attention(value, made, exact, operands)
+    elif isinstance(op, Elementwise) or op.name == "normalize":
+        size = size * _ELEMENTWISE * (2 if op.name == "gelu" else 1)
+    elif value.dtype in _WIDER:
+        size = np.zeros_like(size)  # what only moves numbers does not round them
+    return np.where(np.isfinite(size), size, 0)
+
+
+def _of_attention(
+    value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, operands: list[np.ndarray]
+) -> np.ndarray:
+    """Of attention and its gradients: sums inside of it are off like those of operands that are off."""
+    rng = np.random.default_rng(1)
+    terms = np.sqrt(max(n for x in operands for n in x.shape[-2:]))
+    unit = unit_roundoff(value.dtype)
+    squares = np.zeros(exact.shape)
+    for _ in range(_TRIALS):
+        moved = (x * (1 + terms * unit * rng.standard_normal(x.shape)).astype(x.dtype) for x in operands)
+        squares = squares + ((_at_least_double(made(*moved)) - exact) / unit) ** 2
+    size: np.ndarray = (terms + _ELEMENTWISE) * abs(_at_least_double(exact)) + _SPREAD * np.sqrt(squares / _TRIALS)
+    return size
+
+
+#: Operators whose results are sums of products, or a product: how many terms each element has.
+_TERMS: dict[str, Callable[[Value], float]] = {
+    "matmul": lambda v: v.inputs[0].shape[-2 if v.op.transpose_a else -1],  # type: ignore[attr-defined]
+    "conv2d": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[0], 1),
+    "conv2d_weight_gradient": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[1], 1),
+    "sum": lambda v: v.inputs[0].type.size / max(v.type.size, 1),
+    "prod": lambda v: v.inputs[0].type.size / max(v.type.size, 1),
+    "sum_pool2d": lambda v: v.op.window[0] * v.op.window[1],  # type: ignore[attr-defined]
+    "window_spread": lambda v: v.op.window[0] * v.op.window[1],  # type: ignore[attr-defined]
+    "scatter_add": lambda v: max((i.type.size for i in v.inputs if not is_float(i.dtype)), default=1),
+}
