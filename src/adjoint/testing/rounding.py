@@ -5,8 +5,8 @@ computed in floats twice as wide (float32 in float64, float64 in `numpy.longdoub
 its own dtype may do to each element.
 
 - A sum of n products is off by no more than ``n u sum |a| |b|`` [1]_, u being the unit roundoff, and by the rule of
-  thumb [2]_ by no more than about ``sqrt(n) u sum |a| |b|``: errors of both signs cancel. Where terms are few they need not;
-  ``sqrt(n) + 1`` is what is taken.
+  thumb [2]_ by no more than about ``sqrt(n) u sum |a| |b|``: errors of both signs cancel. Taken is
+  ``sqrt(n) + 1``, as those of few terms need not.
 - How that reaches later values is seen by trial: the graph is computed some more times, with every value moved up and
   down at random by what its own operator may be off. The spread of an element bounds its error [3]_. Cancellation,
   a division by something small or a comparison of equal numbers show in it, element by element.
@@ -36,6 +36,8 @@ _WIDER: dict[np.dtype, np.dtype] = {
 }
 #: Unit roundoffs that an elementwise operator is off by: the polynomials of vector math have up to four.
 _ELEMENTWISE = 4
+#: What Winograd's form of a convolution, which adds and subtracts before it multiplies, is off more than sums are.
+_WINOGRAD = 3
 #: Trials, and how many times their root mean square is taken for a bound.
 _TRIALS, _SPREAD = 8, 4.0
 
@@ -150,6 +152,7 @@ def _own(value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, opera
     if op.name in _TERMS:
         sizes = [abs(x) if is_float(v.dtype) else x for x, v in zip(operands, value.inputs, strict=True)]
         size = _at_least_double(made(*sizes)) * (np.sqrt(_TERMS[op.name](value)) + 1)
+        size = size * (_WINOGRAD if op.name.startswith("conv2d") else 1)
     elif op.name in ("centred_squares", "sum_exp"):
         size = size * (np.sqrt(operands[0].size / max(exact.size, 1)) + _ELEMENTWISE)
     elif op.name.startswith("attention"):
