@@ -11,17 +11,9 @@ from adjoint.compiler import CompileOptions, compile
 from adjoint.errors import CompileError
 from adjoint.ir import Function, param
 from tests.closeness import agrees_with_graph
+from tests.hardware import levels
 
 OPTIONS = CompileOptions(cache=False, threads=2)
-WIDTHS = {"avx512": 64, "avx2": 32, "sse2": 16}
-
-
-def levels():
-    """The levels that this machine can run."""
-    host = host_target()
-    if not host.triple.startswith("x86_64"):
-        return ["host"]
-    return [name for name, width in WIDTHS.items() if width <= host.vector_bytes]
 
 
 def block():

@@ -14,7 +14,7 @@ from adjoint.kernel.verifier import verify_kernel
 from adjoint.lower import absorb as absorbing
 from adjoint.lower.absorb import absorb
 from tests.closeness import agrees_with_graph
-from tests.codegen.test_targets import levels
+from tests.hardware import levels
 
 F32 = DTYPES["f32"]
 SIZE = 512 * 1024

@@ -20,7 +20,7 @@ from adjoint.lower import program
 from adjoint.lower.bundle import bundle
 from adjoint.lower.order import barriers
 from tests.closeness import agrees_with_graph
-from tests.codegen.test_targets import levels
+from tests.hardware import levels
 from tests.lower.test_contractions import OPTIONS
 from tests.runtime.networks import NETWORKS, module_of
 

@@ -15,7 +15,7 @@ from adjoint.lower.fuse import fuse
 from adjoint.lower.match import match_contraction
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph, close_to_product
-from tests.codegen.test_targets import levels
+from tests.hardware import levels
 
 OPTIONS = CompileOptions(cache=False, threads=2)
 AVX512 = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32)

@@ -13,7 +13,7 @@ from adjoint.kernel.printer import print_kernel
 from adjoint.lower.jam import jam
 from adjoint.testing.rounding import unit_roundoff
 from tests.closeness import agrees_with_graph, within
-from tests.codegen.test_targets import levels
+from tests.hardware import levels
 from tests.lower.test_contractions import AVX512, OPTIONS
 
 F32 = DTYPES["f32"]

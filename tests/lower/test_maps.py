@@ -9,7 +9,7 @@ from adjoint.ir import Function, param
 from adjoint.kernel.printer import print_kernel
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
-from tests.codegen.test_targets import levels
+from tests.hardware import levels
 from tests.lower.test_contractions import OPTIONS
 
 

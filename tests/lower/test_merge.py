@@ -8,7 +8,7 @@ from adjoint.compiler import compile, host, lower_function
 from adjoint.ir import Function, param
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
-from tests.codegen.test_targets import levels
+from tests.hardware import levels
 from tests.lower.test_contractions import OPTIONS
 
 

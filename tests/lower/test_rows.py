@@ -11,7 +11,7 @@ from adjoint.kernel.printer import print_kernel
 from adjoint.lower import program
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
-from tests.codegen.test_targets import levels
+from tests.hardware import levels
 from tests.lower.test_contractions import OPTIONS
 
 

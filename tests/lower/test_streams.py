@@ -17,7 +17,7 @@ from adjoint.ops.attention_gradients import AttentionValueGradient
 from adjoint.testing.rounding import rounding
 from adjoint.transforms import gradient
 from tests.closeness import agrees_with_graph, within
-from tests.codegen.test_targets import levels
+from tests.hardware import levels
 
 OPTIONS = CompileOptions(threads=1, cache=False)
 

@@ -10,7 +10,7 @@ from adjoint.kernel.printer import print_kernel
 from adjoint.ops.centred import CentredSquares
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
-from tests.codegen.test_targets import levels
+from tests.hardware import levels
 
 OPTIONS = CompileOptions(cache=False, threads=2)
 #: Images, channels, channels of the result, rows and columns: whole vectors, shorter ones, rows of tiles that are cut.

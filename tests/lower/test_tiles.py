@@ -9,7 +9,7 @@ from adjoint.ir import Function, param
 from adjoint.kernel.ir import Prefetch, walk
 from adjoint.lower.contractions import plan_contraction
 from tests.closeness import agrees_with_graph, close_to_product
-from tests.codegen.test_targets import levels
+from tests.hardware import levels
 from tests.lower.test_contractions import AVX512, OPTIONS, contraction_of, product
 
 

@@ -21,7 +21,7 @@ from adjoint.transforms.differentiate import gradient
 from adjoint.transforms.simplify import simplify
 from adjoint.tuning import Measured, Tuning
 from tests.closeness import agrees_with_graph
-from tests.codegen.test_targets import levels
+from tests.hardware import levels
 from tests.lower.test_contractions import product
 
 
