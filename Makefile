@@ -1,5 +1,6 @@
 # make train    train the MLP on Fashion-MNIST       make test    lint, types, tests
 # make fuzz     500 new random programs; the same again: make fuzz SEED=N
+# make test-minimum    the tests with the lowest versions of Python and packages that are allowed, in .venv-minimum
 # All set up what they need in .venv, once; another interpreter: make train PYTHON=python3.13
 
 VENV   := .venv
@@ -10,7 +11,10 @@ ARGS   :=
 SEED   := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 COUNT  := 500
 
-.PHONY: train test fuzz lint types pytest clean
+# The oldest Python and dependencies that are allowed.
+OLDEST := python3.11
+
+.PHONY: train test fuzz test-minimum lint types pytest clean
 
 train: $(VENV)/.for-use
 	$(BIN)/adjoint train fashion-mnist $(ARGS)
@@ -29,6 +33,9 @@ types: $(VENV)/.for-work
 pytest: $(VENV)/.for-work lint types
 	$(BIN)/pytest $(ARGS)
 
+test-minimum: $(VENV)-minimum/.for-work
+	$(VENV)-minimum/bin/pytest $(ARGS)
+
 # Stamps: the environment is set up again only when what it is made from changes.
 $(VENV)/.for-use: pyproject.toml $(VENV)/.made
 	$(BIN)/pip install --quiet --disable-pip-version-check -e .
@@ -38,10 +45,15 @@ $(VENV)/.for-work: pyproject.toml $(VENV)/.made
 	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[test,plot]"
 	touch $@ $(VENV)/.for-use
 
+$(VENV)-minimum/.for-work: pyproject.toml constraints-minimum.txt
+	$(OLDEST) -m venv --clear $(VENV)-minimum
+	$(VENV)-minimum/bin/pip install --quiet --disable-pip-version-check -c constraints-minimum.txt -e ".[test,plot]"
+	touch $@
+
 $(VENV)/.made:
 	@test -n "$(PYTHON)" || { echo "adjoint needs Python 3.11 or newer, none is in PATH; install one or say make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-minimum build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

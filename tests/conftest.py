@@ -8,6 +8,8 @@ import pytest
 from adjoint.data import fashion_mnist
 from adjoint.errors import DataError
 from adjoint.paths import cache_dir
+from tests.hanging import pytest_configure, pytest_runtest_protocol  # noqa: F401
+from tests.hardware import pytest_terminal_summary  # noqa: F401
 
 #: The user's own cache: the dataset in it outlives a test run, compiled code need not.
 OWN_CACHE = cache_dir()

@@ -43,7 +43,9 @@ def test_losses_follow_pytorchs(run):
     np.testing.assert_allclose(losses, run["losses"], rtol=RTOL[name])
     states = trainer.export_states()
     for state, expected in run["states"].items():
-        np.testing.assert_allclose(states[state], expected, rtol=1e-2, atol=1e-2)
+        # A mean near 0 is no more exact than the numbers that it is of: their size is the standard deviation.
+        size = np.sqrt(states[state.removesuffix("_mean") + "_var"]) if state.endswith("_mean") else 0.0
+        assert (abs(states[state] - np.array(expected)) <= 1e-5 * (abs(np.array(expected)) + size)).all(), state
 
 
 def test_the_number_of_threads_changes_no_bit():

@@ -1,17 +1,23 @@
-"""Where adjoint keeps files on this machine: one cache directory, and how a file gets into it whole."""
+"""Where adjoint keeps files on this machine: one cache directory, who may write to it, how files get into it whole."""
 
 import contextlib
 import errno
 import os
+import re
 import secrets
+import stat
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from adjoint.errors import CacheError
+from adjoint.errors import CacheError, InvalidValueError
 
-__all__ = ["cache_dir", "check_writable", "write_whole"]
+__all__ = ["cache_dir", "cache_limit", "check_private", "check_writable", "private_bytes", "write_whole"]
+
+#: What the compile cache may take where nobody says otherwise.
+_LIMIT = 1 << 30
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
 def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
@@ -34,6 +40,97 @@ def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
     return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adjoint"
 
 
+def cache_limit(environ: Mapping[str, str] | None = None) -> int:
+    """How many bytes of compiled code may be kept: ``ADJOINT_CACHE_LIMIT``, or 1 GiB.
+
+    Parameters
+    ----------
+    environ : mapping, optional
+        The environment, `os.environ` where None. The limit is in bytes or like ``500MB`` or ``2GiB``.
+
+    Raises
+    ------
+    InvalidValueError
+        Where the limit is not of that form, or 0.
+    """
+    given = (os.environ if environ is None else environ).get("ADJOINT_CACHE_LIMIT")
+    if not given:
+        return _LIMIT
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", given, re.ASCII | re.IGNORECASE)
+    limit = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
+    if limit < 1:
+        raise InvalidValueError(
+            f"ADJOINT_CACHE_LIMIT is a number of bytes above 0 or a size like 500MB, got {given!r}; correct or unset it"
+        )
+    return limit
+
+
+def check_private(directory: Path) -> None:
+    """Refuse a directory of code that will be run where others could have put it; it need not exist yet.
+
+    On POSIX, it belongs to the effective user or root and nobody else may write to it; the same holds of adjoint's
+    cache directory around it. Above that no directory may be open to everyone, unless it is sticky as ``/tmp`` is:
+    who can rename in there can put another directory in place of this one. Elsewhere nothing is looked at.
+
+    Raises
+    ------
+    CacheError
+        With what is wrong and the fix.
+    """
+    if os.name != "posix":
+        return
+    place = directory.absolute()
+    for path in (place, *place.parents):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            status = path.stat()
+            if path in (place, cache_dir().absolute()) and stat.S_ISDIR(status.st_mode):
+                _check_own(path, status)
+            elif status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+                raise CacheError(
+                    f"compiled code is kept where others cannot replace it, and {path} around the cache {directory} "
+                    f"has mode {stat.S_IMODE(status.st_mode):04o}; chmod o-w it, or set ADJOINT_CACHE to another"
+                )
+
+
+def private_bytes(path: Path) -> bytes:
+    """The content of a file that `check_private` would allow.
+
+    Raises
+    ------
+    CacheError
+        Where others may write to the file, or it is another user's.
+    OSError
+        Where it cannot be read.
+    """
+    with path.open("rb") as file:
+        if os.name == "posix":
+            _check_own(path, os.fstat(file.fileno()))
+        return file.read()
+
+
+def _check_own(path: Path, status: os.stat_result) -> None:
+    """Refuse what belongs to another user or may be written by others."""
+    if status.st_uid not in (0, os.geteuid()):
+        raise CacheError(
+            f"compiled code is read only from what belongs to user {os.geteuid()} or root, and {path} belongs to user "
+            f"{status.st_uid}; set ADJOINT_CACHE to a directory of your own"
+        )
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise CacheError(
+            f"compiled code is read only from what nobody else may write to, and {path} has mode "
+            f"{stat.S_IMODE(status.st_mode):04o}; chmod go-w it, or set ADJOINT_CACHE to another directory"
+        )
+
+
+def _make(directory: Path) -> None:
+    """Make a directory and those around it that are missing, for this user alone."""
+    if not directory.exists():
+        _make(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
+    elif not directory.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Put a file in its place in one move: a reader sees all of it or none, and a failure leaves nothing behind.
 
@@ -44,9 +141,10 @@ def write_whole(path: Path, content: bytes) -> None:
     """
     temporary: Path | None = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make(path.parent)
         # A name of its own for every writer: two that come at once each move a whole file into place.
         temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}.part"
+        temporary.touch(0o600, exist_ok=False)
         temporary.write_bytes(content)
         temporary.replace(path)
     except OSError as error:
@@ -66,7 +164,7 @@ def check_writable(directory: Path) -> None:
         With the reason and the fix.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        _make(directory)
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:

@@ -135,7 +135,7 @@ def test_operators_do_what_workloads_says(peer):
         wide * (1 + np.vectorize(erf)(wide / sqrt(2))) / 2, x + g, x.reshape(6, 6),
         x.transpose(2, 0, 1), image.mean((2, 3)), image.reshape(2, 12),
         table[ids], table, centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * g,
-        x[..., :2], x[..., 2:4], x[..., 4:], x @ table.T,
+        x[..., :2], x[..., 2:4], x[..., 4:], wide @ table.T,
     )  # fmt: skip
     assert len(found) == len(expected)
     for got, wanted in zip(found, expected, strict=True):

@@ -9,6 +9,7 @@ import adjoint
 from adjoint.cli import main
 from adjoint.ir import IRModule
 from adjoint.models import linreg, mlp
+from adjoint.paths import write_whole
 from tests.cli.helpers import refusal
 
 
@@ -122,3 +123,36 @@ def test_the_cache_is_told_and_cleared_and_nothing_else_is_touched(capsys, monke
     assert main(["cache", "--clear"]) == 0
     assert "removed Fashion-MNIST, 1 files" in capsys.readouterr().out
     assert os.listdir(tmp_path) == ["mine.txt"]
+
+
+def test_clearing_leaves_nothing_of_what_adjoint_keeps(capsys, monkeypatch, tmp_path):
+    """Measured contractions too, or code would go on being made from them."""
+    monkeypatch.setenv("ADJOINT_CACHE", str(tmp_path / "cache"))
+    x, w = adjoint.param("x", (64, 128)), adjoint.param("w", (128, 128))
+    adjoint.compile(adjoint.Function("f", (x, w), (adjoint.ops.matmul(x, w),)), tune=True)
+    write_whole(tmp_path / "cache" / "peaks" / "peaks.json", b"{}")
+    assert sorted(os.listdir(tmp_path / "cache")) == ["compiled", "peaks", "tuning"]
+    assert main(["cache", "--clear"]) == 0
+    assert "tuning: removed measured contractions, 1 files" in capsys.readouterr().out
+    assert os.listdir(tmp_path / "cache") == []
+
+
+def test_the_limit_of_compiled_code_is_told(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("ADJOINT_CACHE", str(tmp_path))
+    monkeypatch.setenv("ADJOINT_CACHE_LIMIT", "500MB")
+    assert main(["cache"]) == 0
+    assert "compiled: compiled code, 0 files, 0.0 MB of at most 500.0 MB" in capsys.readouterr().out
+    monkeypatch.setenv("ADJOINT_CACHE_LIMIT", "much")
+    assert main(["cache"]) == 2
+    assert (
+        "ADJOINT_CACHE_LIMIT is a number of bytes above 0 or a size like 500MB, got 'much'" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
+def test_doctor_says_where_others_may_write_to_the_cache(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("ADJOINT_CACHE", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "300")
+    tmp_path.chmod(0o777)
+    assert main(["doctor"]) == 2
+    assert "has mode 0777; chmod go-w it" in capsys.readouterr().out

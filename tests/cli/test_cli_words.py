@@ -18,11 +18,12 @@ from tests.cli.helpers import refusal
             "no command 'trian'; did you mean train? (there are train, show, profile, doctor, cache)",
         ),
         ("train fashion-mnst", "no dataset 'fashion-mnst'; did you mean fashion-mnist? (there is fashion-mnist)"),
-        ("train fashion-mnist --epohcs 3", "No such option '--epohcs'. Did you mean '--epochs'?"),
+        ("train fashion-mnist --epohcs 3", "no option '--epohcs'; did you mean --epochs?"),
         (
             "train fashion-mnist --optimizer adma",
             "no optimizer 'adma'; did you mean adam? (there are sgd, adam, adamw)",
         ),
+        ("train fashion-mnist --nothing-like-it", "no option '--nothing-like-it'; --help lists those that there are"),
         ("train fashion-mnist --epochs 0", "Invalid value for '--epochs': 0 is not in the range x>=1."),
         ("train fashion-mnist --threads 0", "Invalid value for '--threads': 0 is not in the range x>=1."),
         (

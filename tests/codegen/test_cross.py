@@ -21,11 +21,11 @@ from adjoint.kernel.target import Target
 from adjoint.lower.choices import estimated
 from adjoint.lower.program import contractions_of
 from adjoint.ops.catalogue import CATALOGUE
-from adjoint.testing import interpret
 from adjoint.transforms.differentiate import gradient
+from tests.closeness import agrees_with_graph
 from tests.codegen.emulator import Emulator, run
 from tests.codegen.test_targets import block
-from tests.ops.test_compiled import agree, joined
+from tests.ops.test_compiled import joined
 from tests.runtime.networks import batches, module_of
 
 RV64 = "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c"
@@ -133,9 +133,7 @@ def test_stores_and_loops_are_seen_in_assembly():
 def check(function, target, *arrays):
     """Results beside the graph's meaning in NumPy, and the results."""
     got = run(function, target, *arrays)
-    for found, want in zip(got, interpret(function, *arrays), strict=True):
-        scale = max(float(np.abs(want).max(initial=0.0)), 1e-30)
-        np.testing.assert_allclose(found, want, rtol=2e-5, atol=5e-6 * scale)
+    agrees_with_graph(got, function, *arrays)
     return got
 
 
@@ -199,8 +197,7 @@ def test_every_operator(cls, name):
         samples = [sample for sample in samples if np.dtype(np.float16) not in dtypes(sample)]
     function = joined(samples)
     arrays = [x for sample in samples for x in sample.inputs]
-    for got, want in zip(run(function, RUN[name], *arrays), interpret(function, *arrays), strict=True):
-        agree(got, want, cls.name, cancels=True)
+    agrees_with_graph(run(function, RUN[name], *arrays), function, *arrays, message=cls.name)
 
 
 @pytest.mark.parametrize("network", ["mlp", "lenet", "gpt"])

@@ -10,18 +10,10 @@ from adjoint.codegen.native import host_target, target_for, vectors_of
 from adjoint.compiler import CompileOptions, compile
 from adjoint.errors import CompileError
 from adjoint.ir import Function, param
-from adjoint.testing import interpret
+from tests.closeness import agrees_with_graph
+from tests.hardware import levels
 
 OPTIONS = CompileOptions(cache=False, threads=2)
-WIDTHS = {"avx512": 64, "avx2": 32, "sse2": 16}
-
-
-def levels():
-    """The levels that this machine can run."""
-    host = host_target()
-    if not host.triple.startswith("x86_64"):
-        return ["host"]
-    return [name for name, width in WIDTHS.items() if width <= host.vector_bytes]
 
 
 def block():
@@ -48,9 +40,7 @@ def test_levels_agree_with_the_reference(level):
         rng.integers(0, 37, 13).astype("i4"),
     )
     function = block()
-    expected = interpret(function, *arrays)
-    for got, want in zip(compile(function, level, OPTIONS)(*arrays), expected, strict=True):
-        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
 
 
 @pytest.mark.parametrize("level", levels())
@@ -108,5 +98,4 @@ def test_tiles_may_reach_beyond_what_is_divided():
     wide = ops.reshape(ops.broadcast_to(ops.expand_dims(x, 2), (3, 15, 2)), (3, 30))
     function = Function("f", (x,), (ops.argmax(wide, axis=0), ops.sum(wide, axis=0)))
     array = np.random.default_rng(0).standard_normal((3, 15)).astype("f4")
-    for got, want in zip(compile(function, options=OPTIONS)(array), interpret(function, array), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-6)
+    agrees_with_graph(compile(function, options=OPTIONS)(array), function, array)

@@ -19,8 +19,8 @@ from adjoint.kernel.verifier import verify_kernel
 from adjoint.lower import program
 from adjoint.lower.bundle import bundle
 from adjoint.lower.order import barriers
-from adjoint.testing import interpret
-from tests.codegen.test_targets import levels
+from tests.closeness import agrees_with_graph
+from tests.hardware import levels
 from tests.lower.test_contractions import OPTIONS
 from tests.runtime.networks import NETWORKS, module_of
 
@@ -218,5 +218,4 @@ def test_what_is_bundled_agrees_with_the_reference(level):
     assert any(isinstance(s, For) and s.kind == "serial" for s in walk(made.body))
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal((6, 20)).astype("f4"), rng.standard_normal((5, 3)).astype("f4"), np.array([4, 1])]
-    for got, want in zip(compile(function, level, OPTIONS)(*arrays), interpret(function, *arrays), strict=True):
-        np.testing.assert_allclose(got, want, rtol=2e-6, atol=2e-6)
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)

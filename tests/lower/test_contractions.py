@@ -13,9 +13,9 @@ from adjoint.lower.dots import plan_dots
 from adjoint.lower.emit import Context
 from adjoint.lower.fuse import fuse
 from adjoint.lower.match import match_contraction
-from adjoint.testing import interpret
 from adjoint.transforms.differentiate import gradient
-from tests.codegen.test_targets import levels
+from tests.closeness import agrees_with_graph, close_to_product
+from tests.hardware import levels
 
 OPTIONS = CompileOptions(cache=False, threads=2)
 AVX512 = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32)
@@ -56,9 +56,8 @@ def test_products_agree_with_float64(m, k, n, transpose_a, transpose_b):
     function = product(m, k, n, transpose_a, transpose_b)
     rng = np.random.default_rng(m + k + n)
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
-    want = (a.T if transpose_a else a).astype("f8") @ (b.T if transpose_b else b).astype("f8")
     got = compile(function, options=OPTIONS)(a, b)
-    np.testing.assert_allclose(got, want, atol=2e-6 * np.sqrt(k) * 4, rtol=1e-5)
+    close_to_product(got, a.T if transpose_a else a, b.T if transpose_b else b)
 
 
 @pytest.mark.parametrize("level", levels())
@@ -67,26 +66,26 @@ def test_products_in_batches_at_every_width(level, transpose_b):
     function = product(19, 45, 33, False, transpose_b, batch=(2, 3))
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
-    want = a.astype("f8") @ (b.swapaxes(-1, -2) if transpose_b else b).astype("f8")
-    np.testing.assert_allclose(compile(function, level, OPTIONS)(a, b), want, atol=3e-5)
+    close_to_product(compile(function, level, OPTIONS)(a, b), a, b.swapaxes(-1, -2) if transpose_b else b)
 
 
+@pytest.mark.blas
 def test_float64_products():
     a, b = param("a", (21, 40), "f64"), param("b", (31, 40), "f64")
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((21, 40)), rng.standard_normal((31, 40))
     made = compile(Function("f", (a, b), (ops.matmul(a, b, transpose_b=True),)), options=OPTIONS)
-    np.testing.assert_allclose(made(x, y), x @ y.T, rtol=1e-13)
+    close_to_product(made(x, y), x, y.T)
 
 
+@pytest.mark.blas
 def test_an_epilogue_sees_sums_that_waited():
     """The sum over k is blocked here, and the bias must be added once."""
     x, w, b = param("x", (32, 2100)), param("w", (2100, 1030)), param("b", (1030,))
     rng = np.random.default_rng(1)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in (x, w, b)]
-    got = compile(Function("f", (x, w, b), (ops.relu(ops.add(ops.matmul(x, w), b)),)), options=OPTIONS)(*arrays)
-    want = np.maximum(arrays[0].astype("f8") @ arrays[1] + arrays[2], 0)
-    np.testing.assert_allclose(got, want, atol=5e-4)
+    function = Function("f", (x, w, b), (ops.relu(ops.add(ops.matmul(x, w), b)),))
+    agrees_with_graph(compile(function, options=OPTIONS)(*arrays), function, *arrays)
 
 
 @pytest.mark.parametrize("target", [AVX512, AVX2, SSE2])
@@ -126,8 +125,7 @@ def test_thin_products_run_as_dot_products(level, m, k, n):
     function = product(m, k, n, transpose_b=True)
     rng = np.random.default_rng(m + k + n)
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
-    want = a.astype("f8") @ b.T.astype("f8")
-    np.testing.assert_allclose(compile(function, level, OPTIONS)(a, b), want, atol=1e-5 * np.sqrt(k))
+    close_to_product(compile(function, level, OPTIONS)(a, b), a, b.T)
 
 
 def test_a_matrix_times_a_vector_packs_nothing():
@@ -151,10 +149,10 @@ def test_split_rows_are_multiplied_right(level):
     function = Function("f", (x, w, ct), (ops.matmul(rows, w), ops.matmul(rows, ct, transpose_a=True)))
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
-    wide = a.transpose(0, 2, 1, 3).reshape(18, 32).astype("f8")
+    rows = a.transpose(0, 2, 1, 3).reshape(18, 32)
     forward, backward = compile(function, level, OPTIONS)(a, b, c)
-    np.testing.assert_allclose(forward, wide @ b, atol=1e-5)
-    np.testing.assert_allclose(backward, wide.T @ c, atol=1e-5)
+    close_to_product(forward, rows, b)
+    close_to_product(backward, rows.T, c)
 
 
 @pytest.mark.parametrize("level", levels())
@@ -166,11 +164,10 @@ def test_convolutions_of_small_images(level, size):
     function = gradient(loss, ("x", "w"))
     rng = np.random.default_rng(size)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
-    expected = interpret(function, *(a.astype("f8").astype("f4") for a in arrays))
-    for got, want in zip(compile(function, level, OPTIONS)(*arrays), expected, strict=True):
-        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5 * np.abs(want).max())
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize(
     ("batch", "m", "k", "n", "transpose_a", "transpose_b"),
     [
@@ -184,8 +181,8 @@ def test_axes_of_one_element_between_others(batch, m, k, n, transpose_a, transpo
     function = product(m, k, n, transpose_a, transpose_b, batch)
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
-    want = (a.swapaxes(-1, -2) if transpose_a else a) @ (b.swapaxes(-1, -2) if transpose_b else b)
-    np.testing.assert_allclose(compile(function, options=OPTIONS)(a, b), want, atol=1e-5)
+    left, right = (a.swapaxes(-1, -2) if transpose_a else a), (b.swapaxes(-1, -2) if transpose_b else b)
+    close_to_product(compile(function, options=OPTIONS)(a, b), left, right)
 
 
 @pytest.mark.parametrize("groups", [3, 6])
@@ -195,7 +192,7 @@ def test_grouped_convolutions(groups, window):
     function = Function("f", (x, w), (ops.conv2d(x, w, groups=groups, padding=window // 2),))
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
-    np.testing.assert_allclose(compile(function, options=OPTIONS)(a, b), interpret(function, a, b)[0], atol=1e-5)
+    agrees_with_graph(compile(function, options=OPTIONS)(a, b), function, a, b)
 
 
 def test_panels_of_a_large_matrix_are_wide_and_computed_tile_by_tile():
@@ -217,8 +214,7 @@ def test_wide_panels_give_the_product(level):
     assert 43 % plan.rows
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
-    got = compile(function, level, OPTIONS)(a, b)
-    np.testing.assert_allclose(got, a.astype("f8") @ b, atol=1e-5 * np.sqrt(1100))
+    close_to_product(compile(function, level, OPTIONS)(a, b), a, b)
 
 
 def test_taps_of_a_weight_that_lie_apart_are_packed_once():

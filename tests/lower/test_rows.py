@@ -9,9 +9,9 @@ from adjoint.ir import Function, param
 from adjoint.kernel.ir import For, Kernel
 from adjoint.kernel.printer import print_kernel
 from adjoint.lower import program
-from adjoint.testing import interpret
 from adjoint.transforms.differentiate import gradient
-from tests.codegen.test_targets import levels
+from tests.closeness import agrees_with_graph
+from tests.hardware import levels
 from tests.lower.test_contractions import OPTIONS
 
 
@@ -89,8 +89,7 @@ def test_the_bits_of_a_row_stay_what_they_were(level, shape, monkeypatch):
 def test_rows_agree_with_the_reference(level):
     function = network((192, 65))
     array = np.random.default_rng(1).standard_normal((192, 65)).astype("f4")
-    for got, want in zip(compile(function, level, OPTIONS)(array), interpret(function, array), strict=True):
-        np.testing.assert_allclose(got, want, rtol=2e-3, atol=2e-4 * max(1.0, np.abs(want).max()))
+    agrees_with_graph(compile(function, level, OPTIONS)(array), function, array)
 
 
 def test_doubles_and_floats_in_one_step():
@@ -99,5 +98,4 @@ def test_doubles_and_floats_in_one_step():
     y = ops.cast(ops.sqrt(ops.sum(ops.square(x), axis=1)), "f32")
     function = Function("f", (x,), (y,))
     array = np.random.default_rng(2).standard_normal((256, 20))
-    found = compile(function, options=OPTIONS)(array)
-    np.testing.assert_allclose(found, np.sqrt((array**2).sum(1)).astype("f4"), rtol=1e-6)
+    agrees_with_graph(compile(function, options=OPTIONS)(array), function, array)

@@ -14,12 +14,12 @@ from adjoint.kernel.ir import Load, Store, postorder, walk
 from adjoint.lower.facts import facts_of
 from adjoint.ops.attention import Attention, AttentionLogSum
 from adjoint.ops.attention_gradients import AttentionValueGradient
-from adjoint.testing import interpret
+from adjoint.testing.rounding import rounding
 from adjoint.transforms import gradient
-from tests.codegen.test_targets import levels
+from tests.closeness import agrees_with_graph, within
+from tests.hardware import levels
 
 OPTIONS = CompileOptions(threads=1, cache=False)
-TOLERANCE = {"f32": 2e-5, "f64": 1e-12}
 
 #: Batch axes, T, S, D, E, causal: one of each, vectors that are not full, several blocks, more and fewer keys.
 CASES = [
@@ -47,8 +47,8 @@ def slopes(params, causal, scale):
 
 
 def closed_form(q, k, v, ct, causal, scale):
-    """The same in NumPy and float64, with matrices of all scores."""
-    q, k, v, ct = (x.astype(np.float64) for x in (q, k, v, ct))
+    """The same in NumPy and wider floats, with matrices of all scores."""
+    q, k, v, ct = (x.astype(np.float64 if x.dtype == np.float32 else np.longdouble) for x in (q, k, v, ct))
     scores = np.einsum("...td,...sd->...ts", q, k) * scale
     if causal:
         scores[..., np.arange(q.shape[-2])[:, None] < np.arange(k.shape[-2])] = -np.inf
@@ -74,10 +74,11 @@ def test_attention_and_its_gradients_are_the_closed_form(level, dtype):
         arrays += given
         results += [out, *out.op.vjp(ct, out, q, k, v)]
         wanted += closed_form(*given, causal, 0.3)[1:]
-    made = compile(Function("f", tuple(params), tuple(results)), level, OPTIONS)(*arrays)
-    for number, (found, expected) in enumerate(zip(made, wanted, strict=True)):
-        scale = np.abs(expected).max()
-        np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE[dtype] * scale, err_msg=str(number))
+    function = Function("f", tuple(params), tuple(results))
+    made = compile(function, level, OPTIONS)(*arrays)
+    bounds = [bound for _, bound in rounding(function, *arrays)]
+    for number, (found, expected, bound) in enumerate(zip(made, wanted, bounds, strict=True)):
+        within(found, expected, bound, str(number))
 
 
 def test_compiled_gradients_are_difference_quotients():
@@ -111,9 +112,8 @@ def test_kernels_mean_what_the_references_say():
         memory[program.slots[argument.slot]] = array.reshape(-1).copy()
     for kernel in program.kernels:
         run_kernel(kernel, memory)
-    for result, expected in zip(program.results, interpret(function, *arrays), strict=True):
-        found = memory[program.slots[result.slot]].reshape(result.shape)
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    found = [memory[program.slots[result.slot]].reshape(result.shape) for result in program.results]
+    agrees_with_graph(found, function, *arrays)
 
 
 @pytest.mark.parametrize("layout", ["joined", "transposed", "broadcast", "half"])
@@ -135,10 +135,7 @@ def test_operands_are_read_where_they_are(layout):
     out = apply(Attention(0.25, True), q, k, v)
     function = gradient(Function("f", (x,), (ops.sum(ops.sin(out)),)))
     array = rng.standard_normal(x.shape).astype(x.dtype)
-    for found, expected in zip(compile(function, options=OPTIONS)(array), interpret(function, array), strict=True):
-        tolerance = 0.03 if layout == "half" else 2e-5
-        wide = np.asarray(expected, np.float64)
-        np.testing.assert_allclose(np.asarray(found, np.float64), wide, rtol=0, atol=tolerance * np.abs(wide).max())
+    agrees_with_graph(compile(function, options=OPTIONS)(array), function, array)
 
 
 def test_nothing_has_an_element_for_each_pair_of_positions():
@@ -177,8 +174,7 @@ def test_what_follows_attention_ends_its_kernel():
     out = ops.add(ops.tanh(apply(Attention(0.5, False), q, k, v)), q)
     function = Function("f", (q, k, v), (out,))
     assert len(lower_function(function, host_target()).kernels) == 1
-    found, (expected,) = compile(function, options=OPTIONS)(*arrays[:3]), interpret(function, *arrays[:3])
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    agrees_with_graph(compile(function, options=OPTIONS)(*arrays[:3]), function, *arrays[:3])
 
 
 def test_streams_that_wait_for_each_other_stay_apart():
@@ -189,8 +185,7 @@ def test_streams_that_wait_for_each_other_stay_apart():
     function = Function("f", (q, k, v), (first, second, apply(AttentionLogSum(0.5, True), q, k)))
     assert len(lower_function(function, host_target()).kernels) == 2
     found = compile(function, options=OPTIONS)(*arrays[:3])
-    for got, expected in zip(found, interpret(function, *arrays[:3]), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+    agrees_with_graph(found, function, *arrays[:3])
 
 
 @pytest.mark.parametrize("read", [False, True])
@@ -203,8 +198,7 @@ def test_a_stream_waits_for_the_one_beside_it_unless_somebody_waits_for_it(read)
     program = lower_function(function, host_target())
     assert sum("attention" in kernel.name for kernel in program.kernels) == 1 + read
     found = compile(function, options=OPTIONS)(*arrays[:3])
-    for got, expected in zip(found, interpret(function, *arrays[:3]), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+    agrees_with_graph(found, function, *arrays[:3])
 
 
 def test_streams_with_other_rows_steps_or_spans_do_not_share():

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 
 from adjoint import ops
-from adjoint.ir import Function, TensorType, is_float, param, toposort
+from adjoint.ir import Function, TensorType, apply, is_float, param, toposort
 from adjoint.kernel.scalars import SCALARS
 from adjoint.testing.interpreter import interpret
 
@@ -16,6 +16,12 @@ def parameters(*arrays):
 
 def evaluate(results, params, arrays):
     return interpret(Function("f", tuple(params), tuple(results)), *map(np.asarray, arrays))
+
+
+def graph_of(sample):
+    """A function that applies a sample's operator to its inputs."""
+    params = parameters(*sample.inputs)
+    return Function("f", tuple(params), (apply(sample.op, *params),))
 
 
 def run(build, *arrays):

@@ -82,7 +82,7 @@ def test_second_derivatives_of_a_product_are_right_beside_zeros(x):
     n = len(x)
     first = np.array([np.prod(np.delete(x, i)) for i in range(n)])
     second = np.array([[0.0 if i == j else np.prod(np.delete(x, [i, j])) for j in range(n)] for i in range(n)])
-    np.testing.assert_allclose(gradient(ops.prod, x, order=2), 2 * second @ first, rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(gradient(ops.prod, x, order=2), 2 * second @ first, rtol=1e-13, atol=1e-14)
 
 
 @pytest.mark.parametrize("axis", [0, (0, 2), (1, 2), None], ids=str)

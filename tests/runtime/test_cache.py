@@ -2,12 +2,18 @@
 
 import errno
 import os
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from adjoint import ops
 from adjoint.compiler import CompileOptions, compile
+from adjoint.errors import CacheError
 from adjoint.ir import Function, param
 from adjoint.runtime.cache import CacheWarning, CompileCache
 
@@ -82,3 +88,107 @@ def test_entries_are_read_back_as_written(tmp_path):
     assert cache.read("key") is None
     cache.write("key", {"a": [1, "b"]}, (b"\0code", b"", b"more"))
     assert cache.read("key") == ({"a": [1, "b"]}, (b"\0code", b"", b"more"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
+def test_code_that_others_may_have_put_there_is_not_run(tmp_path):
+    compile(function(), options=options(tmp_path / "cache"))
+    file = max((tmp_path / "cache").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    for place in (file, tmp_path / "cache"):
+        mode = place.stat().st_mode
+        place.chmod(mode | 0o020)
+        with pytest.raises(CacheError, match=f"nobody else may write to, and {tmp_path}.*chmod go-w it"):
+            CompileCache(tmp_path / "cache").read(file.stem)
+        place.chmod(mode)
+    assert compile(function(), options=options(tmp_path / "cache")).cached
+
+
+def fill(cache, *names, size=1000):
+    """Entries, each used a second after the one before, an hour ago."""
+    for number, name in enumerate(names):
+        cache.write(name, {}, (bytes(size),))
+        when = time.time() - 3600 + number
+        os.utime(cache.directory / f"{name}.bin", (when, when))
+
+
+def held(cache):
+    return {path.stem for path in cache.directory.glob("*.bin")}
+
+
+def test_what_was_used_longest_ago_goes_first(tmp_path):
+    cache = CompileCache(tmp_path, limit=3300)
+    fill(cache, "a", "b", "c")
+    assert cache.read("a") is not None  # which makes it the newest
+    cache.write("d", {}, (bytes(1000),))
+    assert held(cache) == {"a", "c", "d"}
+
+
+def test_the_entry_that_was_just_written_stays_whatever_its_size(tmp_path):
+    cache = CompileCache(tmp_path, limit=2500)
+    fill(cache, "a", "b")
+    cache.write("large", {}, (bytes(5000),))
+    assert held(cache) == {"large"}
+    assert cache.read("large") == ({}, (bytes(5000),))
+
+
+def test_the_limit_is_that_of_the_environment(tmp_path, monkeypatch):
+    monkeypatch.setenv("ADJOINT_CACHE_LIMIT", "2.5kB")
+    cache = CompileCache(tmp_path)
+    fill(cache, "a", "b", "c")
+    assert held(cache) == {"b", "c"}
+
+
+def test_what_dead_writers_left_goes_after_an_hour(tmp_path):
+    cache = CompileCache(tmp_path)
+    for name, age in ((".old.bin.12.part", 3700), (".new.bin.34.part", 60)):
+        (tmp_path / name).write_bytes(b"half")
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    cache.write("a", {}, ())
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".new.bin.34.part", "a.bin"]
+
+
+def test_entries_that_another_process_removes_meanwhile_are_no_trouble(tmp_path, monkeypatch):
+    cache = CompileCache(tmp_path, limit=1500)
+    fill(cache, "a", "b")
+    plain = Path.unlink
+
+    def late(path, missing_ok=False):
+        if path.suffix == ".bin":
+            plain(path)
+        plain(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", late)
+    cache.write("c", {}, (bytes(1000),))
+    assert held(cache) == {"c"}
+
+
+COMPILES = """
+    import sys, time
+    from pathlib import Path
+    import numpy as np
+    from tests.runtime.test_cache import function, options
+    from adjoint.compiler import compile
+    directory, number = Path(sys.argv[1]), int(sys.argv[2])
+    (directory / f"ready{number}").touch()
+    while len(list(directory.glob("ready*"))) < 4:
+        time.sleep(0.001)
+    for scale in (2.0, 3.0, 5.0):
+        made = compile(function(scale), options=options(directory / "cache"))
+        print(made([1, 2, 3]).tolist())
+"""
+
+
+def test_processes_fill_one_empty_cache_at_once(tmp_path):
+    house = Path(__file__).parents[2]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join((str(house / "src"), str(house)))}
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(COMPILES), str(tmp_path)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    started = [subprocess.Popen([*command, str(n)], cwd=house, env=env, **pipes) for n in range(4)]
+    for process in started:
+        out, err = process.communicate(timeout=100)
+        assert (process.returncode, err) == (0, "")
+        assert out.splitlines() == ["[2.0, 4.0, 6.0]", "[3.0, 6.0, 9.0]", "[5.0, 10.0, 15.0]"]
+    files = list((tmp_path / "cache").iterdir())
+    assert {path.suffix for path in files} == {".bin"}
+    assert all(CompileCache(tmp_path / "cache").read(path.stem) for path in files)
+    assert compile(function(2.0), options=options(tmp_path / "cache")).cached

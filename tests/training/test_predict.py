@@ -73,6 +73,8 @@ def test_batch_normalisation_predicts_by_running_statistics(cache):
         hidden = x @ trainer.export_params()["w"].astype(np.float64)
         mean, var = 0.75 * mean + 0.25 * hidden.mean(0), 0.75 * var + 0.25 * hidden.var(0, ddof=1)
         trainer.update(x, y)
+    for got, wanted in zip(trainer.export_states().values(), (mean, var), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)
     p = widened(trainer.export_params())
     x = rng.standard_normal((19, 3)).astype(np.float32)
     hidden = (x @ p["w"] - mean) / np.sqrt(var + 1e-5) * p["scale"] + p["shift"]

@@ -81,6 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.exceptions.NoArgsIsHelpError as help_text:
         print(help_text.format_message(), file=sys.stderr)
         return REFUSED
+    except click.NoSuchOption as error:
+        # In adjoint's words: click's own differ from version to version.
+        near = " or ".join(sorted(error.possibilities or ()))
+        hint = f"did you mean {near}?" if near else "--help lists those that there are"
+        return _refuse(f"no option {error.option_name!r}; {hint}", REFUSED)
     except click.ClickException as error:
         return _refuse(error.format_message(), REFUSED)
     except InternalError as error:

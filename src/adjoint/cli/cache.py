@@ -6,12 +6,17 @@ from pathlib import Path
 import click
 
 from adjoint.errors import CacheError
-from adjoint.paths import cache_dir
+from adjoint.paths import cache_dir, cache_limit
 
 __all__ = ["command"]
 
 #: What adjoint puts into its cache directory. Nothing else in there is ever touched.
-_PARTS = {"compiled": "compiled code", "fashion-mnist": "Fashion-MNIST", "peaks": "the machine's peaks"}
+_PARTS = {
+    "compiled": "compiled code",
+    "fashion-mnist": "Fashion-MNIST",
+    "peaks": "the machine's peaks",
+    "tuning": "measured contractions",
+}
 
 
 @click.command("cache")
@@ -22,11 +27,20 @@ def command(clear: bool) -> None:
     click.echo(str(directory))
     for name, what in _PARTS.items():
         files = [path for path in (directory / name).rglob("*") if path.is_file()]
-        size = sum(path.stat().st_size for path in files)
+        size = sum(map(_size, files))
         done = "removed " if clear and files else ""
         if clear:
             _remove(directory / name)
-        click.echo(f"  {name}: {done}{what}, {len(files)} files, {size / 1e6:.1f} MB")
+        most = f" of at most {cache_limit() / 1e6:.1f} MB" if name == "compiled" else ""
+        click.echo(f"  {name}: {done}{what}, {len(files)} files, {size / 1e6:.1f} MB{most}")
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; another process may have removed it by now."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _remove(folder: Path) -> None:

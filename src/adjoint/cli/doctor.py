@@ -13,7 +13,7 @@ from adjoint.cli.options import REFUSED
 from adjoint.codegen.native import host_target
 from adjoint.errors import CacheError
 from adjoint.kernel.target import Target, available_cores
-from adjoint.paths import cache_dir, check_writable
+from adjoint.paths import cache_dir, check_private, check_writable
 from adjoint.profiling.machine import machine_peaks
 from adjoint.version import __version__
 
@@ -70,6 +70,7 @@ def _trouble(directory: Path) -> str | None:
     """Why the cache directory cannot be used, or None."""
     try:
         check_writable(directory)
+        check_private(directory)
     except CacheError as error:
         return error.message
     return None

@@ -30,7 +30,8 @@ DTYPES: dict[str, np.dtype] = {
     "bool": np.dtype(np.bool_),
 }
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
-_FLOATS = frozenset(DTYPES[name] for name in ("f32", "f64", "f16", "bf16"))
+#: `numpy.longdouble` is in no graph; references of operators are computed in it where float64 is what is tested.
+_FLOATS = frozenset((*(DTYPES[name] for name in ("f32", "f64", "f16", "bf16")), np.dtype(np.longdouble)))
 
 
 def as_dtype(dtype: object) -> np.dtype:

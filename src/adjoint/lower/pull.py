@@ -246,7 +246,8 @@ class Puller(ExprBuilder):
         self.buffers = buffers
         self.own = own
         self.registers: dict[Value, Expr] = {}
-        self._memo: dict[tuple[Value, tuple[Index, ...], int], Expr] = {}
+        #: The guard is in the key itself, not by its address, which another may have once it is gone.
+        self._memo: dict[tuple[Value, tuple[Index, ...], Expr | None], Expr] = {}
 
     def hold(self, value: Value, expr: Expr) -> None:
         """Take the element of `value` from `expr`, at whatever index it is asked for."""
@@ -258,7 +259,7 @@ class Puller(ExprBuilder):
         if held is not None:
             return held
         where = tuple(as_index(i) for i in index)
-        key = (value, where, id(self.guard))
+        key = (value, where, self.guard)
         made = self._memo.get(key)
         if made is None:
             buffer = self.buffers.get(value)

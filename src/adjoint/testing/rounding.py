@@ -1,202 +1,197 @@
-"""How far rounding may carry the results of a graph from exact ones, for each element of its own.
+"""How far rounding takes what is computed of a graph: the graph in wider floats, with a bound for every element.
 
-The estimate is Monte Carlo arithmetic (Parker, "Monte Carlo Arithmetic: exploiting randomness in floating-point
-arithmetic", 1997): the graph is interpreted several times, and each time whatever is rounded is moved up or down at
-random, by more than rounding does. How far results move is how far rounding can carry them: through cancellation and
-ill-conditioned statistics, and across the kinks of maxima that nearly tie, where no fixed tolerance would hold.
+Compiled code sums in another order than NumPy, and each BLAS in its own; none is the truth. Here each value is
+computed in floats twice as wide (float32 in float64, float64 in `numpy.longdouble`), and beside it what rounding to
+its own dtype may do to each element.
 
-By how much a value is moved follows from what is known of its operator's error:
+- A sum of n products is off by no more than ``n u sum |a| |b|`` [1]_, u being the unit roundoff, and by the rule of
+  thumb [2]_ by no more than about ``sqrt(n) u sum |a| |b|``: errors of both signs cancel. Taken is
+  ``sqrt(n) + 1``, as those of few terms need not.
+- How that reaches later values is seen by trial: the graph is computed some more times, with every value moved up and
+  down at random by what its own operator may be off. The spread of an element bounds its error [3]_. Cancellation,
+  a division by something small or a comparison of equal numbers show in it, element by element.
 
-- of a sum of n products, by ``sqrt(n) * eps`` of the sum of their magnitudes. n roundings, as likely up as down, come
-  to that (Higham and Mary, "A new approach to probabilistic rounding error analysis", 2019); ``n * eps`` is the bound.
-- of a convolution, by that of the greatest in its image: Winograd's transforms mix neighbouring pixels.
-- of what chooses, moves or negates elements, by nothing, so that values that nobody rounds keep their bits.
-- of `gelu`, by ``eps`` of its operand: where that is negative, what is left of it after a subtraction is small.
-- of any other, by ``eps`` of its own magnitude. Attention is given operands that are moved as well, those that it adds
-  up by ``sqrt(n) * eps``.
-
-Each is taken `_STEPS` times, for polynomials, fused steps and steps in another order.
+.. [1] N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002: sections 3.1 (inner
+   products) and 3.5 (products of matrices).
+.. [2] The same, section 2.8; proved for errors that are independent by N. J. Higham and T. Mary, A new approach to
+   probabilistic rounding error analysis, SIAM J. Sci. Comput. 41 (2019).
+.. [3] J. Vignes, A stochastic arithmetic for reliable scientific computation, Math. Comput. Simulation 35 (1993).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from adjoint.errors import VerifyError
-from adjoint.ir import Function, Value, is_float, is_param
-from adjoint.ops.base import Operator
-from adjoint.ops.calls import Call, TupleGet
+from adjoint.ir import DTYPES, Function, Value, is_float, is_param
+from adjoint.ops.base import Elementwise, Operator
+from adjoint.transforms.inline_calls import inline_calls
 
-__all__ = ["Rounded", "estimate_rounding"]
+__all__ = ["rounding", "unit_roundoff"]
 
-#: Roundings that one operator is taken to make, each of its terms included.
-_STEPS = 4.0
-
-#: Times that the graph is interpreted. That all of them move an element by less than a tenth of what is usual happens
-#: once in 10**8.
-_SAMPLES = 8
-
-#: Operators whose floats are floats that they are given, or their negatives, or whole numbers.
-_MOVES = ("broadcast_to", "reshape", "permute", "flip", "slice", "pad", "concat", "one_hot", "take", "take_along_last")
-_CHOOSES = ("maximum", "minimum", "max", "min", "max_pool2d", "window_pick", "where", "relu", "clip")
-_KEEPS = (
-    "negative",
-    "abs",
-    "sign",
-    "floor",
-    "cast",
-    "stop_gradient",
-    "check_range",
-    "after",
-    "full",
-    "iota",
-    "constant",
-)
-_EXACT = frozenset((*_MOVES, *_CHOOSES, *_KEEPS))
-#: Sums of their operands' elements, or of products of them.
-_SUMS = frozenset(("add", "subtract", "sum", "matmul", "sum_pool2d", "window_spread", "scatter_add", "conv2d")) | {
-    "conv2d_weight_gradient"
+_WIDER: dict[np.dtype, np.dtype] = {
+    np.dtype(np.float32): np.dtype(np.float64),
+    np.dtype(np.float64): np.dtype(np.longdouble),
 }
-#: Convolutions, and the axes along which Winograd's transforms mix results.
-_MIXED = {"conv2d": (2, 3), "conv2d_weight_gradient": (2, 3)}
+#: Unit roundoffs that an elementwise operator is off by: the polynomials of vector math have up to four.
+_ELEMENTWISE = 4
+#: By how much more than a sum Winograd's form of a convolution is off, as it adds and subtracts before it multiplies.
+_WINOGRAD = 3
+#: Trials, and how many times their root mean square is taken for a bound.
+_TRIALS, _SPREAD = 8, 4.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rounded:
-    """Results as they are without further rounding, and how far each element of them may be off."""
-
-    exact: tuple[np.ndarray, ...]
-    reach: tuple[np.ndarray, ...]
+def unit_roundoff(dtype: Any) -> float:
+    """Half the distance from 1 to the next number of a dtype: 2**-24 of float32."""
+    bits = {DTYPES["f16"]: 11, DTYPES["bf16"]: 8, DTYPES["f32"]: 24, DTYPES["f64"]: 53}
+    return float(2.0 ** -bits[np.dtype(dtype)])
 
 
-def estimate_rounding(
-    function: Function, *arrays: np.ndarray, precision: np.dtype | None = None, seed: int = 0
-) -> Rounded:
-    """Interpret a graph as it is and with its roundings moved.
+def rounding(function: Function, *arrays: Any) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """The results of a function in wider floats, each with a bound for every element.
 
     Parameters
     ----------
     function : Function
-        A graph without calls.
-    *arrays : numpy.ndarray
-        An argument for each parameter.
-    precision : numpy.dtype, optional
-        What code rounds floats to that the graph has in float64; default: the dtypes of the graph.
-    seed : int, default 0
-        Of the directions in which values are moved.
+        What to run, of any operators; calls are inlined.
+    *arrays : array_like
+        An argument for each parameter, of its dtype; taken as exact.
 
-    Raises
-    ------
-    VerifyError
-        Where the graph calls another function.
+    Returns
+    -------
+    tuple of (numpy.ndarray, numpy.ndarray)
+        For each result the value, and the distance that is put down to rounding; of integers and bool this is 0, or 1
+        where it came out otherwise in a trial.
     """
-    order = [value for value in function.values() if not is_param(value)]
-    for value in order:
-        if isinstance(value.op, Call | TupleGet):
-            raise VerifyError(
-                f"{value.op.name} has no reference of its own; inline the calls of @{function.name} first"
-            )
-    given: dict[Value, np.ndarray] = dict(zip(function.params, arrays, strict=True))
+    flat = inline_calls(function)
+    rng = np.random.default_rng(0)
+    known: dict[Value, _Known] = {}
+    bounds: dict[Value, np.ndarray] = {}
+    for parameter, array in zip(flat.params, arrays, strict=True):
+        given = np.asarray(array, parameter.dtype).astype(_wider(parameter.dtype))
+        known[parameter] = _Known(given, [given] * _TRIALS, np.zeros(given.shape))
     with np.errstate(all="ignore"):
-        known, steps = _measured(order, given, precision)
-        exact = tuple(known[result] for result in function.results)
-        reach = [np.zeros(found.shape) for found in exact]
-        rng = np.random.default_rng(seed)
-        for _ in range(_SAMPLES):
-            moved = _moved(order, given, steps, precision, rng)
-            for far, result, found in zip(reach, function.results, exact, strict=True):
-                np.maximum(far, _distance(moved[result], found), out=far)
-    return Rounded(exact, tuple(reach))
+        for value in flat.values():
+            if not is_param(value):
+                known[value] = _computed(value, [known[v] for v in value.inputs])
+            if value in flat.results:
+                bounds[value] = _bound(known[value])
+            known[value] = _moved(known[value], rng)
+    return tuple((known[result].exact, bounds[result]) for result in flat.results)
 
 
-def _measured(
-    order: Sequence[Value], given: Mapping[Value, np.ndarray], precision: np.dtype | None
-) -> tuple[dict[Value, np.ndarray], dict[Value, np.ndarray]]:
-    """Values as they are, and by how much those that code rounds may be off by their own operator."""
-    known, steps = dict(given), dict[Value, np.ndarray]()
-    off: set[Value] = set()
-    for value in order:
-        inputs = [known[operand] for operand in value.inputs]
-        made = known[value] = _reference(value, inputs)
-        rounded = value.op.name not in _EXACT
-        if not is_float(value.dtype) or not (rounded or any(operand in off for operand in value.inputs)):
-            continue
-        off.add(value)
-        narrows = value.op.name == "cast" and value.dtype.itemsize <= value.inputs[0].dtype.itemsize
-        if rounded or narrows:
-            size = _STEPS * _epsilon(precision or value.dtype) * _magnitude(value, inputs, made)
-            steps[value] = np.where(np.isfinite(size), size, 0.0)
-    return known, steps
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A value in wider floats: as it is, as it comes out in each trial, and what its own operator may be off."""
+
+    exact: np.ndarray
+    trials: list[np.ndarray]
+    own: np.ndarray
 
 
-def _epsilon(dtype: np.dtype) -> float:
-    """Half the distance from 1 to the next float."""
-    bits = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
-    return 2.0 ** -bits[dtype.name]
+def _wider(dtype: np.dtype) -> np.dtype:
+    return _WIDER.get(dtype, dtype)
 
 
-def _magnitude(value: Value, inputs: Sequence[np.ndarray], made: np.ndarray) -> np.ndarray:
-    """What an operator's error is relative to, times the root of how many roundings add up in it."""
-    name = value.op.name
-    if name in _SUMS:
-        whole = _added(value, [np.abs(x) if x.dtype.kind == "f" else x for x in inputs])
-        count = _added(value, [np.ones_like(x) if x.dtype.kind == "f" else x for x in inputs])
-        if name in _MIXED and whole.size:
-            whole = np.broadcast_to(np.max(whole, _MIXED[name], keepdims=True), whole.shape)
-        return np.asarray(np.sqrt(np.maximum(count, 1.0)) * whole)
-    if name == "gelu":
-        return np.asarray(np.abs(inputs[0]), np.float64)
-    terms = max(max((x.size for x in inputs), default=1) / max(made.size, 1), 1.0)
-    return np.asarray(np.sqrt(terms) * np.abs(made).astype(np.float64))
+def _bound(known: _Known) -> np.ndarray:
+    exact = known.exact
+    if exact.dtype.kind in "biu":
+        differs: np.ndarray = np.any([trial != exact for trial in known.trials], axis=0).astype(np.float64)
+        return differs
+    exact = _at_least_double(exact)
+    squares = [np.where(exact == trial, 0, exact - trial) ** 2 for trial in map(_at_least_double, known.trials)]
+    spread: np.ndarray = known.own + _SPREAD * np.sqrt(sum(squares) / _TRIALS)
+    # What is infinite or no number has to be so; where only a trial is, the value could be anything.
+    return np.where(np.isfinite(exact), np.where(np.isnan(spread), np.inf, spread), 0)
 
 
-def _added(value: Value, inputs: Sequence[np.ndarray]) -> np.ndarray:
-    """The sum that an operator makes, nothing subtracted."""
-    if value.op.name == "subtract":
-        return np.asarray(inputs[0] + inputs[1]).astype(np.float64)
-    return _reference(value, inputs).astype(np.float64)
+def _at_least_double(array: np.ndarray) -> np.ndarray:
+    return array if array.dtype.itemsize >= 8 else array.astype(np.float64)
 
 
-def _moved(
-    order: Sequence[Value],
-    given: Mapping[Value, np.ndarray],
-    steps: Mapping[Value, np.ndarray],
-    precision: np.dtype | None,
-    rng: np.random.Generator,
-) -> dict[Value, np.ndarray]:
-    """Values, each moved by its step, up or down, before others are computed from it."""
-    known = dict(given)
-    for value in order:
-        inputs = [known[operand] for operand in value.inputs]
-        if value.op.name.startswith("attention"):
-            size = _STEPS * _epsilon(precision or value.dtype)
-            inputs = [x + size * many * x * _around(rng, x) for x, many in zip(inputs, _terms(inputs), strict=True)]
-            inputs = [x.astype(value.dtype) for x in inputs]
-        made = _reference(value, inputs)
-        step = steps.get(value)
-        known[value] = made if step is None else (made + step * _around(rng, made)).astype(made.dtype)
-    return known
+def _moved(known: _Known, rng: np.random.Generator) -> _Known:
+    """The same with trials up or down by what the operator may be off."""
+    if not known.own.any():
+        return known
+    trials = [_at_least_double(trial) + rng.standard_normal(known.own.shape) * known.own for trial in known.trials]
+    return _Known(known.exact, [trial.astype(known.exact.dtype) for trial in trials], known.own)
 
 
-def _terms(inputs: Sequence[np.ndarray]) -> list[float]:
-    """For each operand of attention the root of how many of its elements are added up; the first two make scores."""
-    q, k, *others = inputs
-    root = max(q.shape[-2], k.shape[-2], 1) ** 0.5
-    return [1.0, 1.0, *(root if x.ndim == q.ndim else 1.0 for x in others)]
+def _computed(value: Value, inputs: list[_Known]) -> _Known:
+    op = value.op
+    assert isinstance(op, Operator)
+    # The reference of a cast would round to the dtype that is widened here.
+    run = _kept if op.name == "cast" and value.dtype in _WIDER else op.reference
+
+    def made(*operands: np.ndarray) -> np.ndarray:
+        wide: np.ndarray = np.asarray(run(*operands)).astype(_wider(value.dtype))
+        if value.dtype in _WIDER:  # what overflows does so in the value's own dtype
+            wide = np.where(abs(wide) > np.finfo(value.dtype).max, np.copysign(np.inf, wide), wide)
+        return wide
+
+    exact = made(*(x.exact for x in inputs))
+    own = np.zeros(exact.shape)
+    if is_float(value.dtype):
+        own = unit_roundoff(value.dtype) * _own(value, made, exact, [x.exact for x in inputs])
+    return _Known(exact, _trials(made, inputs), own)
 
 
-def _reference(value: Value, inputs: Sequence[np.ndarray]) -> np.ndarray:
-    assert isinstance(value.op, Operator)
-    return value.op.reference(*inputs)
+def _kept(x: np.ndarray) -> np.ndarray:
+    return x
 
 
-def _around(rng: np.random.Generator, like: np.ndarray) -> np.ndarray:
-    """Numbers around 0 as large as 1 on average. Of one size alone, two in a row would cancel too often."""
-    return rng.uniform(-(3.0**0.5), 3.0**0.5, like.shape)
+def _trials(made: Callable[..., np.ndarray], inputs: list[_Known]) -> list[np.ndarray]:
+    return [made(*operands) for operands in zip(*(x.trials for x in inputs), strict=True)] or [made()] * _TRIALS
 
 
-def _distance(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How far elements are apart; infinitely where one of them is no number."""
-    apart = np.abs(a.astype(np.float64) - b.astype(np.float64))
-    return np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.where(np.isnan(apart), np.inf, apart))
+def _own(value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
+    """What an operator may be off where its operands are exact, in unit roundoffs."""
+    op = value.op
+    size = abs(_at_least_double(exact))
+    if op.name in _TERMS:
+        sizes = [abs(x) if is_float(v.dtype) else x for x, v in zip(operands, value.inputs, strict=True)]
+        size = _at_least_double(made(*sizes)) * (np.sqrt(_TERMS[op.name](value)) + 1)
+        if op.name.startswith("conv2d") and size.size:
+            # Winograd's transforms mix neighbours, so that errors are relative to the greatest in an image.
+            size = np.broadcast_to(_WINOGRAD * size.max((2, 3), keepdims=True), size.shape)
+    elif op.name in ("centred_squares", "sum_exp"):
+        size = size * (np.sqrt(operands[0].size / max(exact.size, 1)) + _ELEMENTWISE)
+    elif op.name.startswith("attention"):
+        size = _of_attention(value, made, exact, operands)
+    elif op.name == "gelu":
+        # What is left of a negative operand after a subtraction is small, and as far off as the operand is.
+        size = _ELEMENTWISE * abs(_at_least_double(operands[0]))
+    elif isinstance(op, Elementwise) or op.name == "normalize":
+        size = size * _ELEMENTWISE
+    elif value.dtype in _WIDER:
+        size = np.zeros_like(size)  # what only moves numbers does not round them
+    return np.where(np.isfinite(size), size, 0)
+
+
+def _of_attention(
+    value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, operands: list[np.ndarray]
+) -> np.ndarray:
+    """Of attention and its gradients: sums inside of it are off like those of operands that are off."""
+    rng = np.random.default_rng(1)
+    terms = np.sqrt(max(n for x in operands for n in x.shape[-2:]))
+    unit = unit_roundoff(value.dtype)
+    squares = np.zeros(exact.shape)
+    for _ in range(_TRIALS):
+        moved = (x * (1 + terms * unit * rng.standard_normal(x.shape)).astype(x.dtype) for x in operands)
+        squares = squares + ((_at_least_double(made(*moved)) - exact) / unit) ** 2
+    size: np.ndarray = (terms + _ELEMENTWISE) * abs(_at_least_double(exact)) + _SPREAD * np.sqrt(squares / _TRIALS)
+    return size
+
+
+#: Operators whose results are sums of products, or a product: how many terms each element has.
+_TERMS: dict[str, Callable[[Value], float]] = {
+    "matmul": lambda v: v.inputs[0].shape[-2 if v.op.transpose_a else -1],  # type: ignore[attr-defined]
+    "conv2d": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[0], 1),
+    "conv2d_weight_gradient": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[1], 1),
+    "sum": lambda v: v.inputs[0].type.size / max(v.type.size, 1),
+    "prod": lambda v: v.inputs[0].type.size / max(v.type.size, 1),
+    "sum_pool2d": lambda v: v.op.window[0] * v.op.window[1],  # type: ignore[attr-defined]
+    "window_spread": lambda v: v.op.window[0] * v.op.window[1],  # type: ignore[attr-defined]
+    "scatter_add": lambda v: max((i.type.size for i in v.inputs if not is_float(i.dtype)), default=1),
+}

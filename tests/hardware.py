@@ -1,0 +1,41 @@
+"""Vector widths that tests run code of: what this CPU lacks is skipped, and the summary of a run says so."""
+
+from collections import Counter
+
+import pytest
+
+from adjoint.codegen.native import host_target
+
+__all__ = ["levels", "needs", "pytest_terminal_summary"]
+
+#: Bytes of a vector at each level of x86-64.
+WIDTHS = {"avx512": 64, "avx2": 32, "sse2": 16}
+_REASON = "this CPU has no level "
+
+
+def missing(level):
+    """Whether this CPU cannot run code of a level."""
+    host = host_target()
+    return not host.triple.startswith("x86_64") or WIDTHS[level] > host.vector_bytes
+
+
+def needs(level):
+    """Skip what follows in a test where this CPU cannot run code of a level."""
+    if missing(level):
+        pytest.skip(_REASON + level)
+
+
+def levels():
+    """Every level to parametrize a test with, skipped where this CPU lacks it; on other machines only their own."""
+    if not host_target().triple.startswith("x86_64"):
+        return ["host"]
+    return [pytest.param(n, marks=pytest.mark.skip(reason=_REASON + n)) if missing(n) else n for n in WIDTHS]
+
+
+def pytest_terminal_summary(terminalreporter):
+    """One line that says what was not run, where something was not."""
+    reasons = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()) if report.longrepr]
+    counts = Counter(reason.split(_REASON)[1] for reason in reasons if _REASON in reason)
+    if counts:
+        parts = ", ".join(f"{level} ({counts[level]} tests)" for level in WIDTHS if level in counts)
+        terminalreporter.write_line(f"hardware levels not run on this CPU: {parts}")
