@@ -190,3 +190,9 @@ def test_a_cache_that_cannot_be_written_is_a_warning_and_no_end(capsys, monkeypa
 def test_a_momentum_of_another_optimizer_is_refused_in_settings():
     with pytest.raises(InvalidValueError, match="momentum belongs to sgd"):
         Settings(optimizer="adamw", momentum=0.5).make_optimizer()
+
+
+@pytest.mark.parametrize("command", [("train", "fashion-mnist"), ("profile", "mlp")], ids=["train", "profile"])
+def test_more_threads_than_there_can_be_are_refused_at_once(capsys, command):
+    said = refusal(capsys, *command, "--threads", "100000")
+    assert said.startswith("threads must be an integer from 1 to 1024, got 100000")
