@@ -146,6 +146,17 @@ def test_what_the_compiler_cannot_do_with_a_valid_graph_is_reported_as_its_bug(m
     assert caught.value.where.startswith(__file__)
 
 
+def test_a_long_graph_goes_to_a_file(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    broken(monkeypatch, "graph pass")
+    with pytest.raises(InternalError) as caught:
+        compile(chain(200), options=OPTIONS)
+    (file,) = tmp_path.iterdir()
+    assert file.read_text() == caught.value.graph == str(chain(200))
+    (note,) = caught.value.__notes__
+    assert note == f"the graph, {len(file.read_text().splitlines())} lines, is in {file}"
+
+
 def test_what_is_refused_on_purpose_is_no_bug(monkeypatch):
     x, w = param("x", (40, 30)), param("w", (30, 20))
     twice = Function("f", (x, w), (ops.sum(ops.softmax(ops.exp(ops.matmul(x, w)))),))

@@ -21,6 +21,7 @@ error is appended to it, because inside a stack of compiler frames that line is 
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,9 @@ __all__ = [
     "VerifyError",
     "own_bugs_reported",
 ]
+
+#: Lines from which on a graph is written to a file instead of a terminal.
+_LONG_GRAPH = 100
 
 _PACKAGE = str(Path(__file__).parent)
 _LIBRARY = str(Path(os.__file__).parent)
@@ -122,13 +126,24 @@ class InternalError(CompileError):
     Attributes
     ----------
     graph : str
-        The graph's text. It is a note of the error too, so that tracebacks show it.
+        The graph's text. It is a note of the error too, so that tracebacks show it; where it is long, the note names a
+        file that holds it.
     """
 
     def __init__(self, message: str, graph: str) -> None:
         super().__init__(message)
         self.graph = graph
-        self.add_note(graph)
+        self.add_note(graph if graph.count("\n") < _LONG_GRAPH else _kept(graph))
+
+
+def _kept(graph: str) -> str:
+    """Write a graph to a file of its own, and say where it is; the graph itself where that fails."""
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="adjoint-", suffix=".txt", delete=False, encoding="utf-8") as file:
+            file.write(graph)
+    except OSError:
+        return graph
+    return f"the graph, {graph.count(chr(10)) + 1} lines, is in {file.name}"
 
 
 class ReentryError(AdjointError, RuntimeError):

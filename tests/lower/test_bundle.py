@@ -50,8 +50,8 @@ def test_two_kernels_are_one_after_the_other():
     verify_kernel(made)
     assert print_kernel(made).splitlines() == [
         "kernel one_and_1: computes %one, %two",
-        "  # 1 units, on one thread; 16 flops, 128 bytes",
-        "  # reads p f32[8], a f32[8]; writes a f32[8], b f32[8]",
+        "  1 units, on one thread; 16 flops, 128 bytes",
+        "  reads p f32[8], a f32[8] arena; writes a f32[8] arena, b f32[8] arena",
         "  for u in 0..1 units:",
         "    for l in 0..8 vector:",
         "      a[l] = add(1.0, p[l])",

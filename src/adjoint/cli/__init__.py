@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _refuse(error.format_message(), REFUSED)
     except InternalError as error:
-        return _refuse(f"{error.message}\n{error.graph}", REFUSED)
+        return _refuse("\n".join((error.message, *error.__notes__)), REFUSED)
     except AdjointError as error:
         return _refuse(error.message, REFUSED)
     except BrokenPipeError:

@@ -3,21 +3,27 @@
 ::
 
     kernel active: computes hidden, active
-      # 4 units, shared by threads; 1024 flops, 448 bytes
-      # reads x f32[64]; writes y f32[64]
+      4 units, shared by threads; 1024 flops, 448 bytes
+      reads x f32[64]; writes y f32[64]
       for u in 0..4 units:
         for l in 0..16 vector:
           t0 = tanh(x[u*16 + l])
           y[u*16 + l] = mul(t0, sub(1.0, t0))
 
-The text is for people; it does not parse back. ``x[i if c]`` is a load with a guard, ``[e]`` inside an index a
-number read from memory.
+`adjoint.kernel.parser` reads it back. Buffers are external unless ``arena`` or ``literal`` stands behind their type.
+``x[i if c]`` is a load with a guard, ``[e in 0..n]`` inside an index a number read from memory. An assignment that
+ends in a comma belongs to the same statement as the next one: all values are computed before any is stored. A constant
+or an index has the dtype of the operands beside it, or of the buffer that it is stored to; where neither says, it is
+written like a call: ``f32(1.0)``. Among constants and indices alone, all are i64. ``at(3)`` is an index that is a
+constant.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -40,10 +46,22 @@ from adjoint.kernel.ir import (
     walk,
 )
 
-__all__ = ["print_kernel"]
+__all__ = ["PLAIN_NAME", "dtype_name", "print_kernel", "print_kernels"]
 
 #: Longer expressions are broken up, so that no line grows without bounds.
 _WIDTH = 100
+
+#: Names that are written as they are; any other is written as a JSON string.
+PLAIN_NAME = re.compile(r"%?[A-Za-z_0-9][\w.$]*")
+
+_I64 = np.dtype(np.int64)
+
+#: Names that mean something else in the text: temporaries, numbers, words.
+_RESERVED = re.compile(r"t\d+|\d.*|inf|nan|True|False|if|in|as|at")
+
+
+#: A shared or long expression's name.
+_TEMPORARY = re.compile(r"t\d+")
 
 
 def print_kernel(kernel: Kernel) -> str:
@@ -51,48 +69,68 @@ def print_kernel(kernel: Kernel) -> str:
 
     Variables of nested loops and buffers that share a name are told apart by a number behind it: ``i``, ``i.1``.
     """
-    printer = _Printer(kernel)
-    printer.body(kernel.body, "    ")
+    return print_kernels((kernel,))
+
+
+def print_kernels(kernels: Iterable[Kernel]) -> str:
+    """The text of several kernels, in which a buffer has the same name throughout."""
+    printer = _Printer()
+    for kernel in kernels:
+        printer.kernel(kernel)
     return "\n".join(printer.lines)
 
 
-def _dtype(dtype: np.dtype) -> str:
+def dtype_name(dtype: np.dtype) -> str:
     """``f32``, ``i64``, ``bool``."""
     if dtype.kind in "fiu":
         return f"{dtype.kind}{dtype.itemsize * 8}"
     return "bf16" if dtype.name == "bfloat16" else dtype.name
 
 
+def _quoted(name: str) -> str:
+    return name if PLAIN_NAME.fullmatch(name) else json.dumps(name)
+
+
 class _Printer:
     """Lines so far, and the names that are taken."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self) -> None:
         self.names: dict[Var | Buffer, str] = {}
         self.taken: Counter[str] = Counter()
+        self.lines: list[str] = []
+
+    def kernel(self, kernel: Kernel) -> None:
         shared = "shared by threads" if kernel.parallel else "on one thread"
-        computes = f": computes {', '.join(kernel.values)}" if kernel.values else ""
-        self.lines = [
-            f"kernel {kernel.name}{computes}",
-            f"  # {kernel.unit.extent} units, {shared}; {kernel.flops} flops, {kernel.bytes} bytes",
-            f"  # {self.buffers(kernel)}",
+        computes = f": computes {', '.join(map(_quoted, kernel.values))}" if kernel.values else ""
+        buffers = self.buffers(kernel)
+        if self.lines:
+            self.lines.append("")
+        self.lines += [
+            f"kernel {_quoted(kernel.name)}{computes}",
+            f"  {kernel.unit.extent} units, {shared}; {kernel.flops} flops, {kernel.bytes} bytes",
+            *([f"  {buffers}"] if buffers else []),
             f"  for {self.name(kernel.unit)} in 0..{kernel.unit.extent} units:",
         ]
+        self.body(kernel.body, "    ")
+        self.release(kernel.unit)
 
     def buffers(self, kernel: Kernel) -> str:
-        """What the kernel reads and writes, and the registers it keeps."""
-        groups = {"reads": kernel.reads, "writes": kernel.writes, "registers": _registers(kernel)}
-        return "; ".join(
-            f"{verb} " + ", ".join(f"{self.name(b)} {_dtype(b.dtype)}[{b.size}]" for b in found)
-            for verb, found in groups.items()
-            if found
-        )
+        """What the kernel reads and writes, and what each thread has to itself."""
+        own = {"registers": _registers(kernel), "scratch": kernel.scratch}
+        groups = {"reads": kernel.reads, "writes": kernel.writes, **own}
+        return "; ".join(f"{verb} " + ", ".join(map(self.buffer, found)) for verb, found in groups.items() if found)
+
+    def buffer(self, buffer: Buffer) -> str:
+        """A buffer's name, type and, where it is no external one, its space."""
+        space = f" {buffer.space}" if buffer.space in ("arena", "literal") else ""
+        return f"{self.name(buffer)} {dtype_name(buffer.dtype)}[{buffer.size}]{space}"
 
     def name(self, of: Var | Buffer) -> str:
         """Its own name, with a number behind it where something else has that."""
         if of not in self.names:
-            count = self.taken[of.name]
-            self.taken[of.name] += 1
-            self.names[of] = f"{of.name}.{count}" if count else of.name
+            count = self.taken[of.name] or int(_RESERVED.fullmatch(of.name) is not None)
+            self.taken[of.name] = count + 1
+            self.names[of] = _quoted(f"{of.name}.{count}" if count else of.name)
         return self.names[of]
 
     def release(self, var: Var) -> None:
@@ -112,11 +150,11 @@ class _Printer:
                 if not known:
                     self.release(statement.var)
             elif isinstance(statement, Prefetch):
-                text = self.expressions(list(dynamics(statement.index)), set(), indent)
+                text = self.expressions(list(dynamics(statement.index)), indent)
                 place = f"{self.name(statement.buffer)}[{self.index(statement.index, text)}]"
                 self.lines.append(f"{indent}prefetch {place}{' to write' if statement.write else ''}")
             else:
-                text = self.expressions(list(dynamics(statement.index)), set(), indent)
+                text = self.expressions(list(dynamics(statement.index)), indent)
                 index = self.index(statement.index, text)
                 self.lines.append(f"{indent}if {statement.low} <= {index} < {statement.high}:")
                 self.body(statement.then, indent + "  ")
@@ -125,19 +163,15 @@ class _Printer:
                     self.body(statement.other, indent + "  ")
 
     def store(self, store: Store, indent: str) -> None:
-        values = [value for _, _, value in store.targets]
-        roots = values + [e for _, index, _ in store.targets for e in dynamics(index)]
-        written = {buffer for buffer, _, _ in store.targets}
-        # Values that read what the same statement stores are named before anything is stored.
-        stale = len(store.targets) > 1 and any(
-            e.buffer in written for e in postorder(roots) if isinstance(e, Load | Across)
-        )
-        text = self.expressions(roots, {id(v) for v in values} if stale else set(), indent)
-        for buffer, index, value in store.targets:
-            self.lines.append(f"{indent}{self.name(buffer)}[{self.index(index, text)}] = {text[id(value)]}")
+        roots = [value for _, _, value in store.targets]
+        text = self.expressions(roots + [e for _, index, _ in store.targets for e in dynamics(index)], indent)
+        for number, (buffer, index, value) in enumerate(store.targets, 1):
+            made = self.operand(value, text, bare=True)
+            more = "," if number < len(store.targets) else ""
+            self.lines.append(f"{indent}{self.name(buffer)}[{self.index(index, text)}] = {made}{more}")
 
-    def expressions(self, roots: list[Expr], named: set[int], indent: str) -> dict[int, str]:
-        """The text of every expression by identity; long ones, shared ones and those in `named` get a line."""
+    def expressions(self, roots: list[Expr], indent: str) -> dict[int, str]:
+        """The text of every expression by identity; long ones and shared ones get a line."""
         order = postorder(roots)
         readers = Counter(id(a) for expr in order for a in expr.args)
         readers.update(id(r) for r in roots)
@@ -146,30 +180,44 @@ class _Printer:
         for expr in order:
             made = self.text(expr, text)
             plain = isinstance(expr, Const | Coordinate) or (isinstance(expr, Load) and expr.guard is None)
-            if (
-                (id(expr) in named and not isinstance(expr, Const))
-                or len(made) > _WIDTH
-                or (readers[id(expr)] > 1 and not plain)
-            ):
-                self.lines.append(f"{indent}t{count} = {made}")
+            if len(made) > _WIDTH or (readers[id(expr)] > 1 and not plain):
+                text[id(expr)] = made
+                self.lines.append(f"{indent}t{count} = {self.operand(expr, text, bare=False)}")
                 made = f"t{count}"
                 count += 1
             text[id(expr)] = made
         return text
 
+    def operand(self, expr: Expr, text: dict[int, str], bare: bool) -> str:
+        """The text of an expression where something else says its dtype (`bare`), or nothing does."""
+        made = text[id(expr)]
+        untyped = isinstance(expr, Const | Coordinate) and not _TEMPORARY.fullmatch(made)
+        if not untyped or bare or made in ("True", "False"):
+            return made
+        return f"{dtype_name(expr.dtype)}({made})"
+
+    def call(self, expr: Apply, text: dict[int, str]) -> str:
+        """A function of operands: all that have one dtype tell each other's."""
+        alike = expr.operands[1:] if expr.function == "select" else expr.operands
+        typed = [a for a in alike if not isinstance(a, Const | Coordinate) or _TEMPORARY.fullmatch(text[id(a)])]
+        known = bool(typed) or any(isinstance(a, Coordinate) and a.dtype == _I64 for a in alike)
+        parts = [self.operand(a, text, known and any(a is b for b in alike)) for a in expr.operands]
+        to = f" as {dtype_name(expr.dtype)}" if expr.function in ("cast", "bitcast") else ""
+        return f"{expr.function}({', '.join(parts)}{to})"
+
     def text(self, expr: Expr, text: dict[int, str]) -> str:
         """One expression, from the texts of its parts."""
         if isinstance(expr, Apply):
-            to = f" as {_dtype(expr.dtype)}" if expr.function in ("cast", "bitcast") else ""
-            return f"{expr.function}({', '.join(text[id(a)] for a in expr.operands)}{to})"
+            return self.call(expr, text)
         if isinstance(expr, Load):
-            guard = f" if {text[id(expr.guard)]}" if expr.guard is not None else ""
+            guard = f" if {self.operand(expr.guard, text, bare=False)}" if expr.guard is not None else ""
             return f"{self.name(expr.buffer)}[{self.index(expr.index, text)}{guard}]"
         if isinstance(expr, Coordinate):
-            return self.index(expr.index, text)
+            return self.index(expr.index, text) if expr.index.terms else f"at({expr.index.constant})"
         if isinstance(expr, Across):
             return f"across({expr.function}, {self.name(expr.buffer)}[0..{expr.count}] in {expr.width} lanes)"
-        return str(expr)
+        assert isinstance(expr, Const)
+        return repr(expr.value.item() if isinstance(expr.value, np.generic) else expr.value)
 
     def index(self, index: Index, text: dict[int, str]) -> str:
         """An index, terms with large coefficients first."""
@@ -187,7 +235,7 @@ class _Printer:
         if isinstance(atom, Var):
             return self.name(atom)
         if isinstance(atom, Dynamic):
-            return f"[{text[id(atom.expr)]}]"
+            return f"[{self.operand(atom.expr, text, bare=False)} in 0..{atom.size}]"
         sign = "//" if isinstance(atom, Quotient) else "%"
         return f"({self.index(atom.of, text)}) {sign} {atom.by}"
 

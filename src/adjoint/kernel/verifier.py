@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -216,6 +216,8 @@ def _access(buffer: Buffer, index: Index, scope: _Scope, guarded: bool = False) 
         return
     low, high = _range(index, scope.facts)
     if low < 0 or high >= buffer.size:
+        low, high = _range(index, scope.facts, thorough=True)
+    if low < 0 or high >= buffer.size:
         raise scope.refuse(
             f"an access is inside its buffer, but {buffer}[{index}] of {buffer.size} elements reaches "
             f"from {low} to {high}; guard it"
@@ -242,42 +244,46 @@ def _bound(index: Index, scope: _Scope) -> None:
             raise scope.refuse(f"a coordinate is an integer, got {atom.expr.dtype} in {index}; cast it")
 
 
-def _range(index: Index, facts: Sequence[tuple[Index, int, int]]) -> tuple[int, int]:
+def _range(index: Index, facts: Sequence[tuple[Index, int, int]], thorough: bool = False) -> tuple[int, int]:
     """Bounds of an index, by the ranges of its atoms and by what conditions say of parts of it.
 
     Where ``low <= part <= high`` is known and ``index == c * part + rest``, the index is also in c times that range
-    plus the range of the rest. A condition is taken out once, so that this comes to an end.
+    plus the range of the rest. A condition is taken out once, so that this comes to an end. With `thorough`, rests are
+    also bounded as `_respelled` writes them.
     """
     low = high = index.constant
     for atom, c in index.terms:
-        ends = tuple(c * end for end in _atom_range(atom, facts))
+        ends = tuple(c * end for end in _atom_range(atom, facts, thorough))
         low, high = low + min(ends), high + max(ends)
     for i, (part, part_low, part_high) in enumerate(facts):
         part_low, part_high = max(part_low, part.low), min(part_high, part.high)
         known = dict(part.terms)
         for factor in {c // known[atom] for atom, c in index.terms if atom in known and c % known[atom] == 0}:
-            rest = _without_rest(index - part * factor)
-            rest_low, rest_high = _range(rest, (*facts[:i], *facts[i + 1 :]))
             ends = (factor * part_low, factor * part_high)
-            low, high = max(low, rest_low + min(ends)), min(high, rest_high + max(ends))
+            rest = index - part * factor
+            for spelling in (rest, *(_respelled(rest) if thorough else ())):
+                rest_low, rest_high = _range(spelling, (*facts[:i], *facts[i + 1 :]), thorough)
+                low, high = max(low, rest_low + min(ends)), min(high, rest_high + max(ends))
     return low, high
 
 
-def _without_rest(index: Index) -> Index:
-    """The index with ``x - x % n`` as ``x // n * n``: what a condition on ``x % n`` leaves of one in `x`."""
+def _respelled(index: Index) -> Iterator[Index]:
+    """The index with ``x - x % n`` written as ``x // n * n``, for each remainder of which the `x` goes.
+
+    That is what a condition on ``x % n`` leaves of an index in `x`.
+    """
     for atom, c in index.terms:
         if isinstance(atom, Remainder):
-            less = index + (atom.of - as_index(atom)) * c
-            if not dict(less.terms).keys() & dict(atom.of.terms).keys():
-                return less - (atom.of // atom.by) * (c * atom.by)
-    return index
+            whole = index + (atom.of - as_index(atom)) * c
+            if not dict(whole.terms).keys() & dict(atom.of.terms).keys():
+                yield whole - (atom.of // atom.by) * (c * atom.by)
 
 
-def _atom_range(atom: Atom, facts: Sequence[tuple[Index, int, int]]) -> tuple[int, int]:
+def _atom_range(atom: Atom, facts: Sequence[tuple[Index, int, int]], thorough: bool) -> tuple[int, int]:
     """Bounds of an atom; those of a quotient or remainder follow from what is known of what is divided."""
     if not isinstance(atom, Quotient | Remainder):
         return atom.low, atom.high
-    low, high = _range(atom.of, facts)
+    low, high = _range(atom.of, facts, thorough)
     if isinstance(atom, Quotient):
         return low // atom.by, high // atom.by
     return (low, high) if low >= 0 and high < atom.by else (0, atom.by - 1)
