@@ -11,13 +11,13 @@ from adjoint.errors import AdjointError, InvalidValueError
 from adjoint.ir import Function, apply, param
 from adjoint.ir.printer import value_names
 from adjoint.kernel.printer import print_kernel
-from adjoint.lower.choices import forms
+from adjoint.lower.contractions.schedules import forms
 from adjoint.lower.program import contractions_of
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.transforms.simplify import simplify
 from adjoint.tuning import Measured, Tuning
 from tests.closeness import agrees_with_graph
-from tests.lower.test_contractions import product
+from tests.lower.contractions.test_contractions import product
 
 OPTIONS = CompileOptions(cache=False, threads=1)
 

@@ -24,12 +24,12 @@ from adjoint.errors import CacheError, InvalidValueError
 from adjoint.kernel.ir import Buffer, Kernel
 from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target
-from adjoint.lower.choices import build, forms
-from adjoint.lower.contractions import Contraction
-from adjoint.lower.emit import Context
+from adjoint.lower.context import Context
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.schedules import build, forms
 from adjoint.lower.expand import expand_math
-from adjoint.lower.fuse import Group
-from adjoint.lower.memory import plan_arena
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.schedule.memory import plan_arena
 from adjoint.paths import write_whole
 from adjoint.runtime.bound import aligned
 from adjoint.runtime.library import Library
@@ -51,7 +51,7 @@ class Measured:
     Parameters
     ----------
     form : str
-        The best form (`adjoint.lower.choices`).
+        The best form (`adjoint.lower.contractions.schedules`).
     microseconds : float
         What it takes on one thread.
     estimated : str

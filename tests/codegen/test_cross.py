@@ -18,7 +18,7 @@ from adjoint.errors import CompileError
 from adjoint.ir import Function, apply, param
 from adjoint.ir.printer import value_names
 from adjoint.kernel.target import Target
-from adjoint.lower.choices import estimated
+from adjoint.lower.contractions.schedules import estimated
 from adjoint.lower.program import contractions_of
 from adjoint.ops.catalogue import CATALOGUE
 from adjoint.transforms.differentiate import gradient

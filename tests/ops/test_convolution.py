@@ -9,7 +9,7 @@ from adjoint import ops
 from adjoint.compiler import CompileOptions, compile
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import Function, apply, param
-from adjoint.lower.facts import facts_of
+from adjoint.lower.analysis.access import facts_of
 from adjoint.ops.convolution import Conv2d, Conv2dWeightGradient
 from adjoint.ops.shape import Pad
 from adjoint.testing import interpret, pullback

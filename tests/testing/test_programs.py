@@ -12,7 +12,7 @@ import pytest
 from adjoint.codegen.native import target_for
 from adjoint.compiler import GRAPH_PASSES, CompileOptions, compile
 from adjoint.ir.printer import value_names
-from adjoint.lower.choices import estimated
+from adjoint.lower.contractions.schedules import estimated
 from adjoint.lower.program import contractions_of
 from adjoint.testing import interpret
 from adjoint.testing.programs import network

@@ -1,6 +1,6 @@
 """Barriers, checked: between two of them, threads touch the same memory only to read it.
 
-This asks less than `adjoint.lower.order`, which sets the barriers, and knows nothing of how: it looks at each pair of
+This asks less than `adjoint.lower.schedule.order`, which sets the barriers, and knows nothing of how: it looks at each pair of
 kernels that no barrier is between.
 """
 

@@ -2,7 +2,7 @@
 
 from adjoint.ir import Function, Value, is_param
 from adjoint.kernel.program import RangeCheck
-from adjoint.lower.facts import facts_of
+from adjoint.lower.analysis.access import facts_of
 from adjoint.ops.convert import Cast, CheckRange
 
 __all__ = ["range_checks"]

@@ -10,23 +10,24 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.target import Target
-from adjoint.lower.absorb import absorb
-from adjoint.lower.bundle import bundle
-from adjoint.lower.choices import contraction_form
-from adjoint.lower.emit import Context, finish, group_puller, vector_loops
-from adjoint.lower.fuse import Fusion, Group, fuse
-from adjoint.lower.jam import jam
-from adjoint.lower.maps import map_kernel
-from adjoint.lower.match import match_contraction
-from adjoint.lower.memory import plan_arena
-from adjoint.lower.merge import merge_rows
-from adjoint.lower.order import barriers, circular_updates, order_kernels
-from adjoint.lower.pull import Reduction, Scatter, Stream, output_vars
-from adjoint.lower.reductions import reduction_kernel
-from adjoint.lower.rows import several_rows
-from adjoint.lower.scatter import scatter_kernel
-from adjoint.lower.streams import stream_kernel
-from adjoint.lower.tails import readers_of, tail_kernel
+from adjoint.lower.analysis.inlining import Reduction, Scatter, Stream, output_vars
+from adjoint.lower.attention.online_softmax import stream_kernel
+from adjoint.lower.context import Context, finish, group_puller
+from adjoint.lower.contractions.matching import match_contraction
+from adjoint.lower.contractions.schedules import contraction_form
+from adjoint.lower.elementwise import map_kernel
+from adjoint.lower.fusion.compute_at import absorb
+from adjoint.lower.fusion.groups import Fusion, Group, fuse
+from adjoint.lower.fusion.horizontal import jam
+from adjoint.lower.fusion.producer_consumer import merge_rows
+from adjoint.lower.loops import vector_loops
+from adjoint.lower.reductions.reduction import reduction_kernel
+from adjoint.lower.reductions.scatter import scatter_kernel
+from adjoint.lower.reductions.two_stage import readers_of, tail_kernel
+from adjoint.lower.schedule.coalescing import bundle
+from adjoint.lower.schedule.memory import plan_arena
+from adjoint.lower.schedule.order import barriers, circular_updates, order_kernels
+from adjoint.lower.schedule.unroll_and_jam import several_rows
 
 __all__ = ["contractions_of", "lower"]
 
@@ -55,7 +56,7 @@ def lower(
     checks : sequence of RangeCheck
         What the arguments must satisfy.
     choices : mapping, optional
-        Forms of contractions by signature (`adjoint.lower.choices`); default: those that are estimated to be best.
+        Forms of contractions by signature (`adjoint.lower.contractions.schedules`); default: those that are estimated to be best.
     """
     fusion = fuse(function)
     donated = _donations(function)

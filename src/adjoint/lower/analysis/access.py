@@ -1,0 +1,117 @@
+"""What fusion must know of a value, found by asking its operator for one element and watching what it reads."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from adjoint.ir import Value
+from adjoint.kernel.index import Index, Var, as_index, flatten
+from adjoint.kernel.ir import Apply, Expr, postorder
+from adjoint.kernel.scalars import SCALARS
+from adjoint.lower.analysis.inlining import ExprBuilder, Reduction, Scatter, Source, Stream, compute_dtype, output_vars
+from adjoint.ops.base import Operator
+
+__all__ = ["Facts", "facts_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Probe(Expr):
+    """Stands for an operand's element."""
+
+    operand: int
+    dtype: np.dtype
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """How a value's elements come from those of its operands.
+
+    Parameters
+    ----------
+    kind : {"param", "pull", "view", "reduce", "scatter", "stream"}
+        ``pull``: computed from a fixed number of elements. ``view``: *is* an operand's element, elsewhere.
+        ``reduce``, ``scatter``, ``stream``: combines many, so it is the root of a kernel.
+    flat : tuple of bool
+        For each operand: only ever read at the same row-major position as the result's.
+    product : bool
+        A sum of products of two operands: a contraction.
+    flops : float
+        Operations an element costs, not counting operands.
+    passes : tuple
+        Of a stream, what it has in common with those that may share a kernel: rows, steps, and the operands of its
+        first dot product.
+    """
+
+    kind: Literal["param", "pull", "view", "reduce", "scatter", "stream"]
+    flat: tuple[bool, ...]
+    product: bool = False
+    flops: float = 0.0
+    passes: tuple[Hashable, ...] = ()
+
+
+def facts_of(value: Value) -> Facts:
+    """Probe the operator of a value."""
+    op = value.op
+    if not isinstance(op, Operator):
+        return Facts("param", ())
+    vars_ = output_vars(value.shape)
+    index = tuple(as_index(v) for v in vars_)
+    here = flatten(index, value.shape)
+    flat = [True] * len(value.inputs)
+
+    def operand(position: int) -> Source:
+        source = value.inputs[position]
+
+        def read(at: Sequence[Index | int]) -> Expr:
+            same_size = source.type.size == value.type.size
+            if not same_size or flatten(map(as_index, at), source.shape) != here:
+                flat[position] = False
+            return _Probe(position, compute_dtype(source.dtype), ", ".join(map(str, at)))
+
+        return Source(source.type, read)
+
+    made: Any = op.lower(ExprBuilder(), index, *(operand(i) for i in range(len(value.inputs))))
+    if isinstance(made, Reduction):
+        body = made.body
+        product = (
+            made.kind == "add"
+            and isinstance(body, Apply)
+            and body.function == "mul"
+            and all(isinstance(x, _Probe) for x in body.operands)
+        )
+        return Facts("reduce", tuple(flat), product)
+    if isinstance(made, Scatter):
+        return Facts("scatter", tuple(flat))
+    if isinstance(made, Stream):
+        return Facts("stream", tuple(flat), passes=_passes(value, made))
+    if isinstance(made, _Probe):
+        return Facts("view", tuple(flat))
+    return Facts("pull", tuple(flat), False, flops_of([made]))
+
+
+def _passes(value: Value, stream: Stream) -> tuple[Hashable, ...]:
+    """Ask a stream for everything that one step of it reads, and say which rows and steps meet in it."""
+    n, dots, met = as_index(Var("n", stream.count)), [], []
+    for dot in stream.dots:
+        d = as_index(Var("d", dot.depth))
+        met.append((dot.row(d), dot.step(n, d)))
+        dots.append(met[-1][0])
+    stream.weight(n, dots)
+    if stream.values is not None:
+        stream.values(n)
+    rows = value.shape if stream.values is None else value.shape[:-1]
+    first = [(value.inputs[x.operand], x.at) for x in met[0] if isinstance(x, _Probe)]
+    span = None if stream.span is None else tuple(map(str, stream.span))
+    return (rows, stream.count, span, stream.dots[0].depth, *first) if len(first) == len(met[0]) else ()
+
+
+def flops_of(exprs: Sequence[Expr]) -> float:
+    """Floating-point operations of expressions, shared ones counted once."""
+    total = 0.0
+    for expr in postorder(list(exprs)):
+        if isinstance(expr, Apply):
+            total += SCALARS[expr.function].flops if expr.function in SCALARS else 1.0
+    return total

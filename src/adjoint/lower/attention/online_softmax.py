@@ -1,0 +1,370 @@
+"""Products whose left factor is never stored: attention and its gradients.
+
+A `Stream` is ``result[row, column] = sum over n of weight(row, n) * values(n, column)``, where a weight is an
+elementwise function of dot products of something of the row with something of step n. A unit of work is as many rows
+as two vectors have lanes, and lanes run along rows throughout::
+
+    for each dot product:  panel[d, rows] = row factors, squares turned in registers
+    for each block of steps, as far as some row counts it:
+      for each dot product:  weights[n, rows] = sum over d of step[n, d] * panel[d, rows]
+      weights = elementwise
+      sums[column, rows] += values[n, column] * weights[n, rows]
+    result[rows, columns] = sums, turned
+
+So factors of steps are read in place, an element at a time for all lanes, whatever their strides; nothing is combined
+across lanes; and masks, maxima and sums of rows are vectors. A block of weights stays in the first-level cache.
+
+Of ``softmax`` and ``log_sum_exp`` each row keeps the greatest weight so far and the sum of exponentials, relative to
+it; what was summed before is scaled when a greater one comes (Milakov and Gimelshein, "Online normalizer calculation
+for softmax", 2018; Dao et al., "FlashAttention", 2022).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import ceil, prod
+
+import numpy as np
+
+from adjoint.kernel.index import Index, Var, as_index, unflatten
+from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
+from adjoint.lower.analysis.inlining import BOOL, Puller, Stream
+from adjoint.lower.attention.plan import Part, Rows, StreamPlan, describe, plan_streams
+from adjoint.lower.context import Context, finish, group_puller, stores
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import pieces, vector_loops
+
+__all__ = ["stream_kernel"]
+
+#: Operations of a weight beside its dot products, about those of an exponential.
+_WEIGHT_FLOPS = 20
+
+
+def stream_kernel(context: Context, groups: Sequence[Group]) -> Kernel:
+    """The kernel of groups whose roots stream over the same rows and steps."""
+    return _Builder(context, plan_streams(context, groups)).kernel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    context: Context
+    plan: StreamPlan
+
+    def kernel(self) -> Kernel:
+        """Each unit is some rows of the results."""
+        plan = self.plan
+        blocks = ceil(plan.rows / plan.width)
+        unit = Var("u", prod(plan.batch) * blocks)
+        at = unflatten(as_index(unit) // max(blocks, 1), plan.batch)
+
+        def body(count: int, first: Index) -> tuple[Stmt, ...]:
+            return self._unit(Rows(plan, at, first, count))
+
+        made = pieces(as_index(unit) % max(blocks, 1), plan.rows, plan.width, body) if unit.extent else ()
+        products = sum(dot.depth for dot in plan.dots) + sum(part.columns for part in plan.parts)
+        each = 2 * products + _WEIGHT_FLOPS * len(plan.weights)
+        flops = prod(plan.batch) * plan.rows * plan.count * each
+        members = [v for part in plan.parts for v in part.group.members]
+        return finish(self.context, self.context.name_of(plan.parts[0].group), members, unit, made, flops)
+
+    # What operators say, at a row and a column
+
+    def _at(self, part: Part, rows: Rows, row: Index, column: Index | int = 0) -> tuple[Puller, Stream]:
+        index = (*rows.at, rows.first + row, as_index(column))
+        return describe(self.context, part.group, index if part.columns else index[:-1])
+
+    def _on_lanes(self, part: Part, rows: Rows, row: Index, spare: bool = True) -> tuple[Puller, Stream]:
+        """The same for a row that is a lane: nothing is read for lanes to spare."""
+        puller, made = self._at(part, rows, row)
+        inside = puller.inside(row, 0, rows.count)
+        puller.guard = inside if spare and not isinstance(inside, Const) else None
+        return puller, made
+
+    # A unit
+
+    def _unit(self, rows: Rows) -> tuple[Stmt, ...]:
+        plan = self.plan
+        many, rest = divmod(plan.count, plan.block)
+        body = [*self._begin(rows)]
+        for number in range(len(plan.dots)):
+            body.extend(self._pack(rows, number))
+        if many:
+            turn = Var("block", many)
+            body.append(For(turn, self._block(rows, as_index(turn) * plan.block, plan.block)))
+        if rest:
+            body.extend(self._block(rows, as_index(many * plan.block), rest))
+        for number, part in enumerate(plan.parts):
+            body.extend(self._end_columns(rows, number, part) if part.columns else self._end_rows(rows, part))
+        return tuple(body)
+
+    def _begin(self, rows: Rows) -> tuple[Stmt, ...]:
+        zero = Const(0.0, self.plan.dtype)
+        # Not minus infinity: the distance from it to itself is no number.
+        lowest = Const(float(np.finfo(self.plan.dtype).min), self.plan.dtype)
+        out: list[Stmt] = []
+        for sums in rows.sums:
+            column = Var("c", sums.size // rows.width)
+            at = as_index(column) * rows.width
+            if column.extent:
+                out.append(For(column, rows.each(partial(_set, ((sums, at, zero),)))))
+        for number, (top, total) in enumerate(zip(rows.top, rows.total, strict=True)):
+            if self.plan.is_relative(number):
+                origin = as_index(0)
+                out.extend(rows.each(partial(_set, ((top, origin, lowest), (total, origin, zero)))))
+        return tuple(out)
+
+    def _pack(self, rows: Rows, number: int) -> tuple[Stmt, ...]:
+        """Copy the rows' factors of a dot product, lanes along rows: square by square, where d is contiguous."""
+        dot, panel, lanes = self.plan.dots[number], rows.panels[number], self.plan.lanes
+        depth = dot.depth
+
+        def element(d: Index, row: Index, spare: bool) -> Expr:
+            made: Expr = self._on_lanes(self.plan.parts[dot.part], rows, row, spare)[1].dots[dot.place].row(d)
+            return made
+
+        def copy(d: Index, row: Index, spare: bool) -> Store:
+            return Store(((panel, d * rows.width + row, element(d, row, spare)),))
+
+        probe_d, probe_row = Var("d", depth), Var("r", rows.count)
+        probe = element(as_index(probe_d), as_index(probe_row), spare=False)
+        turned = isinstance(probe, Load) and probe.guard is None and probe.index.coefficient(probe_d) == 1
+        whole = rows.count // lanes
+        out: list[Stmt] = []
+        done = depth // lanes * lanes if turned and whole else 0
+        if done:
+            square, vector, inner, lane = Var("s", done // lanes), Var("v", whole), Var("i", lanes), Var("l", lanes)
+            d, row = as_index(square) * lanes + as_index(inner), as_index(vector) * lanes + as_index(lane)
+            loop = For(inner, (For(lane, (copy(d, row, spare=False),), "vector"),), "unroll")
+            out.append(For(square, (For(vector, (loop,)),)))
+        for first, last, start in ((0, whole, done), (whole, rows.vectors, 0)):
+            if first < last and start < depth:
+                step, vector, lane = Var("d", depth - start), Var("v", last - first), Var("l", lanes)
+                row = (as_index(vector) + first) * lanes + as_index(lane)
+                store = copy(as_index(step) + start, row, spare=first == whole)
+                out.append(For(step, (For(vector, (For(lane, (store,), "vector"),), "unroll"),)))
+        return tuple(out)
+
+    # A block of steps
+
+    def _block(self, rows: Rows, start: Index, steps: int) -> tuple[Stmt, ...]:
+        plan = self.plan
+        body: list[Stmt] = []
+        for number in range(len(plan.copies)):
+            body.extend(self._copy(rows, number, start, steps))
+        for number in range(len(plan.dots)):
+            body.extend(self._dots(rows, number, start, steps))
+        body.extend(self._weigh(rows, start, steps))
+        for number in range(len(plan.weights)):
+            if plan.is_relative(number):
+                body.extend(self._exponentials(rows, number, steps))
+        for number, part in enumerate(plan.parts):
+            if part.columns:
+                body.extend(self._add(rows, number, part, start, steps))
+        return self._where_counted(rows, start, steps, tuple(body))
+
+    def _where_counted(self, rows: Rows, start: Index, steps: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Leave out blocks that no row counts: spans of rows do not fall."""
+        ends = (as_index(0), as_index(rows.count - 1))
+        first, last = (self._at(self.plan.parts[0], rows, row)[1].span for row in ends)
+        if first is None or last is None:
+            return body
+        for distance, least in ((last[1] - start, 1), (start + (steps - 1) - first[0], 0)):
+            if distance.low < least:
+                body = (When(distance, least, max(distance.high, least) + 1, body),)
+        return body
+
+    def _element(self, rows: Rows, part: int, place: int | None, step: Index, x: Index) -> Expr:
+        """An element of a step: a factor of the dot product at a place, or else a value at a column."""
+        of = self.plan.parts[part]
+        made = self._at(of, rows, as_index(0), x if place is None and of.columns else 0)[1]
+        if place is not None:
+            factor: Expr = made.dots[place].step(step, x)
+            return factor
+        assert made.values is not None
+        return made.values(step)
+
+    def _copy(self, rows: Rows, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
+        """Copy elements of a block of steps."""
+        copy, memory, step = self.plan.copies[number], rows.copies[number], Var("n", steps)
+
+        def move(x: Index, _: Index) -> tuple[Stmt, ...]:
+            element = self._element(rows, copy.part, copy.place, start + as_index(step), x)
+            return (Store(((memory, as_index(step) * copy.size + x, element),)),)
+
+        return (For(step, vector_loops(copy.size, self.plan.lanes, move)),)
+
+    def _dots(self, rows: Rows, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
+        """Dot products of a block of steps with all rows."""
+        dot, dots, panel = self.plan.dots[number], rows.dots[number], rows.panels[number]
+
+        def tile(count: int, first: Index) -> tuple[Stmt, ...]:
+            acc, d = rows.registers("acc", count), Var("d", dot.depth)
+
+            def multiply(spot: Index) -> Store:
+                step = first + spot // rows.width
+                if dot.step is not None:
+                    factor: Expr = Load(rows.copies[dot.step], step * dot.depth + as_index(d))
+                else:
+                    factor = self._element(rows, dot.part, dot.place, start + step, as_index(d))
+                row = Load(panel, as_index(d) * rows.width + spot % rows.width)
+                return Store(((acc, spot, _call("fma", factor, row, Load(acc, spot))),))
+
+            def put(spot: Index) -> Store:
+                return Store(((dots, first * rows.width + spot, Load(acc, spot)),))
+
+            clear = rows.each(lambda spot: Store(((acc, spot, Const(0.0, acc.dtype)),)), count)
+            return (*clear, For(d, rows.each(multiply, count)), *rows.each(put, count))
+
+        return rows.tiles(steps, tile)
+
+    def _weight(self, rows: Rows, number: int, start: Index, at: Index, row: Index, other: float) -> Expr:
+        """The weight from the dot products at a place; `other` where the row does not count the step."""
+        part = self.plan.parts[self.plan.weights[number]]
+        puller, made = self._on_lanes(part, rows, row)
+        step = start + at // rows.width
+        weight = made.weight(step, [Load(rows.dots[n], at) for n in part.dots])
+        if made.span is None:
+            return weight
+        since, left = step - made.span[0], made.span[1] - step
+        counted = puller.call(
+            "and", puller.inside(since, 0, max(since.high, 0) + 1), puller.inside(left, 1, max(left.high, 1) + 1)
+        )
+        if isinstance(counted, Const):
+            return weight if counted.value else Const(other, self.plan.dtype)
+        return puller.select(counted, weight, Const(other, self.plan.dtype))
+
+    def _weigh(self, rows: Rows, start: Index, steps: int) -> tuple[Stmt, ...]:
+        """Weights of a block, in the place of its dot products, and all at once, since they share what they read.
+
+        Weights that are exponents stay as they are for now.
+        """
+        step = Var("n", steps)
+
+        def compute(row: Index) -> Store:
+            at = as_index(step) * rows.width + row
+            others = [-np.inf if self.plan.is_relative(n) else 0.0 for n, _ in enumerate(rows.weights)]
+            made = [self._weight(rows, n, start, at, row, other) for n, other in enumerate(others)]
+            return Store(tuple((w, at, weight) for w, weight in zip(rows.weights, made, strict=True)))
+
+        return (For(step, rows.each(compute)),)
+
+    def _exponentials(self, rows: Rows, number: int, steps: int) -> tuple[Stmt, ...]:
+        """Exponentials of weights relative to the greatest so far of each row, and their sum."""
+        step, place = Var("n", steps), rows.weights[number]
+        top, total, scale = rows.top[number], rows.total[number], rows.scale[number]
+        best, part = rows.registers("best"), rows.registers("part")
+
+        def each(body: Callable[[Index, Index], Store]) -> Stmt:
+            return For(step, rows.each(lambda row: body(as_index(step) * rows.width + row, row)))
+
+        def compare(at: Index, row: Index) -> Store:
+            # What is no number is never the greatest; its exponential says so all the same.
+            weight, old = Load(place, at), Load(best, row)
+            return Store(((best, row, Apply("select", (Apply("gt", (weight, old), BOOL), weight, old), best.dtype)),))
+
+        def advance(row: Index) -> Store:
+            new = Load(best, row)
+            return Store(((scale, row, _call("exp", _call("sub", Load(top, row), new))), (top, row, new)))
+
+        def exponential(at: Index, row: Index) -> Store:
+            made = _call("exp", _call("sub", Load(place, at), Load(best, row)))
+            return Store(((place, at, made), (part, row, _call("add", Load(part, row), made))))
+
+        def add(row: Index) -> Store:
+            return Store(((total, row, _call("fma", Load(total, row), Load(scale, row), Load(part, row))),))
+
+        return (
+            *rows.each(lambda row: Store(((best, row, Load(top, row)),))),
+            each(compare),
+            *rows.each(advance),
+            *rows.each(lambda row: Store(((part, row, Const(0.0, part.dtype)),))),
+            each(exponential),
+            *rows.each(add),
+        )
+
+    def _add(self, rows: Rows, number: int, part: Part, start: Index, steps: int) -> tuple[Stmt, ...]:
+        """Add a block of steps to the sums of all columns of a stream."""
+        sums, weights, scale = rows.sums[number], rows.weights[part.weight], rows.scale[part.weight]
+
+        def tile(count: int, first: Index) -> tuple[Stmt, ...]:
+            acc, step = rows.registers("acc", count), Var("n", steps)
+
+            def fetch(spot: Index) -> Store:
+                held: Expr = Load(sums, first * rows.width + spot)
+                if self.plan.is_relative(part.weight):
+                    held = _call("mul", held, Load(scale, spot % rows.width))
+                return Store(((acc, spot, held),))
+
+            def multiply(spot: Index) -> Store:
+                column = first + spot // rows.width
+                if part.values is not None:
+                    value: Expr = Load(rows.copies[part.values], as_index(step) * part.columns + column)
+                else:
+                    value = self._element(rows, number, None, start + as_index(step), column)
+                weight = Load(weights, as_index(step) * rows.width + spot % rows.width)
+                product = _call("fma", value, weight, Load(acc, spot))
+                return Store(((acc, spot, product),))
+
+            def put(spot: Index) -> Store:
+                return Store(((sums, first * rows.width + spot, Load(acc, spot)),))
+
+            return (*rows.each(fetch, count), For(step, rows.each(multiply, count)), *rows.each(put, count))
+
+        return rows.tiles(part.columns, tile)
+
+    # The end
+
+    def _end_rows(self, rows: Rows, part: Part) -> tuple[Stmt, ...]:
+        """The results of a stream without columns."""
+        top, total = rows.top[part.weight], rows.total[part.weight]
+
+        def logarithm(at: Index, _: Index) -> tuple[Stmt, ...]:
+            result = _call("add", Load(top, at), _call("log", Load(total, at)))
+            return (self._store(part, (*rows.at, rows.first + at), result),)
+
+        return vector_loops(rows.count, self.plan.lanes, logarithm)
+
+    def _end_columns(self, rows: Rows, number: int, part: Part) -> tuple[Stmt, ...]:
+        """The results of a stream with columns: sums are turned, square by square, and finished row by row."""
+        lanes, columns = self.plan.lanes, self.plan.whole_columns(part)
+        square, vector, inner, lane = (
+            Var("c", columns // lanes),
+            Var("v", rows.vectors),
+            Var("i", lanes),
+            Var("l", lanes),
+        )
+        column, row = as_index(square) * lanes + as_index(lane), as_index(vector) * lanes + as_index(inner)
+        sum_ = Load(rows.sums[number], column * rows.width + row)
+        turn = Store(((rows.turned, row * columns + column, sum_),))
+        loop = For(inner, (For(lane, (turn,), "vector"),), "unroll")
+        out: list[Stmt] = [For(square, (For(vector, (loop,)),))]
+        relative, line = self.plan.is_relative(part.weight), Var("row", rows.count)
+        total, scale = rows.total[part.weight], rows.scale[part.weight]
+        if relative:
+            one = Const(1.0, self.plan.dtype)
+            out.extend(rows.each(lambda at: Store(((scale, at, _call("div", one, Load(total, at))),))))
+
+        def finished(at: Index, _: Index) -> tuple[Stmt, ...]:
+            result: Expr = Load(rows.turned, as_index(line) * columns + at)
+            if relative:
+                result = _call("mul", result, Load(scale, as_index(line)))
+            return (self._store(part, (*rows.at, rows.first + as_index(line), at), result),)
+
+        return (*out, For(line, vector_loops(part.columns, lanes, finished)))
+
+    def _store(self, part: Part, index: tuple[Index, ...], result: Expr) -> Store:
+        """A result at an index, and what comes after it."""
+        assert part.group.root is not None
+        puller = group_puller(self.context, part.group)
+        puller.hold(part.group.root, result)
+        return stores(self.context, part.group, puller, index)
+
+
+def _set(targets: tuple[tuple[Buffer, Index, Expr], ...], row: Index) -> Store:
+    """The same value for every row."""
+    return Store(tuple((buffer, start + row, value) for buffer, start, value in targets))
+
+
+def _call(function: str, *operands: Expr) -> Expr:
+    """A scalar function of floats."""
+    return Apply(function, operands, operands[0].dtype)

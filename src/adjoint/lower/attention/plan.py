@@ -1,0 +1,352 @@
+"""How streams that pass by the same rows run as one kernel: what they share, and the memory of a unit of work.
+
+Dot products that are the same element for element are computed once, and so are weights. Attention and the logarithm of
+its sums share both; the gradients of keys and values share the product of query and key.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Load, Stmt, Store
+from adjoint.lower.analysis.inlining import Puller, Stream, compute_dtype, output_vars
+from adjoint.lower.context import Context, group_puller
+from adjoint.lower.fusion.groups import Group
+
+__all__ = ["Copy", "Part", "Rows", "SharedDot", "StreamPlan", "describe", "plan_streams"]
+
+_T = TypeVar("_T")
+
+#: Vectors of rows in a unit: each element of a step is read for both.
+_VECTORS = 2
+#: Steps in a block. Few, so that not much is computed of what causal attention leaves out, and that weights stay in
+#: the first-level cache; enough to be worth fetching the sums.
+_BLOCK = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One of the streams of a kernel.
+
+    Parameters
+    ----------
+    group : Group
+        The group whose root it is.
+    kind : str
+        As `Stream` has it.
+    dots : tuple of int
+        Numbers of its dot products among those of the kernel.
+    weight : int
+        Number of its weights among those of the kernel.
+    columns : int
+        Columns of its result; 0 where it has none.
+    values : int or None
+        Number of the copy of its values, if they are copied.
+    """
+
+    group: Group
+    kind: str
+    dots: tuple[int, ...]
+    weight: int
+    columns: int
+    values: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SharedDot:
+    """A dot product of a kernel.
+
+    Parameters
+    ----------
+    part, place : int
+        A stream that has it, and its place there.
+    depth : int
+        Number of products.
+    step : int or None
+        Number of the copy of the steps' factors, if they are copied.
+    """
+
+    part: int
+    place: int
+    depth: int
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Elements of steps that are copied block by block, because those of neighbouring steps are not neighbours.
+
+    Rows far apart, such as those of a head among others, meet in few sets of the first-level cache and drive each
+    other out of it.
+
+    Parameters
+    ----------
+    part : int
+        A stream that reads them.
+    place : int or None
+        As factors of the dot product there, or as values.
+    size : int
+        Elements of a step.
+    """
+
+    part: int
+    place: int | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """How a kernel of streams runs.
+
+    Parameters
+    ----------
+    parts : tuple of Part
+        Its streams.
+    dots : tuple of SharedDot
+        Its dot products.
+    weights : tuple of int
+        For each of its weights the number of a stream that has it.
+    copies : tuple of Copy
+        What is copied of each block of steps.
+    batch : tuple of int
+        Leading axes of all results.
+    rows, count : int
+        Rows of all results; steps.
+    dtype : numpy.dtype
+        What is computed in.
+    lanes, vectors, block, tile : int
+        Lanes of a vector; vectors of rows in a unit; steps in a block; elements of each row that are summed at once.
+    """
+
+    parts: tuple[Part, ...]
+    dots: tuple[SharedDot, ...]
+    weights: tuple[int, ...]
+    copies: tuple[Copy, ...]
+    batch: tuple[int, ...]
+    rows: int
+    count: int
+    dtype: np.dtype
+    lanes: int
+    vectors: int
+    block: int
+    tile: int
+
+    @property
+    def width(self) -> int:
+        """Rows in a unit."""
+        return self.lanes * self.vectors
+
+    def is_relative(self, weight: int) -> bool:
+        """Whether weights are exponents, of which the greatest of each row is kept."""
+        return self.parts[self.weights[weight]].kind != "sum"
+
+    def whole_columns(self, part: Part) -> int:
+        """Columns rounded up to whole vectors."""
+        return ceil(part.columns / self.lanes) * self.lanes
+
+
+def describe(context: Context, group: Group, index: Sequence[Index]) -> tuple[Puller, Stream]:
+    """The stream of a group at an index, and the puller that made it."""
+    assert group.root is not None
+    puller = group_puller(context, group)
+    made = puller.describe(group.root, tuple(index))
+    assert isinstance(made, Stream)
+    return puller, made
+
+
+def plan_streams(context: Context, groups: Sequence[Group]) -> StreamPlan:
+    """The plan of a kernel that computes the roots of all groups, which stream over the same rows and steps."""
+    planner = _Planner(context, groups[0])
+    parts = tuple(planner.part(number, group) for number, group in enumerate(groups))
+    target, dtype, shape = context.target, planner.dtype, [v.extent for v in planner.at]
+    # With two vectors each, the sums of a tile take half of the registers.
+    tile = max(target.vector_registers // (2 * _VECTORS), 1)
+    sizes = target.lanes(dtype), _VECTORS, min(_BLOCK, planner.step.extent), tile
+    shared = tuple(planner.dots.first), tuple(planner.weights.first), tuple(planner.copies.first)
+    return StreamPlan(parts, *shared, tuple(shape[:-1]), shape[-1], planner.step.extent, dtype, *sizes)
+
+
+class _Shared(Generic[_T]):
+    """Things numbered by their forms: equal ones have one number, and are described as the first of them."""
+
+    def __init__(self) -> None:
+        self.first: list[_T] = []
+        self._numbers: dict[Hashable, int] = {}
+
+    def number(self, form: Hashable, found: _T) -> int:
+        """The number of a form, a new one where it is new."""
+        if self._numbers.setdefault(form, len(self.first)) == len(self.first):
+            self.first.append(found)
+        return self._numbers[form]
+
+
+class _Planner:
+    """Finds what the streams of a kernel share, by asking all of them at the same variables."""
+
+    def __init__(self, context: Context, group: Group) -> None:
+        assert group.root is not None
+        self.context = context
+        index = output_vars(group.root.shape)
+        first = describe(context, group, tuple(map(as_index, index)))[1]
+        self.at = index if first.values is None else index[:-1]
+        self.step = Var("n", first.count)
+        self.dtype = compute_dtype(group.root.dtype)
+        self.dots: _Shared[SharedDot] = _Shared()
+        self.weights: _Shared[int] = _Shared()
+        self.copies: _Shared[Copy] = _Shared()
+        self._axes: dict[int, Var] = {}
+        self._products: list[Buffer] = []
+
+    def _axis(self, size: int) -> Var:
+        return self._axes.setdefault(size, Var("x", size))
+
+    def part(self, number: int, group: Group) -> Part:
+        """Number what a stream is made of."""
+        assert group.root is not None
+        index = [as_index(v) for v in self.at]
+        columns = group.root.shape[-1] if len(group.root.shape) > len(index) else 0
+        if columns:
+            index.append(as_index(self._axis(columns)))
+        made = describe(self.context, group, index)[1]
+        n, found = as_index(self.step), []
+        for place, dot in enumerate(made.dots):
+            x = as_index(self._axis(dot.depth))
+            row, step = dot.row(x), dot.step(n, x)
+            shared = SharedDot(number, place, dot.depth, self._copy(step, number, place, dot.depth))
+            found.append(self.dots.number((dot.depth, _form(row), _form(step)), shared))
+        more = range(len(self._products), len(self.dots.first))
+        self._products += [Buffer(f"dot{k}", self.dtype, 1, "register") for k in more]
+        weight = made.weight(n, [Load(self._products[k], as_index(0)) for k in found])
+        kind = self.weights.number((made.kind == "sum", _form(weight)), number)
+        values = self._copy(made.values(n), number, None, columns) if made.values is not None else None
+        return Part(group, made.kind, tuple(found), kind, columns, values)
+
+    def _copy(self, element: Expr, part: int, place: int | None, size: int) -> int | None:
+        """The number of the copy that elements of steps are read from, None where they are read in place."""
+        if isinstance(element, Load) and element.guard is None:
+            index = element.index
+            if index.coefficient(self._axis(size)) == 1 and index.coefficient(self.step) == size:
+                return None
+        return self.copies.number((size, _form(element)), Copy(part, place, size))
+
+
+def _form(expr: Expr) -> Hashable:
+    """Equal for expressions that compute the same from the same elements."""
+    if isinstance(expr, Load):
+        return expr.buffer, expr.index, None if expr.guard is None else _form(expr.guard)
+    if isinstance(expr, Coordinate):
+        return expr.index, expr.dtype
+    if isinstance(expr, Const):
+        return repr(expr.value), expr.dtype
+    assert isinstance(expr, Apply)
+    return expr.function, expr.dtype, *map(_form, expr.operands)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a unit of work, and the memory of the thread that works on them.
+
+    Parameters
+    ----------
+    plan : StreamPlan
+        The kernel's.
+    at : tuple of Index
+        Coordinates of the batch axes.
+    first : Index
+        The first row.
+    count : int
+        How many there are. The last vector may have lanes to spare, which compute and are not stored.
+    """
+
+    plan: StreamPlan
+    at: tuple[Index, ...]
+    first: Index
+    count: int
+
+    @property
+    def vectors(self) -> int:
+        """Vectors that hold all rows."""
+        return ceil(self.count / self.plan.lanes)
+
+    @property
+    def width(self) -> int:
+        """Lanes of all vectors."""
+        return self.plan.lanes * self.vectors
+
+    @cached_property
+    def copies(self) -> tuple[Buffer, ...]:
+        """What is copied of a block of steps, ``[step, element]``."""
+        plan = self.plan
+        return tuple(Buffer(f"steps{n}", plan.dtype, plan.block * c.size, "scratch") for n, c in enumerate(plan.copies))
+
+    @cached_property
+    def panels(self) -> tuple[Buffer, ...]:
+        """The rows' factors of each dot product, ``[d, row]``."""
+        return tuple(self._scratch(f"panel{n}", dot.depth) for n, dot in enumerate(self.plan.dots))
+
+    @cached_property
+    def dots(self) -> tuple[Buffer, ...]:
+        """Dot products of a block, ``[step, row]``."""
+        return tuple(self._scratch(f"dots{n}", self.plan.block) for n, _ in enumerate(self.plan.dots))
+
+    @cached_property
+    def weights(self) -> tuple[Buffer, ...]:
+        """Weights of a block, ``[step, row]``: in the place of dot products, as far as there are as many."""
+        more = range(len(self.dots), len(self.plan.weights))
+        made = *self.dots, *(self._scratch(f"weights{n}", self.plan.block) for n in more)
+        return made[: len(self.plan.weights)]
+
+    @cached_property
+    def sums(self) -> tuple[Buffer, ...]:
+        """Sums of each stream, ``[column, row]``."""
+        parts = enumerate(self.plan.parts)
+        return tuple(self._scratch(f"sums{n}", self.plan.whole_columns(part)) for n, part in parts)
+
+    @cached_property
+    def turned(self) -> Buffer:
+        """Sums of one stream, ``[row, column]``."""
+        return self._scratch("turned", max(map(self.plan.whole_columns, self.plan.parts)))
+
+    @cached_property
+    def top(self) -> tuple[Buffer, ...]:
+        """The greatest of all weights so far, of each row, for weights that are exponents."""
+        return self._each_weight("top")
+
+    @cached_property
+    def total(self) -> tuple[Buffer, ...]:
+        """The sum of exponentials relative to the greatest weight."""
+        return self._each_weight("total")
+
+    @cached_property
+    def scale(self) -> tuple[Buffer, ...]:
+        """By what sums are to be multiplied."""
+        return self._each_weight("scale")
+
+    def _each_weight(self, name: str) -> tuple[Buffer, ...]:
+        return tuple(self._scratch(f"{name}{n}", 1) for n, _ in enumerate(self.plan.weights))
+
+    def _scratch(self, name: str, count: int) -> Buffer:
+        return Buffer(name, self.plan.dtype, count * self.width, "scratch")
+
+    def registers(self, name: str, count: int = 1) -> Buffer:
+        """Registers for `count` elements of each row."""
+        return Buffer(name, self.plan.dtype, count * self.width, "register")
+
+    def each(self, body: Callable[[Index], Store], count: int = 1) -> tuple[Stmt, ...]:
+        """Unrolled: `body` at ``element * width + row`` for the rows of each of `count` elements."""
+        i, vector, lane = Var("i", count), Var("v", self.vectors), Var("l", self.plan.lanes)
+        spot = as_index(i) * self.width + as_index(vector) * self.plan.lanes + as_index(lane)
+        loop = For(vector, (For(lane, (body(spot),), "vector"),), "unroll")
+        return (For(i, (loop,), "unroll"),) if count > 1 else (loop,)
+
+    def tiles(self, count: int, body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+        """Tiles of steps or columns, given their sizes and first elements: whole ones, and a shorter one."""
+        many, rest = divmod(count, self.plan.tile)
+        turn = Var("t", many)
+        loop: list[Stmt] = [For(turn, body(self.plan.tile, as_index(turn) * self.plan.tile))] if many else []
+        return (*loop, *body(rest, as_index(many * self.plan.tile))) if rest else tuple(loop)

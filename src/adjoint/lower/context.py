@@ -1,0 +1,100 @@
+"""What the kernel builders share: the context they build in, and the stores that end a group."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from adjoint.ir import Value
+from adjoint.kernel.index import Index, Var, flatten, unflatten
+from adjoint.kernel.ir import Buffer, Kernel, Stmt, Store
+from adjoint.kernel.target import Target
+from adjoint.lower.analysis.access import flops_of
+from adjoint.lower.analysis.inlining import Puller
+from adjoint.lower.fusion.groups import Group
+
+__all__ = ["Context", "finish", "group_puller", "stores", "work_of"]
+
+#: Nanoseconds of estimated work above which sharing a kernel among threads pays for the barrier.
+_WORTH_SHARING = 1500.0
+
+
+@dataclass
+class Context:
+    """What every kernel builder needs.
+
+    Attributes
+    ----------
+    target : Target
+        The CPU.
+    homes : dict
+        The buffer of every value in memory.
+    literals : dict
+        Literal arrays of the program.
+    names : dict
+        Printed name of every value.
+    choices : mapping
+        Forms of contractions by signature, where they were measured (`adjoint.lower.contractions.schedules`).
+    met : dict
+        The contractions that kernels were built for, by signature.
+    readers : mapping
+        Sums that could be added up where what they read is made, by its group (`adjoint.lower.reductions.two_stage`).
+    tails : dict
+        Those that are, by their own group.
+    """
+
+    target: Target
+    homes: dict[Value, Buffer]
+    literals: dict[tuple[bytes, np.dtype], Buffer] = field(default_factory=dict)
+    names: dict[Value, str] = field(default_factory=dict)
+    choices: Mapping[str, str] = field(default_factory=dict)
+    met: dict[str, tuple[Group, Any]] = field(default_factory=dict)
+    readers: Mapping[Group, list[Any]] = field(default_factory=dict)
+    tails: dict[Group, Any] = field(default_factory=dict)
+
+    def name_of(self, group: Group) -> str:
+        """A kernel's name: that of its last value with a label of its own, else its operator and number."""
+        for value in reversed(group.outputs):
+            if value.label and self.names[value].removeprefix("%") == value.label:
+                return value.label
+        last = group.outputs[-1]
+        name = self.names[last].removeprefix("%")
+        return f"{(group.root or last).op.name}_{name}" if name.isdigit() else name
+
+
+def group_puller(context: Context, group: Group) -> Puller:
+    """A puller that computes the group's own values and loads those of all others."""
+    return Puller(context.homes, context.literals, group.own)
+
+
+def stores(context: Context, group: Group, puller: Puller, index: Sequence[Index]) -> Store:
+    """The assignment of all outputs of a group at one point of its iteration space."""
+    here: Index | None = None
+    targets = []
+    for value in group.outputs:
+        at = tuple(index)
+        if value.shape != group.shape:
+            here = flatten(index, group.shape) if here is None else here
+            at = unflatten(here, value.shape)
+        buffer = context.homes[value]
+        expr = puller.stored(puller.element(value, at), buffer.dtype)
+        targets.append((buffer, flatten(at, value.shape), expr))
+    return Store(tuple(targets))
+
+
+def finish(
+    context: Context, name: str, values: Sequence[Value], unit: Var, body: Sequence[Stmt], flops: float
+) -> Kernel:
+    """A kernel with its costs estimated."""
+    bare = Kernel(name, unit, tuple(body))
+    moved = sum(b.nbytes for b in dict.fromkeys(bare.reads)) + sum(b.nbytes for b in bare.writes)
+    nanoseconds = flops / 40 + moved / 20
+    parallel = unit.extent > 1 and nanoseconds > _WORTH_SHARING
+    names = tuple(context.names[v] for v in values)
+    return Kernel(name, unit, tuple(body), names, round(flops), moved, parallel)
+
+
+def work_of(store: Store, points: int) -> float:
+    """Floating-point operations of an assignment executed at that many points."""
+    return flops_of([v for _, _, v in store.targets]) * points

@@ -1,0 +1,378 @@
+"""The loops of a contraction: a register tile, around it rows and panels, before it packing where planned.
+
+In place, a unit of work is one tile of the result. Packed, a unit is a panel of columns (or a part of its rows):
+for each block of the summed axis it copies the right operand's columns to scratch memory, then sweeps its rows; with
+several blocks, sums wait in scratch too, and the epilogue comes at the end.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import ceil
+
+from adjoint.kernel.index import Index, Var, as_index, flatten
+from adjoint.kernel.ir import (
+    Apply,
+    Buffer,
+    Const,
+    Coordinate,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Prefetch,
+    Stmt,
+    Store,
+    When,
+)
+from adjoint.lower.analysis.access import flops_of
+from adjoint.lower.analysis.inlining import BOOL, I64
+from adjoint.lower.context import Context, finish, group_puller, stores
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.loop_order import (
+    Asks,
+    far_places,
+    image_ahead,
+    panel_ahead,
+    panels_of_slab,
+    streams_of,
+    walk_order,
+)
+from adjoint.lower.contractions.packing import pack_columns, pack_left, pack_panel
+from adjoint.lower.contractions.tile_plan import Plan, Wish, plan_contraction
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import nest, pieces, tiles, unravel
+
+__all__ = ["Point", "TileBuilder", "contraction_kernels"]
+
+#: Multiply-adds of the taps in a row of a window that make one straight line of code.
+_UNROLLED = 128
+
+#: What a tile does at one of its points: accumulators, place in them, row and column of the result.
+Point = Callable[[Buffer, Index, Index, Index], Store]
+
+#: Where a tile lies: its first row and column, and the other axes.
+_Spot = tuple[Index, Index, dict[Var, Index]]
+
+
+def contraction_kernels(context: Context, group: Group, c: Contraction, wish: Wish) -> list[Kernel]:
+    """The kernels of a contraction group with the wished tile: the product, after packing operands where planned."""
+    plan = plan_contraction(context.target, c, streams_of(context, group, c), wish)
+    kernels = []
+    if plan.pack_left:
+        packing, c = pack_left(context, group, c, plan)
+        kernels.append(packing)
+    if plan.pack_columns:
+        packing, c = pack_columns(context, group, c, plan)
+        kernels.append(packing)
+    builder = TileBuilder(context, group, c, plan, Var("s", plan.stack))
+    kernels.append(builder.packed_kernel() if plan.pack_right else builder.in_place_kernel())
+    return kernels
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Steps of the sum: where the outermost axis starts, how far all axes go, and the panel that holds them, if any.
+
+    `width` is the panel's: elements from one step to the next; `before` are steps that lie before it in the panel.
+    """
+
+    start: Index
+    extents: tuple[int, ...]
+    panel: Buffer | None = None
+    width: int = 0
+    before: Index = field(default_factory=lambda: as_index(0))
+
+
+@dataclass(frozen=True, slots=True)
+class TileBuilder:
+    """Builds the loop nest of one contraction.
+
+    `neighbour` counts the tiles that share the left operand's elements, where the plan stacks some.
+    """
+
+    context: Context
+    group: Group
+    c: Contraction
+    plan: Plan
+    neighbour: Var
+
+    # A unit is a tile: operands are read in place.
+
+    def in_place_kernel(self) -> Kernel:
+        """Each unit is one tile of the result."""
+        blocks = ceil(self.c.rows / self.plan.rows)
+        panels = ceil(self.c.columns / self.plan.columns)
+        unit = Var("u", self.c.batches // self.plan.stack * blocks * panels)
+        # Where a unit is, by axes outermost first: blocks of rows, panels of columns, and those of the batch.
+        slab = panels_of_slab(self.c, panels)
+        axes = Var("block", blocks), Var("slab", panels // slab), Var("panel", slab)
+        order = walk_order(self.c, *axes)
+        if self.plan.stack > 1:
+            inner = self.c.batch[-1]
+            few = Var(inner.name, inner.extent // self.plan.stack)
+            at = unravel([few if v is inner else v for v in order], as_index(unit))
+            at[inner] = at.pop(few) * self.plan.stack + as_index(self.neighbour)
+        else:
+            at = unravel(order, as_index(unit))
+        block, panel = at.pop(axes[0]), at.pop(axes[1]) * slab + at.pop(axes[2])
+        after: _Spot | None = None
+        if self.plan.stack == 1 and not self.c.rows % self.plan.rows and not self.c.columns % self.plan.columns:
+            # All tiles are alike, so that the next one's place is known. The last one asks for the first again.
+            then = unravel(order, (as_index(unit) + 1) % unit.extent)
+            down, across = then.pop(axes[0]), then.pop(axes[1]) * slab + then.pop(axes[2])
+            after = down * self.plan.rows, across * self.plan.columns, then
+
+        def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
+            def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
+                size = rows, columns
+                asks = self._after(size, after or (row, column, at)).and_also(image_ahead(self.c, unit, rows))
+                return self.tile(size, row, column, at, self._end(at), asks)
+
+            return pieces(panel, self.c.columns, self.plan.columns, tile)
+
+        body = pieces(block, self.c.rows, self.plan.rows, strip)
+        return self._finish(unit, body)
+
+    def tile(
+        self,
+        size: tuple[int, int],
+        row: Index,
+        column: Index,
+        at: dict[Var, Index],
+        end: Point,
+        asks: Asks | None = None,
+    ) -> tuple[Stmt, ...]:
+        """A tile of so many rows and columns from operands in place; `end` says what becomes of its sums.
+
+        `asks` is what memory is asked for on the way.
+        """
+        rows, columns = size
+        acc = self._registers(rows, columns)
+        everything = _Block(as_index(0), tuple(v.extent for v in self.c.k))
+        return (
+            *self._sweep(acc, rows, columns, row, column, self._clear, whole=True),
+            *self._multiply(acc, rows, columns, row, column, at, everything, asks),
+            *self._sweep(acc, rows, columns, row, column, end),
+        )
+
+    # A unit is a panel: its columns are packed, block by block of k.
+
+    def packed_kernel(self) -> Kernel:
+        """Each unit is a panel of columns, or a part of its rows."""
+        c, plan = self.c, self.plan
+        panels = ceil(c.columns / (plan.columns * plan.wide))
+        blocks = ceil(c.rows / plan.rows)
+        per_group = ceil(blocks / plan.groups)
+        groups = ceil(blocks / per_group)
+        unit = Var("u", c.batches * panels * groups)
+        part, rest = as_index(unit) % groups, as_index(unit) // groups
+        panel, at = rest % panels, unravel(c.batch, rest // panels)
+
+        def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
+            width = -(-columns // plan.lanes) * plan.lanes
+            # A panel lies tile by tile, each with all steps of the block: [beside, k, column].
+            beside = Var("beside", plan.wide)
+            own = columns // plan.wide
+            panel_memory = Buffer("panel", c.right.dtype, plan.block * width, "scratch")
+            waiting = Buffer("sums", c.left.dtype, per_group * plan.rows * width, "scratch")
+            first_row = part * (per_group * plan.rows)
+
+            def segment(start: Index, extent: int, first: bool, last: bool) -> tuple[Stmt, ...]:
+                """Pack a block of k and sweep the rows over it."""
+                split = not (first and last)
+                extents = (extent,) if split else tuple(v.extent for v in c.k)
+                block = _Block(start, extents, panel_memory, width // plan.wide, as_index(beside) * extent)
+                here = column + as_index(beside) * own
+
+                def tile(rows: int, row: Index) -> tuple[Stmt, ...]:
+                    acc = self._registers(rows, own)
+                    keep = self._waiting(waiting, first_row, column, width)
+                    begin = self._clear if first else keep(store=False)
+                    end = self._end(at) if last else keep(store=True)
+                    turn = as_index(beside) * per_group + (row - first_row) // plan.rows
+                    asks = (
+                        self._after((rows, own), (row, here, at))
+                        if last
+                        else panel_ahead(c, plan, at, (column, columns), start + extent, turn, per_group * plan.wide)
+                    )
+                    return (
+                        *self._sweep(acc, rows, own, row, here, begin),
+                        *self._multiply(acc, rows, own, row, here, at, block, asks),
+                        *self._sweep(acc, rows, own, row, here, end),
+                    )
+
+                packing = pack_panel(c, plan, at, panel_memory, column, columns, width, start, extent if split else 0)
+                return (*packing, *nest([beside], self._rows(part, per_group, tile)))
+
+            if plan.block == c.depth:
+                return segment(as_index(0), c.depth, first=True, last=True)
+            between = ceil(c.depth / plan.block) - 2
+            loops = [*segment(as_index(0), plan.block, first=True, last=False)]
+            if between:
+                turn = Var("kb", between)
+                again = segment((as_index(turn) + 1) * plan.block, plan.block, first=False, last=False)
+                loops.append(For(turn, again))
+            done = (between + 1) * plan.block
+            return (*loops, *segment(as_index(done), c.depth - done, first=False, last=True))
+
+        return self._finish(unit, pieces(panel, c.columns, plan.columns * plan.wide, whole))
+
+    def _rows(self, part: Index, per_group: int, tile: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+        """Sweep the blocks of rows of a part."""
+        blocks = ceil(self.c.rows / self.plan.rows)
+        turn = Var("b", per_group)
+        block = part * per_group + as_index(turn)
+        body = pieces(block, self.c.rows, self.plan.rows, tile)
+        if blocks % per_group:
+            body = (When(block, 0, blocks, body),)
+        return (For(turn, body),) if per_group > 1 else body
+
+    # The register tile
+
+    def _registers(self, rows: int, columns: int) -> Buffer:
+        width = -(-columns // self.plan.lanes) * self.plan.lanes
+        return Buffer("acc", self.c.left.dtype, rows * self.plan.stack * width, "register")
+
+    def _sweep(
+        self, acc: Buffer, rows: int, columns: int, row: Index, column: Index, point: Point, whole: bool = False
+    ) -> tuple[Stmt, ...]:
+        """Do something at every point of a tile, unrolled; `whole` vectors too where columns fill but a part of one."""
+        lanes = self.plan.lanes
+        width = acc.size // (rows * self.plan.stack)
+        i = Var("i", rows)
+        along: list[Stmt] = []
+        for start, vectors, extent in tiles(columns, columns, lanes):
+            vector, lane = Var("j", vectors), Var("l", lanes if whole else extent)
+            inside = as_index(vector) * lanes + as_index(lane) + start
+            spot = (as_index(self.neighbour) * rows + as_index(i)) * width + inside
+            body = point(acc, spot, row + as_index(i), column + inside)
+            along.append(self._beside(For(vector, (For(lane, (body,), "vector"),), "unroll")))
+        # A row at a time: an element of the left operand is used up before the next is read.
+        return (For(i, tuple(along), "unroll"),)
+
+    def _after(self, size: tuple[int, int], spot: _Spot) -> Asks:
+        """What the epilogue of a tile will read and write, a row in each slot, where that is far away."""
+        rows, columns = size
+        row, column, at = spot
+        far = far_places(self.context, self.group, self.c, at)
+        vector = Var("j", -(-columns // self.plan.lanes))
+
+        def lines(slot: Index) -> tuple[Stmt, ...]:
+            where = {self.c.n: column + as_index(vector) * self.plan.lanes}
+            if self.c.m is not None:
+                where[self.c.m] = row + slot
+            asks = tuple(Prefetch(b, i.substitute(where), write) for b, i, write in far)
+            return (self._beside(For(vector, asks, "unroll")),) if asks else ()
+
+        return Asks(rows, lines)
+
+    def _beside(self, loop: For) -> For:
+        """A loop for every neighbour of the tile."""
+        return For(self.neighbour, (loop,), "unroll") if self.plan.stack > 1 else loop
+
+    def _clear(self, acc: Buffer, spot: Index, _m: Index, _n: Index) -> Store:
+        return Store(((acc, spot, Const(0.0, acc.dtype)),))
+
+    def _waiting(self, memory: Buffer, first_row: Index, column: Index, width: int) -> Callable[..., Point]:
+        """Move accumulators to and from where sums wait between blocks of k."""
+
+        def keep(store: bool) -> Point:
+            def point(acc: Buffer, spot: Index, m: Index, n: Index) -> Store:
+                place = (m - first_row) * width + n - column
+                if store:
+                    return Store(((memory, place, Load(acc, spot)),))
+                return Store(((acc, spot, Load(memory, place)),))
+
+            return point
+
+        return keep
+
+    def _multiply(
+        self,
+        acc: Buffer,
+        rows: int,
+        columns: int,
+        row: Index,
+        column: Index,
+        at: dict[Var, Index],
+        block: _Block,
+        asks: Asks | None,
+    ) -> tuple[Stmt, ...]:
+        """The loops over a block of k.
+
+        What comes next is asked for on the way, some lines after every few steps: all at once would be more than the
+        memory system takes in.
+        """
+        outer = block.extents[0] if block.extents else 1
+        slot = Var("slot", asks.slots if asks else 1)
+        chunk = outer // slot.extent
+        lines = asks.lines(as_index(slot)) if asks and chunk else ()
+        if not lines:
+            return self._steps(acc, rows, columns, row, column, at, block, as_index(0), outer)
+        some = self._steps(acc, rows, columns, row, column, at, block, as_index(slot) * chunk, chunk)
+        loop = For(slot, (*lines, *some))
+        done = slot.extent * chunk
+        if done == outer:
+            return (loop,)
+        return (loop, *self._steps(acc, rows, columns, row, column, at, block, as_index(done), outer - done))
+
+    def _steps(
+        self,
+        acc: Buffer,
+        rows: int,
+        columns: int,
+        row: Index,
+        column: Index,
+        at: dict[Var, Index],
+        block: _Block,
+        first: Index,
+        count: int,
+    ) -> tuple[Stmt, ...]:
+        """Multiply and add, for `count` steps of a block's outermost axis from `first` on."""
+        extents = (count, *block.extents[1:]) if block.extents else ()
+        steps = [Var(v.name.replace("r", "k"), e) for v, e in zip(self.c.k, extents, strict=True)]
+        local = {v: as_index(s) for v, s in zip(self.c.k, steps, strict=True)}
+        for outermost in self.c.k[:1]:
+            local[outermost] = local[outermost] + first
+        whole = local | {v: local[v] + block.start for v in self.c.k[:1]}
+
+        def step(acc: Buffer, spot: Index, m: Index, n: Index) -> Store:
+            where = {**at, **whole}
+            if self.c.m is not None:
+                where[self.c.m] = m
+            a = Load(self.c.left.buffer, self.c.left.index.substitute(where))
+            if block.panel is None:
+                b = self.c.element(self.c.right, {**where, self.c.n: n})
+                if beyond:
+                    # Lanes beyond the columns add zeros: cheaper than to leave their accumulators alone.
+                    inside = Apply("lt", (Coordinate(n - column, I64), Const(columns, I64)), BOOL)
+                    b = replace(b, guard=inside)
+            else:
+                place = (block.before + flatten([local[v] for v in self.c.k], block.extents)) * block.width + n - column
+                b = Load(block.panel, place)
+            return Store(((acc, spot, Apply("fma", (a, b, Load(acc, spot)), acc.dtype)),))
+
+        beyond = block.panel is None and columns % self.plan.lanes > 0 and self.c.right.index.coefficient(self.c.n) == 1
+        body = self._sweep(acc, rows, columns, row, column, step, whole=beyond)
+        if len(steps) > 1 and steps[-1].extent * acc.size // self.plan.lanes <= _UNROLLED:
+            return nest(steps[:-1], (For(steps[-1], body, "unroll"),))
+        return nest(steps, body)
+
+    def _end(self, at: dict[Var, Index]) -> Point:
+        return lambda acc, spot, m, n: self._epilogue(at, m, n, Load(acc, spot))
+
+    def _epilogue(self, at: dict[Var, Index], m: Index, n: Index, result: Expr) -> Store:
+        assert self.group.root is not None
+        where = {**{v: as_index(0) for v in self.c.axes}, **at, self.c.n: n}
+        if self.c.m is not None:
+            where[self.c.m] = m
+        puller = group_puller(self.context, self.group)
+        puller.hold(self.group.root, result)
+        return stores(self.context, self.group, puller, self.c.index(where))
+
+    def _finish(self, unit: Var, body: tuple[Stmt, ...]) -> Kernel:
+        points = self.c.batches * self.c.rows * self.c.columns
+        zero = {v: as_index(0) for v in self.c.batch}
+        after = self._epilogue(zero, as_index(0), as_index(0), Const(0.0, self.c.left.dtype))
+        work = 2.0 * points * self.c.depth + flops_of([v for _, _, v in after.targets]) * points
+        return finish(self.context, self.context.name_of(self.group), self.group.members, unit, body, work)

@@ -1,0 +1,125 @@
+"""In which order the tiles of a result are walked, so that memory is read and written in runs, and what is asked ahead.
+
+The hardware follows some twenty runs of memory and fetches ahead of them; what it cannot follow costs ten times as
+much.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil, prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Buffer, Const, Load, Stmt, postorder
+from adjoint.lower.context import Context, group_puller, stores
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.prefetch import FAR, spread, stretch
+from adjoint.lower.contractions.tile_plan import Plan
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import unravel
+
+__all__ = ["SLOTS", "Asks", "far_places", "image_ahead", "panel_ahead", "panels_of_slab", "streams_of", "walk_order"]
+
+#: Bytes of the right operand that stay in a second-level cache while blocks of rows meet them.
+_SLAB = 512 * 1024
+#: Bytes of a page.
+_PAGE = 4096
+#: Pieces of a block of k, between which what the next block needs is asked for.
+SLOTS = 16
+
+
+def far_places(
+    context: Context, group: Group, c: Contraction, at: Mapping[Var, Index]
+) -> list[tuple[Buffer, Index, bool]]:
+    """What an epilogue reads or writes (True) in rows of large tensors, by `c.m` and `c.n`."""
+    assert group.root is not None
+    puller = group_puller(context, group)
+    puller.hold(group.root, Const(0.0, c.left.dtype))
+    probe = stores(context, group, puller, c.index({**{v: as_index(v) for v in c.axes}, **at}))
+    writes = {(b, i): True for b, i, _ in probe.targets}
+    loads = [e for e in postorder([v for _, _, v in probe.targets]) if isinstance(e, Load) and e.guard is None]
+    places = {(e.buffer, e.index): False for e in loads} | writes
+    return [
+        (b, i, write)
+        for (b, i), write in places.items()
+        if b.nbytes >= FAR and i.coefficient(c.n) == 1 and (c.m is None or i.coefficient(c.m))
+    ]
+
+
+def streams_of(context: Context, group: Group, c: Contraction) -> int:
+    """How many tensors the epilogue walks in rows that lie pages apart."""
+    if c.m is None or _rows_of_images(c):
+        return 0
+    steps = [(i.coefficient(c.m) or 0) * b.dtype.itemsize for b, i, _ in far_places(context, group, c, {})]
+    return sum(step >= _PAGE for step in steps)
+
+
+def panels_of_slab(c: Contraction, panels: int) -> int:
+    """How many panels of columns are walked for a block of rows before the next block.
+
+    Few, so that the right operand stays in the first-level cache; but where the result is large (the gradient of a
+    matrix that is updated at once), as many as stay in the second, so that rows of memory are read and written in runs.
+    """
+    if c.rows * c.columns * c.right.dtype.itemsize < FAR:
+        return 1
+    panel = ceil(c.columns / panels) * c.depth * c.right.dtype.itemsize
+    return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= _SLAB))
+
+
+def _rows_of_images(c: Contraction) -> bool:
+    """Whether the innermost batch axis walks an image (of the right operand alone) that stays in cache."""
+    if not c.batch or c.left.index.coefficient(c.batch[-1]):
+        return False
+    image = sum((v.extent - 1) * abs(c.right.index.coefficient(v) or 0) for v in (c.batch[-1], c.n, *c.k))
+    return image * c.right.dtype.itemsize <= _SLAB
+
+
+def walk_order(c: Contraction, block: Var, slab: Var, panel: Var) -> tuple[Var, ...]:
+    """The axes of units, outermost first, so that threads and caches get what belongs together."""
+    if _rows_of_images(c):
+        # All rows of an image with some channels of the result, then with the next: a tensor is read and written as so
+        # many streams as a tile has rows.
+        return (*c.batch[:-1], block, c.batch[-1], slab, panel)
+    if panel.extent > 1:
+        return (*c.batch, slab, block, panel)
+    # Threads take contiguous units: let the larger operand be the one that they split.
+    return (*c.batch, slab, panel, block) if c.columns >= c.rows else (*c.batch, block, slab, panel)
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """What to ask memory for while a tile is computed: in so many slots, a few lines in each."""
+
+    slots: int
+    lines: Callable[[Index], tuple[Stmt, ...]]
+
+    def and_also(self, other: "Asks | None") -> "Asks":
+        """What either asks for; both have as many slots."""
+        if other is None:
+            return self
+        assert self.slots == other.slots
+        return Asks(self.slots, lambda slot: (*self.lines(slot), *other.lines(slot)))
+
+
+def panel_ahead(
+    c: Contraction, plan: Plan, at: Mapping[Var, Index], panel: tuple[Index, int], start: Index, turn: Index, turns: int
+) -> Asks | None:
+    """The share of the next block of a panel that one of so many turns asks for, where it is far away."""
+    (k,), (column, columns) = c.k, panel
+    block = stretch(c.right.buffer, c.right.index, {k: plan.block, c.n: columns}, {**at, k: start, c.n: column})
+    if block is None:
+        return None
+    return Asks(SLOTS, lambda slot: spread([block], turn * SLOTS + slot, turns * SLOTS))
+
+
+def image_ahead(c: Contraction, unit: Var, slots: int) -> Asks | None:
+    """The share of the next image that a tile of the current one asks for, where units walk images."""
+    outer = c.batch[:-1]
+    if not outer or not _rows_of_images(c):
+        return None
+    images = prod(v.extent for v in outer)
+    turns = unit.extent // images
+    start = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **unravel(outer, (as_index(unit) // turns + 1) % images)}
+    image = stretch(c.right.buffer, c.right.index, {v: v.extent for v in (c.batch[-1], c.n, *c.k)}, start)
+    if image is None:
+        return None
+    return Asks(slots, lambda slot: spread([image], as_index(unit) % turns * slots + slot, turns * slots))

@@ -1,0 +1,121 @@
+"""Sums that stay in memory, group by group of rows: many panels meet rows that stay in a second-level cache.
+
+Where there are many panels of lanes (`adjoint.lower.contractions.split_k`) and much that they all read (a convolution at stride 2: the
+images), a unit has one panel and a group of rows, and the panels of a group follow each other. The panels are turned
+once, by a kernel of their own. The sums of a unit are few: they stay in cache until they are done, and the unit goes on
+to what comes after the contraction::
+
+    for each panel, block:   panels[panel, block, step, lane] = weight[lane, step]
+    for each group, panel:                         one image, 32 channels of the result
+      for each block, tile of rows:
+        sums[rows, lanes] += image[rows, step] * panels[panel, block, step, lanes]
+      turned[lane, rows] = sums[rows, lane]
+      out[group, lane, rows] = epilogue(turned[lane, rows])
+
+On the way a unit asks for the next block of the panel, and for its share of the next group's rows.
+"""
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt
+from adjoint.lower.context import Context, finish
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.prefetch import Stretch, spread, stretch
+from adjoint.lower.contractions.split_k import Panel, SumBuilder
+from adjoint.lower.contractions.split_k_plan import SumPlan
+from adjoint.lower.contractions.split_k_reduction import Ends, rows_that_fit
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import nest, pieces, ravel, unravel
+
+__all__ = ["grouped_sum_kernels"]
+
+
+def grouped_sum_kernels(context: Context, group: Group, c: Contraction, plan: SumPlan) -> list[Kernel]:
+    """The panels, and the contraction with its epilogue."""
+    size = plan.panels * c.depth * plan.width
+    panels = Buffer(f"{context.name_of(group)}_panels", plan.panel.dtype, size, "arena")
+    builder = _Builder(context, group, c, plan, panels)
+    return [builder.turned(), builder.products()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """Builds both kernels; `panels` is where the panels lie, block by block."""
+
+    context: Context
+    group: Group
+    c: Contraction
+    plan: SumPlan
+    panels: Buffer
+
+    @property
+    def _block(self) -> int:
+        """Elements of a block of a panel."""
+        return prod(self.plan.blocks) * self.plan.width
+
+    def turned(self) -> Kernel:
+        """A unit is a block of a panel."""
+        plan = self.plan
+        builder = SumBuilder(self.context, self.group, self.c, plan, self.panels, 1)
+        turns, start = builder.turns()
+        unit = Var("u", plan.panels * prod(t.extent for t in turns))
+        panel, number = as_index(unit) // (unit.extent // plan.panels), as_index(unit) % (unit.extent // plan.panels)
+        here = unravel(turns, number)
+        start = {v: index.substitute(here) for v, index in start.items()}
+        own = Panel(self.panels, as_index(unit) * self._block, plan.width)
+        body = pieces(panel, plan.lane.extent, plan.width, lambda n, first: builder.pack(own, n, first, start))
+        return finish(self.context, self.panels.name, self.group.members[:1], unit, body, 0)
+
+    def products(self) -> Kernel:
+        """A unit is a panel and a group of rows."""
+        plan, c = self.plan, self.c
+        unit = Var("u", plan.groups * plan.panels)
+        panel, number = as_index(unit) % plan.panels, as_index(unit) // plan.panels
+        work = 0.0
+
+        def columns(count: int, begin: Index) -> tuple[Stmt, ...]:
+            nonlocal work
+            statements, work = self._unit(number, panel, count, begin)
+            return statements
+
+        body = pieces(panel, plan.lane.extent, plan.width, columns)
+        flops = 2.0 * prod(v.extent for v in c.axes) * c.depth + work
+        return finish(self.context, self.context.name_of(self.group), self.group.members, unit, body, flops)
+
+    def _unit(self, number: Index, panel: Index, columns: int, begin: Index) -> tuple[tuple[Stmt, ...], float]:
+        context, group, c, plan = self.context, self.group, self.c, self.plan
+        outer, inner = plan.rows[0], plan.rows[1:]
+        own = Var(outer.name, outer.extent // plan.groups)
+        first, rows = number * own.extent, (own, *inner)
+        other = Load(plan.other.buffer, plan.other.index.substitute({outer: first + as_index(own)}))
+        sums = Buffer("sums", plan.panel.dtype, prod(v.extent for v in rows) * plan.width, "scratch")
+        builder = SumBuilder(context, group, c, replace(plan, other=other, rows=rows), sums, 1)
+        turns, start = builder.turns()
+        blocks = prod(t.extent for t in turns)
+        block = ravel(turns, {t: as_index(t) for t in turns})
+        here = Panel(self.panels, (panel * blocks + block) * self._block, plan.width)
+        ahead = self._ahead(number, panel * blocks + block, blocks * plan.panels)
+        products = builder.tiles(
+            here, columns, as_index(0), as_index(0), start, lambda n, count: spread(ahead, n, count)
+        )
+        some = rows_that_fit(own.extent, prod(v.extent for v in inner))[0]
+        turn, local = Var("t", own.extent // some), Var(outer.name, some)
+        ends = Ends(context, group, c, plan.lane, plan.rows, (local, *inner), first + as_index(turn) * some)
+        begun = as_index(turn) * (sums.size // turn.extent)
+        end, work = ends.of(sums, begun, plan.width, (columns, begin))
+        clear = builder.clear(as_index(0), as_index(0), columns)
+        return (clear, *nest(turns, products), *nest([turn], end)), work
+
+    def _ahead(self, number: Index, turn: Index, turns: int) -> list[Stretch]:
+        """The next block of the panels, and a share of what the next group reads."""
+        c, plan = self.c, self.plan
+        step, outer = Var("s", self._block), plan.rows[0]
+        place = (turn + 1) % turns * self._block
+        block = stretch(self.panels, as_index(step), {step: step.extent}, {step: place})
+        share = outer.extent // plan.groups
+        corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, outer: (number + 1) % plan.groups * share}
+        every = {**{v: v.extent for v in (*plan.rows, *c.k)}, outer: share}
+        rows = stretch(plan.other.buffer, plan.other.index, every, corner)
+        return [s for s in (block, rows.share(turn, turns) if rows is not None else None) if s is not None]

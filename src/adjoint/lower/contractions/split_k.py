@@ -1,0 +1,224 @@
+"""Contractions whose sums stay in memory while blocks of the summed axes pass by: weight gradients of convolutions.
+
+The result is small beside what is summed, its innermost axis is short (taps), and what is summed lies in several axes
+(images, rows, columns). One factor has a single axis of the result, `lane`: a block of it is turned into a panel whose
+lanes run along that axis. The other factor has all `rows` of the result and is read element by element, at any stride.
+
+::
+
+    for each block of the sum:                 some images, or some rows of one
+      panel[step, lane] = gradient[lane, step]     squares turned in registers
+      for each tile of rows:                       some channels, some taps
+        acc = sums[rows, lanes]
+        for step in block: acc += x[rows, step] * panel[step, lanes]
+        sums[rows, lanes] = acc
+
+So every element of either factor comes from far memory once, whatever the number of rows. Threads take panels and
+parts of the outermost summed axis; a second kernel adds the parts, in a fixed order, and has the epilogue. Where there
+are panels enough, units may have groups of rows instead of parts (`adjoint.lower.contractions.m_blocked`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.lower.context import Context, finish
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.prefetch import Stretch, spread, stretch
+from adjoint.lower.contractions.split_k_plan import SumPlan, run_of
+from adjoint.lower.contractions.split_k_reduction import added, total_kernel
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import nest, pieces, ravel, tiles, unravel, unrolled, vector_loops
+
+__all__ = ["Panel", "SumBuilder", "sum_kernels"]
+
+#: What to ask memory for on the way, by the number of the step, and how many steps there are.
+Asks = Callable[[Index, int], tuple[Stmt, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Where a block of a panel lies: from an element of memory on, so many columns a step."""
+
+    memory: Buffer
+    start: Index
+    width: int
+
+    def place(self, step: Index, column: Index) -> Index:
+        """Where an element is."""
+        return self.start + step * self.width + column
+
+
+def sum_kernels(context: Context, group: Group, c: Contraction, plan: SumPlan) -> list[Kernel]:
+    """The products of each part, and their total with the epilogue."""
+    size = plan.parts * plan.panels * prod(v.extent for v in plan.rows) * plan.width
+    sums = Buffer(f"{context.name_of(group)}_sums", plan.panel.dtype, size, "arena")
+    builder = SumBuilder(context, group, c, plan, sums, plan.panels)
+    return [builder.products(), builder.total()]
+
+
+@dataclass(frozen=True, slots=True)
+class SumBuilder:
+    """Builds the kernels of such a contraction, or a block of one whose sums and factors lie elsewhere.
+
+    `panels` is how many of them `sums` has beside each other.
+    """
+
+    context: Context
+    group: Group
+    c: Contraction
+    plan: SumPlan
+    sums: Buffer
+    panels: int
+
+    def products(self) -> Kernel:
+        """A unit is a panel of lanes and a part of the outermost summed axis."""
+        plan, c = self.plan, self.c
+        unit = Var("u", plan.parts * self.panels)
+        panel, part = as_index(unit) % self.panels, as_index(unit) // self.panels
+        body = pieces(panel, plan.lane.extent, plan.width, lambda n, first: self._unit(part, panel, n, first))
+        points = prod(v.extent for v in c.axes)
+        return finish(self.context, self.sums.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
+
+    def total(self) -> Kernel:
+        """Add the parts, and do what comes after the contraction."""
+        plan = self.plan
+
+        def parts(at: dict[Var, Index], panel: Index, column: Index) -> list[tuple[dict[Var, Index], Expr]]:
+            places = [self.place(as_index(n), panel, ravel(plan.rows, at), column) for n in range(plan.parts)]
+            return [(at, added([Load(self.sums, place) for place in places]))]
+
+        return total_kernel(self.context, self.group, self.c, plan.lane, plan.width, plan.rows, parts)
+
+    def place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
+        """Where a sum is."""
+        rows = prod(v.extent for v in self.plan.rows)
+        return ((part * self.panels + panel) * rows + row) * self.plan.width + column
+
+    def clear(self, part: Index, panel: Index, columns: int) -> Stmt:
+        """Begin with zeros."""
+        row, zero = Var("m", prod(v.extent for v in self.plan.rows)), Const(0.0, self.sums.dtype)
+
+        def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+            return (Store(((self.sums, self.place(part, panel, as_index(row), column), zero),)),)
+
+        return For(row, vector_loops(columns, self.plan.lanes, body))
+
+    def turns(self) -> tuple[list[Var], dict[Var, Index]]:
+        """Loops over the blocks of a part, and where in the summed axes one begins."""
+        plan, c = self.plan, self.c
+        extents = [c.k[0].extent // plan.parts, *(v.extent for v in c.k[1:])]
+        names = [v.name.replace("r", "k") for v in c.k]
+        turns = [Var(f"{name}b", e // b) for name, e, b in zip(names, extents, plan.blocks, strict=True)]
+        return turns, {v: as_index(t) * b for v, t, b in zip(c.k, turns, plan.blocks, strict=True)}
+
+    def _unit(self, part: Index, panel: Index, columns: int, first: Index) -> tuple[Stmt, ...]:
+        plan, c = self.plan, self.c
+        share = c.k[0].extent // plan.parts
+        turns, start = self.turns()
+        start[c.k[0]] = start[c.k[0]] + part * share
+        width = ceil(columns / plan.lanes) * plan.lanes
+        own = Panel(Buffer("panel", plan.panel.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
+        ahead = self._ahead(turns, part, share, (columns, first))
+        block = (
+            *self.pack(own, columns, first, start),
+            *self.tiles(own, columns, part, panel, start, lambda n, count: spread(ahead, n, count)),
+        )
+        return (self.clear(part, panel, columns), *nest(turns, block))
+
+    def _ahead(self, turns: list[Var], part: Index, share: int, panel: tuple[int, Index]) -> list[Stretch]:
+        """What the next block reads of both factors."""
+        plan, c = self.plan, self.c
+        number = ravel(turns, {t: as_index(t) for t in turns}) + 1
+        soon = unravel(turns, number % prod(t.extent for t in turns))
+        start = {v: soon[t] * b for v, t, b in zip(c.k, turns, plan.blocks, strict=True)}
+        start[c.k[0]] = start[c.k[0]] + part * share
+        corner = {**{v: as_index(0) for v in c.axes}, **start}
+        steps = dict(zip(c.k, plan.blocks, strict=True))
+        columns, first = panel
+        turned = stretch(
+            plan.panel.buffer, plan.panel.index, {**steps, plan.lane: columns}, {**corner, plan.lane: first}
+        )
+        every = {**steps, **{v: v.extent for v in plan.rows}}
+        whole = stretch(plan.other.buffer, plan.other.index, every, corner)
+        return [s for s in (turned, whole) if s is not None]
+
+    def pack(self, own: Panel, columns: int, first: Index, start: dict[Var, Index]) -> tuple[Stmt, ...]:
+        """Copy a block of one factor, lanes along the result: square by square, where steps are contiguous."""
+        plan, c = self.plan, self.c
+        steps = [Var(v.name, b) for v, b in zip(c.k, plan.blocks, strict=True)]
+        # Trailing axes that lie one behind the other in the factor are one run of steps.
+        run = run_of(plan.panel, c.k, plan.blocks)
+        tail = next(n for n in range(len(c.k) + 1) if prod(plan.blocks[len(c.k) - n :]) == run)
+        outer, kept = steps[: len(c.k) - tail], c.k[: len(c.k) - tail]
+        base = {**start, **{v: start[v] + as_index(s) for v, s in zip(kept, outer, strict=True)}}
+        ahead = ravel(outer, {s: as_index(s) for s in outer}) * run
+
+        def copy(step: Index) -> tuple[Stmt, ...]:
+            def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+                source = plan.panel.index.substitute({**base, plan.lane: first + column}) + step
+                return (Store(((own.memory, own.place(ahead + step, column), Load(plan.panel.buffer, source)),)),)
+
+            return vector_loops(columns, plan.lanes, body)
+
+        square = plan.lanes if columns >= plan.lanes > 1 else 1
+        many, rest = divmod(run, square)
+        loops: list[Stmt] = []
+        if many:
+            turn, inner = Var("s", many), Var("i", square)
+            body = copy(as_index(turn) * square + as_index(inner))
+            if square > 1:
+                body = tuple(unrolled(inner, statement) for statement in body)
+            loops.append(For(turn, body))
+        if rest:
+            step = Var("s", rest)
+            loops.append(For(step, copy(as_index(step) + many * square)))
+        return nest(outer, tuple(loops))
+
+    def tiles(
+        self,
+        own: Panel,
+        columns: int,
+        part: Index,
+        panel: Index,
+        start: dict[Var, Index],
+        asks: Asks = lambda *_: (),
+    ) -> tuple[Stmt, ...]:
+        """Every tile of rows meets a block of the panel; `asks` comes before each step."""
+        plan, c = self.plan, self.c
+        width = ceil(columns / plan.lanes) * plan.lanes
+        blocks = [Var(f"b{n}", v.extent // t) for n, (v, t) in enumerate(zip(plan.rows, plan.tile, strict=True))]
+        inner = [Var(f"i{n}", t) for n, t in enumerate(plan.tile)]
+        row = {v: as_index(b) * t + as_index(i) for v, b, t, i in zip(plan.rows, blocks, plan.tile, inner, strict=True)}
+        acc = Buffer("acc", plan.panel.dtype, prod(plan.tile) * width, "register")
+        spot = ravel(inner, {i: as_index(i) for i in inner}) * width
+        steps = [Var(v.name.replace("r", "k"), b) for v, b in zip(c.k, plan.blocks, strict=True)]
+        step = ravel(steps, {s: as_index(s) for s in steps})
+        where = {**row, **{v: start[v] + as_index(s) for v, s in zip(c.k, steps, strict=True)}}
+        element = Load(plan.other.buffer, plan.other.index.substitute(where))
+
+        def sweep(kind: str) -> tuple[Stmt, ...]:
+            out: list[Stmt] = []
+            for begin, vectors, extent in tiles(columns, columns, plan.lanes):
+                vector, lane = Var("j", vectors), Var("l", extent)
+                column = as_index(vector) * plan.lanes + as_index(lane) + begin
+                sum_ = Load(self.sums, self.place(part, panel, ravel(plan.rows, row), column))
+                held = Load(acc, spot + column)
+                if kind == "fma":
+                    product_ = Apply("fma", (element, Load(own.memory, own.place(step, column)), held), acc.dtype)
+                    store = Store(((acc, held.index, product_),))
+                elif kind == "fetch":
+                    store = Store(((acc, held.index, sum_),))
+                else:
+                    store = Store(((self.sums, sum_.index, held),))
+                loop: Stmt = For(vector, (For(lane, (store,), "vector"),), "unroll")
+                for var in reversed(inner):
+                    loop = For(var, (loop,), "unroll")
+                out.append(loop)
+            return tuple(out)
+
+        walk = (*blocks, *steps)
+        ask = asks(ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
+        return nest(blocks, (*sweep("fetch"), *nest(steps, (*ask, *sweep("fma"))), *sweep("put")))

@@ -1,0 +1,166 @@
+"""The end of sums that stay in memory: parts are added, lanes become an axis of memory again, the epilogue follows.
+
+Sums lie with lanes along one axis of the result (output channels), and the result wants another one innermost (taps).
+So a block of rows is added up in vectors, turned square by square in registers, and stored row by row::
+
+    for row in block:    totals[row, lanes] = sum over parts of sums[part, row, lanes]
+    for square:          turned[lane, rows] = totals[rows, lane]
+    for lane:            out[lane, rows] = epilogue(turned[lane, rows])
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Apply, Buffer, Expr, Kernel, Load, Stmt, Store
+from adjoint.lower.context import Context, finish, group_puller, stores, work_of
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.tile_plan import UNITS
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import nest, pieces, ravel, unravel, unrolled, vector_loops
+
+__all__ = ["Ends", "Parts", "added", "rows_that_fit", "total_kernel"]
+
+#: Rows of a block: with `lanes` of them they stay in a first-level cache.
+_ROWS = 256
+
+#: The totals at some axes of the result, as ``(coordinates, value)`` for each of them: from those of the axes that sums
+#: are stored with, the panel, and the place in it.
+Parts = Callable[[dict[Var, Index], Index, Index], list[tuple[dict[Var, Index], Expr]]]
+
+
+def total_kernel(
+    context: Context, group: Group, c: Contraction, lane: Var, width: int, axes: tuple[Var, ...], parts: Parts
+) -> Kernel:
+    """The kernel that adds parts and does what comes after the contraction.
+
+    `lane` is the axis along panels, `width` wide, and `axes` are the others that sums are stored with, outermost first;
+    those of the result that are not among them are what `parts` returns several values for.
+    """
+    rows = tuple(v for v in c.axes if v.extent > 1 and v is not lane)
+    outer, inner = rows[0], prod(v.extent for v in rows[1:])
+    panels = ceil(lane.extent / width)
+    some = _rows_of_block(outer.extent, inner, panels)
+    unit = Var("u", panels * (outer.extent // some))
+    panel, first = as_index(unit) % panels, as_index(unit) // panels * some
+    local = (Var(outer.name, some), *rows[1:])
+    lanes = context.target.lanes(c.left.dtype)
+    work = 0.0
+
+    def columns(count: int, begin: Index) -> tuple[Stmt, ...]:
+        nonlocal work
+        totals = Buffer("totals", c.left.dtype, some * inner * count, "scratch")
+
+        def add(column: Index, _: Index) -> tuple[Stmt, ...]:
+            at = {v: as_index(v) for v in axes if v is not outer} | {outer: first + as_index(local[0])}
+            targets = []
+            for where, value in parts(at, panel, column):
+                row = ravel(local, {**where, local[0]: as_index(local[0])})
+                targets.append((totals, row * count + column, value))
+            return (Store(tuple(targets)),)
+
+        loops = tuple(local[0] if v is outer else v for v in axes)
+        ends = Ends(context, group, c, lane, rows, local, first)
+        statements, work = ends.of(totals, as_index(0), count, (count, begin))
+        return (*nest(loops, vector_loops(count, lanes, add)), *statements)
+
+    body = pieces(panel, lane.extent, width, columns)
+    return finish(context, context.name_of(group), group.members, unit, body, work)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What comes after the contraction, for a block of rows.
+
+    `lane` is the axis along panels, `rows` are the others of the result and `local` those of a block, which begins at
+    `first` of the outermost.
+    """
+
+    context: Context
+    group: Group
+    c: Contraction
+    lane: Var
+    rows: tuple[Var, ...]
+    local: tuple[Var, ...]
+    first: Index
+
+    def of(self, totals: Buffer, start: Index, pitch: int, panel: tuple[int, Index]) -> tuple[tuple[Stmt, ...], float]:
+        """Turn totals, rows of `pitch` from `start` on, and store; and the operations of all units together.
+
+        `panel` is how many columns there are, and where they begin along the lane's axis.
+        """
+        context, c, (columns, begin), lanes = self.context, self.c, panel, self.context.target.lanes(totals.dtype)
+        block, outer = self.local[0], self.rows[0]
+        inner = prod(v.extent for v in self.local[1:])
+        size = block.extent * inner
+        # Steps of the block's outermost axis that do not follow each other in the result are stored one by one.
+        flat = as_index(0)
+        for extent, index in zip(self.group.shape, c.place, strict=True):
+            flat = flat * extent + index
+        apart = block.extent > 1 and flat.coefficient(outer) != inner
+        turned, lane_at, work = Buffer("turned", totals.dtype, size * columns, "scratch"), Var("o", columns), 0.0
+
+        def put(row: Index, _: Index) -> tuple[Stmt, ...]:
+            nonlocal work
+            puller = group_puller(context, self.group)
+            assert self.group.root is not None
+            at = {block: as_index(block), **unravel(self.local[1:], row)} if apart else unravel(self.local, row)
+            before = as_index(block) * inner if apart else as_index(0)
+            puller.hold(self.group.root, Load(turned, as_index(lane_at) * size + before + row))
+            where = {
+                **{v: as_index(0) for v in c.axes},
+                **at,
+                outer: self.first + at[block],
+                self.lane: begin + as_index(lane_at),
+            }
+            made = stores(context, self.group, puller, c.index(where))
+            work = work_of(made, prod(v.extent for v in c.axes))
+            return (made,)
+
+        statements = (
+            *_turn(totals, start, pitch, turned, size, columns, lanes),
+            *nest([lane_at, *([block] if apart else [])], vector_loops(inner if apart else size, lanes, put)),
+        )
+        return statements, work
+
+
+def added(terms: Sequence[Expr]) -> Expr:
+    """Their sum, in their order."""
+    total, *rest = terms
+    for term in rest:
+        total = Apply("add", (total, term), total.dtype)
+    return total
+
+
+def _rows_of_block(extent: int, inner: int, panels: int) -> int:
+    """How much of the outermost axis a block has: as much as fits, with enough blocks for threads."""
+    return next((d for d in rows_that_fit(extent, inner) if panels * (extent // d) >= UNITS), 1)
+
+
+def rows_that_fit(extent: int, inner: int) -> list[int]:
+    """How much of the outermost axis a block may have, the most first."""
+    return [d for d in range(extent, 0, -1) if extent % d == 0 and (d == 1 or d * inner <= _ROWS)]
+
+
+def _turn(
+    source: Buffer, start: Index, pitch: int, to: Buffer, rows: int, columns: int, lanes: int
+) -> tuple[Stmt, ...]:
+    """Rows become columns, in squares as far as they go."""
+    across = columns // lanes * lanes if lanes > 1 else 0
+    out: list[Stmt] = []
+
+    def copy(first: Index) -> Callable[[Index, Index], tuple[Stmt, ...]]:
+        def body(row: Index, _: Index) -> tuple[Stmt, ...]:
+            return (Store(((to, first * rows + row, Load(source, start + row * pitch + first)),)),)
+
+        return body
+
+    if across:
+        turn, one = Var("s", across // lanes), Var("i", lanes)
+        first = as_index(turn) * lanes + as_index(one)
+        out += nest([turn], tuple(unrolled(one, loop) for loop in vector_loops(rows, lanes, copy(first))))
+    if columns - across:
+        rest = Var("s", columns - across)
+        out += nest([rest], vector_loops(rows, lanes, copy(as_index(rest) + across)))
+    return tuple(out)

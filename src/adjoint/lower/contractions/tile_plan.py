@@ -1,0 +1,336 @@
+"""Contractions: sums of products of two tensors, and how a kernel for one is planned.
+
+A tile of the result stays in vector registers while the summed axis runs: `rows` broadcast elements of the left
+operand against `vectors` vectors of the right one, a fused multiply-add each. Operands are read in place through
+their strides where that keeps lanes contiguous and pages few; where it does not, a thread first copies the columns
+that it works on into a panel of its own that stays in cache (`adjoint.lower.contractions.gemm` builds the loops).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, prod
+
+from adjoint.errors import CompileError
+from adjoint.kernel.index import Var
+from adjoint.kernel.ir import Load
+from adjoint.kernel.target import Target
+from adjoint.lower.contractions.contraction import Contraction
+
+__all__ = ["GATHERED", "TURNED", "UNITS", "Plan", "Wish", "blocks_within", "plan_contraction", "tiles_by_cost"]
+
+#: Bytes of the first-level cache that operands of a tile may count on.
+_L1 = 32 * 1024
+
+
+#: Bytes of a packed panel: with the rows that meet it, it stays in a second-level cache of half a megabyte.
+_PANEL = 128 * 1024
+
+
+#: Bytes of a tile's share of a wide panel: it stays in the first-level cache while all rows meet it; and such shares.
+_NEAR_PANEL, _BESIDE = 32 * 1024, 4
+
+
+#: Bytes between rows from which each row costs a page, and between rows that share a place in the cache.
+_PAGE_STRIDE, _ALIAS_STRIDE = 2048, 4096
+
+
+#: Runs of memory that the hardware follows at a time.
+_STREAMS = 20
+
+
+#: Neighbours of a tile at most.
+_STACK = 4
+
+
+#: Cycles to copy an element: in vectors, as squares turned in registers, or lane by lane.
+COPIED, TURNED, GATHERED = 0.1, 0.3, 1.5
+
+
+#: Bytes of an operand that comes from memory each time, and cycles to reach one of its rows there: wide panels touch
+#: fewer rows than many narrow ones.
+_FAR, _FAR_ROW = 8 * 1024 * 1024, 40.0
+
+
+#: What an edge costs beyond its arithmetic, as a share: code of its own, and turns of different lengths.
+_EDGE = 0.02
+
+
+#: Bytes of a cache line; the share of its elements from which on it is read in vain, and uses that pay for a copy.
+_LINE, _FEW, _USES = 64, 4, 8
+
+
+#: Places that a set of the first-level cache has, and some.
+_WAYS = 16
+
+
+#: Depth of the sum above which such strides hurt.
+_DEEP = 192
+
+
+#: Cycles of a step of k at least: additions to an accumulator wait for each other, four cycles and a little.
+_LATENCY = 4.5
+
+
+#: Sums that wait on a thread's stack at most: a megabyte of the widest.
+_WAITING = 128 * 1024
+
+
+#: Loads in a cycle: two where little else is waited for, somewhat fewer in the long run.
+_LOADS = 1.8
+
+
+#: Units of work that a contraction should offer threads.
+UNITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a contraction runs.
+
+    Parameters
+    ----------
+    rows, vectors, lanes, stack : int
+        The register tile: accumulators, and elements of one; `stack` such tiles at neighbouring places of the innermost
+        batch axis share the left operand's elements.
+    pack_left, pack_columns, pack_right : bool
+        Whether an operand is copied first: the left or the right one once, in a kernel of its own; or the right one
+        panel by panel.
+    wide : int
+        Tiles side by side in a packed panel.
+    block : int
+        Steps of the summed axis for which a panel is packed at a time.
+    groups : int
+        Parts that the rows of a panel are cut into, for threads.
+    cycles : float
+        What all of it is estimated to take one core.
+    """
+
+    rows: int
+    vectors: int
+    lanes: int
+    stack: int
+    pack_left: bool
+    pack_columns: bool
+    pack_right: bool
+    wide: int
+    block: int
+    groups: int
+    cycles: float
+
+    @property
+    def columns(self) -> int:
+        """Columns of the result that a tile covers."""
+        return self.vectors * self.lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A tile (rows, vectors, stack) that was measured to be the best, and whether panels are packed for it."""
+
+    tile: tuple[int, int, int]
+    packed: bool
+
+    def __str__(self) -> str:
+        return "x".join(map(str, self.tile)) + (" packed" if self.packed else "")
+
+
+def plan_contraction(target: Target, c: Contraction, streams: int = 0, wish: Wish | None = None) -> Plan:
+    """The plan with the best tile, packing where strides would hurt, or the plan that is wished for.
+
+    `streams` is how many tensors in memory the epilogue walks in rows.
+    """
+    pack_right = _packs(target, c, streams) if wish is None else wish.packed
+    found = tiles_by_cost(target, c, streams, pack_right)
+    if wish is not None:
+        found = [(cycles, tile) for cycles, tile in found if tile == wish.tile]
+        if not found:
+            rows, columns = c.rows, c.columns
+            raise CompileError(f"a contraction of {rows} rows and {columns} columns has no tile {wish}; tune it anew")
+    cycles, (rows, vectors, stack) = found[0]
+    lanes = _lanes(target, c)
+    itemsize = c.left.dtype.itemsize
+    block, wide = c.depth, 1
+    if pack_right and len(c.k) == 1:
+        wide = _wide(c.columns, c.batches, vectors * lanes) if _is_far(c) else 1
+        most = max((_NEAR_PANEL if wide > 1 else _PANEL) // (vectors * lanes * itemsize), 1)
+        block = ceil(c.depth / ceil(c.depth / most))
+    many_columns, many_rows = c.columns >= 4 * vectors * lanes, c.rows >= 4 * rows
+    aliased = c.m is not None and (
+        (_aliased(c.left, c.m) and c.depth >= _DEEP) or any(_aliased(c.left, v) for v in c.k)
+    )
+    uses = ceil(c.columns / (vectors * lanes)) * prod(v.extent for v in c.batch if not c.left.index.coefficient(v))
+    pack_left = (many_columns and aliased) or (c.m is not None and uses >= _USES and _sparse(c))
+    pack_columns = not pack_right and many_rows and many_columns and any(_aliased(c.right, v) for v in c.k)
+    groups = _groups(c.rows, c.columns, c.batches, rows, wide * vectors * lanes) if pack_right else 1
+    return Plan(rows, vectors, lanes, stack, pack_left, pack_columns, pack_right, wide, block, groups, cycles)
+
+
+def _is_far(c: Contraction) -> bool:
+    """Whether a panel is packed from rows of a matrix that comes from memory each time."""
+    return c.right.index.coefficient(c.k[0]) != 1 and c.right.buffer.nbytes >= _FAR
+
+
+def _wide(columns: int, batches: int, width: int) -> int:
+    """Tiles side by side in a panel of a matrix that is far away: fewer rows are touched than by as many panels."""
+    panels, rest = divmod(columns, _BESIDE * width)
+    return _BESIDE if not rest and panels * batches >= UNITS else 1
+
+
+def _groups(rows: int, columns: int, batches: int, height: int, width: int) -> int:
+    """Parts of the rows that meet a panel, each of which packs it anew.
+
+    As many as give threads enough to share, and leave no more sums waiting between blocks than a stack has room for.
+    """
+    shared, waiting = ceil(UNITS / (batches * ceil(columns / width))), ceil(rows * width / _WAITING)
+    return min(ceil(rows / height), max(shared, waiting))
+
+
+def _packs(target: Target, c: Contraction, streams: int) -> bool:
+    """Whether the right operand is packed panel by panel: its lanes are apart, or its rows, and there is reuse."""
+    if not c.lanes_are_near or len(c.k) != 1:
+        return not c.lanes_are_near
+    _, (rows, _, _) = tiles_by_cost(target, c, streams, packed=False)[0]
+    row_bytes = abs(c.right.index.coefficient(c.k[0]) or 0) * c.right.dtype.itemsize
+    return c.depth >= _DEEP and row_bytes >= _PAGE_STRIDE and c.rows > rows
+
+
+def _lanes(target: Target, c: Contraction) -> int:
+    return min(target.lanes(c.left.dtype), 1 << (c.columns - 1).bit_length())
+
+
+def _aliased(load: Load, var: Var) -> bool:
+    """Whether steps along an axis meet in one set of the first-level cache, and are more than its ways."""
+    step = abs(load.index.coefficient(var) or 0) * load.dtype.itemsize
+    return step > 0 and step % _ALIAS_STRIDE == 0 and var.extent >= _WAYS
+
+
+def _sparse(c: Contraction) -> bool:
+    """Whether a line of memory holds few of the left operand's elements: some taps of each window of a weight."""
+    line, used = _LINE // c.left.dtype.itemsize, 1.0
+    for var in (*c.k, *((c.m,) if c.m is not None else ())):
+        step = abs(c.left.index.coefficient(var) or 0)
+        used *= min(max(line / step, 1), var.extent) if step else 1
+    return used * _FEW <= line
+
+
+def _stacks(c: Contraction) -> tuple[int, ...]:
+    """How many neighbours along the innermost batch axis a tile may cover: where the left operand is the same."""
+    if not c.batch or c.left.index.coefficient(c.batch[-1]):
+        return (1,)
+    return tuple(d for d in range(1, _STACK + 1) if c.batch[-1].extent % d == 0)
+
+
+def tiles_by_cost(
+    target: Target, c: Contraction, streams: int, packed: bool
+) -> list[tuple[float, tuple[int, int, int]]]:
+    """Register tiles (rows, vectors, stack), those with the fewest estimated cycles over the whole product first."""
+    turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
+    far = c.depth * _FAR_ROW if packed and len(c.k) == 1 and _is_far(c) else 0.0
+    rate = TURNED if turned else COPIED if c.right.index.coefficient(c.n) == 1 else GATHERED
+    # A vector of lanes that are close by but no neighbours is two loads and a shuffle, in registers of their own.
+    shuffles = 0 if packed or c.right.index.coefficient(c.n) == 1 else 1
+    numbers = _Numbers(
+        c.rows,
+        c.columns,
+        c.depth,
+        c.batches,
+        c.left.dtype.itemsize,
+        _lanes(target, c),
+        target.tile_registers,
+        max(_STREAMS // max(streams, 1), 1),
+        (1,) if packed else _stacks(c),
+        shuffles,
+        c.depth * c.columns * rate if packed else 0.0,
+        far,
+    )
+    return list(_ranked(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """All that the cost of a contraction's tiles depends on.
+
+    Per step of k, a tile costs its multiply-adds (two vectors a cycle), its loads (nearly as many), the latency of a
+    dependent addition, and the bytes of the right operand where they do not stay in the first-level cache. Panels are
+    packed once for each group of rows.
+
+    Parameters
+    ----------
+    rows, columns, depth, batches, itemsize, lanes, registers : int
+        Sizes of the product, of its elements, and of the target; registers that tiles may fill.
+    most_rows, stacks : int, tuple of int
+        What a tile may cover.
+    shuffles : int
+        Shuffles for a vector of the right operand.
+    packing, far : float
+        Cycles to pack all panels, and for each vector of their width to reach rows that are far away.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    batches: int
+    itemsize: int
+    lanes: int
+    registers: int
+    most_rows: int
+    stacks: tuple[int, ...]
+    shuffles: int
+    packing: float
+    far: float
+
+    def tiles(self) -> Iterator[tuple[int, int, int]]:
+        """Those that fit the registers."""
+        columns = ceil(self.columns / self.lanes)
+        available = self.registers - 2 * self.shuffles
+        for vectors in range(1, min(columns, 6) + 1):
+            for rows in range(1, min(self.rows, self.most_rows, 16) + 1):
+                for stack in self.stacks:
+                    fits = (rows + 1 + self.shuffles) * vectors * stack <= available
+                    if fits and (stack == 1 or vectors == columns):
+                        yield rows, vectors, stack
+
+    def cost(self, tile: tuple[int, int, int]) -> tuple[float, int]:
+        """Cycles, and smaller for larger tiles."""
+        rows, vectors, stack = tile
+        columns = ceil(self.columns / self.lanes)
+        # They cannot be told to add zeros beyond the columns: there every addition is masked.
+        masked = 1.5 if self.shuffles and self.columns % self.lanes else 1.0
+        wide = _wide(self.columns, self.batches, vectors * self.lanes) if self.far else 1
+        total = 0.0
+        for height, many_rows in _parts(self.rows, rows):
+            for width, many in _parts(columns, vectors):
+                compute = (height * width + width * self.shuffles) * stack / 2 * masked
+                loads = (height + width * stack * (1 + self.shuffles)) / _LOADS
+                row = width * stack * self.lanes * self.itemsize
+                stream = row / 32 if row * self.depth * 2 > _L1 and wide == 1 else 0.0
+                total += many_rows * many * (max(compute, loads, stream, _LATENCY) * self.depth / stack + 6)
+        edges = (self.rows % rows > 0) + (columns % vectors > 0)
+        groups = _groups(self.rows, self.columns, self.batches, rows, wide * vectors * self.lanes)
+        total += (self.packing + self.far * ceil(columns / vectors / wide)) * groups
+        return total * self.batches * (1 + _EDGE * edges), -rows * vectors * stack
+
+
+@lru_cache(maxsize=4096)
+def _ranked(numbers: _Numbers) -> tuple[tuple[float, tuple[int, int, int]], ...]:
+    """Layers repeat, and plans are compared: the same numbers come often."""
+    ranked = sorted(((numbers.cost(tile), tile) for tile in numbers.tiles()), key=lambda found: found[0])
+    return tuple((cycles, tile) for (cycles, _), tile in ranked)
+
+
+def blocks_within(extents: Sequence[int], step_bytes: int, room_bytes: int) -> tuple[int, ...]:
+    """How many steps of each summed axis make a block that fits, innermost axes first; they divide the axes."""
+    room = max(room_bytes // step_bytes, 1)
+    blocks: list[int] = []
+    for extent in reversed(extents):
+        size = max(d for d in range(1, min(room, extent) + 1) if extent % d == 0)
+        room = room // size if size == extent else 1
+        blocks.insert(0, size)
+    return tuple(blocks)
+
+
+def _parts(extent: int, tile: int) -> list[tuple[int, int]]:
+    """``(size, how many)`` of the pieces that tiling makes."""
+    full, rest = divmod(extent, tile)
+    return [(tile, full)] * (full > 0) + [(rest, 1)] * (rest > 0)

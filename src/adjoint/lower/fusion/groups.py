@@ -1,0 +1,293 @@
+"""Fusion: which values are computed in which kernel, and which of them go to memory.
+
+Values are taken in topological order. A reduction or contraction starts a group (a kernel to be). An elementwise
+value joins the group that made its newest operand, as an epilogue, where it lines up with it element by element.
+What cannot join stays *lazy*: whoever reads it computes it on the spot. It gets a kernel of its own only where
+that costs more: several readers of something expensive, an operand of a contraction, a result of the function.
+
+Groups have levels, one more than the groups that they read. A value joins the highest of the groups that it
+depends on, and only if that one is alone at its level: so no cycle can arise, and no search is needed.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from adjoint.ir import Function, Value
+from adjoint.lower.analysis.access import Facts, facts_of
+
+__all__ = ["Fusion", "Group", "fuse"]
+
+#: Scalar operations above which recomputing an element for another reader costs more than storing it.
+_CHEAP = 6.0
+#: Values computed on the spot at most: bounds the depth of expressions and the size of kernels.
+_LAZY_LIMIT = 32
+_GROUP_LIMIT = 96
+#: Kinds of values that combine many elements, and start a group.
+_ROOTS = frozenset(("reduce", "scatter", "stream"))
+
+
+@dataclass(eq=False)
+class Group:
+    """A kernel to be.
+
+    Attributes
+    ----------
+    root : Value or None
+        The reduction, contraction, scatter or stream that it computes, if any.
+    shape : tuple of int
+        Its iteration space: the root's shape, or that of its first value.
+    level : int
+        More than the level of every group that it reads.
+    members : list of Value
+        What it computes, root first, in topological order.
+    outputs : list of Value
+        Those of them that go to memory.
+    companions : list of Group
+        Groups of the same level that are computed in the same kernel: streams over the same rows and steps.
+    leader : Group or None
+        Of which this one is a companion.
+    """
+
+    root: Value | None
+    shape: tuple[int, ...]
+    level: int
+    epilogue: bool = True
+    members: list[Value] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    merged_into: "Group | None" = None
+    companions: "list[Group]" = field(default_factory=list)
+    leader: "Group | None" = None
+
+    @cached_property
+    def own(self) -> frozenset[Value]:
+        """The members as a set, once fusion is over."""
+        return frozenset(self.members)
+
+    def current(self) -> "Group":
+        """The group that this one was merged into, or itself."""
+        group = self
+        while group.merged_into is not None:
+            group = group.merged_into
+        return group
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """The outcome: groups, the group of each value that has one, and what was found out about values."""
+
+    groups: list[Group]
+    group_of: dict[Value, Group]
+    facts: dict[Value, Facts]
+
+
+#: For a value not in memory: groups it reads, and whether only at its own position.
+_Touch = dict[Group, bool]
+
+
+class _Fuser:
+    def __init__(self, function: Function) -> None:
+        self.order = function.values()
+        self.facts = {v: facts_of(v) for v in self.order}
+        self.results = set(function.results)
+        self.users: dict[Value, list[Value]] = {v: [] for v in self.order}
+        for value in self.order:
+            for operand in dict.fromkeys(value.inputs):
+                self.users[operand].append(value)
+        self.stored = self._must_store()
+        self.group_of: dict[Value, Group] = {}
+        self.touch: dict[Value, _Touch] = {}
+        self.lazy_size: dict[Value, int] = {}
+        self.groups: list[Group] = []
+        #: Groups that others read, whose levels are settled.
+        self.read: set[Group] = set()
+        #: The newest stream over some rows and steps.
+        self.streams: dict[Hashable, Group] = {}
+
+    def _must_store(self) -> set[Value]:
+        """Values that need memory whoever computes them."""
+        stored = {v for v in self.order if v in self.results}
+        cost: dict[Value, float] = {}
+        for value in self.order:
+            facts = self.facts[value]
+            if facts.kind == "param" or facts.kind in _ROOTS:
+                cost[value] = 0.0
+            else:
+                cost[value] = facts.flops + sum(0.0 if v in stored else cost[v] for v in value.inputs)
+            if facts.product or facts.kind in ("scatter", "stream"):
+                stored.update(map(self._base, value.inputs))
+            if self.facts[value].kind != "view" and cost[value] > _CHEAP and self._readers(value) > 1:
+                stored.add(value)
+        return {v for v in stored if self.facts[v].kind != "param"}
+
+    def _base(self, value: Value) -> Value:
+        """What a chain of views looks at."""
+        while self.facts[value].kind == "view":
+            value = value.inputs[0]
+        return value
+
+    def _readers(self, value: Value) -> int:
+        """How often an element is read, roughly: users, and broadcasting through a view."""
+        count = 0
+        for user in self.users[value]:
+            grows = self.facts[user].kind == "view" and user.type.size >= 8 * max(value.type.size, 1)
+            count += 2 if grows else 1
+        return count
+
+    def run(self) -> Fusion:
+        for value in self.order:
+            facts = self.facts[value]
+            if facts.kind == "param":
+                self.touch[value] = {}
+                self.lazy_size[value] = 0
+                continue
+            touch = self._touched(value, facts)
+            if facts.kind in _ROOTS:
+                self._start(value, touch, value, epilogue=facts.kind != "scatter")
+            elif not self._join(value, touch):
+                size = 1 + sum(self.lazy_size[v] for v in dict.fromkeys(value.inputs))
+                if value in self.stored or size > _LAZY_LIMIT:
+                    self._start(value, touch, None)
+                else:
+                    self.touch[value] = touch
+                    self.lazy_size[value] = size
+        self._find_outputs()
+        return Fusion([g for g in self.groups if g.merged_into is None], self.group_of, self.facts)
+
+    def _touched(self, value: Value, facts: Facts) -> _Touch:
+        touch: _Touch = {}
+        for operand, flat in zip(value.inputs, facts.flat, strict=True):
+            for group, aligned in self.touch[operand].items():
+                now = group.current()
+                touch[now] = touch.get(now, True) and aligned and flat
+        return touch
+
+    def _start(self, value: Value, touch: _Touch, root: Value | None, epilogue: bool = True) -> None:
+        level = 1 + max((g.level for g in touch), default=0)
+        group = Group(root, value.shape, level, epilogue)
+        self.groups.append(group)
+        self.read.update(touch)
+        self._add(group, value)
+        if self.facts[value].passes:
+            self._accompany(group, touch, self.facts[value].passes)
+
+    def _accompany(self, group: Group, touch: _Touch, passes: Hashable) -> None:
+        """Let a stream share the kernel of another one over the same rows and steps, if they can be of one level."""
+        leader = self.streams.setdefault(passes, group)
+        if leader is group:
+            return
+        together = [leader, *leader.companions]
+        level = max(leader.level, group.level)
+        settled = level > leader.level and any(g in self.read for g in together)
+        if settled or any(g in touch for g in together):
+            self.streams[passes] = group
+            return
+        leader.companions.append(group)
+        group.leader = leader
+        for member in (*together, group):
+            member.level = level
+
+    def _add(self, group: Group, value: Value) -> None:
+        group.members.append(value)
+        self.group_of[value] = group
+        self.touch[value] = {group: True}
+        self.lazy_size[value] = 0
+
+    def _join(self, value: Value, touch: _Touch) -> bool:
+        """Put an elementwise value behind its newest operand, if it lines up with it."""
+        if not touch or (self.facts[value].kind == "view" and value not in self.stored):
+            return False
+        top = max(g.level for g in touch)
+        newest = [g for g in touch if g.level == top]
+        size = value.type.size
+        for group in newest:
+            fits = touch[group] and group.epilogue and _size(group.shape) == size
+            if not fits or len(group.members) >= _GROUP_LIMIT:
+                return False
+        rooted = [g for g in newest if g.root is not None]
+        if len(rooted) > 1:
+            return False
+        into = rooted[0] if rooted else newest[0]
+        for group in newest:
+            if group is not into:
+                self._merge(group, into)
+        self.read.update(g for g in touch if g.current() is not into)
+        self._add(into, value)
+        return True
+
+    def _merge(self, group: Group, into: Group) -> None:
+        """Independent groups of one level and size become one."""
+        into.members.extend(group.members)
+        for member in group.members:
+            self.group_of[member] = into
+            self.touch[member] = {into: True}
+        group.merged_into = into
+
+    def _find_outputs(self) -> None:
+        """A member goes to memory where anything outside its group reads it."""
+        places: dict[Value, set[Group]] = {}
+        for value in reversed(self.order):
+            group = self.group_of.get(value)
+            outside: set[Group] = set()
+            for user in self.users[value]:
+                outside |= places[user]
+            if group is None:
+                places[value] = outside
+                continue
+            places[value] = {group}
+            if value in self.results or outside - {group}:
+                group.outputs.append(value)
+        for group in self.groups:
+            group.outputs.reverse()
+            group.outputs[:] = self._worth_storing(group)
+
+    def _made_in(self, group: Group, value: Value) -> list[Value]:
+        """The members from which a member is computed, be it through values that are computed on the spot."""
+        found: list[Value] = []
+        todo = list(value.inputs)
+        while todo:
+            operand = todo.pop()
+            if operand not in self.group_of:
+                todo.extend(operand.inputs)
+            elif self.group_of[operand] is group:
+                found.append(operand)
+        return found
+
+    def _worth_storing(self, group: Group) -> list[Value]:
+        """Outputs without those that cost a reader less than memory does: a step or two from what is stored anyway."""
+        kept: list[Value] = []
+        for value in group.outputs:
+            made_here = self._made_in(group, value)
+            again = (
+                value not in self.stored
+                and self.facts[value].kind == "pull"
+                and self.facts[value].flops <= _CHEAP
+                and made_here
+                and all(v in kept for v in made_here)
+            )
+            if not again:
+                kept.append(value)
+        return kept
+
+
+def _size(shape: Sequence[int]) -> int:
+    size = 1
+    for extent in shape:
+        size *= extent
+    return size
+
+
+def fuse(function: Function) -> Fusion:
+    """Group the values of a function into kernels.
+
+    Parameters
+    ----------
+    function : Function
+        A graph without calls, whose results are distinct values and not parameters.
+
+    Returns
+    -------
+    Fusion
+        Groups in topological order of their first values.
+    """
+    return _Fuser(function).run()

@@ -1,0 +1,281 @@
+"""Sums over what a convolution makes, added up where it is made: batch normalisation's statistics, and their gradients.
+
+::
+
+    for u in 0..32:                                    for u in 0..32:
+      for n, c, x: out[u, n, c, x] = v                   for c:
+                                                  ->       sum[l] = 0
+    for c in 0..16:                                        for n, x: out[u, n, c, x] = v; sum[l] = sum[l] + v
+      for u, n, x: acc[l] = acc[l] + out[u, n, c, x]       parts[c, u, l] = sum[l]
+      s[c] = across(add, acc)                          for c in 0..16:
+                                                         for u: acc[l] = acc[l] + parts[c, u, l]
+                                                         s[c] = across(add, acc)
+
+Each lane of each unit adds up its own share, in a fixed order, so that nothing depends on the number of threads.
+
+Squares of distances from a mean are not known while the mean is not. They are added up about another number, the first
+one that the lane meets, and moved to the mean at the end: with ``d = mean - first`` and the lane's count `n`,
+
+    sum of (x - mean)**2  =  sum of (x - first)**2 - 2 * d * sum of (x - first) + n * d**2
+
+(Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983, on shifted data). As `first` is one of the
+numbers, what is subtracted is never much more than what remains: the relative error is bounded by `n` roundings,
+whatever the mean.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from adjoint.ir import Value
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Across, Apply, Buffer, Const, Expr, For, Kernel, Load, Store, Target, postorder
+from adjoint.lower.analysis.access import flops_of
+from adjoint.lower.analysis.inlining import Puller, Reduction, output_vars
+from adjoint.lower.context import Context, finish, group_puller, stores
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.split_k_reduction import added
+from adjoint.lower.fusion.groups import Fusion, Group
+from adjoint.lower.loops import nest
+
+__all__ = ["Reader", "Rider", "Tail", "readers_of", "riders_of", "tail_kernel"]
+
+_F32 = np.dtype(np.float32)
+#: Operations of an element that are worth doing twice over, and tensors that it may read beside the maker's results.
+_FLOPS, _TENSORS = 8.0, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A sum over what another group makes.
+
+    Parameters
+    ----------
+    group : Group
+        The sum's.
+    axes : tuple of (int or None)
+        For each axis of its result, then each that it adds up: which axis of the maker's shape it is; None for those of
+        one element.
+    centred : bool
+        Whether it adds up squares of distances from a number for each of its results.
+    """
+
+    group: Group
+    axes: tuple[int | None, ...]
+    centred: bool
+
+    def element(self, puller: Puller, point: Sequence[Index]) -> Expr:
+        """What is added up at a point of the maker's shape, or squared and added up."""
+        root = self.group.root
+        assert root is not None
+        at = tuple(as_index(0) if axis is None else point[axis] for axis in self.axes)
+        rank = len(root.shape)
+        puller.reduce_index = at[rank:]
+        made = puller.describe(root, at[:rank])
+        puller.reduce_index = None
+        assert isinstance(made, Reduction)
+        return _distance(made)[0] if self.centred else made.body
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Parts of a sum: ``[result, part, which sum, lane]``.
+
+    Of squares of distances there are four: the first number, the sum and the squares of distances from it, the count.
+    """
+
+    reader: Reader
+    memory: Buffer
+    parts: int
+    lanes: int
+
+    @property
+    def sums(self) -> int:
+        """Numbers that a lane adds up."""
+        return 4 if self.reader.centred else 1
+
+    def place(self, result: Index, part: Index, which: int, lane: Index) -> Index:
+        """Where one of them is."""
+        return ((result * self.parts + part) * self.sums + which) * self.lanes + lane
+
+
+def readers_of(fusion: Fusion, context: Context) -> dict[Group, list[Reader]]:
+    """The sums that could be added up where what they read is made, by the group of a contraction that makes it."""
+    out: dict[Group, list[Reader]] = {}
+    for group in fusion.groups:
+        if group.root is None or not group.outputs or group.root.dtype != _F32:
+            continue
+        facts = fusion.facts[group.root]
+        if facts.kind == "reduce" and not facts.product:
+            found = _reader(fusion, context, group)
+            if found is not None:
+                out.setdefault(found[0], []).append(found[1])
+    return out
+
+
+def _reader(fusion: Fusion, context: Context, group: Group) -> tuple[Group, Reader] | None:
+    """The maker of what a sum reads, and how they fit."""
+    assert group.root is not None
+    vars_ = output_vars(group.shape)
+    made = group_puller(context, group).describe(group.root, tuple(as_index(v) for v in vars_))
+    if not isinstance(made, Reduction) or made.kind != "add" or made.body.dtype != _F32:
+        return None
+    element, centred = _distance(made)
+    loads = [e for e in postorder([element]) if isinstance(e, Load)]
+    read = {load.buffer for load in loads}
+    makers = {g for g in _groups_behind(fusion, group.root) if any(context.homes[v] in read for v in g.outputs)}
+    maker = max(makers, key=lambda g: g.level, default=None)
+    if maker is None or maker.root is None or not fusion.facts[maker.root].product or flops_of([element]) > _FLOPS:
+        return None
+    own = {context.homes[v] for v in maker.outputs}
+    # What else is read must be there before, without a circle: of a lower level.
+    level = all(g is maker or g.level < maker.level for g in makers)
+    if not level or len(read - own) > _TENSORS or any(load.guard is not None for load in loads):
+        return None
+    places = {load.index for load in loads if load.buffer in own}
+    axes = _axes((*vars_, *made.vars), places.pop(), maker.shape) if len(places) == 1 else None
+    return None if axes is None else (maker, Reader(group, axes, centred))
+
+
+def _distance(made: Reduction) -> tuple[Expr, bool]:
+    """What is squared less its centre, where squares of distances from one are added up; else the element itself."""
+    body = made.body
+    if isinstance(body, Apply) and body.function == "mul" and body.operands[0] is body.operands[1]:
+        distance = body.operands[0]
+        if isinstance(distance, Apply) and distance.function == "sub":
+            x, centre = distance.operands
+            if not centre.variables() & set(made.vars):
+                return x, True
+    return body, False
+
+
+def _groups_behind(fusion: Fusion, root: Value) -> set[Group]:
+    """The groups whose results an element is computed from."""
+    found: set[Group] = set()
+    todo = list(root.inputs)
+    while todo:
+        value = todo.pop()
+        if value in fusion.group_of:
+            found.add(fusion.group_of[value])
+        else:
+            todo.extend(value.inputs)
+    return found
+
+
+def _axes(vars_: Sequence[Var], place: Index, shape: Sequence[int]) -> tuple[int | None, ...] | None:
+    """Which axis of a shape each variable walks, where an index walks all of it."""
+    strides = {prod(shape[axis + 1 :]): axis for axis, extent in enumerate(shape) if extent > 1}
+    out: list[int | None] = []
+    for var in vars_:
+        step = place.coefficient(var)
+        axis = strides.get(step) if step else None
+        if var.extent > 1 and (axis is None or shape[axis] != var.extent):
+            return None
+        out.append(axis if var.extent > 1 else None)
+    walked = [axis for axis in out if axis is not None]
+    return tuple(out) if sorted(walked) == sorted(strides.values()) and not place.constant else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rider:
+    """A sum that is added up in another kernel, row of results by row.
+
+    Parameters
+    ----------
+    tail : Tail
+        Its parts.
+    registers : tuple of Buffer
+        What a lane adds up.
+    """
+
+    tail: Tail
+    registers: tuple[Buffer, ...]
+
+    def clear(self) -> For:
+        """Begin a row."""
+        lane = Var("l", self.tail.lanes)
+        zero = tuple((r, as_index(lane), Const(0.0, r.dtype)) for r in self.registers)
+        return For(lane, (Store(zero),), "vector")
+
+    def begin(self, lane: Index, element: Expr) -> list[Target]:
+        """Take the number about which distances are squared."""
+        return [(self.registers[0], lane, element)] if self.tail.reader.centred else []
+
+    def add(self, lane: Index, elements: Sequence[Expr]) -> list[Target]:
+        """Add some elements that a lane has at once."""
+        if not self.tail.reader.centred:
+            return [self._plus(0, lane, added(elements))]
+        first = Load(self.registers[0], lane)
+        distances = [Apply("sub", (x, first), _F32) for x in elements]
+        squares = added([Apply("mul", (d, d), _F32) for d in distances])
+        count = Const(float(len(elements)), _F32)
+        return [self._plus(1, lane, added(distances)), self._plus(2, lane, squares), self._plus(3, lane, count)]
+
+    def put(self, result: Index, part: Index) -> For:
+        """End a row."""
+        lane = Var("l", self.tail.lanes)
+        at = as_index(lane)
+        found = [(self.tail.place(result, part, n, at), Load(r, at)) for n, r in enumerate(self.registers)]
+        return For(lane, (Store(tuple((self.tail.memory, place, value) for place, value in found)),), "vector")
+
+    def _plus(self, which: int, lane: Index, more: Expr) -> Target:
+        register = self.registers[which]
+        return register, lane, Apply("add", (Load(register, lane), more), _F32)
+
+
+def riders_of(context: Context, maker: Group, c: Contraction, parts: int) -> list[Rider]:
+    """The sums that are added up in the kernel of a contraction: over all but its rows. Their groups become tails."""
+    out: list[Rider] = []
+    lanes = context.target.lanes(c.left.dtype)
+    for reader in context.readers.get(maker, ()):
+        kept = [axis for axis in reader.axes[: len(reader.group.shape)] if axis is not None]
+        if c.m is None or len(kept) != 1 or c.place[kept[0]] != as_index(c.m):
+            continue
+        name = context.name_of(reader.group)
+        sums = 4 if reader.centred else 1
+        memory = Buffer(f"{name}_parts", _F32, c.rows * parts * sums * lanes, "arena")
+        tail = Tail(reader, memory, parts, lanes)
+        context.tails[reader.group] = tail
+        out.append(Rider(tail, tuple(Buffer(f"{name}_{n}", _F32, lanes, "register") for n in range(sums))))
+    return out
+
+
+def tail_kernel(context: Context, tail: Tail) -> Kernel:
+    """The kernel that adds up the parts and does what comes after the sum."""
+    group, root = tail.reader.group, tail.reader.group.root
+    assert root is not None
+    unit, part, lane = Var("u", prod(group.shape)), Var("p", tail.parts), Var("l", tail.lanes)
+    acc, result = Buffer("acc", _F32, tail.lanes, "register"), Buffer("result", _F32, 1, "register")
+    here = as_index(lane)
+    at = tuple(as_index(unit) if extent > 1 else as_index(0) for extent in group.shape)
+    sums = [Load(tail.memory, tail.place(as_index(unit), as_index(part), n, here)) for n in range(tail.sums)]
+    term = _moved(_centre(context, group, at), sums) if tail.reader.centred else sums[0]
+    clear = For(lane, (Store(((acc, here, Const(0.0, _F32)),)),), "vector")
+    add = For(lane, (Store(((acc, here, Apply("add", (Load(acc, here), term), _F32)),)),), "vector")
+    across = Store(((result, as_index(0), Across("add", acc, tail.lanes, tail.lanes)),))
+    puller = group_puller(context, group)
+    puller.hold(root, Load(result, as_index(0)))
+    end = stores(context, group, puller, at)
+    flops = 8.0 * tail.memory.size + flops_of([v for _, _, v in end.targets]) * unit.extent
+    body = (clear, *nest([part], (add,)), across, end)
+    return finish(context, context.name_of(group), group.members, unit, body, flops)
+
+
+def _centre(context: Context, group: Group, at: tuple[Index, ...]) -> Expr:
+    """The number from which distances are squared."""
+    assert group.root is not None
+    made = group_puller(context, group).describe(group.root, at)
+    assert isinstance(made, Reduction)
+    assert isinstance(made.body, Apply)
+    return made.body.operands[0].args[1]
+
+
+def _moved(centre: Expr, sums: Sequence[Expr]) -> Expr:
+    """Squares of distances from a lane's first number as those from the centre."""
+    first, distances, squares, count = sums
+    away = Apply("sub", (centre, first), _F32)
+    twice = Apply("add", (distances, distances), _F32)
+    rest = Apply("sub", (Apply("mul", (count, away), _F32), twice), _F32)
+    return Apply("add", (squares, Apply("mul", (away, rest), _F32)), _F32)

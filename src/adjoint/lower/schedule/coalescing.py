@@ -1,0 +1,246 @@
+"""Small kernels that the first thread runs alone become one: updates of scales and offsets, a loss of a few numbers.
+
+::
+
+    for u in 0..1 units:                for u in 0..1 units:
+      for l in 0..8 vector:               for l in 0..8 vector:
+        a[l] = p[l] + 1                     a[l] = p[l] + 1
+    for u in 0..4 units:          ->      for u.1 in 0..4:
+      for l in 0..2 vector:                 for l in 0..2 vector:
+        b[u*2 + l] = a[u*2 + l] + 1           b[u.1*2 + l] = a[u.1*2 + l] + 1
+
+One thread does them all in order, so what one writes the next may read, and each computes what it did: the bits are
+those of the kernels one by one.
+
+Between two barriers, a *stretch*, no kernel needs what another one makes unless one thread runs both. So a kernel of
+one thread may be anywhere in its stretch, and in a later one if whatever waits for it at a barrier is in a stretch
+behind that: the barriers that there are serve it too. Kernels are gathered in the fewest stretches: where one of them
+can wait no longer, all that are ready join it. None goes to an earlier stretch, where its results would be in memory
+for longer. Its operands are, where it waits; it does only as long as that takes no more than the most in use at once.
+
+Updates of parameters and states are gathered by themselves: they can wait for the end of the step, and a profile tells
+them from what makes gradients. Long code that several kernels share stays theirs: it is made once and called by each.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from adjoint.kernel.index import Var, as_index
+from adjoint.kernel.ir import Buffer, For, Kernel, Stmt, Store, When, postorder, walk
+from adjoint.kernel.rewrite import rewritten
+from adjoint.kernel.structure import structure
+from adjoint.lower.analysis.footprint import every_index, reads_memory
+
+__all__ = ["bundle"]
+
+#: Instructions of a bundle, and bytes that its kernels read and write: no function takes long to compile, and little
+#: is in memory together that was not before.
+_INSTRUCTIONS, _ROOM = 1500, 64 * 1024
+#: Instructions up to which a kernel that others equal is repeated in bundles: code for a longer one is made once.
+_REPEATED = 16
+
+
+def bundle(kernels: Sequence[Kernel], updated: Collection[Buffer]) -> list[Kernel]:
+    """Gather small kernels of one thread where they may run together, and make each such run one kernel.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+        In an order in which they can run.
+    updated : collection of Buffer
+        Parameters and states that are updated in place.
+
+    Returns
+    -------
+    list of Kernel
+        In such an order too. Operands and results ask for no more barriers than before.
+    """
+    needs = _needs(kernels)
+    stretch = _stretches(kernels, needs)
+    sizes = _sizes(kernels)
+    last = _last(kernels, needs, stretch, sizes)
+    updates: list[bool] = []
+    for i, kernel in enumerate(kernels):
+        mine = any(b in updated for b in kernel.writes) or any(updates[j] for j in needs[i])
+        updates.append(mine and not kernel.parallel)
+    places = list(stretch)
+    for kind in (False, True):
+        _gather([i for i in sizes if updates[i] == kind], places, last, needs)
+
+    def when(i: int) -> tuple[int, bool]:
+        # First in its stretch, so that its operands leave room for what threads make there.
+        return places[i], kernels[i].parallel
+
+    out: list[Kernel] = []
+    for _, together in groupby(sorted(range(len(kernels)), key=when), key=when):
+        runs = _runs(together, needs, sizes, updates)
+        out += [_one([kernels[i] for i in run], updates[run[0]]) for run in runs]
+    return out
+
+
+def _sizes(kernels: Sequence[Kernel]) -> dict[int, float]:
+    """Of those that bundles are made of, the share of a bundle that each is."""
+    small = {
+        i: _instructions(kernel.body)
+        for i, kernel in enumerate(kernels)
+        if not kernel.parallel and kernel.bytes <= _ROOM
+    }
+    long = {i: structure(kernels[i]) for i, count in small.items() if count > _REPEATED}
+    times = Counter(long.values())
+    return {
+        i: count / _INSTRUCTIONS + kernels[i].bytes / _ROOM
+        for i, count in small.items()
+        if i not in long or times[long[i]] == 1
+    }
+
+
+def _needs(kernels: Sequence[Kernel]) -> list[set[int]]:
+    """For each kernel, those before it whose results it uses or overwrites, or whose operands it overwrites."""
+    writer: dict[Buffer, int] = {}
+    readers: dict[Buffer, list[int]] = {}
+    out: list[set[int]] = []
+    for i, kernel in enumerate(kernels):
+        mine = {writer[b] for b in (*kernel.reads, *kernel.writes) if b in writer}
+        mine.update(j for b in kernel.writes for j in readers.pop(b, ()))
+        out.append(mine)
+        for b in kernel.writes:
+            writer[b] = i
+        for b in kernel.reads:
+            readers.setdefault(b, []).append(i)
+    return out
+
+
+def _stretches(kernels: Sequence[Kernel], needs: Sequence[set[int]]) -> list[int]:
+    """For each kernel, how many barriers are before it, as far as operands and results ask for them."""
+    out: list[int] = []
+    start = count = 0
+    for i, kernel in enumerate(kernels):
+        if any(j >= start and (kernel.parallel or kernels[j].parallel) for j in needs[i]):
+            start, count = i, count + 1
+        out.append(count)
+    return out
+
+
+def _last(
+    kernels: Sequence[Kernel], needs: Sequence[set[int]], stretch: Sequence[int], movable: Collection[int]
+) -> list[int]:
+    """The last stretch that a kernel may be in; its own for those that do not move."""
+    last = [stretch[-1] if i in movable else own for i, own in enumerate(stretch)]
+    memory = _Memory(kernels, stretch)
+    for i in reversed(range(len(kernels))):
+        if i in movable:
+            last[i] = memory.keep(kernels[i].reads, stretch[i], last[i])
+        limit = stretch[i] - 1 if kernels[i].parallel else last[i]
+        for j in needs[i]:
+            last[j] = min(last[j], limit)
+    return last
+
+
+class _Memory:
+    """What of the arena is in use in each stretch, and until when."""
+
+    def __init__(self, kernels: Sequence[Kernel], stretch: Sequence[int]) -> None:
+        since: dict[Buffer, int] = {}
+        self._until: dict[Buffer, int] = {}
+        for kernel, at in zip(kernels, stretch, strict=True):
+            for buffer in (*kernel.writes, *kernel.reads):
+                if buffer.space == "arena":
+                    since.setdefault(buffer, at)
+                    self._until[buffer] = at
+        self._live = [0] * (stretch[-1] + 1 if stretch else 0)
+        for buffer, start in since.items():
+            for at in range(start, self._until[buffer] + 1):
+                self._live[at] += buffer.nbytes
+        self._peak = max(self._live, default=0)
+
+    def keep(self, buffers: Sequence[Buffer], start: int, end: int) -> int:
+        """Keep buffers for longer than `start`, as far as `end` where that takes no more than the most in use."""
+        mine = [buffer for buffer in buffers if buffer.space == "arena"]
+        for at in range(start + 1, end + 1):
+            longer = [buffer for buffer in mine if self._until[buffer] < at]
+            more = sum(buffer.nbytes for buffer in longer)
+            if self._live[at] + more > self._peak:
+                return at - 1
+            self._live[at] += more
+            self._until.update(dict.fromkeys(longer, at))
+        return end
+
+
+def _gather(which: Sequence[int], places: list[int], last: Sequence[int], needs: Sequence[set[int]]) -> None:
+    """Move kernels to the fewest stretches, each to one that is not before its own nor before what it needs."""
+    for i in which:
+        places[i] = max(places[i], *(places[j] for j in needs[i])) if needs[i] else places[i]
+    left = which
+    while left:
+        end = min(last[i] for i in left)
+        together = [i for i in left if places[i] <= end]
+        left = [i for i in left if places[i] > end]
+        place = max(places[i] for i in together)
+        for i in together:
+            places[i] = place
+
+
+def _runs(
+    stretch: Iterable[int], needs: Sequence[set[int]], sizes: Mapping[int, float], updates: Sequence[bool]
+) -> Iterator[list[int]]:
+    """The kernels of a stretch: small ones together, once they are needed, full, or all; others by themselves."""
+    waiting: dict[bool, list[int]] = {False: [], True: []}
+
+    def leave(kind: bool) -> Iterator[list[int]]:
+        # Updates may need what is no update, not the other way round.
+        for k in (False, kind):
+            if waiting[k]:
+                yield waiting[k]
+                waiting[k] = []
+
+    for i in stretch:
+        if i in sizes:
+            mine = waiting[updates[i]]
+            if mine and sizes[i] + sum(sizes[j] for j in mine) > 1:
+                yield from leave(updates[i])
+            waiting[updates[i]].append(i)
+        else:
+            needed = [kind for kind, kept in waiting.items() if not needs[i].isdisjoint(kept)]
+            if needed:
+                yield from leave(max(needed))
+            yield [i]
+    yield from leave(True)
+
+
+def _instructions(body: Sequence[Stmt]) -> int:
+    """About as many as there are in the code of statements."""
+    count = 0
+    for statement in body:
+        if isinstance(statement, For):
+            count += _instructions(statement.body) * (statement.var.extent if statement.kind == "unroll" else 1)
+        elif isinstance(statement, When):
+            count += _instructions(statement.then) + _instructions(statement.other)
+        elif isinstance(statement, Store):
+            count += len(postorder([v for _, _, v in statement.targets])) + len(statement.targets)
+    return count
+
+
+def _one(members: Sequence[Kernel], updates: bool) -> Kernel:
+    """Kernels in a row as one: all units of each, one after the other."""
+    if len(members) == 1:
+        return members[0]
+    body = tuple(s for kernel in members for s in _all_units(kernel))
+    bare = Kernel("", Var("u", 1), body)
+    longest = max(members, key=lambda kernel: kernel.flops / 40 + kernel.bytes / 20)
+    return Kernel(
+        "updates" if updates else f"{longest.name}_and_{len(members) - 1}",
+        bare.unit,
+        body,
+        tuple(value for kernel in members for value in kernel.values),
+        sum(kernel.flops for kernel in members),
+        sum(b.nbytes for b in (*bare.reads, *bare.writes)),
+        parallel=False,
+    )
+
+
+def _all_units(kernel: Kernel) -> tuple[Stmt, ...]:
+    unit = kernel.unit
+    if unit.extent == 1 and not any(map(reads_memory, every_index(list(walk(kernel.body))))):
+        return rewritten(kernel.body, index=lambda index: index.substitute({unit: as_index(0)}))
+    return (For(unit, kernel.body),)

@@ -1,0 +1,174 @@
+"""The rows of images that Winograd's algorithm multiplies: which they are, and how they are transformed.
+
+For one tile, ``outputs`` rows of the result, it needs ``products`` rows of the image, and makes as many of them::
+
+    for channel, image, row of tiles t, column x:
+      v[0..6, channel, image, t, x] = data @ image[channel, image, 4 * t + 0..6, x]
+
+Rows lie one behind the other, each with what windows read beyond the columns of the result.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, prod
+
+import numpy as np
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Buffer, Load, Stmt, Store, When
+from adjoint.lower.loops import nest, pieces, ravel, vector_loops
+from adjoint.lower.winograd.algorithm import Algorithm, combined
+
+__all__ = ["Roles", "Rows", "apart", "divisors", "step"]
+
+#: Bytes of a cache line.
+_LINE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """What the axes of a contraction are to the image.
+
+    Parameters
+    ----------
+    by : Algorithm
+        Of the axis `high`.
+    high, tap : Var
+        Rows of the result of the convolution, and of its window.
+    across : Var
+        Columns of the window.
+    channels : tuple of Var
+        The axes that the image and the weights have.
+    batch : tuple of Var
+        The other axes that the image has.
+    images : Var or None
+        One more, of which a unit takes several.
+    """
+
+    by: Algorithm
+    high: Var
+    tap: Var
+    across: Var
+    channels: tuple[Var, ...]
+    batch: tuple[Var, ...]
+    images: Var | None
+
+    @property
+    def tiles(self) -> int:
+        """Rows of tiles in an image; the last may be cut off by its end."""
+        return ceil(self.high.extent / self.by.outputs)
+
+    def in_whole_tiles(self, tile: Index, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Statements left out where the image cuts a tile off."""
+        whole, rest = divmod(self.high.extent, self.by.outputs)
+        return (When(tile, 0, whole, body),) if rest and body else body
+
+    @property
+    def depth(self) -> int:
+        """Products in a sum at one point."""
+        return self.lines * self.across.extent
+
+    @property
+    def lines(self) -> int:
+        """Rows of an image, over all channels, that one row of the result needs at one row of the window."""
+        return prod(v.extent for v in self.channels)
+
+    @property
+    def beyond(self) -> int:
+        """Elements that windows read beyond a row of the result."""
+        return self.across.extent - 1
+
+
+def step(load: Load, var: Var) -> int:
+    """How far a factor moves along an axis; 0 where it does not."""
+    return load.index.coefficient(var) or 0
+
+
+def divisors(extent: int) -> list[int]:
+    """What divides it, smallest first."""
+    return [d for d in range(1, extent + 1) if extent % d == 0]
+
+
+def apart(size: int, dtype: np.dtype) -> int:
+    """Elements from one plane of `size` to the next, so that planes do not begin in the same set of a cache."""
+    line = _LINE // dtype.itemsize
+    return (size // line + 1) * line
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Transformed rows in scratch memory: ``[point, channel, image, row of tiles, column]``.
+
+    Parameters
+    ----------
+    memory : Buffer
+        Where they are.
+    roles : Roles
+        Of the contraction.
+    point, image, row : Var
+        The first and the inner axes.
+    channels : tuple of Var
+        The channels' own variables.
+    columns : int
+        Columns of the result.
+    """
+
+    memory: Buffer
+    roles: Roles
+    point: Var
+    image: Var
+    row: Var
+    channels: tuple[Var, ...]
+    columns: int
+
+    @classmethod
+    def of(cls, dtype: np.dtype, roles: Roles, columns: int, images: int, rows: int) -> "Rows":
+        """For so many columns, images and rows of tiles."""
+        plane = apart(roles.lines * images * rows * (columns + roles.beyond), dtype)
+        memory = Buffer("v", dtype, roles.by.products * plane, "scratch")
+        channels = tuple(Var(v.name, v.extent) for v in roles.channels)
+        return cls(memory, roles, Var("p", roles.by.products), Var("i", images), Var("t", rows), channels, columns)
+
+    @property
+    def pitch(self) -> int:
+        """Elements from one row to the next."""
+        return self.columns + self.roles.beyond
+
+    @property
+    def count(self) -> int:
+        """Rows of one channel at one point."""
+        return self.image.extent * self.row.extent
+
+    @property
+    def line(self) -> Index:
+        """The current row among them."""
+        return as_index(self.image) * self.row.extent + as_index(self.row)
+
+    @property
+    def plane(self) -> int:
+        """Elements from one point to the next."""
+        return self.memory.size // self.point.extent
+
+    def at(self, line: Index, column: Index) -> Index:
+        """Where an element of the current channel is, at point 0."""
+        return (ravel(self.channels, {v: as_index(v) for v in self.channels}) * self.count + line) * self.pitch + column
+
+    def fill(self, lanes: int, load: Load, at: Mapping[Var, Index], column: Var) -> tuple[Stmt, ...]:
+        """Transform the rows that a factor reads along `column`; `at` is where, with the tile in place of `high`."""
+        roles = self.roles
+        channels = {v: as_index(own) for v, own in zip(roles.channels, self.channels, strict=True)}
+
+        def transform(count: int, first: Index) -> tuple[Stmt, ...]:
+            def body(x: Index, _: Index) -> tuple[Stmt, ...]:
+                where = {**at, **channels, roles.high: first, roles.across: as_index(0), column: x}
+                # Rows behind the image are zeros: no result that is kept needs them.
+                taps = [{**where, roles.tap: as_index(r)} for r in range(roles.by.lines(count))]
+                rows = [Load(load.buffer, load.index.substitute(tap)) for tap in taps]
+                made = combined(tuple(row[: len(rows)] for row in roles.by.data), rows)
+                place = self.at(self.line, x)
+                return (Store(tuple((self.memory, place + p * self.plane, v) for p, v in enumerate(made))),)
+
+            return vector_loops(self.pitch, lanes, body)
+
+        body = pieces(at[roles.high], roles.high.extent, roles.by.outputs, transform)
+        return nest((*self.channels, self.image, self.row), body)

@@ -1,0 +1,334 @@
+"""Gradients of convolutions' weights with fewer products: `adjoint.lower.winograd.algorithm` seen from its other side.
+
+Sums stay in memory while blocks of images pass by, as in `adjoint.lower.contractions.split_k`, at each of the algorithm's points::
+
+    for each block:                                      rows of tiles of some images
+      v[0..6, c, t, x] = data @ image[c, 4 * t + 0..6, x]
+      for each panel of output channels:
+        d[0..6, o, t, x] = result.T @ ct[o, 4 * t + 0..4, x]
+        for p in 0..6:
+          sums[p, c, s, o] += sum over t, x of v[p, c, t, x + s] * d[p, o, t, x]
+    parts[c, 0..3, s, o] = weight.T @ sums[0..6, c, s, o]
+
+A unit is a part of the images, and as many panels as there is room for sums in the second-level cache. Parts are added
+by a second kernel, which has the epilogue.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.target import Target
+from adjoint.lower.context import Context, finish
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.prefetch import Stretch, spread, stretch
+from adjoint.lower.contractions.split_k import Panel, SumBuilder
+from adjoint.lower.contractions.split_k_plan import SumPlan, parts_of, tile_of
+from adjoint.lower.contractions.split_k_reduction import added, total_kernel
+from adjoint.lower.contractions.tile_plan import TURNED, UNITS
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import nest, pieces, ravel, vector_loops
+from adjoint.lower.winograd.algorithm import algorithm, combined, transposed
+from adjoint.lower.winograd.transforms import Roles, Rows, apart, divisors, step
+
+__all__ = ["WinogradSums", "plan_winograd_sums", "winograd_sum_kernels"]
+
+#: Bytes of transformed rows and cotangents of a block, and of the sums of a unit.
+_ROOM, _SUMS = 256 * 1024, 320 * 1024
+#: Bytes of all of them at most, on a thread's stack.
+_MOST = 2 * 1024 * 1024
+#: Bytes of a panel that is turned: it stays in the first-level cache.
+_PANEL = 32 * 1024
+#: Bytes of parts beyond which no more are made.
+_PARTS = 2 * 1024 * 1024
+#: Products in a sum that are worth transforming for: rows of weights at one row of the window.
+_DEPTH = 16
+#: Cycles to transform a vector of each row that meets.
+_TRANSFORM = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradSums:
+    """How such a contraction runs.
+
+    Parameters
+    ----------
+    roles : Roles
+        What its axes are.
+    image, cotangent : Load
+        The factors.
+    wide, lane : Var
+        Columns of the cotangent, and its channels.
+    images, rows : int
+        How many images a block has, and how many rows of tiles.
+    tile : tuple of int
+        How much of the channels and of the window's columns a register tile covers.
+    vectors, lanes : int
+        Vectors of a panel, and elements of one.
+    panels : int
+        Panels of a unit.
+    parts : int
+        Parts of the images.
+    cycles : float
+        What all of it is estimated to take one core.
+    """
+
+    roles: Roles
+    image: Load
+    cotangent: Load
+    wide: Var
+    lane: Var
+    images: int
+    rows: int
+    tile: tuple[int, ...]
+    vectors: int
+    lanes: int
+    panels: int
+    parts: int
+    cycles: float
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.lanes
+
+
+def plan_winograd_sums(target: Target, c: Contraction) -> WinogradSums | None:
+    """The plan with the fewest estimated cycles, or None where a contraction is of another kind."""
+    if len(c.k) < 2 or c.left.dtype.itemsize != 4:
+        return None
+    found: list[WinogradSums] = []
+    for image, cotangent in ((c.left, c.right), (c.right, c.left)):
+        roles = _roles(c, image, cotangent)
+        lane = [v for v in c.axes if v.extent > 1 and cotangent.index.coefficient(v)]
+        if roles is not None and len(lane) == 1 and roles.depth >= _DEPTH:
+            found += _plans(target, c, roles, image, cotangent, lane[0])
+    return min(found, key=lambda plan: plan.cycles, default=None)
+
+
+def _roles(c: Contraction, image: Load, cotangent: Load) -> Roles | None:
+    """What the axes are, or None where some are missing."""
+    *outer, high, wide = c.k
+    if step(image, wide) != 1 or step(cotangent, wide) != 1 or not step(cotangent, high) or len(outer) > 1:
+        return None
+    rows = [v for v in c.axes if v.extent > 1 and not cotangent.index.coefficient(v)]
+    tap = next((v for v in rows if step(image, v) == step(image, high) > 1), None)
+    across = next((v for v in reversed(rows) if step(image, v) == 1), None)
+    by = algorithm(high.extent, tap.extent) if tap is not None else None
+    if by is None or tap is None or across is None or not all(step(image, v) for v in (*outer, *rows)):
+        return None
+    channels = tuple(v for v in rows if v is not tap and v is not across)
+    return Roles(by, high, tap, across, channels, (), outer[0] if outer else None)
+
+
+def _plans(
+    target: Target, c: Contraction, roles: Roles, image: Load, cotangent: Load, lane: Var
+) -> Iterator[WinogradSums]:
+    """Plans for all blocks that fit."""
+    lanes, wide, itemsize = target.lanes(image.dtype), c.k[-1], image.dtype.itemsize
+    points, every = roles.by.products, roles.tiles
+    inner = (*roles.channels, roles.across)
+    step_cycles, vectors, tile = tile_of(target, ceil(lane.extent / lanes), inner)
+    width = vectors * lanes
+    of_panel = points * roles.depth * width * itemsize
+    if lane.extent % width or image.index.coefficient(lane) or of_panel > _MOST:
+        return
+    panels = max(d for d in divisors(lane.extent // width) if d == 1 or d * of_panel <= _SUMS)
+    groups = lane.extent // width // panels
+    many = roles.images.extent if roles.images is not None else 1
+    bytes_of_part = roles.by.taps * roles.depth * lane.extent * itemsize
+    parts = parts_of(many, UNITS / groups, _PARTS / bytes_of_part)
+    for images in divisors(many // parts):
+        for rows in divisors(every) if images == 1 else (every,):
+            steps = images * rows * wide.extent
+            room = points * itemsize * (width * steps + roles.lines * images * rows * (wide.extent + roles.beyond))
+            small = room <= _ROOM and steps * width * itemsize <= _PANEL
+            if not small and (not images == rows == 1 or room + panels * of_panel > _MOST):
+                continue
+            tiles = many * every // (images * rows) * points * (lane.extent // width) * (roles.depth // prod(tile))
+            multiply = tiles * (step_cycles * steps + prod(tile) * vectors * 2)
+            lines = many * every * (roles.lines * groups * ceil((wide.extent + roles.beyond) / lanes))
+            lines += many * every * lane.extent * ceil(wide.extent / lanes)
+            turned = many * every * points * wide.extent * lane.extent * TURNED
+            cycles = multiply + lines * _TRANSFORM * points / 6 + turned
+            yield WinogradSums(
+                roles, image, cotangent, wide, lane, images, rows, tile, vectors, lanes, panels, parts, cycles
+            )
+
+
+def winograd_sum_kernels(context: Context, group: Group, c: Contraction, plan: WinogradSums) -> list[Kernel]:
+    """The products of each part, and their total with the epilogue."""
+    size = plan.parts * plan.roles.by.taps * plan.roles.depth * plan.lane.extent
+    parts = Buffer(f"{context.name_of(group)}_parts", plan.image.dtype, size, "arena")
+    rows = Rows.of(plan.image.dtype, plan.roles, plan.wide.extent, plan.images, plan.rows)
+    builder = _Builder(context, group, c, plan, parts, rows)
+    return [builder.products(), builder.total()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    context: Context
+    group: Group
+    c: Contraction
+    plan: WinogradSums
+    parts: Buffer
+    rows: Rows
+
+    def _place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
+        """Where a sum of a part is."""
+        panels = self.plan.lane.extent // self.plan.width
+        rows = self.plan.roles.by.taps * self.plan.roles.depth
+        return ((part * panels + panel) * rows + row) * self.plan.width + column
+
+    def _axes(self) -> tuple[Var, ...]:
+        """The axes of the result other than lanes, outermost first."""
+        return tuple(v for v in self.c.axes if v.extent > 1 and v is not self.plan.lane)
+
+    def total(self) -> Kernel:
+        """Add the parts, and do what comes after the contraction."""
+        plan, axes = self.plan, self._axes()
+
+        def parts(at: dict[Var, Index], panel: Index, column: Index) -> list[tuple[dict[Var, Index], Expr]]:
+            places = [self._place(as_index(n), panel, ravel(axes, at), column) for n in range(plan.parts)]
+            return [(at, added([Load(self.parts, place) for place in places]))]
+
+        return total_kernel(self.context, self.group, self.c, plan.lane, plan.width, axes, parts)
+
+    def products(self) -> Kernel:
+        """A unit is a part of the images and some panels."""
+        plan, roles, c = self.plan, self.plan.roles, self.c
+        groups = plan.lane.extent // (plan.width * plan.panels)
+        unit = Var("u", plan.parts * groups)
+        part, first = as_index(unit) // groups, as_index(unit) % groups * plan.panels
+        many = roles.images.extent // plan.parts if roles.images is not None else 1
+        turns = Var("images", many // plan.images)
+        lines = Var("rows", roles.tiles // plan.rows)
+        now = as_index(turns) * lines.extent + as_index(lines)
+        at = self._at(part, now, lines.extent)
+        soon = self._at(part, (now + 1) % (turns.extent * lines.extent), lines.extent)
+        panel = Var("panel", plan.panels)
+        size = plan.panels * roles.by.products * roles.depth * plan.width
+        sums = Buffer("sums", plan.image.dtype, size, "scratch")
+
+        def clear(place: Index, _: Index) -> tuple[Stmt, ...]:
+            return (Store(((sums, place, Const(0.0, sums.dtype)),)),)
+
+        block = (
+            *self.rows.fill(plan.lanes, plan.image, at, plan.wide),
+            *nest([panel], self._panel(sums, as_index(panel), first, at, soon)),
+        )
+        body = (
+            *vector_loops(size, plan.lanes, clear),
+            *nest([turns, lines], block),
+            *nest([panel], self._put(sums, as_index(panel), part, first)),
+        )
+        points = prod(v.extent for v in c.axes)
+        return finish(self.context, self.parts.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
+
+    def _at(self, part: Index, block: Index, lines: int) -> dict[Var, Index]:
+        """A block's current image, and its row of tiles in place of `high`; `lines` blocks make an image."""
+        plan, roles, rows = self.plan, self.plan.roles, self.rows
+        at = {roles.high: block % lines * plan.rows + as_index(rows.row)}
+        if roles.images is not None:
+            many = roles.images.extent // plan.parts
+            at[roles.images] = part * many + block // lines * plan.images + as_index(rows.image)
+        return at
+
+    def _ahead(self, panel: Index, first: Index, soon: dict[Var, Index]) -> list[Stretch]:
+        """What the next block reads: a share of its images in each panel, and the cotangent of this one."""
+        plan, roles, c, rows = self.plan, self.plan.roles, self.c, self.rows
+        here = {rows.row: as_index(0), rows.image: as_index(0)}
+        corner = {v: i.substitute(here) for v, i in soon.items()}
+        corner[roles.high] = corner[roles.high] * roles.by.outputs
+        corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **corner}
+        box = {roles.high: min(plan.rows * roles.by.outputs, roles.high.extent), plan.wide: plan.wide.extent}
+        if roles.images is not None:
+            box[roles.images] = plan.images
+        image, cotangent = plan.image, plan.cotangent
+        window = {v: v.extent for v in (*roles.channels, roles.tap, roles.across)}
+        whole = stretch(image.buffer, image.index, {**box, **window}, corner)
+        lane = {**corner, plan.lane: (first + panel) * plan.width}
+        turned = stretch(cotangent.buffer, cotangent.index, {**box, plan.lane: plan.width}, lane)
+        return [s for s in (whole and whole.share(panel, plan.panels), turned) if s is not None]
+
+    def _panel(
+        self, sums: Buffer, panel: Index, first: Index, at: dict[Var, Index], soon: dict[Var, Index]
+    ) -> tuple[Stmt, ...]:
+        """Transform the cotangent in some channels, and add its products with the rows at every point."""
+        plan, roles, rows = self.plan, self.plan.roles, self.rows
+        run = rows.count * rows.columns
+        plane = apart(plan.width * run, plan.cotangent.dtype)
+        memory = Buffer("d", plan.cotangent.dtype, roles.by.products * plane, "scratch")
+        lane = Var("o", plan.width)
+
+        def lines(some: int, line: Index) -> tuple[Stmt, ...]:
+            def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+                where = {**at, plan.lane: (first + panel) * plan.width + as_index(lane), plan.wide: column}
+                places = [{**where, roles.high: line + number} for number in range(some)]
+                terms = [Load(plan.cotangent.buffer, plan.cotangent.index.substitute(place)) for place in places]
+                made = combined(transposed(roles.by.result[:some]), terms)
+                place = as_index(lane) * run + rows.line * rows.columns + column
+                return (Store(tuple((memory, place + p * plane, d) for p, d in enumerate(made))),)
+
+            return vector_loops(rows.columns, plan.lanes, body)
+
+        loops = pieces(at[roles.high], roles.high.extent, roles.by.outputs, lines)
+        transform = nest((lane, rows.image, rows.row), loops)
+        return (
+            *transform,
+            For(rows.point, self._multiply(sums, panel, memory, plane, self._ahead(panel, first, soon))),
+        )
+
+    def _multiply(
+        self, sums: Buffer, panel: Index, memory: Buffer, plane: int, ahead: list[Stretch]
+    ) -> tuple[Stmt, ...]:
+        """At one point: turn the cotangent so that lanes run along channels, and let every tile of rows meet it."""
+        plan, roles, rows = self.plan, self.plan.roles, self.rows
+        line, column, lane = Var("r0", rows.count), Var("r1", rows.columns), Var("o", plan.width)
+        run = rows.count * rows.columns
+        across = Var(roles.across.name, roles.across.extent)
+        inner = (*rows.channels, across)
+        cotangent = (
+            as_index(rows.point) * plane + as_index(lane) * run + as_index(line) * rows.columns + as_index(column)
+        )
+        factor = Load(memory, cotangent)
+        image = Load(
+            rows.memory,
+            as_index(rows.point) * rows.plane + rows.at(as_index(line), as_index(column) + as_index(across)),
+        )
+        blocks = rows.count, rows.columns
+        own = SumPlan(factor, image, lane, inner, plan.tile, plan.vectors, plan.lanes, 1, 1, blocks, 0.0)
+        small = Contraction(factor, image, None, lane, (), (line, column), (*inner, lane), ())
+        builder = SumBuilder(self.context, self.group, small, own, sums, 1)
+        turned = Panel(Buffer("panel", memory.dtype, plan.width * run, "scratch"), as_index(0), plan.width)
+        part = panel * roles.by.products + as_index(rows.point)
+        start = {line: as_index(0), column: as_index(0)}
+        points = rows.point.extent
+
+        def asks(step: Index, steps: int) -> tuple[Stmt, ...]:
+            return spread(ahead, as_index(rows.point) * steps + step, points * steps)
+
+        return (
+            *builder.pack(turned, plan.width, as_index(0), start),
+            *builder.tiles(turned, plan.width, part, as_index(0), start, asks),
+        )
+
+    def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:
+        """Make sums at points the gradient's."""
+        plan, roles, axes = self.plan, self.plan.roles, self._axes()
+        inner = (*roles.channels, roles.across)
+
+        def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+            at = {v: as_index(v) for v in inner}
+            row = panel * roles.by.products * roles.depth + ravel(inner, at)
+            terms = [Load(sums, (row + p * roles.depth) * plan.width + column) for p in range(roles.by.products)]
+            made = combined(transposed(roles.by.weight), terms)
+            targets = []
+            for tap, value in enumerate(made):
+                place = ravel(axes, {**at, roles.tap: as_index(tap)})
+                targets.append((self.parts, self._place(part, first + panel, place, column), value))
+            return (Store(tuple(targets)),)
+
+        return nest(inner, vector_loops(plan.width, plan.lanes, body))

@@ -1,0 +1,27 @@
+"""Elements are remembered by what they are made from, whatever lived at an address before."""
+
+from adjoint.ir import DTYPES, param
+from adjoint.kernel.index import Var, as_index
+from adjoint.kernel.ir import Buffer, Coordinate, Load
+from adjoint.lower.analysis.inlining import Puller
+
+
+def test_a_guard_is_told_from_one_whose_memory_it_got():
+    """What a choice guards is read unguarded where it is inside its buffer; what another guard is around is not."""
+    x, buffer, i = param("x", (8,)), Buffer("x", DTYPES["f32"], 8, "external"), Var("i", 8)
+    puller = Puller({x: buffer}, {})
+
+    def condition(low):
+        return puller.call("ge", Coordinate(as_index(i), DTYPES["i64"]), puller.const(low, DTYPES["i64"]))
+
+    addresses = set()
+    for low in range(1, 200):
+        # The choice, its condition and its guards are gone after this line.
+        puller.choose(condition(low), lambda: puller.element(x, (i,)), lambda: puller.element(x, (i,)))
+        puller.guard = condition(low)
+        addresses.add(id(puller.guard))
+        made = puller.element(x, (i,))
+        assert isinstance(made, Load)
+        assert made.guard is puller.guard
+        puller.guard = None
+    assert len(addresses) > 100, "each guard that is remembered lives on"
