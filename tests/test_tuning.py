@@ -11,7 +11,7 @@ from adjoint.errors import AdjointError, InvalidValueError
 from adjoint.ir import Function, apply, param
 from adjoint.ir.printer import value_names
 from adjoint.kernel.printer import print_kernel
-from adjoint.lower.contractions.schedules import forms
+from adjoint.lower.contractions.schedules import schedules
 from adjoint.lower.program import contractions_of
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.transforms.simplify import simplify
@@ -62,7 +62,7 @@ def test_every_form_gives_the_product(tmp_path, case):
     function = CASES[case]()
     context = contractions_of(function, host(), value_names(function))
     ((group, c),) = context.met.values()
-    names = forms(context, group, c)
+    names = schedules(context, group, c)
     assert len(names) >= 3
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]

@@ -26,7 +26,7 @@ from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.schedules import build, forms
+from adjoint.lower.contractions.schedules import build, schedules
 from adjoint.lower.expand import expand_math
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.schedule.memory import plan_arena
@@ -145,7 +145,7 @@ def measure_contractions(context: Context, known: Mapping[str, Any]) -> dict[str
 
 
 def _measure(context: Context, group: Group, c: Contraction) -> Measured:
-    names = forms(context, group, c)
+    names = schedules(context, group, c)
     memory: dict[Buffer, np.ndarray] = {}
     candidates = [_Candidate(context, build(context, group, c, name), memory) for name in names]
     times = np.array([[candidate.nanoseconds() for candidate in candidates] for _ in range(_ROUNDS)])

@@ -2,7 +2,7 @@
 
 from adjoint.ir import Function, Value, is_param
 from adjoint.kernel.program import RangeCheck
-from adjoint.lower.analysis.access import facts_of
+from adjoint.lower.analysis.access import access_pattern
 from adjoint.ops.convert import Cast, CheckRange
 
 __all__ = ["range_checks"]
@@ -27,7 +27,7 @@ def range_checks(function: Function) -> tuple[RangeCheck, ...]:
 def _argument(value: Value) -> Value:
     """The parameter that a chain of views and conversions starts from, or what it does start from."""
     while not is_param(value) and len(value.inputs) == 1:
-        if facts_of(value).kind != "view" and not isinstance(value.op, Cast):
+        if access_pattern(value).kind != "view" and not isinstance(value.op, Cast):
             break
         value = value.inputs[0]
     return value

@@ -11,10 +11,10 @@ from adjoint.kernel.index import Index, Var, flatten, unflatten
 from adjoint.kernel.ir import Buffer, Kernel, Stmt, Store
 from adjoint.kernel.target import Target
 from adjoint.lower.analysis.access import flops_of
-from adjoint.lower.analysis.inlining import Puller
+from adjoint.lower.analysis.inlining import Inliner
 from adjoint.lower.fusion.groups import Group
 
-__all__ = ["Context", "finish", "group_puller", "stores", "work_of"]
+__all__ = ["Context", "finish_kernel", "group_inliner", "store_flops", "store_outputs"]
 
 #: Nanoseconds of estimated work above which sharing a kernel among threads pays for the barrier.
 _WORTH_SHARING = 1500.0
@@ -63,12 +63,12 @@ class Context:
         return f"{(group.root or last).op.name}_{name}" if name.isdigit() else name
 
 
-def group_puller(context: Context, group: Group) -> Puller:
+def group_inliner(context: Context, group: Group) -> Inliner:
     """A puller that computes the group's own values and loads those of all others."""
-    return Puller(context.homes, context.literals, group.own)
+    return Inliner(context.homes, context.literals, group.own)
 
 
-def stores(context: Context, group: Group, puller: Puller, index: Sequence[Index]) -> Store:
+def store_outputs(context: Context, group: Group, puller: Inliner, index: Sequence[Index]) -> Store:
     """The assignment of all outputs of a group at one point of its iteration space."""
     here: Index | None = None
     targets = []
@@ -83,7 +83,7 @@ def stores(context: Context, group: Group, puller: Puller, index: Sequence[Index
     return Store(tuple(targets))
 
 
-def finish(
+def finish_kernel(
     context: Context, name: str, values: Sequence[Value], unit: Var, body: Sequence[Stmt], flops: float
 ) -> Kernel:
     """A kernel with its costs estimated."""
@@ -95,6 +95,6 @@ def finish(
     return Kernel(name, unit, tuple(body), names, round(flops), moved, parallel)
 
 
-def work_of(store: Store, points: int) -> float:
+def store_flops(store: Store, points: int) -> float:
     """Floating-point operations of an assignment executed at that many points."""
     return flops_of([v for _, _, v in store.targets]) * points

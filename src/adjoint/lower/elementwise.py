@@ -16,9 +16,9 @@ from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Apply, Const, Coordinate, Kernel, Stmt, Store, When, postorder
 from adjoint.kernel.ir import walk as statements
 from adjoint.lower.analysis.inlining import output_vars
-from adjoint.lower.context import Context, finish, group_puller, stores, work_of
+from adjoint.lower.context import Context, finish_kernel, group_inliner, store_flops, store_outputs
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import axes_index, collapse, indices_of, nest, unravel, vector_loops
+from adjoint.lower.loops import collapse_axes, indices_of, nest, uncollapse, unravel, vector_loops
 
 __all__ = ["map_kernel", "points_kernel"]
 
@@ -32,7 +32,7 @@ def map_kernel(context: Context, group: Group) -> Kernel:
     """The kernel of an elementwise group."""
 
     def point(index: tuple[Index, ...]) -> Store:
-        return stores(context, group, group_puller(context, group), index)
+        return store_outputs(context, group, group_inliner(context, group), index)
 
     return points_kernel(context, group, output_vars(group.shape), point)
 
@@ -48,7 +48,7 @@ def points_kernel(
     segments = _segments(probe, vars_)
     if segments:
         return _cut_kernel(context, group, vars_, segments, point)
-    runs = collapse(vars_, indices_of([probe])) if vars_ else [[]]
+    runs = collapse_axes(vars_, indices_of([probe])) if vars_ else [[]]
     extents = [prod(v.extent for v in run) for run in runs]
     width = extents[-1]
     lanes = max(context.target.lanes(b.dtype) for b, _, _ in probe.targets)
@@ -62,13 +62,13 @@ def points_kernel(
     outer_at = unflatten(outer, extents[:-1])
 
     def vector(inner: Index, _: Index) -> tuple[Stmt, ...]:
-        return (point(axes_index(runs, (*outer_at, inner)) if vars_ else ()),)
+        return (point(uncollapse(runs, (*outer_at, inner)) if vars_ else ()),)
 
     body = vector_loops(chunk, lanes, vector, piece * chunk)
     if width % max(chunk, 1):
         last = vector_loops(width % chunk, lanes, vector, (chunks - 1) * chunk)
         body = (When(piece, 0, chunks - 1, body, last),)
-    return finish(context, context.name_of(group), group.members, unit, body, work_of(probe, rows * width))
+    return finish_kernel(context, context.name_of(group), group.members, unit, body, store_flops(probe, rows * width))
 
 
 def _segments(probe: Store, vars_: Sequence[Var]) -> dict[Var, list[tuple[int, int]]]:
@@ -126,9 +126,9 @@ def _cut_kernel(
             loops = vector_loops(length, lanes, vector, start)
             out.extend(loops)
             first = next(s for s in statements(loops) if isinstance(s, Store))
-            work[0] += work_of(first, points * length)
+            work[0] += store_flops(first, points * length)
         return tuple(out)
 
     cut = [v for v in vars_ if v in segments and v is not inner]
     body = walk([*cut, inner], unravel(free, as_index(unit)), unit.extent)
-    return finish(context, context.name_of(group), group.members, unit, body, work[0])
+    return finish_kernel(context, context.name_of(group), group.members, unit, body, work[0])

@@ -6,17 +6,17 @@ from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Coordinate, Expr, For, Load, Stmt, Store, When, postorder, walk
 
 __all__ = [
-    "axes_index",
-    "collapse",
+    "collapse_axes",
     "indices_in",
     "indices_of",
     "nest",
-    "pieces",
     "ravel",
-    "tiles",
+    "tiled",
+    "uncollapse",
     "unravel",
-    "unrolled",
+    "unroll_around",
     "vector_loops",
+    "vector_runs",
 ]
 
 
@@ -41,7 +41,7 @@ def vector_loops(
     return tuple(out)
 
 
-def tiles(count: int, tile: int, lanes: int) -> list[tuple[int, int, int]]:
+def vector_runs(count: int, tile: int, lanes: int) -> list[tuple[int, int, int]]:
     """A tile of `count` columns as ``(first column, vectors, lanes)`` runs: full vectors, then one shorter."""
     out = []
     full, rest = divmod(min(count, tile), lanes)
@@ -67,7 +67,7 @@ def indices_in(exprs: list[Expr]) -> list[Index]:
     return [e.index for e in postorder(exprs) if isinstance(e, Load | Coordinate)]
 
 
-def collapse(vars_: Sequence[Var], indices: Sequence[Index]) -> list[list[Var]]:
+def collapse_axes(vars_: Sequence[Var], indices: Sequence[Index]) -> list[list[Var]]:
     """Runs of neighbouring axes that every index walks as if they were one."""
     runs: list[list[Var]] = []
     for var in vars_:
@@ -92,7 +92,7 @@ def _one_axis(outer: Var, inner: Var, indices: Sequence[Index]) -> bool:
     return True
 
 
-def axes_index(runs: Sequence[Sequence[Var]], at: Sequence[Index]) -> tuple[Index, ...]:
+def uncollapse(runs: Sequence[Sequence[Var]], at: Sequence[Index]) -> tuple[Index, ...]:
     """The full index from one coordinate for each run of axes."""
     out: list[Index] = []
     for run, coordinate in zip(runs, at, strict=True):
@@ -107,14 +107,14 @@ def nest(vars_: Sequence[Var], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return body
 
 
-def unrolled(inner: Var, statement: Stmt) -> Stmt:
+def unroll_around(inner: Var, statement: Stmt) -> Stmt:
     """Put an unrolled loop around a vector loop, inside the serial one."""
     if isinstance(statement, For) and statement.kind == "serial":
-        return For(statement.var, tuple(unrolled(inner, s) for s in statement.body))
+        return For(statement.var, tuple(unroll_around(inner, s) for s in statement.body))
     return For(inner, (statement,), "unroll")
 
 
-def pieces(piece: Index, extent: int, tile: int, body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+def tiled(piece: Index, extent: int, tile: int, body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
     """Code for whole tiles of an axis, and for the shorter one at its end where there is one.
 
     `body` is given the size of the tile and its first coordinate.

@@ -10,24 +10,24 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.target import Target
-from adjoint.lower.analysis.inlining import Reduction, Scatter, Stream, output_vars
-from adjoint.lower.attention.online_softmax import stream_kernel
-from adjoint.lower.context import Context, finish, group_puller
+from adjoint.lower.analysis.inlining import FusedAttention, Reduction, Scatter, output_vars
+from adjoint.lower.attention.online_softmax import attention_kernel
+from adjoint.lower.context import Context, finish_kernel, group_inliner
 from adjoint.lower.contractions.matching import match_contraction
-from adjoint.lower.contractions.schedules import contraction_form
+from adjoint.lower.contractions.schedules import contraction_kernels
 from adjoint.lower.elementwise import map_kernel
-from adjoint.lower.fusion.compute_at import absorb
+from adjoint.lower.fusion.compute_at import compute_at
 from adjoint.lower.fusion.groups import Fusion, Group, fuse
-from adjoint.lower.fusion.horizontal import jam
-from adjoint.lower.fusion.producer_consumer import merge_rows
+from adjoint.lower.fusion.horizontal import fuse_horizontally
+from adjoint.lower.fusion.producer_consumer import fuse_producers
 from adjoint.lower.loops import vector_loops
 from adjoint.lower.reductions.reduction import reduction_kernel
 from adjoint.lower.reductions.scatter import scatter_kernel
-from adjoint.lower.reductions.two_stage import readers_of, tail_kernel
-from adjoint.lower.schedule.coalescing import bundle
+from adjoint.lower.reductions.two_stage import fusable_reductions, second_stage_kernel
+from adjoint.lower.schedule.coalescing import coalesce_serial
 from adjoint.lower.schedule.memory import plan_arena
 from adjoint.lower.schedule.order import barriers, circular_updates, order_kernels
-from adjoint.lower.schedule.unroll_and_jam import several_rows
+from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
 
 __all__ = ["contractions_of", "lower"]
 
@@ -72,8 +72,8 @@ def lower(
         context = replace(context, homes={**home_of_param, **apart, **kept}, literals={}, tails={})
         kernels = _kernels(fusion, context)
         kernels += [_copy(context, v, context.homes[v], b) for v, b in moved.items()]
-    merged = merge_rows(jam(absorb(order_kernels(kernels, updated)), target))
-    kernels = _unique_names(bundle([several_rows(kernel, target) for kernel in merged], updated))
+    merged = fuse_producers(fuse_horizontally(compute_at(order_kernels(kernels, updated)), target))
+    kernels = _unique_names(coalesce_serial([unroll_and_jam(kernel, target) for kernel in merged], updated))
     offsets, arena, bound = plan_arena(kernels)
     slots += [apart[v] for v in function.results if v in apart]
     number_of = {b: n for n, b in enumerate(slots)}
@@ -124,7 +124,7 @@ def _kernels(fusion: Fusion, context: Context) -> list[Kernel]:
         for value in group.outputs:
             if value not in context.homes:
                 context.homes[value] = Buffer(context.names[value], value.dtype, value.type.size, "arena")
-    context.readers = readers_of(fusion, context)
+    context.readers = fusable_reductions(fusion, context)
     kernels: list[Kernel] = []
     for group in sorted(fusion.groups, key=lambda g: g.level):
         if group.leader is None:
@@ -139,18 +139,18 @@ def _build(context: Context, groups: Sequence[Group]) -> list[Kernel]:
     if group.root is None:
         return [map_kernel(context, group)]
     if group in context.tails:
-        return [tail_kernel(context, context.tails[group])]
+        return [second_stage_kernel(context, context.tails[group])]
     out = output_vars(group.shape)
-    description = group_puller(context, group).describe(group.root, tuple(as_index(v) for v in out))
+    description = group_inliner(context, group).describe(group.root, tuple(as_index(v) for v in out))
     if isinstance(description, Scatter):
         return [scatter_kernel(context, group, description)]
-    if isinstance(description, Stream):
-        return [stream_kernel(context, groups)]
+    if isinstance(description, FusedAttention):
+        return [attention_kernel(context, groups)]
     if not isinstance(description, Reduction):
         raise VerifyError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
     contraction = match_contraction(context, group)
     if contraction is not None:
-        return contraction_form(context, group, contraction)
+        return contraction_kernels(context, group, contraction)
     return [reduction_kernel(context, group, description, out)]
 
 
@@ -168,7 +168,7 @@ def _copy(context: Context, value: Value, source: Buffer, to: Buffer) -> Kernel:
     if source.size > chunk and source.size % chunk:
         rest = vector_loops(source.size % chunk, lanes, move, (blocks - 1) * chunk)
         body = (When(as_index(unit), 0, blocks - 1, body, rest),)
-    return finish(context, f"{context.names[value].removeprefix('%')}_update", [value], unit, body, 0)
+    return finish_kernel(context, f"{context.names[value].removeprefix('%')}_update", [value], unit, body, 0)
 
 
 def _unique_names(kernels: Sequence[Kernel]) -> list[Kernel]:

@@ -3,13 +3,13 @@
 from adjoint.ir import DTYPES, param
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, Coordinate, Load
-from adjoint.lower.analysis.inlining import Puller
+from adjoint.lower.analysis.inlining import Inliner
 
 
 def test_a_guard_is_told_from_one_whose_memory_it_got():
     """What a choice guards is read unguarded where it is inside its buffer; what another guard is around is not."""
     x, buffer, i = param("x", (8,)), Buffer("x", DTYPES["f32"], 8, "external"), Var("i", 8)
-    puller = Puller({x: buffer}, {})
+    puller = Inliner({x: buffer}, {})
 
     def condition(low):
         return puller.call("ge", Coordinate(as_index(i), DTYPES["i64"]), puller.const(low, DTYPES["i64"]))

@@ -11,7 +11,7 @@ from adjoint.compiler import CompileOptions, compile, finish_program, lower_func
 from adjoint.ir import DTYPES, Function, apply, param
 from adjoint.kernel.interpreter import run_kernel
 from adjoint.kernel.ir import Load, Store, postorder, walk
-from adjoint.lower.analysis.access import facts_of
+from adjoint.lower.analysis.access import access_pattern
 from adjoint.ops.attention import Attention, AttentionLogSum
 from adjoint.ops.attention_gradients import AttentionValueGradient
 from adjoint.testing.rounding import rounding
@@ -205,7 +205,7 @@ def test_streams_with_other_rows_steps_or_spans_do_not_share():
     (q, k, v, ct), _ = inputs((), 40, 40, 8, 8, "f32")
     logsum = apply(AttentionLogSum(0.5), q, k)
     facts = [
-        facts_of(value)
+        access_pattern(value)
         for value in (
             apply(Attention(0.5), q, k, v),
             logsum,

@@ -9,9 +9,9 @@ from adjoint.compiler import CompileOptions, compile, host, lower_function
 from adjoint.ir import Function, param
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
-from adjoint.lower.contractions.inner_product import plan_dots
+from adjoint.lower.contractions.gemm_plan import plan_gemm
+from adjoint.lower.contractions.inner_product import plan_inner_product
 from adjoint.lower.contractions.matching import match_contraction
-from adjoint.lower.contractions.tile_plan import plan_contraction
 from adjoint.lower.fusion.groups import fuse
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph, close_to_product
@@ -91,16 +91,16 @@ def test_an_epilogue_sees_sums_that_waited():
 @pytest.mark.parametrize("target", [AVX512, AVX2, SSE2])
 @pytest.mark.parametrize(("m", "k", "n"), SHAPES)
 def test_tiles_fit_the_registers(target, m, k, n):
-    plan = plan_contraction(target, contraction_of(product(m, k, n)))
+    plan = plan_gemm(target, contraction_of(product(m, k, n)))
     assert plan.rows * plan.vectors + plan.vectors <= target.vector_registers
     assert plan.lanes <= target.lanes(np.dtype(np.float32))
     assert plan.rows <= m
 
 
 def test_what_is_packed():
-    assert not plan_contraction(AVX512, contraction_of(product(64, 784, 128))).pack_right
-    assert plan_contraction(AVX512, contraction_of(product(64, 128, 128, transpose_b=True))).pack_right
-    large = plan_contraction(AVX512, contraction_of(product(128, 4096, 4096)))
+    assert not plan_gemm(AVX512, contraction_of(product(64, 784, 128))).pack_right
+    assert plan_gemm(AVX512, contraction_of(product(64, 128, 128, transpose_b=True))).pack_right
+    large = plan_gemm(AVX512, contraction_of(product(128, 4096, 4096)))
     assert large.pack_right
     assert large.pack_left
     assert large.block < 4096
@@ -129,8 +129,8 @@ def test_thin_products_run_as_dot_products(level, m, k, n):
 
 
 def test_a_matrix_times_a_vector_packs_nothing():
-    assert plan_dots(AVX512, contraction_of(product(512, 512, 1, transpose_b=True))) is not None
-    assert plan_dots(AVX512, contraction_of(product(64, 128, 128))) is None
+    assert plan_inner_product(AVX512, contraction_of(product(512, 512, 1, transpose_b=True))) is not None
+    assert plan_inner_product(AVX512, contraction_of(product(64, 128, 128))) is None
 
 
 def test_rows_of_a_reshaped_tensor_are_split():
@@ -197,11 +197,11 @@ def test_grouped_convolutions(groups, window):
 
 def test_panels_of_a_large_matrix_are_wide_and_computed_tile_by_tile():
     """Rows of 16 KB: a panel takes four tiles' columns of each, and a tile's share stays in the first-level cache."""
-    plan = plan_contraction(AVX512, contraction_of(product(128, 4096, 4096)))
+    plan = plan_gemm(AVX512, contraction_of(product(128, 4096, 4096)))
     assert plan.wide == 4
     assert plan.block * plan.columns * 4 <= 32 * 1024
-    assert plan_contraction(AVX512, contraction_of(product(128, 4096, 4096, transpose_b=True))).wide == 1
-    assert plan_contraction(AVX512, contraction_of(product(128, 512, 512))).wide == 1
+    assert plan_gemm(AVX512, contraction_of(product(128, 4096, 4096, transpose_b=True))).wide == 1
+    assert plan_gemm(AVX512, contraction_of(product(128, 512, 512))).wide == 1
 
 
 @pytest.mark.parametrize("level", levels())
@@ -209,7 +209,7 @@ def test_wide_panels_give_the_product(level):
     """With a last block of k that is shorter, and rows that tiles do not divide."""
     function = product(43, 1100, 2048)
     target = host() if level == "host" else target_for(level)
-    plan = plan_contraction(target, contraction_of(function))
+    plan = plan_gemm(target, contraction_of(function))
     assert (plan.pack_right, plan.wide) == (True, 4)
     assert 43 % plan.rows
     rng = np.random.default_rng(0)
@@ -221,6 +221,6 @@ def test_taps_of_a_weight_that_lie_apart_are_packed_once():
     """A gradient at stride 2: every second tap of each window, read for every image."""
     x, w = param("x", (8, 64, 14, 14)), param("w", (48, 64, 3, 3))
     some = ops.slice(w, (0, 0, 0, 1), (48, 64, 3, 2), (1, 1, 2, 1))
-    plan = plan_contraction(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, some),))))
+    plan = plan_gemm(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, some),))))
     assert plan.pack_left
-    assert not plan_contraction(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, w),)))).pack_left
+    assert not plan_gemm(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, w),)))).pack_left

@@ -7,7 +7,7 @@ from adjoint import ops
 from adjoint.compiler import compile, host, lower_function
 from adjoint.ir import Function, param
 from adjoint.kernel.ir import Prefetch, walk
-from adjoint.lower.contractions.tile_plan import plan_contraction
+from adjoint.lower.contractions.gemm_plan import plan_gemm
 from tests.closeness import agrees_with_graph, close_to_product
 from tests.hardware import levels
 from tests.lower.contractions.test_contractions import AVX512, OPTIONS, contraction_of, product
@@ -20,13 +20,13 @@ def convolution(batch, channels, out, size, window=3):
 
 def test_few_channels_share_weights_between_rows_of_an_image():
     """Six channels of rows shorter than a vector are six accumulators: too few to keep two units busy."""
-    plan = plan_contraction(AVX512, contraction_of(convolution(32, 16, 6, 18, 5)))
+    plan = plan_gemm(AVX512, contraction_of(convolution(32, 16, 6, 18, 5)))
     assert plan.stack == 2
     assert plan.rows * plan.vectors * plan.stack >= 8
 
 
 def test_many_channels_need_no_neighbours():
-    assert plan_contraction(AVX512, contraction_of(convolution(8, 16, 16, 34))).stack == 1
+    assert plan_gemm(AVX512, contraction_of(convolution(8, 16, 16, 34))).stack == 1
 
 
 @pytest.mark.parametrize("level", levels())
@@ -50,8 +50,8 @@ def updated(m, k, n):
 
 def test_an_update_of_a_large_matrix_walks_few_rows_at_a_time():
     """Six rows of three tensors are as many runs of memory as the hardware follows."""
-    wide = plan_contraction(AVX512, contraction_of(product(1024, 64, 1024)))
-    few = plan_contraction(AVX512, contraction_of(product(1024, 64, 1024)), streams=3)
+    wide = plan_gemm(AVX512, contraction_of(product(1024, 64, 1024)))
+    few = plan_gemm(AVX512, contraction_of(product(1024, 64, 1024)), streams=3)
     assert wide.rows > 6
     assert few.rows <= 6
     assert few.vectors > wide.vectors
@@ -79,7 +79,7 @@ def test_updates_of_large_matrices_agree_with_float64(level, m, k, n):
 
 
 def test_operands_whose_rows_meet_in_one_set_of_the_cache_are_packed_once():
-    plan = plan_contraction(AVX512, contraction_of(product(1024, 128, 4096, transpose_a=True)))
+    plan = plan_gemm(AVX512, contraction_of(product(1024, 128, 4096, transpose_a=True)))
     assert plan.pack_left
     assert plan.pack_columns
     names = [k.name for k in lower_function(product(1024, 128, 4096, transpose_a=True), host()).kernels]

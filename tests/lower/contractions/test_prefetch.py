@@ -5,10 +5,10 @@ import pytest
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Prefetch, Stmt, When
-from adjoint.lower.contractions.prefetch import FAR, LINE, Stretch, spread, stretch
+from adjoint.lower.contractions.prefetch import FAR_BYTES, LINE_BYTES, Region, region, spread_prefetches
 
 F32 = np.dtype(np.float32)
-ELEMENTS = LINE // 4
+ELEMENTS = LINE_BYTES // 4
 IMAGES, CHANNELS, ROWS, COLUMNS = 8, 16, 64, 64
 X = Buffer("x", F32, IMAGES * CHANNELS * ROWS * COLUMNS, "arena")
 N, C, Y, D, S = Var("n", IMAGES), Var("c", CHANNELS), Var("y", ROWS - 2), Var("r", 3), Var("x", COLUMNS)
@@ -34,9 +34,9 @@ def asked(body: tuple[Stmt, ...], at: dict[Var, Index]) -> list[int]:
     return found
 
 
-def in_steps(stretches: list[Stretch], steps: int) -> list[list[int]]:
+def in_steps(stretches: list[Region], steps: int) -> list[list[int]]:
     step = Var("step", steps)
-    body = spread(stretches, as_index(step), steps)
+    body = spread_prefetches(stretches, as_index(step), steps)
     return [asked(body, {step: as_index(n)}) for n in range(steps)]
 
 
@@ -60,7 +60,7 @@ def elements(box: dict[Var, int], start: dict[Var, int]) -> set[int]:
 )
 @pytest.mark.parametrize("steps", [1, 37, 512, 4096])
 def test_every_line_of_a_box_is_asked_for_once(box, start, pieces, steps):
-    found = stretch(X, PLACE, box, {**ZERO, **{v: as_index(n) for v, n in start.items()}})
+    found = region(X, PLACE, box, {**ZERO, **{v: as_index(n) for v, n in start.items()}})
     assert found is not None
     assert np.prod([count for count, _ in found.pieces], initial=1) == pieces
     lines = [place // ELEMENTS for step in in_steps([found], steps) for place in step]
@@ -73,7 +73,7 @@ def test_every_line_of_a_box_is_asked_for_once(box, start, pieces, steps):
 
 def test_columns_that_padding_leaves_out_do_not_break_a_piece():
     whole = {Y: 8, S: COLUMNS - 2}
-    found = stretch(X, PLACE, {**whole, C: 2}, ZERO)
+    found = region(X, PLACE, {**whole, C: 2}, ZERO)
     assert found is not None
     assert found.pieces == ((2, ROWS * COLUMNS),)
     lines = {place // ELEMENTS for step in in_steps([found], 16) for place in step}
@@ -82,7 +82,7 @@ def test_columns_that_padding_leaves_out_do_not_break_a_piece():
 
 def test_pieces_at_even_distances_are_one_axis():
     every_second = as_index(N) * CHANNELS * ROWS * COLUMNS + as_index(C) * ROWS * COLUMNS + as_index(Y) * 4 * COLUMNS
-    found = stretch(X, every_second + as_index(S) * 2, {N: IMAGES, C: CHANNELS, Y: 16, S: 32}, ZERO)
+    found = region(X, every_second + as_index(S) * 2, {N: IMAGES, C: CHANNELS, Y: 16, S: 32}, ZERO)
     assert found is not None
     assert found.pieces == ((IMAGES * CHANNELS * 16, 4 * COLUMNS),)
     lines = [place for step in in_steps([found], 512) for place in step]
@@ -90,8 +90,8 @@ def test_pieces_at_even_distances_are_one_axis():
 
 
 def test_steps_ask_for_as_many_lines_each():
-    first = stretch(X, PLACE, {C: 2, Y: 4, S: COLUMNS}, ZERO)
-    second = stretch(X, PLACE, {C: 3, Y: 4, S: COLUMNS}, {**ZERO, N: as_index(4)}, write=True)
+    first = region(X, PLACE, {C: 2, Y: 4, S: COLUMNS}, ZERO)
+    second = region(X, PLACE, {C: 3, Y: 4, S: COLUMNS}, {**ZERO, N: as_index(4)}, write=True)
     assert first is not None
     assert second is not None
     assert [len(step) for step in in_steps([first, second], 20)] == [4] * 20
@@ -99,22 +99,22 @@ def test_steps_ask_for_as_many_lines_each():
 
 
 def test_turns_share_the_lines_of_a_stretch():
-    found = stretch(X, PLACE, {Y: 4, S: COLUMNS}, ZERO)
+    found = region(X, PLACE, {Y: 4, S: COLUMNS}, ZERO)
     assert found is not None
     turn = Var("turn", 4)
-    body = spread([found.share(as_index(turn), 4)], as_index(0), 1)
+    body = spread_prefetches([found.share(as_index(turn), 4)], as_index(0), 1)
     each = [asked(body, {turn: as_index(n)}) for n in range(4)]
     assert [place for lines in each for place in lines] == [n * ELEMENTS for n in range(16)]
 
 
 def test_what_is_near_is_not_asked_for():
-    near = Buffer("near", F32, FAR // 4 - 1, "arena")
-    assert stretch(near, as_index(S), {S: COLUMNS}, ZERO) is None
+    near = Buffer("near", F32, FAR_BYTES // 4 - 1, "arena")
+    assert region(near, as_index(S), {S: COLUMNS}, ZERO) is None
 
 
 def test_what_is_walked_in_no_fixed_steps_is_not_asked_for():
-    assert stretch(X, as_index(S) % 3 * 64, {S: COLUMNS}, ZERO) is None
+    assert region(X, as_index(S) % 3 * 64, {S: COLUMNS}, ZERO) is None
 
 
 def test_nothing_is_asked_for_where_there_is_no_stretch():
-    assert spread([], as_index(0), 4) == ()
+    assert spread_prefetches([], as_index(0), 4) == ()

@@ -8,7 +8,7 @@ from adjoint.codegen.native import target_for
 from adjoint.compiler import CompileOptions, compile, host, lower_function
 from adjoint.ir import Function, apply, param
 from adjoint.kernel.ir import For, walk
-from adjoint.lower.contractions.split_k_plan import plan_sums
+from adjoint.lower.contractions.split_k_plan import plan_split_k
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
@@ -24,7 +24,7 @@ def weight_gradient(batch, channels, out, size, window):
 
 
 def test_the_gradient_of_a_weight_is_planned_with_lanes_along_channels():
-    plan = plan_sums(AVX512, contraction_of(weight_gradient(64, 16, 32, 10, 3)))
+    plan = plan_split_k(AVX512, contraction_of(weight_gradient(64, 16, 32, 10, 3)))
     assert plan is not None
     assert plan.lane.extent == 32
     assert plan.width == 32
@@ -34,21 +34,21 @@ def test_the_gradient_of_a_weight_is_planned_with_lanes_along_channels():
 
 def test_small_weights_are_summed_in_parts_for_threads():
     """Two panels of lanes would be two units of work: parts of the batch make sixteen."""
-    plan = plan_sums(AVX512, contraction_of(weight_gradient(64, 4, 64, 10, 3)))
+    plan = plan_split_k(AVX512, contraction_of(weight_gradient(64, 4, 64, 10, 3)))
     panels = -(-64 // plan.width)
     assert plan.parts * panels >= 16
     assert 64 % plan.parts == 0
 
 
 def test_blocks_divide_what_is_summed_and_fit_a_first_level_cache():
-    plan = plan_sums(AVX512, contraction_of(weight_gradient(8, 16, 16, 66, 3)))
+    plan = plan_split_k(AVX512, contraction_of(weight_gradient(8, 16, 16, 66, 3)))
     extents = (8 // plan.parts, 64, 64)
     assert all(e % b == 0 for e, b in zip(extents, plan.blocks, strict=True))
     assert np.prod(plan.blocks) * plan.width * 4 <= 32 * 1024
 
 
 def test_few_channels_leave_lanes_idle_and_run_otherwise():
-    assert plan_sums(AVX512, contraction_of(weight_gradient(32, 1, 6, 32, 5))) is None
+    assert plan_split_k(AVX512, contraction_of(weight_gradient(32, 1, 6, 32, 5))) is None
 
 
 CASES = [
@@ -148,7 +148,7 @@ def test_panels_meet_groups_of_images_that_stay_in_cache(level, case):
 def test_gradients_of_large_weights_meet_groups_of_channels():
     x, ct = param("x", (8, 128, 15, 15)), param("ct", (8, 512, 7, 7))
     function = Function("dw", (x, ct), (apply(Conv2dWeightGradient((2, 2), (0, 0), (1, 1), 1, (3, 3)), x, ct),))
-    plan = plan_sums(AVX512, contraction_of(function))
+    plan = plan_split_k(AVX512, contraction_of(function))
     assert plan is not None
     assert plan.groups > 1
     assert plan.parts == 1
@@ -163,6 +163,6 @@ def test_gradients_of_large_weights_meet_groups_of_channels():
 def test_of_equal_tiles_one_reads_few_lines():
     """Fourteen neighbours of one row of an image, not seven rows of two images."""
     x, w = param("x", (8, 128, 30, 30)), param("w", (256, 128, 3, 3))
-    plan = plan_sums(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, w, stride=2),))))
+    plan = plan_split_k(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, w, stride=2),))))
     assert plan is not None
     assert plan.tile == (1, 1, 14)

@@ -12,7 +12,7 @@ from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Prefetch,
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.verifier import verify_kernel
 from adjoint.lower.fusion import compute_at as absorbing
-from adjoint.lower.fusion.compute_at import absorb
+from adjoint.lower.fusion.compute_at import compute_at
 from tests.closeness import agrees_with_graph
 from tests.hardware import levels
 
@@ -46,7 +46,7 @@ def body(kernel):
 
 
 def test_what_the_docstring_shows():
-    (made,) = absorb([copy(), sums()])
+    (made,) = compute_at([copy(), sums()])
     verify_kernel(made)
     assert made.reads == (X,)
     assert made.writes == (Y,)
@@ -64,14 +64,14 @@ def test_what_the_docstring_shows():
 
 def test_one_in_another_in_a_third():
     middle = Buffer("m", F32, SIZE, "arena")
-    (made,) = absorb([copy(to=middle), copy(middle, units=32), sums()])
+    (made,) = compute_at([copy(to=middle), copy(middle, units=32), sums()])
     verify_kernel(made)
     assert made.reads == (X,)
 
 
 def test_kernels_in_between_stay_where_they_are():
     other = Buffer("other", F32, SIZE, "arena")
-    names = [k.writes[0].name for k in absorb([copy(), copy(Z, other), sums()])]
+    names = [k.writes[0].name for k in compute_at([copy(), copy(Z, other), sums()])]
     assert names == ["other", "y"]
 
 
@@ -89,16 +89,16 @@ APART = {
 @pytest.mark.parametrize("case", APART)
 def test_what_keeps_them_apart(case):
     kernels = APART[case]
-    assert absorb(kernels) == kernels
+    assert compute_at(kernels) == kernels
 
 
 def test_small_tensors_stay_in_cache_by_themselves(monkeypatch):
     monkeypatch.setattr(absorbing, "_FAR", 8 * 1024 * 1024)
-    assert len(absorb([copy(), sums()])) == 2
+    assert len(compute_at([copy(), sums()])) == 2
 
 
 def asked(kernels):
-    (made,) = absorb(kernels)
+    (made,) = compute_at(kernels)
     verify_kernel(made)
     return [(s.buffer, str(s.index)) for s in walk(made.body) if isinstance(s, Prefetch)]
 

@@ -7,7 +7,7 @@ from adjoint import ops
 from adjoint.codegen.native import host_target
 from adjoint.compiler import CompileOptions, compile, lower_function
 from adjoint.ir import Function, param
-from adjoint.lower.analysis.access import facts_of
+from adjoint.lower.analysis.access import access_pattern
 from adjoint.testing import interpret
 from adjoint.transforms.differentiate import gradient
 
@@ -103,7 +103,7 @@ def test_what_is_made_of_a_product_through_a_view_is_stored_for_others():
     ],
 )
 def test_facts(make, kind):
-    assert facts_of(make(param("x", (4, 6)))).kind == kind
+    assert access_pattern(make(param("x", (4, 6)))).kind == kind
 
 
 def test_swapping_two_parameters_in_place_is_right_all_the_same():

@@ -10,7 +10,7 @@ from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.interpreter import run_kernel
 from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Store
 from adjoint.kernel.printer import print_kernel
-from adjoint.lower.fusion.horizontal import jam
+from adjoint.lower.fusion.horizontal import fuse_horizontally
 from adjoint.testing.rounding import unit_roundoff
 from tests.closeness import agrees_with_graph, within
 from tests.hardware import levels
@@ -38,7 +38,7 @@ def column_sums(name, to, *factors, depth=512, units=16):
 
 
 def test_sums_of_one_tensor_share_the_loop_that_reads_it():
-    (made,) = jam([column_sums("b", B, CT), column_sums("g", G, CT, X)], AVX512)
+    (made,) = fuse_horizontally([column_sums("b", B, CT), column_sums("g", G, CT, X)], AVX512)
     text = print_kernel(made)
     assert text.count("for k in 0..512") == 1
     assert made.values == ("%b", "%g")
@@ -49,7 +49,7 @@ def test_sums_of_one_tensor_share_the_loop_that_reads_it():
 def test_what_it_computes_is_what_they_computed():
     rng = np.random.default_rng(0)
     memory = {b: rng.standard_normal(b.size).astype("f4") for b in (CT, X, B, G)}
-    (made,) = jam([column_sums("b", B, CT), column_sums("g", G, CT, X)], AVX512)
+    (made,) = fuse_horizontally([column_sums("b", B, CT), column_sums("g", G, CT, X)], AVX512)
     run_kernel(made, memory)
     ct, x = (memory[b].reshape(512, 16).astype("f8") for b in (CT, X))
     unit = unit_roundoff("f4") * np.sqrt(512)
@@ -59,7 +59,14 @@ def test_what_it_computes_is_what_they_computed():
 
 def test_three_in_a_row():
     other = Buffer("h", F32, 16, "external")
-    assert len(jam([column_sums("b", B, CT), column_sums("g", G, CT, X), column_sums("h", other, X, X)], AVX512)) == 1
+    assert (
+        len(
+            fuse_horizontally(
+                [column_sums("b", B, CT), column_sums("g", G, CT, X), column_sums("h", other, X, X)], AVX512
+            )
+        )
+        == 1
+    )
 
 
 SMALL, SMALLER = Buffer("small", F32, 64, "external"), Buffer("smaller", F32, 64, "external")
@@ -80,7 +87,7 @@ SMALL, SMALLER = Buffer("small", F32, 64, "external"), Buffer("smaller", F32, 64
     ],
 )
 def test_what_stays_apart(first, second):
-    assert jam([first, second], AVX512) == [first, second]
+    assert fuse_horizontally([first, second], AVX512) == [first, second]
 
 
 def test_products_keep_the_registers_to_themselves():

@@ -17,7 +17,7 @@ from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Store, wa
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.verifier import verify_kernel
 from adjoint.lower import program
-from adjoint.lower.schedule.coalescing import bundle
+from adjoint.lower.schedule.coalescing import coalesce_serial
 from adjoint.lower.schedule.order import barriers
 from tests.closeness import agrees_with_graph
 from tests.hardware import levels
@@ -46,7 +46,7 @@ def names(kernels):
 
 
 def test_two_kernels_are_one_after_the_other():
-    (made,) = bundle([kernel("one", [P], [A]), kernel("two", [A], [B], units=4)], ())
+    (made,) = coalesce_serial([kernel("one", [P], [A]), kernel("two", [A], [B], units=4)], ())
     verify_kernel(made)
     assert print_kernel(made).splitlines() == [
         "kernel one_and_1: computes %one, %two",
@@ -63,7 +63,7 @@ def test_two_kernels_are_one_after_the_other():
 
 def test_kernels_that_threads_share_need_not_be_in_between():
     kernels = kernel("one", [P], [A]), kernel("shared", [Q], [B], parallel=True), kernel("two", [A], [C])
-    assert names(bundle(kernels, ())) == ["one_and_1", "shared"]
+    assert names(coalesce_serial(kernels, ())) == ["one_and_1", "shared"]
 
 
 def test_one_that_the_next_stretch_waits_for_stays_in_its_own():
@@ -73,7 +73,7 @@ def test_one_that_the_next_stretch_waits_for_stays_in_its_own():
         kernel("use", [A, B], [C], parallel=True),
         kernel("two", [C], [D]),
     ]
-    assert names(bundle(kernels, ())) == ["one", "make", "use", "two"]
+    assert names(coalesce_serial(kernels, ())) == ["one", "make", "use", "two"]
 
 
 def test_all_that_are_ready_where_the_first_can_wait_no_longer():
@@ -86,12 +86,12 @@ def test_all_that_are_ready_where_the_first_can_wait_no_longer():
         kernel("use", [A, C], [E], parallel=True),
         kernel("fourth", [E], [F]),
     ]
-    assert names(bundle(kernels, ())) == ["make", "first_and_2", "use", "fourth"]
+    assert names(coalesce_serial(kernels, ())) == ["make", "first_and_2", "use", "fourth"]
 
 
 def test_what_reads_old_contents_runs_before_they_are_overwritten():
     kernels = kernel("read", [P], [A]), kernel("write", [B], [P], parallel=True), kernel("late", [P], [C])
-    assert names(bundle(kernels, ())) == ["read", "write", "late"]
+    assert names(coalesce_serial(kernels, ())) == ["read", "write", "late"]
 
 
 def two_updates(*, activations):
@@ -105,7 +105,7 @@ def two_updates(*, activations):
 
 
 def test_updates_are_apart_and_may_wait_for_the_end():
-    made = bundle(two_updates(activations=[A, E]), {P, Q})
+    made = coalesce_serial(two_updates(activations=[A, E]), {P, Q})
     assert names(made) == ["gradient", "next", "other", "updates"]
     assert made[-1].values == ("%update_p", "%update_q")
 
@@ -113,12 +113,12 @@ def test_updates_are_apart_and_may_wait_for_the_end():
 def test_operands_are_not_kept_where_that_takes_more_memory():
     """With `b` kept, the second stretch would hold three buffers, and two are the most without."""
     kernels = two_updates(activations=[A])
-    assert names(bundle(kernels, {P, Q})) == ["gradient", "update_p", "next", "other", "update_q"]
+    assert names(coalesce_serial(kernels, {P, Q})) == ["gradient", "update_p", "next", "other", "update_q"]
 
 
 def test_work_adds_up():
     members = [kernel("one", [P, Q], [A]), kernel("two", [Q], [B], units=2), kernel("three", [A], [P])]
-    (made,) = bundle(members, ())
+    (made,) = coalesce_serial(members, ())
     assert made.flops == sum(k.flops for k in members)
     assert made.bytes == 32 * 6  # the second input is read once
     assert not made.parallel
@@ -143,7 +143,7 @@ def copies_of_large(name, to):
     ],
 )
 def test_what_stays_apart(kernels):
-    assert bundle(kernels, ()) == kernels
+    assert coalesce_serial(kernels, ()) == kernels
 
 
 def test_what_stays_apart_keeps_its_place_among_those_that_move():
@@ -151,7 +151,7 @@ def test_what_stays_apart_keeps_its_place_among_those_that_move():
     long = kernel("long", [A], [B], terms=20)
     again = kernel("again", [B], [C], terms=20)
     kernels = [kernel("first", [P], [A]), kernel("second", [Q], [D]), long, again, kernel("last", [C, D], [E])]
-    assert names(bundle(kernels, ())) == ["first_and_1", "long", "again", "last"]
+    assert names(coalesce_serial(kernels, ())) == ["first_and_1", "long", "again", "last"]
 
 
 @st.composite
@@ -171,7 +171,7 @@ def programs(draw):
 @given(programs())
 def test_any_program_does_the_same_with_no_more_barriers(case):
     kernels, buffers, updated = case
-    made = bundle(kernels, updated)
+    made = coalesce_serial(kernels, updated)
     assert Counter(v for k in made for v in k.values) == Counter(v for k in kernels for v in k.values)
     assert len(barriers(made, {})) <= len(barriers(kernels, {}))
     left = []

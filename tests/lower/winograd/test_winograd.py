@@ -13,9 +13,9 @@ from adjoint.ir import Function, apply, param
 from adjoint.ir.printer import value_names
 from adjoint.kernel.index import as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Load, postorder
-from adjoint.lower.contractions.schedules import estimated, forms
+from adjoint.lower.contractions.schedules import estimated_schedule, schedules
 from adjoint.lower.program import contractions_of
-from adjoint.lower.winograd.algorithm import algorithm, combined, transposed
+from adjoint.lower.winograd.algorithm import algorithm, matrix_times, transposed
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.transforms.differentiate import gradient
 from adjoint.transforms.simplify import simplify
@@ -84,7 +84,7 @@ def test_shared_parts_add_up_to_the_product_with_the_matrix(outputs, taps, strid
     matrix = transposed(matrix) if turned else matrix
     memory = Buffer("x", np.dtype(np.float64), len(matrix[0]), "arena")
     terms = [Load(memory, as_index(n)) for n in range(memory.size)]
-    made = combined(matrix, terms)
+    made = matrix_times(matrix, terms)
     numbers = np.random.default_rng(0).standard_normal(memory.size)
     scalars = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "fma": lambda a, b, c: a * b + c}
     values = {}
@@ -170,7 +170,7 @@ def test_what_comes_out_is_the_sum(tmp_path, case, level):
     target = host() if level == "host" else target_for(level)
     context = contractions_of(simplify(function), target, value_names(function))
     ((name, (group, c)),) = context.met.items()
-    assert "winograd" in forms(context, group, c)
+    assert "winograd" in schedules(context, group, c)
     Tuning.of(target, tmp_path).write({name: Measured("winograd", 1.0, "winograd", 1.0)})
     results = [
         compile(function, level, CompileOptions(cache=False, threads=threads), tune=tmp_path)(*arrays)
@@ -185,7 +185,7 @@ def test_what_comes_out_is_the_sum(tmp_path, case, level):
 def form_of(function):
     context = contractions_of(function, host(), value_names(function))
     ((group, c),) = context.met.values()
-    return estimated(context, group, c)
+    return estimated_schedule(context, group, c)
 
 
 def test_convolutions_of_some_channels_run_so():
@@ -207,7 +207,7 @@ def test_phases_of_a_gradient_at_stride_two_run_so():
     made = gradient(Function("f", (x, w, ct), (ops.sum(ops.multiply(y, ct)),)), ("x",))
     function = simplify(Function("f", made.params, made.results[1:]))
     context = contractions_of(function, host(), value_names(function))
-    found = [estimated(context, group, c) for group, c in context.met.values()]
+    found = [estimated_schedule(context, group, c) for group, c in context.met.values()]
     assert len(found) == 4
     assert found.count("winograd") == 2
 
@@ -268,7 +268,7 @@ def test_rounding_is_that_of_direct_sums(tmp_path, window, stride):
     (want,) = reference(function, x, w)
     context = contractions_of(function, host(), value_names(function))
     ((name, (group, c)),) = context.met.items()
-    direct = next(form for form in forms(context, group, c) if form not in ("winograd", "sums", "dots"))
+    direct = next(form for form in schedules(context, group, c) if form not in ("winograd", "sums", "dots"))
     errors = {}
     for form in ("winograd", direct):
         Tuning.of(host(), tmp_path).write({name: Measured(form, 1.0, form, 1.0)})

@@ -10,10 +10,18 @@ from adjoint.ir import Value
 from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import Apply, Expr, postorder
 from adjoint.kernel.scalars import SCALARS
-from adjoint.lower.analysis.inlining import ExprBuilder, Reduction, Scatter, Source, Stream, compute_dtype, output_vars
+from adjoint.lower.analysis.inlining import (
+    ExprBuilder,
+    FusedAttention,
+    Reduction,
+    Scatter,
+    Source,
+    compute_dtype,
+    output_vars,
+)
 from adjoint.ops.base import Operator
 
-__all__ = ["Facts", "facts_of"]
+__all__ = ["AccessPattern", "access_pattern"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +34,7 @@ class _Probe(Expr):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class AccessPattern:
     """How a value's elements come from those of its operands.
 
     Parameters
@@ -52,11 +60,11 @@ class Facts:
     passes: tuple[Hashable, ...] = ()
 
 
-def facts_of(value: Value) -> Facts:
+def access_pattern(value: Value) -> AccessPattern:
     """Probe the operator of a value."""
     op = value.op
     if not isinstance(op, Operator):
-        return Facts("param", ())
+        return AccessPattern("param", ())
     vars_ = output_vars(value.shape)
     index = tuple(as_index(v) for v in vars_)
     here = flatten(index, value.shape)
@@ -82,17 +90,17 @@ def facts_of(value: Value) -> Facts:
             and body.function == "mul"
             and all(isinstance(x, _Probe) for x in body.operands)
         )
-        return Facts("reduce", tuple(flat), product)
+        return AccessPattern("reduce", tuple(flat), product)
     if isinstance(made, Scatter):
-        return Facts("scatter", tuple(flat))
-    if isinstance(made, Stream):
-        return Facts("stream", tuple(flat), passes=_passes(value, made))
+        return AccessPattern("scatter", tuple(flat))
+    if isinstance(made, FusedAttention):
+        return AccessPattern("stream", tuple(flat), passes=_passes(value, made))
     if isinstance(made, _Probe):
-        return Facts("view", tuple(flat))
-    return Facts("pull", tuple(flat), False, flops_of([made]))
+        return AccessPattern("view", tuple(flat))
+    return AccessPattern("pull", tuple(flat), False, flops_of([made]))
 
 
-def _passes(value: Value, stream: Stream) -> tuple[Hashable, ...]:
+def _passes(value: Value, stream: FusedAttention) -> tuple[Hashable, ...]:
     """Ask a stream for everything that one step of it reads, and say which rows and steps meet in it."""
     n, dots, met = as_index(Var("n", stream.count)), [], []
     for dot in stream.dots:

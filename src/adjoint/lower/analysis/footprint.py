@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var, as_index
 from adjoint.kernel.ir import Buffer, Coordinate, Expr, Load, Prefetch, Stmt, Store, When, postorder
 
-__all__ = ["accesses", "every_index", "own_parts", "reads_memory"]
+__all__ = ["accesses", "every_index", "reads_memory", "unit_footprints"]
 
 
-def own_parts(unit: Var, indices: Sequence[Index]) -> Iterator[int]:
+def unit_footprints(unit: Var, indices: Sequence[Index]) -> Iterator[int]:
     """The size of a unit's own part, for each index: ``unit * size + something below size``; else 0."""
     for index in indices:
         size = index.coefficient(unit) or 0

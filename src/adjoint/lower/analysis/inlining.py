@@ -1,6 +1,6 @@
 """Lowering by pull: the element of a value at an index, as a kernel expression.
 
-`Puller.element` asks an operator for one element, and the operator asks for those of its operands; what is in
+`Inliner.element` asks an operator for one element, and the operator asks for those of its operands; what is in
 memory becomes a load, what another kernel left in registers is handed over, everything else is computed on the
 spot. Index maps compose on the way, so a transpose, slice or broadcast costs nothing.
 
@@ -23,7 +23,7 @@ from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, Load
 from adjoint.kernel.scalars import SCALARS
 from adjoint.ops.base import Dot, Operator
 
-__all__ = ["ExprBuilder", "Puller", "Reduction", "Scatter", "Source", "Stream", "compute_dtype", "output_vars"]
+__all__ = ["ExprBuilder", "FusedAttention", "Inliner", "Reduction", "Scatter", "Source", "compute_dtype", "output_vars"]
 
 BOOL = DTYPES["bool"]
 F32 = DTYPES["f32"]
@@ -64,7 +64,7 @@ class Scatter:
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class FusedAttention:
     """A product with weights that are made of dot products: what `Builder.stream` returns."""
 
     kind: str
@@ -217,13 +217,13 @@ class ExprBuilder:
         weight: Callable[[Index, Sequence[Expr]], Expr],
         values: Callable[[Index], Expr] | None = None,
         span: tuple[Index | int, Index | int] | None = None,
-    ) -> Stream:
+    ) -> FusedAttention:
         """Describe a product with weights made of dot products."""
         bounds = None if span is None else (as_index(span[0]), as_index(span[1]))
-        return Stream(kind, count, tuple(dots), weight, values, bounds)
+        return FusedAttention(kind, count, tuple(dots), weight, values, bounds)
 
 
-class Puller(ExprBuilder):
+class Inliner(ExprBuilder):
     """Computes elements of graph values from buffers.
 
     Parameters

@@ -1,6 +1,6 @@
 """Products whose left factor is never stored: attention and its gradients.
 
-A `Stream` is ``result[row, column] = sum over n of weight(row, n) * values(n, column)``, where a weight is an
+A `FusedAttention` is ``result[row, column] = sum over n of weight(row, n) * values(n, column)``, where a weight is an
 elementwise function of dot products of something of the row with something of step n. A unit of work is as many rows
 as two vectors have lanes, and lanes run along rows throughout::
 
@@ -28,27 +28,27 @@ import numpy as np
 
 from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
-from adjoint.lower.analysis.inlining import BOOL, Puller, Stream
-from adjoint.lower.attention.plan import Part, Rows, StreamPlan, describe, plan_streams
-from adjoint.lower.context import Context, finish, group_puller, stores
+from adjoint.lower.analysis.inlining import BOOL, FusedAttention, Inliner
+from adjoint.lower.attention.plan import AttentionPlan, FusedOperator, RowBlock, describe, plan_attention
+from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import pieces, vector_loops
+from adjoint.lower.loops import tiled, vector_loops
 
-__all__ = ["stream_kernel"]
+__all__ = ["attention_kernel"]
 
 #: Operations of a weight beside its dot products, about those of an exponential.
 _WEIGHT_FLOPS = 20
 
 
-def stream_kernel(context: Context, groups: Sequence[Group]) -> Kernel:
+def attention_kernel(context: Context, groups: Sequence[Group]) -> Kernel:
     """The kernel of groups whose roots stream over the same rows and steps."""
-    return _Builder(context, plan_streams(context, groups)).kernel()
+    return _Builder(context, plan_attention(context, groups)).kernel()
 
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
     context: Context
-    plan: StreamPlan
+    plan: AttentionPlan
 
     def kernel(self) -> Kernel:
         """Each unit is some rows of the results."""
@@ -58,22 +58,26 @@ class _Builder:
         at = unflatten(as_index(unit) // max(blocks, 1), plan.batch)
 
         def body(count: int, first: Index) -> tuple[Stmt, ...]:
-            return self._unit(Rows(plan, at, first, count))
+            return self._unit(RowBlock(plan, at, first, count))
 
-        made = pieces(as_index(unit) % max(blocks, 1), plan.rows, plan.width, body) if unit.extent else ()
+        made = tiled(as_index(unit) % max(blocks, 1), plan.rows, plan.width, body) if unit.extent else ()
         products = sum(dot.depth for dot in plan.dots) + sum(part.columns for part in plan.parts)
         each = 2 * products + _WEIGHT_FLOPS * len(plan.weights)
         flops = prod(plan.batch) * plan.rows * plan.count * each
         members = [v for part in plan.parts for v in part.group.members]
-        return finish(self.context, self.context.name_of(plan.parts[0].group), members, unit, made, flops)
+        return finish_kernel(self.context, self.context.name_of(plan.parts[0].group), members, unit, made, flops)
 
     # What operators say, at a row and a column
 
-    def _at(self, part: Part, rows: Rows, row: Index, column: Index | int = 0) -> tuple[Puller, Stream]:
+    def _at(
+        self, part: FusedOperator, rows: RowBlock, row: Index, column: Index | int = 0
+    ) -> tuple[Inliner, FusedAttention]:
         index = (*rows.at, rows.first + row, as_index(column))
         return describe(self.context, part.group, index if part.columns else index[:-1])
 
-    def _on_lanes(self, part: Part, rows: Rows, row: Index, spare: bool = True) -> tuple[Puller, Stream]:
+    def _on_lanes(
+        self, part: FusedOperator, rows: RowBlock, row: Index, spare: bool = True
+    ) -> tuple[Inliner, FusedAttention]:
         """The same for a row that is a lane: nothing is read for lanes to spare."""
         puller, made = self._at(part, rows, row)
         inside = puller.inside(row, 0, rows.count)
@@ -82,7 +86,7 @@ class _Builder:
 
     # A unit
 
-    def _unit(self, rows: Rows) -> tuple[Stmt, ...]:
+    def _unit(self, rows: RowBlock) -> tuple[Stmt, ...]:
         plan = self.plan
         many, rest = divmod(plan.count, plan.block)
         body = [*self._begin(rows)]
@@ -97,7 +101,7 @@ class _Builder:
             body.extend(self._end_columns(rows, number, part) if part.columns else self._end_rows(rows, part))
         return tuple(body)
 
-    def _begin(self, rows: Rows) -> tuple[Stmt, ...]:
+    def _begin(self, rows: RowBlock) -> tuple[Stmt, ...]:
         zero = Const(0.0, self.plan.dtype)
         # Not minus infinity: the distance from it to itself is no number.
         lowest = Const(float(np.finfo(self.plan.dtype).min), self.plan.dtype)
@@ -113,7 +117,7 @@ class _Builder:
                 out.extend(rows.each(partial(_set, ((top, origin, lowest), (total, origin, zero)))))
         return tuple(out)
 
-    def _pack(self, rows: Rows, number: int) -> tuple[Stmt, ...]:
+    def _pack(self, rows: RowBlock, number: int) -> tuple[Stmt, ...]:
         """Copy the rows' factors of a dot product, lanes along rows: square by square, where d is contiguous."""
         dot, panel, lanes = self.plan.dots[number], rows.panels[number], self.plan.lanes
         depth = dot.depth
@@ -146,7 +150,7 @@ class _Builder:
 
     # A block of steps
 
-    def _block(self, rows: Rows, start: Index, steps: int) -> tuple[Stmt, ...]:
+    def _block(self, rows: RowBlock, start: Index, steps: int) -> tuple[Stmt, ...]:
         plan = self.plan
         body: list[Stmt] = []
         for number in range(len(plan.copies)):
@@ -162,7 +166,7 @@ class _Builder:
                 body.extend(self._add(rows, number, part, start, steps))
         return self._where_counted(rows, start, steps, tuple(body))
 
-    def _where_counted(self, rows: Rows, start: Index, steps: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    def _where_counted(self, rows: RowBlock, start: Index, steps: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """Leave out blocks that no row counts: spans of rows do not fall."""
         ends = (as_index(0), as_index(rows.count - 1))
         first, last = (self._at(self.plan.parts[0], rows, row)[1].span for row in ends)
@@ -173,7 +177,7 @@ class _Builder:
                 body = (When(distance, least, max(distance.high, least) + 1, body),)
         return body
 
-    def _element(self, rows: Rows, part: int, place: int | None, step: Index, x: Index) -> Expr:
+    def _element(self, rows: RowBlock, part: int, place: int | None, step: Index, x: Index) -> Expr:
         """An element of a step: a factor of the dot product at a place, or else a value at a column."""
         of = self.plan.parts[part]
         made = self._at(of, rows, as_index(0), x if place is None and of.columns else 0)[1]
@@ -183,7 +187,7 @@ class _Builder:
         assert made.values is not None
         return made.values(step)
 
-    def _copy(self, rows: Rows, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
+    def _copy(self, rows: RowBlock, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Copy elements of a block of steps."""
         copy, memory, step = self.plan.copies[number], rows.copies[number], Var("n", steps)
 
@@ -193,7 +197,7 @@ class _Builder:
 
         return (For(step, vector_loops(copy.size, self.plan.lanes, move)),)
 
-    def _dots(self, rows: Rows, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
+    def _dots(self, rows: RowBlock, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Dot products of a block of steps with all rows."""
         dot, dots, panel = self.plan.dots[number], rows.dots[number], rows.panels[number]
 
@@ -217,7 +221,7 @@ class _Builder:
 
         return rows.tiles(steps, tile)
 
-    def _weight(self, rows: Rows, number: int, start: Index, at: Index, row: Index, other: float) -> Expr:
+    def _weight(self, rows: RowBlock, number: int, start: Index, at: Index, row: Index, other: float) -> Expr:
         """The weight from the dot products at a place; `other` where the row does not count the step."""
         part = self.plan.parts[self.plan.weights[number]]
         puller, made = self._on_lanes(part, rows, row)
@@ -233,7 +237,7 @@ class _Builder:
             return weight if counted.value else Const(other, self.plan.dtype)
         return puller.select(counted, weight, Const(other, self.plan.dtype))
 
-    def _weigh(self, rows: Rows, start: Index, steps: int) -> tuple[Stmt, ...]:
+    def _weigh(self, rows: RowBlock, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Weights of a block, in the place of its dot products, and all at once, since they share what they read.
 
         Weights that are exponents stay as they are for now.
@@ -248,7 +252,7 @@ class _Builder:
 
         return (For(step, rows.each(compute)),)
 
-    def _exponentials(self, rows: Rows, number: int, steps: int) -> tuple[Stmt, ...]:
+    def _exponentials(self, rows: RowBlock, number: int, steps: int) -> tuple[Stmt, ...]:
         """Exponentials of weights relative to the greatest so far of each row, and their sum."""
         step, place = Var("n", steps), rows.weights[number]
         top, total, scale = rows.top[number], rows.total[number], rows.scale[number]
@@ -282,7 +286,7 @@ class _Builder:
             *rows.each(add),
         )
 
-    def _add(self, rows: Rows, number: int, part: Part, start: Index, steps: int) -> tuple[Stmt, ...]:
+    def _add(self, rows: RowBlock, number: int, part: FusedOperator, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Add a block of steps to the sums of all columns of a stream."""
         sums, weights, scale = rows.sums[number], rows.weights[part.weight], rows.scale[part.weight]
 
@@ -314,7 +318,7 @@ class _Builder:
 
     # The end
 
-    def _end_rows(self, rows: Rows, part: Part) -> tuple[Stmt, ...]:
+    def _end_rows(self, rows: RowBlock, part: FusedOperator) -> tuple[Stmt, ...]:
         """The results of a stream without columns."""
         top, total = rows.top[part.weight], rows.total[part.weight]
 
@@ -324,7 +328,7 @@ class _Builder:
 
         return vector_loops(rows.count, self.plan.lanes, logarithm)
 
-    def _end_columns(self, rows: Rows, number: int, part: Part) -> tuple[Stmt, ...]:
+    def _end_columns(self, rows: RowBlock, number: int, part: FusedOperator) -> tuple[Stmt, ...]:
         """The results of a stream with columns: sums are turned, square by square, and finished row by row."""
         lanes, columns = self.plan.lanes, self.plan.whole_columns(part)
         square, vector, inner, lane = (
@@ -352,12 +356,12 @@ class _Builder:
 
         return (*out, For(line, vector_loops(part.columns, lanes, finished)))
 
-    def _store(self, part: Part, index: tuple[Index, ...], result: Expr) -> Store:
+    def _store(self, part: FusedOperator, index: tuple[Index, ...], result: Expr) -> Store:
         """A result at an index, and what comes after it."""
         assert part.group.root is not None
-        puller = group_puller(self.context, part.group)
+        puller = group_inliner(self.context, part.group)
         puller.hold(part.group.root, result)
-        return stores(self.context, part.group, puller, index)
+        return store_outputs(self.context, part.group, puller, index)
 
 
 def _set(targets: tuple[tuple[Buffer, Index, Expr], ...], row: Index) -> Store:

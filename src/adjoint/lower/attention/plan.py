@@ -14,11 +14,11 @@ import numpy as np
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Load, Stmt, Store
-from adjoint.lower.analysis.inlining import Puller, Stream, compute_dtype, output_vars
-from adjoint.lower.context import Context, group_puller
+from adjoint.lower.analysis.inlining import FusedAttention, Inliner, compute_dtype, output_vars
+from adjoint.lower.context import Context, group_inliner
 from adjoint.lower.fusion.groups import Group
 
-__all__ = ["Copy", "Part", "Rows", "SharedDot", "StreamPlan", "describe", "plan_streams"]
+__all__ = ["AttentionPlan", "FusedOperator", "PackedOperand", "RowBlock", "SharedDot", "describe", "plan_attention"]
 
 _T = TypeVar("_T")
 
@@ -30,7 +30,7 @@ _BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FusedOperator:
     """One of the streams of a kernel.
 
     Parameters
@@ -38,7 +38,7 @@ class Part:
     group : Group
         The group whose root it is.
     kind : str
-        As `Stream` has it.
+        As `FusedAttention` has it.
     dots : tuple of int
         Numbers of its dot products among those of the kernel.
     weight : int
@@ -78,7 +78,7 @@ class SharedDot:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class PackedOperand:
     """Elements of steps that are copied block by block, because those of neighbouring steps are not neighbours.
 
     Rows far apart, such as those of a head among others, meet in few sets of the first-level cache and drive each
@@ -100,7 +100,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamPlan:
+class AttentionPlan:
     """How a kernel of streams runs.
 
     Parameters
@@ -123,10 +123,10 @@ class StreamPlan:
         Lanes of a vector; vectors of rows in a unit; steps in a block; elements of each row that are summed at once.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[FusedOperator, ...]
     dots: tuple[SharedDot, ...]
     weights: tuple[int, ...]
-    copies: tuple[Copy, ...]
+    copies: tuple[PackedOperand, ...]
     batch: tuple[int, ...]
     rows: int
     count: int
@@ -145,21 +145,21 @@ class StreamPlan:
         """Whether weights are exponents, of which the greatest of each row is kept."""
         return self.parts[self.weights[weight]].kind != "sum"
 
-    def whole_columns(self, part: Part) -> int:
+    def whole_columns(self, part: FusedOperator) -> int:
         """Columns rounded up to whole vectors."""
         return ceil(part.columns / self.lanes) * self.lanes
 
 
-def describe(context: Context, group: Group, index: Sequence[Index]) -> tuple[Puller, Stream]:
+def describe(context: Context, group: Group, index: Sequence[Index]) -> tuple[Inliner, FusedAttention]:
     """The stream of a group at an index, and the puller that made it."""
     assert group.root is not None
-    puller = group_puller(context, group)
+    puller = group_inliner(context, group)
     made = puller.describe(group.root, tuple(index))
-    assert isinstance(made, Stream)
+    assert isinstance(made, FusedAttention)
     return puller, made
 
 
-def plan_streams(context: Context, groups: Sequence[Group]) -> StreamPlan:
+def plan_attention(context: Context, groups: Sequence[Group]) -> AttentionPlan:
     """The plan of a kernel that computes the roots of all groups, which stream over the same rows and steps."""
     planner = _Planner(context, groups[0])
     parts = tuple(planner.part(number, group) for number, group in enumerate(groups))
@@ -168,7 +168,7 @@ def plan_streams(context: Context, groups: Sequence[Group]) -> StreamPlan:
     tile = max(target.vector_registers // (2 * _VECTORS), 1)
     sizes = target.lanes(dtype), _VECTORS, min(_BLOCK, planner.step.extent), tile
     shared = tuple(planner.dots.first), tuple(planner.weights.first), tuple(planner.copies.first)
-    return StreamPlan(parts, *shared, tuple(shape[:-1]), shape[-1], planner.step.extent, dtype, *sizes)
+    return AttentionPlan(parts, *shared, tuple(shape[:-1]), shape[-1], planner.step.extent, dtype, *sizes)
 
 
 class _Shared(Generic[_T]):
@@ -198,14 +198,14 @@ class _Planner:
         self.dtype = compute_dtype(group.root.dtype)
         self.dots: _Shared[SharedDot] = _Shared()
         self.weights: _Shared[int] = _Shared()
-        self.copies: _Shared[Copy] = _Shared()
+        self.copies: _Shared[PackedOperand] = _Shared()
         self._axes: dict[int, Var] = {}
         self._products: list[Buffer] = []
 
     def _axis(self, size: int) -> Var:
         return self._axes.setdefault(size, Var("x", size))
 
-    def part(self, number: int, group: Group) -> Part:
+    def part(self, number: int, group: Group) -> FusedOperator:
         """Number what a stream is made of."""
         assert group.root is not None
         index = [as_index(v) for v in self.at]
@@ -224,7 +224,7 @@ class _Planner:
         weight = made.weight(n, [Load(self._products[k], as_index(0)) for k in found])
         kind = self.weights.number((made.kind == "sum", _form(weight)), number)
         values = self._copy(made.values(n), number, None, columns) if made.values is not None else None
-        return Part(group, made.kind, tuple(found), kind, columns, values)
+        return FusedOperator(group, made.kind, tuple(found), kind, columns, values)
 
     def _copy(self, element: Expr, part: int, place: int | None, size: int) -> int | None:
         """The number of the copy that elements of steps are read from, None where they are read in place."""
@@ -232,7 +232,7 @@ class _Planner:
             index = element.index
             if index.coefficient(self._axis(size)) == 1 and index.coefficient(self.step) == size:
                 return None
-        return self.copies.number((size, _form(element)), Copy(part, place, size))
+        return self.copies.number((size, _form(element)), PackedOperand(part, place, size))
 
 
 def _form(expr: Expr) -> Hashable:
@@ -248,7 +248,7 @@ def _form(expr: Expr) -> Hashable:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowBlock:
     """The rows of a unit of work, and the memory of the thread that works on them.
 
     Parameters
@@ -263,7 +263,7 @@ class Rows:
         How many there are. The last vector may have lanes to spare, which compute and are not stored.
     """
 
-    plan: StreamPlan
+    plan: AttentionPlan
     at: tuple[Index, ...]
     first: Index
     count: int

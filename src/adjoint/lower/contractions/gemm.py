@@ -26,23 +26,23 @@ from adjoint.kernel.ir import (
 )
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
-from adjoint.lower.context import Context, finish, group_puller, stores
+from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.gemm_plan import GemmPlan, TileConfig, plan_gemm
 from adjoint.lower.contractions.loop_order import (
-    Asks,
-    far_places,
-    image_ahead,
-    panel_ahead,
-    panels_of_slab,
-    streams_of,
-    walk_order,
+    PrefetchSlots,
+    epilogue_streams,
+    far_accesses,
+    loop_order,
+    panels_per_l2_block,
+    prefetch_image,
+    prefetch_panel,
 )
 from adjoint.lower.contractions.packing import pack_columns, pack_left, pack_panel
-from adjoint.lower.contractions.tile_plan import Plan, Wish, plan_contraction
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, pieces, tiles, unravel
+from adjoint.lower.loops import nest, tiled, unravel, vector_runs
 
-__all__ = ["Point", "TileBuilder", "contraction_kernels"]
+__all__ = ["GemmBuilder", "Point", "gemm_kernels"]
 
 #: Multiply-adds of the taps in a row of a window that make one straight line of code.
 _UNROLLED = 128
@@ -54,9 +54,9 @@ Point = Callable[[Buffer, Index, Index, Index], Store]
 _Spot = tuple[Index, Index, dict[Var, Index]]
 
 
-def contraction_kernels(context: Context, group: Group, c: Contraction, wish: Wish) -> list[Kernel]:
+def gemm_kernels(context: Context, group: Group, c: Contraction, wish: TileConfig) -> list[Kernel]:
     """The kernels of a contraction group with the wished tile: the product, after packing operands where planned."""
-    plan = plan_contraction(context.target, c, streams_of(context, group, c), wish)
+    plan = plan_gemm(context.target, c, epilogue_streams(context, group, c), wish)
     kernels = []
     if plan.pack_left:
         packing, c = pack_left(context, group, c, plan)
@@ -64,7 +64,7 @@ def contraction_kernels(context: Context, group: Group, c: Contraction, wish: Wi
     if plan.pack_columns:
         packing, c = pack_columns(context, group, c, plan)
         kernels.append(packing)
-    builder = TileBuilder(context, group, c, plan, Var("s", plan.stack))
+    builder = GemmBuilder(context, group, c, plan, Var("s", plan.stack))
     kernels.append(builder.packed_kernel() if plan.pack_right else builder.in_place_kernel())
     return kernels
 
@@ -84,7 +84,7 @@ class _Block:
 
 
 @dataclass(frozen=True, slots=True)
-class TileBuilder:
+class GemmBuilder:
     """Builds the loop nest of one contraction.
 
     `neighbour` counts the tiles that share the left operand's elements, where the plan stacks some.
@@ -93,7 +93,7 @@ class TileBuilder:
     context: Context
     group: Group
     c: Contraction
-    plan: Plan
+    plan: GemmPlan
     neighbour: Var
 
     # A unit is a tile: operands are read in place.
@@ -104,9 +104,9 @@ class TileBuilder:
         panels = ceil(self.c.columns / self.plan.columns)
         unit = Var("u", self.c.batches // self.plan.stack * blocks * panels)
         # Where a unit is, by axes outermost first: blocks of rows, panels of columns, and those of the batch.
-        slab = panels_of_slab(self.c, panels)
+        slab = panels_per_l2_block(self.c, panels)
         axes = Var("block", blocks), Var("slab", panels // slab), Var("panel", slab)
-        order = walk_order(self.c, *axes)
+        order = loop_order(self.c, *axes)
         if self.plan.stack > 1:
             inner = self.c.batch[-1]
             few = Var(inner.name, inner.extent // self.plan.stack)
@@ -125,12 +125,12 @@ class TileBuilder:
         def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
             def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
                 size = rows, columns
-                asks = self._after(size, after or (row, column, at)).and_also(image_ahead(self.c, unit, rows))
+                asks = self._after(size, after or (row, column, at)).and_also(prefetch_image(self.c, unit, rows))
                 return self.tile(size, row, column, at, self._end(at), asks)
 
-            return pieces(panel, self.c.columns, self.plan.columns, tile)
+            return tiled(panel, self.c.columns, self.plan.columns, tile)
 
-        body = pieces(block, self.c.rows, self.plan.rows, strip)
+        body = tiled(block, self.c.rows, self.plan.rows, strip)
         return self._finish(unit, body)
 
     def tile(
@@ -140,7 +140,7 @@ class TileBuilder:
         column: Index,
         at: dict[Var, Index],
         end: Point,
-        asks: Asks | None = None,
+        asks: PrefetchSlots | None = None,
     ) -> tuple[Stmt, ...]:
         """A tile of so many rows and columns from operands in place; `end` says what becomes of its sums.
 
@@ -193,7 +193,7 @@ class TileBuilder:
                     asks = (
                         self._after((rows, own), (row, here, at))
                         if last
-                        else panel_ahead(c, plan, at, (column, columns), start + extent, turn, per_group * plan.wide)
+                        else prefetch_panel(c, plan, at, (column, columns), start + extent, turn, per_group * plan.wide)
                     )
                     return (
                         *self._sweep(acc, rows, own, row, here, begin),
@@ -215,14 +215,14 @@ class TileBuilder:
             done = (between + 1) * plan.block
             return (*loops, *segment(as_index(done), c.depth - done, first=False, last=True))
 
-        return self._finish(unit, pieces(panel, c.columns, plan.columns * plan.wide, whole))
+        return self._finish(unit, tiled(panel, c.columns, plan.columns * plan.wide, whole))
 
     def _rows(self, part: Index, per_group: int, tile: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """Sweep the blocks of rows of a part."""
         blocks = ceil(self.c.rows / self.plan.rows)
         turn = Var("b", per_group)
         block = part * per_group + as_index(turn)
-        body = pieces(block, self.c.rows, self.plan.rows, tile)
+        body = tiled(block, self.c.rows, self.plan.rows, tile)
         if blocks % per_group:
             body = (When(block, 0, blocks, body),)
         return (For(turn, body),) if per_group > 1 else body
@@ -241,7 +241,7 @@ class TileBuilder:
         width = acc.size // (rows * self.plan.stack)
         i = Var("i", rows)
         along: list[Stmt] = []
-        for start, vectors, extent in tiles(columns, columns, lanes):
+        for start, vectors, extent in vector_runs(columns, columns, lanes):
             vector, lane = Var("j", vectors), Var("l", lanes if whole else extent)
             inside = as_index(vector) * lanes + as_index(lane) + start
             spot = (as_index(self.neighbour) * rows + as_index(i)) * width + inside
@@ -250,11 +250,11 @@ class TileBuilder:
         # A row at a time: an element of the left operand is used up before the next is read.
         return (For(i, tuple(along), "unroll"),)
 
-    def _after(self, size: tuple[int, int], spot: _Spot) -> Asks:
+    def _after(self, size: tuple[int, int], spot: _Spot) -> PrefetchSlots:
         """What the epilogue of a tile will read and write, a row in each slot, where that is far away."""
         rows, columns = size
         row, column, at = spot
-        far = far_places(self.context, self.group, self.c, at)
+        far = far_accesses(self.context, self.group, self.c, at)
         vector = Var("j", -(-columns // self.plan.lanes))
 
         def lines(slot: Index) -> tuple[Stmt, ...]:
@@ -264,7 +264,7 @@ class TileBuilder:
             asks = tuple(Prefetch(b, i.substitute(where), write) for b, i, write in far)
             return (self._beside(For(vector, asks, "unroll")),) if asks else ()
 
-        return Asks(rows, lines)
+        return PrefetchSlots(rows, lines)
 
     def _beside(self, loop: For) -> For:
         """A loop for every neighbour of the tile."""
@@ -296,7 +296,7 @@ class TileBuilder:
         column: Index,
         at: dict[Var, Index],
         block: _Block,
-        asks: Asks | None,
+        asks: PrefetchSlots | None,
     ) -> tuple[Stmt, ...]:
         """The loops over a block of k.
 
@@ -366,13 +366,13 @@ class TileBuilder:
         where = {**{v: as_index(0) for v in self.c.axes}, **at, self.c.n: n}
         if self.c.m is not None:
             where[self.c.m] = m
-        puller = group_puller(self.context, self.group)
+        puller = group_inliner(self.context, self.group)
         puller.hold(self.group.root, result)
-        return stores(self.context, self.group, puller, self.c.index(where))
+        return store_outputs(self.context, self.group, puller, self.c.index(where))
 
     def _finish(self, unit: Var, body: tuple[Stmt, ...]) -> Kernel:
         points = self.c.batches * self.c.rows * self.c.columns
         zero = {v: as_index(0) for v in self.c.batch}
         after = self._epilogue(zero, as_index(0), as_index(0), Const(0.0, self.c.left.dtype))
         work = 2.0 * points * self.c.depth + flops_of([v for _, _, v in after.targets]) * points
-        return finish(self.context, self.context.name_of(self.group), self.group.members, unit, body, work)
+        return finish_kernel(self.context, self.context.name_of(self.group), self.group.members, unit, body, work)

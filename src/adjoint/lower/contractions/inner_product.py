@@ -19,13 +19,13 @@ from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, For, Ker
 from adjoint.kernel.target import Target
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
-from adjoint.lower.context import Context, finish, group_puller, stores
+from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.tile_plan import UNITS, blocks_within
+from adjoint.lower.contractions.gemm_plan import UNITS, blocks_within
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, pieces, ravel, unravel, vector_loops
+from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
 
-__all__ = ["DotPlan", "dot_kernel", "plan_dots"]
+__all__ = ["InnerProductPlan", "inner_product_kernel", "plan_inner_product"]
 
 #: Elements of short axes that a unit walks by itself.
 _INSIDE = 64
@@ -34,7 +34,7 @@ _BLOCK = 28 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class DotPlan:
+class InnerProductPlan:
     """How a contraction runs as dot products.
 
     Parameters
@@ -59,7 +59,7 @@ class DotPlan:
     blocks: tuple[int, ...]
 
 
-def plan_dots(target: Target, c: Contraction) -> DotPlan | None:
+def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | None:
     """The plan, or None where tiles with lanes along the result do better."""
     full = target.lanes(c.left.dtype)
     if not (c.columns * 2 < full or (not c.lanes_are_near and c.rows < 8)):
@@ -83,7 +83,7 @@ def plan_dots(target: Target, c: Contraction) -> DotPlan | None:
     extents = tuple(v.extent for v in others)
     step_bytes = (rows + columns) * along.extent * c.left.dtype.itemsize
     blocks = blocks_within(extents, step_bytes, _BLOCK) if inside else extents
-    return DotPlan(rows, columns, full, along, tuple(inside), blocks)
+    return InnerProductPlan(rows, columns, full, along, tuple(inside), blocks)
 
 
 def _column_axis(c: Contraction, inside: list[Var] | tuple[Var, ...]) -> Var | None:
@@ -109,7 +109,7 @@ def _tile(target: Target, rows: int, columns: int) -> tuple[int, int]:
     return min(candidates, key=lambda t: (cycles(t), -t[0] * t[1]))
 
 
-def dot_kernel(context: Context, group: Group, c: Contraction, plan: DotPlan) -> Kernel:
+def inner_product_kernel(context: Context, group: Group, c: Contraction, plan: InnerProductPlan) -> Kernel:
     """The kernel of a contraction as dot products."""
     return _Builder(context, group, c, plan).kernel()
 
@@ -119,7 +119,7 @@ class _Builder:
     context: Context
     group: Group
     c: Contraction
-    plan: DotPlan
+    plan: InnerProductPlan
 
     def kernel(self) -> Kernel:
         c, plan = self.c, self.plan
@@ -137,14 +137,14 @@ class _Builder:
             def columns(width: int, column: Index) -> tuple[Stmt, ...]:
                 return self._tile(at, across, height, row, width, column)
 
-            return pieces(column_block, wide, plan.columns, columns)
+            return tiled(column_block, wide, plan.columns, columns)
 
-        body = pieces(row_block, c.rows, plan.rows, rows)
+        body = tiled(row_block, c.rows, plan.rows, rows)
         points = prod(v.extent for v in c.axes)
         zero = {v: as_index(0) for v in c.axes}
         after = self._epilogue(zero, Buffer("result", c.left.dtype, 1, "register"))
         work = 2.0 * points * c.depth + flops_of([v for _, _, v in after.targets]) * points
-        return finish(self.context, self.context.name_of(self.group), self.group.members, unit, body, work)
+        return finish_kernel(self.context, self.context.name_of(self.group), self.group.members, unit, body, work)
 
     def _tile(
         self, at: Mapping[Var, Index], across: Var | None, height: int, row: Index, width: int, column: Index
@@ -240,9 +240,9 @@ class _Builder:
     def _epilogue(self, at: Mapping[Var, Index], result: Buffer) -> Store:
         assert self.group.root is not None
         where = {**{v: as_index(0) for v in self.c.axes}, **at}
-        puller = group_puller(self.context, self.group)
+        puller = group_inliner(self.context, self.group)
         puller.hold(self.group.root, Load(result, as_index(0)))
-        return stores(self.context, self.group, puller, self.c.index(where))
+        return store_outputs(self.context, self.group, puller, self.c.index(where))
 
 
 def _clear(acc: Buffer, lanes: int) -> tuple[Stmt, ...]:

@@ -10,14 +10,23 @@ from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Load, Stmt, postorder
-from adjoint.lower.context import Context, group_puller, stores
+from adjoint.lower.context import Context, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.prefetch import FAR, spread, stretch
-from adjoint.lower.contractions.tile_plan import Plan
+from adjoint.lower.contractions.gemm_plan import GemmPlan
+from adjoint.lower.contractions.prefetch import FAR_BYTES, region, spread_prefetches
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import unravel
 
-__all__ = ["SLOTS", "Asks", "far_places", "image_ahead", "panel_ahead", "panels_of_slab", "streams_of", "walk_order"]
+__all__ = [
+    "SLOTS",
+    "PrefetchSlots",
+    "epilogue_streams",
+    "far_accesses",
+    "loop_order",
+    "panels_per_l2_block",
+    "prefetch_image",
+    "prefetch_panel",
+]
 
 #: Bytes of the right operand that stay in a second-level cache while blocks of rows meet them.
 _SLAB = 512 * 1024
@@ -27,39 +36,39 @@ _PAGE = 4096
 SLOTS = 16
 
 
-def far_places(
+def far_accesses(
     context: Context, group: Group, c: Contraction, at: Mapping[Var, Index]
 ) -> list[tuple[Buffer, Index, bool]]:
     """What an epilogue reads or writes (True) in rows of large tensors, by `c.m` and `c.n`."""
     assert group.root is not None
-    puller = group_puller(context, group)
+    puller = group_inliner(context, group)
     puller.hold(group.root, Const(0.0, c.left.dtype))
-    probe = stores(context, group, puller, c.index({**{v: as_index(v) for v in c.axes}, **at}))
+    probe = store_outputs(context, group, puller, c.index({**{v: as_index(v) for v in c.axes}, **at}))
     writes = {(b, i): True for b, i, _ in probe.targets}
     loads = [e for e in postorder([v for _, _, v in probe.targets]) if isinstance(e, Load) and e.guard is None]
     places = {(e.buffer, e.index): False for e in loads} | writes
     return [
         (b, i, write)
         for (b, i), write in places.items()
-        if b.nbytes >= FAR and i.coefficient(c.n) == 1 and (c.m is None or i.coefficient(c.m))
+        if b.nbytes >= FAR_BYTES and i.coefficient(c.n) == 1 and (c.m is None or i.coefficient(c.m))
     ]
 
 
-def streams_of(context: Context, group: Group, c: Contraction) -> int:
+def epilogue_streams(context: Context, group: Group, c: Contraction) -> int:
     """How many tensors the epilogue walks in rows that lie pages apart."""
     if c.m is None or _rows_of_images(c):
         return 0
-    steps = [(i.coefficient(c.m) or 0) * b.dtype.itemsize for b, i, _ in far_places(context, group, c, {})]
+    steps = [(i.coefficient(c.m) or 0) * b.dtype.itemsize for b, i, _ in far_accesses(context, group, c, {})]
     return sum(step >= _PAGE for step in steps)
 
 
-def panels_of_slab(c: Contraction, panels: int) -> int:
+def panels_per_l2_block(c: Contraction, panels: int) -> int:
     """How many panels of columns are walked for a block of rows before the next block.
 
     Few, so that the right operand stays in the first-level cache; but where the result is large (the gradient of a
     matrix that is updated at once), as many as stay in the second, so that rows of memory are read and written in runs.
     """
-    if c.rows * c.columns * c.right.dtype.itemsize < FAR:
+    if c.rows * c.columns * c.right.dtype.itemsize < FAR_BYTES:
         return 1
     panel = ceil(c.columns / panels) * c.depth * c.right.dtype.itemsize
     return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= _SLAB))
@@ -73,7 +82,7 @@ def _rows_of_images(c: Contraction) -> bool:
     return image * c.right.dtype.itemsize <= _SLAB
 
 
-def walk_order(c: Contraction, block: Var, slab: Var, panel: Var) -> tuple[Var, ...]:
+def loop_order(c: Contraction, block: Var, slab: Var, panel: Var) -> tuple[Var, ...]:
     """The axes of units, outermost first, so that threads and caches get what belongs together."""
     if _rows_of_images(c):
         # All rows of an image with some channels of the result, then with the next: a tensor is read and written as so
@@ -86,32 +95,38 @@ def walk_order(c: Contraction, block: Var, slab: Var, panel: Var) -> tuple[Var, 
 
 
 @dataclass(frozen=True, slots=True)
-class Asks:
+class PrefetchSlots:
     """What to ask memory for while a tile is computed: in so many slots, a few lines in each."""
 
     slots: int
     lines: Callable[[Index], tuple[Stmt, ...]]
 
-    def and_also(self, other: "Asks | None") -> "Asks":
+    def and_also(self, other: "PrefetchSlots | None") -> "PrefetchSlots":
         """What either asks for; both have as many slots."""
         if other is None:
             return self
         assert self.slots == other.slots
-        return Asks(self.slots, lambda slot: (*self.lines(slot), *other.lines(slot)))
+        return PrefetchSlots(self.slots, lambda slot: (*self.lines(slot), *other.lines(slot)))
 
 
-def panel_ahead(
-    c: Contraction, plan: Plan, at: Mapping[Var, Index], panel: tuple[Index, int], start: Index, turn: Index, turns: int
-) -> Asks | None:
+def prefetch_panel(
+    c: Contraction,
+    plan: GemmPlan,
+    at: Mapping[Var, Index],
+    panel: tuple[Index, int],
+    start: Index,
+    turn: Index,
+    turns: int,
+) -> PrefetchSlots | None:
     """The share of the next block of a panel that one of so many turns asks for, where it is far away."""
     (k,), (column, columns) = c.k, panel
-    block = stretch(c.right.buffer, c.right.index, {k: plan.block, c.n: columns}, {**at, k: start, c.n: column})
+    block = region(c.right.buffer, c.right.index, {k: plan.block, c.n: columns}, {**at, k: start, c.n: column})
     if block is None:
         return None
-    return Asks(SLOTS, lambda slot: spread([block], turn * SLOTS + slot, turns * SLOTS))
+    return PrefetchSlots(SLOTS, lambda slot: spread_prefetches([block], turn * SLOTS + slot, turns * SLOTS))
 
 
-def image_ahead(c: Contraction, unit: Var, slots: int) -> Asks | None:
+def prefetch_image(c: Contraction, unit: Var, slots: int) -> PrefetchSlots | None:
     """The share of the next image that a tile of the current one asks for, where units walk images."""
     outer = c.batch[:-1]
     if not outer or not _rows_of_images(c):
@@ -119,7 +134,9 @@ def image_ahead(c: Contraction, unit: Var, slots: int) -> Asks | None:
     images = prod(v.extent for v in outer)
     turns = unit.extent // images
     start = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **unravel(outer, (as_index(unit) // turns + 1) % images)}
-    image = stretch(c.right.buffer, c.right.index, {v: v.extent for v in (c.batch[-1], c.n, *c.k)}, start)
+    image = region(c.right.buffer, c.right.index, {v: v.extent for v in (c.batch[-1], c.n, *c.k)}, start)
     if image is None:
         return None
-    return Asks(slots, lambda slot: spread([image], as_index(unit) % turns * slots + slot, turns * slots))
+    return PrefetchSlots(
+        slots, lambda slot: spread_prefetches([image], as_index(unit) % turns * slots + slot, turns * slots)
+    )

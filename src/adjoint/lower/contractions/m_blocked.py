@@ -20,19 +20,19 @@ from math import prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt
-from adjoint.lower.context import Context, finish
+from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.prefetch import Stretch, spread, stretch
-from adjoint.lower.contractions.split_k import Panel, SumBuilder
-from adjoint.lower.contractions.split_k_plan import SumPlan
-from adjoint.lower.contractions.split_k_reduction import Ends, rows_that_fit
+from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.split_k import Panel, SplitKBuilder
+from adjoint.lower.contractions.split_k_plan import SplitKPlan
+from adjoint.lower.contractions.split_k_reduction import TransposingEpilogue, row_blocks
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, pieces, ravel, unravel
+from adjoint.lower.loops import nest, ravel, tiled, unravel
 
-__all__ = ["grouped_sum_kernels"]
+__all__ = ["m_blocked_kernels"]
 
 
-def grouped_sum_kernels(context: Context, group: Group, c: Contraction, plan: SumPlan) -> list[Kernel]:
+def m_blocked_kernels(context: Context, group: Group, c: Contraction, plan: SplitKPlan) -> list[Kernel]:
     """The panels, and the contraction with its epilogue."""
     size = plan.panels * c.depth * plan.width
     panels = Buffer(f"{context.name_of(group)}_panels", plan.panel.dtype, size, "arena")
@@ -47,7 +47,7 @@ class _Builder:
     context: Context
     group: Group
     c: Contraction
-    plan: SumPlan
+    plan: SplitKPlan
     panels: Buffer
 
     @property
@@ -58,15 +58,15 @@ class _Builder:
     def turned(self) -> Kernel:
         """A unit is a block of a panel."""
         plan = self.plan
-        builder = SumBuilder(self.context, self.group, self.c, plan, self.panels, 1)
+        builder = SplitKBuilder(self.context, self.group, self.c, plan, self.panels, 1)
         turns, start = builder.turns()
         unit = Var("u", plan.panels * prod(t.extent for t in turns))
         panel, number = as_index(unit) // (unit.extent // plan.panels), as_index(unit) % (unit.extent // plan.panels)
         here = unravel(turns, number)
         start = {v: index.substitute(here) for v, index in start.items()}
         own = Panel(self.panels, as_index(unit) * self._block, plan.width)
-        body = pieces(panel, plan.lane.extent, plan.width, lambda n, first: builder.pack(own, n, first, start))
-        return finish(self.context, self.panels.name, self.group.members[:1], unit, body, 0)
+        body = tiled(panel, plan.lane.extent, plan.width, lambda n, first: builder.pack(own, n, first, start))
+        return finish_kernel(self.context, self.panels.name, self.group.members[:1], unit, body, 0)
 
     def products(self) -> Kernel:
         """A unit is a panel and a group of rows."""
@@ -80,9 +80,9 @@ class _Builder:
             statements, work = self._unit(number, panel, count, begin)
             return statements
 
-        body = pieces(panel, plan.lane.extent, plan.width, columns)
+        body = tiled(panel, plan.lane.extent, plan.width, columns)
         flops = 2.0 * prod(v.extent for v in c.axes) * c.depth + work
-        return finish(self.context, self.context.name_of(self.group), self.group.members, unit, body, flops)
+        return finish_kernel(self.context, self.context.name_of(self.group), self.group.members, unit, body, flops)
 
     def _unit(self, number: Index, panel: Index, columns: int, begin: Index) -> tuple[tuple[Stmt, ...], float]:
         context, group, c, plan = self.context, self.group, self.c, self.plan
@@ -91,31 +91,33 @@ class _Builder:
         first, rows = number * own.extent, (own, *inner)
         other = Load(plan.other.buffer, plan.other.index.substitute({outer: first + as_index(own)}))
         sums = Buffer("sums", plan.panel.dtype, prod(v.extent for v in rows) * plan.width, "scratch")
-        builder = SumBuilder(context, group, c, replace(plan, other=other, rows=rows), sums, 1)
+        builder = SplitKBuilder(context, group, c, replace(plan, other=other, rows=rows), sums, 1)
         turns, start = builder.turns()
         blocks = prod(t.extent for t in turns)
         block = ravel(turns, {t: as_index(t) for t in turns})
         here = Panel(self.panels, (panel * blocks + block) * self._block, plan.width)
         ahead = self._ahead(number, panel * blocks + block, blocks * plan.panels)
-        products = builder.tiles(
-            here, columns, as_index(0), as_index(0), start, lambda n, count: spread(ahead, n, count)
+        products = builder.multiply(
+            here, columns, as_index(0), as_index(0), start, lambda n, count: spread_prefetches(ahead, n, count)
         )
-        some = rows_that_fit(own.extent, prod(v.extent for v in inner))[0]
+        some = row_blocks(own.extent, prod(v.extent for v in inner))[0]
         turn, local = Var("t", own.extent // some), Var(outer.name, some)
-        ends = Ends(context, group, c, plan.lane, plan.rows, (local, *inner), first + as_index(turn) * some)
+        ends = TransposingEpilogue(
+            context, group, c, plan.lane, plan.rows, (local, *inner), first + as_index(turn) * some
+        )
         begun = as_index(turn) * (sums.size // turn.extent)
         end, work = ends.of(sums, begun, plan.width, (columns, begin))
         clear = builder.clear(as_index(0), as_index(0), columns)
         return (clear, *nest(turns, products), *nest([turn], end)), work
 
-    def _ahead(self, number: Index, turn: Index, turns: int) -> list[Stretch]:
+    def _ahead(self, number: Index, turn: Index, turns: int) -> list[Region]:
         """The next block of the panels, and a share of what the next group reads."""
         c, plan = self.c, self.plan
         step, outer = Var("s", self._block), plan.rows[0]
         place = (turn + 1) % turns * self._block
-        block = stretch(self.panels, as_index(step), {step: step.extent}, {step: place})
+        block = region(self.panels, as_index(step), {step: step.extent}, {step: place})
         share = outer.extent // plan.groups
         corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, outer: (number + 1) % plan.groups * share}
         every = {**{v: v.extent for v in (*plan.rows, *c.k)}, outer: share}
-        rows = stretch(plan.other.buffer, plan.other.index, every, corner)
+        rows = region(plan.other.buffer, plan.other.index, every, corner)
         return [s for s in (block, rows.share(turn, turns) if rows is not None else None) if s is not None]

@@ -15,10 +15,10 @@ from adjoint.kernel.index import Index, Quotient, Remainder, Var, as_index
 from adjoint.kernel.ir import Apply, Const, Load
 from adjoint.kernel.target import Target
 from adjoint.lower.analysis.inlining import Reduction, compute_dtype, output_vars
-from adjoint.lower.context import Context, group_puller, stores
+from adjoint.lower.context import Context, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import axes_index, collapse, indices_of, ravel
+from adjoint.lower.loops import collapse_axes, indices_of, ravel, uncollapse
 
 __all__ = ["join_rows", "join_runs", "match_contraction", "split_rows"]
 
@@ -55,7 +55,7 @@ def _describe(
     context: Context, group: Group, index: tuple[Index, ...], reduce_index: tuple[Index, ...] | None = None
 ) -> Reduction:
     assert group.root is not None
-    puller = group_puller(context, group)
+    puller = group_inliner(context, group)
     puller.reduce_index = reduce_index
     made = puller.describe(group.root, index)
     assert isinstance(made, Reduction)
@@ -76,9 +76,9 @@ def _factors(description: Reduction) -> tuple[Load, Load] | None:
 def _epilogue_indices(context: Context, group: Group, place: tuple[Index, ...]) -> list[Index]:
     """What the values behind the root read and write with."""
     assert group.root is not None
-    puller = group_puller(context, group)
+    puller = group_inliner(context, group)
     puller.hold(group.root, Const(0, compute_dtype(group.root.dtype)))
-    return indices_of([stores(context, group, puller, place)])
+    return indices_of([store_outputs(context, group, puller, place)])
 
 
 def _split(var: Var, indices: Sequence[Index]) -> list[Var]:
@@ -115,9 +115,9 @@ def _rejoined(parts: Sequence[Sequence[Var]]) -> tuple[Index, ...]:
 
 def _merged(vars_: Sequence[Var], indices: Sequence[Index]) -> tuple[tuple[Var, ...], dict[Var, Index]]:
     """Neighbours that every index walks as one, merged; and each variable in terms of the merged ones."""
-    runs = collapse(vars_, indices)
+    runs = collapse_axes(vars_, indices)
     axes = tuple(Var(run[0].name, prod(v.extent for v in run)) for run in runs)
-    return axes, dict(zip(vars_, axes_index(runs, [as_index(v) for v in axes]), strict=True))
+    return axes, dict(zip(vars_, uncollapse(runs, [as_index(v) for v in axes]), strict=True))
 
 
 def _roles(

@@ -9,16 +9,16 @@ from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Kernel, Load, Stmt, Store
-from adjoint.lower.context import Context, finish
+from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.tile_plan import Plan
+from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, pieces, ravel, unravel, unrolled, vector_loops
+from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
 
 __all__ = ["pack_columns", "pack_left", "pack_panel"]
 
 
-def pack_left(context: Context, group: Group, c: Contraction, plan: Plan) -> tuple[Kernel, Contraction]:
+def pack_left(context: Context, group: Group, c: Contraction, plan: GemmPlan) -> tuple[Kernel, Contraction]:
     """Copy the left operand so that the rows of a tile lie side by side: ``[batch, block of rows, k, row]``."""
     m = c.m
     assert m is not None
@@ -39,15 +39,15 @@ def pack_left(context: Context, group: Group, c: Contraction, plan: Plan) -> tup
 
         return nest(steps, vector_loops(rows, context.target.lanes(c.left.dtype), body))
 
-    body = pieces(block, c.rows, plan.rows, copy)
-    kernel = finish(context, packed.name, group.members[:1], unit, body, 0)
+    body = tiled(block, c.rows, plan.rows, copy)
+    kernel = finish_kernel(context, packed.name, group.members[:1], unit, body, 0)
     row = as_index(m)
     where = {v: as_index(v) for v in (*batch, *c.k)}
     index = (ravel(batch, where) * blocks + row // plan.rows) * c.depth + ravel(c.k, where)
     return kernel, replace(c, left=Load(packed, index * plan.rows + row % plan.rows))
 
 
-def pack_columns(context: Context, group: Group, c: Contraction, plan: Plan) -> tuple[Kernel, Contraction]:
+def pack_columns(context: Context, group: Group, c: Contraction, plan: GemmPlan) -> tuple[Kernel, Contraction]:
     """Copy the right operand so that the columns of a tile lie side by side: ``[batch, panel, k, column]``."""
     batch = tuple(v for v in c.batch if c.right.index.coefficient(v))
     width, panels = plan.columns, ceil(c.columns / plan.columns)
@@ -66,8 +66,8 @@ def pack_columns(context: Context, group: Group, c: Contraction, plan: Plan) -> 
 
         return nest(steps, vector_loops(columns, plan.lanes, body))
 
-    body = pieces(panel, c.columns, width, copy)
-    kernel = finish(context, packed.name, group.members[:1], unit, body, 0)
+    body = tiled(panel, c.columns, width, copy)
+    kernel = finish_kernel(context, packed.name, group.members[:1], unit, body, 0)
     where = {v: as_index(v) for v in (*batch, *c.k)}
     index = (ravel(batch, where) * panels + as_index(c.n) // width) * c.depth + ravel(c.k, where)
     return kernel, replace(c, right=Load(packed, index * width + as_index(c.n) % width))
@@ -75,7 +75,7 @@ def pack_columns(context: Context, group: Group, c: Contraction, plan: Plan) -> 
 
 def pack_panel(
     c: Contraction,
-    plan: Plan,
+    plan: GemmPlan,
     at: dict[Var, Index],
     panel: Buffer,
     column: Index,
@@ -115,7 +115,7 @@ def pack_panel(
         at_k = as_index(step) * square + as_index(inner)
         body = copies({k_var: start + at_k}, at_k)
         if square > 1:
-            body = tuple(unrolled(inner, statement) for statement in body)
+            body = tuple(unroll_around(inner, statement) for statement in body)
         out.append(For(step, body))
     if rest:
         step = Var("k", rest)

@@ -1,7 +1,7 @@
 """What is asked of memory ahead of its use: lines spread evenly over the steps of a loop that computes.
 
 A core waits for a dozen or two lines at a time. Asked for one by one between products they cost nothing; asked for in
-a burst they stop the loads that products need. So what a block will read is a `Stretch` of memory, whose lines are
+a burst they stop the loads that products need. So what a block will read is a `Region` of memory, whose lines are
 numbered, and every step asks for the next one or few::
 
     for step in 0..512:                                  two stretches of 512 and 300 lines: two in a step
@@ -20,18 +20,18 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Prefetch, Stmt, When
 from adjoint.lower.loops import unravel
 
-__all__ = ["FAR", "LINE", "Stretch", "spread", "stretch"]
+__all__ = ["FAR_BYTES", "LINE_BYTES", "Region", "region", "spread_prefetches"]
 
 #: Bytes of a tensor of which much is not in a second-level cache.
-FAR = 1024 * 1024
+FAR_BYTES = 1024 * 1024
 #: Bytes of a cache line.
-LINE = 64
+LINE_BYTES = 64
 #: Pieces are asked for as one where what lies between them is at most a line, or this share of them.
 _GAP = 1 / 6
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class Region:
     """Lines of memory, one piece after the other.
 
     Parameters
@@ -60,14 +60,14 @@ class Stretch:
     first: Index
     lines: int
 
-    def share(self, turn: Index, turns: int) -> "Stretch":
+    def share(self, turn: Index, turns: int) -> "Region":
         """The lines that one of so many turns asks for. The last one may ask for a few beyond the end."""
         lines = ceil(self.lines / turns)
         return replace(self, first=self.first + turn * lines, lines=lines)
 
     def ask(self, number: Index) -> Prefetch:
         """Ask for a line."""
-        line, elements = Var("line", self.run), LINE // self.buffer.dtype.itemsize
+        line, elements = Var("line", self.run), LINE_BYTES // self.buffer.dtype.itemsize
         number = self.first + number
         if not self.pieces:
             return Prefetch(self.buffer, self.start + number * elements, self.write)
@@ -82,9 +82,9 @@ class Stretch:
         return Prefetch(self.buffer, place, self.write)
 
 
-def stretch(
+def region(
     buffer: Buffer, index: Index, box: Mapping[Var, int], start: Mapping[Var, Index], write: bool = False
-) -> Stretch | None:
+) -> Region | None:
     """The memory of a box of elements; None where it is near, or the index walks it in no fixed steps.
 
     Parameters
@@ -99,12 +99,12 @@ def stretch(
         Whether it will be written.
     """
     steps = [index.coefficient(v) for v in box]
-    if buffer.nbytes < FAR or any(step is None for step in steps):
+    if buffer.nbytes < FAR_BYTES or any(step is None for step in steps):
         return None
     extents = [(abs(step), extent) for step, extent in zip(steps, box.values(), strict=True) if step and extent > 1]
     run = 1
     pieces: list[tuple[int, int]] = []
-    near = LINE // buffer.dtype.itemsize
+    near = LINE_BYTES // buffer.dtype.itemsize
     for apart, count in sorted(extents):
         if not pieces and apart <= run + max(run * _GAP, near):
             run += (count - 1) * apart
@@ -112,12 +112,12 @@ def stretch(
             pieces[-1] = (pieces[-1][0] * count, pieces[-1][1])
         else:
             pieces.append((count, apart))
-    lines = ceil(run * buffer.dtype.itemsize / LINE)
+    lines = ceil(run * buffer.dtype.itemsize / LINE_BYTES)
     every = lines * prod(count for count, _ in pieces)
-    return Stretch(buffer, index.substitute(start), tuple(reversed(pieces)), lines, write, as_index(0), every)
+    return Region(buffer, index.substitute(start), tuple(reversed(pieces)), lines, write, as_index(0), every)
 
 
-def spread(stretches: Sequence[Stretch], step: Index, steps: int) -> tuple[Stmt, ...]:
+def spread_prefetches(stretches: Sequence[Region], step: Index, steps: int) -> tuple[Stmt, ...]:
     """What the current one of so many steps asks for: as many lines in each as are needed for all of them."""
     each = ceil(sum(s.lines for s in stretches) / steps)
     while sum(ceil(s.lines / each) for s in stretches) > steps:

@@ -13,30 +13,30 @@ from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Kernel
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.gemm import contraction_kernels
-from adjoint.lower.contractions.inner_product import dot_kernel, plan_dots
-from adjoint.lower.contractions.loop_order import streams_of
-from adjoint.lower.contractions.m_blocked import grouped_sum_kernels
+from adjoint.lower.contractions.gemm import gemm_kernels
+from adjoint.lower.contractions.gemm_plan import UNITS, TileConfig, plan_gemm, tiles_by_cost
+from adjoint.lower.contractions.inner_product import inner_product_kernel, plan_inner_product
+from adjoint.lower.contractions.loop_order import epilogue_streams
+from adjoint.lower.contractions.m_blocked import m_blocked_kernels
 from adjoint.lower.contractions.matching import join_rows, join_runs, split_rows
-from adjoint.lower.contractions.split_k import sum_kernels
-from adjoint.lower.contractions.split_k_plan import plan_sums
-from adjoint.lower.contractions.tile_plan import UNITS, Wish, plan_contraction, tiles_by_cost
+from adjoint.lower.contractions.split_k import split_k_kernels
+from adjoint.lower.contractions.split_k_plan import plan_split_k
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.winograd.convolution import winograd_kernels
 from adjoint.lower.winograd.plan import plan_winograd
-from adjoint.lower.winograd.weight_gradient import plan_winograd_sums, winograd_sum_kernels
+from adjoint.lower.winograd.weight_gradient import plan_winograd_gradient, winograd_gradient_kernels
 
-__all__ = ["build", "contraction_form", "estimated", "forms", "signature"]
+__all__ = ["build", "contraction_kernels", "estimated_schedule", "schedules", "signature"]
 
 #: Tiles of either kind that are worth measuring: the first by estimated cycles.
 _TILES = 5
 
 
-def contraction_form(context: Context, group: Group, c: Contraction) -> list[Kernel]:
+def contraction_kernels(context: Context, group: Group, c: Contraction) -> list[Kernel]:
     """The kernels of a contraction, in the form that was chosen for its signature, or else in the estimated one."""
     name = signature(context, group, c)
     context.met.setdefault(name, (group, c))
-    return build(context, group, c, context.choices.get(name) or estimated(context, group, c))
+    return build(context, group, c, context.choices.get(name) or estimated_schedule(context, group, c))
 
 
 def signature(context: Context, group: Group, c: Contraction) -> str:
@@ -51,42 +51,42 @@ def signature(context: Context, group: Group, c: Contraction) -> str:
     axes = [*axis("m", c.m), *axis("n", c.n)]
     for role, several in (("b", c.batch), ("k", c.k)):
         axes += [text for var in several for text in axis(role, var)]
-    streams = streams_of(context, group, c)
+    streams = epilogue_streams(context, group, c)
     return f"{c.left.dtype} {' '.join(axes)}{f', {streams} streams' if streams else ''}"
 
 
-def estimated(context: Context, group: Group, c: Contraction) -> str:
+def estimated_schedule(context: Context, group: Group, c: Contraction) -> str:
     """The form with the fewest estimated cycles."""
     target = context.target
-    fast = plan_winograd(target, split_rows(c)) or plan_winograd_sums(target, c)
+    fast = plan_winograd(target, split_rows(c)) or plan_winograd_gradient(target, c)
     c = join_rows(target, c)
-    dots = plan_dots(target, join_runs(target, c)) is not None
-    sums = plan_sums(target, c)
-    plan = plan_contraction(target, c, streams_of(context, group, c))
+    dots = plan_inner_product(target, join_runs(target, c)) is not None
+    sums = plan_split_k(target, c)
+    plan = plan_gemm(target, c, epilogue_streams(context, group, c))
     # Sums that few threads can share leave the others idle; how many there will be is not known here.
     summed = sums.cycles * sqrt(max(1.0, UNITS / 2 / sums.units)) if sums is not None else inf
     if fast is not None and fast.cycles < min(plan.cycles, summed):
         return "winograd"
     if sums is not None and (dots or summed < plan.cycles):
         return "sums"
-    return "dots" if dots else str(Wish((plan.rows, plan.vectors, plan.stack), plan.pack_right))
+    return "dots" if dots else str(TileConfig((plan.rows, plan.vectors, plan.stack), plan.pack_right))
 
 
-def forms(context: Context, group: Group, c: Contraction) -> list[str]:
+def schedules(context: Context, group: Group, c: Contraction) -> list[str]:
     """Every form that is worth measuring, the estimated one first."""
-    target, streams = context.target, streams_of(context, group, join_rows(context.target, c))
-    found = [estimated(context, group, c)]
-    if plan_winograd(target, split_rows(c)) is not None or plan_winograd_sums(target, c) is not None:
+    target, streams = context.target, epilogue_streams(context, group, join_rows(context.target, c))
+    found = [estimated_schedule(context, group, c)]
+    if plan_winograd(target, split_rows(c)) is not None or plan_winograd_gradient(target, c) is not None:
         found.append("winograd")
     c = join_rows(target, c)
-    if plan_sums(target, c) is not None:
+    if plan_split_k(target, c) is not None:
         found.append("sums")
-    if plan_dots(target, join_runs(target, c)) is not None:
+    if plan_inner_product(target, join_runs(target, c)) is not None:
         found.append("dots")
     for packed in (False, True):
         if packed or c.lanes_are_near:
             tiles = tiles_by_cost(target, c, streams, packed)[:_TILES]
-            found += [str(Wish(tile, packed)) for _, tile in tiles]
+            found += [str(TileConfig(tile, packed)) for _, tile in tiles]
     return list(dict.fromkeys(found))
 
 
@@ -104,7 +104,7 @@ def build(context: Context, group: Group, c: Contraction, form: str) -> list[Ker
         "sums": lambda: _sums(context, group, wide),
         "dots": lambda: _dots(context, group, wide),
     }
-    kernels = makers[form]() if form in makers else contraction_kernels(context, group, wide, _wish(form))
+    kernels = makers[form]() if form in makers else gemm_kernels(context, group, wide, _wish(form))
     if not kernels:
         raise InvalidValueError(f"{context.name_of(group)} does not run in the form {form!r}; tune it anew")
     return kernels
@@ -115,24 +115,24 @@ def _winograd(context: Context, group: Group, c: Contraction) -> list[Kernel]:
     plan = plan_winograd(context.target, rows)
     if plan is not None:
         return winograd_kernels(context, group, rows, plan)
-    sums = plan_winograd_sums(context.target, c)
-    return [] if sums is None else winograd_sum_kernels(context, group, c, sums)
+    sums = plan_winograd_gradient(context.target, c)
+    return [] if sums is None else winograd_gradient_kernels(context, group, c, sums)
 
 
 def _sums(context: Context, group: Group, c: Contraction) -> list[Kernel]:
-    plan = plan_sums(context.target, c)
+    plan = plan_split_k(context.target, c)
     if plan is None:
         return []
-    return (grouped_sum_kernels if plan.groups > 1 else sum_kernels)(context, group, c, plan)
+    return (m_blocked_kernels if plan.groups > 1 else split_k_kernels)(context, group, c, plan)
 
 
 def _dots(context: Context, group: Group, c: Contraction) -> list[Kernel]:
     joined = join_runs(context.target, c)
-    plan = plan_dots(context.target, joined)
-    return [] if plan is None else [dot_kernel(context, group, joined, plan)]
+    plan = plan_inner_product(context.target, joined)
+    return [] if plan is None else [inner_product_kernel(context, group, joined, plan)]
 
 
-def _wish(form: str) -> Wish:
+def _wish(form: str) -> TileConfig:
     tile, _, packed = form.partition(" ")
     sizes = tile.split("x")
     if len(sizes) != 3 or not all(size.isdigit() for size in sizes) or packed not in ("", "packed"):
@@ -140,4 +140,4 @@ def _wish(form: str) -> Wish:
             f"a form is sums, dots, or a tile such as 8x2x1 or 8x2x1 packed, got {form!r}; tune it anew"
         )
     rows, vectors, stack = map(int, sizes)
-    return Wish((rows, vectors, stack), packed == "packed")
+    return TileConfig((rows, vectors, stack), packed == "packed")

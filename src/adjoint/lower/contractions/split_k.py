@@ -24,15 +24,15 @@ from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
-from adjoint.lower.context import Context, finish
+from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.prefetch import Stretch, spread, stretch
-from adjoint.lower.contractions.split_k_plan import SumPlan, run_of
-from adjoint.lower.contractions.split_k_reduction import added, total_kernel
+from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.split_k_plan import SplitKPlan, contiguous_run
+from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, pieces, ravel, tiles, unravel, unrolled, vector_loops
+from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops, vector_runs
 
-__all__ = ["Panel", "SumBuilder", "sum_kernels"]
+__all__ = ["Panel", "SplitKBuilder", "split_k_kernels"]
 
 #: What to ask memory for on the way, by the number of the step, and how many steps there are.
 Asks = Callable[[Index, int], tuple[Stmt, ...]]
@@ -51,16 +51,16 @@ class Panel:
         return self.start + step * self.width + column
 
 
-def sum_kernels(context: Context, group: Group, c: Contraction, plan: SumPlan) -> list[Kernel]:
+def split_k_kernels(context: Context, group: Group, c: Contraction, plan: SplitKPlan) -> list[Kernel]:
     """The products of each part, and their total with the epilogue."""
     size = plan.parts * plan.panels * prod(v.extent for v in plan.rows) * plan.width
     sums = Buffer(f"{context.name_of(group)}_sums", plan.panel.dtype, size, "arena")
-    builder = SumBuilder(context, group, c, plan, sums, plan.panels)
+    builder = SplitKBuilder(context, group, c, plan, sums, plan.panels)
     return [builder.products(), builder.total()]
 
 
 @dataclass(frozen=True, slots=True)
-class SumBuilder:
+class SplitKBuilder:
     """Builds the kernels of such a contraction, or a block of one whose sums and factors lie elsewhere.
 
     `panels` is how many of them `sums` has beside each other.
@@ -69,7 +69,7 @@ class SumBuilder:
     context: Context
     group: Group
     c: Contraction
-    plan: SumPlan
+    plan: SplitKPlan
     sums: Buffer
     panels: int
 
@@ -78,9 +78,9 @@ class SumBuilder:
         plan, c = self.plan, self.c
         unit = Var("u", plan.parts * self.panels)
         panel, part = as_index(unit) % self.panels, as_index(unit) // self.panels
-        body = pieces(panel, plan.lane.extent, plan.width, lambda n, first: self._unit(part, panel, n, first))
+        body = tiled(panel, plan.lane.extent, plan.width, lambda n, first: self._unit(part, panel, n, first))
         points = prod(v.extent for v in c.axes)
-        return finish(self.context, self.sums.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
+        return finish_kernel(self.context, self.sums.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
 
     def total(self) -> Kernel:
         """Add the parts, and do what comes after the contraction."""
@@ -88,9 +88,9 @@ class SumBuilder:
 
         def parts(at: dict[Var, Index], panel: Index, column: Index) -> list[tuple[dict[Var, Index], Expr]]:
             places = [self.place(as_index(n), panel, ravel(plan.rows, at), column) for n in range(plan.parts)]
-            return [(at, added([Load(self.sums, place) for place in places]))]
+            return [(at, sum_of([Load(self.sums, place) for place in places]))]
 
-        return total_kernel(self.context, self.group, self.c, plan.lane, plan.width, plan.rows, parts)
+        return split_k_reduction_kernel(self.context, self.group, self.c, plan.lane, plan.width, plan.rows, parts)
 
     def place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
         """Where a sum is."""
@@ -124,11 +124,11 @@ class SumBuilder:
         ahead = self._ahead(turns, part, share, (columns, first))
         block = (
             *self.pack(own, columns, first, start),
-            *self.tiles(own, columns, part, panel, start, lambda n, count: spread(ahead, n, count)),
+            *self.multiply(own, columns, part, panel, start, lambda n, count: spread_prefetches(ahead, n, count)),
         )
         return (self.clear(part, panel, columns), *nest(turns, block))
 
-    def _ahead(self, turns: list[Var], part: Index, share: int, panel: tuple[int, Index]) -> list[Stretch]:
+    def _ahead(self, turns: list[Var], part: Index, share: int, panel: tuple[int, Index]) -> list[Region]:
         """What the next block reads of both factors."""
         plan, c = self.plan, self.c
         number = ravel(turns, {t: as_index(t) for t in turns}) + 1
@@ -138,11 +138,11 @@ class SumBuilder:
         corner = {**{v: as_index(0) for v in c.axes}, **start}
         steps = dict(zip(c.k, plan.blocks, strict=True))
         columns, first = panel
-        turned = stretch(
+        turned = region(
             plan.panel.buffer, plan.panel.index, {**steps, plan.lane: columns}, {**corner, plan.lane: first}
         )
         every = {**steps, **{v: v.extent for v in plan.rows}}
-        whole = stretch(plan.other.buffer, plan.other.index, every, corner)
+        whole = region(plan.other.buffer, plan.other.index, every, corner)
         return [s for s in (turned, whole) if s is not None]
 
     def pack(self, own: Panel, columns: int, first: Index, start: dict[Var, Index]) -> tuple[Stmt, ...]:
@@ -150,7 +150,7 @@ class SumBuilder:
         plan, c = self.plan, self.c
         steps = [Var(v.name, b) for v, b in zip(c.k, plan.blocks, strict=True)]
         # Trailing axes that lie one behind the other in the factor are one run of steps.
-        run = run_of(plan.panel, c.k, plan.blocks)
+        run = contiguous_run(plan.panel, c.k, plan.blocks)
         tail = next(n for n in range(len(c.k) + 1) if prod(plan.blocks[len(c.k) - n :]) == run)
         outer, kept = steps[: len(c.k) - tail], c.k[: len(c.k) - tail]
         base = {**start, **{v: start[v] + as_index(s) for v, s in zip(kept, outer, strict=True)}}
@@ -170,14 +170,14 @@ class SumBuilder:
             turn, inner = Var("s", many), Var("i", square)
             body = copy(as_index(turn) * square + as_index(inner))
             if square > 1:
-                body = tuple(unrolled(inner, statement) for statement in body)
+                body = tuple(unroll_around(inner, statement) for statement in body)
             loops.append(For(turn, body))
         if rest:
             step = Var("s", rest)
             loops.append(For(step, copy(as_index(step) + many * square)))
         return nest(outer, tuple(loops))
 
-    def tiles(
+    def multiply(
         self,
         own: Panel,
         columns: int,
@@ -201,7 +201,7 @@ class SumBuilder:
 
         def sweep(kind: str) -> tuple[Stmt, ...]:
             out: list[Stmt] = []
-            for begin, vectors, extent in tiles(columns, columns, plan.lanes):
+            for begin, vectors, extent in vector_runs(columns, columns, plan.lanes):
                 vector, lane = Var("j", vectors), Var("l", extent)
                 column = as_index(vector) * plan.lanes + as_index(lane) + begin
                 sum_ = Load(self.sums, self.place(part, panel, ravel(plan.rows, row), column))

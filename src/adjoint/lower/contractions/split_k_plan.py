@@ -11,10 +11,10 @@ from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.prefetch import LINE
-from adjoint.lower.contractions.tile_plan import GATHERED, TURNED, UNITS, blocks_within
+from adjoint.lower.contractions.gemm_plan import GATHER_CYCLES, TRANSPOSE_CYCLES, UNITS, blocks_within
+from adjoint.lower.contractions.prefetch import LINE_BYTES
 
-__all__ = ["SumPlan", "parts_of", "plan_sums", "run_of", "tile_of"]
+__all__ = ["SplitKPlan", "best_tile", "contiguous_run", "plan_split_k", "split_factor"]
 
 #: Bytes of a panel: with what is read beside it, it stays in a first-level cache of 48 KiB or close to it.
 _PANEL = 32 * 1024
@@ -35,7 +35,7 @@ _VECTORS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class SumPlan:
+class SplitKPlan:
     """How such a contraction runs.
 
     Parameters
@@ -88,7 +88,7 @@ class SumPlan:
         return ceil(self.lane.extent / self.width)
 
 
-def plan_sums(target: Target, c: Contraction) -> SumPlan | None:
+def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
     """The best such plan, or None where the contraction is of another kind."""
     lanes = target.lanes(c.left.dtype)
     filled = c.columns >= _FILLED * ceil(c.columns / lanes) * lanes
@@ -104,7 +104,7 @@ def _forwards(c: Contraction, panel: Load, other: Load) -> tuple[Load, Load]:
     return c.element(panel, at), c.element(other, at)
 
 
-def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SumPlan | None:
+def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SplitKPlan | None:
     axes = [v for v in c.axes if v.extent > 1]
     of_panel = [v for v in axes if panel.index.coefficient(v)]
     rows = tuple(v for v in axes if v not in of_panel)
@@ -121,29 +121,29 @@ def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SumPlan |
     def lines(tile: tuple[int, ...]) -> int:
         return _lines(other, dict(zip(rows, tile, strict=True)), window)
 
-    step, vectors, tile = tile_of(target, ceil(lane.extent / lanes), rows, lines)
+    step, vectors, tile = best_tile(target, ceil(lane.extent / lanes), rows, lines)
     if prod(tile) * vectors < target.vector_registers // 4:
         return None
     itemsize, panels = panel.dtype.itemsize, ceil(lane.extent / (vectors * lanes))
     points, columns = prod(v.extent for v in rows), panels * vectors * lanes
     traffic = _Traffic(other.buffer.nbytes, columns * c.depth * itemsize, points * columns * itemsize)
-    whole = run_of(panel, c.k, tuple(v.extent for v in c.k))
+    whole = contiguous_run(panel, c.k, tuple(v.extent for v in c.k))
     groups = _groups_of(rows[0].extent // tile[0], panels, traffic) if whole >= lanes else 1
-    parts = 1 if groups > 1 else parts_of(c.k[0].extent, UNITS / panels, _SUMS / traffic.made)
+    parts = 1 if groups > 1 else split_factor(c.k[0].extent, UNITS / panels, _SUMS / traffic.made)
     extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
     blocks = blocks_within(extents, vectors * lanes * itemsize, _PANEL)
-    turned = run_of(panel, c.k, blocks) >= lanes
+    turned = contiguous_run(panel, c.k, blocks) >= lanes
     cycles = (
         panels * (points // prod(tile)) * step * c.depth
         + 2 * points * lane.extent / lanes * c.depth / prod(blocks)
-        + lane.extent * c.depth * (TURNED if turned else GATHERED)
-        + points * lane.extent * parts * GATHERED
+        + lane.extent * c.depth * (TRANSPOSE_CYCLES if turned else GATHER_CYCLES)
+        + points * lane.extent * parts * GATHER_CYCLES
         + (traffic.panels * (1 + groups) / _BYTES if groups > 1 else 0)
     )
-    return SumPlan(panel, other, lane, rows, tile, vectors, lanes, groups, parts, blocks, cycles)
+    return SplitKPlan(panel, other, lane, rows, tile, vectors, lanes, groups, parts, blocks, cycles)
 
 
-def tile_of(
+def best_tile(
     target: Target, vectors: int, rows: tuple[Var, ...], lines: Callable[[tuple[int, ...]], int] = lambda _: 0
 ) -> tuple[float, int, tuple[int, ...]]:
     """The register tile with most multiply-adds a cycle, at two of them and two loads a cycle.
@@ -171,7 +171,7 @@ def _lines(other: Load, tile: dict[Var, int], window: dict[Var, int]) -> int:
     for var, count in (*tile.items(), *window.items()):
         step = other.index.coefficient(var) or 0
         places = np.unique(places[:, None] + step * np.arange(count))
-    return len(np.unique(places * other.dtype.itemsize // LINE))
+    return len(np.unique(places * other.dtype.itemsize // LINE_BYTES))
 
 
 def _divisors(extent: int) -> list[int]:
@@ -199,13 +199,13 @@ def _groups_of(tiles: int, panels: int, traffic: _Traffic) -> int:
     return groups if groups * panels >= UNITS and traffic.saved_by(groups, panels) else 1
 
 
-def parts_of(extent: int, wanted: float, allowed: float) -> int:
+def split_factor(extent: int, wanted: float, allowed: float) -> int:
     """The fewest parts that are enough, or the most that are allowed."""
     possible = [d for d in range(1, extent + 1) if extent % d == 0 and (d <= allowed or d == 1)]
     return next((d for d in possible if d >= wanted), possible[-1])
 
 
-def run_of(panel: Load, k: tuple[Var, ...], blocks: tuple[int, ...]) -> int:
+def contiguous_run(panel: Load, k: tuple[Var, ...], blocks: tuple[int, ...]) -> int:
     """Steps of a block that lie side by side in the factor: its last axes as far as they are whole and contiguous."""
     run = 1
     for var, block in zip(reversed(k), reversed(blocks), strict=True):

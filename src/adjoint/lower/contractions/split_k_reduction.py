@@ -14,24 +14,24 @@ from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Expr, Kernel, Load, Stmt, Store
-from adjoint.lower.context import Context, finish, group_puller, stores, work_of
+from adjoint.lower.context import Context, finish_kernel, group_inliner, store_flops, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.tile_plan import UNITS
+from adjoint.lower.contractions.gemm_plan import UNITS
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, pieces, ravel, unravel, unrolled, vector_loops
+from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
 
-__all__ = ["Ends", "Parts", "added", "rows_that_fit", "total_kernel"]
+__all__ = ["PartialSums", "TransposingEpilogue", "row_blocks", "split_k_reduction_kernel", "sum_of"]
 
 #: Rows of a block: with `lanes` of them they stay in a first-level cache.
 _ROWS = 256
 
 #: The totals at some axes of the result, as ``(coordinates, value)`` for each of them: from those of the axes that sums
 #: are stored with, the panel, and the place in it.
-Parts = Callable[[dict[Var, Index], Index, Index], list[tuple[dict[Var, Index], Expr]]]
+PartialSums = Callable[[dict[Var, Index], Index, Index], list[tuple[dict[Var, Index], Expr]]]
 
 
-def total_kernel(
-    context: Context, group: Group, c: Contraction, lane: Var, width: int, axes: tuple[Var, ...], parts: Parts
+def split_k_reduction_kernel(
+    context: Context, group: Group, c: Contraction, lane: Var, width: int, axes: tuple[Var, ...], parts: PartialSums
 ) -> Kernel:
     """The kernel that adds parts and does what comes after the contraction.
 
@@ -61,16 +61,16 @@ def total_kernel(
             return (Store(tuple(targets)),)
 
         loops = tuple(local[0] if v is outer else v for v in axes)
-        ends = Ends(context, group, c, lane, rows, local, first)
+        ends = TransposingEpilogue(context, group, c, lane, rows, local, first)
         statements, work = ends.of(totals, as_index(0), count, (count, begin))
         return (*nest(loops, vector_loops(count, lanes, add)), *statements)
 
-    body = pieces(panel, lane.extent, width, columns)
-    return finish(context, context.name_of(group), group.members, unit, body, work)
+    body = tiled(panel, lane.extent, width, columns)
+    return finish_kernel(context, context.name_of(group), group.members, unit, body, work)
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class TransposingEpilogue:
     """What comes after the contraction, for a block of rows.
 
     `lane` is the axis along panels, `rows` are the others of the result and `local` those of a block, which begins at
@@ -103,7 +103,7 @@ class Ends:
 
         def put(row: Index, _: Index) -> tuple[Stmt, ...]:
             nonlocal work
-            puller = group_puller(context, self.group)
+            puller = group_inliner(context, self.group)
             assert self.group.root is not None
             at = {block: as_index(block), **unravel(self.local[1:], row)} if apart else unravel(self.local, row)
             before = as_index(block) * inner if apart else as_index(0)
@@ -114,8 +114,8 @@ class Ends:
                 outer: self.first + at[block],
                 self.lane: begin + as_index(lane_at),
             }
-            made = stores(context, self.group, puller, c.index(where))
-            work = work_of(made, prod(v.extent for v in c.axes))
+            made = store_outputs(context, self.group, puller, c.index(where))
+            work = store_flops(made, prod(v.extent for v in c.axes))
             return (made,)
 
         statements = (
@@ -125,7 +125,7 @@ class Ends:
         return statements, work
 
 
-def added(terms: Sequence[Expr]) -> Expr:
+def sum_of(terms: Sequence[Expr]) -> Expr:
     """Their sum, in their order."""
     total, *rest = terms
     for term in rest:
@@ -135,10 +135,10 @@ def added(terms: Sequence[Expr]) -> Expr:
 
 def _rows_of_block(extent: int, inner: int, panels: int) -> int:
     """How much of the outermost axis a block has: as much as fits, with enough blocks for threads."""
-    return next((d for d in rows_that_fit(extent, inner) if panels * (extent // d) >= UNITS), 1)
+    return next((d for d in row_blocks(extent, inner) if panels * (extent // d) >= UNITS), 1)
 
 
-def rows_that_fit(extent: int, inner: int) -> list[int]:
+def row_blocks(extent: int, inner: int) -> list[int]:
     """How much of the outermost axis a block may have, the most first."""
     return [d for d in range(extent, 0, -1) if extent % d == 0 and (d == 1 or d * inner <= _ROWS)]
 
@@ -159,7 +159,7 @@ def _turn(
     if across:
         turn, one = Var("s", across // lanes), Var("i", lanes)
         first = as_index(turn) * lanes + as_index(one)
-        out += nest([turn], tuple(unrolled(one, loop) for loop in vector_loops(rows, lanes, copy(first))))
+        out += nest([turn], tuple(unroll_around(one, loop) for loop in vector_loops(rows, lanes, copy(first))))
     if columns - across:
         rest = Var("s", columns - across)
         out += nest([rest], vector_loops(rows, lanes, copy(as_index(rest) + across)))

@@ -21,15 +21,15 @@ from dataclasses import dataclass
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Kernel, Prefetch, Stmt, When, walk
 from adjoint.kernel.rewrite import rewritten
-from adjoint.lower.analysis.footprint import accesses, every_index, own_parts, reads_memory
+from adjoint.lower.analysis.footprint import accesses, every_index, reads_memory, unit_footprints
 
-__all__ = ["absorb"]
+__all__ = ["compute_at"]
 
 #: Bytes of a tensor that does not stay in a second-level cache, and of a part that does.
 _FAR, _NEAR = 1024 * 1024, 384 * 1024
 
 
-def absorb(kernels: Sequence[Kernel]) -> list[Kernel]:
+def compute_at(kernels: Sequence[Kernel]) -> list[Kernel]:
     """Put kernels into the units of the only ones that read what they make, where it is worth it.
 
     Kernels are given and returned in an order in which they can run.
@@ -71,7 +71,7 @@ def _part(kernel: Kernel, buffer: Buffer) -> int:
     statements = list(walk(kernel.body))
     if any(reads_memory(index) for index in every_index(statements)):
         return 0
-    sizes = set(own_parts(kernel.unit, [index for other, index in accesses(statements) if other is buffer]))
+    sizes = set(unit_footprints(kernel.unit, [index for other, index in accesses(statements) if other is buffer]))
     return sizes.pop() if len(sizes) == 1 else 0
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from adjoint.ir import Function, Value
-from adjoint.lower.analysis.access import Facts, facts_of
+from adjoint.lower.analysis.access import AccessPattern, access_pattern
 
 __all__ = ["Fusion", "Group", "fuse"]
 
@@ -78,7 +78,7 @@ class Fusion:
 
     groups: list[Group]
     group_of: dict[Value, Group]
-    facts: dict[Value, Facts]
+    facts: dict[Value, AccessPattern]
 
 
 #: For a value not in memory: groups it reads, and whether only at its own position.
@@ -88,7 +88,7 @@ _Touch = dict[Group, bool]
 class _Fuser:
     def __init__(self, function: Function) -> None:
         self.order = function.values()
-        self.facts = {v: facts_of(v) for v in self.order}
+        self.facts = {v: access_pattern(v) for v in self.order}
         self.results = set(function.results)
         self.users: dict[Value, list[Value]] = {v: [] for v in self.order}
         for value in self.order:
@@ -154,7 +154,7 @@ class _Fuser:
         self._find_outputs()
         return Fusion([g for g in self.groups if g.merged_into is None], self.group_of, self.facts)
 
-    def _touched(self, value: Value, facts: Facts) -> _Touch:
+    def _touched(self, value: Value, facts: AccessPattern) -> _Touch:
         touch: _Touch = {}
         for operand, flat in zip(value.inputs, facts.flat, strict=True):
             for group, aligned in self.touch[operand].items():

@@ -22,7 +22,7 @@ from adjoint.kernel.ir import For, Kernel, Stmt, Store, walk
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
 
-__all__ = ["jam"]
+__all__ = ["fuse_horizontally"]
 
 #: Bytes of a tensor that is worth reading once.
 _LARGE = 16 * 1024
@@ -30,7 +30,7 @@ _LARGE = 16 * 1024
 _STATEMENTS, _TENSORS = 64, 6
 
 
-def jam(kernels: Sequence[Kernel], target: Target) -> list[Kernel]:
+def fuse_horizontally(kernels: Sequence[Kernel], target: Target) -> list[Kernel]:
     """Put each kernel into the loops of the one before it, where they are the same."""
     out: list[Kernel] = []
     for kernel in kernels:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, walk
 from adjoint.kernel.rewrite import rewritten
-from adjoint.lower.analysis.footprint import accesses, every_index, own_parts, reads_memory
+from adjoint.lower.analysis.footprint import accesses, every_index, reads_memory, unit_footprints
 
-__all__ = ["merge_rows"]
+__all__ = ["fuse_producers"]
 
 #: Statements of a kernel that is not added to any more.
 _LIMIT = 400
@@ -35,7 +35,7 @@ _ROW = 2048
 _LINK = 64
 
 
-def merge_rows(kernels: Sequence[Kernel]) -> list[Kernel]:
+def fuse_producers(kernels: Sequence[Kernel]) -> list[Kernel]:
     """Put each kernel behind the one before it, where both walk the same rows.
 
     Kernels keep their order: one that moved up would keep its results in memory for longer.
@@ -89,7 +89,7 @@ def _fits(first: Kernel, theirs: _Uses, second: Kernel, mine: _Uses) -> bool:
 
 def _apart(first: Var, theirs: Sequence[Index], second: Var, mine: Sequence[Index], buffer: Buffer) -> bool:
     """Whether all accesses of a buffer agree on the part that a unit has, and it is a short one."""
-    sizes = {*own_parts(first, theirs), *own_parts(second, mine)}
+    sizes = {*unit_footprints(first, theirs), *unit_footprints(second, mine)}
     return len(sizes) == 1 and 0 < max(sizes) * buffer.dtype.itemsize <= _ROW
 
 

@@ -16,9 +16,9 @@ from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Stmt, Store, When
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I32, Reduction, compute_dtype
-from adjoint.lower.context import Context, finish, group_puller, stores
+from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import axes_index, collapse, indices_in, nest, tiles, vector_loops
+from adjoint.lower.loops import collapse_axes, indices_in, nest, uncollapse, vector_loops, vector_runs
 
 __all__ = ["identity_of", "reduction_kernel"]
 
@@ -70,20 +70,20 @@ class _Plan:
         return [prod(v.extent for v in run) for run in self.red]
 
     def out_index(self, at: Sequence[Index]) -> tuple[Index, ...]:
-        return axes_index(self.out, at)
+        return uncollapse(self.out, at)
 
     def body(self, out: Sequence[Index], red: Sequence[Index]) -> Expr:
         """The element combined, at merged coordinates."""
-        puller = group_puller(self.context, self.group)
-        puller.reduce_index = axes_index(self.red, red)
+        puller = group_inliner(self.context, self.group)
+        puller.reduce_index = uncollapse(self.red, red)
         made = puller.describe(self.root, self.out_index(out))
         assert isinstance(made, Reduction)
         return made.body
 
     def epilogue(self, out: Sequence[Index], result: Expr) -> Store:
-        puller = group_puller(self.context, self.group)
+        puller = group_inliner(self.context, self.group)
         puller.hold(self.root, result)
-        return stores(self.context, self.group, puller, self.out_index(out))
+        return store_outputs(self.context, self.group, puller, self.out_index(out))
 
 
 def reduction_kernel(context: Context, group: Group, description: Reduction, out_vars: Sequence[Var]) -> Kernel:
@@ -102,19 +102,19 @@ def reduction_kernel(context: Context, group: Group, description: Reduction, out
     points = prod(plan.out_extents) * prod(plan.red_extents)
     after = plan.epilogue([as_index(0)] * len(plan.out), Const(0, plan.dtype))
     flops = (plan.body_flops + 1) * points + flops_of([v for _, _, v in after.targets]) * prod(plan.out_extents)
-    return finish(context, context.name_of(group), group.members, unit, body, flops)
+    return finish_kernel(context, context.name_of(group), group.members, unit, body, flops)
 
 
 def _plan(context: Context, group: Group, description: Reduction, out_vars: Sequence[Var]) -> _Plan:
     root = group.root
     assert root is not None
     indices = indices_in([description.body])
-    probe = group_puller(context, group)
+    probe = group_inliner(context, group)
     probe.hold(root, Const(0, root.dtype))
-    after = stores(context, group, probe, tuple(as_index(v) for v in out_vars))
+    after = store_outputs(context, group, probe, tuple(as_index(v) for v in out_vars))
     out_indices = indices + [i for _, i, _ in after.targets] + indices_in([v for _, _, v in after.targets])
-    out = collapse(out_vars, out_indices) or [[]]
-    red = collapse(description.vars, indices) or [[]]
+    out = collapse_axes(out_vars, out_indices) or [[]]
+    red = collapse_axes(description.vars, indices) or [[]]
     rows = _contiguous(red, indices) >= _contiguous(out, indices) and prod(v.extent for v in red[-1]) > 1
     # Few elements (a pooling window) keep few lanes busy: neighbouring results do better, if what they read is close.
     lanes = context.target.lanes(description.body.dtype)
@@ -207,7 +207,7 @@ def _argmax_update(plan: _Plan, registers: Sequence[Buffer], spot: Index, value:
     if plan.dtype.kind == "f":
         first_nan = Apply("and", (Apply("ne", (value, value), BOOL), Apply("eq", (best, best), BOOL)), BOOL)
         better = Apply("or", (better, first_nan), BOOL)
-    (axis_index,) = axes_index(plan.red, red)
+    (axis_index,) = uncollapse(plan.red, red)
     return Store(
         (
             (registers[0], spot, Apply("select", (better, value, best), plan.dtype)),
@@ -237,7 +237,7 @@ def _columns(plan: _Plan, dtypes: Sequence[np.dtype], update: _Update) -> tuple[
             body.extend(_clear(kind, register, lanes))
         inner: list[Stmt] = []
         last: list[Stmt] = []
-        for start, vectors, extent in tiles(count, tile, lanes):
+        for start, vectors, extent in vector_runs(count, tile, lanes):
             vector, lane = Var("c", vectors), Var("l", extent)
             spot = as_index(vector) * lanes + as_index(lane) + start
             out = [*outer, first + spot]

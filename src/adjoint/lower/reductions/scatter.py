@@ -9,7 +9,7 @@ from math import prod
 from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Const, For, Kernel, Stmt, Store, When
 from adjoint.lower.analysis.inlining import I64, Scatter, compute_dtype
-from adjoint.lower.context import Context, finish, group_puller
+from adjoint.lower.context import Context, finish_kernel, group_inliner
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import vector_loops
 
@@ -35,7 +35,7 @@ def scatter_kernel(context: Context, group: Group, description: Scatter) -> Kern
         return Store(((home, row * width + column, Const(0, home.dtype)),))
 
     def update(n: Index, column: Index) -> Stmt:
-        puller = group_puller(context, group)
+        puller = group_inliner(context, group)
         puller.reduce_index = (n,)
         made = puller.describe(root, (as_index(0), *unflatten(column, tail)))
         assert isinstance(made, Scatter)
@@ -60,4 +60,4 @@ def scatter_kernel(context: Context, group: Group, description: Scatter) -> Kern
     if width % tile:
         body = (When(block, 0, blocks - 1, body, columns(width % tile, as_index((blocks - 1) * tile))),)
     flops = description.count * width
-    return finish(context, context.name_of(group), group.members, unit, body, flops)
+    return finish_kernel(context, context.name_of(group), group.members, unit, body, flops)

@@ -33,14 +33,21 @@ from adjoint.ir import Value
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Expr, For, Kernel, Load, Store, Target, postorder
 from adjoint.lower.analysis.access import flops_of
-from adjoint.lower.analysis.inlining import Puller, Reduction, output_vars
-from adjoint.lower.context import Context, finish, group_puller, stores
+from adjoint.lower.analysis.inlining import Inliner, Reduction, output_vars
+from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.split_k_reduction import added
+from adjoint.lower.contractions.split_k_reduction import sum_of
 from adjoint.lower.fusion.groups import Fusion, Group
 from adjoint.lower.loops import nest
 
-__all__ = ["Reader", "Rider", "Tail", "readers_of", "riders_of", "tail_kernel"]
+__all__ = [
+    "FirstStage",
+    "FusableReduction",
+    "TwoStageReduction",
+    "first_stages",
+    "fusable_reductions",
+    "second_stage_kernel",
+]
 
 _F32 = np.dtype(np.float32)
 #: Operations of an element that are worth doing twice over, and tensors that it may read beside the maker's results.
@@ -48,7 +55,7 @@ _FLOPS, _TENSORS = 8.0, 2
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class FusableReduction:
     """A sum over what another group makes.
 
     Parameters
@@ -66,7 +73,7 @@ class Reader:
     axes: tuple[int | None, ...]
     centred: bool
 
-    def element(self, puller: Puller, point: Sequence[Index]) -> Expr:
+    def element(self, puller: Inliner, point: Sequence[Index]) -> Expr:
         """What is added up at a point of the maker's shape, or squared and added up."""
         root = self.group.root
         assert root is not None
@@ -80,13 +87,13 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Tail:
+class TwoStageReduction:
     """Parts of a sum: ``[result, part, which sum, lane]``.
 
     Of squares of distances there are four: the first number, the sum and the squares of distances from it, the count.
     """
 
-    reader: Reader
+    reader: FusableReduction
     memory: Buffer
     parts: int
     lanes: int
@@ -101,9 +108,9 @@ class Tail:
         return ((result * self.parts + part) * self.sums + which) * self.lanes + lane
 
 
-def readers_of(fusion: Fusion, context: Context) -> dict[Group, list[Reader]]:
+def fusable_reductions(fusion: Fusion, context: Context) -> dict[Group, list[FusableReduction]]:
     """The sums that could be added up where what they read is made, by the group of a contraction that makes it."""
-    out: dict[Group, list[Reader]] = {}
+    out: dict[Group, list[FusableReduction]] = {}
     for group in fusion.groups:
         if group.root is None or not group.outputs or group.root.dtype != _F32:
             continue
@@ -115,11 +122,11 @@ def readers_of(fusion: Fusion, context: Context) -> dict[Group, list[Reader]]:
     return out
 
 
-def _reader(fusion: Fusion, context: Context, group: Group) -> tuple[Group, Reader] | None:
+def _reader(fusion: Fusion, context: Context, group: Group) -> tuple[Group, FusableReduction] | None:
     """The maker of what a sum reads, and how they fit."""
     assert group.root is not None
     vars_ = output_vars(group.shape)
-    made = group_puller(context, group).describe(group.root, tuple(as_index(v) for v in vars_))
+    made = group_inliner(context, group).describe(group.root, tuple(as_index(v) for v in vars_))
     if not isinstance(made, Reduction) or made.kind != "add" or made.body.dtype != _F32:
         return None
     element, centred = _distance(made)
@@ -136,7 +143,7 @@ def _reader(fusion: Fusion, context: Context, group: Group) -> tuple[Group, Read
         return None
     places = {load.index for load in loads if load.buffer in own}
     axes = _axes((*vars_, *made.vars), places.pop(), maker.shape) if len(places) == 1 else None
-    return None if axes is None else (maker, Reader(group, axes, centred))
+    return None if axes is None else (maker, FusableReduction(group, axes, centred))
 
 
 def _distance(made: Reduction) -> tuple[Expr, bool]:
@@ -179,7 +186,7 @@ def _axes(vars_: Sequence[Var], place: Index, shape: Sequence[int]) -> tuple[int
 
 
 @dataclass(frozen=True, slots=True)
-class Rider:
+class FirstStage:
     """A sum that is added up in another kernel, row of results by row.
 
     Parameters
@@ -190,7 +197,7 @@ class Rider:
         What a lane adds up.
     """
 
-    tail: Tail
+    tail: TwoStageReduction
     registers: tuple[Buffer, ...]
 
     def clear(self) -> For:
@@ -206,12 +213,12 @@ class Rider:
     def add(self, lane: Index, elements: Sequence[Expr]) -> list[Target]:
         """Add some elements that a lane has at once."""
         if not self.tail.reader.centred:
-            return [self._plus(0, lane, added(elements))]
+            return [self._plus(0, lane, sum_of(elements))]
         first = Load(self.registers[0], lane)
         distances = [Apply("sub", (x, first), _F32) for x in elements]
-        squares = added([Apply("mul", (d, d), _F32) for d in distances])
+        squares = sum_of([Apply("mul", (d, d), _F32) for d in distances])
         count = Const(float(len(elements)), _F32)
-        return [self._plus(1, lane, added(distances)), self._plus(2, lane, squares), self._plus(3, lane, count)]
+        return [self._plus(1, lane, sum_of(distances)), self._plus(2, lane, squares), self._plus(3, lane, count)]
 
     def put(self, result: Index, part: Index) -> For:
         """End a row."""
@@ -225,9 +232,9 @@ class Rider:
         return register, lane, Apply("add", (Load(register, lane), more), _F32)
 
 
-def riders_of(context: Context, maker: Group, c: Contraction, parts: int) -> list[Rider]:
+def first_stages(context: Context, maker: Group, c: Contraction, parts: int) -> list[FirstStage]:
     """The sums that are added up in the kernel of a contraction: over all but its rows. Their groups become tails."""
-    out: list[Rider] = []
+    out: list[FirstStage] = []
     lanes = context.target.lanes(c.left.dtype)
     for reader in context.readers.get(maker, ()):
         kept = [axis for axis in reader.axes[: len(reader.group.shape)] if axis is not None]
@@ -236,13 +243,13 @@ def riders_of(context: Context, maker: Group, c: Contraction, parts: int) -> lis
         name = context.name_of(reader.group)
         sums = 4 if reader.centred else 1
         memory = Buffer(f"{name}_parts", _F32, c.rows * parts * sums * lanes, "arena")
-        tail = Tail(reader, memory, parts, lanes)
+        tail = TwoStageReduction(reader, memory, parts, lanes)
         context.tails[reader.group] = tail
-        out.append(Rider(tail, tuple(Buffer(f"{name}_{n}", _F32, lanes, "register") for n in range(sums))))
+        out.append(FirstStage(tail, tuple(Buffer(f"{name}_{n}", _F32, lanes, "register") for n in range(sums))))
     return out
 
 
-def tail_kernel(context: Context, tail: Tail) -> Kernel:
+def second_stage_kernel(context: Context, tail: TwoStageReduction) -> Kernel:
     """The kernel that adds up the parts and does what comes after the sum."""
     group, root = tail.reader.group, tail.reader.group.root
     assert root is not None
@@ -255,18 +262,18 @@ def tail_kernel(context: Context, tail: Tail) -> Kernel:
     clear = For(lane, (Store(((acc, here, Const(0.0, _F32)),)),), "vector")
     add = For(lane, (Store(((acc, here, Apply("add", (Load(acc, here), term), _F32)),)),), "vector")
     across = Store(((result, as_index(0), Across("add", acc, tail.lanes, tail.lanes)),))
-    puller = group_puller(context, group)
+    puller = group_inliner(context, group)
     puller.hold(root, Load(result, as_index(0)))
-    end = stores(context, group, puller, at)
+    end = store_outputs(context, group, puller, at)
     flops = 8.0 * tail.memory.size + flops_of([v for _, _, v in end.targets]) * unit.extent
     body = (clear, *nest([part], (add,)), across, end)
-    return finish(context, context.name_of(group), group.members, unit, body, flops)
+    return finish_kernel(context, context.name_of(group), group.members, unit, body, flops)
 
 
 def _centre(context: Context, group: Group, at: tuple[Index, ...]) -> Expr:
     """The number from which distances are squared."""
     assert group.root is not None
-    made = group_puller(context, group).describe(group.root, at)
+    made = group_inliner(context, group).describe(group.root, at)
     assert isinstance(made, Reduction)
     assert isinstance(made.body, Apply)
     return made.body.operands[0].args[1]

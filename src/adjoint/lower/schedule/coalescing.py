@@ -32,7 +32,7 @@ from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.structure import structure
 from adjoint.lower.analysis.footprint import every_index, reads_memory
 
-__all__ = ["bundle"]
+__all__ = ["coalesce_serial"]
 
 #: Instructions of a bundle, and bytes that its kernels read and write: no function takes long to compile, and little
 #: is in memory together that was not before.
@@ -41,7 +41,7 @@ _INSTRUCTIONS, _ROOM = 1500, 64 * 1024
 _REPEATED = 16
 
 
-def bundle(kernels: Sequence[Kernel], updated: Collection[Buffer]) -> list[Kernel]:
+def coalesce_serial(kernels: Sequence[Kernel], updated: Collection[Buffer]) -> list[Kernel]:
     """Gather small kernels of one thread where they may run together, and make each such run one kernel.
 
     Parameters

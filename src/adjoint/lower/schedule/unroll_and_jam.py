@@ -22,7 +22,7 @@ from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
 from adjoint.lower.analysis.footprint import every_index, reads_memory
 
-__all__ = ["several_rows"]
+__all__ = ["unroll_and_jam"]
 
 #: Rows of a unit that are not worth the loops, and units that must be left for threads.
 _FEW, _UNITS = 4, 32
@@ -30,7 +30,7 @@ _FEW, _UNITS = 4, 32
 _ROOM = 20 * 1024
 
 
-def several_rows(kernel: Kernel, target: Target) -> Kernel:
+def unroll_and_jam(kernel: Kernel, target: Target) -> Kernel:
     """The kernel with several rows in a unit; itself where that is not what it does, or would not help."""
     totals = frozenset(b for s in kernel.body for b in _total(s))
     steps = [_Step(point, tuple(s)) for point, s in groupby(kernel.body, lambda s: _is_point(s, kernel.unit, totals))]

@@ -32,7 +32,7 @@ from math import ceil, prod
 
 from adjoint.kernel.ir import Apply, Const, Expr
 
-__all__ = ["Algorithm", "algorithm", "combined", "transposed"]
+__all__ = ["Algorithm", "algorithm", "matrix_times", "transposed"]
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 
@@ -133,7 +133,7 @@ def transposed(matrix: Matrix) -> Matrix:
     return tuple(zip(*matrix, strict=True))
 
 
-def combined(matrix: Matrix, terms: Sequence[Expr]) -> list[Expr]:
+def matrix_times(matrix: Matrix, terms: Sequence[Expr]) -> list[Expr]:
     """The product of a matrix with a vector of expressions.
 
     Points that differ in sign alone make rows (of `data`, `weight`) and columns (of `result`) that do too: such a pair

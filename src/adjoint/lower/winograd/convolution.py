@@ -23,18 +23,18 @@ from math import ceil, prod
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Prefetch, Stmt, Store, postorder
 from adjoint.kernel.rewrite import rewritten
-from adjoint.lower.context import Context, finish, group_puller, stores
+from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.gemm import TileBuilder
-from adjoint.lower.contractions.loop_order import SLOTS, Asks, far_places
-from adjoint.lower.contractions.prefetch import FAR, Stretch, spread, stretch
-from adjoint.lower.contractions.tile_plan import Plan
+from adjoint.lower.contractions.gemm import GemmBuilder
+from adjoint.lower.contractions.gemm_plan import GemmPlan
+from adjoint.lower.contractions.loop_order import SLOTS, PrefetchSlots, far_accesses
+from adjoint.lower.contractions.prefetch import FAR_BYTES, Region, region, spread_prefetches
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, pieces, ravel, unravel, vector_loops
-from adjoint.lower.reductions.two_stage import Rider, riders_of
-from adjoint.lower.winograd.algorithm import combined
-from adjoint.lower.winograd.plan import Product, WinogradPlan
-from adjoint.lower.winograd.transforms import Rows
+from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
+from adjoint.lower.reductions.two_stage import FirstStage, first_stages
+from adjoint.lower.winograd.algorithm import matrix_times
+from adjoint.lower.winograd.plan import PointGemm, WinogradPlan
+from adjoint.lower.winograd.transforms import TransformedRows
 
 __all__ = ["winograd_kernels"]
 
@@ -49,9 +49,9 @@ def winograd_kernels(context: Context, group: Group, c: Contraction, plan: Winog
     of_left = tuple(v for v in roles.batch if c.left.index.coefficient(v))
     size = prod(v.extent for v in of_left) * blocks * roles.by.products * roles.depth * height
     weights = Buffer(f"{context.name_of(group)}_weights", c.left.dtype, size, "arena")
-    product = Product(Rows.of(c.right.dtype, roles, c.columns, plan.images, plan.rows), plan.joined)
+    product = PointGemm(TransformedRows.of(c.right.dtype, roles, c.columns, plan.images, plan.rows), plan.joined)
     units = c.batches // roles.high.extent * roles.tiles // (plan.images * plan.rows)
-    riders = riders_of(context, group, c, units)
+    riders = first_stages(context, group, c, units)
     builder = _Builder(context, group, c, plan, weights, of_left, product, riders)
     return [builder.transformed_weights(), builder.kernel()]
 
@@ -69,8 +69,8 @@ class _Builder:
     plan: WinogradPlan
     weights: Buffer
     of_left: tuple[Var, ...]
-    product: Product
-    riders: Sequence[Rider]
+    product: PointGemm
+    riders: Sequence[FirstStage]
 
     @property
     def _m(self) -> Var:
@@ -106,19 +106,19 @@ class _Builder:
                 where = {**at, self._m: first + row}
                 taps = [c.element(c.left, {**where, roles.tap: as_index(r)}) for r in range(roles.by.taps)]
                 places = [base + (ravel(k, at) + p * roles.depth) * height + row for p in range(roles.by.products)]
-                made = combined(roles.by.weight, taps)
+                made = matrix_times(roles.by.weight, taps)
                 return (Store(tuple((self.weights, i, u) for i, u in zip(places, made, strict=True))),)
 
             return vector_loops(rows, self.context.target.lanes(c.left.dtype), body)
 
-        body = nest([roles.across], pieces(block, c.rows, height, transform))
-        if c.left.buffer.nbytes >= FAR and c.rows % height == 0:
+        body = nest([roles.across], tiled(block, c.rows, height, transform))
+        if c.left.buffer.nbytes >= FAR_BYTES and c.rows % height == 0:
             # Windows of one channel lie far from those of the next: nothing fetches them ahead by itself.
             row, corner = Var("i", height), {roles.tap: as_index(0), roles.across: as_index(0)}
             ask = Prefetch(c.left.buffer, c.left.index.substitute({**soon, **corner, self._m: later + as_index(row)}))
             body = (For(row, (ask,), "unroll"), *body)
         flops = 2.0 * self.weights.size * roles.by.taps
-        return finish(self.context, self.weights.name, self.group.members[:1], unit, body, flops)
+        return finish_kernel(self.context, self.weights.name, self.group.members[:1], unit, body, flops)
 
     # The product
 
@@ -136,11 +136,11 @@ class _Builder:
             multiply = self._multiply(memory, count, self._base(at, block), ahead)
             return (For(data.point, multiply), *self._end(memory, count, first, at, as_index(unit) // plan.groups))
 
-        body = pieces(block, c.rows, plan.tile[0], rows)
+        body = tiled(block, c.rows, plan.tile[0], rows)
         lanes = self.context.target.lanes(c.right.dtype)
         body = (*data.fill(lanes, c.right, at, c.n), *nest([turn], body))
         points = c.batches * c.rows * c.columns
-        return finish(
+        return finish_kernel(
             self.context, self.context.name_of(self.group), self.group.members, unit, body, 2.0 * points * c.depth
         )
 
@@ -165,7 +165,7 @@ class _Builder:
 
     def _ahead(
         self, count: int, first: Index, at: dict[Var, Index], turn: Index, turns: int, soon: dict[Var, Index]
-    ) -> list[Stretch]:
+    ) -> list[Region]:
         """What is asked for while a block is multiplied: what its epilogue needs, and a share of the next images."""
         plan, roles, c, data = self.plan, self.plan.roles, self.c, self.product.rows
         here = {data.row: as_index(0), data.image: as_index(0)}
@@ -178,10 +178,10 @@ class _Builder:
         box = {roles.high: min(plan.rows * roles.by.outputs, roles.high.extent), c.n: c.columns}
         if roles.images is not None:
             box[roles.images] = plan.images
-        places = dict.fromkeys([*far_places(self.context, self.group, c, {}), *self._read_by_riders()])
-        results = [stretch(b, i, {**box, self._m: count}, {**start(at), self._m: first}, w) for b, i, w in places]
+        places = dict.fromkeys([*far_accesses(self.context, self.group, c, {}), *self._read_by_riders()])
+        results = [region(b, i, {**box, self._m: count}, {**start(at), self._m: first}, w) for b, i, w in places]
         whole = {**box, **{v: v.extent for v in c.k}}
-        image = stretch(c.right.buffer, c.right.index, whole, start(soon))
+        image = region(c.right.buffer, c.right.index, whole, start(soon))
         return [s for s in (*results, image and image.share(turn, turns)) if s is not None]
 
     def _read_by_riders(self) -> list[tuple[Buffer, Index, bool]]:
@@ -190,16 +190,16 @@ class _Builder:
         loads = [e for e in postorder(point.elements) if isinstance(e, Load)]
         return [(load.buffer, load.index, False) for load in loads]
 
-    def _multiply(self, memory: Buffer, count: int, base: Index, ahead: list[Stretch]) -> tuple[Stmt, ...]:
+    def _multiply(self, memory: Buffer, count: int, base: Index, ahead: list[Region]) -> tuple[Stmt, ...]:
         """The product with a block of weights, at one point."""
         plan, product = self.plan, self.product
         height, vectors, stack = plan.tile
         target = self.context.target
         small = product.contraction(target, count, self.weights, base, height)
         lanes = min(target.lanes(small.left.dtype), 1 << (small.columns - 1).bit_length())
-        own = Plan(height, vectors, lanes, stack, False, False, False, 1, small.depth, 1, 0.0)
+        own = GemmPlan(height, vectors, lanes, stack, False, False, False, 1, small.depth, 1, 0.0)
         neighbour = Var("s", stack)
-        tiles = TileBuilder(self.context, self.group, small, own, neighbour)
+        tiles = GemmBuilder(self.context, self.group, small, own, neighbour)
         batch: dict[Var, Index] = {}
         turns: list[Var] = []
         for line in small.batch:
@@ -217,12 +217,12 @@ class _Builder:
         slots = min(small.k[0].extent, SLOTS)
         step = ravel((product.rows.point, *turns, panel), {v: as_index(v) for v in (product.rows.point, *turns, panel)})
         steps = product.rows.point.extent * prod(v.extent for v in (*turns, panel)) * slots
-        asks = Asks(slots, lambda slot: spread(ahead, step * slots + slot, steps))
+        asks = PrefetchSlots(slots, lambda slot: spread_prefetches(ahead, step * slots + slot, steps))
 
         def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
             return tiles.tile((count, columns), as_index(0), column, batch, keep, asks)
 
-        return nest((*turns, panel), pieces(as_index(panel), small.columns, own.columns, tile))
+        return nest((*turns, panel), tiled(as_index(panel), small.columns, own.columns, tile))
 
     def _end(self, memory: Buffer, count: int, first: Index, at: dict[Var, Index], part: Index) -> tuple[Stmt, ...]:
         """The results of a block of weights, and what comes after the contraction."""
@@ -235,7 +235,7 @@ class _Builder:
             before = [(as_index(row) + p * count) * self.product.sums for p in range(roles.by.products)]
             terms = [Load(memory, place + self.product.sum_at(column)) for place in before]
             where = {**{v: as_index(0) for v in c.axes}, **at, c.n: column, self._m: channel}
-            results = combined(roles.by.result[:some], terms)
+            results = matrix_times(roles.by.result[:some], terms)
             return [self._point({**where, roles.high: line + n}, result) for n, result in enumerate(results)]
 
         def lines(some: int, line: Index) -> tuple[Stmt, ...]:
@@ -248,7 +248,7 @@ class _Builder:
 
             return vector_loops(c.columns, lanes, body)
 
-        loops = nest((data.image, data.row), pieces(at[roles.high], roles.high.extent, roles.by.outputs, lines))
+        loops = nest((data.image, data.row), tiled(at[roles.high], roles.high.extent, roles.by.outputs, lines))
         if not self.riders:
             return nest((row,), loops)
         lane = Var("l", min(c.columns, lanes))
@@ -263,10 +263,10 @@ class _Builder:
     def _point(self, where: dict[Var, Index], result: Expr) -> "_Point":
         """What is stored of a result, and what riders add up."""
         assert self.group.root is not None
-        puller = group_puller(self.context, self.group)
+        puller = group_inliner(self.context, self.group)
         puller.hold(self.group.root, result)
         index = self.c.index(where)
-        store = stores(self.context, self.group, puller, index)
+        store = store_outputs(self.context, self.group, puller, index)
         return _Point(store, [rider.tail.reader.element(puller, index) for rider in self.riders])
 
 

@@ -12,13 +12,13 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.gemm_plan import GATHER_CYCLES, UNITS, tiles_by_cost
 from adjoint.lower.contractions.matching import join_rows
-from adjoint.lower.contractions.tile_plan import GATHERED, UNITS, tiles_by_cost
 from adjoint.lower.loops import ravel
 from adjoint.lower.winograd.algorithm import algorithm
-from adjoint.lower.winograd.transforms import Roles, Rows, divisors, step
+from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, divisors, stride_along
 
-__all__ = ["Product", "WinogradPlan", "plan_winograd"]
+__all__ = ["PointGemm", "WinogradPlan", "plan_winograd"]
 
 #: Bytes of transformed rows in a unit: they stay in a second-level cache beside weights and sums.
 _ROOM = 384 * 1024
@@ -52,7 +52,7 @@ class WinogradPlan:
         What all of it is estimated to take one core.
     """
 
-    roles: Roles
+    roles: ConvolutionAxes
     images: int
     rows: int
     groups: int
@@ -63,7 +63,7 @@ class WinogradPlan:
 
 def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     """The plan with the fewest estimated cycles, or None where a contraction is of another kind."""
-    if c.m is None or c.left.dtype.itemsize != 4 or step(c.right, c.n) not in (1, 2):
+    if c.m is None or c.left.dtype.itemsize != 4 or stride_along(c.right, c.n) not in (1, 2):
         return None
     roles = _roles(c)
     if roles is None or roles.depth < _DEPTH:
@@ -74,7 +74,7 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     return min(plans, key=lambda plan: plan.cycles, default=None)
 
 
-def _units(c: Contraction, roles: Roles) -> Iterator[tuple[int, int]]:
+def _units(c: Contraction, roles: ConvolutionAxes) -> Iterator[tuple[int, int]]:
     """How many images and rows of tiles a unit may take: all rows of one image before a second one."""
     line = roles.by.products * roles.lines * (c.columns + roles.beyond) * c.right.dtype.itemsize
     every = roles.tiles
@@ -88,9 +88,9 @@ def _units(c: Contraction, roles: Roles) -> Iterator[tuple[int, int]]:
                 yield images, rows
 
 
-def _plan(target: Target, c: Contraction, roles: Roles, images: int, rows: int, joined: bool) -> WinogradPlan:
+def _plan(target: Target, c: Contraction, roles: ConvolutionAxes, images: int, rows: int, joined: bool) -> WinogradPlan:
     """The plan with the best register tile for such units."""
-    product = Product(Rows.of(c.right.dtype, roles, c.columns, images, rows), joined)
+    product = PointGemm(TransformedRows.of(c.right.dtype, roles, c.columns, images, rows), joined)
     weights = Buffer("u", c.left.dtype, roles.by.products * roles.depth * c.rows, "arena")
     small = product.contraction(target, c.rows, weights, as_index(0), c.rows)
     multiply, tile = tiles_by_cost(target, small, 0, packed=False)[0]
@@ -101,23 +101,23 @@ def _plan(target: Target, c: Contraction, roles: Roles, images: int, rows: int, 
     groups = next((d for d in divisors(blocks) if d * turns >= UNITS), blocks)
     before = groups * roles.lines * ceil((c.columns + roles.beyond) / lanes)
     transforms = lines * (before + c.rows * ceil(c.columns / lanes)) * _TRANSFORM * roles.by.products / 6
-    made = c.rows * c.depth * prod(v.extent for v in roles.batch if c.left.index.coefficient(v)) * GATHERED
+    made = c.rows * c.depth * prod(v.extent for v in roles.batch if c.left.index.coefficient(v)) * GATHER_CYCLES
     streamed = turns * weights.nbytes / _STREAMED
     cycles = turns * roles.by.products * multiply + transforms + made + streamed
     return WinogradPlan(roles, images, rows, groups, joined, tile, cycles)
 
 
-def _roles(c: Contraction) -> Roles | None:
+def _roles(c: Contraction) -> ConvolutionAxes | None:
     """What the axes are, or None where some are missing."""
-    near = next((v for v in reversed(c.k) if step(c.right, v) == 1), None)
+    near = next((v for v in reversed(c.k) if stride_along(c.right, v) == 1), None)
     # Lanes on every second column read one of the window's from rows of its own, as if it were a channel.
-    across = near if near is not None and step(c.right, c.n) == 1 else Var("across", 1)
+    across = near if near is not None and stride_along(c.right, c.n) == 1 else Var("across", 1)
     for tap in c.k:
-        down = step(c.right, tap)
+        down = stride_along(c.right, tap)
         if tap is near or down < 2:
             continue
-        moves = {v: step(c.right, v) // down for v in c.batch if not c.left.index.coefficient(v)}
-        alike = [v for v, move in moves.items() if move in (1, 2) and step(c.right, v) == move * down]
+        moves = {v: stride_along(c.right, v) // down for v in c.batch if not c.left.index.coefficient(v)}
+        alike = [v for v, move in moves.items() if move in (1, 2) and stride_along(c.right, v) == move * down]
         if not alike:
             continue
         by = algorithm(alike[0].extent, tap.extent, moves[alike[0]])
@@ -125,12 +125,12 @@ def _roles(c: Contraction) -> Roles | None:
         several = bool(rest) and not c.left.index.coefficient(rest[-1])
         channels = tuple(v for v in c.k if v is not tap and v is not across)
         batch, images = (rest[:-1], rest[-1]) if several else (rest, None)
-        return None if by is None else Roles(by, alike[0], tap, across, channels, batch, images)
+        return None if by is None else ConvolutionAxes(by, alike[0], tap, across, channels, batch, images)
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class PointGemm:
     """The product at one point, from transformed rows to sums: ``[point, output channel, row of tiles, column]``.
 
     Parameters
@@ -141,7 +141,7 @@ class Product:
         Whether lanes run over the ends of rows.
     """
 
-    rows: Rows
+    rows: TransformedRows
     joined: bool
 
     @property

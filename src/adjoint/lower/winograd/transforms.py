@@ -16,17 +16,17 @@ import numpy as np
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Load, Stmt, Store, When
-from adjoint.lower.loops import nest, pieces, ravel, vector_loops
-from adjoint.lower.winograd.algorithm import Algorithm, combined
+from adjoint.lower.loops import nest, ravel, tiled, vector_loops
+from adjoint.lower.winograd.algorithm import Algorithm, matrix_times
 
-__all__ = ["Roles", "Rows", "apart", "divisors", "step"]
+__all__ = ["ConvolutionAxes", "TransformedRows", "divisors", "padded_plane", "stride_along"]
 
 #: Bytes of a cache line.
 _LINE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Roles:
+class ConvolutionAxes:
     """What the axes of a contraction are to the image.
 
     Parameters
@@ -79,7 +79,7 @@ class Roles:
         return self.across.extent - 1
 
 
-def step(load: Load, var: Var) -> int:
+def stride_along(load: Load, var: Var) -> int:
     """How far a factor moves along an axis; 0 where it does not."""
     return load.index.coefficient(var) or 0
 
@@ -89,14 +89,14 @@ def divisors(extent: int) -> list[int]:
     return [d for d in range(1, extent + 1) if extent % d == 0]
 
 
-def apart(size: int, dtype: np.dtype) -> int:
+def padded_plane(size: int, dtype: np.dtype) -> int:
     """Elements from one plane of `size` to the next, so that planes do not begin in the same set of a cache."""
     line = _LINE // dtype.itemsize
     return (size // line + 1) * line
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class TransformedRows:
     """Transformed rows in scratch memory: ``[point, channel, image, row of tiles, column]``.
 
     Parameters
@@ -114,7 +114,7 @@ class Rows:
     """
 
     memory: Buffer
-    roles: Roles
+    roles: ConvolutionAxes
     point: Var
     image: Var
     row: Var
@@ -122,9 +122,9 @@ class Rows:
     columns: int
 
     @classmethod
-    def of(cls, dtype: np.dtype, roles: Roles, columns: int, images: int, rows: int) -> "Rows":
+    def of(cls, dtype: np.dtype, roles: ConvolutionAxes, columns: int, images: int, rows: int) -> "TransformedRows":
         """For so many columns, images and rows of tiles."""
-        plane = apart(roles.lines * images * rows * (columns + roles.beyond), dtype)
+        plane = padded_plane(roles.lines * images * rows * (columns + roles.beyond), dtype)
         memory = Buffer("v", dtype, roles.by.products * plane, "scratch")
         channels = tuple(Var(v.name, v.extent) for v in roles.channels)
         return cls(memory, roles, Var("p", roles.by.products), Var("i", images), Var("t", rows), channels, columns)
@@ -164,11 +164,11 @@ class Rows:
                 # Rows behind the image are zeros: no result that is kept needs them.
                 taps = [{**where, roles.tap: as_index(r)} for r in range(roles.by.lines(count))]
                 rows = [Load(load.buffer, load.index.substitute(tap)) for tap in taps]
-                made = combined(tuple(row[: len(rows)] for row in roles.by.data), rows)
+                made = matrix_times(tuple(row[: len(rows)] for row in roles.by.data), rows)
                 place = self.at(self.line, x)
                 return (Store(tuple((self.memory, place + p * self.plane, v) for p, v in enumerate(made))),)
 
             return vector_loops(self.pitch, lanes, body)
 
-        body = pieces(at[roles.high], roles.high.extent, roles.by.outputs, transform)
+        body = tiled(at[roles.high], roles.high.extent, roles.by.outputs, transform)
         return nest((*self.channels, self.image, self.row), body)

@@ -21,19 +21,19 @@ from math import ceil, prod
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
-from adjoint.lower.context import Context, finish
+from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.prefetch import Stretch, spread, stretch
-from adjoint.lower.contractions.split_k import Panel, SumBuilder
-from adjoint.lower.contractions.split_k_plan import SumPlan, parts_of, tile_of
-from adjoint.lower.contractions.split_k_reduction import added, total_kernel
-from adjoint.lower.contractions.tile_plan import TURNED, UNITS
+from adjoint.lower.contractions.gemm_plan import TRANSPOSE_CYCLES, UNITS
+from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.split_k import Panel, SplitKBuilder
+from adjoint.lower.contractions.split_k_plan import SplitKPlan, best_tile, split_factor
+from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, pieces, ravel, vector_loops
-from adjoint.lower.winograd.algorithm import algorithm, combined, transposed
-from adjoint.lower.winograd.transforms import Roles, Rows, apart, divisors, step
+from adjoint.lower.loops import nest, ravel, tiled, vector_loops
+from adjoint.lower.winograd.algorithm import algorithm, matrix_times, transposed
+from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, divisors, padded_plane, stride_along
 
-__all__ = ["WinogradSums", "plan_winograd_sums", "winograd_sum_kernels"]
+__all__ = ["WinogradGradientPlan", "plan_winograd_gradient", "winograd_gradient_kernels"]
 
 #: Bytes of transformed rows and cotangents of a block, and of the sums of a unit.
 _ROOM, _SUMS = 256 * 1024, 320 * 1024
@@ -50,7 +50,7 @@ _TRANSFORM = 16.0
 
 
 @dataclass(frozen=True, slots=True)
-class WinogradSums:
+class WinogradGradientPlan:
     """How such a contraction runs.
 
     Parameters
@@ -75,7 +75,7 @@ class WinogradSums:
         What all of it is estimated to take one core.
     """
 
-    roles: Roles
+    roles: ConvolutionAxes
     image: Load
     cotangent: Load
     wide: Var
@@ -95,11 +95,11 @@ class WinogradSums:
         return self.vectors * self.lanes
 
 
-def plan_winograd_sums(target: Target, c: Contraction) -> WinogradSums | None:
+def plan_winograd_gradient(target: Target, c: Contraction) -> WinogradGradientPlan | None:
     """The plan with the fewest estimated cycles, or None where a contraction is of another kind."""
     if len(c.k) < 2 or c.left.dtype.itemsize != 4:
         return None
-    found: list[WinogradSums] = []
+    found: list[WinogradGradientPlan] = []
     for image, cotangent in ((c.left, c.right), (c.right, c.left)):
         roles = _roles(c, image, cotangent)
         lane = [v for v in c.axes if v.extent > 1 and cotangent.index.coefficient(v)]
@@ -108,29 +108,34 @@ def plan_winograd_sums(target: Target, c: Contraction) -> WinogradSums | None:
     return min(found, key=lambda plan: plan.cycles, default=None)
 
 
-def _roles(c: Contraction, image: Load, cotangent: Load) -> Roles | None:
+def _roles(c: Contraction, image: Load, cotangent: Load) -> ConvolutionAxes | None:
     """What the axes are, or None where some are missing."""
     *outer, high, wide = c.k
-    if step(image, wide) != 1 or step(cotangent, wide) != 1 or not step(cotangent, high) or len(outer) > 1:
+    if (
+        stride_along(image, wide) != 1
+        or stride_along(cotangent, wide) != 1
+        or not stride_along(cotangent, high)
+        or len(outer) > 1
+    ):
         return None
     rows = [v for v in c.axes if v.extent > 1 and not cotangent.index.coefficient(v)]
-    tap = next((v for v in rows if step(image, v) == step(image, high) > 1), None)
-    across = next((v for v in reversed(rows) if step(image, v) == 1), None)
+    tap = next((v for v in rows if stride_along(image, v) == stride_along(image, high) > 1), None)
+    across = next((v for v in reversed(rows) if stride_along(image, v) == 1), None)
     by = algorithm(high.extent, tap.extent) if tap is not None else None
-    if by is None or tap is None or across is None or not all(step(image, v) for v in (*outer, *rows)):
+    if by is None or tap is None or across is None or not all(stride_along(image, v) for v in (*outer, *rows)):
         return None
     channels = tuple(v for v in rows if v is not tap and v is not across)
-    return Roles(by, high, tap, across, channels, (), outer[0] if outer else None)
+    return ConvolutionAxes(by, high, tap, across, channels, (), outer[0] if outer else None)
 
 
 def _plans(
-    target: Target, c: Contraction, roles: Roles, image: Load, cotangent: Load, lane: Var
-) -> Iterator[WinogradSums]:
+    target: Target, c: Contraction, roles: ConvolutionAxes, image: Load, cotangent: Load, lane: Var
+) -> Iterator[WinogradGradientPlan]:
     """Plans for all blocks that fit."""
     lanes, wide, itemsize = target.lanes(image.dtype), c.k[-1], image.dtype.itemsize
     points, every = roles.by.products, roles.tiles
     inner = (*roles.channels, roles.across)
-    step_cycles, vectors, tile = tile_of(target, ceil(lane.extent / lanes), inner)
+    step_cycles, vectors, tile = best_tile(target, ceil(lane.extent / lanes), inner)
     width = vectors * lanes
     of_panel = points * roles.depth * width * itemsize
     if lane.extent % width or image.index.coefficient(lane) or of_panel > _MOST:
@@ -139,7 +144,7 @@ def _plans(
     groups = lane.extent // width // panels
     many = roles.images.extent if roles.images is not None else 1
     bytes_of_part = roles.by.taps * roles.depth * lane.extent * itemsize
-    parts = parts_of(many, UNITS / groups, _PARTS / bytes_of_part)
+    parts = split_factor(many, UNITS / groups, _PARTS / bytes_of_part)
     for images in divisors(many // parts):
         for rows in divisors(every) if images == 1 else (every,):
             steps = images * rows * wide.extent
@@ -151,18 +156,20 @@ def _plans(
             multiply = tiles * (step_cycles * steps + prod(tile) * vectors * 2)
             lines = many * every * (roles.lines * groups * ceil((wide.extent + roles.beyond) / lanes))
             lines += many * every * lane.extent * ceil(wide.extent / lanes)
-            turned = many * every * points * wide.extent * lane.extent * TURNED
+            turned = many * every * points * wide.extent * lane.extent * TRANSPOSE_CYCLES
             cycles = multiply + lines * _TRANSFORM * points / 6 + turned
-            yield WinogradSums(
+            yield WinogradGradientPlan(
                 roles, image, cotangent, wide, lane, images, rows, tile, vectors, lanes, panels, parts, cycles
             )
 
 
-def winograd_sum_kernels(context: Context, group: Group, c: Contraction, plan: WinogradSums) -> list[Kernel]:
+def winograd_gradient_kernels(
+    context: Context, group: Group, c: Contraction, plan: WinogradGradientPlan
+) -> list[Kernel]:
     """The products of each part, and their total with the epilogue."""
     size = plan.parts * plan.roles.by.taps * plan.roles.depth * plan.lane.extent
     parts = Buffer(f"{context.name_of(group)}_parts", plan.image.dtype, size, "arena")
-    rows = Rows.of(plan.image.dtype, plan.roles, plan.wide.extent, plan.images, plan.rows)
+    rows = TransformedRows.of(plan.image.dtype, plan.roles, plan.wide.extent, plan.images, plan.rows)
     builder = _Builder(context, group, c, plan, parts, rows)
     return [builder.products(), builder.total()]
 
@@ -172,9 +179,9 @@ class _Builder:
     context: Context
     group: Group
     c: Contraction
-    plan: WinogradSums
+    plan: WinogradGradientPlan
     parts: Buffer
-    rows: Rows
+    rows: TransformedRows
 
     def _place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
         """Where a sum of a part is."""
@@ -192,9 +199,9 @@ class _Builder:
 
         def parts(at: dict[Var, Index], panel: Index, column: Index) -> list[tuple[dict[Var, Index], Expr]]:
             places = [self._place(as_index(n), panel, ravel(axes, at), column) for n in range(plan.parts)]
-            return [(at, added([Load(self.parts, place) for place in places]))]
+            return [(at, sum_of([Load(self.parts, place) for place in places]))]
 
-        return total_kernel(self.context, self.group, self.c, plan.lane, plan.width, axes, parts)
+        return split_k_reduction_kernel(self.context, self.group, self.c, plan.lane, plan.width, axes, parts)
 
     def products(self) -> Kernel:
         """A unit is a part of the images and some panels."""
@@ -225,7 +232,7 @@ class _Builder:
             *nest([panel], self._put(sums, as_index(panel), part, first)),
         )
         points = prod(v.extent for v in c.axes)
-        return finish(self.context, self.parts.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
+        return finish_kernel(self.context, self.parts.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
 
     def _at(self, part: Index, block: Index, lines: int) -> dict[Var, Index]:
         """A block's current image, and its row of tiles in place of `high`; `lines` blocks make an image."""
@@ -236,7 +243,7 @@ class _Builder:
             at[roles.images] = part * many + block // lines * plan.images + as_index(rows.image)
         return at
 
-    def _ahead(self, panel: Index, first: Index, soon: dict[Var, Index]) -> list[Stretch]:
+    def _ahead(self, panel: Index, first: Index, soon: dict[Var, Index]) -> list[Region]:
         """What the next block reads: a share of its images in each panel, and the cotangent of this one."""
         plan, roles, c, rows = self.plan, self.plan.roles, self.c, self.rows
         here = {rows.row: as_index(0), rows.image: as_index(0)}
@@ -248,9 +255,9 @@ class _Builder:
             box[roles.images] = plan.images
         image, cotangent = plan.image, plan.cotangent
         window = {v: v.extent for v in (*roles.channels, roles.tap, roles.across)}
-        whole = stretch(image.buffer, image.index, {**box, **window}, corner)
+        whole = region(image.buffer, image.index, {**box, **window}, corner)
         lane = {**corner, plan.lane: (first + panel) * plan.width}
-        turned = stretch(cotangent.buffer, cotangent.index, {**box, plan.lane: plan.width}, lane)
+        turned = region(cotangent.buffer, cotangent.index, {**box, plan.lane: plan.width}, lane)
         return [s for s in (whole and whole.share(panel, plan.panels), turned) if s is not None]
 
     def _panel(
@@ -259,7 +266,7 @@ class _Builder:
         """Transform the cotangent in some channels, and add its products with the rows at every point."""
         plan, roles, rows = self.plan, self.plan.roles, self.rows
         run = rows.count * rows.columns
-        plane = apart(plan.width * run, plan.cotangent.dtype)
+        plane = padded_plane(plan.width * run, plan.cotangent.dtype)
         memory = Buffer("d", plan.cotangent.dtype, roles.by.products * plane, "scratch")
         lane = Var("o", plan.width)
 
@@ -268,13 +275,13 @@ class _Builder:
                 where = {**at, plan.lane: (first + panel) * plan.width + as_index(lane), plan.wide: column}
                 places = [{**where, roles.high: line + number} for number in range(some)]
                 terms = [Load(plan.cotangent.buffer, plan.cotangent.index.substitute(place)) for place in places]
-                made = combined(transposed(roles.by.result[:some]), terms)
+                made = matrix_times(transposed(roles.by.result[:some]), terms)
                 place = as_index(lane) * run + rows.line * rows.columns + column
                 return (Store(tuple((memory, place + p * plane, d) for p, d in enumerate(made))),)
 
             return vector_loops(rows.columns, plan.lanes, body)
 
-        loops = pieces(at[roles.high], roles.high.extent, roles.by.outputs, lines)
+        loops = tiled(at[roles.high], roles.high.extent, roles.by.outputs, lines)
         transform = nest((lane, rows.image, rows.row), loops)
         return (
             *transform,
@@ -282,7 +289,7 @@ class _Builder:
         )
 
     def _multiply(
-        self, sums: Buffer, panel: Index, memory: Buffer, plane: int, ahead: list[Stretch]
+        self, sums: Buffer, panel: Index, memory: Buffer, plane: int, ahead: list[Region]
     ) -> tuple[Stmt, ...]:
         """At one point: turn the cotangent so that lanes run along channels, and let every tile of rows meet it."""
         plan, roles, rows = self.plan, self.plan.roles, self.rows
@@ -299,20 +306,20 @@ class _Builder:
             as_index(rows.point) * rows.plane + rows.at(as_index(line), as_index(column) + as_index(across)),
         )
         blocks = rows.count, rows.columns
-        own = SumPlan(factor, image, lane, inner, plan.tile, plan.vectors, plan.lanes, 1, 1, blocks, 0.0)
+        own = SplitKPlan(factor, image, lane, inner, plan.tile, plan.vectors, plan.lanes, 1, 1, blocks, 0.0)
         small = Contraction(factor, image, None, lane, (), (line, column), (*inner, lane), ())
-        builder = SumBuilder(self.context, self.group, small, own, sums, 1)
+        builder = SplitKBuilder(self.context, self.group, small, own, sums, 1)
         turned = Panel(Buffer("panel", memory.dtype, plan.width * run, "scratch"), as_index(0), plan.width)
         part = panel * roles.by.products + as_index(rows.point)
         start = {line: as_index(0), column: as_index(0)}
         points = rows.point.extent
 
-        def asks(step: Index, steps: int) -> tuple[Stmt, ...]:
-            return spread(ahead, as_index(rows.point) * steps + step, points * steps)
+        def asks(stride_along: Index, steps: int) -> tuple[Stmt, ...]:
+            return spread_prefetches(ahead, as_index(rows.point) * steps + stride_along, points * steps)
 
         return (
             *builder.pack(turned, plan.width, as_index(0), start),
-            *builder.tiles(turned, plan.width, part, as_index(0), start, asks),
+            *builder.multiply(turned, plan.width, part, as_index(0), start, asks),
         )
 
     def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:
@@ -324,7 +331,7 @@ class _Builder:
             at = {v: as_index(v) for v in inner}
             row = panel * roles.by.products * roles.depth + ravel(inner, at)
             terms = [Load(sums, (row + p * roles.depth) * plan.width + column) for p in range(roles.by.products)]
-            made = combined(transposed(roles.by.weight), terms)
+            made = matrix_times(transposed(roles.by.weight), terms)
             targets = []
             for tap, value in enumerate(made):
                 place = ravel(axes, {**at, roles.tap: as_index(tap)})

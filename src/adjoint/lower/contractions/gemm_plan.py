@@ -17,7 +17,16 @@ from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
 
-__all__ = ["GATHERED", "TURNED", "UNITS", "Plan", "Wish", "blocks_within", "plan_contraction", "tiles_by_cost"]
+__all__ = [
+    "GATHER_CYCLES",
+    "TRANSPOSE_CYCLES",
+    "UNITS",
+    "GemmPlan",
+    "TileConfig",
+    "blocks_within",
+    "plan_gemm",
+    "tiles_by_cost",
+]
 
 #: Bytes of the first-level cache that operands of a tile may count on.
 _L1 = 32 * 1024
@@ -44,7 +53,7 @@ _STACK = 4
 
 
 #: Cycles to copy an element: in vectors, as squares turned in registers, or lane by lane.
-COPIED, TURNED, GATHERED = 0.1, 0.3, 1.5
+COPY_CYCLES, TRANSPOSE_CYCLES, GATHER_CYCLES = 0.1, 0.3, 1.5
 
 
 #: Bytes of an operand that comes from memory each time, and cycles to reach one of its rows there: wide panels touch
@@ -85,7 +94,7 @@ UNITS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GemmPlan:
     """How a contraction runs.
 
     Parameters
@@ -125,7 +134,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TileConfig:
     """A tile (rows, vectors, stack) that was measured to be the best, and whether panels are packed for it."""
 
     tile: tuple[int, int, int]
@@ -135,7 +144,7 @@ class Wish:
         return "x".join(map(str, self.tile)) + (" packed" if self.packed else "")
 
 
-def plan_contraction(target: Target, c: Contraction, streams: int = 0, wish: Wish | None = None) -> Plan:
+def plan_gemm(target: Target, c: Contraction, streams: int = 0, wish: TileConfig | None = None) -> GemmPlan:
     """The plan with the best tile, packing where strides would hurt, or the plan that is wished for.
 
     `streams` is how many tensors in memory the epilogue walks in rows.
@@ -163,7 +172,7 @@ def plan_contraction(target: Target, c: Contraction, streams: int = 0, wish: Wis
     pack_left = (many_columns and aliased) or (c.m is not None and uses >= _USES and _sparse(c))
     pack_columns = not pack_right and many_rows and many_columns and any(_aliased(c.right, v) for v in c.k)
     groups = _groups(c.rows, c.columns, c.batches, rows, wide * vectors * lanes) if pack_right else 1
-    return Plan(rows, vectors, lanes, stack, pack_left, pack_columns, pack_right, wide, block, groups, cycles)
+    return GemmPlan(rows, vectors, lanes, stack, pack_left, pack_columns, pack_right, wide, block, groups, cycles)
 
 
 def _is_far(c: Contraction) -> bool:
@@ -227,7 +236,7 @@ def tiles_by_cost(
     """Register tiles (rows, vectors, stack), those with the fewest estimated cycles over the whole product first."""
     turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
     far = c.depth * _FAR_ROW if packed and len(c.k) == 1 and _is_far(c) else 0.0
-    rate = TURNED if turned else COPIED if c.right.index.coefficient(c.n) == 1 else GATHERED
+    rate = TRANSPOSE_CYCLES if turned else COPY_CYCLES if c.right.index.coefficient(c.n) == 1 else GATHER_CYCLES
     # A vector of lanes that are close by but no neighbours is two loads and a shuffle, in registers of their own.
     shuffles = 0 if packed or c.right.index.coefficient(c.n) == 1 else 1
     numbers = _Numbers(
