@@ -51,7 +51,7 @@ CASES = {
 def written(directory, function, form):
     """A file that has chosen a form for the only contraction of a function."""
     context = contractions_of(simplify(function), host(), value_names(function))
-    (name,) = context.met
+    (name,) = context.contractions
     made = Tuning.of(host(), directory)
     made.write({name: Measured(form, 1.0, form, 1.0)})
     return made
@@ -61,7 +61,7 @@ def written(directory, function, form):
 def test_every_form_gives_the_product(tmp_path, case):
     function = CASES[case]()
     context = contractions_of(function, host(), value_names(function))
-    ((group, c),) = context.met.values()
+    ((group, c),) = context.contractions.values()
     names = schedules(context, group, c)
     assert len(names) >= 3
     rng = np.random.default_rng(0)

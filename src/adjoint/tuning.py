@@ -138,7 +138,7 @@ def measure_contractions(context: Context, known: Mapping[str, Any]) -> dict[str
         Signatures that need no measuring.
     """
     found = {}
-    for name, (group, c) in context.met.items():
+    for name, (group, c) in context.contractions.items():
         if name not in known and 2 * c.batches * c.rows * c.columns * c.depth >= _WORTH_MEASURING:
             found[name] = _measure(context, group, c)
     return found

@@ -91,7 +91,7 @@ def form_of(function, target):
     for graph_pass in GRAPH_PASSES:
         function = graph_pass(function)
     context = contractions_of(function, target, value_names(function))
-    ((group, c),) = context.met.values()
+    ((group, c),) = context.contractions.values()
     form = estimated_schedule(context, group, c)
     return "tile" if re.match(r"\d+x\d+x\d+", form) else form
 

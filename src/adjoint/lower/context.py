@@ -28,30 +28,30 @@ class Context:
     ----------
     target : Target
         The CPU.
-    homes : dict
+    buffers : dict
         The buffer of every value in memory.
     literals : dict
         Literal arrays of the program.
     names : dict
         Printed name of every value.
-    choices : mapping
+    schedules : mapping
         Forms of contractions by signature, where they were measured (`adjoint.lower.contractions.schedules`).
-    met : dict
+    contractions : dict
         The contractions that kernels were built for, by signature.
-    readers : mapping
+    fusable_reductions : mapping
         Sums that could be added up where what they read is made, by its group (`adjoint.lower.reductions.two_stage`).
-    tails : dict
+    two_stage : dict
         Those that are, by their own group.
     """
 
     target: Target
-    homes: dict[Value, Buffer]
+    buffers: dict[Value, Buffer]
     literals: dict[tuple[bytes, np.dtype], Buffer] = field(default_factory=dict)
     names: dict[Value, str] = field(default_factory=dict)
-    choices: Mapping[str, str] = field(default_factory=dict)
-    met: dict[str, tuple[Group, Any]] = field(default_factory=dict)
-    readers: Mapping[Group, list[Any]] = field(default_factory=dict)
-    tails: dict[Group, Any] = field(default_factory=dict)
+    schedules: Mapping[str, str] = field(default_factory=dict)
+    contractions: dict[str, tuple[Group, Any]] = field(default_factory=dict)
+    fusable_reductions: Mapping[Group, list[Any]] = field(default_factory=dict)
+    two_stage: dict[Group, Any] = field(default_factory=dict)
 
     def name_of(self, group: Group) -> str:
         """A kernel's name: that of its last value with a label of its own, else its operator and number."""
@@ -65,10 +65,10 @@ class Context:
 
 def group_inliner(context: Context, group: Group) -> Inliner:
     """A puller that computes the group's own values and loads those of all others."""
-    return Inliner(context.homes, context.literals, group.own)
+    return Inliner(context.buffers, context.literals, group.own)
 
 
-def store_outputs(context: Context, group: Group, puller: Inliner, index: Sequence[Index]) -> Store:
+def store_outputs(context: Context, group: Group, inliner: Inliner, index: Sequence[Index]) -> Store:
     """The assignment of all outputs of a group at one point of its iteration space."""
     here: Index | None = None
     targets = []
@@ -77,8 +77,8 @@ def store_outputs(context: Context, group: Group, puller: Inliner, index: Sequen
         if value.shape != group.shape:
             here = flatten(index, group.shape) if here is None else here
             at = unflatten(here, value.shape)
-        buffer = context.homes[value]
-        expr = puller.stored(puller.element(value, at), buffer.dtype)
+        buffer = context.buffers[value]
+        expr = inliner.stored(inliner.element(value, at), buffer.dtype)
         targets.append((buffer, flatten(at, value.shape), expr))
     return Store(tuple(targets))
 

@@ -40,7 +40,7 @@ def lower(
     target: Target,
     names: dict[Value, str],
     checks: Sequence[RangeCheck] = (),
-    choices: Mapping[str, str] | None = None,
+    schedules: Mapping[str, str] | None = None,
 ) -> Program:
     """Lower a function to a program for a target.
 
@@ -55,33 +55,34 @@ def lower(
         Printed names of its values.
     checks : sequence of RangeCheck
         What the arguments must satisfy.
-    choices : mapping, optional
+    schedules : mapping, optional
         Forms of contractions by signature (`adjoint.lower.contractions.schedules`); default: those that are estimated to be best.
     """
     fusion = fuse(function)
     donated = _donations(function)
-    home_of_param, apart, in_place = _homes(function)
-    slots = list(home_of_param.values())
-    context = Context(target, {**home_of_param, **apart, **in_place}, names=names, choices=choices or {})
+    param_buffers, result_buffers, in_place = _external_buffers(function)
+    slots = list(param_buffers.values())
+    context = Context(target, {**param_buffers, **result_buffers, **in_place}, names=names, schedules=schedules or {})
     kernels = _kernels(fusion, context)
     updated = frozenset(in_place.values())
     given_up = circular_updates(kernels, updated)
     if given_up:
-        moved = {v: b for v, b in in_place.items() if b in given_up}
+        copied = {v: b for v, b in in_place.items() if b in given_up}
         kept = {v: b for v, b in in_place.items() if b not in given_up}
-        context = replace(context, homes={**home_of_param, **apart, **kept}, literals={}, tails={})
+        context = replace(context, buffers={**param_buffers, **result_buffers, **kept}, literals={}, two_stage={})
         kernels = _kernels(fusion, context)
-        kernels += [_copy(context, v, context.homes[v], b) for v, b in moved.items()]
+        kernels += [_copy(context, v, context.buffers[v], b) for v, b in copied.items()]
     merged = fuse_producers(fuse_horizontally(compute_at(order_kernels(kernels, updated)), target))
     kernels = _unique_names(coalesce_serial([unroll_and_jam(kernel, target) for kernel in merged], updated))
     offsets, arena, bound = plan_arena(kernels)
-    slots += [apart[v] for v in function.results if v in apart]
+    slots += [result_buffers[v] for v in function.results if v in result_buffers]
     number_of = {b: n for n, b in enumerate(slots)}
     return Program(
         function.name,
-        tuple(Argument(p.label, p.shape, p.dtype, number_of[home_of_param[p]], p in donated) for p in function.params),
+        tuple(Argument(p.label, p.shape, p.dtype, number_of[param_buffers[p]], p in donated) for p in function.params),
         tuple(
-            Result(v.shape, v.dtype, number_of[in_place.get(v) or apart[v]], v in in_place) for v in function.results
+            Result(v.shape, v.dtype, number_of[in_place.get(v) or result_buffers[v]], v in in_place)
+            for v in function.results
         ),
         tuple(slots),
         tuple(kernels),
@@ -99,22 +100,22 @@ def _donations(function: Function) -> dict[Value, int]:
     return {function.param(name): index for name, index in pairs}
 
 
-def _homes(function: Function) -> tuple[dict[Value, Buffer], dict[Value, Buffer], dict[Value, Buffer]]:
+def _external_buffers(function: Function) -> tuple[dict[Value, Buffer], dict[Value, Buffer], dict[Value, Buffer]]:
     """Buffers of the parameters, of results with memory of their own, and of results that update a parameter."""
     params = {p: Buffer(p.label, p.dtype, p.type.size, "external") for p in function.params}
     in_place = {function.results[r]: params[p] for p, r in _donations(function).items()}
-    apart = {
+    result_buffers = {
         value: Buffer(f"result{number}", value.dtype, value.type.size, "external")
         for number, value in enumerate(function.results)
         if value not in in_place
     }
-    return params, apart, in_place
+    return params, result_buffers, in_place
 
 
 def contractions_of(function: Function, target: Target, names: dict[Value, str]) -> Context:
     """Lower a function as far as to know its contractions: they are in `met` of the context."""
-    params, apart, in_place = _homes(function)
-    context = Context(target, {**params, **apart, **in_place}, names=names)
+    params, result_buffers, in_place = _external_buffers(function)
+    context = Context(target, {**params, **result_buffers, **in_place}, names=names)
     _kernels(fuse(function), context)
     return context
 
@@ -122,9 +123,9 @@ def contractions_of(function: Function, target: Target, names: dict[Value, str])
 def _kernels(fusion: Fusion, context: Context) -> list[Kernel]:
     for group in fusion.groups:
         for value in group.outputs:
-            if value not in context.homes:
-                context.homes[value] = Buffer(context.names[value], value.dtype, value.type.size, "arena")
-    context.readers = fusable_reductions(fusion, context)
+            if value not in context.buffers:
+                context.buffers[value] = Buffer(context.names[value], value.dtype, value.type.size, "arena")
+    context.fusable_reductions = fusable_reductions(fusion, context)
     kernels: list[Kernel] = []
     for group in sorted(fusion.groups, key=lambda g: g.level):
         if group.leader is None:
@@ -138,8 +139,8 @@ def _build(context: Context, groups: Sequence[Group]) -> list[Kernel]:
     group = groups[0]
     if group.root is None:
         return [map_kernel(context, group)]
-    if group in context.tails:
-        return [second_stage_kernel(context, context.tails[group])]
+    if group in context.two_stage:
+        return [second_stage_kernel(context, context.two_stage[group])]
     out = output_vars(group.shape)
     description = group_inliner(context, group).describe(group.root, tuple(as_index(v) for v in out))
     if isinstance(description, Scatter):

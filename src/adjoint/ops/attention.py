@@ -78,7 +78,7 @@ class Attention(Attending):
             return values((*batch, n, e))
 
         dots = [product((*batch, t), q, keys)]
-        return k.stream("softmax", count, dots, score, value, causal_span(self, t, count, "T"))
+        return k.fused_attention("softmax", count, dots, score, value, causal_span(self, t, count, "T"))
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -123,7 +123,7 @@ class AttentionLogSum(Attending):
             return k.call("mul", dots[0], k.const(self.scale, k.dtype(dots[0])))
 
         span = causal_span(self, index[-1], count, "T")
-        return k.stream("log_sum_exp", count, [product(index, q, keys)], score, None, span)
+        return k.fused_attention("log_sum_exp", count, [product(index, q, keys)], score, None, span)
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -103,7 +103,9 @@ class AttentionQueryGradient(_ScoreGradient):
 
         count = keys.type.shape[-2]
         dots = [product(row, q, keys), product(row, ct, v)]
-        return k.stream("sum", count, dots, weight, lambda n: keys((*batch, n, d)), causal_span(self, t, count, "T"))
+        return k.fused_attention(
+            "sum", count, dots, weight, lambda n: keys((*batch, n, d)), causal_span(self, t, count, "T")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,9 @@ class AttentionKeyGradient(_ScoreGradient):
 
         count = q.type.shape[-2]
         dots = [product(row, keys, q), product(row, v, ct)]
-        return k.stream("sum", count, dots, weight, lambda n: q((*batch, n, d)), causal_span(self, s, count, "S"))
+        return k.fused_attention(
+            "sum", count, dots, weight, lambda n: q((*batch, n, d)), causal_span(self, s, count, "S")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,9 @@ class AttentionValueGradient(Attending):
 
         count = q.type.shape[-2]
         span = causal_span(self, s, count, "S")
-        return k.stream("sum", count, [product((*batch, s), keys, q)], weight, lambda n: ct((*batch, n, e)), span)
+        return k.fused_attention(
+            "sum", count, [product((*batch, s), keys, q)], weight, lambda n: ct((*batch, n, e)), span
+        )
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -9,19 +9,19 @@ from adjoint.lower.analysis.inlining import Inliner
 def test_a_guard_is_told_from_one_whose_memory_it_got():
     """What a choice guards is read unguarded where it is inside its buffer; what another guard is around is not."""
     x, buffer, i = param("x", (8,)), Buffer("x", DTYPES["f32"], 8, "external"), Var("i", 8)
-    puller = Inliner({x: buffer}, {})
+    inliner = Inliner({x: buffer}, {})
 
     def condition(low):
-        return puller.call("ge", Coordinate(as_index(i), DTYPES["i64"]), puller.const(low, DTYPES["i64"]))
+        return inliner.call("ge", Coordinate(as_index(i), DTYPES["i64"]), inliner.const(low, DTYPES["i64"]))
 
     addresses = set()
     for low in range(1, 200):
         # The choice, its condition and its guards are gone after this line.
-        puller.choose(condition(low), lambda: puller.element(x, (i,)), lambda: puller.element(x, (i,)))
-        puller.guard = condition(low)
-        addresses.add(id(puller.guard))
-        made = puller.element(x, (i,))
+        inliner.choose(condition(low), lambda: inliner.element(x, (i,)), lambda: inliner.element(x, (i,)))
+        inliner.guard = condition(low)
+        addresses.add(id(inliner.guard))
+        made = inliner.element(x, (i,))
         assert isinstance(made, Load)
-        assert made.guard is puller.guard
-        puller.guard = None
+        assert made.guard is inliner.guard
+        inliner.guard = None
     assert len(addresses) > 100, "each guard that is remembered lives on"

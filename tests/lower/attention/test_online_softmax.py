@@ -215,7 +215,7 @@ def test_streams_with_other_rows_steps_or_spans_do_not_share():
             apply(Attention(0.5), ops.tanh(q), k, v),
         )
     ]
-    assert all(f.kind == "stream" for f in facts)
+    assert all(f.kind == "attention" for f in facts)
     assert facts[0].passes == facts[1].passes
     assert len({f.passes for f in facts}) == 4, "with queries and keys exchanged, rows are those of the value gradient"
 

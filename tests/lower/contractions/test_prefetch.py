@@ -34,9 +34,9 @@ def asked(body: tuple[Stmt, ...], at: dict[Var, Index]) -> list[int]:
     return found
 
 
-def in_steps(stretches: list[Region], steps: int) -> list[list[int]]:
+def in_steps(regions: list[Region], steps: int) -> list[list[int]]:
     step = Var("step", steps)
-    body = spread_prefetches(stretches, as_index(step), steps)
+    body = spread_prefetches(regions, as_index(step), steps)
     return [asked(body, {step: as_index(n)}) for n in range(steps)]
 
 
@@ -59,10 +59,10 @@ def elements(box: dict[Var, int], start: dict[Var, int]) -> set[int]:
     ],
 )
 @pytest.mark.parametrize("steps", [1, 37, 512, 4096])
-def test_every_line_of_a_box_is_asked_for_once(box, start, pieces, steps):
+def test_every_line_of_a_box_is_asked_for_once(box, start, runs, steps):
     found = region(X, PLACE, box, {**ZERO, **{v: as_index(n) for v, n in start.items()}})
     assert found is not None
-    assert np.prod([count for count, _ in found.pieces], initial=1) == pieces
+    assert np.prod([count for count, _ in found.runs], initial=1) == runs
     lines = [place // ELEMENTS for step in in_steps([found], steps) for place in step]
     wanted = {element // ELEMENTS for element in elements(box, start)}
     each = -(-len(wanted) // steps)
@@ -75,7 +75,7 @@ def test_columns_that_padding_leaves_out_do_not_break_a_piece():
     whole = {Y: 8, S: COLUMNS - 2}
     found = region(X, PLACE, {**whole, C: 2}, ZERO)
     assert found is not None
-    assert found.pieces == ((2, ROWS * COLUMNS),)
+    assert found.runs == ((2, ROWS * COLUMNS),)
     lines = {place // ELEMENTS for step in in_steps([found], 16) for place in step}
     assert {element // ELEMENTS for element in elements({**whole, C: 2}, {})} <= lines
 
@@ -84,7 +84,7 @@ def test_pieces_at_even_distances_are_one_axis():
     every_second = as_index(N) * CHANNELS * ROWS * COLUMNS + as_index(C) * ROWS * COLUMNS + as_index(Y) * 4 * COLUMNS
     found = region(X, every_second + as_index(S) * 2, {N: IMAGES, C: CHANNELS, Y: 16, S: 32}, ZERO)
     assert found is not None
-    assert found.pieces == ((IMAGES * CHANNELS * 16, 4 * COLUMNS),)
+    assert found.runs == ((IMAGES * CHANNELS * 16, 4 * COLUMNS),)
     lines = [place for step in in_steps([found], 512) for place in step]
     assert lines == [row * 4 * COLUMNS + n * ELEMENTS for row in range(IMAGES * CHANNELS * 16) for n in range(4)]
 

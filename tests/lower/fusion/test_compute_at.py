@@ -11,7 +11,7 @@ from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Prefetch, Store, walk
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.verifier import verify_kernel
-from adjoint.lower.fusion import compute_at as absorbing
+from adjoint.lower.fusion import compute_at as compute_at_module
 from adjoint.lower.fusion.compute_at import compute_at
 from tests.closeness import agrees_with_graph
 from tests.hardware import levels
@@ -93,11 +93,11 @@ def test_what_keeps_them_apart(case):
 
 
 def test_small_tensors_stay_in_cache_by_themselves(monkeypatch):
-    monkeypatch.setattr(absorbing, "_FAR", 8 * 1024 * 1024)
+    monkeypatch.setattr(compute_at_module, "_L2_BYTES", 8 * 1024 * 1024)
     assert len(compute_at([copy(), sums()])) == 2
 
 
-def asked(kernels):
+def prefetch(kernels):
     (made,) = compute_at(kernels)
     verify_kernel(made)
     return [(s.buffer, str(s.index)) for s in walk(made.body) if isinstance(s, Prefetch)]
@@ -105,12 +105,12 @@ def asked(kernels):
 
 def test_units_ask_for_what_the_next_part_is_made_of():
     after = [lambda unit, lane: Prefetch(P, (as_index(unit) + 1) * 65536 + as_index(lane), False)]
-    assert asked([copy(), sums(asks=after)]) == [(X, "u*65536 + l + 65536")]
+    assert prefetch([copy(), sums(asks=after)]) == [(X, "u*65536 + l + 65536")]
 
 
 def test_units_do_not_ask_for_what_they_make():
     own = [lambda unit, lane: Prefetch(P, as_index(unit) * 65536 + as_index(lane), False)]
-    assert asked([copy(), sums(asks=own)]) == []
+    assert prefetch([copy(), sums(asks=own)]) == []
 
 
 @pytest.mark.parametrize("level", levels())
@@ -122,7 +122,7 @@ def test_a_padded_image_is_padded_by_who_reads_it(level, monkeypatch):
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     made = [compile(function, level, CompileOptions(cache=False, threads=n))(*arrays) for n in (1, 3)]
     agrees_with_graph(made[0], function, *arrays)
-    monkeypatch.setattr(absorbing, "_FAR", 1 << 40)
+    monkeypatch.setattr(compute_at_module, "_L2_BYTES", 1 << 40)
     made.append(compile(function, level, CompileOptions(cache=False))(*arrays))
     np.testing.assert_array_equal(made[0], made[1])
     np.testing.assert_array_equal(made[0], made[2])

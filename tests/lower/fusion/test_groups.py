@@ -98,11 +98,11 @@ def test_what_is_made_of_a_product_through_a_view_is_stored_for_others():
     [
         (lambda x: ops.permute(x, (1, 0)), "view"),
         (lambda x: ops.reshape(x, (6, 4)), "view"),
-        (ops.exp, "pull"),
+        (ops.exp, "pointwise"),
         (lambda x: ops.sum(x, axis=0), "reduce"),
     ],
 )
-def test_facts(make, kind):
+def test_access_patterns(make, kind):
     assert access_pattern(make(param("x", (4, 6)))).kind == kind
 
 

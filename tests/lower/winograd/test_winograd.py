@@ -169,7 +169,7 @@ def test_what_comes_out_is_the_sum(tmp_path, case, level):
     arrays = [np.random.default_rng(n).standard_normal(p.shape).astype("f4") for n, p in enumerate(function.params)]
     target = host() if level == "host" else target_for(level)
     context = contractions_of(simplify(function), target, value_names(function))
-    ((name, (group, c)),) = context.met.items()
+    ((name, (group, c)),) = context.contractions.items()
     assert "winograd" in schedules(context, group, c)
     Tuning.of(target, tmp_path).write({name: Measured("winograd", 1.0, "winograd", 1.0)})
     results = [
@@ -184,7 +184,7 @@ def test_what_comes_out_is_the_sum(tmp_path, case, level):
 
 def form_of(function):
     context = contractions_of(function, host(), value_names(function))
-    ((group, c),) = context.met.values()
+    ((group, c),) = context.contractions.values()
     return estimated_schedule(context, group, c)
 
 
@@ -207,7 +207,7 @@ def test_phases_of_a_gradient_at_stride_two_run_so():
     made = gradient(Function("f", (x, w, ct), (ops.sum(ops.multiply(y, ct)),)), ("x",))
     function = simplify(Function("f", made.params, made.results[1:]))
     context = contractions_of(function, host(), value_names(function))
-    found = [estimated_schedule(context, group, c) for group, c in context.met.values()]
+    found = [estimated_schedule(context, group, c) for group, c in context.contractions.values()]
     assert len(found) == 4
     assert found.count("winograd") == 2
 
@@ -267,7 +267,7 @@ def test_rounding_is_that_of_direct_sums(tmp_path, window, stride):
     x, w = (np.random.default_rng(n).standard_normal(p.shape).astype("f4") for n, p in enumerate(function.params))
     (want,) = reference(function, x, w)
     context = contractions_of(function, host(), value_names(function))
-    ((name, (group, c)),) = context.met.items()
+    ((name, (group, c)),) = context.contractions.items()
     direct = next(form for form in schedules(context, group, c) if form not in ("winograd", "sums", "dots"))
     errors = {}
     for form in ("winograd", direct):

@@ -39,25 +39,25 @@ class AccessPattern:
 
     Parameters
     ----------
-    kind : {"param", "pull", "view", "reduce", "scatter", "stream"}
-        ``pull``: computed from a fixed number of elements. ``view``: *is* an operand's element, elsewhere.
-        ``reduce``, ``scatter``, ``stream``: combines many, so it is the root of a kernel.
+    kind : {"param", "pointwise", "view", "reduce", "scatter", "attention"}
+        ``pointwise``: computed from a fixed number of elements. ``view``: *is* an operand's element, elsewhere.
+        ``reduce``, ``scatter``, ``attention``: combines many, so it is the root of a kernel.
     flat : tuple of bool
         For each operand: only ever read at the same row-major position as the result's.
     product : bool
         A sum of products of two operands: a contraction.
     flops : float
         Operations an element costs, not counting operands.
-    passes : tuple
+    attention_key : tuple
         Of a stream, what it has in common with those that may share a kernel: rows, steps, and the operands of its
         first dot product.
     """
 
-    kind: Literal["param", "pull", "view", "reduce", "scatter", "stream"]
+    kind: Literal["param", "pointwise", "view", "reduce", "scatter", "attention"]
     flat: tuple[bool, ...]
     product: bool = False
     flops: float = 0.0
-    passes: tuple[Hashable, ...] = ()
+    attention_key: tuple[Hashable, ...] = ()
 
 
 def access_pattern(value: Value) -> AccessPattern:
@@ -94,26 +94,26 @@ def access_pattern(value: Value) -> AccessPattern:
     if isinstance(made, Scatter):
         return AccessPattern("scatter", tuple(flat))
     if isinstance(made, FusedAttention):
-        return AccessPattern("stream", tuple(flat), passes=_passes(value, made))
+        return AccessPattern("attention", tuple(flat), attention_key=_attention_key(value, made))
     if isinstance(made, _Probe):
         return AccessPattern("view", tuple(flat))
-    return AccessPattern("pull", tuple(flat), False, flops_of([made]))
+    return AccessPattern("pointwise", tuple(flat), False, flops_of([made]))
 
 
-def _passes(value: Value, stream: FusedAttention) -> tuple[Hashable, ...]:
+def _attention_key(value: Value, attention: FusedAttention) -> tuple[Hashable, ...]:
     """Ask a stream for everything that one step of it reads, and say which rows and steps meet in it."""
-    n, dots, met = as_index(Var("n", stream.count)), [], []
-    for dot in stream.dots:
+    n, dots, met = as_index(Var("n", attention.count)), [], []
+    for dot in attention.dots:
         d = as_index(Var("d", dot.depth))
         met.append((dot.row(d), dot.step(n, d)))
         dots.append(met[-1][0])
-    stream.weight(n, dots)
-    if stream.values is not None:
-        stream.values(n)
-    rows = value.shape if stream.values is None else value.shape[:-1]
+    attention.weight(n, dots)
+    if attention.values is not None:
+        attention.values(n)
+    rows = value.shape if attention.values is None else value.shape[:-1]
     first = [(value.inputs[x.operand], x.at) for x in met[0] if isinstance(x, _Probe)]
-    span = None if stream.span is None else tuple(map(str, stream.span))
-    return (rows, stream.count, span, stream.dots[0].depth, *first) if len(first) == len(met[0]) else ()
+    span = None if attention.span is None else tuple(map(str, attention.span))
+    return (rows, attention.count, span, attention.dots[0].depth, *first) if len(first) == len(met[0]) else ()
 
 
 def flops_of(exprs: Sequence[Expr]) -> float:

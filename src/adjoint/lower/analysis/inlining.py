@@ -65,7 +65,7 @@ class Scatter:
 
 @dataclass(frozen=True, eq=False)
 class FusedAttention:
-    """A product with weights that are made of dot products: what `Builder.stream` returns."""
+    """A product with weights that are made of dot products: what `Builder.fused_attention` returns."""
 
     kind: str
     count: int
@@ -209,7 +209,7 @@ class ExprBuilder:
         n = self.reduce_index[0] if self.reduce_index else as_index(Var("n", count))
         return Scatter(rows, count, ids(n), updates(n))
 
-    def stream(
+    def fused_attention(
         self,
         kind: str,
         count: int,
@@ -249,7 +249,7 @@ class Inliner(ExprBuilder):
         #: The guard is in the key itself, not by its address, which another may have once it is gone.
         self._memo: dict[tuple[Value, tuple[Index, ...], Expr | None], Expr] = {}
 
-    def hold(self, value: Value, expr: Expr) -> None:
+    def bind(self, value: Value, expr: Expr) -> None:
         """Take the element of `value` from `expr`, at whatever index it is asked for."""
         self.registers[value] = expr
 

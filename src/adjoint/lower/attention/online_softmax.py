@@ -61,28 +61,28 @@ class _Builder:
             return self._unit(RowBlock(plan, at, first, count))
 
         made = tiled(as_index(unit) % max(blocks, 1), plan.rows, plan.width, body) if unit.extent else ()
-        products = sum(dot.depth for dot in plan.dots) + sum(part.columns for part in plan.parts)
+        products = sum(dot.depth for dot in plan.dots) + sum(operator.columns for operator in plan.operators)
         each = 2 * products + _WEIGHT_FLOPS * len(plan.weights)
         flops = prod(plan.batch) * plan.rows * plan.count * each
-        members = [v for part in plan.parts for v in part.group.members]
-        return finish_kernel(self.context, self.context.name_of(plan.parts[0].group), members, unit, made, flops)
+        members = [v for operator in plan.operators for v in operator.group.members]
+        return finish_kernel(self.context, self.context.name_of(plan.operators[0].group), members, unit, made, flops)
 
     # What operators say, at a row and a column
 
     def _at(
-        self, part: FusedOperator, rows: RowBlock, row: Index, column: Index | int = 0
+        self, operator: FusedOperator, rows: RowBlock, row: Index, column: Index | int = 0
     ) -> tuple[Inliner, FusedAttention]:
         index = (*rows.at, rows.first + row, as_index(column))
-        return describe(self.context, part.group, index if part.columns else index[:-1])
+        return describe(self.context, operator.group, index if operator.columns else index[:-1])
 
     def _on_lanes(
-        self, part: FusedOperator, rows: RowBlock, row: Index, spare: bool = True
+        self, operator: FusedOperator, rows: RowBlock, row: Index, spare: bool = True
     ) -> tuple[Inliner, FusedAttention]:
         """The same for a row that is a lane: nothing is read for lanes to spare."""
-        puller, made = self._at(part, rows, row)
-        inside = puller.inside(row, 0, rows.count)
-        puller.guard = inside if spare and not isinstance(inside, Const) else None
-        return puller, made
+        inliner, made = self._at(operator, rows, row)
+        inside = inliner.inside(row, 0, rows.count)
+        inliner.guard = inside if spare and not isinstance(inside, Const) else None
+        return inliner, made
 
     # A unit
 
@@ -91,14 +91,16 @@ class _Builder:
         many, rest = divmod(plan.count, plan.block)
         body = [*self._begin(rows)]
         for number in range(len(plan.dots)):
-            body.extend(self._pack(rows, number))
+            body.extend(self._pack_rows(rows, number))
         if many:
             turn = Var("block", many)
             body.append(For(turn, self._block(rows, as_index(turn) * plan.block, plan.block)))
         if rest:
             body.extend(self._block(rows, as_index(many * plan.block), rest))
-        for number, part in enumerate(plan.parts):
-            body.extend(self._end_columns(rows, number, part) if part.columns else self._end_rows(rows, part))
+        for number, operator in enumerate(plan.operators):
+            body.extend(
+                self._end_columns(rows, number, operator) if operator.columns else self._end_rows(rows, operator)
+            )
         return tuple(body)
 
     def _begin(self, rows: RowBlock) -> tuple[Stmt, ...]:
@@ -111,22 +113,22 @@ class _Builder:
             at = as_index(column) * rows.width
             if column.extent:
                 out.append(For(column, rows.each(partial(_set, ((sums, at, zero),)))))
-        for number, (top, total) in enumerate(zip(rows.top, rows.total, strict=True)):
+        for number, (row_max, row_sum) in enumerate(zip(rows.row_max, rows.row_sum, strict=True)):
             if self.plan.is_relative(number):
                 origin = as_index(0)
-                out.extend(rows.each(partial(_set, ((top, origin, lowest), (total, origin, zero)))))
+                out.extend(rows.each(partial(_set, ((row_max, origin, lowest), (row_sum, origin, zero)))))
         return tuple(out)
 
-    def _pack(self, rows: RowBlock, number: int) -> tuple[Stmt, ...]:
+    def _pack_rows(self, rows: RowBlock, number: int) -> tuple[Stmt, ...]:
         """Copy the rows' factors of a dot product, lanes along rows: square by square, where d is contiguous."""
         dot, panel, lanes = self.plan.dots[number], rows.panels[number], self.plan.lanes
         depth = dot.depth
 
         def element(d: Index, row: Index, spare: bool) -> Expr:
-            made: Expr = self._on_lanes(self.plan.parts[dot.part], rows, row, spare)[1].dots[dot.place].row(d)
+            made: Expr = self._on_lanes(self.plan.operators[dot.operator], rows, row, spare)[1].dots[dot.place].row(d)
             return made
 
-        def copy(d: Index, row: Index, spare: bool) -> Store:
+        def pack(d: Index, row: Index, spare: bool) -> Store:
             return Store(((panel, d * rows.width + row, element(d, row, spare)),))
 
         probe_d, probe_row = Var("d", depth), Var("r", rows.count)
@@ -138,13 +140,13 @@ class _Builder:
         if done:
             square, vector, inner, lane = Var("s", done // lanes), Var("v", whole), Var("i", lanes), Var("l", lanes)
             d, row = as_index(square) * lanes + as_index(inner), as_index(vector) * lanes + as_index(lane)
-            loop = For(inner, (For(lane, (copy(d, row, spare=False),), "vector"),), "unroll")
+            loop = For(inner, (For(lane, (pack(d, row, spare=False),), "vector"),), "unroll")
             out.append(For(square, (For(vector, (loop,)),)))
         for first, last, start in ((0, whole, done), (whole, rows.vectors, 0)):
             if first < last and start < depth:
                 step, vector, lane = Var("d", depth - start), Var("v", last - first), Var("l", lanes)
                 row = (as_index(vector) + first) * lanes + as_index(lane)
-                store = copy(as_index(step) + start, row, spare=first == whole)
+                store = pack(as_index(step) + start, row, spare=first == whole)
                 out.append(For(step, (For(vector, (For(lane, (store,), "vector"),), "unroll"),)))
         return tuple(out)
 
@@ -153,23 +155,23 @@ class _Builder:
     def _block(self, rows: RowBlock, start: Index, steps: int) -> tuple[Stmt, ...]:
         plan = self.plan
         body: list[Stmt] = []
-        for number in range(len(plan.copies)):
-            body.extend(self._copy(rows, number, start, steps))
+        for number in range(len(plan.packed)):
+            body.extend(self._pack_steps(rows, number, start, steps))
         for number in range(len(plan.dots)):
             body.extend(self._dots(rows, number, start, steps))
         body.extend(self._weigh(rows, start, steps))
         for number in range(len(plan.weights)):
             if plan.is_relative(number):
                 body.extend(self._exponentials(rows, number, steps))
-        for number, part in enumerate(plan.parts):
-            if part.columns:
-                body.extend(self._add(rows, number, part, start, steps))
+        for number, operator in enumerate(plan.operators):
+            if operator.columns:
+                body.extend(self._add(rows, number, operator, start, steps))
         return self._where_counted(rows, start, steps, tuple(body))
 
     def _where_counted(self, rows: RowBlock, start: Index, steps: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """Leave out blocks that no row counts: spans of rows do not fall."""
         ends = (as_index(0), as_index(rows.count - 1))
-        first, last = (self._at(self.plan.parts[0], rows, row)[1].span for row in ends)
+        first, last = (self._at(self.plan.operators[0], rows, row)[1].span for row in ends)
         if first is None or last is None:
             return body
         for distance, least in ((last[1] - start, 1), (start + (steps - 1) - first[0], 0)):
@@ -177,9 +179,9 @@ class _Builder:
                 body = (When(distance, least, max(distance.high, least) + 1, body),)
         return body
 
-    def _element(self, rows: RowBlock, part: int, place: int | None, step: Index, x: Index) -> Expr:
+    def _element(self, rows: RowBlock, operator: int, place: int | None, step: Index, x: Index) -> Expr:
         """An element of a step: a factor of the dot product at a place, or else a value at a column."""
-        of = self.plan.parts[part]
+        of = self.plan.operators[operator]
         made = self._at(of, rows, as_index(0), x if place is None and of.columns else 0)[1]
         if place is not None:
             factor: Expr = made.dots[place].step(step, x)
@@ -187,15 +189,15 @@ class _Builder:
         assert made.values is not None
         return made.values(step)
 
-    def _copy(self, rows: RowBlock, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
+    def _pack_steps(self, rows: RowBlock, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Copy elements of a block of steps."""
-        copy, memory, step = self.plan.copies[number], rows.copies[number], Var("n", steps)
+        pack, memory, step = self.plan.packed[number], rows.packed[number], Var("n", steps)
 
         def move(x: Index, _: Index) -> tuple[Stmt, ...]:
-            element = self._element(rows, copy.part, copy.place, start + as_index(step), x)
-            return (Store(((memory, as_index(step) * copy.size + x, element),)),)
+            element = self._element(rows, pack.operator, pack.place, start + as_index(step), x)
+            return (Store(((memory, as_index(step) * pack.size + x, element),)),)
 
-        return (For(step, vector_loops(copy.size, self.plan.lanes, move)),)
+        return (For(step, vector_loops(pack.size, self.plan.lanes, move)),)
 
     def _dots(self, rows: RowBlock, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Dot products of a block of steps with all rows."""
@@ -207,9 +209,9 @@ class _Builder:
             def multiply(spot: Index) -> Store:
                 step = first + spot // rows.width
                 if dot.step is not None:
-                    factor: Expr = Load(rows.copies[dot.step], step * dot.depth + as_index(d))
+                    factor: Expr = Load(rows.packed[dot.step], step * dot.depth + as_index(d))
                 else:
-                    factor = self._element(rows, dot.part, dot.place, start + step, as_index(d))
+                    factor = self._element(rows, dot.operator, dot.place, start + step, as_index(d))
                 row = Load(panel, as_index(d) * rows.width + spot % rows.width)
                 return Store(((acc, spot, _call("fma", factor, row, Load(acc, spot))),))
 
@@ -223,19 +225,19 @@ class _Builder:
 
     def _weight(self, rows: RowBlock, number: int, start: Index, at: Index, row: Index, other: float) -> Expr:
         """The weight from the dot products at a place; `other` where the row does not count the step."""
-        part = self.plan.parts[self.plan.weights[number]]
-        puller, made = self._on_lanes(part, rows, row)
+        operator = self.plan.operators[self.plan.weights[number]]
+        inliner, made = self._on_lanes(operator, rows, row)
         step = start + at // rows.width
-        weight = made.weight(step, [Load(rows.dots[n], at) for n in part.dots])
+        weight = made.weight(step, [Load(rows.dots[n], at) for n in operator.dots])
         if made.span is None:
             return weight
         since, left = step - made.span[0], made.span[1] - step
-        counted = puller.call(
-            "and", puller.inside(since, 0, max(since.high, 0) + 1), puller.inside(left, 1, max(left.high, 1) + 1)
+        counted = inliner.call(
+            "and", inliner.inside(since, 0, max(since.high, 0) + 1), inliner.inside(left, 1, max(left.high, 1) + 1)
         )
         if isinstance(counted, Const):
             return weight if counted.value else Const(other, self.plan.dtype)
-        return puller.select(counted, weight, Const(other, self.plan.dtype))
+        return inliner.select(counted, weight, Const(other, self.plan.dtype))
 
     def _weigh(self, rows: RowBlock, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Weights of a block, in the place of its dot products, and all at once, since they share what they read.
@@ -255,8 +257,8 @@ class _Builder:
     def _exponentials(self, rows: RowBlock, number: int, steps: int) -> tuple[Stmt, ...]:
         """Exponentials of weights relative to the greatest so far of each row, and their sum."""
         step, place = Var("n", steps), rows.weights[number]
-        top, total, scale = rows.top[number], rows.total[number], rows.scale[number]
-        best, part = rows.registers("best"), rows.registers("part")
+        row_max, row_sum, scale = rows.row_max[number], rows.row_sum[number], rows.rescale[number]
+        best, block_sum = rows.registers("best"), rows.registers("part")
 
         def each(body: Callable[[Index, Index], Store]) -> Stmt:
             return For(step, rows.each(lambda row: body(as_index(step) * rows.width + row, row)))
@@ -268,41 +270,41 @@ class _Builder:
 
         def advance(row: Index) -> Store:
             new = Load(best, row)
-            return Store(((scale, row, _call("exp", _call("sub", Load(top, row), new))), (top, row, new)))
+            return Store(((scale, row, _call("exp", _call("sub", Load(row_max, row), new))), (row_max, row, new)))
 
         def exponential(at: Index, row: Index) -> Store:
             made = _call("exp", _call("sub", Load(place, at), Load(best, row)))
-            return Store(((place, at, made), (part, row, _call("add", Load(part, row), made))))
+            return Store(((place, at, made), (block_sum, row, _call("add", Load(block_sum, row), made))))
 
         def add(row: Index) -> Store:
-            return Store(((total, row, _call("fma", Load(total, row), Load(scale, row), Load(part, row))),))
+            return Store(((row_sum, row, _call("fma", Load(row_sum, row), Load(scale, row), Load(block_sum, row))),))
 
         return (
-            *rows.each(lambda row: Store(((best, row, Load(top, row)),))),
+            *rows.each(lambda row: Store(((best, row, Load(row_max, row)),))),
             each(compare),
             *rows.each(advance),
-            *rows.each(lambda row: Store(((part, row, Const(0.0, part.dtype)),))),
+            *rows.each(lambda row: Store(((block_sum, row, Const(0.0, block_sum.dtype)),))),
             each(exponential),
             *rows.each(add),
         )
 
-    def _add(self, rows: RowBlock, number: int, part: FusedOperator, start: Index, steps: int) -> tuple[Stmt, ...]:
+    def _add(self, rows: RowBlock, number: int, operator: FusedOperator, start: Index, steps: int) -> tuple[Stmt, ...]:
         """Add a block of steps to the sums of all columns of a stream."""
-        sums, weights, scale = rows.sums[number], rows.weights[part.weight], rows.scale[part.weight]
+        sums, weights, scale = rows.sums[number], rows.weights[operator.weight], rows.rescale[operator.weight]
 
         def tile(count: int, first: Index) -> tuple[Stmt, ...]:
             acc, step = rows.registers("acc", count), Var("n", steps)
 
             def fetch(spot: Index) -> Store:
                 held: Expr = Load(sums, first * rows.width + spot)
-                if self.plan.is_relative(part.weight):
+                if self.plan.is_relative(operator.weight):
                     held = _call("mul", held, Load(scale, spot % rows.width))
                 return Store(((acc, spot, held),))
 
             def multiply(spot: Index) -> Store:
                 column = first + spot // rows.width
-                if part.values is not None:
-                    value: Expr = Load(rows.copies[part.values], as_index(step) * part.columns + column)
+                if operator.values is not None:
+                    value: Expr = Load(rows.packed[operator.values], as_index(step) * operator.columns + column)
                 else:
                     value = self._element(rows, number, None, start + as_index(step), column)
                 weight = Load(weights, as_index(step) * rows.width + spot % rows.width)
@@ -314,23 +316,23 @@ class _Builder:
 
             return (*rows.each(fetch, count), For(step, rows.each(multiply, count)), *rows.each(put, count))
 
-        return rows.tiles(part.columns, tile)
+        return rows.tiles(operator.columns, tile)
 
     # The end
 
-    def _end_rows(self, rows: RowBlock, part: FusedOperator) -> tuple[Stmt, ...]:
+    def _end_rows(self, rows: RowBlock, operator: FusedOperator) -> tuple[Stmt, ...]:
         """The results of a stream without columns."""
-        top, total = rows.top[part.weight], rows.total[part.weight]
+        row_max, row_sum = rows.row_max[operator.weight], rows.row_sum[operator.weight]
 
         def logarithm(at: Index, _: Index) -> tuple[Stmt, ...]:
-            result = _call("add", Load(top, at), _call("log", Load(total, at)))
-            return (self._store(part, (*rows.at, rows.first + at), result),)
+            result = _call("add", Load(row_max, at), _call("log", Load(row_sum, at)))
+            return (self._store(operator, (*rows.at, rows.first + at), result),)
 
         return vector_loops(rows.count, self.plan.lanes, logarithm)
 
-    def _end_columns(self, rows: RowBlock, number: int, part: FusedOperator) -> tuple[Stmt, ...]:
+    def _end_columns(self, rows: RowBlock, number: int, operator: FusedOperator) -> tuple[Stmt, ...]:
         """The results of a stream with columns: sums are turned, square by square, and finished row by row."""
-        lanes, columns = self.plan.lanes, self.plan.whole_columns(part)
+        lanes, columns = self.plan.lanes, self.plan.whole_columns(operator)
         square, vector, inner, lane = (
             Var("c", columns // lanes),
             Var("v", rows.vectors),
@@ -339,29 +341,29 @@ class _Builder:
         )
         column, row = as_index(square) * lanes + as_index(lane), as_index(vector) * lanes + as_index(inner)
         sum_ = Load(rows.sums[number], column * rows.width + row)
-        turn = Store(((rows.turned, row * columns + column, sum_),))
+        turn = Store(((rows.transposed, row * columns + column, sum_),))
         loop = For(inner, (For(lane, (turn,), "vector"),), "unroll")
         out: list[Stmt] = [For(square, (For(vector, (loop,)),))]
-        relative, line = self.plan.is_relative(part.weight), Var("row", rows.count)
-        total, scale = rows.total[part.weight], rows.scale[part.weight]
+        relative, line = self.plan.is_relative(operator.weight), Var("row", rows.count)
+        row_sum, scale = rows.row_sum[operator.weight], rows.rescale[operator.weight]
         if relative:
             one = Const(1.0, self.plan.dtype)
-            out.extend(rows.each(lambda at: Store(((scale, at, _call("div", one, Load(total, at))),))))
+            out.extend(rows.each(lambda at: Store(((scale, at, _call("div", one, Load(row_sum, at))),))))
 
         def finished(at: Index, _: Index) -> tuple[Stmt, ...]:
-            result: Expr = Load(rows.turned, as_index(line) * columns + at)
+            result: Expr = Load(rows.transposed, as_index(line) * columns + at)
             if relative:
                 result = _call("mul", result, Load(scale, as_index(line)))
-            return (self._store(part, (*rows.at, rows.first + as_index(line), at), result),)
+            return (self._store(operator, (*rows.at, rows.first + as_index(line), at), result),)
 
-        return (*out, For(line, vector_loops(part.columns, lanes, finished)))
+        return (*out, For(line, vector_loops(operator.columns, lanes, finished)))
 
-    def _store(self, part: FusedOperator, index: tuple[Index, ...], result: Expr) -> Store:
+    def _store(self, operator: FusedOperator, index: tuple[Index, ...], result: Expr) -> Store:
         """A result at an index, and what comes after it."""
-        assert part.group.root is not None
-        puller = group_inliner(self.context, part.group)
-        puller.hold(part.group.root, result)
-        return store_outputs(self.context, part.group, puller, index)
+        assert operator.group.root is not None
+        inliner = group_inliner(self.context, operator.group)
+        inliner.bind(operator.group.root, result)
+        return store_outputs(self.context, operator.group, inliner, index)
 
 
 def _set(targets: tuple[tuple[Buffer, Index, Expr], ...], row: Index) -> Store:

@@ -23,10 +23,10 @@ __all__ = ["AttentionPlan", "FusedOperator", "PackedOperand", "RowBlock", "Share
 _T = TypeVar("_T")
 
 #: Vectors of rows in a unit: each element of a step is read for both.
-_VECTORS = 2
+_ROW_VECTORS = 2
 #: Steps in a block. Few, so that not much is computed of what causal attention leaves out, and that weights stay in
 #: the first-level cache; enough to be worth fetching the sums.
-_BLOCK = 32
+_STEP_BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class SharedDot:
 
     Parameters
     ----------
-    part, place : int
+    operator, place : int
         A stream that has it, and its place there.
     depth : int
         Number of products.
@@ -71,7 +71,7 @@ class SharedDot:
         Number of the copy of the steps' factors, if they are copied.
     """
 
-    part: int
+    operator: int
     place: int
     depth: int
     step: int | None
@@ -86,7 +86,7 @@ class PackedOperand:
 
     Parameters
     ----------
-    part : int
+    operator : int
         A stream that reads them.
     place : int or None
         As factors of the dot product there, or as values.
@@ -94,7 +94,7 @@ class PackedOperand:
         Elements of a step.
     """
 
-    part: int
+    operator: int
     place: int | None
     size: int
 
@@ -105,13 +105,13 @@ class AttentionPlan:
 
     Parameters
     ----------
-    parts : tuple of Part
+    operators : tuple of Part
         Its streams.
     dots : tuple of SharedDot
         Its dot products.
     weights : tuple of int
         For each of its weights the number of a stream that has it.
-    copies : tuple of Copy
+    packed : tuple of Copy
         What is copied of each block of steps.
     batch : tuple of int
         Leading axes of all results.
@@ -123,10 +123,10 @@ class AttentionPlan:
         Lanes of a vector; vectors of rows in a unit; steps in a block; elements of each row that are summed at once.
     """
 
-    parts: tuple[FusedOperator, ...]
+    operators: tuple[FusedOperator, ...]
     dots: tuple[SharedDot, ...]
     weights: tuple[int, ...]
-    copies: tuple[PackedOperand, ...]
+    packed: tuple[PackedOperand, ...]
     batch: tuple[int, ...]
     rows: int
     count: int
@@ -143,46 +143,46 @@ class AttentionPlan:
 
     def is_relative(self, weight: int) -> bool:
         """Whether weights are exponents, of which the greatest of each row is kept."""
-        return self.parts[self.weights[weight]].kind != "sum"
+        return self.operators[self.weights[weight]].kind != "sum"
 
-    def whole_columns(self, part: FusedOperator) -> int:
+    def whole_columns(self, operator: FusedOperator) -> int:
         """Columns rounded up to whole vectors."""
-        return ceil(part.columns / self.lanes) * self.lanes
+        return ceil(operator.columns / self.lanes) * self.lanes
 
 
 def describe(context: Context, group: Group, index: Sequence[Index]) -> tuple[Inliner, FusedAttention]:
     """The stream of a group at an index, and the puller that made it."""
     assert group.root is not None
-    puller = group_inliner(context, group)
-    made = puller.describe(group.root, tuple(index))
+    inliner = group_inliner(context, group)
+    made = inliner.describe(group.root, tuple(index))
     assert isinstance(made, FusedAttention)
-    return puller, made
+    return inliner, made
 
 
 def plan_attention(context: Context, groups: Sequence[Group]) -> AttentionPlan:
     """The plan of a kernel that computes the roots of all groups, which stream over the same rows and steps."""
     planner = _Planner(context, groups[0])
-    parts = tuple(planner.part(number, group) for number, group in enumerate(groups))
+    operators = tuple(planner.operator(number, group) for number, group in enumerate(groups))
     target, dtype, shape = context.target, planner.dtype, [v.extent for v in planner.at]
     # With two vectors each, the sums of a tile take half of the registers.
-    tile = max(target.vector_registers // (2 * _VECTORS), 1)
-    sizes = target.lanes(dtype), _VECTORS, min(_BLOCK, planner.step.extent), tile
-    shared = tuple(planner.dots.first), tuple(planner.weights.first), tuple(planner.copies.first)
-    return AttentionPlan(parts, *shared, tuple(shape[:-1]), shape[-1], planner.step.extent, dtype, *sizes)
+    tile = max(target.vector_registers // (2 * _ROW_VECTORS), 1)
+    sizes = target.lanes(dtype), _ROW_VECTORS, min(_STEP_BLOCK, planner.step.extent), tile
+    shared = tuple(planner.dots.first), tuple(planner.weights.first), tuple(planner.packed.first)
+    return AttentionPlan(operators, *shared, tuple(shape[:-1]), shape[-1], planner.step.extent, dtype, *sizes)
 
 
-class _Shared(Generic[_T]):
+class _Numbered(Generic[_T]):
     """Things numbered by their forms: equal ones have one number, and are described as the first of them."""
 
     def __init__(self) -> None:
         self.first: list[_T] = []
         self._numbers: dict[Hashable, int] = {}
 
-    def number(self, form: Hashable, found: _T) -> int:
+    def number(self, structure: Hashable, found: _T) -> int:
         """The number of a form, a new one where it is new."""
-        if self._numbers.setdefault(form, len(self.first)) == len(self.first):
+        if self._numbers.setdefault(structure, len(self.first)) == len(self.first):
             self.first.append(found)
-        return self._numbers[form]
+        return self._numbers[structure]
 
 
 class _Planner:
@@ -196,16 +196,16 @@ class _Planner:
         self.at = index if first.values is None else index[:-1]
         self.step = Var("n", first.count)
         self.dtype = compute_dtype(group.root.dtype)
-        self.dots: _Shared[SharedDot] = _Shared()
-        self.weights: _Shared[int] = _Shared()
-        self.copies: _Shared[PackedOperand] = _Shared()
+        self.dots: _Numbered[SharedDot] = _Numbered()
+        self.weights: _Numbered[int] = _Numbered()
+        self.packed: _Numbered[PackedOperand] = _Numbered()
         self._axes: dict[int, Var] = {}
         self._products: list[Buffer] = []
 
     def _axis(self, size: int) -> Var:
         return self._axes.setdefault(size, Var("x", size))
 
-    def part(self, number: int, group: Group) -> FusedOperator:
+    def operator(self, number: int, group: Group) -> FusedOperator:
         """Number what a stream is made of."""
         assert group.root is not None
         index = [as_index(v) for v in self.at]
@@ -217,34 +217,34 @@ class _Planner:
         for place, dot in enumerate(made.dots):
             x = as_index(self._axis(dot.depth))
             row, step = dot.row(x), dot.step(n, x)
-            shared = SharedDot(number, place, dot.depth, self._copy(step, number, place, dot.depth))
-            found.append(self.dots.number((dot.depth, _form(row), _form(step)), shared))
+            shared = SharedDot(number, place, dot.depth, self._packed(step, number, place, dot.depth))
+            found.append(self.dots.number((dot.depth, _structure(row), _structure(step)), shared))
         more = range(len(self._products), len(self.dots.first))
         self._products += [Buffer(f"dot{k}", self.dtype, 1, "register") for k in more]
         weight = made.weight(n, [Load(self._products[k], as_index(0)) for k in found])
-        kind = self.weights.number((made.kind == "sum", _form(weight)), number)
-        values = self._copy(made.values(n), number, None, columns) if made.values is not None else None
+        kind = self.weights.number((made.kind == "sum", _structure(weight)), number)
+        values = self._packed(made.values(n), number, None, columns) if made.values is not None else None
         return FusedOperator(group, made.kind, tuple(found), kind, columns, values)
 
-    def _copy(self, element: Expr, part: int, place: int | None, size: int) -> int | None:
+    def _packed(self, element: Expr, operator: int, place: int | None, size: int) -> int | None:
         """The number of the copy that elements of steps are read from, None where they are read in place."""
         if isinstance(element, Load) and element.guard is None:
             index = element.index
             if index.coefficient(self._axis(size)) == 1 and index.coefficient(self.step) == size:
                 return None
-        return self.copies.number((size, _form(element)), PackedOperand(part, place, size))
+        return self.packed.number((size, _structure(element)), PackedOperand(operator, place, size))
 
 
-def _form(expr: Expr) -> Hashable:
+def _structure(expr: Expr) -> Hashable:
     """Equal for expressions that compute the same from the same elements."""
     if isinstance(expr, Load):
-        return expr.buffer, expr.index, None if expr.guard is None else _form(expr.guard)
+        return expr.buffer, expr.index, None if expr.guard is None else _structure(expr.guard)
     if isinstance(expr, Coordinate):
         return expr.index, expr.dtype
     if isinstance(expr, Const):
         return repr(expr.value), expr.dtype
     assert isinstance(expr, Apply)
-    return expr.function, expr.dtype, *map(_form, expr.operands)
+    return expr.function, expr.dtype, *map(_structure, expr.operands)
 
 
 @dataclass(frozen=True)
@@ -279,10 +279,10 @@ class RowBlock:
         return self.plan.lanes * self.vectors
 
     @cached_property
-    def copies(self) -> tuple[Buffer, ...]:
+    def packed(self) -> tuple[Buffer, ...]:
         """What is copied of a block of steps, ``[step, element]``."""
         plan = self.plan
-        return tuple(Buffer(f"steps{n}", plan.dtype, plan.block * c.size, "scratch") for n, c in enumerate(plan.copies))
+        return tuple(Buffer(f"steps{n}", plan.dtype, plan.block * c.size, "scratch") for n, c in enumerate(plan.packed))
 
     @cached_property
     def panels(self) -> tuple[Buffer, ...]:
@@ -304,26 +304,26 @@ class RowBlock:
     @cached_property
     def sums(self) -> tuple[Buffer, ...]:
         """Sums of each stream, ``[column, row]``."""
-        parts = enumerate(self.plan.parts)
-        return tuple(self._scratch(f"sums{n}", self.plan.whole_columns(part)) for n, part in parts)
+        operators = enumerate(self.plan.operators)
+        return tuple(self._scratch(f"sums{n}", self.plan.whole_columns(operator)) for n, operator in operators)
 
     @cached_property
-    def turned(self) -> Buffer:
+    def transposed(self) -> Buffer:
         """Sums of one stream, ``[row, column]``."""
-        return self._scratch("turned", max(map(self.plan.whole_columns, self.plan.parts)))
+        return self._scratch("turned", max(map(self.plan.whole_columns, self.plan.operators)))
 
     @cached_property
-    def top(self) -> tuple[Buffer, ...]:
+    def row_max(self) -> tuple[Buffer, ...]:
         """The greatest of all weights so far, of each row, for weights that are exponents."""
         return self._each_weight("top")
 
     @cached_property
-    def total(self) -> tuple[Buffer, ...]:
+    def row_sum(self) -> tuple[Buffer, ...]:
         """The sum of exponentials relative to the greatest weight."""
         return self._each_weight("total")
 
     @cached_property
-    def scale(self) -> tuple[Buffer, ...]:
+    def rescale(self) -> tuple[Buffer, ...]:
         """By what sums are to be multiplied."""
         return self._each_weight("scale")
 

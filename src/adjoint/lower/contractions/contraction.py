@@ -69,7 +69,7 @@ class Contraction:
         return tuple(i.substitute(at) for i in self.place)
 
     @property
-    def lanes_are_near(self) -> bool:
+    def vector_loadable(self) -> bool:
         """Whether lanes along n are read by a vector load or a few, without packing."""
         return self.runs or self.right.index.coefficient(self.n) in (1, 2)
 

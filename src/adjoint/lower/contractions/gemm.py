@@ -45,18 +45,18 @@ from adjoint.lower.loops import nest, tiled, unravel, vector_runs
 __all__ = ["GemmBuilder", "Point", "gemm_kernels"]
 
 #: Multiply-adds of the taps in a row of a window that make one straight line of code.
-_UNROLLED = 128
+_UNROLLED_FMAS = 128
 
 #: What a tile does at one of its points: accumulators, place in them, row and column of the result.
 Point = Callable[[Buffer, Index, Index, Index], Store]
 
 #: Where a tile lies: its first row and column, and the other axes.
-_Spot = tuple[Index, Index, dict[Var, Index]]
+_TileOrigin = tuple[Index, Index, dict[Var, Index]]
 
 
-def gemm_kernels(context: Context, group: Group, c: Contraction, wish: TileConfig) -> list[Kernel]:
+def gemm_kernels(context: Context, group: Group, c: Contraction, config: TileConfig) -> list[Kernel]:
     """The kernels of a contraction group with the wished tile: the product, after packing operands where planned."""
-    plan = plan_gemm(context.target, c, epilogue_streams(context, group, c), wish)
+    plan = plan_gemm(context.target, c, epilogue_streams(context, group, c), config)
     kernels = []
     if plan.pack_left:
         packing, c = pack_left(context, group, c, plan)
@@ -104,8 +104,8 @@ class GemmBuilder:
         panels = ceil(self.c.columns / self.plan.columns)
         unit = Var("u", self.c.batches // self.plan.stack * blocks * panels)
         # Where a unit is, by axes outermost first: blocks of rows, panels of columns, and those of the batch.
-        slab = panels_per_l2_block(self.c, panels)
-        axes = Var("block", blocks), Var("slab", panels // slab), Var("panel", slab)
+        l2_panels = panels_per_l2_block(self.c, panels)
+        axes = Var("block", blocks), Var("slab", panels // l2_panels), Var("panel", l2_panels)
         order = loop_order(self.c, *axes)
         if self.plan.stack > 1:
             inner = self.c.batch[-1]
@@ -114,19 +114,21 @@ class GemmBuilder:
             at[inner] = at.pop(few) * self.plan.stack + as_index(self.neighbour)
         else:
             at = unravel(order, as_index(unit))
-        block, panel = at.pop(axes[0]), at.pop(axes[1]) * slab + at.pop(axes[2])
-        after: _Spot | None = None
+        block, panel = at.pop(axes[0]), at.pop(axes[1]) * l2_panels + at.pop(axes[2])
+        after: _TileOrigin | None = None
         if self.plan.stack == 1 and not self.c.rows % self.plan.rows and not self.c.columns % self.plan.columns:
             # All tiles are alike, so that the next one's place is known. The last one asks for the first again.
             then = unravel(order, (as_index(unit) + 1) % unit.extent)
-            down, across = then.pop(axes[0]), then.pop(axes[1]) * slab + then.pop(axes[2])
+            down, across = then.pop(axes[0]), then.pop(axes[1]) * l2_panels + then.pop(axes[2])
             after = down * self.plan.rows, across * self.plan.columns, then
 
         def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
             def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
                 size = rows, columns
-                asks = self._after(size, after or (row, column, at)).and_also(prefetch_image(self.c, unit, rows))
-                return self.tile(size, row, column, at, self._end(at), asks)
+                prefetch = self._prefetch_epilogue(size, after or (row, column, at)).merged_with(
+                    prefetch_image(self.c, unit, rows)
+                )
+                return self.tile(size, row, column, at, self._store_point(at), prefetch)
 
             return tiled(panel, self.c.columns, self.plan.columns, tile)
 
@@ -140,19 +142,19 @@ class GemmBuilder:
         column: Index,
         at: dict[Var, Index],
         end: Point,
-        asks: PrefetchSlots | None = None,
+        prefetch: PrefetchSlots | None = None,
     ) -> tuple[Stmt, ...]:
         """A tile of so many rows and columns from operands in place; `end` says what becomes of its sums.
 
-        `asks` is what memory is asked for on the way.
+        `prefetch` is what memory is asked for on the way.
         """
         rows, columns = size
         acc = self._registers(rows, columns)
         everything = _Block(as_index(0), tuple(v.extent for v in self.c.k))
         return (
-            *self._sweep(acc, rows, columns, row, column, self._clear, whole=True),
-            *self._multiply(acc, rows, columns, row, column, at, everything, asks),
-            *self._sweep(acc, rows, columns, row, column, end),
+            *self._unrolled_tile(acc, rows, columns, row, column, self._clear, whole=True),
+            *self._multiply(acc, rows, columns, row, column, at, everything, prefetch),
+            *self._unrolled_tile(acc, rows, columns, row, column, end),
         )
 
     # A unit is a panel: its columns are packed, block by block of k.
@@ -174,7 +176,7 @@ class GemmBuilder:
             beside = Var("beside", plan.wide)
             own = columns // plan.wide
             panel_memory = Buffer("panel", c.right.dtype, plan.block * width, "scratch")
-            waiting = Buffer("sums", c.left.dtype, per_group * plan.rows * width, "scratch")
+            spilled = Buffer("sums", c.left.dtype, per_group * plan.rows * width, "scratch")
             first_row = part * (per_group * plan.rows)
 
             def segment(start: Index, extent: int, first: bool, last: bool) -> tuple[Stmt, ...]:
@@ -186,19 +188,19 @@ class GemmBuilder:
 
                 def tile(rows: int, row: Index) -> tuple[Stmt, ...]:
                     acc = self._registers(rows, own)
-                    keep = self._waiting(waiting, first_row, column, width)
+                    keep = self._spilled(spilled, first_row, column, width)
                     begin = self._clear if first else keep(store=False)
-                    end = self._end(at) if last else keep(store=True)
+                    end = self._store_point(at) if last else keep(store=True)
                     turn = as_index(beside) * per_group + (row - first_row) // plan.rows
-                    asks = (
-                        self._after((rows, own), (row, here, at))
+                    prefetch = (
+                        self._prefetch_epilogue((rows, own), (row, here, at))
                         if last
                         else prefetch_panel(c, plan, at, (column, columns), start + extent, turn, per_group * plan.wide)
                     )
                     return (
-                        *self._sweep(acc, rows, own, row, here, begin),
-                        *self._multiply(acc, rows, own, row, here, at, block, asks),
-                        *self._sweep(acc, rows, own, row, here, end),
+                        *self._unrolled_tile(acc, rows, own, row, here, begin),
+                        *self._multiply(acc, rows, own, row, here, at, block, prefetch),
+                        *self._unrolled_tile(acc, rows, own, row, here, end),
                     )
 
                 packing = pack_panel(c, plan, at, panel_memory, column, columns, width, start, extent if split else 0)
@@ -233,7 +235,7 @@ class GemmBuilder:
         width = -(-columns // self.plan.lanes) * self.plan.lanes
         return Buffer("acc", self.c.left.dtype, rows * self.plan.stack * width, "register")
 
-    def _sweep(
+    def _unrolled_tile(
         self, acc: Buffer, rows: int, columns: int, row: Index, column: Index, point: Point, whole: bool = False
     ) -> tuple[Stmt, ...]:
         """Do something at every point of a tile, unrolled; `whole` vectors too where columns fill but a part of one."""
@@ -246,11 +248,11 @@ class GemmBuilder:
             inside = as_index(vector) * lanes + as_index(lane) + start
             spot = (as_index(self.neighbour) * rows + as_index(i)) * width + inside
             body = point(acc, spot, row + as_index(i), column + inside)
-            along.append(self._beside(For(vector, (For(lane, (body,), "vector"),), "unroll")))
+            along.append(self._stacked(For(vector, (For(lane, (body,), "vector"),), "unroll")))
         # A row at a time: an element of the left operand is used up before the next is read.
         return (For(i, tuple(along), "unroll"),)
 
-    def _after(self, size: tuple[int, int], spot: _Spot) -> PrefetchSlots:
+    def _prefetch_epilogue(self, size: tuple[int, int], spot: _TileOrigin) -> PrefetchSlots:
         """What the epilogue of a tile will read and write, a row in each slot, where that is far away."""
         rows, columns = size
         row, column, at = spot
@@ -261,19 +263,19 @@ class GemmBuilder:
             where = {self.c.n: column + as_index(vector) * self.plan.lanes}
             if self.c.m is not None:
                 where[self.c.m] = row + slot
-            asks = tuple(Prefetch(b, i.substitute(where), write) for b, i, write in far)
-            return (self._beside(For(vector, asks, "unroll")),) if asks else ()
+            prefetch = tuple(Prefetch(b, i.substitute(where), write) for b, i, write in far)
+            return (self._stacked(For(vector, prefetch, "unroll")),) if prefetch else ()
 
         return PrefetchSlots(rows, lines)
 
-    def _beside(self, loop: For) -> For:
+    def _stacked(self, loop: For) -> For:
         """A loop for every neighbour of the tile."""
         return For(self.neighbour, (loop,), "unroll") if self.plan.stack > 1 else loop
 
     def _clear(self, acc: Buffer, spot: Index, _m: Index, _n: Index) -> Store:
         return Store(((acc, spot, Const(0.0, acc.dtype)),))
 
-    def _waiting(self, memory: Buffer, first_row: Index, column: Index, width: int) -> Callable[..., Point]:
+    def _spilled(self, memory: Buffer, first_row: Index, column: Index, width: int) -> Callable[..., Point]:
         """Move accumulators to and from where sums wait between blocks of k."""
 
         def keep(store: bool) -> Point:
@@ -296,7 +298,7 @@ class GemmBuilder:
         column: Index,
         at: dict[Var, Index],
         block: _Block,
-        asks: PrefetchSlots | None,
+        prefetch: PrefetchSlots | None,
     ) -> tuple[Stmt, ...]:
         """The loops over a block of k.
 
@@ -304,9 +306,9 @@ class GemmBuilder:
         memory system takes in.
         """
         outer = block.extents[0] if block.extents else 1
-        slot = Var("slot", asks.slots if asks else 1)
+        slot = Var("slot", prefetch.slots if prefetch else 1)
         chunk = outer // slot.extent
-        lines = asks.lines(as_index(slot)) if asks and chunk else ()
+        lines = prefetch.lines(as_index(slot)) if prefetch and chunk else ()
         if not lines:
             return self._steps(acc, rows, columns, row, column, at, block, as_index(0), outer)
         some = self._steps(acc, rows, columns, row, column, at, block, as_index(slot) * chunk, chunk)
@@ -353,12 +355,12 @@ class GemmBuilder:
             return Store(((acc, spot, Apply("fma", (a, b, Load(acc, spot)), acc.dtype)),))
 
         beyond = block.panel is None and columns % self.plan.lanes > 0 and self.c.right.index.coefficient(self.c.n) == 1
-        body = self._sweep(acc, rows, columns, row, column, step, whole=beyond)
-        if len(steps) > 1 and steps[-1].extent * acc.size // self.plan.lanes <= _UNROLLED:
+        body = self._unrolled_tile(acc, rows, columns, row, column, step, whole=beyond)
+        if len(steps) > 1 and steps[-1].extent * acc.size // self.plan.lanes <= _UNROLLED_FMAS:
             return nest(steps[:-1], (For(steps[-1], body, "unroll"),))
         return nest(steps, body)
 
-    def _end(self, at: dict[Var, Index]) -> Point:
+    def _store_point(self, at: dict[Var, Index]) -> Point:
         return lambda acc, spot, m, n: self._epilogue(at, m, n, Load(acc, spot))
 
     def _epilogue(self, at: dict[Var, Index], m: Index, n: Index, result: Expr) -> Store:
@@ -366,9 +368,9 @@ class GemmBuilder:
         where = {**{v: as_index(0) for v in self.c.axes}, **at, self.c.n: n}
         if self.c.m is not None:
             where[self.c.m] = m
-        puller = group_inliner(self.context, self.group)
-        puller.hold(self.group.root, result)
-        return store_outputs(self.context, self.group, puller, self.c.index(where))
+        inliner = group_inliner(self.context, self.group)
+        inliner.bind(self.group.root, result)
+        return store_outputs(self.context, self.group, inliner, self.c.index(where))
 
     def _finish(self, unit: Var, body: tuple[Stmt, ...]) -> Kernel:
         points = self.c.batches * self.c.rows * self.c.columns

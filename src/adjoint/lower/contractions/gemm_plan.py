@@ -29,15 +29,15 @@ __all__ = [
 ]
 
 #: Bytes of the first-level cache that operands of a tile may count on.
-_L1 = 32 * 1024
+_L1_BYTES = 32 * 1024
 
 
 #: Bytes of a packed panel: with the rows that meet it, it stays in a second-level cache of half a megabyte.
-_PANEL = 128 * 1024
+_PANEL_BYTES = 128 * 1024
 
 
 #: Bytes of a tile's share of a wide panel: it stays in the first-level cache while all rows meet it; and such shares.
-_NEAR_PANEL, _BESIDE = 32 * 1024, 4
+_L1_PANEL_BYTES, _PANEL_TILES = 32 * 1024, 4
 
 
 #: Bytes between rows from which each row costs a page, and between rows that share a place in the cache.
@@ -45,11 +45,11 @@ _PAGE_STRIDE, _ALIAS_STRIDE = 2048, 4096
 
 
 #: Runs of memory that the hardware follows at a time.
-_STREAMS = 20
+_HARDWARE_STREAMS = 20
 
 
 #: Neighbours of a tile at most.
-_STACK = 4
+_MAX_STACK = 4
 
 
 #: Cycles to copy an element: in vectors, as squares turned in registers, or lane by lane.
@@ -58,15 +58,15 @@ COPY_CYCLES, TRANSPOSE_CYCLES, GATHER_CYCLES = 0.1, 0.3, 1.5
 
 #: Bytes of an operand that comes from memory each time, and cycles to reach one of its rows there: wide panels touch
 #: fewer rows than many narrow ones.
-_FAR, _FAR_ROW = 8 * 1024 * 1024, 40.0
+_FAR_BYTES, _FAR_ROW_CYCLES = 8 * 1024 * 1024, 40.0
 
 
 #: What an edge costs beyond its arithmetic, as a share: code of its own, and turns of different lengths.
-_EDGE = 0.02
+_EDGE_COST = 0.02
 
 
 #: Bytes of a cache line; the share of its elements from which on it is read in vain, and uses that pay for a copy.
-_LINE, _FEW, _USES = 64, 4, 8
+_LINE_BYTES, _SPARSE, _MIN_USES = 64, 4, 8
 
 
 #: Places that a set of the first-level cache has, and some.
@@ -74,19 +74,19 @@ _WAYS = 16
 
 
 #: Depth of the sum above which such strides hurt.
-_DEEP = 192
+_MIN_DEPTH = 192
 
 
 #: Cycles of a step of k at least: additions to an accumulator wait for each other, four cycles and a little.
-_LATENCY = 4.5
+_FMA_LATENCY = 4.5
 
 
 #: Sums that wait on a thread's stack at most: a megabyte of the widest.
-_WAITING = 128 * 1024
+_SPILLED_SUMS = 128 * 1024
 
 
 #: Loads in a cycle: two where little else is waited for, somewhat fewer in the long run.
-_LOADS = 1.8
+_LOADS_PER_CYCLE = 1.8
 
 
 #: Units of work that a contraction should offer threads.
@@ -144,64 +144,64 @@ class TileConfig:
         return "x".join(map(str, self.tile)) + (" packed" if self.packed else "")
 
 
-def plan_gemm(target: Target, c: Contraction, streams: int = 0, wish: TileConfig | None = None) -> GemmPlan:
+def plan_gemm(target: Target, c: Contraction, streams: int = 0, config: TileConfig | None = None) -> GemmPlan:
     """The plan with the best tile, packing where strides would hurt, or the plan that is wished for.
 
     `streams` is how many tensors in memory the epilogue walks in rows.
     """
-    pack_right = _packs(target, c, streams) if wish is None else wish.packed
+    pack_right = _should_pack(target, c, streams) if config is None else config.packed
     found = tiles_by_cost(target, c, streams, pack_right)
-    if wish is not None:
-        found = [(cycles, tile) for cycles, tile in found if tile == wish.tile]
+    if config is not None:
+        found = [(cycles, tile) for cycles, tile in found if tile == config.tile]
         if not found:
             rows, columns = c.rows, c.columns
-            raise CompileError(f"a contraction of {rows} rows and {columns} columns has no tile {wish}; tune it anew")
+            raise CompileError(f"a contraction of {rows} rows and {columns} columns has no tile {config}; tune it anew")
     cycles, (rows, vectors, stack) = found[0]
     lanes = _lanes(target, c)
     itemsize = c.left.dtype.itemsize
     block, wide = c.depth, 1
     if pack_right and len(c.k) == 1:
-        wide = _wide(c.columns, c.batches, vectors * lanes) if _is_far(c) else 1
-        most = max((_NEAR_PANEL if wide > 1 else _PANEL) // (vectors * lanes * itemsize), 1)
+        wide = _tiles_per_panel(c.columns, c.batches, vectors * lanes) if _streams_from_memory(c) else 1
+        most = max((_L1_PANEL_BYTES if wide > 1 else _PANEL_BYTES) // (vectors * lanes * itemsize), 1)
         block = ceil(c.depth / ceil(c.depth / most))
     many_columns, many_rows = c.columns >= 4 * vectors * lanes, c.rows >= 4 * rows
     aliased = c.m is not None and (
-        (_aliased(c.left, c.m) and c.depth >= _DEEP) or any(_aliased(c.left, v) for v in c.k)
+        (_aliased(c.left, c.m) and c.depth >= _MIN_DEPTH) or any(_aliased(c.left, v) for v in c.k)
     )
     uses = ceil(c.columns / (vectors * lanes)) * prod(v.extent for v in c.batch if not c.left.index.coefficient(v))
-    pack_left = (many_columns and aliased) or (c.m is not None and uses >= _USES and _sparse(c))
+    pack_left = (many_columns and aliased) or (c.m is not None and uses >= _MIN_USES and _sparse(c))
     pack_columns = not pack_right and many_rows and many_columns and any(_aliased(c.right, v) for v in c.k)
-    groups = _groups(c.rows, c.columns, c.batches, rows, wide * vectors * lanes) if pack_right else 1
+    groups = _row_groups(c.rows, c.columns, c.batches, rows, wide * vectors * lanes) if pack_right else 1
     return GemmPlan(rows, vectors, lanes, stack, pack_left, pack_columns, pack_right, wide, block, groups, cycles)
 
 
-def _is_far(c: Contraction) -> bool:
+def _streams_from_memory(c: Contraction) -> bool:
     """Whether a panel is packed from rows of a matrix that comes from memory each time."""
-    return c.right.index.coefficient(c.k[0]) != 1 and c.right.buffer.nbytes >= _FAR
+    return c.right.index.coefficient(c.k[0]) != 1 and c.right.buffer.nbytes >= _FAR_BYTES
 
 
-def _wide(columns: int, batches: int, width: int) -> int:
+def _tiles_per_panel(columns: int, batches: int, width: int) -> int:
     """Tiles side by side in a panel of a matrix that is far away: fewer rows are touched than by as many panels."""
-    panels, rest = divmod(columns, _BESIDE * width)
-    return _BESIDE if not rest and panels * batches >= UNITS else 1
+    panels, rest = divmod(columns, _PANEL_TILES * width)
+    return _PANEL_TILES if not rest and panels * batches >= UNITS else 1
 
 
-def _groups(rows: int, columns: int, batches: int, height: int, width: int) -> int:
+def _row_groups(rows: int, columns: int, batches: int, height: int, width: int) -> int:
     """Parts of the rows that meet a panel, each of which packs it anew.
 
     As many as give threads enough to share, and leave no more sums waiting between blocks than a stack has room for.
     """
-    shared, waiting = ceil(UNITS / (batches * ceil(columns / width))), ceil(rows * width / _WAITING)
+    shared, waiting = ceil(UNITS / (batches * ceil(columns / width))), ceil(rows * width / _SPILLED_SUMS)
     return min(ceil(rows / height), max(shared, waiting))
 
 
-def _packs(target: Target, c: Contraction, streams: int) -> bool:
+def _should_pack(target: Target, c: Contraction, streams: int) -> bool:
     """Whether the right operand is packed panel by panel: its lanes are apart, or its rows, and there is reuse."""
-    if not c.lanes_are_near or len(c.k) != 1:
-        return not c.lanes_are_near
+    if not c.vector_loadable or len(c.k) != 1:
+        return not c.vector_loadable
     _, (rows, _, _) = tiles_by_cost(target, c, streams, packed=False)[0]
     row_bytes = abs(c.right.index.coefficient(c.k[0]) or 0) * c.right.dtype.itemsize
-    return c.depth >= _DEEP and row_bytes >= _PAGE_STRIDE and c.rows > rows
+    return c.depth >= _MIN_DEPTH and row_bytes >= _PAGE_STRIDE and c.rows > rows
 
 
 def _lanes(target: Target, c: Contraction) -> int:
@@ -216,18 +216,18 @@ def _aliased(load: Load, var: Var) -> bool:
 
 def _sparse(c: Contraction) -> bool:
     """Whether a line of memory holds few of the left operand's elements: some taps of each window of a weight."""
-    line, used = _LINE // c.left.dtype.itemsize, 1.0
+    line, used = _LINE_BYTES // c.left.dtype.itemsize, 1.0
     for var in (*c.k, *((c.m,) if c.m is not None else ())):
         step = abs(c.left.index.coefficient(var) or 0)
         used *= min(max(line / step, 1), var.extent) if step else 1
-    return used * _FEW <= line
+    return used * _SPARSE <= line
 
 
 def _stacks(c: Contraction) -> tuple[int, ...]:
     """How many neighbours along the innermost batch axis a tile may cover: where the left operand is the same."""
     if not c.batch or c.left.index.coefficient(c.batch[-1]):
         return (1,)
-    return tuple(d for d in range(1, _STACK + 1) if c.batch[-1].extent % d == 0)
+    return tuple(d for d in range(1, _MAX_STACK + 1) if c.batch[-1].extent % d == 0)
 
 
 def tiles_by_cost(
@@ -235,11 +235,11 @@ def tiles_by_cost(
 ) -> list[tuple[float, tuple[int, int, int]]]:
     """Register tiles (rows, vectors, stack), those with the fewest estimated cycles over the whole product first."""
     turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
-    far = c.depth * _FAR_ROW if packed and len(c.k) == 1 and _is_far(c) else 0.0
+    far = c.depth * _FAR_ROW_CYCLES if packed and len(c.k) == 1 and _streams_from_memory(c) else 0.0
     rate = TRANSPOSE_CYCLES if turned else COPY_CYCLES if c.right.index.coefficient(c.n) == 1 else GATHER_CYCLES
     # A vector of lanes that are close by but no neighbours is two loads and a shuffle, in registers of their own.
     shuffles = 0 if packed or c.right.index.coefficient(c.n) == 1 else 1
-    numbers = _Numbers(
+    model = _CostModel(
         c.rows,
         c.columns,
         c.depth,
@@ -247,17 +247,17 @@ def tiles_by_cost(
         c.left.dtype.itemsize,
         _lanes(target, c),
         target.tile_registers,
-        max(_STREAMS // max(streams, 1), 1),
+        max(_HARDWARE_STREAMS // max(streams, 1), 1),
         (1,) if packed else _stacks(c),
         shuffles,
         c.depth * c.columns * rate if packed else 0.0,
         far,
     )
-    return list(_ranked(numbers))
+    return list(_ranked_tiles(model))
 
 
 @dataclass(frozen=True, slots=True)
-class _Numbers:
+class _CostModel:
     """All that the cost of a contraction's tiles depends on.
 
     Per step of k, a tile costs its multiply-adds (two vectors a cycle), its loads (nearly as many), the latency of a
@@ -306,25 +306,25 @@ class _Numbers:
         columns = ceil(self.columns / self.lanes)
         # They cannot be told to add zeros beyond the columns: there every addition is masked.
         masked = 1.5 if self.shuffles and self.columns % self.lanes else 1.0
-        wide = _wide(self.columns, self.batches, vectors * self.lanes) if self.far else 1
+        wide = _tiles_per_panel(self.columns, self.batches, vectors * self.lanes) if self.far else 1
         total = 0.0
-        for height, many_rows in _parts(self.rows, rows):
-            for width, many in _parts(columns, vectors):
+        for height, many_rows in _tile_counts(self.rows, rows):
+            for width, many in _tile_counts(columns, vectors):
                 compute = (height * width + width * self.shuffles) * stack / 2 * masked
-                loads = (height + width * stack * (1 + self.shuffles)) / _LOADS
+                loads = (height + width * stack * (1 + self.shuffles)) / _LOADS_PER_CYCLE
                 row = width * stack * self.lanes * self.itemsize
-                stream = row / 32 if row * self.depth * 2 > _L1 and wide == 1 else 0.0
-                total += many_rows * many * (max(compute, loads, stream, _LATENCY) * self.depth / stack + 6)
+                stream = row / 32 if row * self.depth * 2 > _L1_BYTES and wide == 1 else 0.0
+                total += many_rows * many * (max(compute, loads, stream, _FMA_LATENCY) * self.depth / stack + 6)
         edges = (self.rows % rows > 0) + (columns % vectors > 0)
-        groups = _groups(self.rows, self.columns, self.batches, rows, wide * vectors * self.lanes)
+        groups = _row_groups(self.rows, self.columns, self.batches, rows, wide * vectors * self.lanes)
         total += (self.packing + self.far * ceil(columns / vectors / wide)) * groups
-        return total * self.batches * (1 + _EDGE * edges), -rows * vectors * stack
+        return total * self.batches * (1 + _EDGE_COST * edges), -rows * vectors * stack
 
 
 @lru_cache(maxsize=4096)
-def _ranked(numbers: _Numbers) -> tuple[tuple[float, tuple[int, int, int]], ...]:
+def _ranked_tiles(model: _CostModel) -> tuple[tuple[float, tuple[int, int, int]], ...]:
     """Layers repeat, and plans are compared: the same numbers come often."""
-    ranked = sorted(((numbers.cost(tile), tile) for tile in numbers.tiles()), key=lambda found: found[0])
+    ranked = sorted(((model.cost(tile), tile) for tile in model.tiles()), key=lambda found: found[0])
     return tuple((cycles, tile) for (cycles, _), tile in ranked)
 
 
@@ -339,7 +339,7 @@ def blocks_within(extents: Sequence[int], step_bytes: int, room_bytes: int) -> t
     return tuple(blocks)
 
 
-def _parts(extent: int, tile: int) -> list[tuple[int, int]]:
+def _tile_counts(extent: int, tile: int) -> list[tuple[int, int]]:
     """``(size, how many)`` of the pieces that tiling makes."""
     full, rest = divmod(extent, tile)
     return [(tile, full)] * (full > 0) + [(rest, 1)] * (rest > 0)

@@ -62,7 +62,7 @@ class InnerProductPlan:
 def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | None:
     """The plan, or None where tiles with lanes along the result do better."""
     full = target.lanes(c.left.dtype)
-    if not (c.columns * 2 < full or (not c.lanes_are_near and c.rows < 8)):
+    if not (c.columns * 2 < full or (not c.vector_loadable and c.rows < 8)):
         return None
     # Every element or every second one; a step of None is that of two joined axes, which lie in runs.
     near = [v for v in c.k if c.left.index.coefficient(v) == 1 and c.right.index.coefficient(v) in (1, 2, None)]
@@ -240,9 +240,9 @@ class _Builder:
     def _epilogue(self, at: Mapping[Var, Index], result: Buffer) -> Store:
         assert self.group.root is not None
         where = {**{v: as_index(0) for v in self.c.axes}, **at}
-        puller = group_inliner(self.context, self.group)
-        puller.hold(self.group.root, Load(result, as_index(0)))
-        return store_outputs(self.context, self.group, puller, self.c.index(where))
+        inliner = group_inliner(self.context, self.group)
+        inliner.bind(self.group.root, Load(result, as_index(0)))
+        return store_outputs(self.context, self.group, inliner, self.c.index(where))
 
 
 def _clear(acc: Buffer, lanes: int) -> tuple[Stmt, ...]:

@@ -29,9 +29,9 @@ __all__ = [
 ]
 
 #: Bytes of the right operand that stay in a second-level cache while blocks of rows meet them.
-_SLAB = 512 * 1024
+_L2_BLOCK_BYTES = 512 * 1024
 #: Bytes of a page.
-_PAGE = 4096
+_PAGE_BYTES = 4096
 #: Pieces of a block of k, between which what the next block needs is asked for.
 SLOTS = 16
 
@@ -41,9 +41,9 @@ def far_accesses(
 ) -> list[tuple[Buffer, Index, bool]]:
     """What an epilogue reads or writes (True) in rows of large tensors, by `c.m` and `c.n`."""
     assert group.root is not None
-    puller = group_inliner(context, group)
-    puller.hold(group.root, Const(0.0, c.left.dtype))
-    probe = store_outputs(context, group, puller, c.index({**{v: as_index(v) for v in c.axes}, **at}))
+    inliner = group_inliner(context, group)
+    inliner.bind(group.root, Const(0.0, c.left.dtype))
+    probe = store_outputs(context, group, inliner, c.index({**{v: as_index(v) for v in c.axes}, **at}))
     writes = {(b, i): True for b, i, _ in probe.targets}
     loads = [e for e in postorder([v for _, _, v in probe.targets]) if isinstance(e, Load) and e.guard is None]
     places = {(e.buffer, e.index): False for e in loads} | writes
@@ -56,10 +56,10 @@ def far_accesses(
 
 def epilogue_streams(context: Context, group: Group, c: Contraction) -> int:
     """How many tensors the epilogue walks in rows that lie pages apart."""
-    if c.m is None or _rows_of_images(c):
+    if c.m is None or _iterates_images(c):
         return 0
     steps = [(i.coefficient(c.m) or 0) * b.dtype.itemsize for b, i, _ in far_accesses(context, group, c, {})]
-    return sum(step >= _PAGE for step in steps)
+    return sum(step >= _PAGE_BYTES for step in steps)
 
 
 def panels_per_l2_block(c: Contraction, panels: int) -> int:
@@ -71,27 +71,27 @@ def panels_per_l2_block(c: Contraction, panels: int) -> int:
     if c.rows * c.columns * c.right.dtype.itemsize < FAR_BYTES:
         return 1
     panel = ceil(c.columns / panels) * c.depth * c.right.dtype.itemsize
-    return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= _SLAB))
+    return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= _L2_BLOCK_BYTES))
 
 
-def _rows_of_images(c: Contraction) -> bool:
+def _iterates_images(c: Contraction) -> bool:
     """Whether the innermost batch axis walks an image (of the right operand alone) that stays in cache."""
     if not c.batch or c.left.index.coefficient(c.batch[-1]):
         return False
     image = sum((v.extent - 1) * abs(c.right.index.coefficient(v) or 0) for v in (c.batch[-1], c.n, *c.k))
-    return image * c.right.dtype.itemsize <= _SLAB
+    return image * c.right.dtype.itemsize <= _L2_BLOCK_BYTES
 
 
-def loop_order(c: Contraction, block: Var, slab: Var, panel: Var) -> tuple[Var, ...]:
+def loop_order(c: Contraction, block: Var, l2_block: Var, panel: Var) -> tuple[Var, ...]:
     """The axes of units, outermost first, so that threads and caches get what belongs together."""
-    if _rows_of_images(c):
+    if _iterates_images(c):
         # All rows of an image with some channels of the result, then with the next: a tensor is read and written as so
         # many streams as a tile has rows.
-        return (*c.batch[:-1], block, c.batch[-1], slab, panel)
+        return (*c.batch[:-1], block, c.batch[-1], l2_block, panel)
     if panel.extent > 1:
-        return (*c.batch, slab, block, panel)
+        return (*c.batch, l2_block, block, panel)
     # Threads take contiguous units: let the larger operand be the one that they split.
-    return (*c.batch, slab, panel, block) if c.columns >= c.rows else (*c.batch, block, slab, panel)
+    return (*c.batch, l2_block, panel, block) if c.columns >= c.rows else (*c.batch, block, l2_block, panel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class PrefetchSlots:
     slots: int
     lines: Callable[[Index], tuple[Stmt, ...]]
 
-    def and_also(self, other: "PrefetchSlots | None") -> "PrefetchSlots":
+    def merged_with(self, other: "PrefetchSlots | None") -> "PrefetchSlots":
         """What either asks for; both have as many slots."""
         if other is None:
             return self
@@ -129,7 +129,7 @@ def prefetch_panel(
 def prefetch_image(c: Contraction, unit: Var, slots: int) -> PrefetchSlots | None:
     """The share of the next image that a tile of the current one asks for, where units walk images."""
     outer = c.batch[:-1]
-    if not outer or not _rows_of_images(c):
+    if not outer or not _iterates_images(c):
         return None
     images = prod(v.extent for v in outer)
     turns = unit.extent // images

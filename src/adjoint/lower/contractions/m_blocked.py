@@ -37,7 +37,7 @@ def m_blocked_kernels(context: Context, group: Group, c: Contraction, plan: Spli
     size = plan.panels * c.depth * plan.width
     panels = Buffer(f"{context.name_of(group)}_panels", plan.panel.dtype, size, "arena")
     builder = _Builder(context, group, c, plan, panels)
-    return [builder.turned(), builder.products()]
+    return [builder.packing_kernel(), builder.products()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +55,11 @@ class _Builder:
         """Elements of a block of a panel."""
         return prod(self.plan.blocks) * self.plan.width
 
-    def turned(self) -> Kernel:
+    def packing_kernel(self) -> Kernel:
         """A unit is a block of a panel."""
         plan = self.plan
         builder = SplitKBuilder(self.context, self.group, self.c, plan, self.panels, 1)
-        turns, start = builder.turns()
+        turns, start = builder.block_loops()
         unit = Var("u", plan.panels * prod(t.extent for t in turns))
         panel, number = as_index(unit) // (unit.extent // plan.panels), as_index(unit) % (unit.extent // plan.panels)
         here = unravel(turns, number)
@@ -92,11 +92,11 @@ class _Builder:
         other = Load(plan.other.buffer, plan.other.index.substitute({outer: first + as_index(own)}))
         sums = Buffer("sums", plan.panel.dtype, prod(v.extent for v in rows) * plan.width, "scratch")
         builder = SplitKBuilder(context, group, c, replace(plan, other=other, rows=rows), sums, 1)
-        turns, start = builder.turns()
+        turns, start = builder.block_loops()
         blocks = prod(t.extent for t in turns)
         block = ravel(turns, {t: as_index(t) for t in turns})
         here = Panel(self.panels, (panel * blocks + block) * self._block, plan.width)
-        ahead = self._ahead(number, panel * blocks + block, blocks * plan.panels)
+        ahead = self._prefetch_regions(number, panel * blocks + block, blocks * plan.panels)
         products = builder.multiply(
             here, columns, as_index(0), as_index(0), start, lambda n, count: spread_prefetches(ahead, n, count)
         )
@@ -110,7 +110,7 @@ class _Builder:
         clear = builder.clear(as_index(0), as_index(0), columns)
         return (clear, *nest(turns, products), *nest([turn], end)), work
 
-    def _ahead(self, number: Index, turn: Index, turns: int) -> list[Region]:
+    def _prefetch_regions(self, number: Index, turn: Index, turns: int) -> list[Region]:
         """The next block of the panels, and a share of what the next group reads."""
         c, plan = self.c, self.plan
         step, outer = Var("s", self._block), plan.rows[0]

@@ -55,9 +55,9 @@ def _describe(
     context: Context, group: Group, index: tuple[Index, ...], reduce_index: tuple[Index, ...] | None = None
 ) -> Reduction:
     assert group.root is not None
-    puller = group_inliner(context, group)
-    puller.reduce_index = reduce_index
-    made = puller.describe(group.root, index)
+    inliner = group_inliner(context, group)
+    inliner.reduce_index = reduce_index
+    made = inliner.describe(group.root, index)
     assert isinstance(made, Reduction)
     return made
 
@@ -76,9 +76,9 @@ def _factors(description: Reduction) -> tuple[Load, Load] | None:
 def _epilogue_indices(context: Context, group: Group, place: tuple[Index, ...]) -> list[Index]:
     """What the values behind the root read and write with."""
     assert group.root is not None
-    puller = group_inliner(context, group)
-    puller.hold(group.root, Const(0, compute_dtype(group.root.dtype)))
-    return indices_of([store_outputs(context, group, puller, place)])
+    inliner = group_inliner(context, group)
+    inliner.bind(group.root, Const(0, compute_dtype(group.root.dtype)))
+    return indices_of([store_outputs(context, group, inliner, place)])
 
 
 def _split(var: Var, indices: Sequence[Index]) -> list[Var]:

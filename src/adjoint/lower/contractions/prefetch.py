@@ -40,9 +40,9 @@ class Region:
         Where they are.
     start : Index
         The first element of the first piece.
-    pieces : tuple of (int, int)
+    runs : tuple of (int, int)
         How many pieces there are, and how many elements lie from one to the next: the outermost axis first.
-    run : int
+    run_lines : int
         Lines of a piece.
     write : bool
         Whether they will be written.
@@ -54,8 +54,8 @@ class Region:
 
     buffer: Buffer
     start: Index
-    pieces: tuple[tuple[int, int], ...]
-    run: int
+    runs: tuple[tuple[int, int], ...]
+    run_lines: int
     write: bool
     first: Index
     lines: int
@@ -65,19 +65,19 @@ class Region:
         lines = ceil(self.lines / turns)
         return replace(self, first=self.first + turn * lines, lines=lines)
 
-    def ask(self, number: Index) -> Prefetch:
+    def prefetch(self, number: Index) -> Prefetch:
         """Ask for a line."""
-        line, elements = Var("line", self.run), LINE_BYTES // self.buffer.dtype.itemsize
+        line, elements = Var("line", self.run_lines), LINE_BYTES // self.buffer.dtype.itemsize
         number = self.first + number
-        if not self.pieces:
+        if not self.runs:
             return Prefetch(self.buffer, self.start + number * elements, self.write)
-        axes = [Var(f"a{n}", count) for n, (count, _) in enumerate(self.pieces)]
+        axes = [Var(f"a{n}", count) for n, (count, _) in enumerate(self.runs)]
         # Only what is not negative can be divided: so many rounds of all but the outermost axis are added before.
-        around = self.run * prod(count for count, _ in self.pieces[1:])
+        around = self.run_lines * prod(count for count, _ in self.runs[1:])
         before = max(ceil(-number.low / around), 0)
         at = unravel([*axes, line], number + before * around)
-        place = self.start + at[line] * elements - before * self.pieces[0][1]
-        for axis, (_, apart) in zip(axes, self.pieces, strict=True):
+        place = self.start + at[line] * elements - before * self.runs[0][1]
+        for axis, (_, apart) in zip(axes, self.runs, strict=True):
             place = place + at[axis] * apart
         return Prefetch(self.buffer, place, self.write)
 
@@ -103,31 +103,31 @@ def region(
         return None
     extents = [(abs(step), extent) for step, extent in zip(steps, box.values(), strict=True) if step and extent > 1]
     run = 1
-    pieces: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]] = []
     near = LINE_BYTES // buffer.dtype.itemsize
     for apart, count in sorted(extents):
-        if not pieces and apart <= run + max(run * _GAP, near):
+        if not runs and apart <= run + max(run * _GAP, near):
             run += (count - 1) * apart
-        elif pieces and apart == pieces[-1][0] * pieces[-1][1]:
-            pieces[-1] = (pieces[-1][0] * count, pieces[-1][1])
+        elif runs and apart == runs[-1][0] * runs[-1][1]:
+            runs[-1] = (runs[-1][0] * count, runs[-1][1])
         else:
-            pieces.append((count, apart))
+            runs.append((count, apart))
     lines = ceil(run * buffer.dtype.itemsize / LINE_BYTES)
-    every = lines * prod(count for count, _ in pieces)
-    return Region(buffer, index.substitute(start), tuple(reversed(pieces)), lines, write, as_index(0), every)
+    every = lines * prod(count for count, _ in runs)
+    return Region(buffer, index.substitute(start), tuple(reversed(runs)), lines, write, as_index(0), every)
 
 
-def spread_prefetches(stretches: Sequence[Region], step: Index, steps: int) -> tuple[Stmt, ...]:
+def spread_prefetches(regions: Sequence[Region], step: Index, steps: int) -> tuple[Stmt, ...]:
     """What the current one of so many steps asks for: as many lines in each as are needed for all of them."""
-    each = ceil(sum(s.lines for s in stretches) / steps)
-    while sum(ceil(s.lines / each) for s in stretches) > steps:
+    each = ceil(sum(s.lines for s in regions) / steps)
+    while sum(ceil(s.lines / each) for s in regions) > steps:
         each += 1
     body: tuple[Stmt, ...] = ()
-    end = sum(ceil(s.lines / each) for s in stretches)
-    for last in reversed(stretches):
+    end = sum(ceil(s.lines / each) for s in regions)
+    for last in reversed(regions):
         some = Var("line", each)
         turns = ceil(last.lines / each)
         end -= turns
-        ask = last.ask((step - end) * each + as_index(some))
+        ask = last.prefetch((step - end) * each + as_index(some))
         body = (When(step, end, end + turns, (For(some, (ask,), "unroll"),), body),)
     return body

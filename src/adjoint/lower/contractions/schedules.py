@@ -1,6 +1,6 @@
 """How a contraction runs: the forms there are, the one that is estimated to be fastest, or one that was measured.
 
-A form is written as `sums` (`adjoint.lower.contractions.split_k`), `dots` (`adjoint.lower.contractions.inner_product`), or as a register tile of rows,
+A form is written as `split_k` (`adjoint.lower.contractions.split_k`), `inner_product` (`adjoint.lower.contractions.inner_product`), or as a register tile of rows,
 vectors and neighbours (`adjoint.lower.contractions.gemm`), ``8x2x1`` with operands read in place, ``14x2x1 packed`` panel by panel.
 What has a say in it is written as a signature: the axes with the strides of both factors.
 """
@@ -29,14 +29,14 @@ from adjoint.lower.winograd.weight_gradient import plan_winograd_gradient, winog
 __all__ = ["build", "contraction_kernels", "estimated_schedule", "schedules", "signature"]
 
 #: Tiles of either kind that are worth measuring: the first by estimated cycles.
-_TILES = 5
+_TILE_CANDIDATES = 5
 
 
 def contraction_kernels(context: Context, group: Group, c: Contraction) -> list[Kernel]:
     """The kernels of a contraction, in the form that was chosen for its signature, or else in the estimated one."""
     name = signature(context, group, c)
-    context.met.setdefault(name, (group, c))
-    return build(context, group, c, context.choices.get(name) or estimated_schedule(context, group, c))
+    context.contractions.setdefault(name, (group, c))
+    return build(context, group, c, context.schedules.get(name) or estimated_schedule(context, group, c))
 
 
 def signature(context: Context, group: Group, c: Contraction) -> str:
@@ -58,18 +58,18 @@ def signature(context: Context, group: Group, c: Contraction) -> str:
 def estimated_schedule(context: Context, group: Group, c: Contraction) -> str:
     """The form with the fewest estimated cycles."""
     target = context.target
-    fast = plan_winograd(target, split_rows(c)) or plan_winograd_gradient(target, c)
+    winograd = plan_winograd(target, split_rows(c)) or plan_winograd_gradient(target, c)
     c = join_rows(target, c)
-    dots = plan_inner_product(target, join_runs(target, c)) is not None
-    sums = plan_split_k(target, c)
+    inner_product = plan_inner_product(target, join_runs(target, c)) is not None
+    split_k = plan_split_k(target, c)
     plan = plan_gemm(target, c, epilogue_streams(context, group, c))
     # Sums that few threads can share leave the others idle; how many there will be is not known here.
-    summed = sums.cycles * sqrt(max(1.0, UNITS / 2 / sums.units)) if sums is not None else inf
-    if fast is not None and fast.cycles < min(plan.cycles, summed):
+    split_k_cycles = split_k.cycles * sqrt(max(1.0, UNITS / 2 / split_k.units)) if split_k is not None else inf
+    if winograd is not None and winograd.cycles < min(plan.cycles, split_k_cycles):
         return "winograd"
-    if sums is not None and (dots or summed < plan.cycles):
+    if split_k is not None and (inner_product or split_k_cycles < plan.cycles):
         return "sums"
-    return "dots" if dots else str(TileConfig((plan.rows, plan.vectors, plan.stack), plan.pack_right))
+    return "dots" if inner_product else str(TileConfig((plan.rows, plan.vectors, plan.stack), plan.pack_right))
 
 
 def schedules(context: Context, group: Group, c: Contraction) -> list[str]:
@@ -84,13 +84,13 @@ def schedules(context: Context, group: Group, c: Contraction) -> list[str]:
     if plan_inner_product(target, join_runs(target, c)) is not None:
         found.append("dots")
     for packed in (False, True):
-        if packed or c.lanes_are_near:
-            tiles = tiles_by_cost(target, c, streams, packed)[:_TILES]
+        if packed or c.vector_loadable:
+            tiles = tiles_by_cost(target, c, streams, packed)[:_TILE_CANDIDATES]
             found += [str(TileConfig(tile, packed)) for _, tile in tiles]
     return list(dict.fromkeys(found))
 
 
-def build(context: Context, group: Group, c: Contraction, form: str) -> list[Kernel]:
+def build(context: Context, group: Group, c: Contraction, schedule: str) -> list[Kernel]:
     """The kernels of a contraction in a form.
 
     Raises
@@ -99,14 +99,18 @@ def build(context: Context, group: Group, c: Contraction, form: str) -> list[Ker
         Where the contraction has no such form.
     """
     wide = join_rows(context.target, c)
-    makers: Mapping[str, Callable[[], list[Kernel]]] = {
+    builders: Mapping[str, Callable[[], list[Kernel]]] = {
         "winograd": lambda: _winograd(context, group, c),
-        "sums": lambda: _sums(context, group, wide),
-        "dots": lambda: _dots(context, group, wide),
+        "sums": lambda: _split_k(context, group, wide),
+        "dots": lambda: _inner_product(context, group, wide),
     }
-    kernels = makers[form]() if form in makers else gemm_kernels(context, group, wide, _wish(form))
+    kernels = (
+        builders[schedule]()
+        if schedule in builders
+        else gemm_kernels(context, group, wide, _parse_tile_config(schedule))
+    )
     if not kernels:
-        raise InvalidValueError(f"{context.name_of(group)} does not run in the form {form!r}; tune it anew")
+        raise InvalidValueError(f"{context.name_of(group)} does not run in the form {schedule!r}; tune it anew")
     return kernels
 
 
@@ -115,29 +119,29 @@ def _winograd(context: Context, group: Group, c: Contraction) -> list[Kernel]:
     plan = plan_winograd(context.target, rows)
     if plan is not None:
         return winograd_kernels(context, group, rows, plan)
-    sums = plan_winograd_gradient(context.target, c)
-    return [] if sums is None else winograd_gradient_kernels(context, group, c, sums)
+    split_k = plan_winograd_gradient(context.target, c)
+    return [] if split_k is None else winograd_gradient_kernels(context, group, c, split_k)
 
 
-def _sums(context: Context, group: Group, c: Contraction) -> list[Kernel]:
+def _split_k(context: Context, group: Group, c: Contraction) -> list[Kernel]:
     plan = plan_split_k(context.target, c)
     if plan is None:
         return []
     return (m_blocked_kernels if plan.groups > 1 else split_k_kernels)(context, group, c, plan)
 
 
-def _dots(context: Context, group: Group, c: Contraction) -> list[Kernel]:
+def _inner_product(context: Context, group: Group, c: Contraction) -> list[Kernel]:
     joined = join_runs(context.target, c)
     plan = plan_inner_product(context.target, joined)
     return [] if plan is None else [inner_product_kernel(context, group, joined, plan)]
 
 
-def _wish(form: str) -> TileConfig:
-    tile, _, packed = form.partition(" ")
+def _parse_tile_config(schedule: str) -> TileConfig:
+    tile, _, packed = schedule.partition(" ")
     sizes = tile.split("x")
     if len(sizes) != 3 or not all(size.isdigit() for size in sizes) or packed not in ("", "packed"):
         raise InvalidValueError(
-            f"a form is sums, dots, or a tile such as 8x2x1 or 8x2x1 packed, got {form!r}; tune it anew"
+            f"a form is sums, dots, or a tile such as 8x2x1 or 8x2x1 packed, got {schedule!r}; tune it anew"
         )
     rows, vectors, stack = map(int, sizes)
     return TileConfig((rows, vectors, stack), packed == "packed")

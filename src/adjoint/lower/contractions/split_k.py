@@ -35,7 +35,7 @@ from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vect
 __all__ = ["Panel", "SplitKBuilder", "split_k_kernels"]
 
 #: What to ask memory for on the way, by the number of the step, and how many steps there are.
-Asks = Callable[[Index, int], tuple[Stmt, ...]]
+PrefetchAt = Callable[[Index, int], tuple[Stmt, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class SplitKBuilder:
 
         return For(row, vector_loops(columns, self.plan.lanes, body))
 
-    def turns(self) -> tuple[list[Var], dict[Var, Index]]:
+    def block_loops(self) -> tuple[list[Var], dict[Var, Index]]:
         """Loops over the blocks of a part, and where in the summed axes one begins."""
         plan, c = self.plan, self.c
         extents = [c.k[0].extent // plan.parts, *(v.extent for v in c.k[1:])]
@@ -117,18 +117,18 @@ class SplitKBuilder:
     def _unit(self, part: Index, panel: Index, columns: int, first: Index) -> tuple[Stmt, ...]:
         plan, c = self.plan, self.c
         share = c.k[0].extent // plan.parts
-        turns, start = self.turns()
+        turns, start = self.block_loops()
         start[c.k[0]] = start[c.k[0]] + part * share
         width = ceil(columns / plan.lanes) * plan.lanes
         own = Panel(Buffer("panel", plan.panel.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
-        ahead = self._ahead(turns, part, share, (columns, first))
+        ahead = self._prefetch_regions(turns, part, share, (columns, first))
         block = (
             *self.pack(own, columns, first, start),
             *self.multiply(own, columns, part, panel, start, lambda n, count: spread_prefetches(ahead, n, count)),
         )
         return (self.clear(part, panel, columns), *nest(turns, block))
 
-    def _ahead(self, turns: list[Var], part: Index, share: int, panel: tuple[int, Index]) -> list[Region]:
+    def _prefetch_regions(self, turns: list[Var], part: Index, share: int, panel: tuple[int, Index]) -> list[Region]:
         """What the next block reads of both factors."""
         plan, c = self.plan, self.c
         number = ravel(turns, {t: as_index(t) for t in turns}) + 1
@@ -184,9 +184,9 @@ class SplitKBuilder:
         part: Index,
         panel: Index,
         start: dict[Var, Index],
-        asks: Asks = lambda *_: (),
+        prefetch: PrefetchAt = lambda *_: (),
     ) -> tuple[Stmt, ...]:
-        """Every tile of rows meets a block of the panel; `asks` comes before each step."""
+        """Every tile of rows meets a block of the panel; `prefetch` comes before each step."""
         plan, c = self.plan, self.c
         width = ceil(columns / plan.lanes) * plan.lanes
         blocks = [Var(f"b{n}", v.extent // t) for n, (v, t) in enumerate(zip(plan.rows, plan.tile, strict=True))]
@@ -220,5 +220,5 @@ class SplitKBuilder:
             return tuple(out)
 
         walk = (*blocks, *steps)
-        ask = asks(ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
+        ask = prefetch(ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
         return nest(blocks, (*sweep("fetch"), *nest(steps, (*ask, *sweep("fma"))), *sweep("put")))

@@ -17,21 +17,21 @@ from adjoint.lower.contractions.prefetch import LINE_BYTES
 __all__ = ["SplitKPlan", "best_tile", "contiguous_run", "plan_split_k", "split_factor"]
 
 #: Bytes of a panel: with what is read beside it, it stays in a first-level cache of 48 KiB or close to it.
-_PANEL = 32 * 1024
+_PANEL_BYTES = 32 * 1024
 #: Bytes of sums beyond which no more parts are made.
-_SUMS = 2 * 1024 * 1024
+_SUMS_BYTES = 2 * 1024 * 1024
 #: Bytes of what a group of rows reads: half of a second-level cache.
-_GROUP = 512 * 1024
+_GROUP_BYTES = 512 * 1024
 #: Share of lanes that must have work.
-_FILLED = 0.6
+_MIN_LANE_USE = 0.6
 #: To which share of the memory traffic groups of rows have to bring it.
-_SAVED = 0.6
+_MAX_TRAFFIC = 0.6
 #: Bytes of panels that come or go in a cycle.
-_BYTES = 32
+_PANEL_BYTES_PER_CYCLE = 32
 #: Elements of a summed axis that are looked at to see which lines of memory a tile reads.
 _WINDOW = 16
 #: Vectors in a panel at most.
-_VECTORS = 2
+_MAX_VECTORS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class SplitKPlan:
 def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
     """The best such plan, or None where the contraction is of another kind."""
     lanes = target.lanes(c.left.dtype)
-    filled = c.columns >= _FILLED * ceil(c.columns / lanes) * lanes
+    filled = c.columns >= _MIN_LANE_USE * ceil(c.columns / lanes) * lanes
     if not c.k or (len(c.k) < 2 and filled):
         return None
     plans = [_plan(target, c, *_forwards(c, panel, other)) for panel, other in ((c.left, c.right), (c.right, c.left))]
@@ -114,7 +114,7 @@ def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SplitKPla
     if other.index.coefficient(lane) or not all(other.index.coefficient(v) for v in rows):
         return None
     lanes = target.lanes(panel.dtype)
-    if lane.extent < _FILLED * ceil(lane.extent / lanes) * lanes:
+    if lane.extent < _MIN_LANE_USE * ceil(lane.extent / lanes) * lanes:
         return None
     window = {v: min(v.extent, _WINDOW) for v in c.k[1:]}
 
@@ -128,17 +128,17 @@ def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SplitKPla
     points, columns = prod(v.extent for v in rows), panels * vectors * lanes
     traffic = _Traffic(other.buffer.nbytes, columns * c.depth * itemsize, points * columns * itemsize)
     whole = contiguous_run(panel, c.k, tuple(v.extent for v in c.k))
-    groups = _groups_of(rows[0].extent // tile[0], panels, traffic) if whole >= lanes else 1
-    parts = 1 if groups > 1 else split_factor(c.k[0].extent, UNITS / panels, _SUMS / traffic.made)
+    groups = _row_groups(rows[0].extent // tile[0], panels, traffic) if whole >= lanes else 1
+    parts = 1 if groups > 1 else split_factor(c.k[0].extent, UNITS / panels, _SUMS_BYTES / traffic.made)
     extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
-    blocks = blocks_within(extents, vectors * lanes * itemsize, _PANEL)
+    blocks = blocks_within(extents, vectors * lanes * itemsize, _PANEL_BYTES)
     turned = contiguous_run(panel, c.k, blocks) >= lanes
     cycles = (
         panels * (points // prod(tile)) * step * c.depth
         + 2 * points * lane.extent / lanes * c.depth / prod(blocks)
         + lane.extent * c.depth * (TRANSPOSE_CYCLES if turned else GATHER_CYCLES)
         + points * lane.extent * parts * GATHER_CYCLES
-        + (traffic.panels * (1 + groups) / _BYTES if groups > 1 else 0)
+        + (traffic.panels * (1 + groups) / _PANEL_BYTES_PER_CYCLE if groups > 1 else 0)
     )
     return SplitKPlan(panel, other, lane, rows, tile, vectors, lanes, groups, parts, blocks, cycles)
 
@@ -152,7 +152,7 @@ def best_tile(
     axis.
     """
     found: list[tuple[float, float, int, tuple[int, ...]]] = [(0.0, 4.5, 1, (1,) * len(rows))]
-    for count in range(1, min(vectors, _VECTORS) + 1):
+    for count in range(1, min(vectors, _MAX_VECTORS) + 1):
         used = vectors / (ceil(vectors / count) * count)
         for tile in product(*(_divisors(v.extent) for v in rows)):
             height = prod(tile)
@@ -189,12 +189,12 @@ class _Traffic:
     def saved_by(self, groups: int, panels: int) -> bool:
         """Whether groups save enough of what goes through memory, though panels are turned there."""
         without = panels * self.rows + self.panels + 2 * self.made
-        return self.rows + (2 + groups) * self.panels < _SAVED * without
+        return self.rows + (2 + groups) * self.panels < _MAX_TRAFFIC * without
 
 
-def _groups_of(tiles: int, panels: int, traffic: _Traffic) -> int:
+def _row_groups(tiles: int, panels: int, traffic: _Traffic) -> int:
     """The fewest groups of so many tiles of rows that fit a cache, where they make units enough and save memory."""
-    fitting = (d for d in range(1, tiles + 1) if tiles % d == 0 and traffic.rows <= d * _GROUP)
+    fitting = (d for d in range(1, tiles + 1) if tiles % d == 0 and traffic.rows <= d * _GROUP_BYTES)
     groups = next(fitting, 1)
     return groups if groups * panels >= UNITS and traffic.saved_by(groups, panels) else 1
 

@@ -31,12 +31,18 @@ PartialSums = Callable[[dict[Var, Index], Index, Index], list[tuple[dict[Var, In
 
 
 def split_k_reduction_kernel(
-    context: Context, group: Group, c: Contraction, lane: Var, width: int, axes: tuple[Var, ...], parts: PartialSums
+    context: Context,
+    group: Group,
+    c: Contraction,
+    lane: Var,
+    width: int,
+    axes: tuple[Var, ...],
+    partial_sums: PartialSums,
 ) -> Kernel:
     """The kernel that adds parts and does what comes after the contraction.
 
     `lane` is the axis along panels, `width` wide, and `axes` are the others that sums are stored with, outermost first;
-    those of the result that are not among them are what `parts` returns several values for.
+    those of the result that are not among them are what `partial_sums` returns several values for.
     """
     rows = tuple(v for v in c.axes if v.extent > 1 and v is not lane)
     outer, inner = rows[0], prod(v.extent for v in rows[1:])
@@ -55,7 +61,7 @@ def split_k_reduction_kernel(
         def add(column: Index, _: Index) -> tuple[Stmt, ...]:
             at = {v: as_index(v) for v in axes if v is not outer} | {outer: first + as_index(local[0])}
             targets = []
-            for where, value in parts(at, panel, column):
+            for where, value in partial_sums(at, panel, column):
                 row = ravel(local, {**where, local[0]: as_index(local[0])})
                 targets.append((totals, row * count + column, value))
             return (Store(tuple(targets)),)
@@ -99,28 +105,28 @@ class TransposingEpilogue:
         for extent, index in zip(self.group.shape, c.place, strict=True):
             flat = flat * extent + index
         apart = block.extent > 1 and flat.coefficient(outer) != inner
-        turned, lane_at, work = Buffer("turned", totals.dtype, size * columns, "scratch"), Var("o", columns), 0.0
+        transposed, lane_at, work = Buffer("turned", totals.dtype, size * columns, "scratch"), Var("o", columns), 0.0
 
-        def put(row: Index, _: Index) -> tuple[Stmt, ...]:
+        def store(row: Index, _: Index) -> tuple[Stmt, ...]:
             nonlocal work
-            puller = group_inliner(context, self.group)
+            inliner = group_inliner(context, self.group)
             assert self.group.root is not None
             at = {block: as_index(block), **unravel(self.local[1:], row)} if apart else unravel(self.local, row)
             before = as_index(block) * inner if apart else as_index(0)
-            puller.hold(self.group.root, Load(turned, as_index(lane_at) * size + before + row))
+            inliner.bind(self.group.root, Load(transposed, as_index(lane_at) * size + before + row))
             where = {
                 **{v: as_index(0) for v in c.axes},
                 **at,
                 outer: self.first + at[block],
                 self.lane: begin + as_index(lane_at),
             }
-            made = store_outputs(context, self.group, puller, c.index(where))
+            made = store_outputs(context, self.group, inliner, c.index(where))
             work = store_flops(made, prod(v.extent for v in c.axes))
             return (made,)
 
         statements = (
-            *_turn(totals, start, pitch, turned, size, columns, lanes),
-            *nest([lane_at, *([block] if apart else [])], vector_loops(inner if apart else size, lanes, put)),
+            *_transpose(totals, start, pitch, transposed, size, columns, lanes),
+            *nest([lane_at, *([block] if apart else [])], vector_loops(inner if apart else size, lanes, store)),
         )
         return statements, work
 
@@ -143,7 +149,7 @@ def row_blocks(extent: int, inner: int) -> list[int]:
     return [d for d in range(extent, 0, -1) if extent % d == 0 and (d == 1 or d * inner <= _ROWS)]
 
 
-def _turn(
+def _transpose(
     source: Buffer, start: Index, pitch: int, to: Buffer, rows: int, columns: int, lanes: int
 ) -> tuple[Stmt, ...]:
     """Rows become columns, in squares as far as they go."""

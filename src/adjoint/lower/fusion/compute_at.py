@@ -26,7 +26,7 @@ from adjoint.lower.analysis.footprint import accesses, every_index, reads_memory
 __all__ = ["compute_at"]
 
 #: Bytes of a tensor that does not stay in a second-level cache, and of a part that does.
-_FAR, _NEAR = 1024 * 1024, 384 * 1024
+_L2_BYTES, _FOOTPRINT_BYTES = 1024 * 1024, 384 * 1024
 
 
 def compute_at(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -36,9 +36,9 @@ def compute_at(kernels: Sequence[Kernel]) -> list[Kernel]:
     """
     out, position = list(kernels), 0
     while position < len(out):
-        first = out[position]
-        readers = [n for n, k in enumerate(out) if n > position and any(b in k.reads for b in first.writes)]
-        made = _absorbed(first, out[position + 1 : readers[0] + 1]) if len(readers) == 1 else None
+        producer = out[position]
+        readers = [n for n, k in enumerate(out) if n > position and any(b in k.reads for b in producer.writes)]
+        made = _computed_at(producer, out[position + 1 : readers[0] + 1]) if len(readers) == 1 else None
         if made is None:
             position += 1
         else:
@@ -47,26 +47,26 @@ def compute_at(kernels: Sequence[Kernel]) -> list[Kernel]:
     return out
 
 
-def _absorbed(first: Kernel, later: Sequence[Kernel]) -> Kernel | None:
+def _computed_at(producer: Kernel, later: Sequence[Kernel]) -> Kernel | None:
     """The last of those kernels with the first one in its units, or None where that cannot be or does not pay."""
-    second, units = later[-1], later[-1].unit.extent
-    if len(first.writes) != 1 or first.writes[0].space != "arena" or not second.parallel:
+    consumer, units = later[-1], later[-1].unit.extent
+    if len(producer.writes) != 1 or producer.writes[0].space != "arena" or not consumer.parallel:
         return None
-    (buffer,) = first.writes
-    if buffer.nbytes < _FAR or buffer in second.writes or buffer in first.reads:
+    (buffer,) = producer.writes
+    if buffer.nbytes < _L2_BYTES or buffer in consumer.writes or buffer in producer.reads:
         return None
     # What it reads must be the same there.
-    if any(b in k.writes for k in later for b in first.reads):
+    if any(b in k.writes for k in later for b in producer.reads):
         return None
-    wrote, read = _part(first, buffer), _part(second, buffer)
-    if not wrote or wrote * first.unit.extent != buffer.size or read * units != buffer.size or read % wrote:
+    wrote, read = _footprint(producer, buffer), _footprint(consumer, buffer)
+    if not wrote or wrote * producer.unit.extent != buffer.size or read * units != buffer.size or read % wrote:
         return None
-    if read * buffer.dtype.itemsize > _NEAR:
+    if read * buffer.dtype.itemsize > _FOOTPRINT_BYTES:
         return None
-    return _together(first, second, buffer, read)
+    return _with_producer_inside(producer, consumer, buffer, read)
 
 
-def _part(kernel: Kernel, buffer: Buffer) -> int:
+def _footprint(kernel: Kernel, buffer: Buffer) -> int:
     """Elements of a buffer that are a unit's own: ``unit * size + something below size``; 0 where there are none."""
     statements = list(walk(kernel.body))
     if any(reads_memory(index) for index in every_index(statements)):
@@ -75,25 +75,27 @@ def _part(kernel: Kernel, buffer: Buffer) -> int:
     return sizes.pop() if len(sizes) == 1 else 0
 
 
-def _together(first: Kernel, second: Kernel, buffer: Buffer, part: int) -> Kernel:
-    near, unit = Buffer(buffer.name, buffer.dtype, part, "scratch"), second.unit
-    turn = Var("u", first.unit.extent // unit.extent)
+def _with_producer_inside(producer: Kernel, consumer: Kernel, buffer: Buffer, part: int) -> Kernel:
+    near, unit = Buffer(buffer.name, buffer.dtype, part, "scratch"), consumer.unit
+    turn = Var("u", producer.unit.extent // unit.extent)
 
     def move(other: Buffer, index: Index) -> tuple[Buffer, Index]:
         return (near, index + as_index(unit) * -part) if other is buffer else (other, index)
 
-    at = {first.unit: as_index(unit) * turn.extent + as_index(turn)}
-    making = rewritten(first.body, index=lambda index: index.substitute(at), move=move)
-    using = rewritten(_asking(second.body, _Asked.of(first, second, buffer, part)), move=move)
+    at = {producer.unit: as_index(unit) * turn.extent + as_index(turn)}
+    making = rewritten(producer.body, index=lambda index: index.substitute(at), move=move)
+    using = rewritten(
+        _prefetching_sources(consumer.body, _ProducerPrefetch.of(producer, consumer, buffer, part)), move=move
+    )
     body = (For(turn, making), *using)
-    bare = Kernel(second.name, unit, body)
+    bare = Kernel(consumer.name, unit, body)
     moved = sum(b.nbytes for b in dict.fromkeys((*bare.reads, *bare.writes)))
-    values = (*first.values, *second.values)
-    return Kernel(second.name, unit, body, values, first.flops + second.flops, moved, second.parallel)
+    values = (*producer.values, *consumer.values)
+    return Kernel(consumer.name, unit, body, values, producer.flops + consumer.flops, moved, consumer.parallel)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ProducerPrefetch:
     """What is asked for ahead instead of a buffer: what it is made of, by the next unit.
 
     `part` elements of the buffer are a unit's own, and so many of each source.
@@ -105,32 +107,35 @@ class _Asked:
     sources: tuple[tuple[Buffer, int], ...]
 
     @classmethod
-    def of(cls, first: Kernel, second: Kernel, buffer: Buffer, part: int) -> "_Asked":
-        turns = first.unit.extent // second.unit.extent
-        parts = [(b, _part(first, b) * turns) for b in first.reads if b.nbytes >= _FAR]
-        return cls(buffer, second.unit, part, tuple((b, size) for b, size in parts if size))
+    def of(cls, producer: Kernel, consumer: Kernel, buffer: Buffer, part: int) -> "_ProducerPrefetch":
+        turns = producer.unit.extent // consumer.unit.extent
+        parts = [(b, _footprint(producer, b) * turns) for b in producer.reads if b.nbytes >= _L2_BYTES]
+        return cls(buffer, consumer.unit, part, tuple((b, size) for b, size in parts if size))
 
-    def instead(self, asked: Prefetch) -> tuple[Stmt, ...]:
+    def replacement(self, prefetch: Prefetch) -> tuple[Stmt, ...]:
         """As many lines of the next unit's part of each source; nothing where a unit asks for more of its own part."""
-        rest = asked.index + as_index(self.unit) * -self.part
+        rest = prefetch.index + as_index(self.unit) * -self.part
         if rest.low >= 0 and rest.high < self.part:
             return ()
         ahead = as_index(self.unit) + 1
-        return tuple(Prefetch(b, asked.index + ahead * (size - self.part), False) for b, size in self.sources)
+        return tuple(Prefetch(b, prefetch.index + ahead * (size - self.part), False) for b, size in self.sources)
 
 
-def _asking(body: Iterable[Stmt], asked: _Asked) -> tuple[Stmt, ...]:
+def _prefetching_sources(body: Iterable[Stmt], prefetch: _ProducerPrefetch) -> tuple[Stmt, ...]:
     """Statements that ask for the sources of a buffer, not for it."""
     out: list[Stmt] = []
     for statement in body:
-        if isinstance(statement, Prefetch) and statement.buffer is asked.buffer:
-            out += asked.instead(statement)
+        if isinstance(statement, Prefetch) and statement.buffer is prefetch.buffer:
+            out += prefetch.replacement(statement)
         elif isinstance(statement, For):
-            inner = _asking(statement.body, asked)
+            inner = _prefetching_sources(statement.body, prefetch)
             if inner:
                 out.append(For(statement.var, inner, statement.kind))
         elif isinstance(statement, When):
-            then, other = _asking(statement.then, asked), _asking(statement.other, asked)
+            then, other = (
+                _prefetching_sources(statement.then, prefetch),
+                _prefetching_sources(statement.other, prefetch),
+            )
             if then or other:
                 out.append(When(statement.index, statement.low, statement.high, then, other))
         else:

@@ -24,7 +24,7 @@ _CHEAP = 6.0
 _LAZY_LIMIT = 32
 _GROUP_LIMIT = 96
 #: Kinds of values that combine many elements, and start a group.
-_ROOTS = frozenset(("reduce", "scatter", "stream"))
+_ROOTS = frozenset(("reduce", "scatter", "attention"))
 
 
 @dataclass(eq=False)
@@ -78,17 +78,17 @@ class Fusion:
 
     groups: list[Group]
     group_of: dict[Value, Group]
-    facts: dict[Value, AccessPattern]
+    patterns: dict[Value, AccessPattern]
 
 
 #: For a value not in memory: groups it reads, and whether only at its own position.
-_Touch = dict[Group, bool]
+_Producers = dict[Group, bool]
 
 
 class _Fuser:
     def __init__(self, function: Function) -> None:
         self.order = function.values()
-        self.facts = {v: access_pattern(v) for v in self.order}
+        self.patterns = {v: access_pattern(v) for v in self.order}
         self.results = set(function.results)
         self.users: dict[Value, list[Value]] = {v: [] for v in self.order}
         for value in self.order:
@@ -96,33 +96,33 @@ class _Fuser:
                 self.users[operand].append(value)
         self.stored = self._must_store()
         self.group_of: dict[Value, Group] = {}
-        self.touch: dict[Value, _Touch] = {}
+        self.producers: dict[Value, _Producers] = {}
         self.lazy_size: dict[Value, int] = {}
         self.groups: list[Group] = []
         #: Groups that others read, whose levels are settled.
-        self.read: set[Group] = set()
+        self.consumed: set[Group] = set()
         #: The newest stream over some rows and steps.
-        self.streams: dict[Hashable, Group] = {}
+        self.attentions: dict[Hashable, Group] = {}
 
     def _must_store(self) -> set[Value]:
         """Values that need memory whoever computes them."""
         stored = {v for v in self.order if v in self.results}
         cost: dict[Value, float] = {}
         for value in self.order:
-            facts = self.facts[value]
-            if facts.kind == "param" or facts.kind in _ROOTS:
+            pattern = self.patterns[value]
+            if pattern.kind == "param" or pattern.kind in _ROOTS:
                 cost[value] = 0.0
             else:
-                cost[value] = facts.flops + sum(0.0 if v in stored else cost[v] for v in value.inputs)
-            if facts.product or facts.kind in ("scatter", "stream"):
+                cost[value] = pattern.flops + sum(0.0 if v in stored else cost[v] for v in value.inputs)
+            if pattern.product or pattern.kind in ("scatter", "attention"):
                 stored.update(map(self._base, value.inputs))
-            if self.facts[value].kind != "view" and cost[value] > _CHEAP and self._readers(value) > 1:
+            if self.patterns[value].kind != "view" and cost[value] > _CHEAP and self._readers(value) > 1:
                 stored.add(value)
-        return {v for v in stored if self.facts[v].kind != "param"}
+        return {v for v in stored if self.patterns[v].kind != "param"}
 
     def _base(self, value: Value) -> Value:
         """What a chain of views looks at."""
-        while self.facts[value].kind == "view":
+        while self.patterns[value].kind == "view":
             value = value.inputs[0]
         return value
 
@@ -130,57 +130,57 @@ class _Fuser:
         """How often an element is read, roughly: users, and broadcasting through a view."""
         count = 0
         for user in self.users[value]:
-            grows = self.facts[user].kind == "view" and user.type.size >= 8 * max(value.type.size, 1)
+            grows = self.patterns[user].kind == "view" and user.type.size >= 8 * max(value.type.size, 1)
             count += 2 if grows else 1
         return count
 
     def run(self) -> Fusion:
         for value in self.order:
-            facts = self.facts[value]
-            if facts.kind == "param":
-                self.touch[value] = {}
+            pattern = self.patterns[value]
+            if pattern.kind == "param":
+                self.producers[value] = {}
                 self.lazy_size[value] = 0
                 continue
-            touch = self._touched(value, facts)
-            if facts.kind in _ROOTS:
-                self._start(value, touch, value, epilogue=facts.kind != "scatter")
-            elif not self._join(value, touch):
+            producers = self._producers_of(value, pattern)
+            if pattern.kind in _ROOTS:
+                self._start(value, producers, value, epilogue=pattern.kind != "scatter")
+            elif not self._join(value, producers):
                 size = 1 + sum(self.lazy_size[v] for v in dict.fromkeys(value.inputs))
                 if value in self.stored or size > _LAZY_LIMIT:
-                    self._start(value, touch, None)
+                    self._start(value, producers, None)
                 else:
-                    self.touch[value] = touch
+                    self.producers[value] = producers
                     self.lazy_size[value] = size
         self._find_outputs()
-        return Fusion([g for g in self.groups if g.merged_into is None], self.group_of, self.facts)
+        return Fusion([g for g in self.groups if g.merged_into is None], self.group_of, self.patterns)
 
-    def _touched(self, value: Value, facts: AccessPattern) -> _Touch:
-        touch: _Touch = {}
-        for operand, flat in zip(value.inputs, facts.flat, strict=True):
-            for group, aligned in self.touch[operand].items():
+    def _producers_of(self, value: Value, pattern: AccessPattern) -> _Producers:
+        producers: _Producers = {}
+        for operand, flat in zip(value.inputs, pattern.flat, strict=True):
+            for group, aligned in self.producers[operand].items():
                 now = group.current()
-                touch[now] = touch.get(now, True) and aligned and flat
-        return touch
+                producers[now] = producers.get(now, True) and aligned and flat
+        return producers
 
-    def _start(self, value: Value, touch: _Touch, root: Value | None, epilogue: bool = True) -> None:
-        level = 1 + max((g.level for g in touch), default=0)
+    def _start(self, value: Value, producers: _Producers, root: Value | None, epilogue: bool = True) -> None:
+        level = 1 + max((g.level for g in producers), default=0)
         group = Group(root, value.shape, level, epilogue)
         self.groups.append(group)
-        self.read.update(touch)
+        self.consumed.update(producers)
         self._add(group, value)
-        if self.facts[value].passes:
-            self._accompany(group, touch, self.facts[value].passes)
+        if self.patterns[value].attention_key:
+            self._share_kernel(group, producers, self.patterns[value].attention_key)
 
-    def _accompany(self, group: Group, touch: _Touch, passes: Hashable) -> None:
+    def _share_kernel(self, group: Group, producers: _Producers, attention_key: Hashable) -> None:
         """Let a stream share the kernel of another one over the same rows and steps, if they can be of one level."""
-        leader = self.streams.setdefault(passes, group)
+        leader = self.attentions.setdefault(attention_key, group)
         if leader is group:
             return
         together = [leader, *leader.companions]
         level = max(leader.level, group.level)
-        settled = level > leader.level and any(g in self.read for g in together)
-        if settled or any(g in touch for g in together):
-            self.streams[passes] = group
+        settled = level > leader.level and any(g in self.consumed for g in together)
+        if settled or any(g in producers for g in together):
+            self.attentions[attention_key] = group
             return
         leader.companions.append(group)
         group.leader = leader
@@ -190,18 +190,18 @@ class _Fuser:
     def _add(self, group: Group, value: Value) -> None:
         group.members.append(value)
         self.group_of[value] = group
-        self.touch[value] = {group: True}
+        self.producers[value] = {group: True}
         self.lazy_size[value] = 0
 
-    def _join(self, value: Value, touch: _Touch) -> bool:
+    def _join(self, value: Value, producers: _Producers) -> bool:
         """Put an elementwise value behind its newest operand, if it lines up with it."""
-        if not touch or (self.facts[value].kind == "view" and value not in self.stored):
+        if not producers or (self.patterns[value].kind == "view" and value not in self.stored):
             return False
-        top = max(g.level for g in touch)
-        newest = [g for g in touch if g.level == top]
+        top = max(g.level for g in producers)
+        newest = [g for g in producers if g.level == top]
         size = value.type.size
         for group in newest:
-            fits = touch[group] and group.epilogue and _size(group.shape) == size
+            fits = producers[group] and group.epilogue and _size(group.shape) == size
             if not fits or len(group.members) >= _GROUP_LIMIT:
                 return False
         rooted = [g for g in newest if g.root is not None]
@@ -211,7 +211,7 @@ class _Fuser:
         for group in newest:
             if group is not into:
                 self._merge(group, into)
-        self.read.update(g for g in touch if g.current() is not into)
+        self.consumed.update(g for g in producers if g.current() is not into)
         self._add(into, value)
         return True
 
@@ -220,7 +220,7 @@ class _Fuser:
         into.members.extend(group.members)
         for member in group.members:
             self.group_of[member] = into
-            self.touch[member] = {into: True}
+            self.producers[member] = {into: True}
         group.merged_into = into
 
     def _find_outputs(self) -> None:
@@ -241,7 +241,7 @@ class _Fuser:
             group.outputs.reverse()
             group.outputs[:] = self._worth_storing(group)
 
-    def _made_in(self, group: Group, value: Value) -> list[Value]:
+    def _members_behind(self, group: Group, value: Value) -> list[Value]:
         """The members from which a member is computed, be it through values that are computed on the spot."""
         found: list[Value] = []
         todo = list(value.inputs)
@@ -257,11 +257,11 @@ class _Fuser:
         """Outputs without those that cost a reader less than memory does: a step or two from what is stored anyway."""
         kept: list[Value] = []
         for value in group.outputs:
-            made_here = self._made_in(group, value)
+            made_here = self._members_behind(group, value)
             again = (
                 value not in self.stored
-                and self.facts[value].kind == "pull"
-                and self.facts[value].flops <= _CHEAP
+                and self.patterns[value].kind == "pointwise"
+                and self.patterns[value].flops <= _CHEAP
                 and made_here
                 and all(v in kept for v in made_here)
             )

@@ -25,9 +25,9 @@ from adjoint.kernel.target import Target
 __all__ = ["fuse_horizontally"]
 
 #: Bytes of a tensor that is worth reading once.
-_LARGE = 16 * 1024
+_MIN_SHARED_BYTES = 16 * 1024
 #: Statements of a kernel that is not added to any more, and tensors: memory follows so many runs.
-_STATEMENTS, _TENSORS = 64, 6
+_MAX_STATEMENTS, _MAX_TENSORS = 64, 6
 
 
 def fuse_horizontally(kernels: Sequence[Kernel], target: Target) -> list[Kernel]:
@@ -35,7 +35,7 @@ def fuse_horizontally(kernels: Sequence[Kernel], target: Target) -> list[Kernel]
     out: list[Kernel] = []
     for kernel in kernels:
         fits = bool(out) and _vectors(out[-1], target) + _vectors(kernel, target) <= target.vector_registers // 2
-        made = _jammed(out[-1], kernel) if fits else None
+        made = _fused(out[-1], kernel) if fits else None
         if made is None:
             out.append(kernel)
         else:
@@ -49,9 +49,9 @@ def _vectors(kernel: Kernel, target: Target) -> float:
     return sum(b.size / target.lanes(b.dtype) for b in targets if b.space == "register")
 
 
-def _jammed(first: Kernel, second: Kernel) -> Kernel | None:
+def _fused(first: Kernel, second: Kernel) -> Kernel | None:
     """Both in one, or None where that cannot be or does not pay."""
-    if first.unit.extent != second.unit.extent or not _worth_it(first, second):
+    if first.unit.extent != second.unit.extent or not _pays_off(first, second):
         return None
     mine, theirs = {*first.reads, *first.writes}, {*second.reads, *second.writes}
     if mine & set(second.writes) or theirs & set(first.writes):
@@ -60,7 +60,7 @@ def _jammed(first: Kernel, second: Kernel) -> Kernel | None:
     if same is None:
         return None
     at = {theirs: as_index(ours) for theirs, ours in same.items()}
-    body = _zipped(first.body, rewritten(second.body, index=lambda index: index.substitute(at)))
+    body = _interleaved(first.body, rewritten(second.body, index=lambda index: index.substitute(at)))
     shared = sum(b.nbytes for b in mine & theirs)
     return Kernel(
         first.name,
@@ -73,11 +73,11 @@ def _jammed(first: Kernel, second: Kernel) -> Kernel | None:
     )
 
 
-def _worth_it(first: Kernel, second: Kernel) -> bool:
-    shared = [b for b in second.reads if b in first.reads and b.nbytes >= _LARGE]
-    large = [b for b in {*first.reads, *second.reads, *first.writes, *second.writes} if b.nbytes >= _LARGE]
+def _pays_off(first: Kernel, second: Kernel) -> bool:
+    shared = [b for b in second.reads if b in first.reads and b.nbytes >= _MIN_SHARED_BYTES]
+    large = [b for b in {*first.reads, *second.reads, *first.writes, *second.writes} if b.nbytes >= _MIN_SHARED_BYTES]
     statements = sum(1 for kernel in (first, second) for _ in walk(kernel.body))
-    return bool(shared) and len(large) <= _TENSORS and statements <= _STATEMENTS
+    return bool(shared) and len(large) <= _MAX_TENSORS and statements <= _MAX_STATEMENTS
 
 
 def _same_loops(first: Sequence[Stmt], second: Sequence[Stmt], found: dict[Var, Var]) -> dict[Var, Var] | None:
@@ -94,7 +94,7 @@ def _same_loops(first: Sequence[Stmt], second: Sequence[Stmt], found: dict[Var, 
     return found
 
 
-def _zipped(first: Sequence[Stmt], second: Sequence[Stmt]) -> tuple[Stmt, ...]:
+def _interleaved(first: Sequence[Stmt], second: Sequence[Stmt]) -> tuple[Stmt, ...]:
     """Loops in one another's place, assignments between them behind each other."""
     out: list[Stmt] = []
     rest = list(second)
@@ -106,5 +106,5 @@ def _zipped(first: Sequence[Stmt], second: Sequence[Stmt]) -> tuple[Stmt, ...]:
             out.append(rest.pop(0))
         loop = rest.pop(0)
         assert isinstance(loop, For)
-        out.append(For(statement.var, _zipped(statement.body, loop.body), statement.kind))
+        out.append(For(statement.var, _interleaved(statement.body, loop.body), statement.kind))
     return (*out, *rest)

@@ -23,16 +23,16 @@ from adjoint.lower.analysis.footprint import accesses, every_index, reads_memory
 __all__ = ["fuse_producers"]
 
 #: Statements of a kernel that is not added to any more.
-_LIMIT = 400
+_MAX_STATEMENTS = 400
 
 
 #: Bytes of a short row: 4 KiB of an image added and then padded took 284 microseconds together and 227 one by one.
-_ROW = 2048
+_MAX_ROW_BYTES = 2048
 
 
 #: Bytes that a unit hands on at most: sums and extremes of its row. Whole rows are left to two kernels, so that what
 #: the first one reads is out of memory before the results of the second one need room.
-_LINK = 64
+_MAX_LINK_BYTES = 64
 
 
 def fuse_producers(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -45,7 +45,7 @@ def fuse_producers(kernels: Sequence[Kernel]) -> list[Kernel]:
     for kernel in kernels:
         mine = _Uses.of(kernel)
         if theirs is not None and _fits(out[-1], theirs, kernel, mine):
-            out[-1] = _merged(out[-1], kernel)
+            out[-1] = _fused(out[-1], kernel)
             theirs = _Uses.of(out[-1])
         else:
             out.append(kernel)
@@ -78,22 +78,27 @@ class _Uses:
 def _fits(first: Kernel, theirs: _Uses, second: Kernel, mine: _Uses) -> bool:
     """Whether the second kernel reads what the first writes, in the same units, which need nothing of each other."""
     units = second.unit.extent
-    if units < 2 or first.unit.extent != units or not mine.plain or theirs.statements + mine.statements > _LIMIT:
+    if (
+        units < 2
+        or first.unit.extent != units
+        or not mine.plain
+        or theirs.statements + mine.statements > _MAX_STATEMENTS
+    ):
         return False
     links = theirs.writes & mine.reads
-    if not links or any(b.nbytes > _LINK * units for b in links):
+    if not links or any(b.nbytes > _MAX_LINK_BYTES * units for b in links):
         return False
     shared = [b for b in mine.indices if b in theirs.indices and (b in mine.writes or b in theirs.writes)]
-    return all(_apart(first.unit, theirs.indices[b], second.unit, mine.indices[b], b) for b in shared)
+    return all(_same_footprint(first.unit, theirs.indices[b], second.unit, mine.indices[b], b) for b in shared)
 
 
-def _apart(first: Var, theirs: Sequence[Index], second: Var, mine: Sequence[Index], buffer: Buffer) -> bool:
+def _same_footprint(first: Var, theirs: Sequence[Index], second: Var, mine: Sequence[Index], buffer: Buffer) -> bool:
     """Whether all accesses of a buffer agree on the part that a unit has, and it is a short one."""
     sizes = {*unit_footprints(first, theirs), *unit_footprints(second, mine)}
-    return len(sizes) == 1 and 0 < max(sizes) * buffer.dtype.itemsize <= _ROW
+    return len(sizes) == 1 and 0 < max(sizes) * buffer.dtype.itemsize <= _MAX_ROW_BYTES
 
 
-def _merged(first: Kernel, second: Kernel) -> Kernel:
+def _fused(first: Kernel, second: Kernel) -> Kernel:
     at = {second.unit: as_index(first.unit)}
     body = (*first.body, *rewritten(second.body, index=lambda index: index.substitute(at)))
     bare = Kernel(second.name, first.unit, body)

@@ -74,16 +74,16 @@ class _Plan:
 
     def body(self, out: Sequence[Index], red: Sequence[Index]) -> Expr:
         """The element combined, at merged coordinates."""
-        puller = group_inliner(self.context, self.group)
-        puller.reduce_index = uncollapse(self.red, red)
-        made = puller.describe(self.root, self.out_index(out))
+        inliner = group_inliner(self.context, self.group)
+        inliner.reduce_index = uncollapse(self.red, red)
+        made = inliner.describe(self.root, self.out_index(out))
         assert isinstance(made, Reduction)
         return made.body
 
     def epilogue(self, out: Sequence[Index], result: Expr) -> Store:
-        puller = group_inliner(self.context, self.group)
-        puller.hold(self.root, result)
-        return store_outputs(self.context, self.group, puller, self.out_index(out))
+        inliner = group_inliner(self.context, self.group)
+        inliner.bind(self.root, result)
+        return store_outputs(self.context, self.group, inliner, self.out_index(out))
 
 
 def reduction_kernel(context: Context, group: Group, description: Reduction, out_vars: Sequence[Var]) -> Kernel:
@@ -110,7 +110,7 @@ def _plan(context: Context, group: Group, description: Reduction, out_vars: Sequ
     assert root is not None
     indices = indices_in([description.body])
     probe = group_inliner(context, group)
-    probe.hold(root, Const(0, root.dtype))
+    probe.bind(root, Const(0, root.dtype))
     after = store_outputs(context, group, probe, tuple(as_index(v) for v in out_vars))
     out_indices = indices + [i for _, i, _ in after.targets] + indices_in([v for _, _, v in after.targets])
     out = collapse_axes(out_vars, out_indices) or [[]]

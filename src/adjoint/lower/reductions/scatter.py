@@ -25,7 +25,7 @@ def scatter_kernel(context: Context, group: Group, description: Scatter) -> Kern
     assert root is not None
     tail = root.shape[1:]
     width = prod(tail)
-    home = context.homes[root]
+    home = context.buffers[root]
     lanes = context.target.lanes(home.dtype)
     tile = max(min(width, _VECTORS * lanes), 1)
     blocks = -(-width // tile)
@@ -35,19 +35,19 @@ def scatter_kernel(context: Context, group: Group, description: Scatter) -> Kern
         return Store(((home, row * width + column, Const(0, home.dtype)),))
 
     def update(n: Index, column: Index) -> Stmt:
-        puller = group_inliner(context, group)
-        puller.reduce_index = (n,)
-        made = puller.describe(root, (as_index(0), *unflatten(column, tail)))
+        inliner = group_inliner(context, group)
+        inliner.reduce_index = (n,)
+        made = inliner.describe(root, (as_index(0), *unflatten(column, tail)))
         assert isinstance(made, Scatter)
         # An id out of range adds 0 to a row in range.
-        place = puller.position(made.id, made.rows) * width + column
-        wide = puller.cast(made.id, I64)
-        within = puller.call(
-            "and", puller.call("ge", wide, Const(0, I64)), puller.call("lt", wide, Const(made.rows, I64))
+        place = inliner.position(made.id, made.rows) * width + column
+        wide = inliner.cast(made.id, I64)
+        within = inliner.call(
+            "and", inliner.call("ge", wide, Const(0, I64)), inliner.call("lt", wide, Const(made.rows, I64))
         )
         nothing = Const(0, compute_dtype(home.dtype))
-        total = puller.call("add", puller.load(home, place), puller.select(within, made.update, nothing))
-        return Store(((home, place, puller.stored(total, home.dtype)),))
+        total = inliner.call("add", inliner.load(home, place), inliner.select(within, made.update, nothing))
+        return Store(((home, place, inliner.stored(total, home.dtype)),))
 
     def columns(count: int, first: Index) -> tuple[Stmt, ...]:
         row, n = Var("r", description.rows), Var("n", description.count)

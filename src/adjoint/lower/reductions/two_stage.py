@@ -31,7 +31,7 @@ import numpy as np
 
 from adjoint.ir import Value
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Across, Apply, Buffer, Const, Expr, For, Kernel, Load, Store, Target, postorder
+from adjoint.kernel.ir import Across, Apply, Buffer, Const, Expr, For, Kernel, Load, Store, StoreTarget, postorder
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import Inliner, Reduction, output_vars
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
@@ -51,7 +51,7 @@ __all__ = [
 
 _F32 = np.dtype(np.float32)
 #: Operations of an element that are worth doing twice over, and tensors that it may read beside the maker's results.
-_FLOPS, _TENSORS = 8.0, 2
+_MAX_FLOPS, _MAX_TENSORS = 8.0, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +73,15 @@ class FusableReduction:
     axes: tuple[int | None, ...]
     centred: bool
 
-    def element(self, puller: Inliner, point: Sequence[Index]) -> Expr:
+    def element(self, inliner: Inliner, point: Sequence[Index]) -> Expr:
         """What is added up at a point of the maker's shape, or squared and added up."""
         root = self.group.root
         assert root is not None
         at = tuple(as_index(0) if axis is None else point[axis] for axis in self.axes)
         rank = len(root.shape)
-        puller.reduce_index = at[rank:]
-        made = puller.describe(root, at[:rank])
-        puller.reduce_index = None
+        inliner.reduce_index = at[rank:]
+        made = inliner.describe(root, at[:rank])
+        inliner.reduce_index = None
         assert isinstance(made, Reduction)
         return _distance(made)[0] if self.centred else made.body
 
@@ -93,7 +93,7 @@ class TwoStageReduction:
     Of squares of distances there are four: the first number, the sum and the squares of distances from it, the count.
     """
 
-    reader: FusableReduction
+    source: FusableReduction
     memory: Buffer
     parts: int
     lanes: int
@@ -101,7 +101,7 @@ class TwoStageReduction:
     @property
     def sums(self) -> int:
         """Numbers that a lane adds up."""
-        return 4 if self.reader.centred else 1
+        return 4 if self.source.centred else 1
 
     def place(self, result: Index, part: Index, which: int, lane: Index) -> Index:
         """Where one of them is."""
@@ -114,15 +114,15 @@ def fusable_reductions(fusion: Fusion, context: Context) -> dict[Group, list[Fus
     for group in fusion.groups:
         if group.root is None or not group.outputs or group.root.dtype != _F32:
             continue
-        facts = fusion.facts[group.root]
-        if facts.kind == "reduce" and not facts.product:
-            found = _reader(fusion, context, group)
+        pattern = fusion.patterns[group.root]
+        if pattern.kind == "reduce" and not pattern.product:
+            found = _fusable(fusion, context, group)
             if found is not None:
                 out.setdefault(found[0], []).append(found[1])
     return out
 
 
-def _reader(fusion: Fusion, context: Context, group: Group) -> tuple[Group, FusableReduction] | None:
+def _fusable(fusion: Fusion, context: Context, group: Group) -> tuple[Group, FusableReduction] | None:
     """The maker of what a sum reads, and how they fit."""
     assert group.root is not None
     vars_ = output_vars(group.shape)
@@ -132,14 +132,19 @@ def _reader(fusion: Fusion, context: Context, group: Group) -> tuple[Group, Fusa
     element, centred = _distance(made)
     loads = [e for e in postorder([element]) if isinstance(e, Load)]
     read = {load.buffer for load in loads}
-    makers = {g for g in _groups_behind(fusion, group.root) if any(context.homes[v] in read for v in g.outputs)}
+    makers = {g for g in _groups_behind(fusion, group.root) if any(context.buffers[v] in read for v in g.outputs)}
     maker = max(makers, key=lambda g: g.level, default=None)
-    if maker is None or maker.root is None or not fusion.facts[maker.root].product or flops_of([element]) > _FLOPS:
+    if (
+        maker is None
+        or maker.root is None
+        or not fusion.patterns[maker.root].product
+        or flops_of([element]) > _MAX_FLOPS
+    ):
         return None
-    own = {context.homes[v] for v in maker.outputs}
+    own = {context.buffers[v] for v in maker.outputs}
     # What else is read must be there before, without a circle: of a lower level.
     level = all(g is maker or g.level < maker.level for g in makers)
-    if not level or len(read - own) > _TENSORS or any(load.guard is not None for load in loads):
+    if not level or len(read - own) > _MAX_TENSORS or any(load.guard is not None for load in loads):
         return None
     places = {load.index for load in loads if load.buffer in own}
     axes = _axes((*vars_, *made.vars), places.pop(), maker.shape) if len(places) == 1 else None
@@ -191,28 +196,28 @@ class FirstStage:
 
     Parameters
     ----------
-    tail : Tail
+    staged : Tail
         Its parts.
     registers : tuple of Buffer
         What a lane adds up.
     """
 
-    tail: TwoStageReduction
+    staged: TwoStageReduction
     registers: tuple[Buffer, ...]
 
     def clear(self) -> For:
         """Begin a row."""
-        lane = Var("l", self.tail.lanes)
+        lane = Var("l", self.staged.lanes)
         zero = tuple((r, as_index(lane), Const(0.0, r.dtype)) for r in self.registers)
         return For(lane, (Store(zero),), "vector")
 
-    def begin(self, lane: Index, element: Expr) -> list[Target]:
+    def begin(self, lane: Index, element: Expr) -> list[StoreTarget]:
         """Take the number about which distances are squared."""
-        return [(self.registers[0], lane, element)] if self.tail.reader.centred else []
+        return [(self.registers[0], lane, element)] if self.staged.source.centred else []
 
-    def add(self, lane: Index, elements: Sequence[Expr]) -> list[Target]:
+    def add(self, lane: Index, elements: Sequence[Expr]) -> list[StoreTarget]:
         """Add some elements that a lane has at once."""
-        if not self.tail.reader.centred:
+        if not self.staged.source.centred:
             return [self._plus(0, lane, sum_of(elements))]
         first = Load(self.registers[0], lane)
         distances = [Apply("sub", (x, first), _F32) for x in elements]
@@ -220,14 +225,14 @@ class FirstStage:
         count = Const(float(len(elements)), _F32)
         return [self._plus(1, lane, sum_of(distances)), self._plus(2, lane, squares), self._plus(3, lane, count)]
 
-    def put(self, result: Index, part: Index) -> For:
+    def store(self, result: Index, part: Index) -> For:
         """End a row."""
-        lane = Var("l", self.tail.lanes)
+        lane = Var("l", self.staged.lanes)
         at = as_index(lane)
-        found = [(self.tail.place(result, part, n, at), Load(r, at)) for n, r in enumerate(self.registers)]
-        return For(lane, (Store(tuple((self.tail.memory, place, value) for place, value in found)),), "vector")
+        found = [(self.staged.place(result, part, n, at), Load(r, at)) for n, r in enumerate(self.registers)]
+        return For(lane, (Store(tuple((self.staged.memory, place, value) for place, value in found)),), "vector")
 
-    def _plus(self, which: int, lane: Index, more: Expr) -> Target:
+    def _plus(self, which: int, lane: Index, more: Expr) -> StoreTarget:
         register = self.registers[which]
         return register, lane, Apply("add", (Load(register, lane), more), _F32)
 
@@ -236,41 +241,41 @@ def first_stages(context: Context, maker: Group, c: Contraction, parts: int) -> 
     """The sums that are added up in the kernel of a contraction: over all but its rows. Their groups become tails."""
     out: list[FirstStage] = []
     lanes = context.target.lanes(c.left.dtype)
-    for reader in context.readers.get(maker, ()):
-        kept = [axis for axis in reader.axes[: len(reader.group.shape)] if axis is not None]
+    for source in context.fusable_reductions.get(maker, ()):
+        kept = [axis for axis in source.axes[: len(source.group.shape)] if axis is not None]
         if c.m is None or len(kept) != 1 or c.place[kept[0]] != as_index(c.m):
             continue
-        name = context.name_of(reader.group)
-        sums = 4 if reader.centred else 1
+        name = context.name_of(source.group)
+        sums = 4 if source.centred else 1
         memory = Buffer(f"{name}_parts", _F32, c.rows * parts * sums * lanes, "arena")
-        tail = TwoStageReduction(reader, memory, parts, lanes)
-        context.tails[reader.group] = tail
-        out.append(FirstStage(tail, tuple(Buffer(f"{name}_{n}", _F32, lanes, "register") for n in range(sums))))
+        staged = TwoStageReduction(source, memory, parts, lanes)
+        context.two_stage[source.group] = staged
+        out.append(FirstStage(staged, tuple(Buffer(f"{name}_{n}", _F32, lanes, "register") for n in range(sums))))
     return out
 
 
-def second_stage_kernel(context: Context, tail: TwoStageReduction) -> Kernel:
+def second_stage_kernel(context: Context, staged: TwoStageReduction) -> Kernel:
     """The kernel that adds up the parts and does what comes after the sum."""
-    group, root = tail.reader.group, tail.reader.group.root
+    group, root = staged.source.group, staged.source.group.root
     assert root is not None
-    unit, part, lane = Var("u", prod(group.shape)), Var("p", tail.parts), Var("l", tail.lanes)
-    acc, result = Buffer("acc", _F32, tail.lanes, "register"), Buffer("result", _F32, 1, "register")
+    unit, part, lane = Var("u", prod(group.shape)), Var("p", staged.parts), Var("l", staged.lanes)
+    acc, result = Buffer("acc", _F32, staged.lanes, "register"), Buffer("result", _F32, 1, "register")
     here = as_index(lane)
     at = tuple(as_index(unit) if extent > 1 else as_index(0) for extent in group.shape)
-    sums = [Load(tail.memory, tail.place(as_index(unit), as_index(part), n, here)) for n in range(tail.sums)]
-    term = _moved(_centre(context, group, at), sums) if tail.reader.centred else sums[0]
+    sums = [Load(staged.memory, staged.place(as_index(unit), as_index(part), n, here)) for n in range(staged.sums)]
+    term = _recentred(_centre_of(context, group, at), sums) if staged.source.centred else sums[0]
     clear = For(lane, (Store(((acc, here, Const(0.0, _F32)),)),), "vector")
     add = For(lane, (Store(((acc, here, Apply("add", (Load(acc, here), term), _F32)),)),), "vector")
-    across = Store(((result, as_index(0), Across("add", acc, tail.lanes, tail.lanes)),))
-    puller = group_inliner(context, group)
-    puller.hold(root, Load(result, as_index(0)))
-    end = store_outputs(context, group, puller, at)
-    flops = 8.0 * tail.memory.size + flops_of([v for _, _, v in end.targets]) * unit.extent
+    across = Store(((result, as_index(0), Across("add", acc, staged.lanes, staged.lanes)),))
+    inliner = group_inliner(context, group)
+    inliner.bind(root, Load(result, as_index(0)))
+    end = store_outputs(context, group, inliner, at)
+    flops = 8.0 * staged.memory.size + flops_of([v for _, _, v in end.targets]) * unit.extent
     body = (clear, *nest([part], (add,)), across, end)
     return finish_kernel(context, context.name_of(group), group.members, unit, body, flops)
 
 
-def _centre(context: Context, group: Group, at: tuple[Index, ...]) -> Expr:
+def _centre_of(context: Context, group: Group, at: tuple[Index, ...]) -> Expr:
     """The number from which distances are squared."""
     assert group.root is not None
     made = group_inliner(context, group).describe(group.root, at)
@@ -279,7 +284,7 @@ def _centre(context: Context, group: Group, at: tuple[Index, ...]) -> Expr:
     return made.body.operands[0].args[1]
 
 
-def _moved(centre: Expr, sums: Sequence[Expr]) -> Expr:
+def _recentred(centre: Expr, sums: Sequence[Expr]) -> Expr:
     """Squares of distances from a lane's first number as those from the centre."""
     first, distances, squares, count = sums
     away = Apply("sub", (centre, first), _F32)

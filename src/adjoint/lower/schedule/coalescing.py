@@ -36,7 +36,7 @@ __all__ = ["coalesce_serial"]
 
 #: Instructions of a bundle, and bytes that its kernels read and write: no function takes long to compile, and little
 #: is in memory together that was not before.
-_INSTRUCTIONS, _ROOM = 1500, 64 * 1024
+_INSTRUCTIONS, _BYTES = 1500, 64 * 1024
 #: Instructions up to which a kernel that others equal is repeated in bundles: code for a longer one is made once.
 _REPEATED = 16
 
@@ -56,17 +56,17 @@ def coalesce_serial(kernels: Sequence[Kernel], updated: Collection[Buffer]) -> l
     list of Kernel
         In such an order too. Operands and results ask for no more barriers than before.
     """
-    needs = _needs(kernels)
-    stretch = _stretches(kernels, needs)
+    dependences = _dependences(kernels)
+    intervals = _intervals(kernels, dependences)
     sizes = _sizes(kernels)
-    last = _last(kernels, needs, stretch, sizes)
+    latest = _latest(kernels, dependences, intervals, sizes)
     updates: list[bool] = []
     for i, kernel in enumerate(kernels):
-        mine = any(b in updated for b in kernel.writes) or any(updates[j] for j in needs[i])
+        mine = any(b in updated for b in kernel.writes) or any(updates[j] for j in dependences[i])
         updates.append(mine and not kernel.parallel)
-    places = list(stretch)
+    places = list(intervals)
     for kind in (False, True):
-        _gather([i for i in sizes if updates[i] == kind], places, last, needs)
+        _gather([i for i in sizes if updates[i] == kind], places, latest, dependences)
 
     def when(i: int) -> tuple[int, bool]:
         # First in its stretch, so that its operands leave room for what threads make there.
@@ -74,8 +74,8 @@ def coalesce_serial(kernels: Sequence[Kernel], updated: Collection[Buffer]) -> l
 
     out: list[Kernel] = []
     for _, together in groupby(sorted(range(len(kernels)), key=when), key=when):
-        runs = _runs(together, needs, sizes, updates)
-        out += [_one([kernels[i] for i in run], updates[run[0]]) for run in runs]
+        runs = _runs(together, dependences, sizes, updates)
+        out += [_coalesced([kernels[i] for i in run], updates[run[0]]) for run in runs]
     return out
 
 
@@ -84,18 +84,18 @@ def _sizes(kernels: Sequence[Kernel]) -> dict[int, float]:
     small = {
         i: _instructions(kernel.body)
         for i, kernel in enumerate(kernels)
-        if not kernel.parallel and kernel.bytes <= _ROOM
+        if not kernel.parallel and kernel.bytes <= _BYTES
     }
     long = {i: structure(kernels[i]) for i, count in small.items() if count > _REPEATED}
     times = Counter(long.values())
     return {
-        i: count / _INSTRUCTIONS + kernels[i].bytes / _ROOM
+        i: count / _INSTRUCTIONS + kernels[i].bytes / _BYTES
         for i, count in small.items()
         if i not in long or times[long[i]] == 1
     }
 
 
-def _needs(kernels: Sequence[Kernel]) -> list[set[int]]:
+def _dependences(kernels: Sequence[Kernel]) -> list[set[int]]:
     """For each kernel, those before it whose results it uses or overwrites, or whose operands it overwrites."""
     writer: dict[Buffer, int] = {}
     readers: dict[Buffer, list[int]] = {}
@@ -111,44 +111,44 @@ def _needs(kernels: Sequence[Kernel]) -> list[set[int]]:
     return out
 
 
-def _stretches(kernels: Sequence[Kernel], needs: Sequence[set[int]]) -> list[int]:
+def _intervals(kernels: Sequence[Kernel], dependences: Sequence[set[int]]) -> list[int]:
     """For each kernel, how many barriers are before it, as far as operands and results ask for them."""
     out: list[int] = []
     start = count = 0
     for i, kernel in enumerate(kernels):
-        if any(j >= start and (kernel.parallel or kernels[j].parallel) for j in needs[i]):
+        if any(j >= start and (kernel.parallel or kernels[j].parallel) for j in dependences[i]):
             start, count = i, count + 1
         out.append(count)
     return out
 
 
-def _last(
-    kernels: Sequence[Kernel], needs: Sequence[set[int]], stretch: Sequence[int], movable: Collection[int]
+def _latest(
+    kernels: Sequence[Kernel], dependences: Sequence[set[int]], intervals: Sequence[int], movable: Collection[int]
 ) -> list[int]:
     """The last stretch that a kernel may be in; its own for those that do not move."""
-    last = [stretch[-1] if i in movable else own for i, own in enumerate(stretch)]
-    memory = _Memory(kernels, stretch)
+    latest = [intervals[-1] if i in movable else own for i, own in enumerate(intervals)]
+    memory = _Memory(kernels, intervals)
     for i in reversed(range(len(kernels))):
         if i in movable:
-            last[i] = memory.keep(kernels[i].reads, stretch[i], last[i])
-        limit = stretch[i] - 1 if kernels[i].parallel else last[i]
-        for j in needs[i]:
-            last[j] = min(last[j], limit)
-    return last
+            latest[i] = memory.keep(kernels[i].reads, intervals[i], latest[i])
+        limit = intervals[i] - 1 if kernels[i].parallel else latest[i]
+        for j in dependences[i]:
+            latest[j] = min(latest[j], limit)
+    return latest
 
 
 class _Memory:
     """What of the arena is in use in each stretch, and until when."""
 
-    def __init__(self, kernels: Sequence[Kernel], stretch: Sequence[int]) -> None:
+    def __init__(self, kernels: Sequence[Kernel], intervals: Sequence[int]) -> None:
         since: dict[Buffer, int] = {}
         self._until: dict[Buffer, int] = {}
-        for kernel, at in zip(kernels, stretch, strict=True):
+        for kernel, at in zip(kernels, intervals, strict=True):
             for buffer in (*kernel.writes, *kernel.reads):
                 if buffer.space == "arena":
                     since.setdefault(buffer, at)
                     self._until[buffer] = at
-        self._live = [0] * (stretch[-1] + 1 if stretch else 0)
+        self._live = [0] * (intervals[-1] + 1 if intervals else 0)
         for buffer, start in since.items():
             for at in range(start, self._until[buffer] + 1):
                 self._live[at] += buffer.nbytes
@@ -167,13 +167,13 @@ class _Memory:
         return end
 
 
-def _gather(which: Sequence[int], places: list[int], last: Sequence[int], needs: Sequence[set[int]]) -> None:
+def _gather(which: Sequence[int], places: list[int], latest: Sequence[int], dependences: Sequence[set[int]]) -> None:
     """Move kernels to the fewest stretches, each to one that is not before its own nor before what it needs."""
     for i in which:
-        places[i] = max(places[i], *(places[j] for j in needs[i])) if needs[i] else places[i]
+        places[i] = max(places[i], *(places[j] for j in dependences[i])) if dependences[i] else places[i]
     left = which
     while left:
-        end = min(last[i] for i in left)
+        end = min(latest[i] for i in left)
         together = [i for i in left if places[i] <= end]
         left = [i for i in left if places[i] > end]
         place = max(places[i] for i in together)
@@ -182,7 +182,7 @@ def _gather(which: Sequence[int], places: list[int], last: Sequence[int], needs:
 
 
 def _runs(
-    stretch: Iterable[int], needs: Sequence[set[int]], sizes: Mapping[int, float], updates: Sequence[bool]
+    intervals: Iterable[int], dependences: Sequence[set[int]], sizes: Mapping[int, float], updates: Sequence[bool]
 ) -> Iterator[list[int]]:
     """The kernels of a stretch: small ones together, once they are needed, full, or all; others by themselves."""
     waiting: dict[bool, list[int]] = {False: [], True: []}
@@ -194,14 +194,14 @@ def _runs(
                 yield waiting[k]
                 waiting[k] = []
 
-    for i in stretch:
+    for i in intervals:
         if i in sizes:
             mine = waiting[updates[i]]
             if mine and sizes[i] + sum(sizes[j] for j in mine) > 1:
                 yield from leave(updates[i])
             waiting[updates[i]].append(i)
         else:
-            needed = [kind for kind, kept in waiting.items() if not needs[i].isdisjoint(kept)]
+            needed = [kind for kind, kept in waiting.items() if not dependences[i].isdisjoint(kept)]
             if needed:
                 yield from leave(max(needed))
             yield [i]
@@ -221,7 +221,7 @@ def _instructions(body: Sequence[Stmt]) -> int:
     return count
 
 
-def _one(members: Sequence[Kernel], updates: bool) -> Kernel:
+def _coalesced(members: Sequence[Kernel], updates: bool) -> Kernel:
     """Kernels in a row as one: all units of each, one after the other."""
     if len(members) == 1:
         return members[0]

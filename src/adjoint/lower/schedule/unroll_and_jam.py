@@ -25,23 +25,26 @@ from adjoint.lower.analysis.footprint import every_index, reads_memory
 __all__ = ["unroll_and_jam"]
 
 #: Rows of a unit that are not worth the loops, and units that must be left for threads.
-_FEW, _UNITS = 4, 32
+_MIN_ROWS, _MIN_UNITS = 4, 32
 #: Bytes of all rows of a unit: they stay in the first-level cache from step to step.
-_ROOM = 20 * 1024
+_L1_BYTES = 20 * 1024
 
 
 def unroll_and_jam(kernel: Kernel, target: Target) -> Kernel:
     """The kernel with several rows in a unit; itself where that is not what it does, or would not help."""
-    totals = frozenset(b for s in kernel.body for b in _total(s))
-    steps = [_Step(point, tuple(s)) for point, s in groupby(kernel.body, lambda s: _is_point(s, kernel.unit, totals))]
-    lanes = min((target.lanes(b.dtype) for step in steps if step.point for b in _touched(step.body)), default=0)
+    totals = frozenset(b for s in kernel.body for b in _row_total(s))
+    steps = [
+        _Step(pointwise, tuple(s))
+        for pointwise, s in groupby(kernel.body, lambda s: _is_pointwise(s, kernel.unit, totals))
+    ]
+    lanes = min((target.lanes(b.dtype) for step in steps if step.pointwise for b in _accessed(step.body)), default=0)
     rows = _rows(kernel, lanes)
-    if not totals or rows < _FEW or not _independent(steps, totals):
+    if not totals or rows < _MIN_ROWS or not _independent(steps, totals):
         return kernel
     unit = Var(kernel.unit.name, kernel.unit.extent // rows)
     kept = {b: Buffer(b.name, b.dtype, rows, "scratch") for b in totals}
 
-    def several(step: _Step) -> For:
+    def jammed(step: _Step) -> For:
         row = Var("r", rows)
         at = {kernel.unit: as_index(unit) * rows + as_index(row)}
 
@@ -49,16 +52,16 @@ def unroll_and_jam(kernel: Kernel, target: Target) -> Kernel:
             return (kept[buffer], as_index(row)) if buffer in kept else (buffer, index)
 
         body = rewritten(step.body, index=lambda index: index.substitute(at), move=move)
-        return For(row, body, "vector" if step.point else "serial")
+        return For(row, body, "vector" if step.pointwise else "serial")
 
-    return replace(kernel, unit=unit, body=tuple(map(several, steps)))
+    return replace(kernel, unit=unit, body=tuple(map(jammed, steps)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Statements of a unit, which all rows go through before the next step: for lanes (`point`), or one by one."""
+    """Statements of a unit, which all rows go through before the next step: for lanes (`pointwise`), or one by one."""
 
-    point: bool
+    pointwise: bool
     body: tuple[Stmt, ...]
 
 
@@ -66,12 +69,12 @@ def _rows(kernel: Kernel, lanes: int) -> int:
     """How many rows a unit does: a power of two that divides them."""
     units = max(kernel.unit.extent, 1)
     rows = lanes
-    while rows > 1 and (units % rows or units // rows < _UNITS or kernel.bytes // units * rows > _ROOM):
+    while rows > 1 and (units % rows or units // rows < _MIN_UNITS or kernel.bytes // units * rows > _L1_BYTES):
         rows //= 2
     return rows
 
 
-def _total(statement: Stmt) -> Iterator[Buffer]:
+def _row_total(statement: Stmt) -> Iterator[Buffer]:
     """The register that a statement leaves the combined elements of a row in."""
     if isinstance(statement, Store):
         yield from (
@@ -79,7 +82,7 @@ def _total(statement: Stmt) -> Iterator[Buffer]:
         )
 
 
-def _is_point(statement: Stmt, unit: Var, totals: frozenset[Buffer]) -> bool:
+def _is_pointwise(statement: Stmt, unit: Var, totals: frozenset[Buffer]) -> bool:
     """Whether a statement makes numbers of a row, so that those of neighbouring rows are lanes."""
     if not isinstance(statement, Store):
         return False
@@ -92,7 +95,7 @@ def _is_point(statement: Stmt, unit: Var, totals: frozenset[Buffer]) -> bool:
     )
 
 
-def _touched(body: Sequence[Stmt]) -> Iterator[Buffer]:
+def _accessed(body: Sequence[Stmt]) -> Iterator[Buffer]:
     """Every buffer that statements read or write."""
     for statement in walk(tuple(body)):
         if isinstance(statement, Store):
@@ -105,7 +108,7 @@ def _independent(steps: Sequence[_Step], totals: frozenset[Buffer]) -> bool:
     """Whether steps hand on nothing in registers but totals, and no index is a number from memory."""
     seen: set[Buffer] = set()
     for step in steps:
-        mine = {b for b in _touched(step.body) if b.space in PRIVATE} - totals
+        mine = {b for b in _accessed(step.body) if b.space in PRIVATE} - totals
         if mine & seen or any(map(reads_memory, every_index(list(walk(step.body))))):
             return False
         seen |= mine

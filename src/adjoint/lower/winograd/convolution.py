@@ -39,7 +39,7 @@ from adjoint.lower.winograd.transforms import TransformedRows
 __all__ = ["winograd_kernels"]
 
 #: Units after which transformed weights need what is asked for.
-_SOON = 8
+_PREFETCH_DISTANCE = 8
 
 
 def winograd_kernels(context: Context, group: Group, c: Contraction, plan: WinogradPlan) -> list[Kernel]:
@@ -47,12 +47,12 @@ def winograd_kernels(context: Context, group: Group, c: Contraction, plan: Winog
     roles = plan.roles
     height, blocks = plan.tile[0], ceil(c.rows / plan.tile[0])
     of_left = tuple(v for v in roles.batch if c.left.index.coefficient(v))
-    size = prod(v.extent for v in of_left) * blocks * roles.by.products * roles.depth * height
+    size = prod(v.extent for v in of_left) * blocks * roles.algorithm.products * roles.depth * height
     weights = Buffer(f"{context.name_of(group)}_weights", c.left.dtype, size, "arena")
     product = PointGemm(TransformedRows.of(c.right.dtype, roles, c.columns, plan.images, plan.rows), plan.joined)
     units = c.batches // roles.high.extent * roles.tiles // (plan.images * plan.rows)
-    riders = first_stages(context, group, c, units)
-    builder = _Builder(context, group, c, plan, weights, of_left, product, riders)
+    stages = first_stages(context, group, c, units)
+    builder = _Builder(context, group, c, plan, weights, of_left, product, stages)
     return [builder.transformed_weights(), builder.kernel()]
 
 
@@ -60,7 +60,7 @@ def winograd_kernels(context: Context, group: Group, c: Contraction, plan: Winog
 class _Builder:
     """Builds both kernels; `of_left` are the axes of the result that units walk and the weights have.
 
-    `riders` are sums over the result, added up on the way.
+    `stages` are sums over the result, added up on the way.
     """
 
     context: Context
@@ -70,7 +70,7 @@ class _Builder:
     weights: Buffer
     of_left: tuple[Var, ...]
     product: PointGemm
-    riders: Sequence[FirstStage]
+    stages: Sequence[FirstStage]
 
     @property
     def _m(self) -> Var:
@@ -84,7 +84,9 @@ class _Builder:
     def _base(self, at: dict[Var, Index], block: Index) -> Index:
         """Where a block of transformed weights begins."""
         roles = self.plan.roles
-        return (ravel(self.of_left, at) * self._blocks + block) * (roles.by.products * roles.depth * self.plan.tile[0])
+        return (ravel(self.of_left, at) * self._blocks + block) * (
+            roles.algorithm.products * roles.depth * self.plan.tile[0]
+        )
 
     # The weights
 
@@ -96,7 +98,7 @@ class _Builder:
         blocks = Var("block", self._blocks)
         axes = (*self.of_left, blocks, *roles.channels)
         at = unravel(axes, as_index(unit))
-        soon = unravel(axes, (as_index(unit) + _SOON) % unit.extent)
+        soon = unravel(axes, (as_index(unit) + _PREFETCH_DISTANCE) % unit.extent)
         block, later = at.pop(blocks), soon.pop(blocks) * height
         at[roles.across] = as_index(roles.across)
         base = self._base(at, block)
@@ -104,9 +106,11 @@ class _Builder:
         def transform(rows: int, first: Index) -> tuple[Stmt, ...]:
             def body(row: Index, _: Index) -> tuple[Stmt, ...]:
                 where = {**at, self._m: first + row}
-                taps = [c.element(c.left, {**where, roles.tap: as_index(r)}) for r in range(roles.by.taps)]
-                places = [base + (ravel(k, at) + p * roles.depth) * height + row for p in range(roles.by.products)]
-                made = matrix_times(roles.by.weight, taps)
+                taps = [c.element(c.left, {**where, roles.tap: as_index(r)}) for r in range(roles.algorithm.taps)]
+                places = [
+                    base + (ravel(k, at) + p * roles.depth) * height + row for p in range(roles.algorithm.products)
+                ]
+                made = matrix_times(roles.algorithm.weight, taps)
                 return (Store(tuple((self.weights, i, u) for i, u in zip(places, made, strict=True))),)
 
             return vector_loops(rows, self.context.target.lanes(c.left.dtype), body)
@@ -117,7 +121,7 @@ class _Builder:
             row, corner = Var("i", height), {roles.tap: as_index(0), roles.across: as_index(0)}
             ask = Prefetch(c.left.buffer, c.left.index.substitute({**soon, **corner, self._m: later + as_index(row)}))
             body = (For(row, (ask,), "unroll"), *body)
-        flops = 2.0 * self.weights.size * roles.by.taps
+        flops = 2.0 * self.weights.size * roles.algorithm.taps
         return finish_kernel(self.context, self.weights.name, self.group.members[:1], unit, body, flops)
 
     # The product
@@ -131,9 +135,9 @@ class _Builder:
         block = as_index(unit) % plan.groups * turn.extent + as_index(turn)
 
         def rows(count: int, first: Index) -> tuple[Stmt, ...]:
-            memory = Buffer("sums", c.left.dtype, roles.by.products * count * self.product.sums, "scratch")
-            ahead = self._ahead(count, first, at, as_index(turn), turn.extent, soon)
-            multiply = self._multiply(memory, count, self._base(at, block), ahead)
+            memory = Buffer("sums", c.left.dtype, roles.algorithm.products * count * self.product.sums, "scratch")
+            regions = self._prefetch_regions(count, first, at, as_index(turn), turn.extent, soon)
+            multiply = self._multiply(memory, count, self._base(at, block), regions)
             return (For(data.point, multiply), *self._end(memory, count, first, at, as_index(unit) // plan.groups))
 
         body = tiled(block, c.rows, plan.tile[0], rows)
@@ -163,7 +167,7 @@ class _Builder:
             at[roles.images] = image * plan.images + as_index(data.image)
         return at
 
-    def _ahead(
+    def _prefetch_regions(
         self, count: int, first: Index, at: dict[Var, Index], turn: Index, turns: int, soon: dict[Var, Index]
     ) -> list[Region]:
         """What is asked for while a block is multiplied: what its epilogue needs, and a share of the next images."""
@@ -172,25 +176,25 @@ class _Builder:
 
         def start(where: dict[Var, Index]) -> dict[Var, Index]:
             corner = {v: i.substitute(here) for v, i in where.items()}
-            corner[roles.high] = corner[roles.high] * roles.by.outputs
+            corner[roles.high] = corner[roles.high] * roles.algorithm.outputs
             return {**{v: as_index(0) for v in (*c.axes, *c.k)}, **corner}
 
-        box = {roles.high: min(plan.rows * roles.by.outputs, roles.high.extent), c.n: c.columns}
+        box = {roles.high: min(plan.rows * roles.algorithm.outputs, roles.high.extent), c.n: c.columns}
         if roles.images is not None:
             box[roles.images] = plan.images
-        places = dict.fromkeys([*far_accesses(self.context, self.group, c, {}), *self._read_by_riders()])
+        places = dict.fromkeys([*far_accesses(self.context, self.group, c, {}), *self._read_by_stages()])
         results = [region(b, i, {**box, self._m: count}, {**start(at), self._m: first}, w) for b, i, w in places]
         whole = {**box, **{v: v.extent for v in c.k}}
         image = region(c.right.buffer, c.right.index, whole, start(soon))
         return [s for s in (*results, image and image.share(turn, turns)) if s is not None]
 
-    def _read_by_riders(self) -> list[tuple[Buffer, Index, bool]]:
+    def _read_by_stages(self) -> list[tuple[Buffer, Index, bool]]:
         """What riders read beside the result, by the contraction's axes."""
         point = self._point({v: as_index(v) for v in self.c.axes}, Const(0.0, self.c.left.dtype))
         loads = [e for e in postorder(point.elements) if isinstance(e, Load)]
         return [(load.buffer, load.index, False) for load in loads]
 
-    def _multiply(self, memory: Buffer, count: int, base: Index, ahead: list[Region]) -> tuple[Stmt, ...]:
+    def _multiply(self, memory: Buffer, count: int, base: Index, regions: list[Region]) -> tuple[Stmt, ...]:
         """The product with a block of weights, at one point."""
         plan, product = self.plan, self.product
         height, vectors, stack = plan.tile
@@ -217,10 +221,10 @@ class _Builder:
         slots = min(small.k[0].extent, SLOTS)
         step = ravel((product.rows.point, *turns, panel), {v: as_index(v) for v in (product.rows.point, *turns, panel)})
         steps = product.rows.point.extent * prod(v.extent for v in (*turns, panel)) * slots
-        asks = PrefetchSlots(slots, lambda slot: spread_prefetches(ahead, step * slots + slot, steps))
+        prefetch = PrefetchSlots(slots, lambda slot: spread_prefetches(regions, step * slots + slot, steps))
 
         def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
-            return tiles.tile((count, columns), as_index(0), column, batch, keep, asks)
+            return tiles.tile((count, columns), as_index(0), column, batch, keep, prefetch)
 
         return nest((*turns, panel), tiled(as_index(panel), small.columns, own.columns, tile))
 
@@ -232,42 +236,42 @@ class _Builder:
         lanes = self.context.target.lanes(c.left.dtype)
 
         def points(some: int, line: Index, column: Index) -> list[_Point]:
-            before = [(as_index(row) + p * count) * self.product.sums for p in range(roles.by.products)]
+            before = [(as_index(row) + p * count) * self.product.sums for p in range(roles.algorithm.products)]
             terms = [Load(memory, place + self.product.sum_at(column)) for place in before]
             where = {**{v: as_index(0) for v in c.axes}, **at, c.n: column, self._m: channel}
-            results = matrix_times(roles.by.result[:some], terms)
+            results = matrix_times(roles.algorithm.result[:some], terms)
             return [self._point({**where, roles.high: line + n}, result) for n, result in enumerate(results)]
 
         def lines(some: int, line: Index) -> tuple[Stmt, ...]:
             def body(column: Index, lane: Index) -> tuple[Stmt, ...]:
                 found = points(some, line, column)
                 targets = [target for point in found for target in point.store.targets]
-                for n, rider in enumerate(self.riders):
-                    targets += rider.add(lane, [point.elements[n] for point in found])
+                for n, stage in enumerate(self.stages):
+                    targets += stage.add(lane, [point.elements[n] for point in found])
                 return (Store(tuple(targets)),)
 
             return vector_loops(c.columns, lanes, body)
 
-        loops = nest((data.image, data.row), tiled(at[roles.high], roles.high.extent, roles.by.outputs, lines))
-        if not self.riders:
+        loops = nest((data.image, data.row), tiled(at[roles.high], roles.high.extent, roles.algorithm.outputs, lines))
+        if not self.stages:
             return nest((row,), loops)
         lane = Var("l", min(c.columns, lanes))
-        (corner,) = points(1, at[roles.high] * roles.by.outputs, as_index(lane))
-        begin = [t for n, rider in enumerate(self.riders) for t in rider.begin(as_index(lane), corner.elements[n])]
+        (corner,) = points(1, at[roles.high] * roles.algorithm.outputs, as_index(lane))
+        begin = [t for n, stage in enumerate(self.stages) for t in stage.begin(as_index(lane), corner.elements[n])]
         here = {data.image: as_index(0), data.row: as_index(0)}
         start = rewritten((For(lane, (Store(tuple(begin)),), "vector"),), index=lambda index: index.substitute(here))
-        clear = tuple(rider.clear() for rider in self.riders)
-        put = tuple(rider.put(channel, part) for rider in self.riders)
+        clear = tuple(stage.clear() for stage in self.stages)
+        put = tuple(stage.store(channel, part) for stage in self.stages)
         return nest((row,), (*clear, *(start if begin else ()), *loops, *put))
 
     def _point(self, where: dict[Var, Index], result: Expr) -> "_Point":
         """What is stored of a result, and what riders add up."""
         assert self.group.root is not None
-        puller = group_inliner(self.context, self.group)
-        puller.hold(self.group.root, result)
+        inliner = group_inliner(self.context, self.group)
+        inliner.bind(self.group.root, result)
         index = self.c.index(where)
-        store = store_outputs(self.context, self.group, puller, index)
-        return _Point(store, [rider.tail.reader.element(puller, index) for rider in self.riders])
+        store = store_outputs(self.context, self.group, inliner, index)
+        return _Point(store, [stage.staged.source.element(inliner, index) for stage in self.stages])
 
 
 @dataclass(frozen=True, slots=True)

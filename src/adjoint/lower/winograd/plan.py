@@ -21,15 +21,15 @@ from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, 
 __all__ = ["PointGemm", "WinogradPlan", "plan_winograd"]
 
 #: Bytes of transformed rows in a unit: they stay in a second-level cache beside weights and sums.
-_ROOM = 384 * 1024
+_SCRATCH_BYTES = 384 * 1024
 #: Bytes of them at most, on a thread's stack.
-_MOST = 2 * 1024 * 1024
+_MAX_SCRATCH_BYTES = 2 * 1024 * 1024
 #: Bytes of transformed weights that come from beyond the first-level cache in a cycle: each unit reads all of them.
-_STREAMED = 24.0
+_WEIGHT_BYTES_PER_CYCLE = 24.0
 #: Products in a sum that are worth transforming for.
-_DEPTH = 16
+_MIN_DEPTH = 16
 #: Cycles to transform a vector of each row that meets, at either end.
-_TRANSFORM = 16.0
+_TRANSFORM_CYCLES = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     if c.m is None or c.left.dtype.itemsize != 4 or stride_along(c.right, c.n) not in (1, 2):
         return None
     roles = _roles(c)
-    if roles is None or roles.depth < _DEPTH:
+    if roles is None or roles.depth < _MIN_DEPTH:
         return None
     plans = [
         _plan(target, c, roles, images, rows, joined) for images, rows in _units(c, roles) for joined in (False, True)
@@ -76,22 +76,22 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
 
 def _units(c: Contraction, roles: ConvolutionAxes) -> Iterator[tuple[int, int]]:
     """How many images and rows of tiles a unit may take: all rows of one image before a second one."""
-    line = roles.by.products * roles.lines * (c.columns + roles.beyond) * c.right.dtype.itemsize
+    line = roles.algorithm.products * roles.lines * (c.columns + roles.beyond) * c.right.dtype.itemsize
     every = roles.tiles
     # Where weights are large, reading them once for more columns is worth more than the second-level cache.
-    weights = roles.by.products * roles.depth * c.rows * c.left.dtype.itemsize
-    room = max(_ROOM, min(weights // 8, _MOST))
+    weights = roles.algorithm.products * roles.depth * c.rows * c.left.dtype.itemsize
+    room = max(_SCRATCH_BYTES, min(weights // 8, _MAX_SCRATCH_BYTES))
     many = roles.images.extent if roles.images is not None else 1
     for images in divisors(many):
         for rows in divisors(every) if images == 1 else (every,):
-            if images * rows * line <= (_MOST if images == rows == 1 else room):
+            if images * rows * line <= (_MAX_SCRATCH_BYTES if images == rows == 1 else room):
                 yield images, rows
 
 
 def _plan(target: Target, c: Contraction, roles: ConvolutionAxes, images: int, rows: int, joined: bool) -> WinogradPlan:
     """The plan with the best register tile for such units."""
     product = PointGemm(TransformedRows.of(c.right.dtype, roles, c.columns, images, rows), joined)
-    weights = Buffer("u", c.left.dtype, roles.by.products * roles.depth * c.rows, "arena")
+    weights = Buffer("u", c.left.dtype, roles.algorithm.products * roles.depth * c.rows, "arena")
     small = product.contraction(target, c.rows, weights, as_index(0), c.rows)
     multiply, tile = tiles_by_cost(target, small, 0, packed=False)[0]
     lanes = target.lanes(c.left.dtype)
@@ -100,10 +100,10 @@ def _plan(target: Target, c: Contraction, roles: ConvolutionAxes, images: int, r
     blocks = ceil(c.rows / tile[0])
     groups = next((d for d in divisors(blocks) if d * turns >= UNITS), blocks)
     before = groups * roles.lines * ceil((c.columns + roles.beyond) / lanes)
-    transforms = lines * (before + c.rows * ceil(c.columns / lanes)) * _TRANSFORM * roles.by.products / 6
+    transforms = lines * (before + c.rows * ceil(c.columns / lanes)) * _TRANSFORM_CYCLES * roles.algorithm.products / 6
     made = c.rows * c.depth * prod(v.extent for v in roles.batch if c.left.index.coefficient(v)) * GATHER_CYCLES
-    streamed = turns * weights.nbytes / _STREAMED
-    cycles = turns * roles.by.products * multiply + transforms + made + streamed
+    streamed = turns * weights.nbytes / _WEIGHT_BYTES_PER_CYCLE
+    cycles = turns * roles.algorithm.products * multiply + transforms + made + streamed
     return WinogradPlan(roles, images, rows, groups, joined, tile, cycles)
 
 

@@ -22,7 +22,7 @@ from adjoint.lower.winograd.algorithm import Algorithm, matrix_times
 __all__ = ["ConvolutionAxes", "TransformedRows", "divisors", "padded_plane", "stride_along"]
 
 #: Bytes of a cache line.
-_LINE = 64
+_LINE_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class ConvolutionAxes:
 
     Parameters
     ----------
-    by : Algorithm
+    algorithm : Algorithm
         Of the axis `high`.
     high, tap : Var
         Rows of the result of the convolution, and of its window.
@@ -45,7 +45,7 @@ class ConvolutionAxes:
         One more, of which a unit takes several.
     """
 
-    by: Algorithm
+    algorithm: Algorithm
     high: Var
     tap: Var
     across: Var
@@ -56,11 +56,11 @@ class ConvolutionAxes:
     @property
     def tiles(self) -> int:
         """Rows of tiles in an image; the last may be cut off by its end."""
-        return ceil(self.high.extent / self.by.outputs)
+        return ceil(self.high.extent / self.algorithm.outputs)
 
     def in_whole_tiles(self, tile: Index, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         """Statements left out where the image cuts a tile off."""
-        whole, rest = divmod(self.high.extent, self.by.outputs)
+        whole, rest = divmod(self.high.extent, self.algorithm.outputs)
         return (When(tile, 0, whole, body),) if rest and body else body
 
     @property
@@ -91,7 +91,7 @@ def divisors(extent: int) -> list[int]:
 
 def padded_plane(size: int, dtype: np.dtype) -> int:
     """Elements from one plane of `size` to the next, so that planes do not begin in the same set of a cache."""
-    line = _LINE // dtype.itemsize
+    line = _LINE_BYTES // dtype.itemsize
     return (size // line + 1) * line
 
 
@@ -125,9 +125,11 @@ class TransformedRows:
     def of(cls, dtype: np.dtype, roles: ConvolutionAxes, columns: int, images: int, rows: int) -> "TransformedRows":
         """For so many columns, images and rows of tiles."""
         plane = padded_plane(roles.lines * images * rows * (columns + roles.beyond), dtype)
-        memory = Buffer("v", dtype, roles.by.products * plane, "scratch")
+        memory = Buffer("v", dtype, roles.algorithm.products * plane, "scratch")
         channels = tuple(Var(v.name, v.extent) for v in roles.channels)
-        return cls(memory, roles, Var("p", roles.by.products), Var("i", images), Var("t", rows), channels, columns)
+        return cls(
+            memory, roles, Var("p", roles.algorithm.products), Var("i", images), Var("t", rows), channels, columns
+        )
 
     @property
     def pitch(self) -> int:
@@ -162,13 +164,13 @@ class TransformedRows:
             def body(x: Index, _: Index) -> tuple[Stmt, ...]:
                 where = {**at, **channels, roles.high: first, roles.across: as_index(0), column: x}
                 # Rows behind the image are zeros: no result that is kept needs them.
-                taps = [{**where, roles.tap: as_index(r)} for r in range(roles.by.lines(count))]
+                taps = [{**where, roles.tap: as_index(r)} for r in range(roles.algorithm.lines(count))]
                 rows = [Load(load.buffer, load.index.substitute(tap)) for tap in taps]
-                made = matrix_times(tuple(row[: len(rows)] for row in roles.by.data), rows)
+                made = matrix_times(tuple(row[: len(rows)] for row in roles.algorithm.data), rows)
                 place = self.at(self.line, x)
                 return (Store(tuple((self.memory, place + p * self.plane, v) for p, v in enumerate(made))),)
 
             return vector_loops(self.pitch, lanes, body)
 
-        body = tiled(at[roles.high], roles.high.extent, roles.by.outputs, transform)
+        body = tiled(at[roles.high], roles.high.extent, roles.algorithm.outputs, transform)
         return nest((*self.channels, self.image, self.row), body)

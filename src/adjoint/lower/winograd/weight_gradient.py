@@ -36,17 +36,17 @@ from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, 
 __all__ = ["WinogradGradientPlan", "plan_winograd_gradient", "winograd_gradient_kernels"]
 
 #: Bytes of transformed rows and cotangents of a block, and of the sums of a unit.
-_ROOM, _SUMS = 256 * 1024, 320 * 1024
+_BLOCK_BYTES, _SUMS_BYTES = 256 * 1024, 320 * 1024
 #: Bytes of all of them at most, on a thread's stack.
-_MOST = 2 * 1024 * 1024
+_MAX_SCRATCH_BYTES = 2 * 1024 * 1024
 #: Bytes of a panel that is turned: it stays in the first-level cache.
-_PANEL = 32 * 1024
+_PANEL_BYTES = 32 * 1024
 #: Bytes of parts beyond which no more are made.
-_PARTS = 2 * 1024 * 1024
+_PARTS_BYTES = 2 * 1024 * 1024
 #: Products in a sum that are worth transforming for: rows of weights at one row of the window.
-_DEPTH = 16
+_MIN_DEPTH = 16
 #: Cycles to transform a vector of each row that meets.
-_TRANSFORM = 16.0
+_TRANSFORM_CYCLES = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def plan_winograd_gradient(target: Target, c: Contraction) -> WinogradGradientPl
     for image, cotangent in ((c.left, c.right), (c.right, c.left)):
         roles = _roles(c, image, cotangent)
         lane = [v for v in c.axes if v.extent > 1 and cotangent.index.coefficient(v)]
-        if roles is not None and len(lane) == 1 and roles.depth >= _DEPTH:
+        if roles is not None and len(lane) == 1 and roles.depth >= _MIN_DEPTH:
             found += _plans(target, c, roles, image, cotangent, lane[0])
     return min(found, key=lambda plan: plan.cycles, default=None)
 
@@ -133,31 +133,31 @@ def _plans(
 ) -> Iterator[WinogradGradientPlan]:
     """Plans for all blocks that fit."""
     lanes, wide, itemsize = target.lanes(image.dtype), c.k[-1], image.dtype.itemsize
-    points, every = roles.by.products, roles.tiles
+    points, every = roles.algorithm.products, roles.tiles
     inner = (*roles.channels, roles.across)
     step_cycles, vectors, tile = best_tile(target, ceil(lane.extent / lanes), inner)
     width = vectors * lanes
     of_panel = points * roles.depth * width * itemsize
-    if lane.extent % width or image.index.coefficient(lane) or of_panel > _MOST:
+    if lane.extent % width or image.index.coefficient(lane) or of_panel > _MAX_SCRATCH_BYTES:
         return
-    panels = max(d for d in divisors(lane.extent // width) if d == 1 or d * of_panel <= _SUMS)
+    panels = max(d for d in divisors(lane.extent // width) if d == 1 or d * of_panel <= _SUMS_BYTES)
     groups = lane.extent // width // panels
     many = roles.images.extent if roles.images is not None else 1
-    bytes_of_part = roles.by.taps * roles.depth * lane.extent * itemsize
-    parts = split_factor(many, UNITS / groups, _PARTS / bytes_of_part)
+    bytes_of_part = roles.algorithm.taps * roles.depth * lane.extent * itemsize
+    parts = split_factor(many, UNITS / groups, _PARTS_BYTES / bytes_of_part)
     for images in divisors(many // parts):
         for rows in divisors(every) if images == 1 else (every,):
             steps = images * rows * wide.extent
             room = points * itemsize * (width * steps + roles.lines * images * rows * (wide.extent + roles.beyond))
-            small = room <= _ROOM and steps * width * itemsize <= _PANEL
-            if not small and (not images == rows == 1 or room + panels * of_panel > _MOST):
+            small = room <= _BLOCK_BYTES and steps * width * itemsize <= _PANEL_BYTES
+            if not small and (not images == rows == 1 or room + panels * of_panel > _MAX_SCRATCH_BYTES):
                 continue
             tiles = many * every // (images * rows) * points * (lane.extent // width) * (roles.depth // prod(tile))
             multiply = tiles * (step_cycles * steps + prod(tile) * vectors * 2)
             lines = many * every * (roles.lines * groups * ceil((wide.extent + roles.beyond) / lanes))
             lines += many * every * lane.extent * ceil(wide.extent / lanes)
             turned = many * every * points * wide.extent * lane.extent * TRANSPOSE_CYCLES
-            cycles = multiply + lines * _TRANSFORM * points / 6 + turned
+            cycles = multiply + lines * _TRANSFORM_CYCLES * points / 6 + turned
             yield WinogradGradientPlan(
                 roles, image, cotangent, wide, lane, images, rows, tile, vectors, lanes, panels, parts, cycles
             )
@@ -167,7 +167,7 @@ def winograd_gradient_kernels(
     context: Context, group: Group, c: Contraction, plan: WinogradGradientPlan
 ) -> list[Kernel]:
     """The products of each part, and their total with the epilogue."""
-    size = plan.parts * plan.roles.by.taps * plan.roles.depth * plan.lane.extent
+    size = plan.parts * plan.roles.algorithm.taps * plan.roles.depth * plan.lane.extent
     parts = Buffer(f"{context.name_of(group)}_parts", plan.image.dtype, size, "arena")
     rows = TransformedRows.of(plan.image.dtype, plan.roles, plan.wide.extent, plan.images, plan.rows)
     builder = _Builder(context, group, c, plan, parts, rows)
@@ -186,7 +186,7 @@ class _Builder:
     def _place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
         """Where a sum of a part is."""
         panels = self.plan.lane.extent // self.plan.width
-        rows = self.plan.roles.by.taps * self.plan.roles.depth
+        rows = self.plan.roles.algorithm.taps * self.plan.roles.depth
         return ((part * panels + panel) * rows + row) * self.plan.width + column
 
     def _axes(self) -> tuple[Var, ...]:
@@ -216,7 +216,7 @@ class _Builder:
         at = self._at(part, now, lines.extent)
         soon = self._at(part, (now + 1) % (turns.extent * lines.extent), lines.extent)
         panel = Var("panel", plan.panels)
-        size = plan.panels * roles.by.products * roles.depth * plan.width
+        size = plan.panels * roles.algorithm.products * roles.depth * plan.width
         sums = Buffer("sums", plan.image.dtype, size, "scratch")
 
         def clear(place: Index, _: Index) -> tuple[Stmt, ...]:
@@ -243,14 +243,14 @@ class _Builder:
             at[roles.images] = part * many + block // lines * plan.images + as_index(rows.image)
         return at
 
-    def _ahead(self, panel: Index, first: Index, soon: dict[Var, Index]) -> list[Region]:
+    def _prefetch_regions(self, panel: Index, first: Index, soon: dict[Var, Index]) -> list[Region]:
         """What the next block reads: a share of its images in each panel, and the cotangent of this one."""
         plan, roles, c, rows = self.plan, self.plan.roles, self.c, self.rows
         here = {rows.row: as_index(0), rows.image: as_index(0)}
         corner = {v: i.substitute(here) for v, i in soon.items()}
-        corner[roles.high] = corner[roles.high] * roles.by.outputs
+        corner[roles.high] = corner[roles.high] * roles.algorithm.outputs
         corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **corner}
-        box = {roles.high: min(plan.rows * roles.by.outputs, roles.high.extent), plan.wide: plan.wide.extent}
+        box = {roles.high: min(plan.rows * roles.algorithm.outputs, roles.high.extent), plan.wide: plan.wide.extent}
         if roles.images is not None:
             box[roles.images] = plan.images
         image, cotangent = plan.image, plan.cotangent
@@ -267,7 +267,7 @@ class _Builder:
         plan, roles, rows = self.plan, self.plan.roles, self.rows
         run = rows.count * rows.columns
         plane = padded_plane(plan.width * run, plan.cotangent.dtype)
-        memory = Buffer("d", plan.cotangent.dtype, roles.by.products * plane, "scratch")
+        memory = Buffer("d", plan.cotangent.dtype, roles.algorithm.products * plane, "scratch")
         lane = Var("o", plan.width)
 
         def lines(some: int, line: Index) -> tuple[Stmt, ...]:
@@ -275,21 +275,21 @@ class _Builder:
                 where = {**at, plan.lane: (first + panel) * plan.width + as_index(lane), plan.wide: column}
                 places = [{**where, roles.high: line + number} for number in range(some)]
                 terms = [Load(plan.cotangent.buffer, plan.cotangent.index.substitute(place)) for place in places]
-                made = matrix_times(transposed(roles.by.result[:some]), terms)
+                made = matrix_times(transposed(roles.algorithm.result[:some]), terms)
                 place = as_index(lane) * run + rows.line * rows.columns + column
                 return (Store(tuple((memory, place + p * plane, d) for p, d in enumerate(made))),)
 
             return vector_loops(rows.columns, plan.lanes, body)
 
-        loops = tiled(at[roles.high], roles.high.extent, roles.by.outputs, lines)
+        loops = tiled(at[roles.high], roles.high.extent, roles.algorithm.outputs, lines)
         transform = nest((lane, rows.image, rows.row), loops)
         return (
             *transform,
-            For(rows.point, self._multiply(sums, panel, memory, plane, self._ahead(panel, first, soon))),
+            For(rows.point, self._multiply(sums, panel, memory, plane, self._prefetch_regions(panel, first, soon))),
         )
 
     def _multiply(
-        self, sums: Buffer, panel: Index, memory: Buffer, plane: int, ahead: list[Region]
+        self, sums: Buffer, panel: Index, memory: Buffer, plane: int, regions: list[Region]
     ) -> tuple[Stmt, ...]:
         """At one point: turn the cotangent so that lanes run along channels, and let every tile of rows meet it."""
         plan, roles, rows = self.plan, self.plan.roles, self.rows
@@ -310,16 +310,16 @@ class _Builder:
         small = Contraction(factor, image, None, lane, (), (line, column), (*inner, lane), ())
         builder = SplitKBuilder(self.context, self.group, small, own, sums, 1)
         turned = Panel(Buffer("panel", memory.dtype, plan.width * run, "scratch"), as_index(0), plan.width)
-        part = panel * roles.by.products + as_index(rows.point)
+        part = panel * roles.algorithm.products + as_index(rows.point)
         start = {line: as_index(0), column: as_index(0)}
         points = rows.point.extent
 
-        def asks(stride_along: Index, steps: int) -> tuple[Stmt, ...]:
-            return spread_prefetches(ahead, as_index(rows.point) * steps + stride_along, points * steps)
+        def prefetch(stride_along: Index, steps: int) -> tuple[Stmt, ...]:
+            return spread_prefetches(regions, as_index(rows.point) * steps + stride_along, points * steps)
 
         return (
             *builder.pack(turned, plan.width, as_index(0), start),
-            *builder.multiply(turned, plan.width, part, as_index(0), start, asks),
+            *builder.multiply(turned, plan.width, part, as_index(0), start, prefetch),
         )
 
     def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:
@@ -329,9 +329,9 @@ class _Builder:
 
         def body(column: Index, _: Index) -> tuple[Stmt, ...]:
             at = {v: as_index(v) for v in inner}
-            row = panel * roles.by.products * roles.depth + ravel(inner, at)
-            terms = [Load(sums, (row + p * roles.depth) * plan.width + column) for p in range(roles.by.products)]
-            made = matrix_times(transposed(roles.by.weight), terms)
+            row = panel * roles.algorithm.products * roles.depth + ravel(inner, at)
+            terms = [Load(sums, (row + p * roles.depth) * plan.width + column) for p in range(roles.algorithm.products)]
+            made = matrix_times(transposed(roles.algorithm.weight), terms)
             targets = []
             for tap, value in enumerate(made):
                 place = ravel(axes, {**at, roles.tap: as_index(tap)})
