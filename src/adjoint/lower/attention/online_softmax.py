@@ -1,22 +1,22 @@
-"""Products whose left factor is never stored: attention and its gradients.
+"""Fused attention with an online softmax: products whose left operand, the weights, is never stored.
 
 A `FusedAttention` is ``result[row, column] = sum over n of weight(row, n) * values(n, column)``, where a weight is an
-elementwise function of dot products of something of the row with something of step n. A unit of work is as many rows
-as two vectors have lanes, and lanes run along rows throughout::
+elementwise function of dot products between row and step n. A unit of work is two vectors of rows, and lanes run along
+rows throughout::
 
-    for each dot product:  panel[d, rows] = row factors, squares turned in registers
-    for each block of steps, as far as some row counts it:
+    for each dot product:  panel[d, rows] = factors of the rows, transposed in registers
+    for each block of steps that some row counts:
       for each dot product:  weights[n, rows] = sum over d of step[n, d] * panel[d, rows]
       weights = elementwise
       sums[column, rows] += values[n, column] * weights[n, rows]
-    result[rows, columns] = sums, turned
+    result[rows, columns] = sums, transposed
 
-So factors of steps are read in place, an element at a time for all lanes, whatever their strides; nothing is combined
-across lanes; and masks, maxima and sums of rows are vectors. A block of weights stays in the first-level cache.
+So factors of steps are read in place, one element broadcast to all lanes, at any stride; nothing is reduced across
+lanes; and masks, maxima and sums of rows are vectors. A block of weights stays in the first-level cache.
 
-Of ``softmax`` and ``log_sum_exp`` each row keeps the greatest weight so far and the sum of exponentials, relative to
-it; what was summed before is scaled when a greater one comes (Milakov and Gimelshein, "Online normalizer calculation
-for softmax", 2018; Dao et al., "FlashAttention", 2022).
+For ``softmax`` and ``log_sum_exp``, each row keeps a running maximum and the sum of exponentials relative to it; when
+the maximum grows, earlier sums are rescaled (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018;
+Dao et al., "FlashAttention", 2022).
 """
 
 from collections.abc import Callable, Sequence
@@ -36,12 +36,12 @@ from adjoint.lower.loops import tiled, vector_loops
 
 __all__ = ["attention_kernel"]
 
-#: Operations of a weight beside its dot products, about those of an exponential.
+#: Operations of a weight besides its dot products: about those of an exponential.
 _WEIGHT_FLOPS = 20
 
 
 def attention_kernel(context: Context, groups: Sequence[Group]) -> Kernel:
-    """The kernel of groups whose roots stream over the same rows and steps."""
+    """The kernel of groups whose roots are attention operators over the same rows and steps."""
     return _Builder(context, plan_attention(context, groups)).kernel()
 
 
@@ -51,7 +51,7 @@ class _Builder:
     plan: AttentionPlan
 
     def kernel(self) -> Kernel:
-        """Each unit is some rows of the results."""
+        """Each unit is a block of rows of the results."""
         plan = self.plan
         blocks = ceil(plan.rows / plan.width)
         unit = Var("u", prod(plan.batch) * blocks)
@@ -78,7 +78,7 @@ class _Builder:
     def _on_lanes(
         self, operator: FusedOperator, rows: RowBlock, row: Index, spare: bool = True
     ) -> tuple[Inliner, FusedAttention]:
-        """The same for a row that is a lane: nothing is read for lanes to spare."""
+        """The same for a row that is a lane: spare lanes read nothing."""
         inliner, made = self._at(operator, rows, row)
         inside = inliner.inside(row, 0, rows.count)
         inliner.guard = inside if spare and not isinstance(inside, Const) else None
@@ -120,7 +120,7 @@ class _Builder:
         return tuple(out)
 
     def _pack_rows(self, rows: RowBlock, number: int) -> tuple[Stmt, ...]:
-        """Copy the rows' factors of a dot product, lanes along rows: square by square, where d is contiguous."""
+        """Pack the rows' factors of a dot product, lanes along rows: by in-register transposes where d is contiguous."""
         dot, panel, lanes = self.plan.dots[number], rows.panels[number], self.plan.lanes
         depth = dot.depth
 
@@ -169,7 +169,7 @@ class _Builder:
         return self._where_counted(rows, start, steps, tuple(body))
 
     def _where_counted(self, rows: RowBlock, start: Index, steps: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """Leave out blocks that no row counts: spans of rows do not fall."""
+        """Skip blocks that no row counts: spans of rows are monotonic."""
         ends = (as_index(0), as_index(rows.count - 1))
         first, last = (self._at(self.plan.operators[0], rows, row)[1].span for row in ends)
         if first is None or last is None:
@@ -180,7 +180,7 @@ class _Builder:
         return body
 
     def _element(self, rows: RowBlock, operator: int, place: int | None, step: Index, x: Index) -> Expr:
-        """An element of a step: a factor of the dot product at a place, or else a value at a column."""
+        """An element of a step: a factor of the dot product of that number, or else a value at a column."""
         of = self.plan.operators[operator]
         made = self._at(of, rows, as_index(0), x if place is None and of.columns else 0)[1]
         if place is not None:
@@ -190,7 +190,7 @@ class _Builder:
         return made.values(step)
 
     def _pack_steps(self, rows: RowBlock, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
-        """Copy elements of a block of steps."""
+        """Pack elements of a block of steps."""
         pack, memory, step = self.plan.packed[number], rows.packed[number], Var("n", steps)
 
         def move(x: Index, _: Index) -> tuple[Stmt, ...]:
@@ -224,7 +224,7 @@ class _Builder:
         return rows.tiles(steps, tile)
 
     def _weight(self, rows: RowBlock, number: int, start: Index, at: Index, row: Index, other: float) -> Expr:
-        """The weight from the dot products at a place; `other` where the row does not count the step."""
+        """The weight from the dot products of a step; `other` where the row does not count the step."""
         operator = self.plan.operators[self.plan.weights[number]]
         inliner, made = self._on_lanes(operator, rows, row)
         step = start + at // rows.width
@@ -240,9 +240,9 @@ class _Builder:
         return inliner.select(counted, weight, Const(other, self.plan.dtype))
 
     def _weigh(self, rows: RowBlock, start: Index, steps: int) -> tuple[Stmt, ...]:
-        """Weights of a block, in the place of its dot products, and all at once, since they share what they read.
+        """Weights of a block in place of its dot products, all in one store, since they share loads.
 
-        Weights that are exponents stay as they are for now.
+        Weights that are exponents are exponentiated later.
         """
         step = Var("n", steps)
 
@@ -255,7 +255,7 @@ class _Builder:
         return (For(step, rows.each(compute)),)
 
     def _exponentials(self, rows: RowBlock, number: int, steps: int) -> tuple[Stmt, ...]:
-        """Exponentials of weights relative to the greatest so far of each row, and their sum."""
+        """Exponentials of the weights relative to the running maximum of each row, and their sum."""
         step, place = Var("n", steps), rows.weights[number]
         row_max, row_sum, scale = rows.row_max[number], rows.row_sum[number], rows.rescale[number]
         best, block_sum = rows.registers("best"), rows.registers("part")
@@ -289,7 +289,7 @@ class _Builder:
         )
 
     def _add(self, rows: RowBlock, number: int, operator: FusedOperator, start: Index, steps: int) -> tuple[Stmt, ...]:
-        """Add a block of steps to the sums of all columns of a stream."""
+        """Accumulate a block of steps into the sums of all columns of an operator."""
         sums, weights, scale = rows.sums[number], rows.weights[operator.weight], rows.rescale[operator.weight]
 
         def tile(count: int, first: Index) -> tuple[Stmt, ...]:
@@ -321,7 +321,7 @@ class _Builder:
     # The end
 
     def _end_rows(self, rows: RowBlock, operator: FusedOperator) -> tuple[Stmt, ...]:
-        """The results of a stream without columns."""
+        """The results of an operator without columns."""
         row_max, row_sum = rows.row_max[operator.weight], rows.row_sum[operator.weight]
 
         def logarithm(at: Index, _: Index) -> tuple[Stmt, ...]:
@@ -331,7 +331,7 @@ class _Builder:
         return vector_loops(rows.count, self.plan.lanes, logarithm)
 
     def _end_columns(self, rows: RowBlock, number: int, operator: FusedOperator) -> tuple[Stmt, ...]:
-        """The results of a stream with columns: sums are turned, square by square, and finished row by row."""
+        """The results of an operator with columns: sums are transposed square by square, and finished row by row."""
         lanes, columns = self.plan.lanes, self.plan.whole_columns(operator)
         square, vector, inner, lane = (
             Var("c", columns // lanes),
@@ -359,7 +359,7 @@ class _Builder:
         return (*out, For(line, vector_loops(operator.columns, lanes, finished)))
 
     def _store(self, operator: FusedOperator, index: tuple[Index, ...], result: Expr) -> Store:
-        """A result at an index, and what comes after it."""
+        """A result at an index, and its epilogue."""
         assert operator.group.root is not None
         inliner = group_inliner(self.context, operator.group)
         inliner.bind(operator.group.root, result)

@@ -1,7 +1,7 @@
-"""How streams that pass by the same rows run as one kernel: what they share, and the memory of a unit of work.
+"""How attention operators over the same rows and steps run as one kernel: what they share, and the memory of a unit.
 
-Dot products that are the same element for element are computed once, and so are weights. Attention and the logarithm of
-its sums share both; the gradients of keys and values share the product of query and key.
+Dot products that are structurally equal are computed once, and so are weights. Attention and the logarithm of its sums
+share both; the gradients of keys and values share the product of query and key.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -22,23 +22,23 @@ __all__ = ["AttentionPlan", "FusedOperator", "PackedOperand", "RowBlock", "Share
 
 _T = TypeVar("_T")
 
-#: Vectors of rows in a unit: each element of a step is read for both.
+#: Vectors of rows in a unit: both use each element of a step that is loaded.
 _ROW_VECTORS = 2
-#: Steps in a block. Few, so that not much is computed of what causal attention leaves out, and that weights stay in
-#: the first-level cache; enough to be worth fetching the sums.
+#: Steps in a block: few, so that little is computed of what a causal mask excludes and that weights stay in the first-
+#: level cache; enough to amortize filling the sums.
 _STEP_BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True)
 class FusedOperator:
-    """One of the streams of a kernel.
+    """An operator of the kernel.
 
     Parameters
     ----------
     group : Group
         The group whose root it is.
     kind : str
-        As `FusedAttention` has it.
+        The kind in its `FusedAttention`.
     dots : tuple of int
         Numbers of its dot products among those of the kernel.
     weight : int
@@ -46,7 +46,7 @@ class FusedOperator:
     columns : int
         Columns of its result; 0 where it has none.
     values : int or None
-        Number of the copy of its values, if they are copied.
+        Number of its packed values, if they are packed.
     """
 
     group: Group
@@ -64,11 +64,11 @@ class SharedDot:
     Parameters
     ----------
     operator, place : int
-        A stream that has it, and its place there.
+        An operator that has it, and its number there.
     depth : int
         Number of products.
     step : int or None
-        Number of the copy of the steps' factors, if they are copied.
+        Number of the steps' packed factors, if they are packed.
     """
 
     operator: int
@@ -79,19 +79,19 @@ class SharedDot:
 
 @dataclass(frozen=True, slots=True)
 class PackedOperand:
-    """Elements of steps that are copied block by block, because those of neighbouring steps are not neighbours.
+    """Elements of steps that are packed block by block, because those of neighbouring steps are not contiguous.
 
-    Rows far apart, such as those of a head among others, meet in few sets of the first-level cache and drive each
-    other out of it.
+    Rows with a large stride, such as those of one head among several, map to few sets of the first-level cache and evict
+    each other.
 
     Parameters
     ----------
     operator : int
-        A stream that reads them.
+        An operator that reads them.
     place : int or None
-        As factors of the dot product there, or as values.
+        Number of the dot product of which they are factors; None for values.
     size : int
-        Elements of a step.
+        Elements per step.
     """
 
     operator: int
@@ -101,26 +101,26 @@ class PackedOperand:
 
 @dataclass(frozen=True, slots=True)
 class AttentionPlan:
-    """How a kernel of streams runs.
+    """How a kernel of attention operators runs.
 
     Parameters
     ----------
     operators : tuple of Part
-        Its streams.
+        Its operators.
     dots : tuple of SharedDot
         Its dot products.
     weights : tuple of int
-        For each of its weights the number of a stream that has it.
+        For each of its weights, the number of an operator that has it.
     packed : tuple of Copy
-        What is copied of each block of steps.
+        What is packed of each block of steps.
     batch : tuple of int
         Leading axes of all results.
     rows, count : int
-        Rows of all results; steps.
+        Rows of all results; number of steps.
     dtype : numpy.dtype
-        What is computed in.
+        The dtype of the arithmetic.
     lanes, vectors, block, tile : int
-        Lanes of a vector; vectors of rows in a unit; steps in a block; elements of each row that are summed at once.
+        Lanes of a vector; vectors of rows in a unit; steps in a block; elements of each row in a register tile.
     """
 
     operators: tuple[FusedOperator, ...]
@@ -142,7 +142,7 @@ class AttentionPlan:
         return self.lanes * self.vectors
 
     def is_relative(self, weight: int) -> bool:
-        """Whether weights are exponents, of which the greatest of each row is kept."""
+        """Whether weights are exponents, for which each row keeps a running maximum."""
         return self.operators[self.weights[weight]].kind != "sum"
 
     def whole_columns(self, operator: FusedOperator) -> int:
@@ -151,7 +151,7 @@ class AttentionPlan:
 
 
 def describe(context: Context, group: Group, index: Sequence[Index]) -> tuple[Inliner, FusedAttention]:
-    """The stream of a group at an index, and the puller that made it."""
+    """The attention description of a group at an index, and the inliner that made it."""
     assert group.root is not None
     inliner = group_inliner(context, group)
     made = inliner.describe(group.root, tuple(index))
@@ -160,7 +160,7 @@ def describe(context: Context, group: Group, index: Sequence[Index]) -> tuple[In
 
 
 def plan_attention(context: Context, groups: Sequence[Group]) -> AttentionPlan:
-    """The plan of a kernel that computes the roots of all groups, which stream over the same rows and steps."""
+    """The plan of a kernel that computes the roots of all groups, which have the same rows and steps."""
     planner = _Planner(context, groups[0])
     operators = tuple(planner.operator(number, group) for number, group in enumerate(groups))
     target, dtype, shape = context.target, planner.dtype, [v.extent for v in planner.at]
@@ -172,21 +172,21 @@ def plan_attention(context: Context, groups: Sequence[Group]) -> AttentionPlan:
 
 
 class _Numbered(Generic[_T]):
-    """Things numbered by their forms: equal ones have one number, and are described as the first of them."""
+    """Items numbered by their structure: equal ones have one number, and the first of them represents all."""
 
     def __init__(self) -> None:
         self.first: list[_T] = []
         self._numbers: dict[Hashable, int] = {}
 
     def number(self, structure: Hashable, found: _T) -> int:
-        """The number of a form, a new one where it is new."""
+        """The number of a structure, a new one where it is new."""
         if self._numbers.setdefault(structure, len(self.first)) == len(self.first):
             self.first.append(found)
         return self._numbers[structure]
 
 
 class _Planner:
-    """Finds what the streams of a kernel share, by asking all of them at the same variables."""
+    """Finds what the operators of a kernel share, by describing all of them in terms of the same variables."""
 
     def __init__(self, context: Context, group: Group) -> None:
         assert group.root is not None
@@ -249,18 +249,18 @@ def _structure(expr: Expr) -> Hashable:
 
 @dataclass(frozen=True)
 class RowBlock:
-    """The rows of a unit of work, and the memory of the thread that works on them.
+    """The rows of a unit of work, and the scratch memory of the thread that computes them.
 
     Parameters
     ----------
     plan : StreamPlan
-        The kernel's.
+        The kernel's plan.
     at : tuple of Index
-        Coordinates of the batch axes.
+        Coordinates on the batch axes.
     first : Index
         The first row.
     count : int
-        How many there are. The last vector may have lanes to spare, which compute and are not stored.
+        Number of rows. The last vector may have spare lanes, which compute and are not stored.
     """
 
     plan: AttentionPlan
@@ -280,13 +280,13 @@ class RowBlock:
 
     @cached_property
     def packed(self) -> tuple[Buffer, ...]:
-        """What is copied of a block of steps, ``[step, element]``."""
+        """The packed elements of a block of steps, ``[step, element]``."""
         plan = self.plan
         return tuple(Buffer(f"steps{n}", plan.dtype, plan.block * c.size, "scratch") for n, c in enumerate(plan.packed))
 
     @cached_property
     def panels(self) -> tuple[Buffer, ...]:
-        """The rows' factors of each dot product, ``[d, row]``."""
+        """The packed factors of the rows for each dot product, ``[d, row]``."""
         return tuple(self._scratch(f"panel{n}", dot.depth) for n, dot in enumerate(self.plan.dots))
 
     @cached_property
@@ -296,35 +296,35 @@ class RowBlock:
 
     @cached_property
     def weights(self) -> tuple[Buffer, ...]:
-        """Weights of a block, ``[step, row]``: in the place of dot products, as far as there are as many."""
+        """Weights of a block, ``[step, row]``: in place of the dot products, as far as there are as many."""
         more = range(len(self.dots), len(self.plan.weights))
         made = *self.dots, *(self._scratch(f"weights{n}", self.plan.block) for n in more)
         return made[: len(self.plan.weights)]
 
     @cached_property
     def sums(self) -> tuple[Buffer, ...]:
-        """Sums of each stream, ``[column, row]``."""
+        """Sums of each operator, ``[column, row]``."""
         operators = enumerate(self.plan.operators)
         return tuple(self._scratch(f"sums{n}", self.plan.whole_columns(operator)) for n, operator in operators)
 
     @cached_property
     def transposed(self) -> Buffer:
-        """Sums of one stream, ``[row, column]``."""
+        """Sums of one operator, ``[row, column]``."""
         return self._scratch("turned", max(map(self.plan.whole_columns, self.plan.operators)))
 
     @cached_property
     def row_max(self) -> tuple[Buffer, ...]:
-        """The greatest of all weights so far, of each row, for weights that are exponents."""
+        """The running maximum of each row, for weights that are exponents."""
         return self._each_weight("top")
 
     @cached_property
     def row_sum(self) -> tuple[Buffer, ...]:
-        """The sum of exponentials relative to the greatest weight."""
+        """The running sum of exponentials, relative to the running maximum."""
         return self._each_weight("total")
 
     @cached_property
     def rescale(self) -> tuple[Buffer, ...]:
-        """By what sums are to be multiplied."""
+        """The factors by which to rescale the sums."""
         return self._each_weight("scale")
 
     def _each_weight(self, name: str) -> tuple[Buffer, ...]:
@@ -345,7 +345,7 @@ class RowBlock:
         return (For(i, (loop,), "unroll"),) if count > 1 else (loop,)
 
     def tiles(self, count: int, body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
-        """Tiles of steps or columns, given their sizes and first elements: whole ones, and a shorter one."""
+        """Loop over whole tiles of steps or columns and a remainder; `body` takes the size and the first element."""
         many, rest = divmod(count, self.plan.tile)
         turn = Var("t", many)
         loop: list[Stmt] = [For(turn, body(self.plan.tile, as_index(turn) * self.plan.tile))] if many else []

@@ -1,8 +1,8 @@
-"""The loops of a contraction: a register tile, around it rows and panels, before it packing where planned.
+"""The loop nest of a GEMM: a register tile, row blocks and panels around it, and packing before it where planned.
 
-In place, a unit of work is one tile of the result. Packed, a unit is a panel of columns (or a part of its rows):
-for each block of the summed axis it copies the right operand's columns to scratch memory, then sweeps its rows; with
-several blocks, sums wait in scratch too, and the epilogue comes at the end.
+Without packing, a unit of work is one tile of the result. With packing, a unit is a column panel (or a row group of
+it): for each block of k it packs the columns of the right operand into scratch memory and sweeps its rows over them;
+with several blocks of k, partial sums are spilled to scratch memory in between, and the epilogue follows the last one.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ from adjoint.lower.loops import nest, tiled, unravel, vector_runs
 
 __all__ = ["GemmBuilder", "Point", "gemm_kernels"]
 
-#: Multiply-adds of the taps in a row of a window that make one straight line of code.
+#: The innermost loop over the taps of a window is unrolled up to this many vector multiply-adds.
 _UNROLLED_FMAS = 128
 
 #: What a tile does at one of its points: accumulators, place in them, row and column of the result.
@@ -55,7 +55,7 @@ _TileOrigin = tuple[Index, Index, dict[Var, Index]]
 
 
 def gemm_kernels(context: Context, group: Group, c: Contraction, config: TileConfig) -> list[Kernel]:
-    """The kernels of a contraction group with the wished tile: the product, after packing operands where planned."""
+    """The kernels of a contraction with a tile configuration: packing of whole operands where planned, and the GEMM."""
     plan = plan_gemm(context.target, c, epilogue_streams(context, group, c), config)
     kernels = []
     if plan.pack_left:
@@ -71,9 +71,9 @@ def gemm_kernels(context: Context, group: Group, c: Contraction, config: TileCon
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Steps of the sum: where the outermost axis starts, how far all axes go, and the panel that holds them, if any.
+    """A block of k: where the outermost summed axis starts, the extent of every axis, and the packed panel, if any.
 
-    `width` is the panel's: elements from one step to the next; `before` are steps that lie before it in the panel.
+    `width` is the row pitch of the panel in elements; `before` are the steps that precede the block in the panel.
     """
 
     start: Index
@@ -87,7 +87,7 @@ class _Block:
 class GemmBuilder:
     """Builds the loop nest of one contraction.
 
-    `neighbour` counts the tiles that share the left operand's elements, where the plan stacks some.
+    `neighbour` counts the tiles of a stack.
     """
 
     context: Context
@@ -99,7 +99,7 @@ class GemmBuilder:
     # A unit is a tile: operands are read in place.
 
     def in_place_kernel(self) -> Kernel:
-        """Each unit is one tile of the result."""
+        """Each unit is one tile of the result, from operands in place."""
         blocks = ceil(self.c.rows / self.plan.rows)
         panels = ceil(self.c.columns / self.plan.columns)
         unit = Var("u", self.c.batches // self.plan.stack * blocks * panels)
@@ -144,9 +144,9 @@ class GemmBuilder:
         end: Point,
         prefetch: PrefetchSlots | None = None,
     ) -> tuple[Stmt, ...]:
-        """A tile of so many rows and columns from operands in place; `end` says what becomes of its sums.
+        """A tile of so many rows and columns from operands in place; `end` says what happens to its sums.
 
-        `prefetch` is what memory is asked for on the way.
+        `prefetch` accompanies the loop over k.
         """
         rows, columns = size
         acc = self._registers(rows, columns)
@@ -160,7 +160,7 @@ class GemmBuilder:
     # A unit is a panel: its columns are packed, block by block of k.
 
     def packed_kernel(self) -> Kernel:
-        """Each unit is a panel of columns, or a part of its rows."""
+        """Each unit is a column panel, or a row group of it."""
         c, plan = self.c, self.plan
         panels = ceil(c.columns / (plan.columns * plan.wide))
         blocks = ceil(c.rows / plan.rows)
@@ -220,7 +220,7 @@ class GemmBuilder:
         return self._finish(unit, tiled(panel, c.columns, plan.columns * plan.wide, whole))
 
     def _rows(self, part: Index, per_group: int, tile: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
-        """Sweep the blocks of rows of a part."""
+        """Sweep the row blocks of a row group."""
         blocks = ceil(self.c.rows / self.plan.rows)
         turn = Var("b", per_group)
         block = part * per_group + as_index(turn)
@@ -238,7 +238,7 @@ class GemmBuilder:
     def _unrolled_tile(
         self, acc: Buffer, rows: int, columns: int, row: Index, column: Index, point: Point, whole: bool = False
     ) -> tuple[Stmt, ...]:
-        """Do something at every point of a tile, unrolled; `whole` vectors too where columns fill but a part of one."""
+        """Do something at every point of a tile, unrolled; `whole`: in full vectors even where columns end in one."""
         lanes = self.plan.lanes
         width = acc.size // (rows * self.plan.stack)
         i = Var("i", rows)
@@ -253,7 +253,7 @@ class GemmBuilder:
         return (For(i, tuple(along), "unroll"),)
 
     def _prefetch_epilogue(self, size: tuple[int, int], spot: _TileOrigin) -> PrefetchSlots:
-        """What the epilogue of a tile will read and write, a row in each slot, where that is far away."""
+        """Prefetch the rows of large tensors that the epilogue of a tile accesses, one row per slot."""
         rows, columns = size
         row, column, at = spot
         far = far_accesses(self.context, self.group, self.c, at)
@@ -269,14 +269,14 @@ class GemmBuilder:
         return PrefetchSlots(rows, lines)
 
     def _stacked(self, loop: For) -> For:
-        """A loop for every neighbour of the tile."""
+        """A loop over the tiles of a stack."""
         return For(self.neighbour, (loop,), "unroll") if self.plan.stack > 1 else loop
 
     def _clear(self, acc: Buffer, spot: Index, _m: Index, _n: Index) -> Store:
         return Store(((acc, spot, Const(0.0, acc.dtype)),))
 
     def _spilled(self, memory: Buffer, first_row: Index, column: Index, width: int) -> Callable[..., Point]:
-        """Move accumulators to and from where sums wait between blocks of k."""
+        """Fill accumulators from partial sums, or spill them, between blocks of k."""
 
         def keep(store: bool) -> Point:
             def point(acc: Buffer, spot: Index, m: Index, n: Index) -> Store:
@@ -300,11 +300,7 @@ class GemmBuilder:
         block: _Block,
         prefetch: PrefetchSlots | None,
     ) -> tuple[Stmt, ...]:
-        """The loops over a block of k.
-
-        What comes next is asked for on the way, some lines after every few steps: all at once would be more than the
-        memory system takes in.
-        """
+        """The loops over a block of k, with some prefetches in every slot: a burst of all would stall."""
         outer = block.extents[0] if block.extents else 1
         slot = Var("slot", prefetch.slots if prefetch else 1)
         chunk = outer // slot.extent
@@ -330,7 +326,7 @@ class GemmBuilder:
         first: Index,
         count: int,
     ) -> tuple[Stmt, ...]:
-        """Multiply and add, for `count` steps of a block's outermost axis from `first` on."""
+        """Multiply-adds for `count` steps of the block's outermost axis, from `first` on."""
         extents = (count, *block.extents[1:]) if block.extents else ()
         steps = [Var(v.name.replace("r", "k"), e) for v, e in zip(self.c.k, extents, strict=True)]
         local = {v: as_index(s) for v, s in zip(self.c.k, steps, strict=True)}

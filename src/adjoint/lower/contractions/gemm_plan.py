@@ -1,9 +1,9 @@
-"""Contractions: sums of products of two tensors, and how a kernel for one is planned.
+"""How a contraction runs as a register-tiled GEMM: tile configuration, packing, panels and blocks, by estimated cost.
 
-A tile of the result stays in vector registers while the summed axis runs: `rows` broadcast elements of the left
-operand against `vectors` vectors of the right one, a fused multiply-add each. Operands are read in place through
-their strides where that keeps lanes contiguous and pages few; where it does not, a thread first copies the columns
-that it works on into a panel of its own that stays in cache (`adjoint.lower.contractions.gemm` builds the loops).
+A tile of the result stays in vector registers while the loop over k runs (the micro-kernel of Goto and van de Geijn):
+`rows` broadcast elements of the left operand times `vectors` vectors of the right one, a fused multiply-add each.
+Operands are read in place through their strides where lanes are contiguous and few pages are touched; elsewhere a
+thread first packs the columns that it works on into a panel of its own that stays in cache. `gemm` builds the loops.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,91 +28,94 @@ __all__ = [
     "tiles_by_cost",
 ]
 
-#: Bytes of the first-level cache that operands of a tile may count on.
+#: Bytes of the first-level cache that the operands of a tile may use.
 _L1_BYTES = 32 * 1024
 
 
-#: Bytes of a packed panel: with the rows that meet it, it stays in a second-level cache of half a megabyte.
+#: Bytes of a packed panel: together with the rows that meet it, it fits a second-level cache of 512 KiB.
 _PANEL_BYTES = 128 * 1024
 
 
-#: Bytes of a tile's share of a wide panel: it stays in the first-level cache while all rows meet it; and such shares.
+#: Where several tiles share a panel: bytes of one tile's part, which stays in the first-level cache while all rows meet
+#: it; and the number of tiles.
 _L1_PANEL_BYTES, _PANEL_TILES = 32 * 1024, 4
 
 
-#: Bytes between rows from which each row costs a page, and between rows that share a place in the cache.
+#: Row strides in bytes: from the first on, every row is on a page of its own; multiples of the second map to the same
+#: set of the first-level cache.
 _PAGE_STRIDE, _ALIAS_STRIDE = 2048, 4096
 
 
-#: Runs of memory that the hardware follows at a time.
+#: Memory streams that the hardware prefetcher follows at a time.
 _HARDWARE_STREAMS = 20
 
 
-#: Neighbours of a tile at most.
+#: Largest stack of a tile.
 _MAX_STACK = 4
 
 
-#: Cycles to copy an element: in vectors, as squares turned in registers, or lane by lane.
+#: Cycles to pack an element: by vector copies, by in-register transposes, or by gathers.
 COPY_CYCLES, TRANSPOSE_CYCLES, GATHER_CYCLES = 0.1, 0.3, 1.5
 
 
-#: Bytes of an operand that comes from memory each time, and cycles to reach one of its rows there: wide panels touch
-#: fewer rows than many narrow ones.
+#: An operand of at least this many bytes streams from memory each time; and cycles to reach one of its rows there.
+#: Panels of several tiles touch fewer rows than many narrow panels.
 _FAR_BYTES, _FAR_ROW_CYCLES = 8 * 1024 * 1024, 40.0
 
 
-#: What an edge costs beyond its arithmetic, as a share: code of its own, and turns of different lengths.
+#: Fraction that a remainder tile costs beyond its arithmetic: extra code, and loops of different lengths.
 _EDGE_COST = 0.02
 
 
-#: Bytes of a cache line; the share of its elements from which on it is read in vain, and uses that pay for a copy.
+#: Bytes of a cache line; an operand is sparse where at most one in so many elements of a line is used; uses of an
+#: element from which on a sparse operand is packed.
 _LINE_BYTES, _SPARSE, _MIN_USES = 64, 4, 8
 
 
-#: Places that a set of the first-level cache has, and some.
+#: Ways of a set of the first-level cache, with a margin.
 _WAYS = 16
 
 
-#: Depth of the sum above which such strides hurt.
+#: Extent of k from which on conflicting strides hurt.
 _MIN_DEPTH = 192
 
 
-#: Cycles of a step of k at least: additions to an accumulator wait for each other, four cycles and a little.
+#: Least cycles of a step of k: the latency of a fused multiply-add, with a margin.
 _FMA_LATENCY = 4.5
 
 
-#: Sums that wait on a thread's stack at most: a megabyte of the widest.
+#: Most partial sums that wait between blocks of k on a thread's stack: a megabyte of the widest type.
 _SPILLED_SUMS = 128 * 1024
 
 
-#: Loads in a cycle: two where little else is waited for, somewhat fewer in the long run.
+#: Sustained vector loads per cycle; the peak is two.
 _LOADS_PER_CYCLE = 1.8
 
 
-#: Units of work that a contraction should offer threads.
+#: Units of work that a contraction should offer to threads.
 UNITS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class GemmPlan:
-    """How a contraction runs.
+    """How a contraction runs as a GEMM.
 
     Parameters
     ----------
     rows, vectors, lanes, stack : int
-        The register tile: accumulators, and elements of one; `stack` such tiles at neighbouring places of the innermost
-        batch axis share the left operand's elements.
+        The register tile: rows and vectors of accumulators, and lanes of a vector; `stack` such tiles, neighbours along
+        the innermost batch axis, share the elements of the left operand.
     pack_left, pack_columns, pack_right : bool
-        Whether an operand is copied first: the left or the right one once, in a kernel of its own; or the right one
-        panel by panel.
+        Which operand is packed: the left or the right one as a whole, by a kernel of its own; or the right one panel by
+        panel.
     wide : int
         Tiles side by side in a packed panel.
     block : int
-        Steps of the summed axis for which a panel is packed at a time.
+        Steps of k for which a panel is packed at a time (KC in BLIS).
     groups : int
-        Parts that the rows of a panel are cut into, for threads.
+        Row groups that meet a panel, each a unit of work of its own.
     cycles : float
-        What all of it is estimated to take one core.
+        Estimated cycles of all of it on one core.
     """
 
     rows: int
@@ -129,13 +132,13 @@ class GemmPlan:
 
     @property
     def columns(self) -> int:
-        """Columns of the result that a tile covers."""
+        """Columns of the result in a tile."""
         return self.vectors * self.lanes
 
 
 @dataclass(frozen=True, slots=True)
 class TileConfig:
-    """A tile (rows, vectors, stack) that was measured to be the best, and whether panels are packed for it."""
+    """A tile configuration (rows, vectors, stack), and whether the right operand is packed panel by panel."""
 
     tile: tuple[int, int, int]
     packed: bool
@@ -145,9 +148,9 @@ class TileConfig:
 
 
 def plan_gemm(target: Target, c: Contraction, streams: int = 0, config: TileConfig | None = None) -> GemmPlan:
-    """The plan with the best tile, packing where strides would hurt, or the plan that is wished for.
+    """The plan with the tile of the lowest estimated cost, or with a given one; packs where strides would hurt.
 
-    `streams` is how many tensors in memory the epilogue walks in rows.
+    `streams` is the number of tensors in memory that the epilogue walks row by row.
     """
     pack_right = _should_pack(target, c, streams) if config is None else config.packed
     found = tiles_by_cost(target, c, streams, pack_right)
@@ -176,27 +179,27 @@ def plan_gemm(target: Target, c: Contraction, streams: int = 0, config: TileConf
 
 
 def _streams_from_memory(c: Contraction) -> bool:
-    """Whether a panel is packed from rows of a matrix that comes from memory each time."""
+    """Whether panels are packed from the rows of a matrix that comes from memory each time."""
     return c.right.index.coefficient(c.k[0]) != 1 and c.right.buffer.nbytes >= _FAR_BYTES
 
 
 def _tiles_per_panel(columns: int, batches: int, width: int) -> int:
-    """Tiles side by side in a panel of a matrix that is far away: fewer rows are touched than by as many panels."""
+    """Tiles in a panel of a matrix that streams from memory: wide panels touch fewer rows than many narrow ones."""
     panels, rest = divmod(columns, _PANEL_TILES * width)
     return _PANEL_TILES if not rest and panels * batches >= UNITS else 1
 
 
 def _row_groups(rows: int, columns: int, batches: int, height: int, width: int) -> int:
-    """Parts of the rows that meet a panel, each of which packs it anew.
+    """Number of row groups that meet a panel, each of which packs it anew.
 
-    As many as give threads enough to share, and leave no more sums waiting between blocks than a stack has room for.
+    Enough to occupy all threads, and to keep the partial sums that wait between blocks of k within a stack.
     """
     shared, waiting = ceil(UNITS / (batches * ceil(columns / width))), ceil(rows * width / _SPILLED_SUMS)
     return min(ceil(rows / height), max(shared, waiting))
 
 
 def _should_pack(target: Target, c: Contraction, streams: int) -> bool:
-    """Whether the right operand is packed panel by panel: its lanes are apart, or its rows, and there is reuse."""
+    """Whether to pack the right operand panel by panel: its lanes or its rows are far apart, and it is reused."""
     if not c.vector_loadable or len(c.k) != 1:
         return not c.vector_loadable
     _, (rows, _, _) = tiles_by_cost(target, c, streams, packed=False)[0]
@@ -209,13 +212,13 @@ def _lanes(target: Target, c: Contraction) -> int:
 
 
 def _aliased(load: Load, var: Var) -> bool:
-    """Whether steps along an axis meet in one set of the first-level cache, and are more than its ways."""
+    """Whether steps along an axis map to one set of the first-level cache and outnumber its ways."""
     step = abs(load.index.coefficient(var) or 0) * load.dtype.itemsize
     return step > 0 and step % _ALIAS_STRIDE == 0 and var.extent >= _WAYS
 
 
 def _sparse(c: Contraction) -> bool:
-    """Whether a line of memory holds few of the left operand's elements: some taps of each window of a weight."""
+    """Whether few elements of a cache line of the left operand are used: some taps of each window of a weight."""
     line, used = _LINE_BYTES // c.left.dtype.itemsize, 1.0
     for var in (*c.k, *((c.m,) if c.m is not None else ())):
         step = abs(c.left.index.coefficient(var) or 0)
@@ -224,7 +227,7 @@ def _sparse(c: Contraction) -> bool:
 
 
 def _stacks(c: Contraction) -> tuple[int, ...]:
-    """How many neighbours along the innermost batch axis a tile may cover: where the left operand is the same."""
+    """Possible stacks: neighbours along the innermost batch axis for which the left operand is the same."""
     if not c.batch or c.left.index.coefficient(c.batch[-1]):
         return (1,)
     return tuple(d for d in range(1, _MAX_STACK + 1) if c.batch[-1].extent % d == 0)
@@ -233,7 +236,7 @@ def _stacks(c: Contraction) -> tuple[int, ...]:
 def tiles_by_cost(
     target: Target, c: Contraction, streams: int, packed: bool
 ) -> list[tuple[float, tuple[int, int, int]]]:
-    """Register tiles (rows, vectors, stack), those with the fewest estimated cycles over the whole product first."""
+    """Register tiles (rows, vectors, stack) that fit the register file, in the order of their estimated cost."""
     turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
     far = c.depth * _FAR_ROW_CYCLES if packed and len(c.k) == 1 and _streams_from_memory(c) else 0.0
     rate = TRANSPOSE_CYCLES if turned else COPY_CYCLES if c.right.index.coefficient(c.n) == 1 else GATHER_CYCLES
@@ -258,22 +261,22 @@ def tiles_by_cost(
 
 @dataclass(frozen=True, slots=True)
 class _CostModel:
-    """All that the cost of a contraction's tiles depends on.
+    """The cost model of register tiles, a function of these numbers alone.
 
-    Per step of k, a tile costs its multiply-adds (two vectors a cycle), its loads (nearly as many), the latency of a
-    dependent addition, and the bytes of the right operand where they do not stay in the first-level cache. Panels are
-    packed once for each group of rows.
+    Per step of k, a tile costs the largest of: its multiply-adds (two vectors per cycle), its loads, the latency of a
+    dependent addition, and the traffic of the right operand where that does not stay in the first-level cache (compare
+    Low et al., "Analytical modeling is enough for high-performance BLIS", 2016). Panels are packed once per row group.
 
     Parameters
     ----------
     rows, columns, depth, batches, itemsize, lanes, registers : int
-        Sizes of the product, of its elements, and of the target; registers that tiles may fill.
+        Extents of the product, bytes of an element, lanes of a vector, and registers that a tile may fill.
     most_rows, stacks : int, tuple of int
-        What a tile may cover.
+        Most rows of a tile, and its possible stacks.
     shuffles : int
-        Shuffles for a vector of the right operand.
+        Shuffles per vector of the right operand.
     packing, far : float
-        Cycles to pack all panels, and for each vector of their width to reach rows that are far away.
+        Cycles to pack all panels, and to reach rows in memory for one vector of a panel's width.
     """
 
     rows: int
@@ -290,7 +293,7 @@ class _CostModel:
     far: float
 
     def tiles(self) -> Iterator[tuple[int, int, int]]:
-        """Those that fit the registers."""
+        """The tiles that fit the registers."""
         columns = ceil(self.columns / self.lanes)
         available = self.registers - 2 * self.shuffles
         for vectors in range(1, min(columns, 6) + 1):
@@ -301,7 +304,7 @@ class _CostModel:
                         yield rows, vectors, stack
 
     def cost(self, tile: tuple[int, int, int]) -> tuple[float, int]:
-        """Cycles, and smaller for larger tiles."""
+        """Estimated cycles; ties go to the larger tile."""
         rows, vectors, stack = tile
         columns = ceil(self.columns / self.lanes)
         # They cannot be told to add zeros beyond the columns: there every addition is masked.
@@ -323,13 +326,13 @@ class _CostModel:
 
 @lru_cache(maxsize=4096)
 def _ranked_tiles(model: _CostModel) -> tuple[tuple[float, tuple[int, int, int]], ...]:
-    """Layers repeat, and plans are compared: the same numbers come often."""
+    """Cached: layers repeat, and plans are compared."""
     ranked = sorted(((model.cost(tile), tile) for tile in model.tiles()), key=lambda found: found[0])
     return tuple((cycles, tile) for (cycles, _), tile in ranked)
 
 
 def blocks_within(extents: Sequence[int], step_bytes: int, room_bytes: int) -> tuple[int, ...]:
-    """How many steps of each summed axis make a block that fits, innermost axes first; they divide the axes."""
+    """Block size of each summed axis, a divisor of it, so that a block fits `room_bytes`; innermost axes first."""
     room = max(room_bytes // step_bytes, 1)
     blocks: list[int] = []
     for extent in reversed(extents):
@@ -340,6 +343,6 @@ def blocks_within(extents: Sequence[int], step_bytes: int, room_bytes: int) -> t
 
 
 def _tile_counts(extent: int, tile: int) -> list[tuple[int, int]]:
-    """``(size, how many)`` of the pieces that tiling makes."""
+    """Tilings of an axis as ``(size, count)``: whole tiles and a remainder."""
     full, rest = divmod(extent, tile)
     return [(tile, full)] * (full > 0) + [(rest, 1)] * (rest > 0)

@@ -1,13 +1,13 @@
-"""Contractions whose lanes run along the summed axis: tiles of dot products.
+"""Inner-product kernels: contractions whose lanes run along k.
 
-Where the result's innermost axis is short (the taps of a convolution's weight gradient) or the factors are contiguous
-along the sum (a matrix times a vector), each accumulator is a vector of partial sums of *one* element of the result.
-A tile of `rows` by `columns` such accumulators reads as many vectors of either factor and multiplies each with each.
-At the end the lanes of every accumulator are combined as a tree.
+Where the result's innermost axis is short (the taps of a convolution's weight gradient), or both operands are
+contiguous along k (a matrix times a vector), each accumulator is a vector of partial sums of *one* element of the
+result. A tile of `rows` by `columns` accumulators multiplies `rows` vectors of one operand by `columns` vectors of the
+other. At the end the lanes of every accumulator are reduced as a tree.
 
-Axes that only one factor has and that are short (taps again) are walked inside a unit of work, for one block of the
-sum at a time, so that what they read stays in the first-level cache; their sums wait in scratch. A block is some rows
-of an image, or some images: as much as the cache holds, since every tap fetches and puts away its sums once a block.
+Short axes that only one operand has (taps again) are looped over inside a unit of work, one block of k at a time, so
+that the block stays in the first-level cache; their accumulators wait in scratch memory meanwhile. A block is as many
+rows of an image, or images, as fit that cache: every tap fills and spills its accumulators once per block.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,28 +27,28 @@ from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
 
 __all__ = ["InnerProductPlan", "inner_product_kernel", "plan_inner_product"]
 
-#: Elements of short axes that a unit walks by itself.
+#: Most iterations of the axes that are looped over inside a unit.
 _INSIDE = 64
-#: Bytes of a block of the sum that all taps of a tile walk over: most of a first-level cache of 32 KiB.
+#: Bytes of a block of k: most of a first-level cache of 32 KiB.
 _BLOCK = 28 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class InnerProductPlan:
-    """How a contraction runs as dot products.
+    """How a contraction runs as inner products.
 
     Parameters
     ----------
     rows, columns : int
         Elements of the result in a tile.
     lanes : int
-        Partial sums of each.
+        Partial sums of each element.
     along : Var
         The summed axis that lanes run along.
     inside : tuple of Var
-        Axes of the result walked inside a unit.
+        Axes of the result that are looped over inside a unit.
     blocks : tuple of int
-        Steps in a block of each summed axis but `along`, outermost first.
+        Block size of each summed axis but `along`, outermost first.
     """
 
     rows: int
@@ -60,7 +60,7 @@ class InnerProductPlan:
 
 
 def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | None:
-    """The plan, or None where tiles with lanes along the result do better."""
+    """The plan, or None where a tile with lanes along the result is better."""
     full = target.lanes(c.left.dtype)
     if not (c.columns * 2 < full or (not c.vector_loadable and c.rows < 8)):
         return None
@@ -87,14 +87,14 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
 
 
 def _column_axis(c: Contraction, inside: list[Var] | tuple[Var, ...]) -> Var | None:
-    """The axis of the right factor that columns of a tile run along: the longest that is not walked inside."""
+    """The axis along which the columns of a tile run: the longest of the right operand that is not inside a unit."""
     free = [v for v in (*c.batch, c.n) if v not in inside]
     only_right = [v for v in free if c.right.index.coefficient(v) and not c.left.index.coefficient(v)]
     return max(only_right, key=lambda v: v.extent, default=None)
 
 
 def _tile(target: Target, rows: int, columns: int) -> tuple[int, int]:
-    """The tile with the fewest estimated cycles: two multiply-adds and two loads a cycle."""
+    """The tile with the lowest estimated cost, at two multiply-adds and two loads per cycle."""
     candidates = [
         (height, width)
         for height in range(1, min(rows, 6) + 1)
@@ -110,7 +110,7 @@ def _tile(target: Target, rows: int, columns: int) -> tuple[int, int]:
 
 
 def inner_product_kernel(context: Context, group: Group, c: Contraction, plan: InnerProductPlan) -> Kernel:
-    """The kernel of a contraction as dot products."""
+    """The kernel of a contraction as inner products."""
     return _Builder(context, group, c, plan).kernel()
 
 
@@ -149,7 +149,7 @@ class _Builder:
     def _tile(
         self, at: Mapping[Var, Index], across: Var | None, height: int, row: Index, width: int, column: Index
     ) -> tuple[Stmt, ...]:
-        """All products of a unit: a tile, for every index of the axes walked inside."""
+        """All products of a unit: a tile, for every iteration of the axes inside the unit."""
         c, plan = self.c, self.plan
         lanes = plan.lanes
         acc = Buffer("acc", c.left.dtype, height * width * lanes, "register")
@@ -198,7 +198,7 @@ class _Builder:
         width: int,
         place: Callable[[Index, Index], dict[Var, Index]],
     ) -> tuple[Stmt, ...]:
-        """The loop along the lanes' axis: products of lanes into accumulators."""
+        """The loop along the axis of the lanes: multiply-adds into the accumulators."""
         c, plan = self.c, self.plan
 
         def vector(along: Index, active: int) -> tuple[Stmt, ...]:
@@ -225,7 +225,7 @@ class _Builder:
     def _end(
         self, acc: Buffer, height: int, width: int, place: Callable[[Index, Index], dict[Var, Index]]
     ) -> tuple[Stmt, ...]:
-        """Combine the lanes of each accumulator, and the epilogue behind it."""
+        """Reduce the lanes of each accumulator, and apply the epilogue."""
         lanes = self.plan.lanes
         i, j, lane = Var("i", height), Var("j", width), Var("l", lanes)
         part = Buffer("part", acc.dtype, lanes, "register")

@@ -1,7 +1,7 @@
-"""In which order the tiles of a result are walked, so that memory is read and written in runs, and what is asked ahead.
+"""The order in which units of work walk the tiles of a result, and what they prefetch.
 
-The hardware follows some twenty runs of memory and fetches ahead of them; what it cannot follow costs ten times as
-much.
+The hardware prefetcher follows some twenty memory streams; an access that it cannot follow costs ten times as much.
+So tiles are ordered to read and write memory in long runs, and what no stream covers is prefetched by software.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,18 +28,18 @@ __all__ = [
     "prefetch_panel",
 ]
 
-#: Bytes of the right operand that stay in a second-level cache while blocks of rows meet them.
+#: Bytes of the right operand that stay in the second-level cache while blocks of rows meet them.
 _L2_BLOCK_BYTES = 512 * 1024
 #: Bytes of a page.
 _PAGE_BYTES = 4096
-#: Pieces of a block of k, between which what the next block needs is asked for.
+#: Slots into which a block of k is cut: each prefetches its share of what the next block reads.
 SLOTS = 16
 
 
 def far_accesses(
     context: Context, group: Group, c: Contraction, at: Mapping[Var, Index]
 ) -> list[tuple[Buffer, Index, bool]]:
-    """What an epilogue reads or writes (True) in rows of large tensors, by `c.m` and `c.n`."""
+    """Rows of large tensors that an epilogue accesses: (buffer, index in terms of `c.m` and `c.n`, is written)."""
     assert group.root is not None
     inliner = group_inliner(context, group)
     inliner.bind(group.root, Const(0.0, c.left.dtype))
@@ -55,7 +55,7 @@ def far_accesses(
 
 
 def epilogue_streams(context: Context, group: Group, c: Contraction) -> int:
-    """How many tensors the epilogue walks in rows that lie pages apart."""
+    """Number of tensors that the epilogue walks in rows at least a page apart."""
     if c.m is None or _iterates_images(c):
         return 0
     steps = [(i.coefficient(c.m) or 0) * b.dtype.itemsize for b, i, _ in far_accesses(context, group, c, {})]
@@ -63,10 +63,10 @@ def epilogue_streams(context: Context, group: Group, c: Contraction) -> int:
 
 
 def panels_per_l2_block(c: Contraction, panels: int) -> int:
-    """How many panels of columns are walked for a block of rows before the next block.
+    """Column panels that meet a block of rows before the next block does.
 
-    Few, so that the right operand stays in the first-level cache; but where the result is large (the gradient of a
-    matrix that is updated at once), as many as stay in the second, so that rows of memory are read and written in runs.
+    One panel, so that the right operand stays in the first-level cache; but where the result is large (the gradient of
+    a matrix that is updated in the epilogue), as many as stay in the second, so that memory is accessed in long runs.
     """
     if c.rows * c.columns * c.right.dtype.itemsize < FAR_BYTES:
         return 1
@@ -75,7 +75,7 @@ def panels_per_l2_block(c: Contraction, panels: int) -> int:
 
 
 def _iterates_images(c: Contraction) -> bool:
-    """Whether the innermost batch axis walks an image (of the right operand alone) that stays in cache."""
+    """Whether the innermost batch axis walks an image, of the right operand alone, that stays in cache."""
     if not c.batch or c.left.index.coefficient(c.batch[-1]):
         return False
     image = sum((v.extent - 1) * abs(c.right.index.coefficient(v) or 0) for v in (c.batch[-1], c.n, *c.k))
@@ -83,7 +83,7 @@ def _iterates_images(c: Contraction) -> bool:
 
 
 def loop_order(c: Contraction, block: Var, l2_block: Var, panel: Var) -> tuple[Var, ...]:
-    """The axes of units, outermost first, so that threads and caches get what belongs together."""
+    """The axes of units, outermost first, ordered for locality within a thread."""
     if _iterates_images(c):
         # All rows of an image with some channels of the result, then with the next: a tensor is read and written as so
         # many streams as a tile has rows.
@@ -96,13 +96,13 @@ def loop_order(c: Contraction, block: Var, l2_block: Var, panel: Var) -> tuple[V
 
 @dataclass(frozen=True, slots=True)
 class PrefetchSlots:
-    """What to ask memory for while a tile is computed: in so many slots, a few lines in each."""
+    """The prefetches that accompany a tile: the tile's loop is cut into slots, each with a few lines."""
 
     slots: int
     lines: Callable[[Index], tuple[Stmt, ...]]
 
     def merged_with(self, other: "PrefetchSlots | None") -> "PrefetchSlots":
-        """What either asks for; both have as many slots."""
+        """The prefetches of both, slot by slot."""
         if other is None:
             return self
         assert self.slots == other.slots
@@ -118,7 +118,7 @@ def prefetch_panel(
     turn: Index,
     turns: int,
 ) -> PrefetchSlots | None:
-    """The share of the next block of a panel that one of so many turns asks for, where it is far away."""
+    """The share of the next block of a panel that falls to one of `turns` tiles, where the operand is large."""
     (k,), (column, columns) = c.k, panel
     block = region(c.right.buffer, c.right.index, {k: plan.block, c.n: columns}, {**at, k: start, c.n: column})
     if block is None:
@@ -127,7 +127,7 @@ def prefetch_panel(
 
 
 def prefetch_image(c: Contraction, unit: Var, slots: int) -> PrefetchSlots | None:
-    """The share of the next image that a tile of the current one asks for, where units walk images."""
+    """The share of the next image that a tile of the current one prefetches, where units walk images."""
     outer = c.batch[:-1]
     if not outer or not _iterates_images(c):
         return None

@@ -1,9 +1,9 @@
-"""Sums that stay in memory, group by group of rows: many panels meet rows that stay in a second-level cache.
+"""M-blocked GEMM: one column panel meets a row group that stays in the second-level cache, then the next panel does.
 
-Where there are many panels of lanes (`adjoint.lower.contractions.split_k`) and much that they all read (a convolution at stride 2: the
-images), a unit has one panel and a group of rows, and the panels of a group follow each other. The panels are turned
-once, by a kernel of their own. The sums of a unit are few: they stay in cache until they are done, and the unit goes on
-to what comes after the contraction::
+An alternative to split-K (`split_k`) where there are many column panels and a large operand that they all read (a
+convolution at stride 2 reads its images). A unit is one panel and one row group; the panels of a group are consecutive
+units. All panels are packed up front by a kernel of their own. The few sums of a unit stay in cache until they are
+complete, and the unit goes on to the epilogue::
 
     for each panel, block:   panels[panel, block, step, lane] = weight[lane, step]
     for each group, panel:                         one image, 32 channels of the result
@@ -12,7 +12,7 @@ to what comes after the contraction::
       turned[lane, rows] = sums[rows, lane]
       out[group, lane, rows] = epilogue(turned[lane, rows])
 
-On the way a unit asks for the next block of the panel, and for its share of the next group's rows.
+Meanwhile a unit prefetches the next block of the panel, and its share of the rows of the next group.
 """
 
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ __all__ = ["m_blocked_kernels"]
 
 
 def m_blocked_kernels(context: Context, group: Group, c: Contraction, plan: SplitKPlan) -> list[Kernel]:
-    """The panels, and the contraction with its epilogue."""
+    """The packing of all panels, and the contraction with its epilogue."""
     size = plan.panels * c.depth * plan.width
     panels = Buffer(f"{context.name_of(group)}_panels", plan.panel.dtype, size, "arena")
     builder = _Builder(context, group, c, plan, panels)
@@ -42,7 +42,7 @@ def m_blocked_kernels(context: Context, group: Group, c: Contraction, plan: Spli
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    """Builds both kernels; `panels` is where the panels lie, block by block."""
+    """Builds both kernels; `panels` holds the packed panels, block by block."""
 
     context: Context
     group: Group
@@ -56,7 +56,7 @@ class _Builder:
         return prod(self.plan.blocks) * self.plan.width
 
     def packing_kernel(self) -> Kernel:
-        """A unit is a block of a panel."""
+        """Each unit packs a block of a panel."""
         plan = self.plan
         builder = SplitKBuilder(self.context, self.group, self.c, plan, self.panels, 1)
         turns, start = builder.block_loops()
@@ -69,7 +69,7 @@ class _Builder:
         return finish_kernel(self.context, self.panels.name, self.group.members[:1], unit, body, 0)
 
     def products(self) -> Kernel:
-        """A unit is a panel and a group of rows."""
+        """Each unit is a panel and a row group."""
         plan, c = self.plan, self.c
         unit = Var("u", plan.groups * plan.panels)
         panel, number = as_index(unit) % plan.panels, as_index(unit) // plan.panels
@@ -111,7 +111,7 @@ class _Builder:
         return (clear, *nest(turns, products), *nest([turn], end)), work
 
     def _prefetch_regions(self, number: Index, turn: Index, turns: int) -> list[Region]:
-        """The next block of the panels, and a share of what the next group reads."""
+        """The next block of the panels, and a share of what the next row group reads."""
         c, plan = self.c, self.plan
         step, outer = Var("s", self._block), plan.rows[0]
         place = (turn + 1) % turns * self._block

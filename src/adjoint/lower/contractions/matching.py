@@ -1,9 +1,9 @@
-"""Recognizing contractions: which reductions are sums of products of two tensors, and over which axes.
+"""Matching: which reductions are contractions, and which axis plays which role.
 
-The axes that count are those that the factors see, not those that shapes happen to have. An axis that a factor reads
-in pieces (rows of a reshaped tensor) is split; neighbours that all walk as one are merged: a 1x1 convolution becomes
-a product of matrices. Where the innermost axis is shorter than a vector (an 8x8 image), it is joined with the next
-one, and the right factor is read in short runs.
+Axes are those that the operands walk, not those of tensor shapes. An axis that an operand reads in parts (rows of a
+reshaped tensor) is split; neighbouring axes that all operands walk as one are collapsed, so that a 1x1 convolution
+becomes a matrix product. Where the innermost axis is shorter than a vector (an 8x8 image), it is fused with the next
+one, and the right operand is read in short runs.
 """
 
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from adjoint.lower.loops import collapse_axes, indices_of, ravel, uncollapse
 
 __all__ = ["join_rows", "join_runs", "match_contraction", "split_rows"]
 
-#: Elements of a run that is worth a load of its own.
+#: Fewest elements of a run that is worth a vector load.
 _RUN = 4
 
 
 def match_contraction(context: Context, group: Group) -> Contraction | None:
-    """The contraction that a group's root is, or None where it is some other reduction."""
+    """The contraction that a group's root computes, or None where it is another reduction."""
     out = output_vars(group.shape)
     description = _describe(context, group, tuple(as_index(v) for v in out))
     factors = _factors(description)
@@ -63,7 +63,7 @@ def _describe(
 
 
 def _factors(description: Reduction) -> tuple[Load, Load] | None:
-    """The two loads whose products are summed."""
+    """The two loads whose products are summed, if the reduction is of that kind."""
     body = description.body
     if description.kind != "add" or not isinstance(body, Apply) or body.function != "mul" or body.dtype.kind != "f":
         return None
@@ -74,7 +74,7 @@ def _factors(description: Reduction) -> tuple[Load, Load] | None:
 
 
 def _epilogue_indices(context: Context, group: Group, place: tuple[Index, ...]) -> list[Index]:
-    """What the values behind the root read and write with."""
+    """The indices that the epilogue reads and writes with."""
     assert group.root is not None
     inliner = group_inliner(context, group)
     inliner.bind(group.root, Const(0, compute_dtype(group.root.dtype)))
@@ -82,7 +82,7 @@ def _epilogue_indices(context: Context, group: Group, place: tuple[Index, ...]) 
 
 
 def _split(var: Var, indices: Sequence[Index]) -> list[Var]:
-    """The axes that an axis is made of, by the quotients and remainders that are taken of it."""
+    """The axes that an axis splits into, by the quotients and remainders in which it appears."""
     divisors = sorted({d for index in indices for d in _divisors(index, var)})
     steps = [1]
     for divisor in divisors:
@@ -96,7 +96,7 @@ def _split(var: Var, indices: Sequence[Index]) -> list[Var]:
 
 
 def _divisors(index: Index, var: Var) -> set[int]:
-    """Numbers that the variable is divided by."""
+    """The divisors of a variable in an index."""
     found: set[int] = set()
     for atom, _ in index.terms:
         if isinstance(atom, Quotient | Remainder):
@@ -109,12 +109,12 @@ def _divisors(index: Index, var: Var) -> set[int]:
 
 
 def _rejoined(parts: Sequence[Sequence[Var]]) -> tuple[Index, ...]:
-    """Each axis in terms of its parts."""
+    """Each axis in terms of the axes that it was split into."""
     return tuple(ravel(part, {v: as_index(v) for v in part}) for part in parts)
 
 
 def _merged(vars_: Sequence[Var], indices: Sequence[Index]) -> tuple[tuple[Var, ...], dict[Var, Index]]:
-    """Neighbours that every index walks as one, merged; and each variable in terms of the merged ones."""
+    """The collapsed axes, and each variable in terms of them."""
     runs = collapse_axes(vars_, indices)
     axes = tuple(Var(run[0].name, prod(v.extent for v in run)) for run in runs)
     return axes, dict(zip(vars_, uncollapse(runs, [as_index(v) for v in axes]), strict=True))
@@ -123,7 +123,7 @@ def _merged(vars_: Sequence[Var], indices: Sequence[Index]) -> tuple[tuple[Var, 
 def _roles(
     factors: tuple[Load, Load], axes: tuple[Var, ...], place: tuple[Index, ...], k: tuple[Var, ...]
 ) -> Contraction | None:
-    """Who is left, right, m, n and k."""
+    """Assign the roles left, right, m, n, batch and k."""
     kept = [v for v in axes if v.extent > 1]
     if not kept:
         return None
@@ -140,7 +140,7 @@ def _roles(
 
 
 def join_rows(target: Target, c: Contraction) -> Contraction:
-    """Join n with the axis before it where n alone would leave lanes idle."""
+    """Fuse n with the axis before it, where n alone would leave lanes idle."""
     lanes = target.lanes(c.left.dtype)
     kept = [v for v in c.axes if v.extent > 1]
     if len(kept) < 2 or not _fills(c.n, c.right, lanes) or kept[-2] is c.m:
@@ -163,7 +163,7 @@ def join_rows(target: Target, c: Contraction) -> Contraction:
 
 
 def split_rows(c: Contraction) -> Contraction:
-    """Split n into rows where a summed axis moves by whole ones: a window that is one column wide lets them merge."""
+    """Split n into rows where a summed axis moves by whole rows: a window of one column lets matching collapse them."""
     ahead = (c.right.index.coefficient(v) or 0 for v in c.k)
     row = next((s for s in ahead if 1 < s < c.columns and c.columns % s == 0), None)
     if row is None or c.right.index.coefficient(c.n) != 1:
@@ -177,7 +177,7 @@ def split_rows(c: Contraction) -> Contraction:
 
 
 def join_runs(target: Target, c: Contraction) -> Contraction:
-    """Join the two innermost summed axes, where the last alone would leave lanes along it idle."""
+    """Fuse the two innermost summed axes, where the last alone would leave lanes along it idle."""
     if len(c.k) < 2 or not _fills(c.k[-1], c.right, target.lanes(c.left.dtype)):
         return c
     before, last = c.k[-2:]
@@ -190,7 +190,7 @@ def join_runs(target: Target, c: Contraction) -> Contraction:
 
 
 def _fills(var: Var, load: Load, lanes: int) -> bool:
-    """Whether runs along a short axis fill vectors evenly; of every second element, two loads reach two runs."""
+    """Whether runs along a short axis fill vectors evenly; with a stride of 2, two loads reach two runs."""
     step = load.index.coefficient(var)
     if step == 2:
         return var.extent * 2 == lanes
@@ -198,6 +198,6 @@ def _fills(var: Var, load: Load, lanes: int) -> bool:
 
 
 def _joined(before: Var, last: Var) -> tuple[Var, dict[Var, Index]]:
-    """One variable for two neighbouring axes, and the two in terms of it."""
+    """The fused variable of two neighbouring axes, and both in terms of it."""
     both = Var(before.name, before.extent * last.extent)
     return both, {before: as_index(both) // last.extent, last: as_index(both) % last.extent}

@@ -1,7 +1,7 @@
-"""Copies of a contraction's operands in the order in which tiles read them: made once, or panel by panel.
+"""Packing: copies of an operand in the order in which register tiles read it, as a whole or panel by panel.
 
-Where rows of an operand lie a multiple of 4 KiB apart, they all meet in one set of the first-level cache and drive each
-other out of it; side by side they do not.
+Rows whose distance is a multiple of 4 KiB map to one set of the first-level cache and evict each other; packed side by
+side they do not (Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", 2008).
 """
 
 from dataclasses import replace
@@ -19,7 +19,7 @@ __all__ = ["pack_columns", "pack_left", "pack_panel"]
 
 
 def pack_left(context: Context, group: Group, c: Contraction, plan: GemmPlan) -> tuple[Kernel, Contraction]:
-    """Copy the left operand so that the rows of a tile lie side by side: ``[batch, block of rows, k, row]``."""
+    """Pack the left operand into row panels: ``[batch, block of rows, k, row]``."""
     m = c.m
     assert m is not None
     batch = tuple(v for v in c.batch if c.left.index.coefficient(v))
@@ -48,7 +48,7 @@ def pack_left(context: Context, group: Group, c: Contraction, plan: GemmPlan) ->
 
 
 def pack_columns(context: Context, group: Group, c: Contraction, plan: GemmPlan) -> tuple[Kernel, Contraction]:
-    """Copy the right operand so that the columns of a tile lie side by side: ``[batch, panel, k, column]``."""
+    """Pack the right operand into column panels: ``[batch, panel, k, column]``."""
     batch = tuple(v for v in c.batch if c.right.index.coefficient(v))
     width, panels = plan.columns, ceil(c.columns / plan.columns)
     size = prod(v.extent for v in batch) * panels * c.depth * width
@@ -84,7 +84,7 @@ def pack_panel(
     start: Index,
     extent: int,
 ) -> tuple[Stmt, ...]:
-    """Copy columns to scratch, lanes contiguous. Where k is contiguous instead, square by square, turned."""
+    """Pack columns into scratch memory with contiguous lanes; transposes squares in registers where k is contiguous."""
     lanes, load, beside = plan.lanes, c.right, Var("beside", plan.wide)
     own, pitch = columns // beside.extent, width // beside.extent
 

@@ -1,15 +1,15 @@
-"""What is asked of memory ahead of its use: lines spread evenly over the steps of a loop that computes.
+"""Software prefetch: the cache lines of a region, spread evenly over the steps of a loop that computes.
 
-A core waits for a dozen or two lines at a time. Asked for one by one between products they cost nothing; asked for in
-a burst they stop the loads that products need. So what a block will read is a `Region` of memory, whose lines are
-numbered, and every step asks for the next one or few::
+A core can have a dozen or two outstanding line fills. Prefetches issued one at a time between multiply-adds are free;
+a burst of them stalls the loads that the multiply-adds need. So the memory that the next block will read is described
+as a `Region`, whose lines are numbered, and every step prefetches the next one or few::
 
-    for step in 0..512:                                  two stretches of 512 and 300 lines: two in a step
+    for step in 0..512:                                  two regions of 512 and 300 lines: two lines per step
       if 0 <= step < 256:
         prefetch x[start + (step * 2 + 0..2) * 16]
       else if 256 <= step < 406:
         prefetch y[start + ((step - 256) * 2 + 0..2) * 16]
-      products
+      multiply-adds
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,34 +22,34 @@ from adjoint.lower.loops import unravel
 
 __all__ = ["FAR_BYTES", "LINE_BYTES", "Region", "region", "spread_prefetches"]
 
-#: Bytes of a tensor of which much is not in a second-level cache.
+#: Tensors of at least this many bytes are prefetched: they do not fit the second-level cache.
 FAR_BYTES = 1024 * 1024
 #: Bytes of a cache line.
 LINE_BYTES = 64
-#: Pieces are asked for as one where what lies between them is at most a line, or this share of them.
+#: Runs are prefetched as one where the gap between them is at most a cache line, or this fraction of a run.
 _GAP = 1 / 6
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Lines of memory, one piece after the other.
+    """A region of memory as evenly spaced runs of cache lines.
 
     Parameters
     ----------
     buffer : Buffer
-        Where they are.
+        The buffer.
     start : Index
-        The first element of the first piece.
+        The first element of the first run.
     runs : tuple of (int, int)
-        How many pieces there are, and how many elements lie from one to the next: the outermost axis first.
+        Number of runs and their distance in elements, for each axis, outermost first.
     run_lines : int
-        Lines of a piece.
+        Cache lines in a run.
     write : bool
-        Whether they will be written.
+        Whether the lines will be written.
     first : Index
-        The number of the first line that is asked for.
+        Number of the first line to prefetch.
     lines : int
-        How many are.
+        Number of lines to prefetch.
     """
 
     buffer: Buffer
@@ -61,12 +61,12 @@ class Region:
     lines: int
 
     def share(self, turn: Index, turns: int) -> "Region":
-        """The lines that one of so many turns asks for. The last one may ask for a few beyond the end."""
+        """The part of the lines that falls to one of `turns` turns. The last part may run a few lines past the end."""
         lines = ceil(self.lines / turns)
         return replace(self, first=self.first + turn * lines, lines=lines)
 
     def prefetch(self, number: Index) -> Prefetch:
-        """Ask for a line."""
+        """The prefetch of a line."""
         line, elements = Var("line", self.run_lines), LINE_BYTES // self.buffer.dtype.itemsize
         number = self.first + number
         if not self.runs:
@@ -85,18 +85,18 @@ class Region:
 def region(
     buffer: Buffer, index: Index, box: Mapping[Var, int], start: Mapping[Var, Index], write: bool = False
 ) -> Region | None:
-    """The memory of a box of elements; None where it is near, or the index walks it in no fixed steps.
+    """The region that a box of elements covers; None where the buffer is small or the index is not affine.
 
     Parameters
     ----------
     buffer, index
-        The elements, by axes.
+        The access, in terms of the axes.
     box : mapping
-        How many elements of each axis. Axes that are not named have one.
+        Extent along each axis; 1 for axes that are not named.
     start : mapping
-        Coordinates of the first element, of every axis.
+        Coordinates of the first element, along every axis.
     write : bool
-        Whether it will be written.
+        Whether the region will be written.
     """
     steps = [index.coefficient(v) for v in box]
     if buffer.nbytes < FAR_BYTES or any(step is None for step in steps):
@@ -118,7 +118,7 @@ def region(
 
 
 def spread_prefetches(regions: Sequence[Region], step: Index, steps: int) -> tuple[Stmt, ...]:
-    """What the current one of so many steps asks for: as many lines in each as are needed for all of them."""
+    """The prefetches of one of `steps` steps: just as many lines in each step as it takes to cover all regions."""
     each = ceil(sum(s.lines for s in regions) / steps)
     while sum(ceil(s.lines / each) for s in regions) > steps:
         each += 1

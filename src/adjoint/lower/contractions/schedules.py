@@ -1,8 +1,9 @@
-"""How a contraction runs: the forms there are, the one that is estimated to be fastest, or one that was measured.
+"""The schedules of a contraction: which there are, which the cost models prefer, or which one was measured to be best.
 
-A form is written as `split_k` (`adjoint.lower.contractions.split_k`), `inner_product` (`adjoint.lower.contractions.inner_product`), or as a register tile of rows,
-vectors and neighbours (`adjoint.lower.contractions.gemm`), ``8x2x1`` with operands read in place, ``14x2x1 packed`` panel by panel.
-What has a say in it is written as a signature: the axes with the strides of both factors.
+A schedule is written as `sums` (split-K, or M-blocked GEMM where there are enough panels: `split_k`, `m_blocked`), as
+`dots` (`inner_product`), as `winograd`, or as the tile configuration of a GEMM, rows x vectors x stack: ``8x2x1`` with
+operands read in place, ``14x2x1 packed`` panel by panel. A contraction is identified by its signature: its axes with
+the strides of both operands.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,19 +29,19 @@ from adjoint.lower.winograd.weight_gradient import plan_winograd_gradient, winog
 
 __all__ = ["build", "contraction_kernels", "estimated_schedule", "schedules", "signature"]
 
-#: Tiles of either kind that are worth measuring: the first by estimated cycles.
+#: Number of tile configurations to measure, packed and in place each: those with the lowest estimated cost.
 _TILE_CANDIDATES = 5
 
 
 def contraction_kernels(context: Context, group: Group, c: Contraction) -> list[Kernel]:
-    """The kernels of a contraction, in the form that was chosen for its signature, or else in the estimated one."""
+    """The kernels of a contraction, by the schedule chosen for its signature, else by the estimated one."""
     name = signature(context, group, c)
     context.contractions.setdefault(name, (group, c))
     return build(context, group, c, context.schedules.get(name) or estimated_schedule(context, group, c))
 
 
 def signature(context: Context, group: Group, c: Contraction) -> str:
-    """What a contraction looks like to memory: ``f32 m16:144,0 n32:0,1 .. k3:1,1, 2 streams``."""
+    """The extents and strides that a schedule depends on: ``f32 m16:144,0 n32:0,1 .. k3:1,1, 2 streams``."""
 
     def axis(role: str, var: Var | None) -> list[str]:
         if var is None:
@@ -56,7 +57,7 @@ def signature(context: Context, group: Group, c: Contraction) -> str:
 
 
 def estimated_schedule(context: Context, group: Group, c: Contraction) -> str:
-    """The form with the fewest estimated cycles."""
+    """The schedule with the lowest estimated cost."""
     target = context.target
     winograd = plan_winograd(target, split_rows(c)) or plan_winograd_gradient(target, c)
     c = join_rows(target, c)
@@ -73,7 +74,7 @@ def estimated_schedule(context: Context, group: Group, c: Contraction) -> str:
 
 
 def schedules(context: Context, group: Group, c: Contraction) -> list[str]:
-    """Every form that is worth measuring, the estimated one first."""
+    """Every schedule that is worth measuring, the estimated one first."""
     target, streams = context.target, epilogue_streams(context, group, join_rows(context.target, c))
     found = [estimated_schedule(context, group, c)]
     if plan_winograd(target, split_rows(c)) is not None or plan_winograd_gradient(target, c) is not None:
@@ -91,12 +92,12 @@ def schedules(context: Context, group: Group, c: Contraction) -> list[str]:
 
 
 def build(context: Context, group: Group, c: Contraction, schedule: str) -> list[Kernel]:
-    """The kernels of a contraction in a form.
+    """The kernels of a contraction under a schedule.
 
     Raises
     ------
     InvalidValueError
-        Where the contraction has no such form.
+        If the contraction has no such schedule.
     """
     wide = join_rows(context.target, c)
     builders: Mapping[str, Callable[[], list[Kernel]]] = {

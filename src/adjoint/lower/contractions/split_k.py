@@ -1,21 +1,20 @@
-"""Contractions whose sums stay in memory while blocks of the summed axes pass by: weight gradients of convolutions.
+"""Split-K: contractions with a small result and a long k in several axes, such as weight gradients of convolutions.
 
-The result is small beside what is summed, its innermost axis is short (taps), and what is summed lies in several axes
-(images, rows, columns). One factor has a single axis of the result, `lane`: a block of it is turned into a panel whose
-lanes run along that axis. The other factor has all `rows` of the result and is read element by element, at any stride.
+The result's innermost axis is short (taps), and k consists of several axes (images, rows, columns). One operand has a
+single axis of the result, `lane`: a block of it is transposed into a panel whose lanes run along that axis. The other
+operand has all `rows` of the result, and its elements are broadcast, at any stride. The sums stay in memory while
+blocks of k stream past::
 
-::
-
-    for each block of the sum:                 some images, or some rows of one
-      panel[step, lane] = gradient[lane, step]     squares turned in registers
+    for each block of k:                       some images, or some rows of one
+      panel[step, lane] = gradient[lane, step]     squares transposed in registers
       for each tile of rows:                       some channels, some taps
         acc = sums[rows, lanes]
         for step in block: acc += x[rows, step] * panel[step, lanes]
         sums[rows, lanes] = acc
 
-So every element of either factor comes from far memory once, whatever the number of rows. Threads take panels and
-parts of the outermost summed axis; a second kernel adds the parts, in a fixed order, and has the epilogue. Where there
-are panels enough, units may have groups of rows instead of parts (`adjoint.lower.contractions.m_blocked`).
+So every element of either operand comes from memory once, whatever the number of rows. Threads share panels and splits
+of the outermost summed axis; a second kernel adds the partial sums of the splits, in a fixed order, and applies the
+epilogue. Where there are enough panels, row groups may replace splits (`m_blocked`).
 """
 
 from collections.abc import Callable
@@ -34,25 +33,25 @@ from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vect
 
 __all__ = ["Panel", "SplitKBuilder", "split_k_kernels"]
 
-#: What to ask memory for on the way, by the number of the step, and how many steps there are.
+#: The prefetches of a step, from its number and the number of steps.
 PrefetchAt = Callable[[Index, int], tuple[Stmt, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """Where a block of a panel lies: from an element of memory on, so many columns a step."""
+    """Where a block of a packed panel is: its first element in memory, and its row pitch in elements."""
 
     memory: Buffer
     start: Index
     width: int
 
     def place(self, step: Index, column: Index) -> Index:
-        """Where an element is."""
+        """The position of an element."""
         return self.start + step * self.width + column
 
 
 def split_k_kernels(context: Context, group: Group, c: Contraction, plan: SplitKPlan) -> list[Kernel]:
-    """The products of each part, and their total with the epilogue."""
+    """The partial sums of each split, and the reduction of them with the epilogue."""
     size = plan.parts * plan.panels * prod(v.extent for v in plan.rows) * plan.width
     sums = Buffer(f"{context.name_of(group)}_sums", plan.panel.dtype, size, "arena")
     builder = SplitKBuilder(context, group, c, plan, sums, plan.panels)
@@ -61,9 +60,9 @@ def split_k_kernels(context: Context, group: Group, c: Contraction, plan: SplitK
 
 @dataclass(frozen=True, slots=True)
 class SplitKBuilder:
-    """Builds the kernels of such a contraction, or a block of one whose sums and factors lie elsewhere.
+    """Builds the kernels of such a contraction, or a block of one whose sums and operands are elsewhere.
 
-    `panels` is how many of them `sums` has beside each other.
+    `panels` is the number of panels of `sums`, side by side.
     """
 
     context: Context
@@ -74,7 +73,7 @@ class SplitKBuilder:
     panels: int
 
     def products(self) -> Kernel:
-        """A unit is a panel of lanes and a part of the outermost summed axis."""
+        """Each unit is a panel and a split of the outermost summed axis."""
         plan, c = self.plan, self.c
         unit = Var("u", plan.parts * self.panels)
         panel, part = as_index(unit) % self.panels, as_index(unit) // self.panels
@@ -83,7 +82,7 @@ class SplitKBuilder:
         return finish_kernel(self.context, self.sums.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
 
     def total(self) -> Kernel:
-        """Add the parts, and do what comes after the contraction."""
+        """Reduce the partial sums of all splits, and apply the epilogue."""
         plan = self.plan
 
         def parts(at: dict[Var, Index], panel: Index, column: Index) -> list[tuple[dict[Var, Index], Expr]]:
@@ -93,12 +92,12 @@ class SplitKBuilder:
         return split_k_reduction_kernel(self.context, self.group, self.c, plan.lane, plan.width, plan.rows, parts)
 
     def place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
-        """Where a sum is."""
+        """The position of a partial sum."""
         rows = prod(v.extent for v in self.plan.rows)
         return ((part * self.panels + panel) * rows + row) * self.plan.width + column
 
     def clear(self, part: Index, panel: Index, columns: int) -> Stmt:
-        """Begin with zeros."""
+        """Initialize the sums of a panel to zero."""
         row, zero = Var("m", prod(v.extent for v in self.plan.rows)), Const(0.0, self.sums.dtype)
 
         def body(column: Index, _: Index) -> tuple[Stmt, ...]:
@@ -107,7 +106,7 @@ class SplitKBuilder:
         return For(row, vector_loops(columns, self.plan.lanes, body))
 
     def block_loops(self) -> tuple[list[Var], dict[Var, Index]]:
-        """Loops over the blocks of a part, and where in the summed axes one begins."""
+        """Loops over the blocks of a split, and the coordinates at which a block starts."""
         plan, c = self.plan, self.c
         extents = [c.k[0].extent // plan.parts, *(v.extent for v in c.k[1:])]
         names = [v.name.replace("r", "k") for v in c.k]
@@ -129,7 +128,7 @@ class SplitKBuilder:
         return (self.clear(part, panel, columns), *nest(turns, block))
 
     def _prefetch_regions(self, turns: list[Var], part: Index, share: int, panel: tuple[int, Index]) -> list[Region]:
-        """What the next block reads of both factors."""
+        """What the next block of both operands covers."""
         plan, c = self.plan, self.c
         number = ravel(turns, {t: as_index(t) for t in turns}) + 1
         soon = unravel(turns, number % prod(t.extent for t in turns))
@@ -146,7 +145,7 @@ class SplitKBuilder:
         return [s for s in (turned, whole) if s is not None]
 
     def pack(self, own: Panel, columns: int, first: Index, start: dict[Var, Index]) -> tuple[Stmt, ...]:
-        """Copy a block of one factor, lanes along the result: square by square, where steps are contiguous."""
+        """Pack a block of one operand, lanes along the result; squares are transposed where steps are contiguous."""
         plan, c = self.plan, self.c
         steps = [Var(v.name, b) for v, b in zip(c.k, plan.blocks, strict=True)]
         # Trailing axes that lie one behind the other in the factor are one run of steps.
@@ -186,7 +185,7 @@ class SplitKBuilder:
         start: dict[Var, Index],
         prefetch: PrefetchAt = lambda *_: (),
     ) -> tuple[Stmt, ...]:
-        """Every tile of rows meets a block of the panel; `prefetch` comes before each step."""
+        """Every tile of rows meets a block of the panel; `prefetch` precedes each step."""
         plan, c = self.plan, self.c
         width = ceil(columns / plan.lanes) * plan.lanes
         blocks = [Var(f"b{n}", v.extent // t) for n, (v, t) in enumerate(zip(plan.rows, plan.tile, strict=True))]

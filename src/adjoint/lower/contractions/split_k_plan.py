@@ -1,4 +1,4 @@
-"""Which contractions run as sums that stay in memory (`adjoint.lower.contractions.split_k`), and in what tiles, blocks, groups."""
+"""Which contractions run as split-K (`split_k`) or M-blocked GEMM (`m_blocked`), in which tiles, blocks and splits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,21 +16,22 @@ from adjoint.lower.contractions.prefetch import LINE_BYTES
 
 __all__ = ["SplitKPlan", "best_tile", "contiguous_run", "plan_split_k", "split_factor"]
 
-#: Bytes of a panel: with what is read beside it, it stays in a first-level cache of 48 KiB or close to it.
+#: Bytes of a packed panel: with the operand that streams past it, it stays in a first-level cache of 48 KiB or nearly
+#: so.
 _PANEL_BYTES = 32 * 1024
-#: Bytes of sums beyond which no more parts are made.
+#: Bytes of partial sums beyond which k is not split further.
 _SUMS_BYTES = 2 * 1024 * 1024
-#: Bytes of what a group of rows reads: half of a second-level cache.
+#: Bytes of the rows of a group: half of a second-level cache.
 _GROUP_BYTES = 512 * 1024
-#: Share of lanes that must have work.
+#: Least fraction of lanes that must do useful work.
 _MIN_LANE_USE = 0.6
-#: To which share of the memory traffic groups of rows have to bring it.
+#: Row groups must bring memory traffic down to this fraction.
 _MAX_TRAFFIC = 0.6
-#: Bytes of panels that come or go in a cycle.
+#: Bytes of panels that are read or written per cycle.
 _PANEL_BYTES_PER_CYCLE = 32
-#: Elements of a summed axis that are looked at to see which lines of memory a tile reads.
+#: Steps of a summed axis that are sampled to count the cache lines of a tile.
 _WINDOW = 16
-#: Vectors in a panel at most.
+#: Most vectors in a panel.
 _MAX_VECTORS = 2
 
 
@@ -41,23 +42,24 @@ class SplitKPlan:
     Parameters
     ----------
     panel, other : Load
-        The factor whose blocks are turned, and the one that is read element by element.
+        The operand that is packed into panels, and the one whose elements are broadcast.
     lane : Var
-        The result's axis that `panel` has.
+        The axis of the result along panels, which only `panel` has.
     rows : tuple of Var
         The other axes of the result, outermost first.
     tile : tuple of int
-        How much of each row axis a register tile covers; divides the axis.
+        Extent of a register tile along each row axis; a divisor of the axis.
     vectors, lanes : int
-        Vectors of a panel, and elements of one.
+        Vectors of a panel, and lanes of a vector.
     groups : int
-        Groups of the outermost row axis: the panels of one meet the same rows, which stay in cache; divides the axis.
+        Row groups along the outermost row axis, a divisor of it; consecutive panels meet the same group, which stays in
+        cache.
     parts : int
-        Parts of the outermost summed axis, for threads; divides it. One, where there are groups.
+        Splits of the outermost summed axis, for threads; a divisor of it. 1 where there are row groups.
     blocks : tuple of int
-        Steps of each summed axis in a block; divide the axis, or what a part has of it.
+        Block size of each summed axis; a divisor of the axis, or of a split of it.
     cycles : float
-        What all of it is estimated to take one core.
+        Estimated cycles of all of it on one core.
     """
 
     panel: Load
@@ -79,17 +81,17 @@ class SplitKPlan:
 
     @property
     def units(self) -> int:
-        """What threads can share."""
+        """Units of work."""
         return self.groups * self.parts * self.panels
 
     @property
     def panels(self) -> int:
-        """Panels along the lanes' axis, of which the last may be narrower."""
+        """Panels along the lanes' axis; the last may be narrower."""
         return ceil(self.lane.extent / self.width)
 
 
 def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
-    """The best such plan, or None where the contraction is of another kind."""
+    """The plan with the lowest estimated cost, or None where the contraction is of another kind."""
     lanes = target.lanes(c.left.dtype)
     filled = c.columns >= _MIN_LANE_USE * ceil(c.columns / lanes) * lanes
     if not c.k or (len(c.k) < 2 and filled):
@@ -99,7 +101,7 @@ def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
 
 
 def _forwards(c: Contraction, panel: Load, other: Load) -> tuple[Load, Load]:
-    """The factors with the axes turned round along which the first is read backwards (taps, in gradients)."""
+    """Both operands with those axes reversed along which the first is read backwards (taps, in gradients)."""
     at = {v: v.extent - 1 - as_index(v) for v in c.k if (panel.index.coefficient(v) or 0) < 0}
     return c.element(panel, at), c.element(other, at)
 
@@ -146,10 +148,9 @@ def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SplitKPla
 def best_tile(
     target: Target, vectors: int, rows: tuple[Var, ...], lines: Callable[[tuple[int, ...]], int] = lambda _: 0
 ) -> tuple[float, int, tuple[int, ...]]:
-    """The register tile with most multiply-adds a cycle, at two of them and two loads a cycle.
+    """The register tile with the most multiply-adds per cycle, at two of them and two loads per cycle.
 
-    Of tiles that are equal there, one that reads the fewest lines of memory. Cycles of a step, vectors, rows along each
-    axis.
+    Ties go to a tile that reads the fewest cache lines. Returns cycles of a step, vectors, and the tile.
     """
     found: list[tuple[float, float, int, tuple[int, ...]]] = [(0.0, 4.5, 1, (1,) * len(rows))]
     for count in range(1, min(vectors, _MAX_VECTORS) + 1):
@@ -166,7 +167,7 @@ def best_tile(
 
 
 def _lines(other: Load, tile: dict[Var, int], window: dict[Var, int]) -> int:
-    """Lines of memory that a tile of rows reads in the window of a few summed axes."""
+    """Cache lines that a tile of rows reads within a window of the summed axes."""
     places = np.zeros(1, np.int64)
     for var, count in (*tile.items(), *window.items()):
         step = other.index.coefficient(var) or 0
@@ -180,33 +181,33 @@ def _divisors(extent: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Traffic:
-    """Bytes of the factor that is read element by element, of all panels of the other one, and of the sums."""
+    """Bytes of the operand that is broadcast, of all panels of the other one, and of the sums."""
 
     rows: int
     panels: int
     made: int
 
     def saved_by(self, groups: int, panels: int) -> bool:
-        """Whether groups save enough of what goes through memory, though panels are turned there."""
+        """Whether row groups save enough memory traffic, though panels are packed to memory."""
         without = panels * self.rows + self.panels + 2 * self.made
         return self.rows + (2 + groups) * self.panels < _MAX_TRAFFIC * without
 
 
 def _row_groups(tiles: int, panels: int, traffic: _Traffic) -> int:
-    """The fewest groups of so many tiles of rows that fit a cache, where they make units enough and save memory."""
+    """The fewest row groups that fit a cache, if there are then enough units and memory traffic is saved."""
     fitting = (d for d in range(1, tiles + 1) if tiles % d == 0 and traffic.rows <= d * _GROUP_BYTES)
     groups = next(fitting, 1)
     return groups if groups * panels >= UNITS and traffic.saved_by(groups, panels) else 1
 
 
 def split_factor(extent: int, wanted: float, allowed: float) -> int:
-    """The fewest parts that are enough, or the most that are allowed."""
+    """The smallest divisor of the extent that is at least `wanted`, or else the largest that is `allowed`."""
     possible = [d for d in range(1, extent + 1) if extent % d == 0 and (d <= allowed or d == 1)]
     return next((d for d in possible if d >= wanted), possible[-1])
 
 
 def contiguous_run(panel: Load, k: tuple[Var, ...], blocks: tuple[int, ...]) -> int:
-    """Steps of a block that lie side by side in the factor: its last axes as far as they are whole and contiguous."""
+    """Steps of a block that are contiguous in the operand: its last axes, as far as they are whole and contiguous."""
     run = 1
     for var, block in zip(reversed(k), reversed(blocks), strict=True):
         if panel.index.coefficient(var) != run:

@@ -1,9 +1,10 @@
-"""The end of sums that stay in memory: parts are added, lanes become an axis of memory again, the epilogue follows.
+"""Split-K reduction: partial sums are added, transposed to the layout of the result, and pass through the epilogue.
 
-Sums lie with lanes along one axis of the result (output channels), and the result wants another one innermost (taps).
-So a block of rows is added up in vectors, turned square by square in registers, and stored row by row::
+Partial sums have their lanes along one axis of the result (output channels), while another one is innermost in the
+result (taps). So a block of rows is added up in vectors, transposed square by square in registers, and stored row by
+row::
 
-    for row in block:    totals[row, lanes] = sum over parts of sums[part, row, lanes]
+    for row in block:    totals[row, lanes] = sum over splits of sums[split, row, lanes]
     for square:          turned[lane, rows] = totals[rows, lane]
     for lane:            out[lane, rows] = epilogue(turned[lane, rows])
 """
@@ -22,11 +23,11 @@ from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vect
 
 __all__ = ["PartialSums", "TransposingEpilogue", "row_blocks", "split_k_reduction_kernel", "sum_of"]
 
-#: Rows of a block: with `lanes` of them they stay in a first-level cache.
+#: Rows of a block: with a vector of lanes each, they stay in the first-level cache.
 _ROWS = 256
 
-#: The totals at some axes of the result, as ``(coordinates, value)`` for each of them: from those of the axes that sums
-#: are stored with, the panel, and the place in it.
+#: The totals at some points of the result, as ``(coordinates, value)`` pairs: from the coordinates on the axes that the
+#: partial sums are stored with, the panel, and the column in it.
 PartialSums = Callable[[dict[Var, Index], Index, Index], list[tuple[dict[Var, Index], Expr]]]
 
 
@@ -39,10 +40,10 @@ def split_k_reduction_kernel(
     axes: tuple[Var, ...],
     partial_sums: PartialSums,
 ) -> Kernel:
-    """The kernel that adds parts and does what comes after the contraction.
+    """The kernel that adds partial sums and applies the epilogue of the contraction.
 
-    `lane` is the axis along panels, `width` wide, and `axes` are the others that sums are stored with, outermost first;
-    those of the result that are not among them are what `partial_sums` returns several values for.
+    `lane` is the axis along panels of `width` columns, and `axes` are the other axes that partial sums are stored with,
+    outermost first. For the axes of the result that are not among them, `partial_sums` returns several values.
     """
     rows = tuple(v for v in c.axes if v.extent > 1 and v is not lane)
     outer, inner = rows[0], prod(v.extent for v in rows[1:])
@@ -77,10 +78,10 @@ def split_k_reduction_kernel(
 
 @dataclass(frozen=True, slots=True)
 class TransposingEpilogue:
-    """What comes after the contraction, for a block of rows.
+    """The epilogue of a block of rows, after their transpose.
 
-    `lane` is the axis along panels, `rows` are the others of the result and `local` those of a block, which begins at
-    `first` of the outermost.
+    `lane` is the axis along panels, `rows` are the other axes of the result, and `local` those of a block, which starts
+    at `first` along the outermost.
     """
 
     context: Context
@@ -92,9 +93,10 @@ class TransposingEpilogue:
     first: Index
 
     def of(self, totals: Buffer, start: Index, pitch: int, panel: tuple[int, Index]) -> tuple[tuple[Stmt, ...], float]:
-        """Turn totals, rows of `pitch` from `start` on, and store; and the operations of all units together.
+        """Transpose totals and store them; and the operations of all units together.
 
-        `panel` is how many columns there are, and where they begin along the lane's axis.
+        Totals are rows of `pitch` elements from `start` on. `panel` is the number of columns, and where they start along
+        the lanes' axis.
         """
         context, c, (columns, begin), lanes = self.context, self.c, panel, self.context.target.lanes(totals.dtype)
         block, outer = self.local[0], self.rows[0]
@@ -132,7 +134,7 @@ class TransposingEpilogue:
 
 
 def sum_of(terms: Sequence[Expr]) -> Expr:
-    """Their sum, in their order."""
+    """The sum of terms, added in order."""
     total, *rest = terms
     for term in rest:
         total = Apply("add", (total, term), total.dtype)
@@ -140,19 +142,19 @@ def sum_of(terms: Sequence[Expr]) -> Expr:
 
 
 def _rows_of_block(extent: int, inner: int, panels: int) -> int:
-    """How much of the outermost axis a block has: as much as fits, with enough blocks for threads."""
+    """How much of the outermost axis a block has: the most that fits, with enough blocks for threads."""
     return next((d for d in row_blocks(extent, inner) if panels * (extent // d) >= UNITS), 1)
 
 
 def row_blocks(extent: int, inner: int) -> list[int]:
-    """How much of the outermost axis a block may have, the most first."""
+    """Possible extents of a block along the outermost axis, largest first."""
     return [d for d in range(extent, 0, -1) if extent % d == 0 and (d == 1 or d * inner <= _ROWS)]
 
 
 def _transpose(
     source: Buffer, start: Index, pitch: int, to: Buffer, rows: int, columns: int, lanes: int
 ) -> tuple[Stmt, ...]:
-    """Rows become columns, in squares as far as they go."""
+    """Rows become columns, in whole squares as far as they go."""
     across = columns // lanes * lanes if lanes > 1 else 0
     out: list[Stmt] = []
 

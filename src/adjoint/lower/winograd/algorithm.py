@@ -1,27 +1,28 @@
-"""Windows of three rows, or two, with fewer products: the algorithm of Toom, Cook and Winograd, along one axis.
+"""Winograd's minimal filtering (Toom-Cook) along one axis, for windows of three or two rows.
 
-Four neighbouring results of a window of three take twelve products when each is summed on its own. As the product of
-two polynomials, known at six points, they take six::
+Four neighbouring results of a window of three rows take twelve multiplications when each is summed on its own. As a
+product of two polynomials, evaluated at six points, they take six::
 
     out[h] = sum over r of w[r] * x[h + r]      u = weight @ w           6 from 3
-    12 products for h = 0..3                ->  v = data @ x             6 from 6
-                                                out = result @ (u * v)   4 from 6, 6 products
+    12 multiplications for h = 0..3         ->  v = data @ x             6 from 6
+                                                out = result @ (u * v)   4 from 6, 6 multiplications
 
-In a convolution `u` is shared by all pixels, `v` by all output channels and the last step by all input channels, so
-that what is left of the work is half of the multiply-adds. Along one axis lanes stay on the other one, untouched.
+In a convolution, all pixels share `u`, all output channels share `v`, and all input channels share the last step, so
+that half of the multiply-adds remain. As only one axis is transformed, lanes stay along the other.
 
-The gradient of the weight is the same sum seen from its other side, and takes the same six products:
+The gradient of the weight is the transposed algorithm and takes the same six multiplications:
 ``weight.T @ ((result.T @ ct) * (data @ x))``.
 
-Windows of two rows, which the gradient of an image at stride 2 has, take five products for four results instead of
-eight, or four for three instead of six. A window of three that moves by two rows is one of two on the even rows and
-one of one on the odd ones: nine products for four results instead of twelve.
+Windows of two rows, which occur in the gradient of an image at stride 2, take five multiplications for four results
+instead of eight, or four for three instead of six. A window of three rows at stride 2 is one of two on the even rows
+plus one of one on the odd rows: nine multiplications for four results instead of twelve.
 
 Source: S. Winograd, "Arithmetic complexity of computations" (1980); A. Lavin and S. Gray, "Fast algorithms for
 convolutional neural networks" (2016). Other points than 0, 1, -1, 2, -2 and infinity may round less: B. Barabasz et
-al., "Error analysis and improving the accuracy of Winograd convolution" (2020). With 3/4 and 3/2 in the place of 1 and
-2 the error, measured on random numbers with 64 channels, is 1.35 times that of direct sums; with 1 and 2 it is twice.
-For two rows and four results, 1/2 and 5/4 round best of those tried, 1.23 times; the small ones round less than sums.
+al., "Error analysis and improving the accuracy of Winograd convolution" (2020). With 3/4 and 3/2 in place of 1 and 2
+the error, measured on random numbers with 64 channels, is 1.35 times that of direct sums; with 1 and 2 it is twice.
+For two rows and four results, 1/2 and 5/4 round best of those tried, 1.23 times; the smaller algorithms round less
+than direct sums.
 """
 
 from collections.abc import Sequence
@@ -36,7 +37,7 @@ __all__ = ["Algorithm", "algorithm", "matrix_times", "transposed"]
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 
-#: Finite points by the rows of the window and the number of results.
+#: Finite evaluation points, by the rows of the window and the number of results.
 _POINTS: dict[int, dict[int, tuple[Fraction | int, ...]]] = {
     2: {2: (0, 1), 3: (0, 1, -1), 4: (Fraction(1, 2), Fraction(-1, 2), Fraction(5, 4), Fraction(-5, 4))},
     3: {2: (0, 1, -1), 4: (0, Fraction(3, 4), Fraction(-3, 4), Fraction(3, 2), Fraction(-3, 2))},
@@ -45,16 +46,17 @@ _POINTS: dict[int, dict[int, tuple[Fraction | int, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """Matrices of one algorithm.
+    """The transform matrices F(outputs, taps).
 
     Parameters
     ----------
     outputs : int
         Neighbouring results that are computed together.
     stride : int
-        How far a window moves from one result to the next.
+        Distance of the windows of two neighbouring results, in rows.
     data, weight, result : tuple of tuple of Fraction
-        Rows of the matrices: ``products x products``, ``products x taps`` and ``outputs x products``.
+        The transforms of the data, the weight and the result: ``products x products``, ``products x taps`` and
+        ``outputs x products``.
     """
 
     outputs: int
@@ -65,7 +67,7 @@ class Algorithm:
 
     @property
     def products(self) -> int:
-        """Products, and rows of the image that they need."""
+        """Multiplications, which is also the number of data rows of a tile."""
         return len(self.data)
 
     @property
@@ -74,14 +76,14 @@ class Algorithm:
         return len(self.weight[0])
 
     def lines(self, outputs: int) -> int:
-        """Rows of the image that so many results need."""
+        """Data rows that so many results need."""
         return (outputs - 1) * self.stride + self.taps
 
 
 def algorithm(extent: int, taps: int, stride: int = 1) -> Algorithm | None:
-    """The algorithm with the fewest products for so many results of a window of so many rows.
+    """The algorithm with the fewest multiplications for so many results of a window of so many rows.
 
-    None where there is none, or where sums of their own take no more.
+    None where there is none, or where direct sums take no more.
     """
     if (taps, stride) == (3, 2):
         known = [_in_steps_of_two(outputs) for outputs in _POINTS[2]]
@@ -97,7 +99,7 @@ def algorithm(extent: int, taps: int, stride: int = 1) -> Algorithm | None:
 
 @cache
 def _algorithm(outputs: int, taps: int) -> Algorithm:
-    """That of neighbouring windows, by its points."""
+    """The algorithm at stride 1, from its evaluation points."""
     points = [Fraction(p) for p in _POINTS[taps][outputs]]
     last = (Fraction(0),) * (taps - 1) + (Fraction(1),)
     others = [[q for q in points if q != p] for p in points]
@@ -110,7 +112,7 @@ def _algorithm(outputs: int, taps: int) -> Algorithm:
 
 @cache
 def _in_steps_of_two(outputs: int) -> Algorithm:
-    """Windows of three rows, two rows apart: on even rows they are windows of two, on odd ones of one."""
+    """Windows of three rows at stride 2: windows of two on the even rows, and of one on the odd rows."""
     even, zero, one = _algorithm(outputs, 2), Fraction(0), Fraction(1)
     rows, odd = 2 * outputs + 1, range(outputs)
     data = [tuple(row[i // 2] if i % 2 == 0 else zero for i in range(rows)) for row in even.data]
@@ -121,7 +123,7 @@ def _in_steps_of_two(outputs: int) -> Algorithm:
 
 
 def _coefficients(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """Of the polynomial with these roots, constant first."""
+    """The coefficients of the polynomial with these roots, constant first."""
     found = [Fraction(1)]
     for root in roots:
         found = [low - root * high for low, high in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)]
@@ -129,15 +131,15 @@ def _coefficients(roots: Sequence[Fraction]) -> tuple[Fraction, ...]:
 
 
 def transposed(matrix: Matrix) -> Matrix:
-    """Columns for rows."""
+    """The transpose of a matrix."""
     return tuple(zip(*matrix, strict=True))
 
 
 def matrix_times(matrix: Matrix, terms: Sequence[Expr]) -> list[Expr]:
     """The product of a matrix with a vector of expressions.
 
-    Points that differ in sign alone make rows (of `data`, `weight`) and columns (of `result`) that do too: such a pair
-    is the sum and the difference of two parts, and shares them.
+    Points that differ only in sign make pairs of rows (of `data`, `weight`) or columns (of `result`) that do so too:
+    such a pair is the sum and the difference of two common subexpressions.
     """
     pairs = _mirrored(transposed(matrix))
     if pairs:
@@ -157,7 +159,7 @@ def matrix_times(matrix: Matrix, terms: Sequence[Expr]) -> list[Expr]:
 
 
 def _mirrored(rows: Matrix) -> list[tuple[int, int]]:
-    """Neighbouring rows that differ in the signs of some elements, though not all, and not of none."""
+    """Pairs of neighbouring rows that differ in the signs of some elements, neither of all nor of none."""
     return [
         (i, i + 1)
         for i in range(len(rows) - 1)
@@ -168,12 +170,12 @@ def _mirrored(rows: Matrix) -> list[tuple[int, int]]:
 
 
 def _where(row: Sequence[Fraction], other: Sequence[Fraction], sign: int) -> tuple[Fraction, ...]:
-    """Elements of a row that are those of another one times a sign; 0 for the others."""
+    """The elements of a row that equal those of another one times a sign; 0 elsewhere."""
     return tuple(a if a == sign * b else Fraction(0) for a, b in zip(row, other, strict=True))
 
 
 def _sum(row: Sequence[Fraction], terms: Sequence[Expr]) -> Expr:
-    """A sum of products with constants: what needs no product first, the rest is multiplied and added at once."""
+    """A dot product with constants: additions first, then fused multiply-adds."""
     total: Expr | None = None
     for c, term in sorted(((c, t) for c, t in zip(row, terms, strict=True) if c), key=lambda pair: abs(pair[0]) != 1):
         if total is None:

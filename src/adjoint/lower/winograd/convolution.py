@@ -1,19 +1,18 @@
-"""Convolutions whose windows have two or three rows, with fewer products: see `adjoint.lower.winograd.algorithm`.
+"""Winograd convolutions: the weight transform, and a kernel that fuses data transform, GEMMs and result transform.
 
-A unit is some rows of some images, all their channels; what passes between the three steps stays in the second-level
-cache::
+A unit is some rows of some images with all their channels; the intermediates stay in the second-level cache::
 
     for c, row of tiles t, column x:                      image -> scratch
       v[0..6, c, t, x] = data @ image[c, 4 * t + 0..6, x]
     for each block of output channels:
-      for p in 0..6:                                      a product of matrices, in register tiles
+      for p in 0..6:                                      a GEMM in register tiles
         sums[p, o, t, x] = sum over c, s of u[p, o, c, s] * v[p, c, t, x + s]
       for o, t, x:                                        and the epilogue
         out[o, 4 * t + 0..4, x] = result @ sums[0..6, o, t, x]
 
-The transformed weights `u` come from a kernel of their own. Rows of `v` lie one behind the other, each with what
-windows read beyond it, so that lanes may run over the ends of rows: where rows do not fill vectors, a few results that
-nobody wants cost less than lanes that idle.
+A kernel of its own makes the transformed weights `u`. Rows of `v` are stored one behind the other, each with what
+windows read beyond it, so that lanes may run across the ends of rows: where rows do not fill vectors, a few unused
+results cost less than idle lanes.
 """
 
 from collections.abc import Sequence
@@ -38,12 +37,12 @@ from adjoint.lower.winograd.transforms import TransformedRows
 
 __all__ = ["winograd_kernels"]
 
-#: Units after which transformed weights need what is asked for.
+#: Prefetch distance of the weight transform, in units.
 _PREFETCH_DISTANCE = 8
 
 
 def winograd_kernels(context: Context, group: Group, c: Contraction, plan: WinogradPlan) -> list[Kernel]:
-    """The transformed weights, and the product with the epilogue."""
+    """The weight transform, and the convolution with its epilogue."""
     roles = plan.roles
     height, blocks = plan.tile[0], ceil(c.rows / plan.tile[0])
     of_left = tuple(v for v in roles.batch if c.left.index.coefficient(v))
@@ -60,7 +59,7 @@ def winograd_kernels(context: Context, group: Group, c: Contraction, plan: Winog
 class _Builder:
     """Builds both kernels; `of_left` are the axes of the result that units walk and the weights have.
 
-    `stages` are sums over the result, added up on the way.
+    `stages` are reductions over the result whose first stage runs in the epilogue.
     """
 
     context: Context
@@ -82,7 +81,7 @@ class _Builder:
         return ceil(self.c.rows / self.plan.tile[0])
 
     def _base(self, at: dict[Var, Index], block: Index) -> Index:
-        """Where a block of transformed weights begins."""
+        """Where a block of transformed weights starts."""
         roles = self.plan.roles
         return (ravel(self.of_left, at) * self._blocks + block) * (
             roles.algorithm.products * roles.depth * self.plan.tile[0]
@@ -91,7 +90,7 @@ class _Builder:
     # The weights
 
     def transformed_weights(self) -> Kernel:
-        """A unit is a block of rows at one channel: ``[block, point, channel, column of the window, row]``."""
+        """Each unit is a block of rows at one channel: ``[block, point, channel, column of the window, row]``."""
         roles, c, height = self.plan.roles, self.c, self.plan.tile[0]
         k = (*roles.channels, roles.across)
         unit = Var("u", prod(v.extent for v in (*self.of_left, *roles.channels)) * self._blocks)
@@ -127,7 +126,7 @@ class _Builder:
     # The product
 
     def kernel(self) -> Kernel:
-        """A unit is some rows of some images."""
+        """Each unit is some rows of some images."""
         plan, roles, c, data = self.plan, self.plan.roles, self.c, self.product.rows
         unit = Var("u", prod(v.extent for v in self._turns()))
         at, soon = self._at(as_index(unit)), self._at((as_index(unit) + 1) % unit.extent)
@@ -170,7 +169,7 @@ class _Builder:
     def _prefetch_regions(
         self, count: int, first: Index, at: dict[Var, Index], turn: Index, turns: int, soon: dict[Var, Index]
     ) -> list[Region]:
-        """What is asked for while a block is multiplied: what its epilogue needs, and a share of the next images."""
+        """What to prefetch during the GEMMs of a block: what its epilogue accesses, and a share of the next images."""
         plan, roles, c, data = self.plan, self.plan.roles, self.c, self.product.rows
         here = {data.row: as_index(0), data.image: as_index(0)}
 
@@ -189,13 +188,13 @@ class _Builder:
         return [s for s in (*results, image and image.share(turn, turns)) if s is not None]
 
     def _read_by_stages(self) -> list[tuple[Buffer, Index, bool]]:
-        """What riders read beside the result, by the contraction's axes."""
+        """What reductions in the epilogue read besides the result, in terms of the contraction's axes."""
         point = self._point({v: as_index(v) for v in self.c.axes}, Const(0.0, self.c.left.dtype))
         loads = [e for e in postorder(point.elements) if isinstance(e, Load)]
         return [(load.buffer, load.index, False) for load in loads]
 
     def _multiply(self, memory: Buffer, count: int, base: Index, regions: list[Region]) -> tuple[Stmt, ...]:
-        """The product with a block of weights, at one point."""
+        """The GEMM of one point with a block of weights."""
         plan, product = self.plan, self.product
         height, vectors, stack = plan.tile
         target = self.context.target
@@ -229,7 +228,7 @@ class _Builder:
         return nest((*turns, panel), tiled(as_index(panel), small.columns, own.columns, tile))
 
     def _end(self, memory: Buffer, count: int, first: Index, at: dict[Var, Index], part: Index) -> tuple[Stmt, ...]:
-        """The results of a block of weights, and what comes after the contraction."""
+        """The result transform of a block of output channels, and the epilogue."""
         roles, c, data = self.plan.roles, self.c, self.product.rows
         row = Var("o", count)
         channel = first + as_index(row)
@@ -265,7 +264,7 @@ class _Builder:
         return nest((row,), (*clear, *(start if begin else ()), *loops, *put))
 
     def _point(self, where: dict[Var, Index], result: Expr) -> "_Point":
-        """What is stored of a result, and what riders add up."""
+        """What is stored of a result, and what the reductions in the epilogue accumulate."""
         assert self.group.root is not None
         inliner = group_inliner(self.context, self.group)
         inliner.bind(self.group.root, result)
@@ -276,7 +275,7 @@ class _Builder:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """A point of the result: what is stored, and an element for each rider."""
+    """A point of the result: what is stored, and an element for each reduction in the epilogue."""
 
     store: Store
     elements: list[Expr]

@@ -1,7 +1,5 @@
-"""How a convolution with half of the products runs: see `adjoint.lower.winograd.convolution`.
-
-What the axes of a contraction are, how much of the images a unit takes, and which register tile meets transformed rows:
-all by estimated cycles.
+"""How a Winograd convolution runs (`convolution`): axes, rows of images in a unit, and register tile, by estimated
+cost.
 """
 
 from collections.abc import Iterator
@@ -22,34 +20,34 @@ __all__ = ["PointGemm", "WinogradPlan", "plan_winograd"]
 
 #: Bytes of transformed rows in a unit: they stay in a second-level cache beside weights and sums.
 _SCRATCH_BYTES = 384 * 1024
-#: Bytes of them at most, on a thread's stack.
+#: Most bytes of transformed rows on a thread's stack.
 _MAX_SCRATCH_BYTES = 2 * 1024 * 1024
-#: Bytes of transformed weights that come from beyond the first-level cache in a cycle: each unit reads all of them.
+#: Bytes of transformed weights that arrive per cycle from beyond the first-level cache: each unit reads all of them.
 _WEIGHT_BYTES_PER_CYCLE = 24.0
-#: Products in a sum that are worth transforming for.
+#: Least products in a sum for which the transforms pay off.
 _MIN_DEPTH = 16
-#: Cycles to transform a vector of each row that meets, at either end.
+#: Cycles to transform one vector of a tile's rows, for the data and for the result.
 _TRANSFORM_CYCLES = 16.0
 
 
 @dataclass(frozen=True, slots=True)
 class WinogradPlan:
-    """How such a contraction runs.
+    """How a convolution runs with Winograd's algorithm.
 
     Parameters
     ----------
     roles : Roles
-        What its axes are.
+        The roles of its axes.
     images, rows : int
-        How many images a unit takes, and how many rows of tiles.
+        Images in a unit, and rows of tiles of each.
     groups : int
-        Parts of the output channels, each of which transforms the images anew, so that threads have enough to share.
+        Groups of output channels, each of which transforms the images anew, so that threads have enough to share.
     joined : bool
-        Whether lanes run over the ends of rows.
+        Whether lanes run across the ends of rows.
     tile : tuple of int
-        Rows, vectors and neighbours of the register tile.
+        Rows, vectors and stack of the register tile.
     cycles : float
-        What all of it is estimated to take one core.
+        Estimated cycles of all of it on one core.
     """
 
     roles: ConvolutionAxes
@@ -62,7 +60,7 @@ class WinogradPlan:
 
 
 def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
-    """The plan with the fewest estimated cycles, or None where a contraction is of another kind."""
+    """The plan with the lowest estimated cost, or None where a contraction is of another kind."""
     if c.m is None or c.left.dtype.itemsize != 4 or stride_along(c.right, c.n) not in (1, 2):
         return None
     roles = _roles(c)
@@ -75,7 +73,7 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
 
 
 def _units(c: Contraction, roles: ConvolutionAxes) -> Iterator[tuple[int, int]]:
-    """How many images and rows of tiles a unit may take: all rows of one image before a second one."""
+    """Possible units as (images, rows of tiles): all rows of one image before a second image."""
     line = roles.algorithm.products * roles.lines * (c.columns + roles.beyond) * c.right.dtype.itemsize
     every = roles.tiles
     # Where weights are large, reading them once for more columns is worth more than the second-level cache.
@@ -108,7 +106,7 @@ def _plan(target: Target, c: Contraction, roles: ConvolutionAxes, images: int, r
 
 
 def _roles(c: Contraction) -> ConvolutionAxes | None:
-    """What the axes are, or None where some are missing."""
+    """The roles of the axes, or None where some are missing."""
     near = next((v for v in reversed(c.k) if stride_along(c.right, v) == 1), None)
     # Lanes on every second column read one of the window's from rows of its own, as if it were a channel.
     across = near if near is not None and stride_along(c.right, c.n) == 1 else Var("across", 1)
@@ -131,14 +129,15 @@ def _roles(c: Contraction) -> ConvolutionAxes | None:
 
 @dataclass(frozen=True, slots=True)
 class PointGemm:
-    """The product at one point, from transformed rows to sums: ``[point, output channel, row of tiles, column]``.
+    """The GEMM at one evaluation point, from transformed rows to sums ``[point, output channel, row of tiles,
+    column]``.
 
     Parameters
     ----------
     rows : Rows
         The transformed rows.
     joined : bool
-        Whether lanes run over the ends of rows.
+        Whether lanes run across the ends of rows.
     """
 
     rows: TransformedRows
@@ -146,16 +145,16 @@ class PointGemm:
 
     @property
     def sums(self) -> int:
-        """Sums at one point for one output channel."""
+        """Sums of one output channel at one point."""
         rows = self.rows
         return rows.count * rows.pitch - rows.roles.beyond if self.joined else rows.count * rows.columns
 
     def sum_at(self, column: Index) -> Index:
-        """Where a sum of the current row of tiles is among them."""
+        """The position of a sum of the current row of tiles."""
         return self.rows.line * (self.rows.pitch if self.joined else self.rows.columns) + column
 
     def contraction(self, target: Target, count: int, weights: Buffer, base: Index, height: int) -> Contraction:
-        """The product with `count` of the `height` rows of weights that lie side by side from `base`."""
+        """The GEMM with `count` of the `height` rows of weights that are packed side by side from `base` on."""
         rows, across = self.rows, self.rows.roles.across
         k = (*rows.channels, Var(across.name, across.extent))
         m, line, n = Var("m", count), Var("t", rows.count), Var("x", self.sums if self.joined else rows.columns)

@@ -1,11 +1,11 @@
-"""The rows of images that Winograd's algorithm multiplies: which they are, and how they are transformed.
+"""The data transform of Winograd's algorithm, and the roles that the axes of a contraction play in it.
 
-For one tile, ``outputs`` rows of the result, it needs ``products`` rows of the image, and makes as many of them::
+A tile, ``outputs`` rows of the result, takes ``products`` rows of the image and transforms them to as many::
 
     for channel, image, row of tiles t, column x:
       v[0..6, channel, image, t, x] = data @ image[channel, image, 4 * t + 0..6, x]
 
-Rows lie one behind the other, each with what windows read beyond the columns of the result.
+Rows are stored one behind the other, each with what windows read beyond the columns of the result.
 """
 
 from collections.abc import Mapping
@@ -27,22 +27,22 @@ _LINE_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionAxes:
-    """What the axes of a contraction are to the image.
+    """The roles that the axes of a contraction play in a convolution.
 
     Parameters
     ----------
     algorithm : Algorithm
-        Of the axis `high`.
+        The algorithm along the axis `high`.
     high, tap : Var
-        Rows of the result of the convolution, and of its window.
+        Rows of the result, and rows of the window.
     across : Var
         Columns of the window.
     channels : tuple of Var
-        The axes that the image and the weights have.
+        Axes that the image and the weights have in common (input channels).
     batch : tuple of Var
-        The other axes that the image has.
+        The other axes of the image.
     images : Var or None
-        One more, of which a unit takes several.
+        One more axis of the image, of which a unit takes several elements.
     """
 
     algorithm: Algorithm
@@ -55,11 +55,11 @@ class ConvolutionAxes:
 
     @property
     def tiles(self) -> int:
-        """Rows of tiles in an image; the last may be cut off by its end."""
+        """Rows of tiles in an image; the end of the image may cut off the last."""
         return ceil(self.high.extent / self.algorithm.outputs)
 
     def in_whole_tiles(self, tile: Index, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        """Statements left out where the image cuts a tile off."""
+        """Statements to skip where the end of the image cuts off a tile."""
         whole, rest = divmod(self.high.extent, self.algorithm.outputs)
         return (When(tile, 0, whole, body),) if rest and body else body
 
@@ -70,7 +70,7 @@ class ConvolutionAxes:
 
     @property
     def lines(self) -> int:
-        """Rows of an image, over all channels, that one row of the result needs at one row of the window."""
+        """Image rows, over all channels, for one row of the result at one row of the window."""
         return prod(v.extent for v in self.channels)
 
     @property
@@ -80,17 +80,17 @@ class ConvolutionAxes:
 
 
 def stride_along(load: Load, var: Var) -> int:
-    """How far a factor moves along an axis; 0 where it does not."""
+    """The stride of an operand along an axis; 0 where it is broadcast."""
     return load.index.coefficient(var) or 0
 
 
 def divisors(extent: int) -> list[int]:
-    """What divides it, smallest first."""
+    """The divisors of an extent, smallest first."""
     return [d for d in range(1, extent + 1) if extent % d == 0]
 
 
 def padded_plane(size: int, dtype: np.dtype) -> int:
-    """Elements from one plane of `size` to the next, so that planes do not begin in the same set of a cache."""
+    """Elements from one plane of `size` to the next: padded, so that planes do not start in the same set of a cache."""
     line = _LINE_BYTES // dtype.itemsize
     return (size // line + 1) * line
 
@@ -102,13 +102,13 @@ class TransformedRows:
     Parameters
     ----------
     memory : Buffer
-        Where they are.
+        The scratch memory.
     roles : Roles
-        Of the contraction.
+        The roles of the contraction's axes.
     point, image, row : Var
-        The first and the inner axes.
+        The first axis and the inner axes.
     channels : tuple of Var
-        The channels' own variables.
+        Variables of the channels.
     columns : int
         Columns of the result.
     """
@@ -143,7 +143,7 @@ class TransformedRows:
 
     @property
     def line(self) -> Index:
-        """The current row among them."""
+        """The number of the current row."""
         return as_index(self.image) * self.row.extent + as_index(self.row)
 
     @property
@@ -152,11 +152,11 @@ class TransformedRows:
         return self.memory.size // self.point.extent
 
     def at(self, line: Index, column: Index) -> Index:
-        """Where an element of the current channel is, at point 0."""
+        """The position of an element of the current channel at point 0."""
         return (ravel(self.channels, {v: as_index(v) for v in self.channels}) * self.count + line) * self.pitch + column
 
     def fill(self, lanes: int, load: Load, at: Mapping[Var, Index], column: Var) -> tuple[Stmt, ...]:
-        """Transform the rows that a factor reads along `column`; `at` is where, with the tile in place of `high`."""
+        """Transform the rows that an operand reads along `column`, at a place that has the tile in place of `high`."""
         roles = self.roles
         channels = {v: as_index(own) for v, own in zip(roles.channels, self.channels, strict=True)}
 

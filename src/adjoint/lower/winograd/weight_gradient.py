@@ -1,6 +1,7 @@
-"""Gradients of convolutions' weights with fewer products: `adjoint.lower.winograd.algorithm` seen from its other side.
+"""Winograd for the gradients of a convolution's weights: the transposed algorithm.
 
-Sums stay in memory while blocks of images pass by, as in `adjoint.lower.contractions.split_k`, at each of the algorithm's points::
+As in split-K (`adjoint.lower.contractions.split_k`), sums stay in memory while blocks of images stream past, here at
+each of the algorithm's evaluation points::
 
     for each block:                                      rows of tiles of some images
       v[0..6, c, t, x] = data @ image[c, 4 * t + 0..6, x]
@@ -10,8 +11,8 @@ Sums stay in memory while blocks of images pass by, as in `adjoint.lower.contrac
           sums[p, c, s, o] += sum over t, x of v[p, c, t, x + s] * d[p, o, t, x]
     parts[c, 0..3, s, o] = weight.T @ sums[0..6, c, s, o]
 
-A unit is a part of the images, and as many panels as there is room for sums in the second-level cache. Parts are added
-by a second kernel, which has the epilogue.
+A unit is a split of the images, and as many panels as have their sums in the second-level cache. A second kernel adds
+the partial sums of the splits and applies the epilogue.
 """
 
 from collections.abc import Iterator
@@ -35,17 +36,17 @@ from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, 
 
 __all__ = ["WinogradGradientPlan", "plan_winograd_gradient", "winograd_gradient_kernels"]
 
-#: Bytes of transformed rows and cotangents of a block, and of the sums of a unit.
+#: Bytes of the transformed rows and cotangents of a block; bytes of the sums of a unit.
 _BLOCK_BYTES, _SUMS_BYTES = 256 * 1024, 320 * 1024
-#: Bytes of all of them at most, on a thread's stack.
+#: Most bytes of all of these on a thread's stack.
 _MAX_SCRATCH_BYTES = 2 * 1024 * 1024
-#: Bytes of a panel that is turned: it stays in the first-level cache.
+#: Bytes of a transposed panel: it stays in the first-level cache.
 _PANEL_BYTES = 32 * 1024
-#: Bytes of parts beyond which no more are made.
+#: Bytes of partial sums beyond which images are not split further.
 _PARTS_BYTES = 2 * 1024 * 1024
-#: Products in a sum that are worth transforming for: rows of weights at one row of the window.
+#: Least products in a sum for which the transforms pay off.
 _MIN_DEPTH = 16
-#: Cycles to transform a vector of each row that meets.
+#: Cycles to transform one vector of a tile's rows.
 _TRANSFORM_CYCLES = 16.0
 
 
@@ -56,23 +57,23 @@ class WinogradGradientPlan:
     Parameters
     ----------
     roles : Roles
-        What its axes are.
+        The roles of its axes.
     image, cotangent : Load
-        The factors.
+        The operands.
     wide, lane : Var
         Columns of the cotangent, and its channels.
     images, rows : int
-        How many images a block has, and how many rows of tiles.
+        Images in a block, and rows of tiles of each.
     tile : tuple of int
-        How much of the channels and of the window's columns a register tile covers.
+        Channels and columns of the window in a register tile.
     vectors, lanes : int
-        Vectors of a panel, and elements of one.
+        Vectors of a panel, and lanes of a vector.
     panels : int
         Panels of a unit.
     parts : int
-        Parts of the images.
+        Splits of the images.
     cycles : float
-        What all of it is estimated to take one core.
+        Estimated cycles of all of it on one core.
     """
 
     roles: ConvolutionAxes
@@ -96,7 +97,7 @@ class WinogradGradientPlan:
 
 
 def plan_winograd_gradient(target: Target, c: Contraction) -> WinogradGradientPlan | None:
-    """The plan with the fewest estimated cycles, or None where a contraction is of another kind."""
+    """The plan with the lowest estimated cost, or None where a contraction is of another kind."""
     if len(c.k) < 2 or c.left.dtype.itemsize != 4:
         return None
     found: list[WinogradGradientPlan] = []
@@ -109,7 +110,7 @@ def plan_winograd_gradient(target: Target, c: Contraction) -> WinogradGradientPl
 
 
 def _roles(c: Contraction, image: Load, cotangent: Load) -> ConvolutionAxes | None:
-    """What the axes are, or None where some are missing."""
+    """The roles of the axes, or None where some are missing."""
     *outer, high, wide = c.k
     if (
         stride_along(image, wide) != 1
@@ -166,7 +167,7 @@ def _plans(
 def winograd_gradient_kernels(
     context: Context, group: Group, c: Contraction, plan: WinogradGradientPlan
 ) -> list[Kernel]:
-    """The products of each part, and their total with the epilogue."""
+    """The partial sums of each split, and the reduction of them with the epilogue."""
     size = plan.parts * plan.roles.algorithm.taps * plan.roles.depth * plan.lane.extent
     parts = Buffer(f"{context.name_of(group)}_parts", plan.image.dtype, size, "arena")
     rows = TransformedRows.of(plan.image.dtype, plan.roles, plan.wide.extent, plan.images, plan.rows)
@@ -184,7 +185,7 @@ class _Builder:
     rows: TransformedRows
 
     def _place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
-        """Where a sum of a part is."""
+        """The position of a partial sum."""
         panels = self.plan.lane.extent // self.plan.width
         rows = self.plan.roles.algorithm.taps * self.plan.roles.depth
         return ((part * panels + panel) * rows + row) * self.plan.width + column
@@ -194,7 +195,7 @@ class _Builder:
         return tuple(v for v in self.c.axes if v.extent > 1 and v is not self.plan.lane)
 
     def total(self) -> Kernel:
-        """Add the parts, and do what comes after the contraction."""
+        """Reduce the partial sums of all splits, and apply the epilogue."""
         plan, axes = self.plan, self._axes()
 
         def parts(at: dict[Var, Index], panel: Index, column: Index) -> list[tuple[dict[Var, Index], Expr]]:
@@ -204,7 +205,7 @@ class _Builder:
         return split_k_reduction_kernel(self.context, self.group, self.c, plan.lane, plan.width, axes, parts)
 
     def products(self) -> Kernel:
-        """A unit is a part of the images and some panels."""
+        """Each unit is a split of the images and some panels."""
         plan, roles, c = self.plan, self.plan.roles, self.c
         groups = plan.lane.extent // (plan.width * plan.panels)
         unit = Var("u", plan.parts * groups)
@@ -263,7 +264,7 @@ class _Builder:
     def _panel(
         self, sums: Buffer, panel: Index, first: Index, at: dict[Var, Index], soon: dict[Var, Index]
     ) -> tuple[Stmt, ...]:
-        """Transform the cotangent in some channels, and add its products with the rows at every point."""
+        """Transform the cotangent of some channels, and accumulate its products with the rows at every point."""
         plan, roles, rows = self.plan, self.plan.roles, self.rows
         run = rows.count * rows.columns
         plane = padded_plane(plan.width * run, plan.cotangent.dtype)
@@ -291,7 +292,9 @@ class _Builder:
     def _multiply(
         self, sums: Buffer, panel: Index, memory: Buffer, plane: int, regions: list[Region]
     ) -> tuple[Stmt, ...]:
-        """At one point: turn the cotangent so that lanes run along channels, and let every tile of rows meet it."""
+        """At one point: transpose the cotangent so that lanes run along channels, and multiply every tile of rows by
+        it.
+        """
         plan, roles, rows = self.plan, self.plan.roles, self.rows
         line, column, lane = Var("r0", rows.count), Var("r1", rows.columns), Var("o", plan.width)
         run = rows.count * rows.columns
@@ -323,7 +326,7 @@ class _Builder:
         )
 
     def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:
-        """Make sums at points the gradient's."""
+        """Transform the sums at points to those of the gradient."""
         plan, roles, axes = self.plan, self.plan.roles, self._axes()
         inner = (*roles.channels, roles.across)
 
