@@ -1,7 +1,7 @@
 """Barriers, checked: between two of them, threads touch the same memory only to read it.
 
-This asks less than `adjoint.lower.schedule.order`, which sets the barriers, and knows nothing of how: it looks at each pair of
-kernels that no barrier is between.
+This asks less than `adjoint.lower.schedule.order`, which sets the barriers, and knows nothing of how: it looks at each
+pair of kernels that no barrier is between.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the kernel builders share: the context they build in, and the stores that end a group."""
+"""What all kernel builders share: the context, the store that ends a group, and the cost of a finished kernel."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from adjoint.lower.fusion.groups import Group
 
 __all__ = ["Context", "finish_kernel", "group_inliner", "store_flops", "store_outputs"]
 
-#: Nanoseconds of estimated work above which sharing a kernel among threads pays for the barrier.
+#: Estimated nanoseconds of a kernel above which sharing it among threads outweighs the barrier.
 _WORTH_SHARING = 1500.0
 
 
@@ -35,13 +35,13 @@ class Context:
     names : dict
         Printed name of every value.
     schedules : mapping
-        Forms of contractions by signature, where they were measured (`adjoint.lower.contractions.schedules`).
+        Schedules of contractions by signature, where they were measured (`adjoint.lower.contractions.schedules`).
     contractions : dict
         The contractions that kernels were built for, by signature.
     fusable_reductions : mapping
-        Sums that could be added up where what they read is made, by its group (`adjoint.lower.reductions.two_stage`).
+        Sums whose first stage could run in the kernel of a group, by that group (`adjoint.lower.reductions.two_stage`).
     two_stage : dict
-        Those that are, by their own group.
+        Those whose first stage does, by their own group.
     """
 
     target: Target
@@ -64,12 +64,12 @@ class Context:
 
 
 def group_inliner(context: Context, group: Group) -> Inliner:
-    """A puller that computes the group's own values and loads those of all others."""
+    """An inliner that computes the group's own values and loads all others."""
     return Inliner(context.buffers, context.literals, group.own)
 
 
 def store_outputs(context: Context, group: Group, inliner: Inliner, index: Sequence[Index]) -> Store:
-    """The assignment of all outputs of a group at one point of its iteration space."""
+    """The store of all outputs of a group at one point of its iteration space."""
     here: Index | None = None
     targets = []
     for value in group.outputs:
@@ -86,7 +86,7 @@ def store_outputs(context: Context, group: Group, inliner: Inliner, index: Seque
 def finish_kernel(
     context: Context, name: str, values: Sequence[Value], unit: Var, body: Sequence[Stmt], flops: float
 ) -> Kernel:
-    """A kernel with its costs estimated."""
+    """A kernel with its estimated costs."""
     bare = Kernel(name, unit, tuple(body))
     moved = sum(b.nbytes for b in dict.fromkeys(bare.reads)) + sum(b.nbytes for b in bare.writes)
     nanoseconds = flops / 40 + moved / 20
@@ -96,5 +96,5 @@ def finish_kernel(
 
 
 def store_flops(store: Store, points: int) -> float:
-    """Floating-point operations of an assignment executed at that many points."""
+    """Floating-point operations of a store executed at that many points."""
     return flops_of([v for _, _, v in store.targets]) * points

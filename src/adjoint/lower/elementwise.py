@@ -1,7 +1,7 @@
-"""Kernels of groups without a root: every point of the iteration space on its own, in vectors.
+"""Elementwise kernels: groups without a reduction, every point of the iteration space on its own, in vectors.
 
-Where values are chosen by position (a pad has its border, a concatenation its pieces), axes are cut at the positions
-where the choice changes: inside a segment nothing is compared and no lane is masked::
+Where values are chosen by position (a pad has a border, a concatenation its operands), loops are split at the positions
+where the choice changes (index-set splitting): inside a segment nothing is compared and no lane is masked::
 
     for i in 0..34:                               for l in 0..1: out[l] = 0
       out[i] = x[i - 1] if 0 <= i - 1 < 32  ->    for l in 0..32: out[l + 1] = x[l]
@@ -22,9 +22,9 @@ from adjoint.lower.loops import collapse_axes, indices_of, nest, uncollapse, unr
 
 __all__ = ["map_kernel", "points_kernel"]
 
-#: Vectors of the innermost axis in a unit of work, where the axis is longer.
+#: Vectors of the innermost axis in a unit, where the axis is longer.
 _VECTORS_PER_UNIT = 32
-#: Units that must be left for threads where axes are cut, and segments of an axis that are too many.
+#: Fewest units that must be left for threads where loops are split, and most segments of a loop.
 _UNITS, _SEGMENTS = 16, 8
 
 
@@ -40,9 +40,9 @@ def map_kernel(context: Context, group: Group) -> Kernel:
 def points_kernel(
     context: Context, group: Group, vars_: Sequence[Var], point: Callable[[tuple[Index, ...]], Store]
 ) -> Kernel:
-    """The kernel that does `point` at every place of some axes, given outermost first.
+    """The kernel that evaluates `point` everywhere on some axes, given outermost first.
 
-    Neighbouring axes that all operands walk alike become one; the innermost is cut in vectors.
+    Neighbouring axes that all operands walk as one are collapsed; the innermost is vectorized.
     """
     probe = point(tuple(as_index(v) for v in vars_))
     segments = _segments(probe, vars_)
@@ -72,7 +72,7 @@ def points_kernel(
 
 
 def _segments(probe: Store, vars_: Sequence[Var]) -> dict[Var, list[tuple[int, int]]]:
-    """Axes to cut: for each, the ``(start, length)`` of its segments; none where threads would run out of units."""
+    """Loops to split: for each, the ``(start, length)`` of its segments; none where too few units would remain."""
     cuts: dict[Var, set[int]] = {}
     for expr in postorder([value for _, _, value in probe.targets]):
         if not isinstance(expr, Apply) or expr.function not in ("lt", "ge"):
@@ -102,7 +102,7 @@ def _cut_kernel(
     segments: dict[Var, list[tuple[int, int]]],
     point: Callable[[tuple[Index, ...]], Store],
 ) -> Kernel:
-    """A unit is a place on the axes that are not cut; the others are walked segment by segment."""
+    """Each unit is a point on the axes that are not split; the others are walked segment by segment."""
     inner = vars_[-1]
     free = [v for v in vars_ if v not in segments and v is not inner]
     unit = Var("u", prod(v.extent for v in free))

@@ -1,4 +1,4 @@
-"""What the kernel builders share: the context they build in, vector loops, and the stores that end a group."""
+"""Loops and indices that kernel builders share: vector loops, tiling with a remainder, collapsed axes."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -23,9 +23,9 @@ __all__ = [
 def vector_loops(
     count: int, lanes: int, body: Callable[[Index, Index], Iterable[Stmt]], base: Index | int = 0
 ) -> tuple[Stmt, ...]:
-    """Loops over ``base + 0..count`` in vectors; the rest is one shorter vector.
+    """Loops over ``base + 0..count`` in vectors; the remainder is one shorter vector.
 
-    `body` is given the coordinate and the lane.
+    `body` takes the coordinate and the lane.
     """
     out: list[Stmt] = []
     whole, rest = divmod(count, lanes)
@@ -42,7 +42,7 @@ def vector_loops(
 
 
 def vector_runs(count: int, tile: int, lanes: int) -> list[tuple[int, int, int]]:
-    """A tile of `count` columns as ``(first column, vectors, lanes)`` runs: full vectors, then one shorter."""
+    """`count` columns of a tile as ``(first column, vectors, lanes)`` runs: full vectors, then a shorter one."""
     out = []
     full, rest = divmod(min(count, tile), lanes)
     if full:
@@ -53,7 +53,7 @@ def vector_runs(count: int, tile: int, lanes: int) -> list[tuple[int, int, int]]
 
 
 def indices_of(body: Iterable[Stmt]) -> list[Index]:
-    """Every index that statements read or write with."""
+    """Every index with which statements read or write."""
     found: list[Index] = []
     for statement in walk(tuple(body)):
         if isinstance(statement, Store):
@@ -68,7 +68,7 @@ def indices_in(exprs: list[Expr]) -> list[Index]:
 
 
 def collapse_axes(vars_: Sequence[Var], indices: Sequence[Index]) -> list[list[Var]]:
-    """Runs of neighbouring axes that every index walks as if they were one."""
+    """Runs of neighbouring axes that every index walks as a single axis."""
     runs: list[list[Var]] = []
     for var in vars_:
         # Axes of one element say nothing: the last longer one decides.
@@ -93,7 +93,7 @@ def _one_axis(outer: Var, inner: Var, indices: Sequence[Index]) -> bool:
 
 
 def uncollapse(runs: Sequence[Sequence[Var]], at: Sequence[Index]) -> tuple[Index, ...]:
-    """The full index from one coordinate for each run of axes."""
+    """The full index, from one coordinate for each run of axes."""
     out: list[Index] = []
     for run, coordinate in zip(runs, at, strict=True):
         out.extend(unflatten(coordinate, tuple(v.extent for v in run)))
@@ -101,23 +101,23 @@ def uncollapse(runs: Sequence[Sequence[Var]], at: Sequence[Index]) -> tuple[Inde
 
 
 def nest(vars_: Sequence[Var], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    """Serial loops around a body, outermost first."""
+    """A loop nest of serial loops, outermost first."""
     for var in reversed(vars_):
         body = (For(var, body),) if var.extent != 1 else body
     return body
 
 
 def unroll_around(inner: Var, statement: Stmt) -> Stmt:
-    """Put an unrolled loop around a vector loop, inside the serial one."""
+    """Insert an unrolled loop around a vector loop, inside the serial one."""
     if isinstance(statement, For) and statement.kind == "serial":
         return For(statement.var, tuple(unroll_around(inner, s) for s in statement.body))
     return For(inner, (statement,), "unroll")
 
 
 def tiled(piece: Index, extent: int, tile: int, body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
-    """Code for whole tiles of an axis, and for the shorter one at its end where there is one.
+    """Tiling with a remainder: code for whole tiles of an axis, and for the shorter one at its end, if there is one.
 
-    `body` is given the size of the tile and its first coordinate.
+    `body` takes the size of the tile and its first coordinate.
     """
     many, rest = divmod(extent, tile)
     if not rest:
@@ -127,7 +127,7 @@ def tiled(piece: Index, extent: int, tile: int, body: Callable[[int, Index], tup
 
 
 def ravel(vars_: Sequence[Var], at: dict[Var, Index]) -> Index:
-    """Row-major position of the coordinates."""
+    """The row-major position of coordinates."""
     flat = as_index(0)
     for var in vars_:
         flat = flat * var.extent + at[var]

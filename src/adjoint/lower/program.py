@@ -1,4 +1,4 @@
-"""From a function to a program: fuse, build kernels, order them, plan memory."""
+"""The driver of lowering, from a function to a program: group values, build, fuse and order kernels, plan memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -47,16 +47,16 @@ def lower(
     Parameters
     ----------
     function : Function
-        A graph without calls, whose results are distinct values and not parameters. Its ``donate`` attribute
-        lists ``(parameter name, result index)`` pairs to be updated in place.
+        A graph without calls, whose results are distinct values and not parameters. Its ``donate`` attribute lists
+        ``(parameter name, result index)`` pairs to be updated in place.
     target : Target
         The CPU.
     names : dict
-        Printed names of its values.
+        Printed names of the values.
     checks : sequence of RangeCheck
-        What the arguments must satisfy.
+        The conditions on the arguments.
     schedules : mapping, optional
-        Forms of contractions by signature (`adjoint.lower.contractions.schedules`); default: those that are estimated to be best.
+        Measured schedules of contractions by signature; default: the estimated ones.
     """
     fusion = fuse(function)
     donated = _donations(function)
@@ -113,7 +113,7 @@ def _external_buffers(function: Function) -> tuple[dict[Value, Buffer], dict[Val
 
 
 def contractions_of(function: Function, target: Target, names: dict[Value, str]) -> Context:
-    """Lower a function as far as to know its contractions: they are in `met` of the context."""
+    """Lower a function as far as to know its contractions: they are in `contractions` of the context."""
     params, result_buffers, in_place = _external_buffers(function)
     context = Context(target, {**params, **result_buffers, **in_place}, names=names)
     _kernels(fuse(function), context)
@@ -135,7 +135,7 @@ def _kernels(fusion: Fusion, context: Context) -> list[Kernel]:
 
 
 def _build(context: Context, groups: Sequence[Group]) -> list[Kernel]:
-    """The kernels of a group, or of several streams together."""
+    """The kernels of a group, or of several attention groups together."""
     group = groups[0]
     if group.root is None:
         return [map_kernel(context, group)]

@@ -1,4 +1,4 @@
-"""What fusion must know of a value, found by asking its operator for one element and watching what it reads."""
+"""Access analysis: how an operator reads its operands, found by asking it for one element with probes as operands."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ __all__ = ["AccessPattern", "access_pattern"]
 
 @dataclass(frozen=True, eq=False)
 class _Probe(Expr):
-    """Stands for an operand's element."""
+    """Stands for an element of an operand."""
 
     operand: int
     dtype: np.dtype
@@ -35,22 +35,21 @@ class _Probe(Expr):
 
 @dataclass(frozen=True, slots=True)
 class AccessPattern:
-    """How a value's elements come from those of its operands.
+    """How a value's elements depend on those of its operands.
 
     Parameters
     ----------
     kind : {"param", "pointwise", "view", "reduce", "scatter", "attention"}
-        ``pointwise``: computed from a fixed number of elements. ``view``: *is* an operand's element, elsewhere.
-        ``reduce``, ``scatter``, ``attention``: combines many, so it is the root of a kernel.
+        ``pointwise``: computed from a fixed number of elements. ``view``: *is* an operand's element, at another index.
+        ``reduce``, ``scatter``, ``attention``: combines many elements, and is the root of a kernel.
     flat : tuple of bool
-        For each operand: only ever read at the same row-major position as the result's.
+        For each operand: whether it is only ever read at the same row-major position as the result.
     product : bool
-        A sum of products of two operands: a contraction.
+        Whether it is a sum of products of two operands: a contraction.
     flops : float
-        Operations an element costs, not counting operands.
+        Operations per element, not counting those of operands.
     attention_key : tuple
-        Of a stream, what it has in common with those that may share a kernel: rows, steps, and the operands of its
-        first dot product.
+        Equal for attention operators that may share a kernel: rows, steps, and the operands of the first dot product.
     """
 
     kind: Literal["param", "pointwise", "view", "reduce", "scatter", "attention"]
@@ -101,7 +100,7 @@ def access_pattern(value: Value) -> AccessPattern:
 
 
 def _attention_key(value: Value, attention: FusedAttention) -> tuple[Hashable, ...]:
-    """Ask a stream for everything that one step of it reads, and say which rows and steps meet in it."""
+    """Probe everything that one step of an attention operator reads; its rows, steps, and first dot product."""
     n, dots, met = as_index(Var("n", attention.count)), [], []
     for dot in attention.dots:
         d = as_index(Var("d", dot.depth))
@@ -117,7 +116,7 @@ def _attention_key(value: Value, attention: FusedAttention) -> tuple[Hashable, .
 
 
 def flops_of(exprs: Sequence[Expr]) -> float:
-    """Floating-point operations of expressions, shared ones counted once."""
+    """Floating-point operations of expressions; shared ones count once."""
     total = 0.0
     for expr in postorder(list(exprs)):
         if isinstance(expr, Apply):

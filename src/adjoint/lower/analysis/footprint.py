@@ -1,4 +1,4 @@
-"""Which elements of which buffers the units of a kernel touch."""
+"""Footprints: which elements of which buffers a kernel accesses, and which part of a buffer each unit has to itself."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ __all__ = ["accesses", "every_index", "reads_memory", "unit_footprints"]
 
 
 def unit_footprints(unit: Var, indices: Sequence[Index]) -> Iterator[int]:
-    """The size of a unit's own part, for each index: ``unit * size + something below size``; else 0."""
+    """For each index, the size of the part that is a unit's own: ``unit * size + something below size``; else 0."""
     for index in indices:
         size = index.coefficient(unit) or 0
         rest = index + as_index(unit) * -size
@@ -17,7 +17,7 @@ def unit_footprints(unit: Var, indices: Sequence[Index]) -> Iterator[int]:
 
 
 def accesses(statements: Sequence[Stmt]) -> Iterator[tuple[Buffer, Index]]:
-    """Every read and write outside registers and scratch memory."""
+    """Every read and write of a buffer that is not private to a thread."""
     for statement in statements:
         if isinstance(statement, Store):
             yield from ((b, i) for b, i, _ in statement.targets if b.space not in ("register", "scratch"))
@@ -27,7 +27,7 @@ def accesses(statements: Sequence[Stmt]) -> Iterator[tuple[Buffer, Index]]:
 
 
 def every_index(statements: Sequence[Stmt]) -> Iterator[Index]:
-    """Every index in statements, without those in the statements inside them."""
+    """Every index in statements, without those in nested statements."""
     for statement in statements:
         if isinstance(statement, When | Prefetch):
             yield statement.index
@@ -38,7 +38,7 @@ def every_index(statements: Sequence[Stmt]) -> Iterator[Index]:
 
 
 def reads_memory(index: Index) -> bool:
-    """Whether an index depends on numbers from memory."""
+    """Whether an index depends on numbers that are read from memory."""
     return any(
         isinstance(atom, Dynamic) or (isinstance(atom, Quotient | Remainder) and reads_memory(atom.of))
         for atom, _ in index.terms

@@ -1,11 +1,12 @@
-"""Lowering by pull: the element of a value at an index, as a kernel expression.
+"""Inlining: the element of a value at an index, as a kernel expression.
 
-`Inliner.element` asks an operator for one element, and the operator asks for those of its operands; what is in
-memory becomes a load, what another kernel left in registers is handed over, everything else is computed on the
-spot. Index maps compose on the way, so a transpose, slice or broadcast costs nothing.
+As in Halide, a value that is not stored is inlined into its consumers. `Inliner.element` asks an operator for one
+element, and the operator asks for those of its operands; a value in memory becomes a load, one that another part of the
+kernel left in a register is bound to it, everything else is computed in place. Index maps compose on the way, so that a
+transpose, slice or broadcast costs nothing.
 
-A choice by position guards what it reads. Where an index is inside its buffer whatever is chosen, as of an image with
-zeros put between its elements, the guard is left away: lanes that read neighbours are then a vector, not a gather::
+A choice by position guards what it reads. Where an index is within its buffer whatever is chosen, as in an image with
+zeros between its elements, the guard is dropped: lanes that read neighbours are then a vector load, not a gather::
 
     select(lt(i % 2, 1), x[i // 2 if lt(i % 2, 1)], 0)  ->  select(lt(i % 2, 1), x[i // 2], 0)
 """
@@ -46,7 +47,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """An element that combines `body` over `vars`: what `Builder.reduce` returns."""
+    """An element that reduces `body` over `vars`: what `Builder.reduce` returns."""
 
     kind: str
     vars: tuple[Var, ...]
@@ -55,7 +56,7 @@ class Reduction:
 
 @dataclass(frozen=True, eq=False)
 class Scatter:
-    """A sum of rows into places: what `Builder.scatter_add` returns."""
+    """Rows added at given positions: what `Builder.scatter_add` returns."""
 
     rows: int
     count: int
@@ -65,7 +66,7 @@ class Scatter:
 
 @dataclass(frozen=True, eq=False)
 class FusedAttention:
-    """A product with weights that are made of dot products: what `Builder.fused_attention` returns."""
+    """A product whose weights are functions of dot products: what `Builder.fused_attention` returns."""
 
     kind: str
     count: int
@@ -76,7 +77,7 @@ class FusedAttention:
 
 
 def compute_dtype(dtype: np.dtype) -> np.dtype:
-    """The dtype in which elements are computed: half floats are stored, not computed with."""
+    """The dtype of the arithmetic: half floats are stored in 16 bits and computed in float32."""
     return F32 if dtype in _HALF else dtype
 
 
@@ -87,7 +88,7 @@ def output_vars(shape: Sequence[int], prefix: str = "i") -> tuple[Var, ...]:
 
 @dataclass
 class ExprBuilder:
-    """Implements `adjoint.ops.base.Builder` by making kernel expressions."""
+    """Implements `adjoint.ops.base.Builder` with kernel expressions."""
 
     literals: dict[tuple[bytes, np.dtype], Buffer] = field(default_factory=dict)
     #: Where it does not hold, elements are 0 and nothing is read.
@@ -111,13 +112,13 @@ class ExprBuilder:
         return self.load(buffer, flatten(map(as_index, index), shape))
 
     def load(self, buffer: Buffer, index: Index) -> Expr:
-        """An element of a buffer, in the dtype that is computed with; guarded where it may lie outside."""
+        """An element of a buffer, in the dtype of the arithmetic; guarded where it may be out of bounds."""
         surely = index.low >= 0 and index.high < buffer.size
         guard = None if self.dropped and surely else self.guard
         return self.stored(Load(buffer, index, guard), compute_dtype(buffer.dtype))
 
     def call(self, function: str, *args: Expr) -> Expr:
-        """A scalar function; conditions that are known are not computed."""
+        """A scalar function; constant conditions are folded."""
         if function in ("and", "or"):
             known = function == "or"
             if any(isinstance(a, Const) and bool(a.value) == known for a in args):
@@ -133,12 +134,12 @@ class ExprBuilder:
         return Apply("select", (condition, then, other), then.dtype)
 
     def cast(self, x: Expr, dtype: np.dtype) -> Expr:
-        """`x` converted; a cast to a half float rounds and goes on in float32."""
+        """`x` converted; a cast to a half float rounds, and stays in float32."""
         made = x if x.dtype == dtype else Apply("cast", (x,), dtype)
         return Apply("cast", (made,), F32) if dtype in _HALF else made
 
     def stored(self, x: Expr, dtype: np.dtype) -> Expr:
-        """`x` as it goes to memory."""
+        """`x` in the dtype that it is stored in."""
         return x if x.dtype == dtype else Apply("cast", (x,), dtype)
 
     def dtype(self, x: Expr) -> np.dtype:
@@ -155,7 +156,7 @@ class ExprBuilder:
         return made if to == I64 else Apply("cast", (made,), to)
 
     def position(self, x: Expr, size: int) -> Index:
-        """An integer element as a coordinate, clamped into the axis: nothing out of bounds is ever read."""
+        """An integer element as a coordinate, clamped to the axis: nothing is ever read out of bounds."""
         if isinstance(x, Const):
             return as_index(min(max(int(x.value), 0), max(size - 1, 0)))
         wide = self.cast(x, I64)
@@ -163,7 +164,7 @@ class ExprBuilder:
         return as_index(Dynamic(clamped, size))
 
     def inside(self, i: Index | int, start: int, stop: int) -> Expr:
-        """Whether ``start <= i < stop``; a constant where the ranges tell."""
+        """Whether ``start <= i < stop``; a constant where the range of `i` decides."""
         index = as_index(i)
         if start <= index.low and index.high < stop:
             return Const(True, BOOL)
@@ -181,7 +182,7 @@ class ExprBuilder:
         return tests[0] if len(tests) == 1 else self.call("and", *tests)
 
     def choose(self, condition: Expr, then: Callable[[], Expr], other: Callable[[], Expr]) -> Expr:
-        """Like `select`, with the reads of each side guarded."""
+        """Like `select`, with guarded reads on both sides."""
         if isinstance(condition, Const):
             return then() if condition.value else other()
         outer, dropped = self.guard, self.dropped
@@ -205,7 +206,7 @@ class ExprBuilder:
     def scatter_add(
         self, rows: int, count: int, ids: Callable[[Index], Expr], updates: Callable[[Index], Expr]
     ) -> Scatter:
-        """Describe a sum of rows into places."""
+        """Describe rows that are added at given positions."""
         n = self.reduce_index[0] if self.reduce_index else as_index(Var("n", count))
         return Scatter(rows, count, ids(n), updates(n))
 
@@ -218,7 +219,7 @@ class ExprBuilder:
         values: Callable[[Index], Expr] | None = None,
         span: tuple[Index | int, Index | int] | None = None,
     ) -> FusedAttention:
-        """Describe a product with weights made of dot products."""
+        """Describe a product whose weights are functions of dot products."""
         bounds = None if span is None else (as_index(span[0]), as_index(span[1]))
         return FusedAttention(kind, count, tuple(dots), weight, values, bounds)
 
@@ -229,11 +230,11 @@ class Inliner(ExprBuilder):
     Parameters
     ----------
     buffers : mapping
-        Where the values in memory are (row-major).
+        The buffers of the values in memory (row-major).
     literals : dict
         Literal arrays of the program, extended on the way.
     own : collection of Value
-        Values to compute although they have a place in memory.
+        Values to compute although they have a buffer.
     """
 
     def __init__(
@@ -250,7 +251,7 @@ class Inliner(ExprBuilder):
         self._memo: dict[tuple[Value, tuple[Index, ...], Expr | None], Expr] = {}
 
     def bind(self, value: Value, expr: Expr) -> None:
-        """Take the element of `value` from `expr`, at whatever index it is asked for."""
+        """Use `expr` as the element of `value`, at whatever index."""
         self.registers[value] = expr
 
     def element(self, value: Value, index: Sequence[Index | int]) -> Expr:
@@ -271,7 +272,7 @@ class Inliner(ExprBuilder):
         return made
 
     def describe(self, value: Value, index: tuple[Index, ...]) -> Any:
-        """The operator's own account of an element, even where the value is in memory."""
+        """The operator's own description of an element, even where the value is in memory."""
         op = value.op
         assert isinstance(op, Operator)
         operands = [Source(v.type, partial(self.element, v)) for v in value.inputs]

@@ -120,7 +120,7 @@ class _Builder:
         return tuple(out)
 
     def _pack_rows(self, rows: RowBlock, number: int) -> tuple[Stmt, ...]:
-        """Pack the rows' factors of a dot product, lanes along rows: by in-register transposes where d is contiguous."""
+        """Pack the rows' factors of a dot product, lanes along rows; transposed in registers where d is contiguous."""
         dot, panel, lanes = self.plan.dots[number], rows.panels[number], self.plan.lanes
         depth = dot.depth
 

@@ -81,8 +81,8 @@ class SharedDot:
 class PackedOperand:
     """Elements of steps that are packed block by block, because those of neighbouring steps are not contiguous.
 
-    Rows with a large stride, such as those of one head among several, map to few sets of the first-level cache and evict
-    each other.
+    Rows with a large stride, such as those of one head among several, map to few sets of the first-level cache and
+    evict each other.
 
     Parameters
     ----------

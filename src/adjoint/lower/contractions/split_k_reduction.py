@@ -95,8 +95,8 @@ class TransposingEpilogue:
     def of(self, totals: Buffer, start: Index, pitch: int, panel: tuple[int, Index]) -> tuple[tuple[Stmt, ...], float]:
         """Transpose totals and store them; and the operations of all units together.
 
-        Totals are rows of `pitch` elements from `start` on. `panel` is the number of columns, and where they start along
-        the lanes' axis.
+        Totals are rows of `pitch` elements from `start` on. `panel` is the number of columns, and where they start on the
+        axis of the lanes.
         """
         context, c, (columns, begin), lanes = self.context, self.c, panel, self.context.target.lanes(totals.dtype)
         block, outer = self.local[0], self.rows[0]

@@ -1,6 +1,6 @@
-"""A tensor that one kernel makes for the units of another is made in those units, in cache: an image, padded.
+"""Producer-consumer fusion across loop nests (Halide's `compute_at`): units of the consumer compute what they read.
 
-::
+For example, an image is padded by the units that convolve it::
 
     for u in 0..64 units:                                 for u in 0..8 units:
       for l in 0..8192: p[u*8192 + l] = x[u*8192 + l]       for u.1 in 0..8:
@@ -9,10 +9,10 @@
         s[0] = s[0] + p[u*65536 + l]                        for l in 0..65536: s[0] = s[0] + p[l]
       y[u] = s[0]                                           y[u] = s[0]
 
-What went out to memory and came back stays in the second-level cache, and threads need not meet in between. That is
-right where units of the second kernel read parts of their own, units of the first one write parts of those, and nobody
-else reads the tensor. It is done where the tensor is larger than a cache and what a unit reads of it is not. If units
-asked for the next one's part ahead, they ask for what that is made of.
+The tensor in between then stays in the second-level cache, and a barrier is saved. This is legal where each unit of the
+consumer reads a part of its own, units of the producer write parts of those, and nothing else reads the tensor. It is
+done where the tensor is larger than a cache and the part that a unit reads is not. Where units prefetched the next
+unit's part of the tensor, they prefetch the next unit's part of the producer's operands instead.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,14 +25,14 @@ from adjoint.lower.analysis.footprint import accesses, every_index, reads_memory
 
 __all__ = ["compute_at"]
 
-#: Bytes of a tensor that does not stay in a second-level cache, and of a part that does.
+#: Bytes of a tensor that does not stay in a second-level cache, and of a unit's part that does.
 _L2_BYTES, _FOOTPRINT_BYTES = 1024 * 1024, 384 * 1024
 
 
 def compute_at(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Put kernels into the units of the only ones that read what they make, where it is worth it.
+    """Move producers into the units of their only consumers, where that pays off.
 
-    Kernels are given and returned in an order in which they can run.
+    Kernels are given and returned in an executable order.
     """
     out, position = list(kernels), 0
     while position < len(out):
@@ -48,7 +48,7 @@ def compute_at(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 
 def _computed_at(producer: Kernel, later: Sequence[Kernel]) -> Kernel | None:
-    """The last of those kernels with the first one in its units, or None where that cannot be or does not pay."""
+    """The last of the later kernels with the producer in its units; None where that is illegal or does not pay off."""
     consumer, units = later[-1], later[-1].unit.extent
     if len(producer.writes) != 1 or producer.writes[0].space != "arena" or not consumer.parallel:
         return None
@@ -67,7 +67,7 @@ def _computed_at(producer: Kernel, later: Sequence[Kernel]) -> Kernel | None:
 
 
 def _footprint(kernel: Kernel, buffer: Buffer) -> int:
-    """Elements of a buffer that are a unit's own: ``unit * size + something below size``; 0 where there are none."""
+    """Elements of a buffer in a unit's own part: ``unit * size + something below size``; 0 where there is none."""
     statements = list(walk(kernel.body))
     if any(reads_memory(index) for index in every_index(statements)):
         return 0
@@ -96,7 +96,7 @@ def _with_producer_inside(producer: Kernel, consumer: Kernel, buffer: Buffer, pa
 
 @dataclass(frozen=True, slots=True)
 class _ProducerPrefetch:
-    """What is asked for ahead instead of a buffer: what it is made of, by the next unit.
+    """Prefetches of what a buffer is computed from, by the next unit, in place of prefetches of the buffer.
 
     `part` elements of the buffer are a unit's own, and so many of each source.
     """
@@ -113,7 +113,7 @@ class _ProducerPrefetch:
         return cls(buffer, consumer.unit, part, tuple((b, size) for b, size in parts if size))
 
     def replacement(self, prefetch: Prefetch) -> tuple[Stmt, ...]:
-        """As many lines of the next unit's part of each source; nothing where a unit asks for more of its own part."""
+        """As many lines of the next unit's part of each source; nothing for prefetches within a unit's own part."""
         rest = prefetch.index + as_index(self.unit) * -self.part
         if rest.low >= 0 and rest.high < self.part:
             return ()
@@ -122,7 +122,7 @@ class _ProducerPrefetch:
 
 
 def _prefetching_sources(body: Iterable[Stmt], prefetch: _ProducerPrefetch) -> tuple[Stmt, ...]:
-    """Statements that ask for the sources of a buffer, not for it."""
+    """Statements that prefetch the sources of a buffer in place of the buffer."""
     out: list[Stmt] = []
     for statement in body:
         if isinstance(statement, Prefetch) and statement.buffer is prefetch.buffer:

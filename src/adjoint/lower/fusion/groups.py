@@ -1,12 +1,12 @@
-"""Fusion: which values are computed in which kernel, and which of them go to memory.
+"""Grouping: which values are computed in which kernel, and which of them are stored.
 
-Values are taken in topological order. A reduction or contraction starts a group (a kernel to be). An elementwise
-value joins the group that made its newest operand, as an epilogue, where it lines up with it element by element.
-What cannot join stays *lazy*: whoever reads it computes it on the spot. It gets a kernel of its own only where
-that costs more: several readers of something expensive, an operand of a contraction, a result of the function.
+Values are visited in topological order. A reduction or contraction starts a group (a future kernel). An elementwise
+value joins the group that produced its newest operand, as part of its epilogue, where both are aligned element by
+element. A value that cannot join stays *lazy*: its consumers inline it. It gets a kernel of its own only where inlining
+would cost more: several consumers of something expensive, an operand of a contraction, a result of the function.
 
-Groups have levels, one more than the groups that they read. A value joins the highest of the groups that it
-depends on, and only if that one is alone at its level: so no cycle can arise, and no search is needed.
+Groups have levels, one above the groups that they read. A value joins the highest group that it depends on, and only if
+that one is alone at its level: so no cycle can arise, and no reachability query is needed.
 """
 
 from collections.abc import Hashable, Sequence
@@ -18,35 +18,36 @@ from adjoint.lower.analysis.access import AccessPattern, access_pattern
 
 __all__ = ["Fusion", "Group", "fuse"]
 
-#: Scalar operations above which recomputing an element for another reader costs more than storing it.
+#: Scalar operations above which recomputing an element for another consumer costs more than storing it.
 _CHEAP = 6.0
-#: Values computed on the spot at most: bounds the depth of expressions and the size of kernels.
+#: Most lazy values in an inlined expression.
 _LAZY_LIMIT = 32
+#: Most members of a group: this and the limit above bound the size of kernels.
 _GROUP_LIMIT = 96
-#: Kinds of values that combine many elements, and start a group.
+#: Kinds of access patterns that combine many elements, and start a group.
 _ROOTS = frozenset(("reduce", "scatter", "attention"))
 
 
 @dataclass(eq=False)
 class Group:
-    """A kernel to be.
+    """A future kernel.
 
     Attributes
     ----------
     root : Value or None
-        The reduction, contraction, scatter or stream that it computes, if any.
+        The reduction, contraction, scatter or attention that it computes, if any.
     shape : tuple of int
         Its iteration space: the root's shape, or that of its first value.
     level : int
-        More than the level of every group that it reads.
+        Greater than the level of every group that it reads.
     members : list of Value
         What it computes, root first, in topological order.
     outputs : list of Value
-        Those of them that go to memory.
+        The members that are stored.
     companions : list of Group
-        Groups of the same level that are computed in the same kernel: streams over the same rows and steps.
+        Groups of the same level that are computed in the same kernel: attention operators over the same rows and steps.
     leader : Group or None
-        Of which this one is a companion.
+        The group of which this one is a companion.
     """
 
     root: Value | None
@@ -61,7 +62,7 @@ class Group:
 
     @cached_property
     def own(self) -> frozenset[Value]:
-        """The members as a set, once fusion is over."""
+        """The members as a set, once grouping is complete."""
         return frozenset(self.members)
 
     def current(self) -> "Group":
@@ -74,14 +75,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """The outcome: groups, the group of each value that has one, and what was found out about values."""
+    """The result: groups, the group of each value that has one, and the access patterns of values."""
 
     groups: list[Group]
     group_of: dict[Value, Group]
     patterns: dict[Value, AccessPattern]
 
 
-#: For a value not in memory: groups it reads, and whether only at its own position.
+#: For a value that is not in memory: the groups that it reads, and whether only at its own position.
 _Producers = dict[Group, bool]
 
 
@@ -105,7 +106,7 @@ class _Fuser:
         self.attentions: dict[Hashable, Group] = {}
 
     def _must_store(self) -> set[Value]:
-        """Values that need memory whoever computes them."""
+        """Values that have to be stored, whichever kernel computes them."""
         stored = {v for v in self.order if v in self.results}
         cost: dict[Value, float] = {}
         for value in self.order:
@@ -121,13 +122,13 @@ class _Fuser:
         return {v for v in stored if self.patterns[v].kind != "param"}
 
     def _base(self, value: Value) -> Value:
-        """What a chain of views looks at."""
+        """The value that a chain of views refers to."""
         while self.patterns[value].kind == "view":
             value = value.inputs[0]
         return value
 
     def _readers(self, value: Value) -> int:
-        """How often an element is read, roughly: users, and broadcasting through a view."""
+        """Roughly how often an element is read: consumers, and broadcasts through a view."""
         count = 0
         for user in self.users[value]:
             grows = self.patterns[user].kind == "view" and user.type.size >= 8 * max(value.type.size, 1)
@@ -172,7 +173,7 @@ class _Fuser:
             self._share_kernel(group, producers, self.patterns[value].attention_key)
 
     def _share_kernel(self, group: Group, producers: _Producers, attention_key: Hashable) -> None:
-        """Let a stream share the kernel of another one over the same rows and steps, if they can be of one level."""
+        """Let an attention operator share the kernel of another one over the same rows and steps, if levels permit."""
         leader = self.attentions.setdefault(attention_key, group)
         if leader is group:
             return
@@ -194,7 +195,7 @@ class _Fuser:
         self.lazy_size[value] = 0
 
     def _join(self, value: Value, producers: _Producers) -> bool:
-        """Put an elementwise value behind its newest operand, if it lines up with it."""
+        """Append an elementwise value to the group of its newest operand, if both are aligned."""
         if not producers or (self.patterns[value].kind == "view" and value not in self.stored):
             return False
         top = max(g.level for g in producers)
@@ -216,7 +217,7 @@ class _Fuser:
         return True
 
     def _merge(self, group: Group, into: Group) -> None:
-        """Independent groups of one level and size become one."""
+        """Merge two independent groups of the same level and size."""
         into.members.extend(group.members)
         for member in group.members:
             self.group_of[member] = into
@@ -224,7 +225,7 @@ class _Fuser:
         group.merged_into = into
 
     def _find_outputs(self) -> None:
-        """A member goes to memory where anything outside its group reads it."""
+        """Store a member where anything outside its group reads it."""
         places: dict[Value, set[Group]] = {}
         for value in reversed(self.order):
             group = self.group_of.get(value)
@@ -242,7 +243,7 @@ class _Fuser:
             group.outputs[:] = self._worth_storing(group)
 
     def _members_behind(self, group: Group, value: Value) -> list[Value]:
-        """The members from which a member is computed, be it through values that are computed on the spot."""
+        """The members from which a member is computed, directly or through lazy values."""
         found: list[Value] = []
         todo = list(value.inputs)
         while todo:
@@ -254,7 +255,7 @@ class _Fuser:
         return found
 
     def _worth_storing(self, group: Group) -> list[Value]:
-        """Outputs without those that cost a reader less than memory does: a step or two from what is stored anyway."""
+        """Outputs without those that are cheaper to recompute from stored members than to load."""
         kept: list[Value] = []
         for value in group.outputs:
             made_here = self._members_behind(group, value)

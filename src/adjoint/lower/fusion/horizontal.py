@@ -1,6 +1,6 @@
-"""Kernels over the same loops that need nothing of each other become one: sums of a cotangent, by itself and times x.
+"""Horizontal fusion: independent kernels with the same loops become one, so that what both read is loaded once.
 
-::
+For example, the sum of a cotangent, and of the cotangent times x::
 
     for u in 0..16 units:                     for u in 0..16 units:
       for k in 0..65536:                        for k in 0..65536:
@@ -11,8 +11,7 @@
         sum[0] = sum[0] + ct[k*16 + u]*x[k*16 + u]
       g[u] = sum[0]
 
-What both read is read once. That is worth it where something large is, and registers hold the partial results of both:
-else they stay as they were.
+It is done where both read something large and the registers hold the accumulators of both.
 """
 
 from collections.abc import Sequence
@@ -24,14 +23,15 @@ from adjoint.kernel.target import Target
 
 __all__ = ["fuse_horizontally"]
 
-#: Bytes of a tensor that is worth reading once.
+#: Bytes of a tensor that is worth loading once instead of twice.
 _MIN_SHARED_BYTES = 16 * 1024
-#: Statements of a kernel that is not added to any more, and tensors: memory follows so many runs.
+#: Most statements of a fused kernel, and most large tensors: the hardware prefetcher follows a limited number of
+#: streams.
 _MAX_STATEMENTS, _MAX_TENSORS = 64, 6
 
 
 def fuse_horizontally(kernels: Sequence[Kernel], target: Target) -> list[Kernel]:
-    """Put each kernel into the loops of the one before it, where they are the same."""
+    """Fuse each kernel with the one before it, where their loops are the same."""
     out: list[Kernel] = []
     for kernel in kernels:
         fits = bool(out) and _vectors(out[-1], target) + _vectors(kernel, target) <= target.vector_registers // 2
@@ -44,13 +44,13 @@ def fuse_horizontally(kernels: Sequence[Kernel], target: Target) -> list[Kernel]
 
 
 def _vectors(kernel: Kernel, target: Target) -> float:
-    """Vector registers that hold partial results."""
+    """Vector registers that hold accumulators."""
     targets = {b: None for s in walk(kernel.body) if isinstance(s, Store) for b, _, _ in s.targets}
     return sum(b.size / target.lanes(b.dtype) for b in targets if b.space == "register")
 
 
 def _fused(first: Kernel, second: Kernel) -> Kernel | None:
-    """Both in one, or None where that cannot be or does not pay."""
+    """Both kernels as one, or None where that is illegal or does not pay off."""
     if first.unit.extent != second.unit.extent or not _pays_off(first, second):
         return None
     mine, theirs = {*first.reads, *first.writes}, {*second.reads, *second.writes}
@@ -81,7 +81,7 @@ def _pays_off(first: Kernel, second: Kernel) -> bool:
 
 
 def _same_loops(first: Sequence[Stmt], second: Sequence[Stmt], found: dict[Var, Var]) -> dict[Var, Var] | None:
-    """The first's variable for each of the second's, or None where the loops differ."""
+    """The first kernel's variable for each of the second's, or None where the loops differ."""
     if not all(isinstance(s, For | Store) for s in (*first, *second)):
         return None
     mine, theirs = ([s for s in body if isinstance(s, For)] for body in (first, second))
@@ -95,7 +95,7 @@ def _same_loops(first: Sequence[Stmt], second: Sequence[Stmt], found: dict[Var, 
 
 
 def _interleaved(first: Sequence[Stmt], second: Sequence[Stmt]) -> tuple[Stmt, ...]:
-    """Loops in one another's place, assignments between them behind each other."""
+    """The loops of both fused, and the assignments between them one after the other."""
     out: list[Stmt] = []
     rest = list(second)
     for statement in first:

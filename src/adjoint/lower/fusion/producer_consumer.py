@@ -1,4 +1,4 @@
-"""Kernels that walk the same rows one after another become one: softmax, normalisations, losses and their gradients.
+"""Producer-consumer fusion of consecutive kernels over the same rows: softmax, normalizations, losses, their gradients.
 
 ::
 
@@ -7,9 +7,9 @@
     for u in 0..768 units: y[u, :] = exp(x[u, :] - m[u]) / s[u]    s[u] = sum of exp(x[u, :] - m[u])
                                                                    y[u, :] = exp(x[u, :] - m[u]) / s[u]
 
-Rows then stay in the first-level cache, and threads need not meet in between. That is right where a unit needs nothing
-of other units: of every buffer that both kernels use and one writes, each unit uses a part of its own. Long rows are
-left alone: memory follows two kernels that walk along as fast as one, and one with many operands less well.
+Rows then stay in the first-level cache, and a barrier is saved. This is legal where units are independent: of every
+buffer that both kernels use and one writes, each unit uses a part of its own. Long rows are left alone: two kernels
+that stream are as fast, and the hardware prefetcher follows one with many operands less well.
 """
 
 from collections.abc import Sequence
@@ -22,23 +22,23 @@ from adjoint.lower.analysis.footprint import accesses, every_index, reads_memory
 
 __all__ = ["fuse_producers"]
 
-#: Statements of a kernel that is not added to any more.
+#: Statements of a kernel from which on nothing is added to it.
 _MAX_STATEMENTS = 400
 
 
-#: Bytes of a short row: 4 KiB of an image added and then padded took 284 microseconds together and 227 one by one.
+#: Bytes of a short row: 4 KiB of an image added and then padded took 284 microseconds fused and 227 apart.
 _MAX_ROW_BYTES = 2048
 
 
-#: Bytes that a unit hands on at most: sums and extremes of its row. Whole rows are left to two kernels, so that what
-#: the first one reads is out of memory before the results of the second one need room.
+#: Most bytes that a unit passes on: sums and extremes of its row. Whole rows are left to two kernels, so that the
+#: operands of the first one are dead before the results of the second one need memory.
 _MAX_LINK_BYTES = 64
 
 
 def fuse_producers(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """Put each kernel behind the one before it, where both walk the same rows.
+    """Append each kernel to the one before it, where both walk the same rows.
 
-    Kernels keep their order: one that moved up would keep its results in memory for longer.
+    Kernels keep their order: moving one up would extend the live ranges of its results.
     """
     out: list[Kernel] = []
     theirs: _Uses | None = None
@@ -55,7 +55,7 @@ def fuse_producers(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """What a kernel does to buffers that others see: indices by buffer, and which it writes."""
+    """Accesses to buffers that are not private: indices by buffer, and which buffers are written."""
 
     indices: dict[Buffer, list[Index]]
     reads: frozenset[Buffer]
@@ -76,7 +76,7 @@ class _Uses:
 
 
 def _fits(first: Kernel, theirs: _Uses, second: Kernel, mine: _Uses) -> bool:
-    """Whether the second kernel reads what the first writes, in the same units, which need nothing of each other."""
+    """Whether the second kernel reads what the first one writes, and units of both are independent."""
     units = second.unit.extent
     if (
         units < 2
@@ -93,7 +93,7 @@ def _fits(first: Kernel, theirs: _Uses, second: Kernel, mine: _Uses) -> bool:
 
 
 def _same_footprint(first: Var, theirs: Sequence[Index], second: Var, mine: Sequence[Index], buffer: Buffer) -> bool:
-    """Whether all accesses of a buffer agree on the part that a unit has, and it is a short one."""
+    """Whether all accesses of a buffer agree on a unit's own part, and it is a short one."""
     sizes = {*unit_footprints(first, theirs), *unit_footprints(second, mine)}
     return len(sizes) == 1 and 0 < max(sizes) * buffer.dtype.itemsize <= _MAX_ROW_BYTES
 

@@ -1,8 +1,8 @@
-"""Kernels that combine many elements into one: sums, products, extremes, argmax, with their epilogues.
+"""Reductions with their epilogues: sums, products, extremes, argmax.
 
-Two shapes. *Rows*: the innermost reduced axis is contiguous, so lanes run along it; each keeps a partial result
-and a tree combines them at the end. *Columns*: the innermost kept axis is contiguous, so each lane owns a result.
-In both, the order of operations follows from the shape alone: never from the number of threads.
+There are two loop nests. *Row reductions*: the innermost reduced axis is contiguous, so lanes run along it; each lane
+keeps partial results, and a tree combines them. *Column reductions*: the innermost kept axis is contiguous, so each
+lane owns a result. In both, the order of operations follows from the shape alone, never from the number of threads.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,17 +22,17 @@ from adjoint.lower.loops import collapse_axes, indices_in, nest, uncollapse, vec
 
 __all__ = ["identity_of", "reduction_kernel"]
 
-#: How one element changes the registers of its lane: plan, registers, lane, element, reduced coordinates.
+#: How one element updates the registers of its lane: plan, registers, lane, element, reduced coordinates.
 _Update = Callable[["_Plan", Sequence[Buffer], Index, Expr, Sequence[Index]], Store]
 
-#: Partial results that a lane keeps in a row reduction, so that additions overlap.
+#: Independent accumulators of a lane in a row reduction, to hide the latency of additions.
 _ROW_CHAINS = 4
 #: Vectors of neighbouring results in a unit of a column reduction.
 _COLUMN_VECTORS = 2
 
 
 def identity_of(kind: str, dtype: np.dtype) -> float | int:
-    """What combining with changes nothing."""
+    """The identity element of a reduction."""
     if kind in ("add", "mul"):
         one = int(kind == "mul")
         return one if dtype.kind in "iu" else float(one)
@@ -44,7 +44,7 @@ def identity_of(kind: str, dtype: np.dtype) -> float | int:
 
 @dataclass
 class _Plan:
-    """A reduction with its axes merged: `out` and `red` are runs of axes, outermost first."""
+    """A reduction with its axes collapsed: `out` and `red` are runs of axes, outermost first."""
 
     context: Context
     group: Group
@@ -58,7 +58,7 @@ class _Plan:
 
     @property
     def result(self) -> np.dtype:
-        """The dtype of what the epilogue is given."""
+        """The dtype of the epilogue's argument."""
         return compute_dtype(self.root.dtype)
 
     @property
@@ -73,7 +73,7 @@ class _Plan:
         return uncollapse(self.out, at)
 
     def body(self, out: Sequence[Index], red: Sequence[Index]) -> Expr:
-        """The element combined, at merged coordinates."""
+        """The element that is reduced, at collapsed coordinates."""
         inliner = group_inliner(self.context, self.group)
         inliner.reduce_index = uncollapse(self.red, red)
         made = inliner.describe(self.root, self.out_index(out))
@@ -127,7 +127,7 @@ def _plan(context: Context, group: Group, description: Reduction, out_vars: Sequ
 
 
 def _contiguous(runs: list[list[Var]], indices: list[Index]) -> int:
-    """How many reads move by one element along the innermost run, less those that jump."""
+    """How many reads have stride 1 along the innermost run, less those with other strides."""
     if not runs[-1]:
         return -len(indices) - 1
     steps = [index.coefficient(runs[-1][-1]) for index in indices]
@@ -201,7 +201,7 @@ def _argmax(plan: _Plan) -> tuple[Var, list[Stmt]]:
 
 
 def _argmax_update(plan: _Plan, registers: Sequence[Buffer], spot: Index, value: Expr, red: Sequence[Index]) -> Store:
-    """First greatest wins; NaN is greater than any number."""
+    """The first greatest wins; NaN is greater than any number."""
     best, place = Load(registers[0], spot), Load(registers[1], spot)
     better: Expr = Apply("gt", (value, best), BOOL)
     if plan.dtype.kind == "f":

@@ -1,7 +1,7 @@
-"""The kernel of a scatter: rows added into places, the gradient of a gather.
+"""The kernel of a scatter: rows added at given positions, such as the gradient of a gather.
 
-A unit owns some columns of the result and walks all updates in order, so that no two threads ever write to one
-element and the order of additions is that of the updates.
+A unit owns some columns of the result and applies all updates in order, so that no two threads ever write the same
+element, and the order of additions is that of the updates.
 """
 
 from math import prod

@@ -1,6 +1,6 @@
-"""Sums over what a convolution makes, added up where it is made: batch normalisation's statistics, and their gradients.
+"""Two-stage reductions: a sum over the result of a convolution starts in that kernel's epilogue, lane by lane.
 
-::
+This fuses the statistics of batch normalization, and their gradients, with the convolution that they are about::
 
     for u in 0..32:                                    for u in 0..32:
       for n, c, x: out[u, n, c, x] = v                   for c:
@@ -11,15 +11,15 @@
                                                          for u: acc[l] = acc[l] + parts[c, u, l]
                                                          s[c] = across(add, acc)
 
-Each lane of each unit adds up its own share, in a fixed order, so that nothing depends on the number of threads.
+Each lane of each unit accumulates its own share, in a fixed order, so that nothing depends on the number of threads.
 
-Squares of distances from a mean are not known while the mean is not. They are added up about another number, the first
-one that the lane meets, and moved to the mean at the end: with ``d = mean - first`` and the lane's count `n`,
+Squared deviations from a mean cannot be computed before the mean is known. They are accumulated about another number,
+the first one that the lane meets, and moved to the mean at the end: with ``d = mean - first`` and the lane's count `n`,
 
     sum of (x - mean)**2  =  sum of (x - first)**2 - 2 * d * sum of (x - first) + n * d**2
 
 (Chan, Golub, LeVeque, "Algorithms for computing the sample variance", 1983, on shifted data). As `first` is one of the
-numbers, what is subtracted is never much more than what remains: the relative error is bounded by `n` roundings,
+numbers, what is subtracted is never much larger than what remains: the relative error is bounded by `n` roundings,
 whatever the mean.
 """
 
@@ -50,23 +50,23 @@ __all__ = [
 ]
 
 _F32 = np.dtype(np.float32)
-#: Operations of an element that are worth doing twice over, and tensors that it may read beside the maker's results.
+#: Most operations per element of the sum, and most tensors that it may read besides the producer's results.
 _MAX_FLOPS, _MAX_TENSORS = 8.0, 2
 
 
 @dataclass(frozen=True, slots=True)
 class FusableReduction:
-    """A sum over what another group makes.
+    """A sum over what another group produces.
 
     Parameters
     ----------
     group : Group
-        The sum's.
+        The group of the sum.
     axes : tuple of (int or None)
-        For each axis of its result, then each that it adds up: which axis of the maker's shape it is; None for those of
-        one element.
+        For each axis of its result, then each axis that it reduces: the axis of the producer's shape; None for axes of
+        extent 1.
     centred : bool
-        Whether it adds up squares of distances from a number for each of its results.
+        Whether it adds up squared deviations from a number for each of its results.
     """
 
     group: Group
@@ -74,7 +74,7 @@ class FusableReduction:
     centred: bool
 
     def element(self, inliner: Inliner, point: Sequence[Index]) -> Expr:
-        """What is added up at a point of the maker's shape, or squared and added up."""
+        """The summand at a point of the producer's shape; before squaring, if it is a squared deviation."""
         root = self.group.root
         assert root is not None
         at = tuple(as_index(0) if axis is None else point[axis] for axis in self.axes)
@@ -88,9 +88,9 @@ class FusableReduction:
 
 @dataclass(frozen=True, slots=True)
 class TwoStageReduction:
-    """Parts of a sum: ``[result, part, which sum, lane]``.
+    """Partial results between both stages: ``[result, part, which sum, lane]``.
 
-    Of squares of distances there are four: the first number, the sum and the squares of distances from it, the count.
+    For squared deviations there are four: the first number, the sum and the squares of deviations from it, the count.
     """
 
     source: FusableReduction
@@ -100,16 +100,16 @@ class TwoStageReduction:
 
     @property
     def sums(self) -> int:
-        """Numbers that a lane adds up."""
+        """Partial results per lane."""
         return 4 if self.source.centred else 1
 
     def place(self, result: Index, part: Index, which: int, lane: Index) -> Index:
-        """Where one of them is."""
+        """The position of one of them."""
         return ((result * self.parts + part) * self.sums + which) * self.lanes + lane
 
 
 def fusable_reductions(fusion: Fusion, context: Context) -> dict[Group, list[FusableReduction]]:
-    """The sums that could be added up where what they read is made, by the group of a contraction that makes it."""
+    """The sums whose first stage could run in the epilogue of a contraction, by the group of that contraction."""
     out: dict[Group, list[FusableReduction]] = {}
     for group in fusion.groups:
         if group.root is None or not group.outputs or group.root.dtype != _F32:
@@ -123,7 +123,7 @@ def fusable_reductions(fusion: Fusion, context: Context) -> dict[Group, list[Fus
 
 
 def _fusable(fusion: Fusion, context: Context, group: Group) -> tuple[Group, FusableReduction] | None:
-    """The maker of what a sum reads, and how they fit."""
+    """The producer of what a sum reads, and the correspondence of their axes."""
     assert group.root is not None
     vars_ = output_vars(group.shape)
     made = group_inliner(context, group).describe(group.root, tuple(as_index(v) for v in vars_))
@@ -152,7 +152,7 @@ def _fusable(fusion: Fusion, context: Context, group: Group) -> tuple[Group, Fus
 
 
 def _distance(made: Reduction) -> tuple[Expr, bool]:
-    """What is squared less its centre, where squares of distances from one are added up; else the element itself."""
+    """The minuend of squared deviations, and True; else the element itself, and False."""
     body = made.body
     if isinstance(body, Apply) and body.function == "mul" and body.operands[0] is body.operands[1]:
         distance = body.operands[0]
@@ -164,7 +164,7 @@ def _distance(made: Reduction) -> tuple[Expr, bool]:
 
 
 def _groups_behind(fusion: Fusion, root: Value) -> set[Group]:
-    """The groups whose results an element is computed from."""
+    """The groups from whose results an element is computed."""
     found: set[Group] = set()
     todo = list(root.inputs)
     while todo:
@@ -177,7 +177,7 @@ def _groups_behind(fusion: Fusion, root: Value) -> set[Group]:
 
 
 def _axes(vars_: Sequence[Var], place: Index, shape: Sequence[int]) -> tuple[int | None, ...] | None:
-    """Which axis of a shape each variable walks, where an index walks all of it."""
+    """The axis of a shape that each variable walks, where an index covers all of the shape."""
     strides = {prod(shape[axis + 1 :]): axis for axis, extent in enumerate(shape) if extent > 1}
     out: list[int | None] = []
     for var in vars_:
@@ -192,31 +192,31 @@ def _axes(vars_: Sequence[Var], place: Index, shape: Sequence[int]) -> tuple[int
 
 @dataclass(frozen=True, slots=True)
 class FirstStage:
-    """A sum that is added up in another kernel, row of results by row.
+    """The first stage of a reduction, in the kernel of its producer: one row of results at a time.
 
     Parameters
     ----------
     staged : Tail
-        Its parts.
+        The partial results.
     registers : tuple of Buffer
-        What a lane adds up.
+        Accumulators of a lane.
     """
 
     staged: TwoStageReduction
     registers: tuple[Buffer, ...]
 
     def clear(self) -> For:
-        """Begin a row."""
+        """Initialize the accumulators of a row."""
         lane = Var("l", self.staged.lanes)
         zero = tuple((r, as_index(lane), Const(0.0, r.dtype)) for r in self.registers)
         return For(lane, (Store(zero),), "vector")
 
     def begin(self, lane: Index, element: Expr) -> list[StoreTarget]:
-        """Take the number about which distances are squared."""
+        """Take the number about which deviations are squared."""
         return [(self.registers[0], lane, element)] if self.staged.source.centred else []
 
     def add(self, lane: Index, elements: Sequence[Expr]) -> list[StoreTarget]:
-        """Add some elements that a lane has at once."""
+        """Accumulate some elements that a lane has at once."""
         if not self.staged.source.centred:
             return [self._plus(0, lane, sum_of(elements))]
         first = Load(self.registers[0], lane)
@@ -226,7 +226,7 @@ class FirstStage:
         return [self._plus(1, lane, sum_of(distances)), self._plus(2, lane, squares), self._plus(3, lane, count)]
 
     def store(self, result: Index, part: Index) -> For:
-        """End a row."""
+        """Store the accumulators of a row."""
         lane = Var("l", self.staged.lanes)
         at = as_index(lane)
         found = [(self.staged.place(result, part, n, at), Load(r, at)) for n, r in enumerate(self.registers)]
@@ -238,7 +238,10 @@ class FirstStage:
 
 
 def first_stages(context: Context, maker: Group, c: Contraction, parts: int) -> list[FirstStage]:
-    """The sums that are added up in the kernel of a contraction: over all but its rows. Their groups become tails."""
+    """The first stages that run in the kernel of a contraction: sums over all axes but its rows.
+
+    Their groups are then computed from the partial results (`second_stage_kernel`).
+    """
     out: list[FirstStage] = []
     lanes = context.target.lanes(c.left.dtype)
     for source in context.fusable_reductions.get(maker, ()):
@@ -255,7 +258,7 @@ def first_stages(context: Context, maker: Group, c: Contraction, parts: int) -> 
 
 
 def second_stage_kernel(context: Context, staged: TwoStageReduction) -> Kernel:
-    """The kernel that adds up the parts and does what comes after the sum."""
+    """The second stage: reduce the partial results, and apply the epilogue."""
     group, root = staged.source.group, staged.source.group.root
     assert root is not None
     unit, part, lane = Var("u", prod(group.shape)), Var("p", staged.parts), Var("l", staged.lanes)
@@ -276,7 +279,7 @@ def second_stage_kernel(context: Context, staged: TwoStageReduction) -> Kernel:
 
 
 def _centre_of(context: Context, group: Group, at: tuple[Index, ...]) -> Expr:
-    """The number from which distances are squared."""
+    """The number from which deviations are squared."""
     assert group.root is not None
     made = group_inliner(context, group).describe(group.root, at)
     assert isinstance(made, Reduction)
@@ -285,7 +288,7 @@ def _centre_of(context: Context, group: Group, at: tuple[Index, ...]) -> Expr:
 
 
 def _recentred(centre: Expr, sums: Sequence[Expr]) -> Expr:
-    """Squares of distances from a lane's first number as those from the centre."""
+    """Squared deviations from a lane's first number as those from the centre."""
     first, distances, squares, count = sums
     away = Apply("sub", (centre, first), _F32)
     twice = Apply("add", (distances, distances), _F32)

@@ -1,4 +1,4 @@
-"""Small kernels that the first thread runs alone become one: updates of scales and offsets, a loss of a few numbers.
+"""Coalescing of serial kernels: small kernels that run on one thread become one, such as updates of biases and scales.
 
 ::
 
@@ -9,17 +9,18 @@
       for l in 0..2 vector:                 for l in 0..2 vector:
         b[u*2 + l] = a[u*2 + l] + 1           b[u.1*2 + l] = a[u.1*2 + l] + 1
 
-One thread does them all in order, so what one writes the next may read, and each computes what it did: the bits are
-those of the kernels one by one.
+One thread runs them in order, so that one may read what another wrote, and each computes what it did before, to the
+bit.
 
-Between two barriers, a *stretch*, no kernel needs what another one makes unless one thread runs both. So a kernel of
-one thread may be anywhere in its stretch, and in a later one if whatever waits for it at a barrier is in a stretch
-behind that: the barriers that there are serve it too. Kernels are gathered in the fewest stretches: where one of them
-can wait no longer, all that are ready join it. None goes to an earlier stretch, where its results would be in memory
-for longer. Its operands are, where it waits; it does only as long as that takes no more than the most in use at once.
+In an *interval* between two barriers, no kernel depends on another one unless one thread runs both. So a serial kernel
+may be anywhere in its interval, or in a later one if everything that waits for it at a barrier comes after that:
+existing barriers suffice. Kernels are gathered in the fewest intervals: where one of them cannot be deferred further,
+all that are ready join it. None moves to an earlier interval, which would extend the live ranges of its results.
+Deferring extends those of its operands; a kernel is deferred only as far as peak memory stays the same.
 
-Updates of parameters and states are gathered by themselves: they can wait for the end of the step, and a profile tells
-them from what makes gradients. Long code that several kernels share stays theirs: it is made once and called by each.
+Updates of parameters and states are gathered separately: they can wait for the end of the step, and a profile then
+tells them from the computation of gradients. Long code that several kernels share is not coalesced: it is compiled once
+and called by each.
 """
 
 from collections import Counter
@@ -34,20 +35,20 @@ from adjoint.lower.analysis.footprint import every_index, reads_memory
 
 __all__ = ["coalesce_serial"]
 
-#: Instructions of a bundle, and bytes that its kernels read and write: no function takes long to compile, and little
-#: is in memory together that was not before.
+#: Most instructions of a coalesced kernel, which bounds compile time, and most bytes that its members access, which
+#: bounds memory that becomes live together.
 _INSTRUCTIONS, _BYTES = 1500, 64 * 1024
-#: Instructions up to which a kernel that others equal is repeated in bundles: code for a longer one is made once.
+#: Most instructions of a kernel that is duplicated into coalesced kernels although others have the same code.
 _REPEATED = 16
 
 
 def coalesce_serial(kernels: Sequence[Kernel], updated: Collection[Buffer]) -> list[Kernel]:
-    """Gather small kernels of one thread where they may run together, and make each such run one kernel.
+    """Gather small serial kernels where they may run together, and make each such run one kernel.
 
     Parameters
     ----------
     kernels : sequence of Kernel
-        In an order in which they can run.
+        In an executable order.
     updated : collection of Buffer
         Parameters and states that are updated in place.
 
@@ -80,7 +81,7 @@ def coalesce_serial(kernels: Sequence[Kernel], updated: Collection[Buffer]) -> l
 
 
 def _sizes(kernels: Sequence[Kernel]) -> dict[int, float]:
-    """Of those that bundles are made of, the share of a bundle that each is."""
+    """For each kernel that may be coalesced, the fraction of a coalesced kernel that it takes up."""
     small = {
         i: _instructions(kernel.body)
         for i, kernel in enumerate(kernels)
@@ -96,7 +97,7 @@ def _sizes(kernels: Sequence[Kernel]) -> dict[int, float]:
 
 
 def _dependences(kernels: Sequence[Kernel]) -> list[set[int]]:
-    """For each kernel, those before it whose results it uses or overwrites, or whose operands it overwrites."""
+    """For each kernel, the earlier ones that it depends on: true, anti- and output dependences."""
     writer: dict[Buffer, int] = {}
     readers: dict[Buffer, list[int]] = {}
     out: list[set[int]] = []
@@ -112,7 +113,7 @@ def _dependences(kernels: Sequence[Kernel]) -> list[set[int]]:
 
 
 def _intervals(kernels: Sequence[Kernel], dependences: Sequence[set[int]]) -> list[int]:
-    """For each kernel, how many barriers are before it, as far as operands and results ask for them."""
+    """For each kernel, the number of barriers before it, as far as dependences require them."""
     out: list[int] = []
     start = count = 0
     for i, kernel in enumerate(kernels):
@@ -125,7 +126,7 @@ def _intervals(kernels: Sequence[Kernel], dependences: Sequence[set[int]]) -> li
 def _latest(
     kernels: Sequence[Kernel], dependences: Sequence[set[int]], intervals: Sequence[int], movable: Collection[int]
 ) -> list[int]:
-    """The last stretch that a kernel may be in; its own for those that do not move."""
+    """The last interval in which each kernel may run; its own for those that do not move."""
     latest = [intervals[-1] if i in movable else own for i, own in enumerate(intervals)]
     memory = _Memory(kernels, intervals)
     for i in reversed(range(len(kernels))):
@@ -138,7 +139,7 @@ def _latest(
 
 
 class _Memory:
-    """What of the arena is in use in each stretch, and until when."""
+    """Live ranges of arena buffers, by interval."""
 
     def __init__(self, kernels: Sequence[Kernel], intervals: Sequence[int]) -> None:
         since: dict[Buffer, int] = {}
@@ -155,7 +156,7 @@ class _Memory:
         self._peak = max(self._live, default=0)
 
     def keep(self, buffers: Sequence[Buffer], start: int, end: int) -> int:
-        """Keep buffers for longer than `start`, as far as `end` where that takes no more than the most in use."""
+        """Extend live ranges from interval `start` towards `end` as far as peak memory permits; the last one reached."""
         mine = [buffer for buffer in buffers if buffer.space == "arena"]
         for at in range(start + 1, end + 1):
             longer = [buffer for buffer in mine if self._until[buffer] < at]
@@ -168,7 +169,7 @@ class _Memory:
 
 
 def _gather(which: Sequence[int], places: list[int], latest: Sequence[int], dependences: Sequence[set[int]]) -> None:
-    """Move kernels to the fewest stretches, each to one that is not before its own nor before what it needs."""
+    """Move kernels to the fewest intervals, none before its own nor before what it depends on."""
     for i in which:
         places[i] = max(places[i], *(places[j] for j in dependences[i])) if dependences[i] else places[i]
     left = which
@@ -184,7 +185,7 @@ def _gather(which: Sequence[int], places: list[int], latest: Sequence[int], depe
 def _runs(
     intervals: Iterable[int], dependences: Sequence[set[int]], sizes: Mapping[int, float], updates: Sequence[bool]
 ) -> Iterator[list[int]]:
-    """The kernels of a stretch: small ones together, once they are needed, full, or all; others by themselves."""
+    """The kernels of an interval: small ones together, until they are needed, full, or all; others by themselves."""
     waiting: dict[bool, list[int]] = {False: [], True: []}
 
     def leave(kind: bool) -> Iterator[list[int]]:
@@ -209,7 +210,7 @@ def _runs(
 
 
 def _instructions(body: Sequence[Stmt]) -> int:
-    """About as many as there are in the code of statements."""
+    """Approximate number of instructions of statements."""
     count = 0
     for statement in body:
         if isinstance(statement, For):
@@ -222,7 +223,7 @@ def _instructions(body: Sequence[Stmt]) -> int:
 
 
 def _coalesced(members: Sequence[Kernel], updates: bool) -> Kernel:
-    """Kernels in a row as one: all units of each, one after the other."""
+    """Consecutive kernels as one: all units of each, one kernel after the other."""
     if len(members) == 1:
         return members[0]
     body = tuple(s for kernel in members for s in _all_units(kernel))

@@ -1,4 +1,4 @@
-"""The arena: one block of memory in which buffers share places when their lifetimes do not meet."""
+"""Memory planning: the arena is one block of memory, in which buffers with disjoint live ranges share places."""
 
 from collections.abc import Sequence
 
@@ -9,16 +9,16 @@ __all__ = ["ALIGNMENT", "plan_arena"]
 #: Bytes: a cache line, and the widest vector.
 ALIGNMENT = 64
 
-#: A buffer from the first of these sizes on ends with some lines that nobody uses. Else large buffers, which are
-#: multiples of 4 KiB, would all begin in the same set of the first-level cache and drive each other out of it where
-#: a kernel walks rows of several of them at once.
+#: Bytes from which on a buffer is large, and bytes of padding at its end. Without padding, large buffers, which are
+#: multiples of 4 KiB, would all start in the same set of the first-level cache and evict each other where a kernel
+#: walks rows of several of them at once.
 _LARGE, _STAGGER = 64 * 1024, 5 * ALIGNMENT
 
 
 def plan_arena(kernels: Sequence[Kernel]) -> tuple[dict[Buffer, int], int, int]:
-    """Offsets of arena buffers, the arena's size, and the most bytes live at once.
+    """Offsets of arena buffers, the size of the arena, and the peak of live bytes, a lower bound of it.
 
-    Largest first, each buffer goes to the lowest place that is free during its whole life.
+    First fit, largest first: each buffer goes to the lowest offset that is free during its whole live range.
     """
     first: dict[Buffer, int] = {}
     last: dict[Buffer, int] = {}

@@ -1,7 +1,7 @@
-"""The order of kernels, and where threads must wait for each other.
+"""The order of kernels, and the barriers between them.
 
-Buffers that are updated in place add edges: everything that reads the old contents runs before the kernel that
-overwrites them. Where that closes a circle, the update goes to a buffer of its own and is copied at the end.
+Buffers that are updated in place add anti-dependences: everything that reads the old contents runs before the kernel
+that overwrites them. Where that closes a cycle, the update goes to a buffer of its own and is copied at the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ __all__ = ["barriers", "circular_updates", "order_kernels"]
 def _edges(
     kernels: Sequence[Kernel], updated: frozenset[Buffer], given_up: frozenset[Buffer] = frozenset()
 ) -> tuple[list[set[int]], list[int]]:
-    """Successors of each kernel and its number of predecessors.
+    """Successors of each kernel, and its number of predecessors.
 
-    Updates that are given up order nothing: their new contents will go to buffers that nobody reads.
+    Updates that are given up add no edges: their new contents will go to buffers that nothing reads.
     """
     writer = {b: i for i, k in enumerate(kernels) for b in k.writes if b not in updated}
     updater = {b: i for i, k in enumerate(kernels) for b in k.writes if b in updated - given_up}
@@ -38,7 +38,7 @@ def _edges(
 def _sort(
     kernels: Sequence[Kernel], updated: frozenset[Buffer], given_up: frozenset[Buffer] = frozenset()
 ) -> tuple[list[int], list[int]]:
-    """A topological order that follows the given one where it can, and what was left in circles."""
+    """A topological order that follows the given one where it can, and the kernels that are left in cycles."""
     after, waits = _edges(kernels, updated, given_up)
     ready = [i for i, count in enumerate(waits) if count == 0]
     order: list[int] = []
@@ -65,18 +65,18 @@ def circular_updates(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> f
 
 
 def order_kernels(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> list[Kernel]:
-    """Kernels in an order that respects what they read and overwrite."""
+    """The kernels in an order that respects their dependences."""
     order, stuck = _sort(kernels, updated)
     assert not stuck, "circular updates are given up beforehand"
     return [kernels[i] for i in order]
 
 
 def barriers(kernels: Sequence[Kernel], offsets: Mapping[Buffer, int]) -> frozenset[int]:
-    """Positions of kernels before which threads must meet.
+    """Positions of kernels before which threads must synchronize.
 
-    A kernel must wait for what it reads, and may not overwrite memory that others still read or wrote: memory,
-    not buffers, since buffers with other lifetimes may lie in the same place of the arena. Kernels that only the
-    first thread runs need not wait for each other.
+    A kernel must wait for what it reads, and may not overwrite memory that others still read or wrote: memory, not
+    buffers, since buffers with disjoint live ranges may share a place in the arena. Serial kernels, which all run on
+    the first thread, need not wait for each other.
     """
     found: set[int] = set()
     written: list[tuple[Buffer, bool]] = []

@@ -1,4 +1,4 @@
-"""Kernels that combine the elements of short rows do several rows in a unit, step by step.
+"""Unroll-and-jam of kernels that reduce short rows: a unit computes a block of rows, step by step.
 
 ::
 
@@ -7,9 +7,9 @@
       s[u] = log(result[0])                    ->     for r in 0..16 vector: s[u*16 + r] = log(result[r])
       y[u, :] = exp(x[u, :] - s[u])                   for r in 0..16: y[u*16 + r, :] = exp(x[..] - s[u*16 + r])
 
-What follows a sum is then done for a vector of rows at a time instead of one number at a time; and a processor works on
-several rows at once, where a row alone is a chain in which everything waits: the tree of its lanes, the logarithm or
-root of the sum, and then all elements for that. The arithmetic of a row stays what it was, to the bit.
+What follows a sum is then computed for a vector of rows instead of one scalar at a time; and several rows are in flight
+at once, where a single row is one chain of dependent operations: the tree of its lanes, the logarithm or root of the
+sum, then all elements. The arithmetic of a row is unchanged, to the bit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,14 +24,14 @@ from adjoint.lower.analysis.footprint import every_index, reads_memory
 
 __all__ = ["unroll_and_jam"]
 
-#: Rows of a unit that are not worth the loops, and units that must be left for threads.
+#: Fewest rows of a block that pay off, and fewest units that must be left for threads.
 _MIN_ROWS, _MIN_UNITS = 4, 32
-#: Bytes of all rows of a unit: they stay in the first-level cache from step to step.
+#: Bytes of all rows of a block: they stay in the first-level cache from step to step.
 _L1_BYTES = 20 * 1024
 
 
 def unroll_and_jam(kernel: Kernel, target: Target) -> Kernel:
-    """The kernel with several rows in a unit; itself where that is not what it does, or would not help."""
+    """The kernel with a block of rows in a unit; the kernel itself where that is illegal or does not pay off."""
     totals = frozenset(b for s in kernel.body for b in _row_total(s))
     steps = [
         _Step(pointwise, tuple(s))
@@ -59,14 +59,14 @@ def unroll_and_jam(kernel: Kernel, target: Target) -> Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Statements of a unit, which all rows go through before the next step: for lanes (`pointwise`), or one by one."""
+    """Statements that all rows of a block go through before the next step: as lanes (`pointwise`), or in turn."""
 
     pointwise: bool
     body: tuple[Stmt, ...]
 
 
 def _rows(kernel: Kernel, lanes: int) -> int:
-    """How many rows a unit does: a power of two that divides them."""
+    """Rows of a block: a power of two that divides the number of units."""
     units = max(kernel.unit.extent, 1)
     rows = lanes
     while rows > 1 and (units % rows or units // rows < _MIN_UNITS or kernel.bytes // units * rows > _L1_BYTES):
@@ -75,7 +75,7 @@ def _rows(kernel: Kernel, lanes: int) -> int:
 
 
 def _row_total(statement: Stmt) -> Iterator[Buffer]:
-    """The register that a statement leaves the combined elements of a row in."""
+    """The register in which a statement leaves the reduction of a row."""
     if isinstance(statement, Store):
         yield from (
             b for b, _, v in statement.targets if isinstance(v, Across) and b.space == "register" and b.size == 1
@@ -83,7 +83,7 @@ def _row_total(statement: Stmt) -> Iterator[Buffer]:
 
 
 def _is_pointwise(statement: Stmt, unit: Var, totals: frozenset[Buffer]) -> bool:
-    """Whether a statement makes numbers of a row, so that those of neighbouring rows are lanes."""
+    """Whether a statement computes scalars of a row, so that neighbouring rows can be lanes."""
     if not isinstance(statement, Store):
         return False
     exprs = postorder([v for _, _, v in statement.targets])
@@ -105,7 +105,7 @@ def _accessed(body: Sequence[Stmt]) -> Iterator[Buffer]:
 
 
 def _independent(steps: Sequence[_Step], totals: frozenset[Buffer]) -> bool:
-    """Whether steps hand on nothing in registers but totals, and no index is a number from memory."""
+    """Whether steps communicate in registers through row totals only, and no index is read from memory."""
     seen: set[Buffer] = set()
     for step in steps:
         mine = {b for b in _accessed(step.body) if b.space in PRIVATE} - totals

@@ -1,6 +1,4 @@
-"""How a Winograd convolution runs (`convolution`): axes, rows of images in a unit, and register tile, by estimated
-cost.
-"""
+"""How a Winograd convolution runs (`convolution`): axes, images in a unit and register tile, by estimated cost."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -129,8 +127,7 @@ def _roles(c: Contraction) -> ConvolutionAxes | None:
 
 @dataclass(frozen=True, slots=True)
 class PointGemm:
-    """The GEMM at one evaluation point, from transformed rows to sums ``[point, output channel, row of tiles,
-    column]``.
+    """The GEMM at one point, from transformed rows to sums ``[point, output channel, row of tiles, column]``.
 
     Parameters
     ----------

@@ -292,9 +292,7 @@ class _Builder:
     def _multiply(
         self, sums: Buffer, panel: Index, memory: Buffer, plane: int, regions: list[Region]
     ) -> tuple[Stmt, ...]:
-        """At one point: transpose the cotangent so that lanes run along channels, and multiply every tile of rows by
-        it.
-        """
+        """At one point: transpose the cotangent, so that lanes run along channels, and multiply the rows by it."""
         plan, roles, rows = self.plan, self.plan.roles, self.rows
         line, column, lane = Var("r0", rows.count), Var("r1", rows.columns), Var("o", plan.width)
         run = rows.count * rows.columns
