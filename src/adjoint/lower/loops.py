@@ -71,7 +71,7 @@ def collapse_axes(vars_: Sequence[Var], indices: Sequence[Index]) -> list[list[V
     """Runs of neighbouring axes that every index walks as a single axis."""
     runs: list[list[Var]] = []
     for var in vars_:
-        # Axes of one element say nothing: the last longer one decides.
+        # Axes of extent 1 are neutral: the last longer one decides.
         last = next((v for v in reversed(runs[-1]) if v.extent != 1), var) if runs else var
         if runs and _one_axis(last, var, indices):
             runs[-1].append(var)

@@ -14,7 +14,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import multiply
-from adjoint.ops.attending import Attending, causal_span, masked, product, scores
+from adjoint.ops.attention_base import AttentionOperator, causal_span, masked, product, scores
 from adjoint.ops.attention_gradients import AttentionKeyGradient, AttentionQueryGradient, AttentionValueGradient
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Sample, Scalar
 from adjoint.ops.composites import softmax
@@ -36,7 +36,7 @@ _NARROW = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Attention(Attending):
+class Attention(AttentionOperator):
     """``softmax(scores) @ v``; operands ``q, k, v``."""
 
     name: ClassVar[str] = "attention"
@@ -88,7 +88,7 @@ class Attention(Attending):
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionLogSum(Attending):
+class AttentionLogSum(AttentionOperator):
     """The logarithm of the sum over a row of exponentials of scores; operands ``q, k``."""
 
     name: ClassVar[str] = "attention_log_sum"

@@ -204,7 +204,7 @@ def test_a_stream_waits_for_the_one_beside_it_unless_somebody_waits_for_it(read)
 def test_streams_with_other_rows_steps_or_spans_do_not_share():
     (q, k, v, ct), _ = inputs((), 40, 40, 8, 8, "f32")
     logsum = apply(AttentionLogSum(0.5), q, k)
-    facts = [
+    patterns = [
         access_pattern(value)
         for value in (
             apply(Attention(0.5), q, k, v),
@@ -215,9 +215,11 @@ def test_streams_with_other_rows_steps_or_spans_do_not_share():
             apply(Attention(0.5), ops.tanh(q), k, v),
         )
     ]
-    assert all(f.kind == "attention" for f in facts)
-    assert facts[0].passes == facts[1].passes
-    assert len({f.passes for f in facts}) == 4, "with queries and keys exchanged, rows are those of the value gradient"
+    assert all(f.kind == "attention" for f in patterns)
+    assert patterns[0].attention_key == patterns[1].attention_key
+    assert len({f.attention_key for f in patterns}) == 4, (
+        "with queries and keys exchanged, rows are those of the value gradient"
+    )
 
 
 def test_the_number_of_threads_changes_no_bit():

@@ -188,7 +188,7 @@ def test_any_program_does_the_same_with_no_more_barriers(case):
 def test_steps_have_fewer_kernels_and_no_more_barriers(name, monkeypatch):
     step = module_of(name)["step"]
     made = lower_function(step, host())
-    monkeypatch.setattr(program, "bundle", lambda kernels, _: list(kernels))
+    monkeypatch.setattr(program, "coalesce_serial", lambda kernels, _: list(kernels))
     before = lower_function(step, host())
     assert len(made.kernels) < len(before.kernels)
     assert len(made.barriers) <= len(before.barriers)

@@ -77,7 +77,7 @@ def test_the_bits_of_a_row_stay_what_they_were(level, shape, monkeypatch):
     array = np.random.default_rng(0).standard_normal(shape).astype("f4")
     function = network(shape)
     together = compile(function, level, OPTIONS)
-    monkeypatch.setattr(program, "several_rows", lambda kernel, _: kernel)
+    monkeypatch.setattr(program, "unroll_and_jam", lambda kernel, _: kernel)
     apart = compile(function, level, OPTIONS)
     fewer = [a.units < b.units for a, b in zip(together.kernels, apart.kernels, strict=True)]
     assert any(fewer) or shape[-1] == 1

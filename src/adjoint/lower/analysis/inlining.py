@@ -170,7 +170,7 @@ class ExprBuilder:
             return Const(True, BOOL)
         if index.high < start or index.low >= stop:
             return Const(False, BOOL)
-        # Half as wide where that suffices: twice as many lanes are compared at once.
+        # 32 bits where they suffice: twice as many lanes per comparison.
         narrow = min(index.low, start) >= -(2**31) and max(index.high, stop) < 2**31
         dtype = I32 if narrow else I64
         number = Coordinate(index, dtype)

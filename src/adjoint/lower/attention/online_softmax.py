@@ -67,7 +67,7 @@ class _Builder:
         members = [v for operator in plan.operators for v in operator.group.members]
         return finish_kernel(self.context, self.context.name_of(plan.operators[0].group), members, unit, made, flops)
 
-    # What operators say, at a row and a column
+    # Descriptions of operators, at a row and a column
 
     def _at(
         self, operator: FusedOperator, rows: RowBlock, row: Index, column: Index | int = 0
@@ -105,7 +105,7 @@ class _Builder:
 
     def _begin(self, rows: RowBlock) -> tuple[Stmt, ...]:
         zero = Const(0.0, self.plan.dtype)
-        # Not minus infinity: the distance from it to itself is no number.
+        # Not minus infinity: minus infinity less itself is NaN.
         lowest = Const(float(np.finfo(self.plan.dtype).min), self.plan.dtype)
         out: list[Stmt] = []
         for sums in rows.sums:
@@ -264,7 +264,7 @@ class _Builder:
             return For(step, rows.each(lambda row: body(as_index(step) * rows.width + row, row)))
 
         def compare(at: Index, row: Index) -> Store:
-            # What is no number is never the greatest; its exponential says so all the same.
+            # NaN is never the maximum; its exponential is NaN all the same.
             weight, old = Load(place, at), Load(best, row)
             return Store(((best, row, Apply("select", (Apply("gt", (weight, old), BOOL), weight, old), best.dtype)),))
 

@@ -164,7 +164,7 @@ def plan_attention(context: Context, groups: Sequence[Group]) -> AttentionPlan:
     planner = _Planner(context, groups[0])
     operators = tuple(planner.operator(number, group) for number, group in enumerate(groups))
     target, dtype, shape = context.target, planner.dtype, [v.extent for v in planner.at]
-    # With two vectors each, the sums of a tile take half of the registers.
+    # At two vectors each, the accumulators of a tile take half of the registers.
     tile = max(target.vector_registers // (2 * _ROW_VECTORS), 1)
     sizes = target.lanes(dtype), _ROW_VECTORS, min(_STEP_BLOCK, planner.step.extent), tile
     shared = tuple(planner.dots.first), tuple(planner.weights.first), tuple(planner.packed.first)

@@ -96,14 +96,14 @@ class GemmBuilder:
     plan: GemmPlan
     neighbour: Var
 
-    # A unit is a tile: operands are read in place.
+    # Without packing: a unit is a tile
 
     def in_place_kernel(self) -> Kernel:
         """Each unit is one tile of the result, from operands in place."""
         blocks = ceil(self.c.rows / self.plan.rows)
         panels = ceil(self.c.columns / self.plan.columns)
         unit = Var("u", self.c.batches // self.plan.stack * blocks * panels)
-        # Where a unit is, by axes outermost first: blocks of rows, panels of columns, and those of the batch.
+        # The axes of units: blocks of rows, panels of columns in two levels, and the batch.
         l2_panels = panels_per_l2_block(self.c, panels)
         axes = Var("block", blocks), Var("slab", panels // l2_panels), Var("panel", l2_panels)
         order = loop_order(self.c, *axes)
@@ -117,7 +117,7 @@ class GemmBuilder:
         block, panel = at.pop(axes[0]), at.pop(axes[1]) * l2_panels + at.pop(axes[2])
         after: _TileOrigin | None = None
         if self.plan.stack == 1 and not self.c.rows % self.plan.rows and not self.c.columns % self.plan.columns:
-            # All tiles are alike, so that the next one's place is known. The last one asks for the first again.
+            # There are no remainder tiles, so the position of the next tile is known. The last prefetches the first.
             then = unravel(order, (as_index(unit) + 1) % unit.extent)
             down, across = then.pop(axes[0]), then.pop(axes[1]) * l2_panels + then.pop(axes[2])
             after = down * self.plan.rows, across * self.plan.columns, then
@@ -157,7 +157,7 @@ class GemmBuilder:
             *self._unrolled_tile(acc, rows, columns, row, column, end),
         )
 
-    # A unit is a panel: its columns are packed, block by block of k.
+    # With packing: a unit is a panel, packed block by block of k
 
     def packed_kernel(self) -> Kernel:
         """Each unit is a column panel, or a row group of it."""
@@ -172,7 +172,7 @@ class GemmBuilder:
 
         def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
             width = -(-columns // plan.lanes) * plan.lanes
-            # A panel lies tile by tile, each with all steps of the block: [beside, k, column].
+            # Layout of a panel: [tile, k, column].
             beside = Var("beside", plan.wide)
             own = columns // plan.wide
             panel_memory = Buffer("panel", c.right.dtype, plan.block * width, "scratch")
@@ -249,7 +249,7 @@ class GemmBuilder:
             spot = (as_index(self.neighbour) * rows + as_index(i)) * width + inside
             body = point(acc, spot, row + as_index(i), column + inside)
             along.append(self._stacked(For(vector, (For(lane, (body,), "vector"),), "unroll")))
-        # A row at a time: an element of the left operand is used up before the next is read.
+        # Row by row: each element of the left operand is dead before the next is loaded.
         return (For(i, tuple(along), "unroll"),)
 
     def _prefetch_epilogue(self, size: tuple[int, int], spot: _TileOrigin) -> PrefetchSlots:
@@ -342,7 +342,7 @@ class GemmBuilder:
             if block.panel is None:
                 b = self.c.element(self.c.right, {**where, self.c.n: n})
                 if beyond:
-                    # Lanes beyond the columns add zeros: cheaper than to leave their accumulators alone.
+                    # Lanes past the end add zeros: cheaper than masking their accumulators.
                     inside = Apply("lt", (Coordinate(n - column, I64), Const(columns, I64)), BOOL)
                     b = replace(b, guard=inside)
             else:

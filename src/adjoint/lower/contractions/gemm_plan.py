@@ -240,7 +240,7 @@ def tiles_by_cost(
     turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
     far = c.depth * _FAR_ROW_CYCLES if packed and len(c.k) == 1 and _streams_from_memory(c) else 0.0
     rate = TRANSPOSE_CYCLES if turned else COPY_CYCLES if c.right.index.coefficient(c.n) == 1 else GATHER_CYCLES
-    # A vector of lanes that are close by but no neighbours is two loads and a shuffle, in registers of their own.
+    # A vector of strided lanes takes two loads and a shuffle, and registers for them.
     shuffles = 0 if packed or c.right.index.coefficient(c.n) == 1 else 1
     model = _CostModel(
         c.rows,
@@ -307,7 +307,7 @@ class _CostModel:
         """Estimated cycles; ties go to the larger tile."""
         rows, vectors, stack = tile
         columns = ceil(self.columns / self.lanes)
-        # They cannot be told to add zeros beyond the columns: there every addition is masked.
+        # Strided loads cannot fill zeros past the end: every addition to a partial vector is masked.
         masked = 1.5 if self.shuffles and self.columns % self.lanes else 1.0
         wide = _tiles_per_panel(self.columns, self.batches, vectors * self.lanes) if self.far else 1
         total = 0.0

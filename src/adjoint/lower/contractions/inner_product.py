@@ -64,7 +64,7 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
     full = target.lanes(c.left.dtype)
     if not (c.columns * 2 < full or (not c.vector_loadable and c.rows < 8)):
         return None
-    # Every element or every second one; a step of None is that of two joined axes, which lie in runs.
+    # Stride 1 or 2; None is the stride of two fused axes, which form contiguous runs.
     near = [v for v in c.k if c.left.index.coefficient(v) == 1 and c.right.index.coefficient(v) in (1, 2, None)]
     along = next((v for v in reversed(near) if v.extent * 2 >= full), None)
     if along is None:
@@ -74,7 +74,7 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
     for var in sorted(rest, key=lambda v: v.extent):
         if prod(v.extent for v in (*inside, var)) <= _INSIDE:
             inside.append(var)
-    # Where threads would have next to nothing to share, taps of a column are columns of the tile.
+    # Where there would be too few units, taps become columns of the tile.
     while len(inside) > 1 and c.rows * c.batches * c.columns // prod(v.extent for v in inside) < UNITS:
         inside.pop()
     across = _column_axis(c, inside)
@@ -187,7 +187,7 @@ class _Builder:
         clear = vector_loops(sums.size, lanes, lambda s, _: (Store(((sums, s, zero),)),))
         once = (*move(acc, as_index(0), sums, base), *multiply, *move(sums, base, acc, as_index(0)))
         loop = nest([*turns, *walk.values()], once)
-        # The loops at the end walk the same taps again.
+        # The epilogue loops over the same taps again.
         finish_taps = nest(list(walk.values()), (*move(acc, as_index(0), sums, base), *end))
         return (*clear, *loop, *finish_taps)
 
@@ -202,7 +202,7 @@ class _Builder:
         c, plan = self.c, self.plan
 
         def vector(along: Index, active: int) -> tuple[Stmt, ...]:
-            # Lanes beyond the axis add zeros, which is cheaper than to leave their accumulators alone.
+            # Lanes past the end add zeros: cheaper than masking their accumulators.
             beyond = active < plan.lanes and all(e.index.coefficient(plan.along) == 1 for e in (c.left, c.right))
             i, j, lane = Var("i", height), Var("j", width), Var("l", plan.lanes if beyond else active)
             where = {**place(as_index(i), as_index(j)), plan.along: along + as_index(lane)}

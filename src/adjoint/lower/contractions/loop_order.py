@@ -85,12 +85,12 @@ def _iterates_images(c: Contraction) -> bool:
 def loop_order(c: Contraction, block: Var, l2_block: Var, panel: Var) -> tuple[Var, ...]:
     """The axes of units, outermost first, ordered for locality within a thread."""
     if _iterates_images(c):
-        # All rows of an image with some channels of the result, then with the next: a tensor is read and written as so
-        # many streams as a tile has rows.
+        # All rows of an image for some channels of the result, then for the next: a tensor is accessed in as many
+        # streams as a tile has rows.
         return (*c.batch[:-1], block, c.batch[-1], l2_block, panel)
     if panel.extent > 1:
         return (*c.batch, l2_block, block, panel)
-    # Threads take contiguous units: let the larger operand be the one that they split.
+    # Threads take contiguous ranges of units, which should partition the larger operand.
     return (*c.batch, l2_block, panel, block) if c.columns >= c.rows else (*c.batch, block, l2_block, panel)
 
 

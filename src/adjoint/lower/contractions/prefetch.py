@@ -72,7 +72,7 @@ class Region:
         if not self.runs:
             return Prefetch(self.buffer, self.start + number * elements, self.write)
         axes = [Var(f"a{n}", count) for n, (count, _) in enumerate(self.runs)]
-        # Only what is not negative can be divided: so many rounds of all but the outermost axis are added before.
+        # Indices are divided only where they are not negative, so whole rounds of the inner axes are added first.
         around = self.run_lines * prod(count for count, _ in self.runs[1:])
         before = max(ceil(-number.low / around), 0)
         at = unravel([*axes, line], number + before * around)

@@ -64,7 +64,7 @@ def estimated_schedule(context: Context, group: Group, c: Contraction) -> str:
     inner_product = plan_inner_product(target, join_runs(target, c)) is not None
     split_k = plan_split_k(target, c)
     plan = plan_gemm(target, c, epilogue_streams(context, group, c))
-    # Sums that few threads can share leave the others idle; how many there will be is not known here.
+    # Few units leave threads idle; how many threads there will be is not known here.
     split_k_cycles = split_k.cycles * sqrt(max(1.0, UNITS / 2 / split_k.units)) if split_k is not None else inf
     if winograd is not None and winograd.cycles < min(plan.cycles, split_k_cycles):
         return "winograd"

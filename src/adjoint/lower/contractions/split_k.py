@@ -148,7 +148,7 @@ class SplitKBuilder:
         """Pack a block of one operand, lanes along the result; squares are transposed where steps are contiguous."""
         plan, c = self.plan, self.c
         steps = [Var(v.name, b) for v, b in zip(c.k, plan.blocks, strict=True)]
-        # Trailing axes that lie one behind the other in the factor are one run of steps.
+        # Trailing axes that are contiguous in the operand form one run of steps.
         run = contiguous_run(plan.panel, c.k, plan.blocks)
         tail = next(n for n in range(len(c.k) + 1) if prod(plan.blocks[len(c.k) - n :]) == run)
         outer, kept = steps[: len(c.k) - tail], c.k[: len(c.k) - tail]

@@ -95,14 +95,14 @@ class TransposingEpilogue:
     def of(self, totals: Buffer, start: Index, pitch: int, panel: tuple[int, Index]) -> tuple[tuple[Stmt, ...], float]:
         """Transpose totals and store them; and the operations of all units together.
 
-        Totals are rows of `pitch` elements from `start` on. `panel` is the number of columns, and where they start on the
-        axis of the lanes.
+        Totals are rows of `pitch` elements from `start` on. `panel` is the number of columns, and where they
+        start along the axis of the lanes.
         """
         context, c, (columns, begin), lanes = self.context, self.c, panel, self.context.target.lanes(totals.dtype)
         block, outer = self.local[0], self.rows[0]
         inner = prod(v.extent for v in self.local[1:])
         size = block.extent * inner
-        # Steps of the block's outermost axis that do not follow each other in the result are stored one by one.
+        # Where the block's outermost axis is not contiguous in the result, its steps are stored one by one.
         flat = as_index(0)
         for extent, index in zip(self.group.shape, c.place, strict=True):
             flat = flat * extent + index

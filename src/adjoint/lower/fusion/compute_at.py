@@ -55,7 +55,7 @@ def _computed_at(producer: Kernel, later: Sequence[Kernel]) -> Kernel | None:
     (buffer,) = producer.writes
     if buffer.nbytes < _L2_BYTES or buffer in consumer.writes or buffer in producer.reads:
         return None
-    # What it reads must be the same there.
+    # The producer's operands must be unchanged until there.
     if any(b in k.writes for k in later for b in producer.reads):
         return None
     wrote, read = _footprint(producer, buffer), _footprint(consumer, buffer)

@@ -116,7 +116,7 @@ def _plan(context: Context, group: Group, description: Reduction, out_vars: Sequ
     out = collapse_axes(out_vars, out_indices) or [[]]
     red = collapse_axes(description.vars, indices) or [[]]
     rows = _contiguous(red, indices) >= _contiguous(out, indices) and prod(v.extent for v in red[-1]) > 1
-    # Few elements (a pooling window) keep few lanes busy: neighbouring results do better, if what they read is close.
+    # Few elements (a pooling window) leave lanes idle: vectorize across results instead, if their reads are close.
     lanes = context.target.lanes(description.body.dtype)
     near = all(index.coefficient(out[-1][-1]) in (0, 1, 2) for index in indices) if out[-1] else False
     rows = rows and not (near and prod(v.extent for v in red[-1]) * 4 <= lanes)
@@ -196,7 +196,7 @@ def _column_update(plan: _Plan, registers: Sequence[Buffer], spot: Index, value:
 
 
 def _argmax(plan: _Plan) -> tuple[Var, list[Stmt]]:
-    # Places are counted in 32 bits, which are as many lanes as floats have.
+    # Positions have 32 bits, for as many lanes as floats have.
     return _columns(plan, [plan.dtype, I32], _argmax_update)
 
 

@@ -39,7 +39,7 @@ def scatter_kernel(context: Context, group: Group, description: Scatter) -> Kern
         inliner.reduce_index = (n,)
         made = inliner.describe(root, (as_index(0), *unflatten(column, tail)))
         assert isinstance(made, Scatter)
-        # An id out of range adds 0 to a row in range.
+        # An id that is out of range adds 0 to a row within range.
         place = inliner.position(made.id, made.rows) * width + column
         wide = inliner.cast(made.id, I64)
         within = inliner.call(

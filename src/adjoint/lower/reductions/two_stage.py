@@ -142,7 +142,7 @@ def _fusable(fusion: Fusion, context: Context, group: Group) -> tuple[Group, Fus
     ):
         return None
     own = {context.buffers[v] for v in maker.outputs}
-    # What else is read must be there before, without a circle: of a lower level.
+    # Other operands must be available before, without a cycle: they are of a lower level.
     level = all(g is maker or g.level < maker.level for g in makers)
     if not level or len(read - own) > _MAX_TENSORS or any(load.guard is not None for load in loads):
         return None

@@ -55,7 +55,7 @@ def coalesce_serial(kernels: Sequence[Kernel], updated: Collection[Buffer]) -> l
     Returns
     -------
     list of Kernel
-        In such an order too. Operands and results ask for no more barriers than before.
+        In an executable order too, with no more barriers than before.
     """
     dependences = _dependences(kernels)
     intervals = _intervals(kernels, dependences)
@@ -70,7 +70,7 @@ def coalesce_serial(kernels: Sequence[Kernel], updated: Collection[Buffer]) -> l
         _gather([i for i in sizes if updates[i] == kind], places, latest, dependences)
 
     def when(i: int) -> tuple[int, bool]:
-        # First in its stretch, so that its operands leave room for what threads make there.
+        # Serial kernels first in their interval: their operands are dead before parallel kernels allocate.
         return places[i], kernels[i].parallel
 
     out: list[Kernel] = []
@@ -156,7 +156,7 @@ class _Memory:
         self._peak = max(self._live, default=0)
 
     def keep(self, buffers: Sequence[Buffer], start: int, end: int) -> int:
-        """Extend live ranges from interval `start` towards `end` as far as peak memory permits; the last one reached."""
+        """Extend live ranges from interval `start` towards `end`, as far as peak memory permits; the last reached."""
         mine = [buffer for buffer in buffers if buffer.space == "arena"]
         for at in range(start + 1, end + 1):
             longer = [buffer for buffer in mine if self._until[buffer] < at]
@@ -189,7 +189,7 @@ def _runs(
     waiting: dict[bool, list[int]] = {False: [], True: []}
 
     def leave(kind: bool) -> Iterator[list[int]]:
-        # Updates may need what is no update, not the other way round.
+        # Updates may depend on other kernels, but not the other way round.
         for k in (False, kind):
             if waiting[k]:
                 yield waiting[k]

@@ -87,7 +87,7 @@ class _Builder:
             roles.algorithm.products * roles.depth * self.plan.tile[0]
         )
 
-    # The weights
+    # The weight transform
 
     def transformed_weights(self) -> Kernel:
         """Each unit is a block of rows at one channel: ``[block, point, channel, column of the window, row]``."""
@@ -116,14 +116,14 @@ class _Builder:
 
         body = nest([roles.across], tiled(block, c.rows, height, transform))
         if c.left.buffer.nbytes >= FAR_BYTES and c.rows % height == 0:
-            # Windows of one channel lie far from those of the next: nothing fetches them ahead by itself.
+            # Windows of different channels are far apart: the hardware prefetcher does not follow.
             row, corner = Var("i", height), {roles.tap: as_index(0), roles.across: as_index(0)}
             ask = Prefetch(c.left.buffer, c.left.index.substitute({**soon, **corner, self._m: later + as_index(row)}))
             body = (For(row, (ask,), "unroll"), *body)
         flops = 2.0 * self.weights.size * roles.algorithm.taps
         return finish_kernel(self.context, self.weights.name, self.group.members[:1], unit, body, flops)
 
-    # The product
+    # The convolution
 
     def kernel(self) -> Kernel:
         """Each unit is some rows of some images."""

@@ -74,7 +74,7 @@ def _units(c: Contraction, roles: ConvolutionAxes) -> Iterator[tuple[int, int]]:
     """Possible units as (images, rows of tiles): all rows of one image before a second image."""
     line = roles.algorithm.products * roles.lines * (c.columns + roles.beyond) * c.right.dtype.itemsize
     every = roles.tiles
-    # Where weights are large, reading them once for more columns is worth more than the second-level cache.
+    # Where weights are large, reading them fewer times pays for leaving the second-level cache.
     weights = roles.algorithm.products * roles.depth * c.rows * c.left.dtype.itemsize
     room = max(_SCRATCH_BYTES, min(weights // 8, _MAX_SCRATCH_BYTES))
     many = roles.images.extent if roles.images is not None else 1
@@ -106,7 +106,7 @@ def _plan(target: Target, c: Contraction, roles: ConvolutionAxes, images: int, r
 def _roles(c: Contraction) -> ConvolutionAxes | None:
     """The roles of the axes, or None where some are missing."""
     near = next((v for v in reversed(c.k) if stride_along(c.right, v) == 1), None)
-    # Lanes on every second column read one of the window's from rows of its own, as if it were a channel.
+    # At stride 2 along columns, each column of the window is read from rows of its own, as if it were a channel.
     across = near if near is not None and stride_along(c.right, c.n) == 1 else Var("across", 1)
     for tap in c.k:
         down = stride_along(c.right, tap)
@@ -131,7 +131,7 @@ class PointGemm:
 
     Parameters
     ----------
-    rows : Rows
+    rows : TransformedRows
         The transformed rows.
     joined : bool
         Whether lanes run across the ends of rows.

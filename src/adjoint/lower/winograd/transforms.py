@@ -163,7 +163,7 @@ class TransformedRows:
         def transform(count: int, first: Index) -> tuple[Stmt, ...]:
             def body(x: Index, _: Index) -> tuple[Stmt, ...]:
                 where = {**at, **channels, roles.high: first, roles.across: as_index(0), column: x}
-                # Rows behind the image are zeros: no result that is kept needs them.
+                # Rows past the end of the image count as zeros: no result that is kept depends on them.
                 taps = [{**where, roles.tap: as_index(r)} for r in range(roles.algorithm.lines(count))]
                 rows = [Load(load.buffer, load.index.substitute(tap)) for tap in taps]
                 made = matrix_times(tuple(row[: len(rows)] for row in roles.algorithm.data), rows)

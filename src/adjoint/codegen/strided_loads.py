@@ -1,14 +1,14 @@
-"""Where the lanes of a vector read: what a lane adds to an index."""
+"""Strided vector loads: the offsets of the lanes, and the contiguous runs that they form."""
 
 from collections.abc import Sequence
 
 from adjoint.kernel.index import Index, Quotient, Remainder, Var, uses
 
-__all__ = ["lane_offsets", "run_length"]
+__all__ = ["contiguous_run", "lane_offsets"]
 
 
 def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
-    """What the lane adds to an index, for each lane; empty where that depends on more than the lane."""
+    """The offset that each lane adds to an index; empty where it depends on more than the lane."""
 
     def value(of: Index, lane: int) -> int | None:
         total = of.constant
@@ -27,8 +27,8 @@ def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
     return [] if any(v is None for v in found) else [v for v in found if v is not None]
 
 
-def run_length(offsets: Sequence[int]) -> int:
-    """The largest power of two such that offsets come in contiguous runs of that length."""
+def contiguous_run(offsets: Sequence[int]) -> int:
+    """The largest power of two such that offsets form contiguous runs of that length."""
     size = len(offsets)
     while size > 1 and any(offsets[i] != offsets[i - i % size] + i % size for i in range(len(offsets))):
         size //= 2

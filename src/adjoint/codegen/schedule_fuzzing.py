@@ -1,15 +1,15 @@
-"""Random delays in a compiled step: what a test of its barriers compiles in."""
+"""Schedule fuzzing: random delays in a compiled step, for tests of its barriers (`CompileOptions(jitter=True)`)."""
 
-__all__ = ["JITTER_TEXT"]
+__all__ = ["SCHEDULE_FUZZING_TEXT"]
 
-#: Most threads with random numbers of their own; a thread beyond shares another's.
+#: Random number generators: threads beyond this number share them.
 _STREAMS = 64
 
-#: LLVM text of ``void @jitter(i64 thread, i64 position)``. Each thread draws from a linear congruential generator of
-#: its own (multiplier and increment of Knuth's MMIX), which goes on from call to call and takes in the kernel's
-#: position. Of 64 calls, 40 go on at once, 23 spin for up to 1023 turns, one sleeps for up to 131 microseconds.
-#: Nothing here is atomic: a fence would hide what a missing barrier does.
-JITTER_TEXT = f"""
+#: LLVM text of ``void @jitter(i64 thread, i64 position)``. Each thread has a linear congruential generator of its own
+#: (multiplier and increment of Knuth's MMIX), which continues from call to call and mixes in the kernel's position. Of
+#: 64 calls, 40 return at once, 23 spin for up to 1023 iterations, one sleeps for up to 131 microseconds. Nothing here
+#: is atomic: a fence would hide the effect of a missing barrier.
+SCHEDULE_FUZZING_TEXT = f"""
 @jitter.state = internal global [{8 * _STREAMS} x i64] zeroinitializer, align 64
 
 define internal void @jitter(i64 %thread, i64 %position) nounwind noinline {{

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.codegen.edges import leading_lanes, read_leading
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import target_for
+from adjoint.codegen.partial_loads import active_prefix, load_prefix
 from adjoint.codegen.writer import Writer
 from adjoint.compiler import finish_program, lower_function
 from adjoint.ir import Function, param
@@ -41,7 +41,7 @@ def below(index, limit, function="lt"):
     ],
 )
 def test_which_lanes_lead(guard, count):
-    assert leading_lanes(guard, LANE, 3, text) == count
+    assert active_prefix(guard, LANE, 3, text) == count
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_pieces_are_powers_of_two(count, pieces):
         asked.append((first, int(type_[1 : type_.index(" ")]) if type_.startswith("<") else 1))
         return f"%at{first}"
 
-    read_leading(Writer({}), count, 8, "float", load)
+    load_prefix(Writer({}), count, 8, "float", load)
     assert asked == pieces
 
 

@@ -1,14 +1,14 @@
-"""Copies that turn squares: rows of one side become columns of the other, in registers.
+"""In-register transposes: copies of a square whose rows become columns.
 
-The pattern is an unrolled loop around a vector loop of the same extent, holding one plain copy whose source moves by
-one with the *outer* variable and whose target moves by one with the *inner* one::
+The pattern is an unrolled loop around a vector loop of the same extent, holding one plain copy whose source has stride
+1 along the *outer* variable and whose target has stride 1 along the *inner* one::
 
     for i in 0..16 unroll:
       for l in 0..16 vector:
         panel[i*32 + l] = w[l*128 + i]
 
-Lane by lane that is 16 gathers. As a square it is 16 vector loads, four rounds of exchanging halves, quarters, ...
-between rows, and 16 vector stores.
+Lane by lane that takes 16 gathers. As a transpose it takes 16 vector loads, four rounds of shuffles that exchange
+halves, quarters, ... between rows, and 16 vector stores.
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from adjoint.codegen.writer import Writer
 from adjoint.kernel.index import Var
 from adjoint.kernel.ir import For, Load, Store
 
-__all__ = ["Square", "emit_exchange", "match_square"]
+__all__ = ["Transpose", "emit_transpose", "match_transpose"]
 
 
 @dataclass(frozen=True, slots=True)
-class Square:
-    """A copy that turns a square of `size`, with the variables of its loops."""
+class Transpose:
+    """A copy that transposes a square of `size`, with the variables of its loops."""
 
     store: Store
     outer: Var
@@ -30,8 +30,8 @@ class Square:
     size: int
 
 
-def match_square(loop: For) -> Square | None:
-    """The square that a loop turns, or None."""
+def match_transpose(loop: For) -> Transpose | None:
+    """The transpose that a loop performs, or None."""
     if loop.kind != "unroll" or len(loop.body) != 1:
         return None
     (inner,) = loop.body
@@ -44,18 +44,18 @@ def match_square(loop: For) -> Square | None:
     ((target, place, value),) = store.targets
     if not isinstance(value, Load) or value.guard is not None or value.buffer is target or size < 4:
         return None
-    turned = value.index.coefficient(loop.var) == 1 and place.coefficient(inner.var) == 1
+    transposed = value.index.coefficient(loop.var) == 1 and place.coefficient(inner.var) == 1
     steady = value.index.coefficient(inner.var) is not None and place.coefficient(loop.var) is not None
     plain = target.dtype == value.buffer.dtype and target.dtype.kind != "b"
-    return Square(store, loop.var, inner.var, size) if turned and steady and plain else None
+    return Transpose(store, loop.var, inner.var, size) if transposed and steady and plain else None
 
 
-def emit_exchange(w: Writer, rows: list[str], type_: str) -> list[str]:
+def emit_transpose(w: Writer, rows: list[str], type_: str) -> list[str]:
     """The columns of a square whose rows are given, as vectors of `type_`."""
     size = len(rows)
     distance = size // 2
     while distance:
-        turned = list(rows)
+        transposed = list(rows)
         for low in range(size):
             if low & distance:
                 continue
@@ -64,9 +64,9 @@ def emit_exchange(w: Writer, rows: list[str], type_: str) -> list[str]:
                 # Lanes of the two rows whose bit `distance` is that of `start`, interleaved in runs.
                 picks = [(lane & ~distance) + start + (size if lane & distance else 0) for lane in range(size)]
                 mask = f"<{size} x i32> <{', '.join(f'i32 {p}' for p in picks)}>"
-                turned[out] = w.pure(
+                transposed[out] = w.pure(
                     f"shufflevector <{size} x {type_}> {rows[low]}, <{size} x {type_}> {rows[high]}, {mask}"
                 )
-        rows = turned
+        rows = transposed
         distance //= 2
     return rows

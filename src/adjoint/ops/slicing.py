@@ -1,4 +1,4 @@
-"""Cutting and joining: slice, pad, concat. Each is made of the others' gradients."""
+"""Slicing and joining: slice, pad, concat. The gradient of each is made of the others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Reads of the first lanes of a vector, for CPUs that cannot leave out some lanes of a load.
+"""Partial vector loads: the leading lanes of a vector, on CPUs without masked loads.
 
-There LLVM reads the lanes of a mask one by one. Where the mask is the edge of a matrix, known as code is written,
-the lanes that work are read in pieces instead, each a power of two: three of four lanes by two loads.
+On those, LLVM loads the lanes of a mask one by one. Where the mask is the edge of a matrix and known at compile time,
+the active lanes are loaded in parts that are powers of two instead: three of four lanes by two loads.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,11 @@ from adjoint.codegen.writer import Writer
 from adjoint.kernel.index import Index, Var
 from adjoint.kernel.ir import Apply, Const, Coordinate, Expr
 
-__all__ = ["leading_lanes", "read_leading"]
+__all__ = ["active_prefix", "load_prefix"]
 
 
-def leading_lanes(guard: Expr | None, var: Var, active: int, text: Callable[[Index], str]) -> int:
-    """How many lanes a guard lets work, where these are the first ones; 0 where that is not known.
+def active_prefix(guard: Expr | None, var: Var, active: int, text: Callable[[Index], str]) -> int:
+    """How many lanes a guard activates, where these are the leading ones; 0 where that is not known.
 
     Parameters
     ----------
@@ -37,19 +37,19 @@ def leading_lanes(guard: Expr | None, var: Var, active: int, text: Callable[[Ind
     return 0 if first.startswith("%") else max(min(active, int(limit.value) - int(first)), 0)
 
 
-def read_leading(w: Writer, count: int, width: int, type_: str, load: Callable[[str, int], str]) -> str:
-    """A vector whose first `count` lanes are read and whose others are 0.
+def load_prefix(w: Writer, count: int, width: int, type_: str, load: Callable[[str, int], str]) -> str:
+    """A vector whose first `count` lanes are loaded and whose others are 0.
 
     Parameters
     ----------
     w : Writer
-        Where instructions go.
+        Where to emit instructions.
     count, width : int
-        Lanes to read, at least one, and lanes of the vector.
+        Lanes to load, at least one, and lanes of the vector.
     type_ : str
         LLVM's type of an element.
     load : callable
-        Reads a value of a type from the element of that number on.
+        Loads a value of a type, starting at an element.
     """
     wide, made, done = vector(type_, width), "zeroinitializer", 0
     while done < count:
@@ -68,5 +68,5 @@ def read_leading(w: Writer, count: int, width: int, type_: str, load: Callable[[
 
 
 def _picks(lanes: list[int]) -> str:
-    """A mask of a shuffle; what is below 0 does not matter."""
+    """A shuffle mask; lanes below 0 are poison."""
     return f"<{len(lanes)} x i32> <{', '.join(f'i32 {i}' if i >= 0 else 'i32 poison' for i in lanes)}>"

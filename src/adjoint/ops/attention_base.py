@@ -6,9 +6,9 @@
     logsum[t]     = log(sum over s of exp(scores[t, s]))
     weights[t, s] = exp(scores[t, s] - logsum[t])
 
-No operator stores anything of T times S elements: each makes the weights that it needs from queries, keys and
-`logsum` again, block by block (Dao et al., "FlashAttention", 2022). Taken one by one, the gradients' operands are
-independent: `logsum` may be any numbers.
+No operator stores anything of T times S elements: each recomputes the weights that it needs from queries, keys and
+`logsum`, block by block (Dao et al., "FlashAttention", 2022). As operators of their own, the gradients have independent
+operands: `logsum` may be any numbers.
 """
 
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ from adjoint.ops.sampling import spread
 from adjoint.ops.shape import expand_dims
 from adjoint.ops.transcendental import exp
 
-__all__ = ["Attending", "causal_span", "exponential", "masked", "product", "scores", "weights_of"]
+__all__ = ["AttentionOperator", "causal_span", "exponential", "masked", "product", "scores", "weights_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Attending(Operator):
-    """What these operators share.
+class AttentionOperator(Operator):
+    """The base of these operators.
 
     Operands have equal leading (batch) axes and one float dtype. Their last axes go by letters: T queries, S keys and
     values, D elements of a query or key, E of a value. Floats of 16 bits are computed with in f32 and rounded once.
@@ -146,13 +146,13 @@ def masked(scored: Value) -> Value:
     return where(seen, scored, float("-inf"))
 
 
-def weights_of(op: Attending, q: Value, k: Value, logsum: Value) -> Value:
+def weights_of(op: AttentionOperator, q: Value, k: Value, logsum: Value) -> Value:
     """The weights as a value of T times S elements, for derivatives of higher order."""
     lowered = subtract(multiply(matmul(q, k, transpose_b=True), op.scale), expand_dims(logsum, -1))
     return exp(masked(lowered) if op.causal else lowered)
 
 
-def causal_span(op: Attending, row: Coordinate, count: int, rows: str) -> tuple[Coordinate, Coordinate] | None:
+def causal_span(op: AttentionOperator, row: Coordinate, count: int, rows: str) -> tuple[Coordinate, Coordinate] | None:
     """The steps that a row counts: keys up to the query where rows are queries, else queries from the key on."""
     if not op.causal:
         return None
@@ -165,6 +165,6 @@ def product(index: Index, a: Operand, b: Operand) -> Dot:
     return Dot(a.type.shape[-1], lambda d: a((*batch, row, d)), lambda n, d: b((*batch, n, d)))
 
 
-def exponential(k: Builder, op: Attending, score: Scalar, logsum: Scalar) -> Scalar:
+def exponential(k: Builder, op: AttentionOperator, score: Scalar, logsum: Scalar) -> Scalar:
     """The weight from a product of query and key."""
     return k.call("exp", k.call("sub", k.call("mul", score, k.const(op.scale, k.dtype(score))), logsum))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adjoint.codegen.lanes import lane_offsets, run_length
+from adjoint.codegen.strided_loads import contiguous_run, lane_offsets
 from adjoint.kernel.index import Dynamic, Var, as_index
 
 LANE, OTHER = Var("l", 16), Var("i", 5)
@@ -50,4 +50,4 @@ class _Reading:
     ],
 )
 def test_lengths_of_runs(offsets, length):
-    assert run_length(offsets) == length
+    assert contiguous_run(offsets) == length
