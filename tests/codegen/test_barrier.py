@@ -128,7 +128,7 @@ def wake():
 @pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="there is one core to sleep on"
 )
-@pytest.mark.parametrize("mood", [0, BACKOFF_LIMIT], ids=["good", "bad"])
+@pytest.mark.parametrize("backoff", [0, BACKOFF_LIMIT], ids=["none", "limit"])
 def test_who_sleeps_where_the_waker_is_will_wake_up_elsewhere(wake, backoff):
     sync, number, over = make_sync(), [], threading.Event()
     places = sync[SYNC_SLEEPERS : SYNC_SLEEPERS + 256].view(np.int32)

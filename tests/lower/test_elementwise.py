@@ -1,4 +1,4 @@
-"""Elementwise kernels: axes cut where a choice by position changes."""
+"""Elementwise kernels: loops are split where a choice by position changes."""
 
 import numpy as np
 import pytest

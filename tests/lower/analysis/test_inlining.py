@@ -1,4 +1,4 @@
-"""Elements are remembered by what they are made from, whatever lived at an address before."""
+"""Inlined elements are memoized by what they are made from, not by its address."""
 
 from adjoint.ir import DTYPES, param
 from adjoint.kernel.index import Var, as_index

@@ -1,4 +1,4 @@
-"""Attention in tiles: right at every vector width, with every shape and layout, and without a matrix of scores."""
+"""Fused attention: right at every vector width, with every shape and layout, and without a matrix of scores."""
 
 import re
 

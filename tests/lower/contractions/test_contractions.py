@@ -1,4 +1,4 @@
-"""Contractions of every plan against NumPy in float64: in place, packed, turned, blocked, with edges and batches."""
+"""Contractions under every plan against NumPy in float64: in place, packed, transposed, blocked, with remainders."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tiles of contractions: neighbours of images, large results in runs, operands packed once, and hints to memory."""
+"""Register-tiled contractions: stacks of tiles, large results in long runs, packed operands, and prefetches."""
 
 import numpy as np
 import pytest
@@ -57,14 +57,14 @@ def test_an_update_of_a_large_matrix_walks_few_rows_at_a_time():
     assert few.vectors > wide.vectors
 
 
-def test_what_an_update_reads_and_writes_is_asked_for_ahead():
+def test_what_an_update_reads_and_writes_is_prefetched():
     kernels = lower_function(updated(512, 64, 1024), host()).kernels
-    asked = [s for kernel in kernels for s in walk(kernel.body) if isinstance(s, Prefetch)]
-    assert {s.buffer.name for s in asked if s.write} == {"result0", "result1", "result2"}
-    assert {s.buffer.name for s in asked if not s.write} == {"w", "a", "b"}
+    hints = [s for kernel in kernels for s in walk(kernel.body) if isinstance(s, Prefetch)]
+    assert {s.buffer.name for s in hints if s.write} == {"result0", "result1", "result2"}
+    assert {s.buffer.name for s in hints if not s.write} == {"w", "a", "b"}
 
 
-def test_a_small_result_is_not_asked_for():
+def test_a_small_result_is_not_prefetched():
     kernels = lower_function(product(64, 784, 128), host()).kernels
     assert not any(isinstance(s, Prefetch) for kernel in kernels for s in walk(kernel.body))
 

@@ -1,4 +1,4 @@
-"""What is asked of memory ahead of its use: every line once, a few in each step."""
+"""Software prefetch: every cache line once, a few in each step."""
 
 import numpy as np
 import pytest
@@ -16,8 +16,8 @@ PLACE = ((as_index(N) * CHANNELS + as_index(C)) * ROWS + as_index(Y) + as_index(
 ZERO = {v: as_index(0) for v in (N, C, Y, D, S)}
 
 
-def asked(body: tuple[Stmt, ...], at: dict[Var, Index]) -> list[int]:
-    """The elements that statements ask for, by running them."""
+def prefetched(body: tuple[Stmt, ...], at: dict[Var, Index]) -> list[int]:
+    """The elements that statements prefetch, by running them."""
     found: list[int] = []
     for statement in body:
         if isinstance(statement, Prefetch):
@@ -26,18 +26,18 @@ def asked(body: tuple[Stmt, ...], at: dict[Var, Index]) -> list[int]:
             found.append(place.constant)
         elif isinstance(statement, When):
             inside = statement.low <= statement.index.substitute(at).constant < statement.high
-            found += asked(statement.then if inside else statement.other, at)
+            found += prefetched(statement.then if inside else statement.other, at)
         else:
             assert isinstance(statement, For)
             for n in range(statement.var.extent):
-                found += asked(statement.body, {**at, statement.var: as_index(n)})
+                found += prefetched(statement.body, {**at, statement.var: as_index(n)})
     return found
 
 
 def in_steps(regions: list[Region], steps: int) -> list[list[int]]:
     step = Var("step", steps)
     body = spread_prefetches(regions, as_index(step), steps)
-    return [asked(body, {step: as_index(n)}) for n in range(steps)]
+    return [prefetched(body, {step: as_index(n)}) for n in range(steps)]
 
 
 def elements(box: dict[Var, int], start: dict[Var, int]) -> set[int]:
@@ -50,7 +50,7 @@ def elements(box: dict[Var, int], start: dict[Var, int]) -> set[int]:
 
 
 @pytest.mark.parametrize(
-    ("box", "start", "pieces"),
+    ("box", "start", "runs"),
     [
         ({N: 2, C: CHANNELS, Y: ROWS - 2, D: 3, S: COLUMNS}, {N: 3}, 1),
         ({C: CHANNELS, Y: 4, D: 3, S: COLUMNS}, {N: 1, Y: 8}, CHANNELS),
@@ -59,19 +59,19 @@ def elements(box: dict[Var, int], start: dict[Var, int]) -> set[int]:
     ],
 )
 @pytest.mark.parametrize("steps", [1, 37, 512, 4096])
-def test_every_line_of_a_box_is_asked_for_once(box, start, runs, steps):
+def test_every_line_of_a_box_is_prefetched_once(box, start, runs, steps):
     found = region(X, PLACE, box, {**ZERO, **{v: as_index(n) for v, n in start.items()}})
     assert found is not None
     assert np.prod([count for count, _ in found.runs], initial=1) == runs
     lines = [place // ELEMENTS for step in in_steps([found], steps) for place in step]
     wanted = {element // ELEMENTS for element in elements(box, start)}
     each = -(-len(wanted) // steps)
-    # The last step may ask for what lies behind.
+    # The last step may prefetch past the end.
     assert set(lines[: len(wanted)]) == wanted
     assert len(lines) < len(wanted) + each
 
 
-def test_columns_that_padding_leaves_out_do_not_break_a_piece():
+def test_columns_that_padding_leaves_out_do_not_break_a_run():
     whole = {Y: 8, S: COLUMNS - 2}
     found = region(X, PLACE, {**whole, C: 2}, ZERO)
     assert found is not None
@@ -80,7 +80,7 @@ def test_columns_that_padding_leaves_out_do_not_break_a_piece():
     assert {element // ELEMENTS for element in elements({**whole, C: 2}, {})} <= lines
 
 
-def test_pieces_at_even_distances_are_one_axis():
+def test_runs_at_even_distances_are_one_axis():
     every_second = as_index(N) * CHANNELS * ROWS * COLUMNS + as_index(C) * ROWS * COLUMNS + as_index(Y) * 4 * COLUMNS
     found = region(X, every_second + as_index(S) * 2, {N: IMAGES, C: CHANNELS, Y: 16, S: 32}, ZERO)
     assert found is not None
@@ -89,7 +89,7 @@ def test_pieces_at_even_distances_are_one_axis():
     assert lines == [row * 4 * COLUMNS + n * ELEMENTS for row in range(IMAGES * CHANNELS * 16) for n in range(4)]
 
 
-def test_steps_ask_for_as_many_lines_each():
+def test_steps_prefetch_as_many_lines_each():
     first = region(X, PLACE, {C: 2, Y: 4, S: COLUMNS}, ZERO)
     second = region(X, PLACE, {C: 3, Y: 4, S: COLUMNS}, {**ZERO, N: as_index(4)}, write=True)
     assert first is not None
@@ -98,23 +98,23 @@ def test_steps_ask_for_as_many_lines_each():
     assert [len(step) for step in in_steps([first, second], 100)] == [1] * 80 + [0] * 20
 
 
-def test_turns_share_the_lines_of_a_stretch():
+def test_turns_share_the_lines_of_a_region():
     found = region(X, PLACE, {Y: 4, S: COLUMNS}, ZERO)
     assert found is not None
     turn = Var("turn", 4)
     body = spread_prefetches([found.share(as_index(turn), 4)], as_index(0), 1)
-    each = [asked(body, {turn: as_index(n)}) for n in range(4)]
+    each = [prefetched(body, {turn: as_index(n)}) for n in range(4)]
     assert [place for lines in each for place in lines] == [n * ELEMENTS for n in range(16)]
 
 
-def test_what_is_near_is_not_asked_for():
+def test_small_buffers_are_not_prefetched():
     near = Buffer("near", F32, FAR_BYTES // 4 - 1, "arena")
     assert region(near, as_index(S), {S: COLUMNS}, ZERO) is None
 
 
-def test_what_is_walked_in_no_fixed_steps_is_not_asked_for():
+def test_what_is_not_affine_is_not_prefetched():
     assert region(X, as_index(S) % 3 * 64, {S: COLUMNS}, ZERO) is None
 
 
-def test_nothing_is_asked_for_where_there_is_no_stretch():
+def test_nothing_is_prefetched_where_there_is_no_region():
     assert spread_prefetches([], as_index(0), 4) == ()

@@ -1,4 +1,4 @@
-"""Contractions whose sums stay while blocks pass by: what is planned so, and what comes out, at every width."""
+"""Split-K and M-blocked contractions: what is planned so, and the results at every vector width."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What one kernel makes for the units of another is made there: when, when not, and that results are the same."""
+"""Producers computed at the units of their consumers: when, when not, and with the same results."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is computed where: the kernels that fusion makes of small graphs."""
+"""Grouping: the kernels that small graphs become."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Kernels over the same loops become one: which do, which may not, and what comes out."""
+"""Horizontal fusion of kernels with the same loops: which fuse, which may not, and with the same results."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Kernels of the same rows become one; what keeps them apart; what comes out."""
+"""Fusion of consecutive kernels over the same rows: which fuse, which may not, and with the same results."""
 
 import numpy as np
 import pytest

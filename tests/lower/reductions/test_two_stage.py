@@ -1,4 +1,4 @@
-"""Sums over what a convolution makes are added up where it is made, and are the same sums."""
+"""Two-stage reductions, which start in the epilogue of a convolution: the same sums as on their own."""
 
 import numpy as np
 import pytest

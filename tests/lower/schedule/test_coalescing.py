@@ -1,4 +1,4 @@
-"""Small kernels of one thread become one: which do, where they go, what stays apart, and that results are the same."""
+"""Coalescing of small serial kernels: which, into which interval, and with the same results."""
 
 from collections import Counter
 from dataclasses import replace
@@ -66,7 +66,7 @@ def test_kernels_that_threads_share_need_not_be_in_between():
     assert names(coalesce_serial(kernels, ())) == ["one_and_1", "shared"]
 
 
-def test_one_that_the_next_stretch_waits_for_stays_in_its_own():
+def test_one_that_the_next_interval_waits_for_stays_in_its_own():
     kernels = [
         kernel("one", [P], [A]),
         kernel("make", [Q], [B], parallel=True),
@@ -111,7 +111,7 @@ def test_updates_are_apart_and_may_wait_for_the_end():
 
 
 def test_operands_are_not_kept_where_that_takes_more_memory():
-    """With `b` kept, the second stretch would hold three buffers, and two are the most without."""
+    """With `b` kept, the second interval would hold three buffers, and two are the most without."""
     kernels = two_updates(activations=[A])
     assert names(coalesce_serial(kernels, {P, Q})) == ["gradient", "update_p", "next", "other", "update_q"]
 
@@ -207,7 +207,7 @@ def test_scales_and_offsets_are_updated_in_one_kernel():
 
 
 @pytest.mark.parametrize("level", levels())
-def test_what_is_bundled_agrees_with_the_reference(level):
+def test_coalesced_kernels_agree_with_the_reference(level):
     """Sums of rows, numbers that say where to read, and a loop of several units, one after the other."""
     x, table, at = param("x", (6, 20)), param("table", (5, 3)), param("at", (2,), "i64")
     total = ops.sum(x, axis=1)

@@ -1,4 +1,4 @@
-"""The arena: nothing that lives at once overlaps, and the plan is close to the least possible."""
+"""Memory planning: live buffers do not overlap, and the plan is close to the lower bound."""
 
 import numpy as np
 import pytest

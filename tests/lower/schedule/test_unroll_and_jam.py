@@ -1,4 +1,4 @@
-"""Several rows in a unit: which kernels that is right for, and that a row's bits stay what they were."""
+"""Blocks of rows in a unit: which kernels are unrolled and jammed, and that a row's bits stay the same."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Windows of two and three rows with fewer products: the algorithm in exact numbers, plans, and what comes out."""
+"""Winograd for windows of two and three rows: the algorithm in exact arithmetic, plans, and numerical results."""
 
 from fractions import Fraction
 from itertools import product as pairs

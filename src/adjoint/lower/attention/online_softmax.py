@@ -93,8 +93,8 @@ class _Builder:
         for number in range(len(plan.dots)):
             body.extend(self._pack_rows(rows, number))
         if many:
-            turn = Var("block", many)
-            body.append(For(turn, self._block(rows, as_index(turn) * plan.block, plan.block)))
+            iteration = Var("block", many)
+            body.append(For(iteration, self._block(rows, as_index(iteration) * plan.block, plan.block)))
         if rest:
             body.extend(self._block(rows, as_index(many * plan.block), rest))
         for number, operator in enumerate(plan.operators):
@@ -341,8 +341,8 @@ class _Builder:
         )
         column, row = as_index(square) * lanes + as_index(lane), as_index(vector) * lanes + as_index(inner)
         sum_ = Load(rows.sums[number], column * rows.width + row)
-        turn = Store(((rows.transposed, row * columns + column, sum_),))
-        loop = For(inner, (For(lane, (turn,), "vector"),), "unroll")
+        iteration = Store(((rows.transposed, row * columns + column, sum_),))
+        loop = For(inner, (For(lane, (iteration,), "vector"),), "unroll")
         out: list[Stmt] = [For(square, (For(vector, (loop,)),))]
         relative, line = self.plan.is_relative(operator.weight), Var("row", rows.count)
         row_sum, scale = rows.row_sum[operator.weight], rows.rescale[operator.weight]

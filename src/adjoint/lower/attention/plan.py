@@ -347,6 +347,6 @@ class RowBlock:
     def tiles(self, count: int, body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """Loop over whole tiles of steps or columns and a remainder; `body` takes the size and the first element."""
         many, rest = divmod(count, self.plan.tile)
-        turn = Var("t", many)
-        loop: list[Stmt] = [For(turn, body(self.plan.tile, as_index(turn) * self.plan.tile))] if many else []
+        iteration = Var("t", many)
+        loop: list[Stmt] = [For(iteration, body(self.plan.tile, as_index(iteration) * self.plan.tile))] if many else []
         return (*loop, *body(rest, as_index(many * self.plan.tile))) if rest else tuple(loop)

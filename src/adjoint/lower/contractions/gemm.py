@@ -191,11 +191,13 @@ class GemmBuilder:
                     keep = self._spilled(spilled, first_row, column, width)
                     begin = self._clear if first else keep(store=False)
                     end = self._store_point(at) if last else keep(store=True)
-                    turn = as_index(beside) * per_group + (row - first_row) // plan.rows
+                    iteration = as_index(beside) * per_group + (row - first_row) // plan.rows
                     prefetch = (
                         self._prefetch_epilogue((rows, own), (row, here, at))
                         if last
-                        else prefetch_panel(c, plan, at, (column, columns), start + extent, turn, per_group * plan.wide)
+                        else prefetch_panel(
+                            c, plan, at, (column, columns), start + extent, iteration, per_group * plan.wide
+                        )
                     )
                     return (
                         *self._unrolled_tile(acc, rows, own, row, here, begin),
@@ -211,9 +213,9 @@ class GemmBuilder:
             between = ceil(c.depth / plan.block) - 2
             loops = [*segment(as_index(0), plan.block, first=True, last=False)]
             if between:
-                turn = Var("kb", between)
-                again = segment((as_index(turn) + 1) * plan.block, plan.block, first=False, last=False)
-                loops.append(For(turn, again))
+                iteration = Var("kb", between)
+                again = segment((as_index(iteration) + 1) * plan.block, plan.block, first=False, last=False)
+                loops.append(For(iteration, again))
             done = (between + 1) * plan.block
             return (*loops, *segment(as_index(done), c.depth - done, first=False, last=True))
 
@@ -222,12 +224,12 @@ class GemmBuilder:
     def _rows(self, part: Index, per_group: int, tile: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """Sweep the row blocks of a row group."""
         blocks = ceil(self.c.rows / self.plan.rows)
-        turn = Var("b", per_group)
-        block = part * per_group + as_index(turn)
+        iteration = Var("b", per_group)
+        block = part * per_group + as_index(iteration)
         body = tiled(block, self.c.rows, self.plan.rows, tile)
         if blocks % per_group:
             body = (When(block, 0, blocks, body),)
-        return (For(turn, body),) if per_group > 1 else body
+        return (For(iteration, body),) if per_group > 1 else body
 
     # The register tile
 

@@ -159,7 +159,7 @@ class _Builder:
         tap = ravel(plan.inside, {v: as_index(w) for v, w in walk.items()})
         others = [v for v in c.k if v is not plan.along]
         names = [v.name.replace("r", "k") for v in others]
-        turns = [Var(f"{name}b", v.extent // b) for name, v, b in zip(names, others, plan.blocks, strict=True)]
+        iterations = [Var(f"{name}b", v.extent // b) for name, v, b in zip(names, others, plan.blocks, strict=True)]
         steps = [Var(name, b) for name, b in zip(names, plan.blocks, strict=True)]
 
         def place(i: Index, j: Index) -> dict[Var, Index]:
@@ -168,8 +168,8 @@ class _Builder:
                 where[c.m] = row + i
             if across is not None:
                 where[across] = column + j
-            for var, turn, step in zip(others, turns, steps, strict=True):
-                where[var] = as_index(turn) * step.extent + as_index(step)
+            for var, iteration, step in zip(others, iterations, steps, strict=True):
+                where[var] = as_index(iteration) * step.extent + as_index(step)
             return where
 
         def move(to: Buffer, to_start: Index, source: Buffer, source_start: Index) -> tuple[Stmt, ...]:
@@ -186,7 +186,7 @@ class _Builder:
         zero = Const(0.0, acc.dtype)
         clear = vector_loops(sums.size, lanes, lambda s, _: (Store(((sums, s, zero),)),))
         once = (*move(acc, as_index(0), sums, base), *multiply, *move(sums, base, acc, as_index(0)))
-        loop = nest([*turns, *walk.values()], once)
+        loop = nest([*iterations, *walk.values()], once)
         # The epilogue loops over the same taps again.
         finish_taps = nest(list(walk.values()), (*move(acc, as_index(0), sums, base), *end))
         return (*clear, *loop, *finish_taps)

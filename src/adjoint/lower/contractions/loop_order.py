@@ -115,15 +115,15 @@ def prefetch_panel(
     at: Mapping[Var, Index],
     panel: tuple[Index, int],
     start: Index,
-    turn: Index,
-    turns: int,
+    iteration: Index,
+    iterations: int,
 ) -> PrefetchSlots | None:
-    """The share of the next block of a panel that falls to one of `turns` tiles, where the operand is large."""
+    """The share of the next block of a panel that falls to one of `iterations` tiles, where the operand is large."""
     (k,), (column, columns) = c.k, panel
     block = region(c.right.buffer, c.right.index, {k: plan.block, c.n: columns}, {**at, k: start, c.n: column})
     if block is None:
         return None
-    return PrefetchSlots(SLOTS, lambda slot: spread_prefetches([block], turn * SLOTS + slot, turns * SLOTS))
+    return PrefetchSlots(SLOTS, lambda slot: spread_prefetches([block], iteration * SLOTS + slot, iterations * SLOTS))
 
 
 def prefetch_image(c: Contraction, unit: Var, slots: int) -> PrefetchSlots | None:
@@ -132,11 +132,11 @@ def prefetch_image(c: Contraction, unit: Var, slots: int) -> PrefetchSlots | Non
     if not outer or not _iterates_images(c):
         return None
     images = prod(v.extent for v in outer)
-    turns = unit.extent // images
-    start = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **unravel(outer, (as_index(unit) // turns + 1) % images)}
+    iterations = unit.extent // images
+    start = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **unravel(outer, (as_index(unit) // iterations + 1) % images)}
     image = region(c.right.buffer, c.right.index, {v: v.extent for v in (c.batch[-1], c.n, *c.k)}, start)
     if image is None:
         return None
     return PrefetchSlots(
-        slots, lambda slot: spread_prefetches([image], as_index(unit) % turns * slots + slot, turns * slots)
+        slots, lambda slot: spread_prefetches([image], as_index(unit) % iterations * slots + slot, iterations * slots)
     )

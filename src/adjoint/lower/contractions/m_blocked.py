@@ -59,10 +59,10 @@ class _Builder:
         """Each unit packs a block of a panel."""
         plan = self.plan
         builder = SplitKBuilder(self.context, self.group, self.c, plan, self.panels, 1)
-        turns, start = builder.block_loops()
-        unit = Var("u", plan.panels * prod(t.extent for t in turns))
+        iterations, start = builder.block_loops()
+        unit = Var("u", plan.panels * prod(t.extent for t in iterations))
         panel, number = as_index(unit) // (unit.extent // plan.panels), as_index(unit) % (unit.extent // plan.panels)
-        here = unravel(turns, number)
+        here = unravel(iterations, number)
         start = {v: index.substitute(here) for v, index in start.items()}
         own = Panel(self.panels, as_index(unit) * self._block, plan.width)
         body = tiled(panel, plan.lane.extent, plan.width, lambda n, first: builder.pack(own, n, first, start))
@@ -92,32 +92,32 @@ class _Builder:
         other = Load(plan.other.buffer, plan.other.index.substitute({outer: first + as_index(own)}))
         sums = Buffer("sums", plan.panel.dtype, prod(v.extent for v in rows) * plan.width, "scratch")
         builder = SplitKBuilder(context, group, c, replace(plan, other=other, rows=rows), sums, 1)
-        turns, start = builder.block_loops()
-        blocks = prod(t.extent for t in turns)
-        block = ravel(turns, {t: as_index(t) for t in turns})
+        iterations, start = builder.block_loops()
+        blocks = prod(t.extent for t in iterations)
+        block = ravel(iterations, {t: as_index(t) for t in iterations})
         here = Panel(self.panels, (panel * blocks + block) * self._block, plan.width)
         ahead = self._prefetch_regions(number, panel * blocks + block, blocks * plan.panels)
         products = builder.multiply(
             here, columns, as_index(0), as_index(0), start, lambda n, count: spread_prefetches(ahead, n, count)
         )
         some = row_blocks(own.extent, prod(v.extent for v in inner))[0]
-        turn, local = Var("t", own.extent // some), Var(outer.name, some)
+        iteration, local = Var("t", own.extent // some), Var(outer.name, some)
         ends = TransposingEpilogue(
-            context, group, c, plan.lane, plan.rows, (local, *inner), first + as_index(turn) * some
+            context, group, c, plan.lane, plan.rows, (local, *inner), first + as_index(iteration) * some
         )
-        begun = as_index(turn) * (sums.size // turn.extent)
+        begun = as_index(iteration) * (sums.size // iteration.extent)
         end, work = ends.of(sums, begun, plan.width, (columns, begin))
         clear = builder.clear(as_index(0), as_index(0), columns)
-        return (clear, *nest(turns, products), *nest([turn], end)), work
+        return (clear, *nest(iterations, products), *nest([iteration], end)), work
 
-    def _prefetch_regions(self, number: Index, turn: Index, turns: int) -> list[Region]:
+    def _prefetch_regions(self, number: Index, iteration: Index, iterations: int) -> list[Region]:
         """The next block of the panels, and a share of what the next row group reads."""
         c, plan = self.c, self.plan
         step, outer = Var("s", self._block), plan.rows[0]
-        place = (turn + 1) % turns * self._block
+        place = (iteration + 1) % iterations * self._block
         block = region(self.panels, as_index(step), {step: step.extent}, {step: place})
         share = outer.extent // plan.groups
         corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, outer: (number + 1) % plan.groups * share}
         every = {**{v: v.extent for v in (*plan.rows, *c.k)}, outer: share}
         rows = region(plan.other.buffer, plan.other.index, every, corner)
-        return [s for s in (block, rows.share(turn, turns) if rows is not None else None) if s is not None]
+        return [s for s in (block, rows.share(iteration, iterations) if rows is not None else None) if s is not None]

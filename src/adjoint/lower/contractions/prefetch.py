@@ -60,10 +60,10 @@ class Region:
     first: Index
     lines: int
 
-    def share(self, turn: Index, turns: int) -> "Region":
-        """The part of the lines that falls to one of `turns` turns. The last part may run a few lines past the end."""
-        lines = ceil(self.lines / turns)
-        return replace(self, first=self.first + turn * lines, lines=lines)
+    def share(self, iteration: Index, iterations: int) -> "Region":
+        """The share of the lines of one of so many iterations. The last share may run a few lines past the end."""
+        lines = ceil(self.lines / iterations)
+        return replace(self, first=self.first + iteration * lines, lines=lines)
 
     def prefetch(self, number: Index) -> Prefetch:
         """The prefetch of a line."""
@@ -126,8 +126,8 @@ def spread_prefetches(regions: Sequence[Region], step: Index, steps: int) -> tup
     end = sum(ceil(s.lines / each) for s in regions)
     for last in reversed(regions):
         some = Var("line", each)
-        turns = ceil(last.lines / each)
-        end -= turns
-        ask = last.prefetch((step - end) * each + as_index(some))
-        body = (When(step, end, end + turns, (For(some, (ask,), "unroll"),), body),)
+        iterations = ceil(last.lines / each)
+        end -= iterations
+        hint = last.prefetch((step - end) * each + as_index(some))
+        body = (When(step, end, end + iterations, (For(some, (hint,), "unroll"),), body),)
     return body

@@ -110,29 +110,31 @@ class SplitKBuilder:
         plan, c = self.plan, self.c
         extents = [c.k[0].extent // plan.parts, *(v.extent for v in c.k[1:])]
         names = [v.name.replace("r", "k") for v in c.k]
-        turns = [Var(f"{name}b", e // b) for name, e, b in zip(names, extents, plan.blocks, strict=True)]
-        return turns, {v: as_index(t) * b for v, t, b in zip(c.k, turns, plan.blocks, strict=True)}
+        iterations = [Var(f"{name}b", e // b) for name, e, b in zip(names, extents, plan.blocks, strict=True)]
+        return iterations, {v: as_index(t) * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
 
     def _unit(self, part: Index, panel: Index, columns: int, first: Index) -> tuple[Stmt, ...]:
         plan, c = self.plan, self.c
         share = c.k[0].extent // plan.parts
-        turns, start = self.block_loops()
+        iterations, start = self.block_loops()
         start[c.k[0]] = start[c.k[0]] + part * share
         width = ceil(columns / plan.lanes) * plan.lanes
         own = Panel(Buffer("panel", plan.panel.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
-        ahead = self._prefetch_regions(turns, part, share, (columns, first))
+        ahead = self._prefetch_regions(iterations, part, share, (columns, first))
         block = (
             *self.pack(own, columns, first, start),
             *self.multiply(own, columns, part, panel, start, lambda n, count: spread_prefetches(ahead, n, count)),
         )
-        return (self.clear(part, panel, columns), *nest(turns, block))
+        return (self.clear(part, panel, columns), *nest(iterations, block))
 
-    def _prefetch_regions(self, turns: list[Var], part: Index, share: int, panel: tuple[int, Index]) -> list[Region]:
+    def _prefetch_regions(
+        self, iterations: list[Var], part: Index, share: int, panel: tuple[int, Index]
+    ) -> list[Region]:
         """What the next block of both operands covers."""
         plan, c = self.plan, self.c
-        number = ravel(turns, {t: as_index(t) for t in turns}) + 1
-        soon = unravel(turns, number % prod(t.extent for t in turns))
-        start = {v: soon[t] * b for v, t, b in zip(c.k, turns, plan.blocks, strict=True)}
+        number = ravel(iterations, {t: as_index(t) for t in iterations}) + 1
+        following = unravel(iterations, number % prod(t.extent for t in iterations))
+        start = {v: following[t] * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
         start[c.k[0]] = start[c.k[0]] + part * share
         corner = {**{v: as_index(0) for v in c.axes}, **start}
         steps = dict(zip(c.k, plan.blocks, strict=True))
@@ -166,11 +168,11 @@ class SplitKBuilder:
         many, rest = divmod(run, square)
         loops: list[Stmt] = []
         if many:
-            turn, inner = Var("s", many), Var("i", square)
-            body = copy(as_index(turn) * square + as_index(inner))
+            iteration, inner = Var("s", many), Var("i", square)
+            body = copy(as_index(iteration) * square + as_index(inner))
             if square > 1:
                 body = tuple(unroll_around(inner, statement) for statement in body)
-            loops.append(For(turn, body))
+            loops.append(For(iteration, body))
         if rest:
             step = Var("s", rest)
             loops.append(For(step, copy(as_index(step) + many * square)))
@@ -219,5 +221,5 @@ class SplitKBuilder:
             return tuple(out)
 
         walk = (*blocks, *steps)
-        ask = prefetch(ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
-        return nest(blocks, (*sweep("fetch"), *nest(steps, (*ask, *sweep("fma"))), *sweep("put")))
+        hint = prefetch(ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
+        return nest(blocks, (*sweep("fetch"), *nest(steps, (*hint, *sweep("fma"))), *sweep("put")))

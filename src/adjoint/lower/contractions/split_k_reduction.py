@@ -165,9 +165,9 @@ def _transpose(
         return body
 
     if across:
-        turn, one = Var("s", across // lanes), Var("i", lanes)
-        first = as_index(turn) * lanes + as_index(one)
-        out += nest([turn], tuple(unroll_around(one, loop) for loop in vector_loops(rows, lanes, copy(first))))
+        iteration, one = Var("s", across // lanes), Var("i", lanes)
+        first = as_index(iteration) * lanes + as_index(one)
+        out += nest([iteration], tuple(unroll_around(one, loop) for loop in vector_loops(rows, lanes, copy(first))))
     if columns - across:
         rest = Var("s", columns - across)
         out += nest([rest], vector_loops(rows, lanes, copy(as_index(rest) + across)))

@@ -77,17 +77,17 @@ def _footprint(kernel: Kernel, buffer: Buffer) -> int:
 
 def _with_producer_inside(producer: Kernel, consumer: Kernel, buffer: Buffer, part: int) -> Kernel:
     near, unit = Buffer(buffer.name, buffer.dtype, part, "scratch"), consumer.unit
-    turn = Var("u", producer.unit.extent // unit.extent)
+    iteration = Var("u", producer.unit.extent // unit.extent)
 
     def move(other: Buffer, index: Index) -> tuple[Buffer, Index]:
         return (near, index + as_index(unit) * -part) if other is buffer else (other, index)
 
-    at = {producer.unit: as_index(unit) * turn.extent + as_index(turn)}
-    making = rewritten(producer.body, index=lambda index: index.substitute(at), move=move)
-    using = rewritten(
+    at = {producer.unit: as_index(unit) * iteration.extent + as_index(iteration)}
+    produce = rewritten(producer.body, index=lambda index: index.substitute(at), move=move)
+    consume = rewritten(
         _prefetching_sources(consumer.body, _ProducerPrefetch.of(producer, consumer, buffer, part)), move=move
     )
-    body = (For(turn, making), *using)
+    body = (For(iteration, produce), *consume)
     bare = Kernel(consumer.name, unit, body)
     moved = sum(b.nbytes for b in dict.fromkeys((*bare.reads, *bare.writes)))
     values = (*producer.values, *consumer.values)
@@ -108,8 +108,8 @@ class _ProducerPrefetch:
 
     @classmethod
     def of(cls, producer: Kernel, consumer: Kernel, buffer: Buffer, part: int) -> "_ProducerPrefetch":
-        turns = producer.unit.extent // consumer.unit.extent
-        parts = [(b, _footprint(producer, b) * turns) for b in producer.reads if b.nbytes >= _L2_BYTES]
+        iterations = producer.unit.extent // consumer.unit.extent
+        parts = [(b, _footprint(producer, b) * iterations) for b in producer.reads if b.nbytes >= _L2_BYTES]
         return cls(buffer, consumer.unit, part, tuple((b, size) for b, size in parts if size))
 
     def replacement(self, prefetch: Prefetch) -> tuple[Stmt, ...]:

@@ -97,8 +97,8 @@ class _Builder:
         blocks = Var("block", self._blocks)
         axes = (*self.of_left, blocks, *roles.channels)
         at = unravel(axes, as_index(unit))
-        soon = unravel(axes, (as_index(unit) + _PREFETCH_DISTANCE) % unit.extent)
-        block, later = at.pop(blocks), soon.pop(blocks) * height
+        following = unravel(axes, (as_index(unit) + _PREFETCH_DISTANCE) % unit.extent)
+        block, later = at.pop(blocks), following.pop(blocks) * height
         at[roles.across] = as_index(roles.across)
         base = self._base(at, block)
 
@@ -118,8 +118,10 @@ class _Builder:
         if c.left.buffer.nbytes >= FAR_BYTES and c.rows % height == 0:
             # Windows of different channels are far apart: the hardware prefetcher does not follow.
             row, corner = Var("i", height), {roles.tap: as_index(0), roles.across: as_index(0)}
-            ask = Prefetch(c.left.buffer, c.left.index.substitute({**soon, **corner, self._m: later + as_index(row)}))
-            body = (For(row, (ask,), "unroll"), *body)
+            hint = Prefetch(
+                c.left.buffer, c.left.index.substitute({**following, **corner, self._m: later + as_index(row)})
+            )
+            body = (For(row, (hint,), "unroll"), *body)
         flops = 2.0 * self.weights.size * roles.algorithm.taps
         return finish_kernel(self.context, self.weights.name, self.group.members[:1], unit, body, flops)
 
@@ -128,26 +130,26 @@ class _Builder:
     def kernel(self) -> Kernel:
         """Each unit is some rows of some images."""
         plan, roles, c, data = self.plan, self.plan.roles, self.c, self.product.rows
-        unit = Var("u", prod(v.extent for v in self._turns()))
-        at, soon = self._at(as_index(unit)), self._at((as_index(unit) + 1) % unit.extent)
-        turn = Var("b", self._blocks // plan.groups)
-        block = as_index(unit) % plan.groups * turn.extent + as_index(turn)
+        unit = Var("u", prod(v.extent for v in self._unit_axes()))
+        at, following = self._at(as_index(unit)), self._at((as_index(unit) + 1) % unit.extent)
+        iteration = Var("b", self._blocks // plan.groups)
+        block = as_index(unit) % plan.groups * iteration.extent + as_index(iteration)
 
         def rows(count: int, first: Index) -> tuple[Stmt, ...]:
             memory = Buffer("sums", c.left.dtype, roles.algorithm.products * count * self.product.sums, "scratch")
-            regions = self._prefetch_regions(count, first, at, as_index(turn), turn.extent, soon)
+            regions = self._prefetch_regions(count, first, at, as_index(iteration), iteration.extent, following)
             multiply = self._multiply(memory, count, self._base(at, block), regions)
             return (For(data.point, multiply), *self._end(memory, count, first, at, as_index(unit) // plan.groups))
 
         body = tiled(block, c.rows, plan.tile[0], rows)
         lanes = self.context.target.lanes(c.right.dtype)
-        body = (*data.fill(lanes, c.right, at, c.n), *nest([turn], body))
+        body = (*data.fill(lanes, c.right, at, c.n), *nest([iteration], body))
         points = c.batches * c.rows * c.columns
         return finish_kernel(
             self.context, self.context.name_of(self.group), self.group.members, unit, body, 2.0 * points * c.depth
         )
 
-    def _turns(self) -> tuple[Var, ...]:
+    def _unit_axes(self) -> tuple[Var, ...]:
         """The axes that units walk."""
         plan, roles = self.plan, self.plan.roles
         many = roles.images.extent // plan.images if roles.images is not None else 1
@@ -157,7 +159,7 @@ class _Builder:
     def _at(self, unit: Index) -> dict[Var, Index]:
         """A unit's current image, and its row of tiles in place of `high`."""
         plan, roles, data = self.plan, self.plan.roles, self.product.rows
-        axes = self._turns()
+        axes = self._unit_axes()
         at = unravel(axes, unit)
         line, image = at.pop(axes[-2]), at.pop(axes[-3])
         del at[axes[-1]]
@@ -167,7 +169,13 @@ class _Builder:
         return at
 
     def _prefetch_regions(
-        self, count: int, first: Index, at: dict[Var, Index], turn: Index, turns: int, soon: dict[Var, Index]
+        self,
+        count: int,
+        first: Index,
+        at: dict[Var, Index],
+        iteration: Index,
+        iterations: int,
+        following: dict[Var, Index],
     ) -> list[Region]:
         """What to prefetch during the GEMMs of a block: what its epilogue accesses, and a share of the next images."""
         plan, roles, c, data = self.plan, self.plan.roles, self.c, self.product.rows
@@ -184,8 +192,8 @@ class _Builder:
         places = dict.fromkeys([*far_accesses(self.context, self.group, c, {}), *self._read_by_stages()])
         results = [region(b, i, {**box, self._m: count}, {**start(at), self._m: first}, w) for b, i, w in places]
         whole = {**box, **{v: v.extent for v in c.k}}
-        image = region(c.right.buffer, c.right.index, whole, start(soon))
-        return [s for s in (*results, image and image.share(turn, turns)) if s is not None]
+        image = region(c.right.buffer, c.right.index, whole, start(following))
+        return [s for s in (*results, image and image.share(iteration, iterations)) if s is not None]
 
     def _read_by_stages(self) -> list[tuple[Buffer, Index, bool]]:
         """What reductions in the epilogue read besides the result, in terms of the contraction's axes."""
@@ -204,10 +212,10 @@ class _Builder:
         neighbour = Var("s", stack)
         tiles = GemmBuilder(self.context, self.group, small, own, neighbour)
         batch: dict[Var, Index] = {}
-        turns: list[Var] = []
+        iterations: list[Var] = []
         for line in small.batch:
-            turns.append(Var(line.name, line.extent // stack))
-            batch[line] = as_index(turns[-1]) * stack + as_index(neighbour)
+            iterations.append(Var(line.name, line.extent // stack))
+            batch[line] = as_index(iterations[-1]) * stack + as_index(neighbour)
 
         def keep(acc: Buffer, spot: Index, row: Index, column: Index) -> Store:
             place = small.place[1].substitute({**batch, small.n: column})
@@ -218,14 +226,16 @@ class _Builder:
         panel = Var("panel", ceil(small.columns / own.columns))
 
         slots = min(small.k[0].extent, SLOTS)
-        step = ravel((product.rows.point, *turns, panel), {v: as_index(v) for v in (product.rows.point, *turns, panel)})
-        steps = product.rows.point.extent * prod(v.extent for v in (*turns, panel)) * slots
+        step = ravel(
+            (product.rows.point, *iterations, panel), {v: as_index(v) for v in (product.rows.point, *iterations, panel)}
+        )
+        steps = product.rows.point.extent * prod(v.extent for v in (*iterations, panel)) * slots
         prefetch = PrefetchSlots(slots, lambda slot: spread_prefetches(regions, step * slots + slot, steps))
 
         def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
             return tiles.tile((count, columns), as_index(0), column, batch, keep, prefetch)
 
-        return nest((*turns, panel), tiled(as_index(panel), small.columns, own.columns, tile))
+        return nest((*iterations, panel), tiled(as_index(panel), small.columns, own.columns, tile))
 
     def _end(self, memory: Buffer, count: int, first: Index, at: dict[Var, Index], part: Index) -> tuple[Stmt, ...]:
         """The result transform of a block of output channels, and the epilogue."""

@@ -92,14 +92,14 @@ def _plan(target: Target, c: Contraction, roles: ConvolutionAxes, images: int, r
     multiply, tile = tiles_by_cost(target, small, 0, packed=False)[0]
     lanes = target.lanes(c.left.dtype)
     lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles
-    turns = lines // (images * rows)
+    iterations = lines // (images * rows)
     blocks = ceil(c.rows / tile[0])
-    groups = next((d for d in divisors(blocks) if d * turns >= UNITS), blocks)
+    groups = next((d for d in divisors(blocks) if d * iterations >= UNITS), blocks)
     before = groups * roles.lines * ceil((c.columns + roles.beyond) / lanes)
     transforms = lines * (before + c.rows * ceil(c.columns / lanes)) * _TRANSFORM_CYCLES * roles.algorithm.products / 6
     made = c.rows * c.depth * prod(v.extent for v in roles.batch if c.left.index.coefficient(v)) * GATHER_CYCLES
-    streamed = turns * weights.nbytes / _WEIGHT_BYTES_PER_CYCLE
-    cycles = turns * roles.algorithm.products * multiply + transforms + made + streamed
+    streamed = iterations * weights.nbytes / _WEIGHT_BYTES_PER_CYCLE
+    cycles = iterations * roles.algorithm.products * multiply + transforms + made + streamed
     return WinogradPlan(roles, images, rows, groups, joined, tile, cycles)
 
 

@@ -211,11 +211,11 @@ class _Builder:
         unit = Var("u", plan.parts * groups)
         part, first = as_index(unit) // groups, as_index(unit) % groups * plan.panels
         many = roles.images.extent // plan.parts if roles.images is not None else 1
-        turns = Var("images", many // plan.images)
+        iterations = Var("images", many // plan.images)
         lines = Var("rows", roles.tiles // plan.rows)
-        now = as_index(turns) * lines.extent + as_index(lines)
+        now = as_index(iterations) * lines.extent + as_index(lines)
         at = self._at(part, now, lines.extent)
-        soon = self._at(part, (now + 1) % (turns.extent * lines.extent), lines.extent)
+        following = self._at(part, (now + 1) % (iterations.extent * lines.extent), lines.extent)
         panel = Var("panel", plan.panels)
         size = plan.panels * roles.algorithm.products * roles.depth * plan.width
         sums = Buffer("sums", plan.image.dtype, size, "scratch")
@@ -225,11 +225,11 @@ class _Builder:
 
         block = (
             *self.rows.fill(plan.lanes, plan.image, at, plan.wide),
-            *nest([panel], self._panel(sums, as_index(panel), first, at, soon)),
+            *nest([panel], self._panel(sums, as_index(panel), first, at, following)),
         )
         body = (
             *vector_loops(size, plan.lanes, clear),
-            *nest([turns, lines], block),
+            *nest([iterations, lines], block),
             *nest([panel], self._put(sums, as_index(panel), part, first)),
         )
         points = prod(v.extent for v in c.axes)
@@ -244,11 +244,11 @@ class _Builder:
             at[roles.images] = part * many + block // lines * plan.images + as_index(rows.image)
         return at
 
-    def _prefetch_regions(self, panel: Index, first: Index, soon: dict[Var, Index]) -> list[Region]:
+    def _prefetch_regions(self, panel: Index, first: Index, following: dict[Var, Index]) -> list[Region]:
         """What the next block reads: a share of its images in each panel, and the cotangent of this one."""
         plan, roles, c, rows = self.plan, self.plan.roles, self.c, self.rows
         here = {rows.row: as_index(0), rows.image: as_index(0)}
-        corner = {v: i.substitute(here) for v, i in soon.items()}
+        corner = {v: i.substitute(here) for v, i in following.items()}
         corner[roles.high] = corner[roles.high] * roles.algorithm.outputs
         corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **corner}
         box = {roles.high: min(plan.rows * roles.algorithm.outputs, roles.high.extent), plan.wide: plan.wide.extent}
@@ -262,7 +262,7 @@ class _Builder:
         return [s for s in (whole and whole.share(panel, plan.panels), turned) if s is not None]
 
     def _panel(
-        self, sums: Buffer, panel: Index, first: Index, at: dict[Var, Index], soon: dict[Var, Index]
+        self, sums: Buffer, panel: Index, first: Index, at: dict[Var, Index], following: dict[Var, Index]
     ) -> tuple[Stmt, ...]:
         """Transform the cotangent of some channels, and accumulate its products with the rows at every point."""
         plan, roles, rows = self.plan, self.plan.roles, self.rows
@@ -286,7 +286,9 @@ class _Builder:
         transform = nest((lane, rows.image, rows.row), loops)
         return (
             *transform,
-            For(rows.point, self._multiply(sums, panel, memory, plane, self._prefetch_regions(panel, first, soon))),
+            For(
+                rows.point, self._multiply(sums, panel, memory, plane, self._prefetch_regions(panel, first, following))
+            ),
         )
 
     def _multiply(
