@@ -20,7 +20,12 @@ CORES = {
     "Zen": ({"Zen", "Haswell"}, "avx2"),
 }
 #: Files with tests that are marked ``blas``.
-FILES = ["lower/test_contractions.py", "lower/test_tails.py", "ops/test_contract.py", "testing/test_rounding.py"]
+FILES = [
+    "lower/contractions/test_contractions.py",
+    "lower/reductions/test_two_stage.py",
+    "ops/test_contract.py",
+    "testing/test_rounding.py",
+]
 RUN = "import sys, pytest; from tests.test_blas import core; print('core', core()); sys.exit(pytest.main(sys.argv[1:]))"
 
 

@@ -11,13 +11,13 @@ from adjoint.errors import AdjointError, InvalidValueError
 from adjoint.ir import Function, apply, param
 from adjoint.ir.printer import value_names
 from adjoint.kernel.printer import print_kernel
-from adjoint.lower.choices import forms
+from adjoint.lower.contractions.schedules import schedules
 from adjoint.lower.program import contractions_of
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.transforms.simplify import simplify
 from adjoint.tuning import Measured, Tuning
 from tests.closeness import agrees_with_graph
-from tests.lower.test_contractions import product
+from tests.lower.contractions.test_contractions import product
 
 OPTIONS = CompileOptions(cache=False, threads=1)
 
@@ -51,7 +51,7 @@ CASES = {
 def written(directory, function, form):
     """A file that has chosen a form for the only contraction of a function."""
     context = contractions_of(simplify(function), host(), value_names(function))
-    (name,) = context.met
+    (name,) = context.contractions
     made = Tuning.of(host(), directory)
     made.write({name: Measured(form, 1.0, form, 1.0)})
     return made
@@ -61,8 +61,8 @@ def written(directory, function, form):
 def test_every_form_gives_the_product(tmp_path, case):
     function = CASES[case]()
     context = contractions_of(function, host(), value_names(function))
-    ((group, c),) = context.met.values()
-    names = forms(context, group, c)
+    ((group, c),) = context.contractions.values()
+    names = schedules(context, group, c)
     assert len(names) >= 3
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]

@@ -24,12 +24,12 @@ from adjoint.errors import CacheError, InvalidValueError
 from adjoint.kernel.ir import Buffer, Kernel
 from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target
-from adjoint.lower.choices import build, forms
-from adjoint.lower.contractions import Contraction
-from adjoint.lower.emit import Context
+from adjoint.lower.context import Context
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.schedules import build, schedules
 from adjoint.lower.expand import expand_math
-from adjoint.lower.fuse import Group
-from adjoint.lower.memory import plan_arena
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.schedule.memory import plan_arena
 from adjoint.paths import write_whole
 from adjoint.runtime.bound import aligned
 from adjoint.runtime.library import Library
@@ -51,7 +51,7 @@ class Measured:
     Parameters
     ----------
     form : str
-        The best form (`adjoint.lower.choices`).
+        The best form (`adjoint.lower.contractions.schedules`).
     microseconds : float
         What it takes on one thread.
     estimated : str
@@ -138,14 +138,14 @@ def measure_contractions(context: Context, known: Mapping[str, Any]) -> dict[str
         Signatures that need no measuring.
     """
     found = {}
-    for name, (group, c) in context.met.items():
+    for name, (group, c) in context.contractions.items():
         if name not in known and 2 * c.batches * c.rows * c.columns * c.depth >= _WORTH_MEASURING:
             found[name] = _measure(context, group, c)
     return found
 
 
 def _measure(context: Context, group: Group, c: Contraction) -> Measured:
-    names = forms(context, group, c)
+    names = schedules(context, group, c)
     memory: dict[Buffer, np.ndarray] = {}
     candidates = [_Candidate(context, build(context, group, c, name), memory) for name in names]
     times = np.array([[candidate.nanoseconds() for candidate in candidates] for _ in range(_ROUNDS)])

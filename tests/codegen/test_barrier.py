@@ -14,7 +14,7 @@ from adjoint.codegen.barrier import barrier_text
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
 from adjoint.compiler import finish_program, host, lower_function
-from adjoint.kernel.waiting import BAD_MOOD, SYNC_CORES, SYNC_MOOD, SYNC_SLEEPERS, SYNC_WAKER, waiting_text
+from adjoint.kernel.waiting import BACKOFF_LIMIT, SYNC_BACKOFF, SYNC_CORES, SYNC_SLEEPERS, SYNC_WAKER, waiting_text
 from adjoint.runtime.library import Library
 from adjoint.runtime.threads import make_sync, pool_text
 from tests.runtime.networks import module_of
@@ -128,8 +128,8 @@ def wake():
 @pytest.mark.skipif(
     not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="there is one core to sleep on"
 )
-@pytest.mark.parametrize("mood", [0, BAD_MOOD], ids=["good", "bad"])
-def test_who_sleeps_where_the_waker_is_will_wake_up_elsewhere(wake, mood):
+@pytest.mark.parametrize("backoff", [0, BACKOFF_LIMIT], ids=["none", "limit"])
+def test_who_sleeps_where_the_waker_is_will_wake_up_elsewhere(wake, backoff):
     sync, number, over = make_sync(), [], threading.Event()
     places = sync[SYNC_SLEEPERS : SYNC_SLEEPERS + 256].view(np.int32)
 
@@ -143,13 +143,13 @@ def test_who_sleeps_where_the_waker_is_will_wake_up_elsewhere(wake, mood):
         time.sleep(0.001)
     before = os.sched_getaffinity(number[0])
     places[:] = number[0]  # wherever the waker is
-    sync[SYNC_MOOD : SYNC_MOOD + 4].view(np.int32)[0] = mood
+    sync[SYNC_BACKOFF : SYNC_BACKOFF + 4].view(np.int32)[0] = backoff
     wake(sync.ctypes.data)
     core = int(sync[SYNC_WAKER : SYNC_WAKER + 4].view(np.int32)[0])
     after = os.sched_getaffinity(number[0])
     over.set()
     sleeper.join(30)
-    sent = mood == 0
+    sent = backoff == 0
     assert after == (before - {core} if sent else before)
     assert np.flatnonzero(places == 0).tolist() == ([core % 64] if sent else [])
 
@@ -158,7 +158,7 @@ def test_who_sleeps_where_the_waker_is_will_wake_up_elsewhere(wake, mood):
 def test_after_a_few_long_waits_nobody_spins_for_long(rounds):
     sync, lines = make_sync(), np.zeros(16, np.int64)
     sync[SYNC_CORES : SYNC_CORES + 4].view(np.int32)[0] = 64
-    mood, seen = sync[SYNC_MOOD : SYNC_MOOD + 4].view(np.int32), []
+    backoff, seen = sync[SYNC_BACKOFF : SYNC_BACKOFF + 4].view(np.int32), []
     for _ in range(8):
         both = [
             threading.Thread(target=rounds, args=(sync.ctypes.data, t, 2, lines.ctypes.data, 1), daemon=True)
@@ -170,9 +170,9 @@ def test_after_a_few_long_waits_nobody_spins_for_long(rounds):
         for thread in both:
             thread.join(30)
         sync[:4] = 0  # a new step
-        seen.append(int(mood[0]))
+        seen.append(int(backoff[0]))
     # 16 worse for a long wait, one better for each that is not; bad for as long as nobody waits for long again.
-    assert 0 < seen[0] < BAD_MOOD < seen[-1]
+    assert 0 < seen[0] < BACKOFF_LIMIT < seen[-1]
 
 
 def blocks(text, name):

@@ -18,7 +18,7 @@ from adjoint.errors import CompileError
 from adjoint.ir import Function, apply, param
 from adjoint.ir.printer import value_names
 from adjoint.kernel.target import Target
-from adjoint.lower.choices import estimated
+from adjoint.lower.contractions.schedules import estimated_schedule
 from adjoint.lower.program import contractions_of
 from adjoint.ops.catalogue import CATALOGUE
 from adjoint.transforms.differentiate import gradient
@@ -91,8 +91,8 @@ def form_of(function, target):
     for graph_pass in GRAPH_PASSES:
         function = graph_pass(function)
     context = contractions_of(function, target, value_names(function))
-    ((group, c),) = context.met.values()
-    form = estimated(context, group, c)
+    ((group, c),) = context.contractions.values()
+    form = estimated_schedule(context, group, c)
     return "tile" if re.match(r"\d+x\d+x\d+", form) else form
 
 

@@ -9,7 +9,7 @@ from adjoint import ops
 from adjoint.compiler import CompileOptions, compile
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import Function, apply, param
-from adjoint.lower.facts import facts_of
+from adjoint.lower.analysis.access import access_pattern
 from adjoint.ops.convolution import Conv2d, Conv2dWeightGradient
 from adjoint.ops.shape import Pad
 from adjoint.testing import interpret, pullback
@@ -116,7 +116,7 @@ def test_what_is_lowered_reads_its_image_unguarded_and_pads_it_once():
     function = step_of(Conv2d((2, 1), (1, 2), (1, 2)), (2, 4, 9, 9), (6, 4, 3, 3))
     sliding = [v for v in function.values() if isinstance(v.op, Conv2d | Conv2dWeightGradient)]
     assert len(sliding) > 2
-    assert all(v.op.padding == (0, 0) and facts_of(v).product for v in sliding)
+    assert all(v.op.padding == (0, 0) and access_pattern(v).product for v in sliding)
     x = function.param("x")
     assert len([v for v in function.values() if isinstance(v.op, Pad) and v.inputs[0] is x]) == 1
 

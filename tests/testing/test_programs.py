@@ -12,7 +12,7 @@ import pytest
 from adjoint.codegen.native import target_for
 from adjoint.compiler import GRAPH_PASSES, CompileOptions, compile
 from adjoint.ir.printer import value_names
-from adjoint.lower.choices import estimated
+from adjoint.lower.contractions.schedules import estimated_schedule
 from adjoint.lower.program import contractions_of
 from adjoint.testing import interpret
 from adjoint.testing.programs import network
@@ -73,7 +73,10 @@ def test_programs_reach_every_form_of_kernel():
             function = graph_pass(function)
         operators.update(value.op.name for value in function.values())
         context = contractions_of(function, target, value_names(function))
-        forms.update(re.sub(r"\d+x\d+x\d+", "tile", estimated(context, *found)) for found in context.met.values())
+        forms.update(
+            re.sub(r"\d+x\d+x\d+", "tile", estimated_schedule(context, *found))
+            for found in context.contractions.values()
+        )
     assert forms >= {"tile", "tile packed", "winograd", "sums", "dots"}
     assert operators >= {"attention", "attention_key_gradient", "conv2d_weight_gradient", "max_pool2d", "window_spread"}
 

@@ -1,6 +1,6 @@
 """The barrier at which the threads of a step wait for each other."""
 
-from adjoint.kernel.waiting import BAD_MOOD, SYNC_MOOD, patient
+from adjoint.kernel.waiting import BACKOFF_LIMIT, SYNC_BACKOFF, patient
 
 __all__ = ["barrier_text"]
 
@@ -33,8 +33,8 @@ wake:
   call void @wake_all(ptr %sync)
   br label %done
 queue:
-  %mood.at = getelementptr i8, ptr %sync, i64 {mood}
-  %mood = load atomic i32, ptr %mood.at monotonic, align 4
+  %backoff.at = getelementptr i8, ptr %sync, i64 {backoff}
+  %backoff = load atomic i32, ptr %backoff.at monotonic, align 4
   %limit = call i32 @spins(ptr %sync, i32 %all, i32 {spins})
   br label %wait
 wait:
@@ -57,8 +57,8 @@ doze:
   %marked = extractvalue { i32, i1 } %pair, 1
   br i1 %marked, label %sleep, label %wait
 sleep:
-  %calm = icmp ult i32 %mood, {bad}
-  br i1 %calm, label %place, label %anywhere
+  %eager = icmp ult i32 %backoff, {limit}
+  br i1 %eager, label %place, label %anywhere
 place:
   %shared = call i1 @sleep_in_place(ptr %sync, i32 %all, ptr %sync, i32 %mark)
   br label %wait
@@ -66,20 +66,20 @@ anywhere:
   call void @sleep_while(ptr %sync, i32 %mark)
   br label %wait
 learn:
-  ; Spun in vain: the mood is 16 worse, and at once 320 where that is bad. Else it is better by one. Others may have
-  ; changed it meanwhile.
-  %mood.now = load atomic i32, ptr %mood.at monotonic, align 4
-  %worse = add i32 %mood.now, 16
-  %is.bad = icmp uge i32 %worse, {bad}
-  %down = select i1 %is.bad, i32 320, i32 %worse
-  %any = icmp ne i32 %mood.now, 0
+  ; Adaptive backoff: 16 more after spinning in vain, and 320 at once where that reaches the limit; else one less.
+  ; Others may have changed it meanwhile.
+  %backoff.now = load atomic i32, ptr %backoff.at monotonic, align 4
+  %raised = add i32 %backoff.now, 16
+  %reached = icmp uge i32 %raised, {limit}
+  %after.vain = select i1 %reached, i32 320, i32 %raised
+  %any = icmp ne i32 %backoff.now, 0
   %one = zext i1 %any to i32
-  %up = sub i32 %mood.now, %one
-  %new = select i1 %vain, i32 %down, i32 %up
-  %same = icmp eq i32 %new, %mood.now
+  %after.use = sub i32 %backoff.now, %one
+  %new = select i1 %vain, i32 %after.vain, i32 %after.use
+  %same = icmp eq i32 %new, %backoff.now
   br i1 %same, label %done, label %change
 change:
-  store atomic i32 %new, ptr %mood.at monotonic, align 4
+  store atomic i32 %new, ptr %backoff.at monotonic, align 4
   br label %done
 done:
   ret void
@@ -89,5 +89,7 @@ done:
 
 def barrier_text(triple: str) -> str:
     """LLVM text of ``void @barrier(ptr sync, i64 threads)``; `adjoint.kernel.waiting.waiting_text` goes beside it."""
-    text = _BARRIER.replace("{mood}", str(SYNC_MOOD)).replace("{bad}", str(BAD_MOOD)).replace("{spins}", str(_SPINS))
+    text = _BARRIER
+    for key, value in (("{backoff}", SYNC_BACKOFF), ("{limit}", BACKOFF_LIMIT), ("{spins}", _SPINS)):
+        text = text.replace(key, str(value))
     return patient(text, triple)

@@ -4,7 +4,7 @@ The function runs units ``low <= unit < high``. Vector loops become vector instr
 straight lines, and what remains are counted loops.
 """
 
-from adjoint.codegen.turn import Square, emit_exchange, match_square
+from adjoint.codegen.transpose import Transpose, emit_transpose, match_transpose
 from adjoint.codegen.types import mangled, memory_type, value_type, vector
 from adjoint.codegen.values import Lanes, Result, ValueEmitter
 from adjoint.codegen.writer import Writer
@@ -73,8 +73,8 @@ class _KernelEmitter(ValueEmitter):
             for inner in statement.body:
                 self.statement(inner)
             self.lanes = None
-        elif (square := match_square(statement)) is not None:
-            self.turn(square)
+        elif (match := match_transpose(statement)) is not None:
+            self.transpose(match)
         elif statement.kind == "unroll":
             for i in range(statement.var.extent):
                 self.env[statement.var] = str(i)
@@ -83,21 +83,21 @@ class _KernelEmitter(ValueEmitter):
         elif statement.var.extent:
             self.loop(statement)
 
-    def turn(self, square: Square) -> None:
-        """A copy that turns a square: rows are read, exchanged and written as vectors."""
-        ((target, place, value),) = square.store.targets
+    def transpose(self, match: Transpose) -> None:
+        """A copy that transposes a square: rows are loaded, shuffled and stored as vectors."""
+        ((target, place, value),) = match.store.targets
         assert isinstance(value, Load)
         type_, align = memory_type(target.dtype), target.dtype.itemsize
-        wide = vector(type_, square.size)
+        wide = vector(type_, match.size)
         rows = []
-        self.env[square.outer] = "0"
-        for i in range(square.size):
-            self.env[square.inner] = str(i)
+        self.env[match.outer] = "0"
+        for i in range(match.size):
+            self.env[match.inner] = str(i)
             where = self.address(value.buffer, self.index(value.index))
             rows.append(self.w.load(self.pointer(value.buffer), f"load {wide}, ptr {where}, align {align}"))
-        self.env[square.inner] = "0"
-        for i, column in enumerate(emit_exchange(self.w, rows, type_)):
-            self.env[square.outer] = str(i)
+        self.env[match.inner] = "0"
+        for i, column in enumerate(emit_transpose(self.w, rows, type_)):
+            self.env[match.outer] = str(i)
             where = self.address(target, self.index(place))
             self.w.store(self.pointer(target), f"store {wide} {column}, ptr {where}, align {align}")
 

@@ -24,8 +24,8 @@ from collections.abc import Hashable, Iterator, Sequence
 import numpy as np
 
 from adjoint.codegen.barrier import barrier_text
-from adjoint.codegen.jitter import JITTER_TEXT
 from adjoint.codegen.kernels import emit_kernel, parameters
+from adjoint.codegen.schedule_fuzzing import SCHEDULE_FUZZING_TEXT
 from adjoint.codegen.types import memory_type
 from adjoint.errors import CompileError
 from adjoint.kernel.float_mode import enter_mode, float_mode_text, kernel_attributes
@@ -123,7 +123,7 @@ def _declaration(definition: str) -> str:
 def _runtime_texts(target: Target, profile: bool, jitter: bool) -> list[str]:
     """The barrier and what it and the step call."""
     clock = ["declare i32 @clock_gettime(i32, ptr)"] if profile else []
-    held = [JITTER_TEXT] if jitter else []
+    held = [SCHEDULE_FUZZING_TEXT] if jitter else []
     return [float_mode_text(target.triple), waiting_text(target.triple), barrier_text(target.triple), *clock, *held]
 
 

@@ -1,8 +1,8 @@
-"""Values in a kernel's function: reads, expressions and indices, for one lane or many.
+"""Values in a kernel's function: loads, expressions and indices, scalar or vector.
 
-An expression that does not depend on the lane stays scalar and is broadcast where it meets one that does; a read is
-one vector load where neighbouring lanes read neighbouring elements, else a gather. Lanes beyond a loop's extent are
-masked.
+An expression that is uniform across lanes stays scalar, and is broadcast where it meets one that is not. A load is a
+vector load where lanes are contiguous, a few loads and shuffles where they are strided but close, else a gather. Lanes
+beyond a loop's extent are masked.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from adjoint.codegen.edges import leading_lanes, read_leading
-from adjoint.codegen.lanes import lane_offsets, run_length
+from adjoint.codegen.partial_loads import active_prefix, load_prefix
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
+from adjoint.codegen.strided_loads import contiguous_run, lane_offsets
 from adjoint.codegen.types import constant, mangled, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
 from adjoint.errors import VerifyError
@@ -23,8 +23,8 @@ __all__ = ["Lanes", "Result", "ValueEmitter"]
 
 I64 = np.dtype(np.int64)
 
-#: Elements of a run that is worth a load of its own.
-_RUN = 4
+#: Fewest elements of a run that is worth a vector load.
+_MIN_RUN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class ValueEmitter:
         )
 
     def read(self, load: Load) -> Result:
-        """An element of a buffer, or one for each lane."""
+        """A load of one element, or of one for each lane."""
         buffer, lanes = load.buffer, self.lanes
         guard = self.values[id(load.guard)] if load.guard is not None else None
         if lanes is None or (not _depends(load.index, lanes.var) and (guard is None or guard.lanes == 1)):
@@ -116,11 +116,11 @@ class ValueEmitter:
             where = self.address(buffer, self.index(load.index.without(lanes.var)))
             if whole or buffer.space == "register":
                 text = self.w.load(pointer, f"load {wide}, ptr {where}, align {align}")
-            elif not self.masks and (count := leading_lanes(load.guard, lanes.var, lanes.active, self.index)):
-                text = read_leading(self.w, count, lanes.width, memory_type(buffer.dtype), piece)
+            elif not self.masks and (count := active_prefix(load.guard, lanes.var, lanes.active, self.index)):
+                text = load_prefix(self.w, count, lanes.width, memory_type(buffer.dtype), piece)
             else:
                 text = self.masked_load(buffer, wide, "ptr", where, mask, f"llvm.masked.load.{mangled(wide)}.p0")
-        elif guard is None and (near := self.read_near(load)):
+        elif guard is None and (near := self.load_strided(load)):
             text = near
         else:
             where = self.addresses(buffer, load.index)
@@ -129,8 +129,8 @@ class ValueEmitter:
             text = self.masked_load(buffer, wide, pointers, where, mask, name)
         return self.from_memory(buffer, Result(text, lanes.width))
 
-    def read_near(self, load: Load) -> str:
-        """Lanes that lie close together, by vector loads and shuffles; empty where a gather is needed.
+    def load_strided(self, load: Load) -> str:
+        """A strided load: lanes that are close together, by vector loads and shuffles; empty where a gather is needed.
 
         Whatever is loaded lies between the first and the last element that is wanted.
         """
@@ -160,8 +160,8 @@ class ValueEmitter:
             ahead = span - size
             picks = [o - low if o - low < size else size + o - low - ahead for o in offsets]
             return shuffle(a, b, size, picks + [0] * (lanes.width - lanes.active))
-        run = run_length(offsets)
-        if run < _RUN or lanes.active < lanes.width:
+        run = contiguous_run(offsets)
+        if run < _MIN_RUN or lanes.active < lanes.width:
             return ""
         parts = [vector_at(offsets[start], run) for start in range(0, len(offsets), run)]
         while len(parts) > 1:

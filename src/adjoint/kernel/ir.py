@@ -53,7 +53,7 @@ __all__ = [
     "Space",
     "Stmt",
     "Store",
-    "Target",
+    "StoreTarget",
     "When",
     "postorder",
 ]
@@ -220,14 +220,14 @@ def dynamics(index: Index) -> Iterator[Expr]:
             yield from dynamics(atom.of)
 
 
-Target = tuple[Buffer, Index, Expr]
+StoreTarget = tuple[Buffer, Index, Expr]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:
     """Parallel assignment: every value is computed before any is stored."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[StoreTarget, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

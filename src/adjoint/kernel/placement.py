@@ -53,8 +53,8 @@ define internal ptr @slot_of(ptr %sync, i64 %core) nounwind {
   ret ptr %slot
 }
 
-; Who wakes others first says where it is, and in a good mood sends away who sleeps there. A slot is 0, a thread, or -1
-; meanwhile.
+; Who wakes others first says where it is, and below the limit of the backoff sends away who sleeps there. A slot is 0,
+; a thread, or -1 meanwhile.
 define internal void @say_where(ptr %sync) nounwind noinline cold {
 entry:
   %mask = alloca [16 x i64]
@@ -62,10 +62,10 @@ entry:
   %core = call i32 @here()
   store atomic i32 %core, ptr %waker.at monotonic, align 4
   %small = icmp ult i32 %core, 1024
-  %mood.at = getelementptr i8, ptr %sync, i64 {mood}
-  %mood = load atomic i32, ptr %mood.at monotonic, align 4
-  %good = icmp ult i32 %mood, {bad}
-  %may = and i1 %small, %good
+  %backoff.at = getelementptr i8, ptr %sync, i64 {backoff}
+  %backoff = load atomic i32, ptr %backoff.at monotonic, align 4
+  %eager = icmp ult i32 %backoff, {limit}
+  %may = and i1 %small, %eager
   br i1 %may, label %look, label %done
 look:
   %number = zext i32 %core to i64
@@ -169,7 +169,7 @@ anywhere:
 """
 
 
-def placement_text(triple: str, places: Mapping[str, int], bad: int) -> str:
+def placement_text(triple: str, places: Mapping[str, int], limit: int) -> str:
     """LLVM text of ``@say_where`` and ``@sleep_in_place`` for a target; ``@sleep_while`` goes beside it.
 
     Parameters
@@ -177,10 +177,10 @@ def placement_text(triple: str, places: Mapping[str, int], bad: int) -> str:
     triple : str
         The target's.
     places : mapping
-        Where in a barrier's block the number of ``cores`` stands, the ``mood``, the core of the last ``waker``, and 64
+        Offsets in a barrier's block of the number of ``cores``, the ``backoff``, the core of the last ``waker``, and 64
         ``sleepers``.
-    bad : int
-        From where on a mood is bad.
+    limit : int
+        Backoff from which on threads no longer spin for long.
     """
     calls = _CALLS.get(architecture(triple)) if "linux" in triple else None
     if calls is None:
@@ -189,7 +189,7 @@ def placement_text(triple: str, places: Mapping[str, int], bad: int) -> str:
     for key, value in (
         *zip(("{getcpu}", "{getaffinity}", "{setaffinity}", "{clock_gettime}", "{gettid}"), calls, strict=True),
         *((f"{{{name}}}", place) for name, place in places.items()),
-        ("{bad}", bad),
+        ("{limit}", limit),
         ("{long}", _LONG),
     ):
         text = text.replace(key, str(value))

@@ -1,7 +1,7 @@
 """Barriers, checked: between two of them, threads touch the same memory only to read it.
 
-This asks less than `adjoint.lower.order`, which sets the barriers, and knows nothing of how: it looks at each pair of
-kernels that no barrier is between.
+This asks less than `adjoint.lower.schedule.order`, which sets the barriers, and knows nothing of how: it looks at each
+pair of kernels that no barrier is between.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def verify_barriers(program: Program) -> None:
     VerifyError
         At the first two kernels that break the rule.
     """
-    for start, end in _stretches(program):
+    for start, end in _intervals(program):
         for later in range(start, end):
             for earlier in range(start, later):
                 one, other = program.kernels[earlier], program.kernels[later]
@@ -47,7 +47,7 @@ def verify_barriers(program: Program) -> None:
                     )
 
 
-def _stretches(program: Program) -> Iterator[tuple[int, int]]:
+def _intervals(program: Program) -> Iterator[tuple[int, int]]:
     """Ranges of kernels that run without a barrier in between."""
     cuts = sorted({0, len(program.kernels), *program.barriers})
     yield from pairwise(cuts)

@@ -1,36 +1,36 @@
-"""How threads wait for each other, as LLVM text: a hint while they look again and again, then sleep in the system.
+"""How threads wait for each other, as LLVM text: they spin with a pause hint, then sleep (spin-then-park).
 
-Code of programs and the pool of threads wait in the same way, and share the block that a barrier works on: six cache
-lines (`SYNC_BYTES`). The first is the barrier's own. The second is nearly always only read, and says how long it is
-worth looking: the number of cores, which is set where the block is made, and the mood, which starts at 0. Behind them
-stands where the last waker was, and in the last four lines who sleeps where (`adjoint.kernel.placement`).
+Code of programs and the thread pool wait in the same way, and share the block that a barrier works on: six cache lines
+(`SYNC_BYTES`). The first is the barrier's own. The second is nearly always only read, and says how long spinning is
+worth it: the number of cores, set when the block is made, and the adaptive backoff, which starts at 0. After them comes
+the core of the last waker, and in the last four lines who sleeps on which core (`adjoint.kernel.placement`).
 """
 
 from adjoint.kernel.placement import placement_text
 from adjoint.kernel.target import architecture
 
-__all__ = ["BAD_MOOD", "SYNC_BYTES", "SYNC_CORES", "SYNC_MOOD", "SYNC_WAKER", "patient", "waiting_text"]
+__all__ = ["BACKOFF_LIMIT", "SYNC_BACKOFF", "SYNC_BYTES", "SYNC_CORES", "SYNC_WAKER", "patient", "waiting_text"]
 
 #: Bytes of the block of a barrier.
 SYNC_BYTES = 384
 
-#: Where in it the number of cores stands (i32) that the process may use: with more threads than that, nobody spins.
+#: Offset in it of the number of cores (i32) that the process may use: with more threads than that, nobody spins.
 SYNC_CORES = 64
 
-#: Where in it the mood stands (i32). It grows where threads have spun in vain, as they do when the one that they wait
-#: for needs their core; from `BAD_MOOD` on they go to sleep soon, and it falls by one each time.
-SYNC_MOOD = 68
+#: Offset in it of the adaptive backoff (i32). It grows where threads have spun in vain, as they do when the one that
+#: they wait for needs their core; from `BACKOFF_LIMIT` on they go to sleep soon, and it falls by one each time.
+SYNC_BACKOFF = 68
 
-#: Where in it the core of the last waker stands (i32).
+#: Offset in it of the core of the last waker (i32).
 SYNC_WAKER = 72
 
-#: Where in it the threads stand (64 times i32) that sleep, by the number of their core modulo 64.
+#: Offset in it of the sleeping threads (64 times i32), by the number of their core modulo 64.
 SYNC_SLEEPERS = 128
 
-#: See `SYNC_MOOD`.
-BAD_MOOD = 64
+#: Backoff from which on threads hardly spin; see `SYNC_BACKOFF`.
+BACKOFF_LIMIT = 64
 
-#: Looks in a bad mood: half a microsecond.
+#: Spins from the limit of the backoff on: half a microsecond.
 _FEW = 20
 
 #: For each architecture, LLVM's hint that a thread is waiting in a loop, and the declaration of it.
@@ -62,10 +62,10 @@ define internal i32 @spins(ptr %sync, i32 %threads, i32 %most) nounwind {
   %cores.at = getelementptr i8, ptr %sync, i64 {cores}
   %cores = load i32, ptr %cores.at
   %fits = icmp ule i32 %threads, %cores
-  %mood.at = getelementptr i8, ptr %sync, i64 {mood}
-  %mood = load atomic i32, ptr %mood.at monotonic, align 4
-  %good = icmp ult i32 %mood, {bad}
-  %hope = select i1 %good, i32 %most, i32 {few}
+  %backoff.at = getelementptr i8, ptr %sync, i64 {backoff}
+  %backoff = load atomic i32, ptr %backoff.at monotonic, align 4
+  %eager = icmp ult i32 %backoff, {limit}
+  %hope = select i1 %eager, i32 %most, i32 {few}
   %spins = select i1 %fits, i32 %hope, i32 0
   ret i32 %spins
 }
@@ -96,10 +96,10 @@ def waiting_text(triple: str) -> str:
         ("{sleep}", sleep),
         ("{wake}", wake),
         ("{cores}", str(SYNC_CORES)),
-        ("{mood}", str(SYNC_MOOD)),
-        ("{bad}", str(BAD_MOOD)),
+        ("{backoff}", str(SYNC_BACKOFF)),
+        ("{limit}", str(BACKOFF_LIMIT)),
         ("{few}", str(_FEW)),
     ):
         text = text.replace(key, value)
-    places = {"cores": SYNC_CORES, "mood": SYNC_MOOD, "waker": SYNC_WAKER, "sleepers": SYNC_SLEEPERS}
-    return text + placement_text(triple, places, BAD_MOOD)
+    places = {"cores": SYNC_CORES, "backoff": SYNC_BACKOFF, "waker": SYNC_WAKER, "sleepers": SYNC_SLEEPERS}
+    return text + placement_text(triple, places, BACKOFF_LIMIT)

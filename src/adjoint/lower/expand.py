@@ -1,10 +1,10 @@
-"""Rewrites kernels so that only functions with an instruction of their own are left.
+"""Expansion of transcendental functions, so that only functions with an instruction of their own are left.
 
 ::
 
     y[i] = exp(x[i])     becomes     y[i] = (polynomial in x[i], scaled by a power of two)
 
-It runs after everything that wants to know a function by name, and before code generation.
+It runs after all passes that recognize functions by name, and before code generation.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ __all__ = ["expand_math"]
 
 
 def expand_math(kernel: Kernel) -> Kernel:
-    """The kernel with transcendental functions as arithmetic."""
+    """The kernel with transcendental functions expanded to arithmetic."""
     return replace(kernel, body=rewritten(kernel.body, apply=_expanded))
 
 

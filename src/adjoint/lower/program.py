@@ -1,4 +1,4 @@
-"""From a function to a program: fuse, build kernels, order them, plan memory."""
+"""The driver of lowering, from a function to a program: group values, build, fuse and order kernels, plan memory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,23 +10,24 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.target import Target
-from adjoint.lower.absorb import absorb
-from adjoint.lower.bundle import bundle
-from adjoint.lower.choices import contraction_form
-from adjoint.lower.emit import Context, finish, group_puller, vector_loops
-from adjoint.lower.fuse import Fusion, Group, fuse
-from adjoint.lower.jam import jam
-from adjoint.lower.maps import map_kernel
-from adjoint.lower.match import match_contraction
-from adjoint.lower.memory import plan_arena
-from adjoint.lower.merge import merge_rows
-from adjoint.lower.order import barriers, circular_updates, order_kernels
-from adjoint.lower.pull import Reduction, Scatter, Stream, output_vars
-from adjoint.lower.reductions import reduction_kernel
-from adjoint.lower.rows import several_rows
-from adjoint.lower.scatter import scatter_kernel
-from adjoint.lower.streams import stream_kernel
-from adjoint.lower.tails import readers_of, tail_kernel
+from adjoint.lower.analysis.inlining import FusedAttention, Reduction, Scatter, output_vars
+from adjoint.lower.attention.online_softmax import attention_kernel
+from adjoint.lower.context import Context, finish_kernel, group_inliner
+from adjoint.lower.contractions.matching import match_contraction
+from adjoint.lower.contractions.schedules import contraction_kernels
+from adjoint.lower.elementwise import map_kernel
+from adjoint.lower.fusion.compute_at import compute_at
+from adjoint.lower.fusion.groups import Fusion, Group, fuse
+from adjoint.lower.fusion.horizontal import fuse_horizontally
+from adjoint.lower.fusion.producer_consumer import fuse_producers
+from adjoint.lower.loops import vector_loops
+from adjoint.lower.reductions.reduction import reduction_kernel
+from adjoint.lower.reductions.scatter import scatter_kernel
+from adjoint.lower.reductions.two_stage import fusable_reductions, second_stage_kernel
+from adjoint.lower.schedule.coalescing import coalesce_serial
+from adjoint.lower.schedule.memory import plan_arena
+from adjoint.lower.schedule.order import barriers, circular_updates, order_kernels
+from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
 
 __all__ = ["contractions_of", "lower"]
 
@@ -39,48 +40,49 @@ def lower(
     target: Target,
     names: dict[Value, str],
     checks: Sequence[RangeCheck] = (),
-    choices: Mapping[str, str] | None = None,
+    schedules: Mapping[str, str] | None = None,
 ) -> Program:
     """Lower a function to a program for a target.
 
     Parameters
     ----------
     function : Function
-        A graph without calls, whose results are distinct values and not parameters. Its ``donate`` attribute
-        lists ``(parameter name, result index)`` pairs to be updated in place.
+        A graph without calls, whose results are distinct values and not parameters. Its ``donate`` attribute lists
+        ``(parameter name, result index)`` pairs to be updated in place.
     target : Target
         The CPU.
     names : dict
-        Printed names of its values.
+        Printed names of the values.
     checks : sequence of RangeCheck
-        What the arguments must satisfy.
-    choices : mapping, optional
-        Forms of contractions by signature (`adjoint.lower.choices`); default: those that are estimated to be best.
+        The conditions on the arguments.
+    schedules : mapping, optional
+        Measured schedules of contractions by signature; default: the estimated ones.
     """
     fusion = fuse(function)
     donated = _donations(function)
-    home_of_param, apart, in_place = _homes(function)
-    slots = list(home_of_param.values())
-    context = Context(target, {**home_of_param, **apart, **in_place}, names=names, choices=choices or {})
+    param_buffers, result_buffers, in_place = _external_buffers(function)
+    slots = list(param_buffers.values())
+    context = Context(target, {**param_buffers, **result_buffers, **in_place}, names=names, schedules=schedules or {})
     kernels = _kernels(fusion, context)
     updated = frozenset(in_place.values())
     given_up = circular_updates(kernels, updated)
     if given_up:
-        moved = {v: b for v, b in in_place.items() if b in given_up}
+        copied = {v: b for v, b in in_place.items() if b in given_up}
         kept = {v: b for v, b in in_place.items() if b not in given_up}
-        context = replace(context, homes={**home_of_param, **apart, **kept}, literals={}, tails={})
+        context = replace(context, buffers={**param_buffers, **result_buffers, **kept}, literals={}, two_stage={})
         kernels = _kernels(fusion, context)
-        kernels += [_copy(context, v, context.homes[v], b) for v, b in moved.items()]
-    merged = merge_rows(jam(absorb(order_kernels(kernels, updated)), target))
-    kernels = _unique_names(bundle([several_rows(kernel, target) for kernel in merged], updated))
+        kernels += [_copy(context, v, context.buffers[v], b) for v, b in copied.items()]
+    merged = fuse_producers(fuse_horizontally(compute_at(order_kernels(kernels, updated)), target))
+    kernels = _unique_names(coalesce_serial([unroll_and_jam(kernel, target) for kernel in merged], updated))
     offsets, arena, bound = plan_arena(kernels)
-    slots += [apart[v] for v in function.results if v in apart]
+    slots += [result_buffers[v] for v in function.results if v in result_buffers]
     number_of = {b: n for n, b in enumerate(slots)}
     return Program(
         function.name,
-        tuple(Argument(p.label, p.shape, p.dtype, number_of[home_of_param[p]], p in donated) for p in function.params),
+        tuple(Argument(p.label, p.shape, p.dtype, number_of[param_buffers[p]], p in donated) for p in function.params),
         tuple(
-            Result(v.shape, v.dtype, number_of[in_place.get(v) or apart[v]], v in in_place) for v in function.results
+            Result(v.shape, v.dtype, number_of[in_place.get(v) or result_buffers[v]], v in in_place)
+            for v in function.results
         ),
         tuple(slots),
         tuple(kernels),
@@ -98,22 +100,22 @@ def _donations(function: Function) -> dict[Value, int]:
     return {function.param(name): index for name, index in pairs}
 
 
-def _homes(function: Function) -> tuple[dict[Value, Buffer], dict[Value, Buffer], dict[Value, Buffer]]:
+def _external_buffers(function: Function) -> tuple[dict[Value, Buffer], dict[Value, Buffer], dict[Value, Buffer]]:
     """Buffers of the parameters, of results with memory of their own, and of results that update a parameter."""
     params = {p: Buffer(p.label, p.dtype, p.type.size, "external") for p in function.params}
     in_place = {function.results[r]: params[p] for p, r in _donations(function).items()}
-    apart = {
+    result_buffers = {
         value: Buffer(f"result{number}", value.dtype, value.type.size, "external")
         for number, value in enumerate(function.results)
         if value not in in_place
     }
-    return params, apart, in_place
+    return params, result_buffers, in_place
 
 
 def contractions_of(function: Function, target: Target, names: dict[Value, str]) -> Context:
-    """Lower a function as far as to know its contractions: they are in `met` of the context."""
-    params, apart, in_place = _homes(function)
-    context = Context(target, {**params, **apart, **in_place}, names=names)
+    """Lower a function as far as to know its contractions: they are in `contractions` of the context."""
+    params, result_buffers, in_place = _external_buffers(function)
+    context = Context(target, {**params, **result_buffers, **in_place}, names=names)
     _kernels(fuse(function), context)
     return context
 
@@ -121,9 +123,9 @@ def contractions_of(function: Function, target: Target, names: dict[Value, str])
 def _kernels(fusion: Fusion, context: Context) -> list[Kernel]:
     for group in fusion.groups:
         for value in group.outputs:
-            if value not in context.homes:
-                context.homes[value] = Buffer(context.names[value], value.dtype, value.type.size, "arena")
-    context.readers = readers_of(fusion, context)
+            if value not in context.buffers:
+                context.buffers[value] = Buffer(context.names[value], value.dtype, value.type.size, "arena")
+    context.fusable_reductions = fusable_reductions(fusion, context)
     kernels: list[Kernel] = []
     for group in sorted(fusion.groups, key=lambda g: g.level):
         if group.leader is None:
@@ -133,23 +135,23 @@ def _kernels(fusion: Fusion, context: Context) -> list[Kernel]:
 
 
 def _build(context: Context, groups: Sequence[Group]) -> list[Kernel]:
-    """The kernels of a group, or of several streams together."""
+    """The kernels of a group, or of several attention groups together."""
     group = groups[0]
     if group.root is None:
         return [map_kernel(context, group)]
-    if group in context.tails:
-        return [tail_kernel(context, context.tails[group])]
+    if group in context.two_stage:
+        return [second_stage_kernel(context, context.two_stage[group])]
     out = output_vars(group.shape)
-    description = group_puller(context, group).describe(group.root, tuple(as_index(v) for v in out))
+    description = group_inliner(context, group).describe(group.root, tuple(as_index(v) for v in out))
     if isinstance(description, Scatter):
         return [scatter_kernel(context, group, description)]
-    if isinstance(description, Stream):
-        return [stream_kernel(context, groups)]
+    if isinstance(description, FusedAttention):
+        return [attention_kernel(context, groups)]
     if not isinstance(description, Reduction):
         raise VerifyError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
     contraction = match_contraction(context, group)
     if contraction is not None:
-        return contraction_form(context, group, contraction)
+        return contraction_kernels(context, group, contraction)
     return [reduction_kernel(context, group, description, out)]
 
 
@@ -167,7 +169,7 @@ def _copy(context: Context, value: Value, source: Buffer, to: Buffer) -> Kernel:
     if source.size > chunk and source.size % chunk:
         rest = vector_loops(source.size % chunk, lanes, move, (blocks - 1) * chunk)
         body = (When(as_index(unit), 0, blocks - 1, body, rest),)
-    return finish(context, f"{context.names[value].removeprefix('%')}_update", [value], unit, body, 0)
+    return finish_kernel(context, f"{context.names[value].removeprefix('%')}_update", [value], unit, body, 0)
 
 
 def _unique_names(kernels: Sequence[Kernel]) -> list[Kernel]:

@@ -14,7 +14,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import multiply
-from adjoint.ops.attending import Attending, causal_span, masked, product, scores
+from adjoint.ops.attention_base import AttentionOperator, causal_span, masked, product, scores
 from adjoint.ops.attention_gradients import AttentionKeyGradient, AttentionQueryGradient, AttentionValueGradient
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Sample, Scalar
 from adjoint.ops.composites import softmax
@@ -36,7 +36,7 @@ _NARROW = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Attention(Attending):
+class Attention(AttentionOperator):
     """``softmax(scores) @ v``; operands ``q, k, v``."""
 
     name: ClassVar[str] = "attention"
@@ -78,7 +78,7 @@ class Attention(Attending):
             return values((*batch, n, e))
 
         dots = [product((*batch, t), q, keys)]
-        return k.stream("softmax", count, dots, score, value, causal_span(self, t, count, "T"))
+        return k.fused_attention("softmax", count, dots, score, value, causal_span(self, t, count, "T"))
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -88,7 +88,7 @@ class Attention(Attending):
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionLogSum(Attending):
+class AttentionLogSum(AttentionOperator):
     """The logarithm of the sum over a row of exponentials of scores; operands ``q, k``."""
 
     name: ClassVar[str] = "attention_log_sum"
@@ -123,7 +123,7 @@ class AttentionLogSum(Attending):
             return k.call("mul", dots[0], k.const(self.scale, k.dtype(dots[0])))
 
         span = causal_span(self, index[-1], count, "T")
-        return k.stream("log_sum_exp", count, [product(index, q, keys)], score, None, span)
+        return k.fused_attention("log_sum_exp", count, [product(index, q, keys)], score, None, span)
 
     @classmethod
     def samples(cls) -> list[Sample]:

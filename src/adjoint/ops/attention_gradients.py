@@ -18,7 +18,7 @@ import numpy as np
 
 from adjoint.ir.value import Value
 from adjoint.ops.arithmetic import add, multiply, negative, subtract
-from adjoint.ops.attending import Attending, causal_span, exponential, product, scores, weights_of
+from adjoint.ops.attention_base import AttentionOperator, causal_span, exponential, product, scores, weights_of
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Sample, Scalar
 from adjoint.ops.contract import matmul
 from adjoint.ops.rules import rounded
@@ -28,7 +28,7 @@ __all__ = ["AttentionKeyGradient", "AttentionQueryGradient", "AttentionValueGrad
 
 
 @dataclass(frozen=True, slots=True)
-class _ScoreGradient(Attending):
+class _ScoreGradient(AttentionOperator):
     """What the gradients of queries and keys share."""
 
     flops: ClassVar[float] = 6.0
@@ -103,7 +103,9 @@ class AttentionQueryGradient(_ScoreGradient):
 
         count = keys.type.shape[-2]
         dots = [product(row, q, keys), product(row, ct, v)]
-        return k.stream("sum", count, dots, weight, lambda n: keys((*batch, n, d)), causal_span(self, t, count, "T"))
+        return k.fused_attention(
+            "sum", count, dots, weight, lambda n: keys((*batch, n, d)), causal_span(self, t, count, "T")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +136,13 @@ class AttentionKeyGradient(_ScoreGradient):
 
         count = q.type.shape[-2]
         dots = [product(row, keys, q), product(row, v, ct)]
-        return k.stream("sum", count, dots, weight, lambda n: q((*batch, n, d)), causal_span(self, s, count, "S"))
+        return k.fused_attention(
+            "sum", count, dots, weight, lambda n: q((*batch, n, d)), causal_span(self, s, count, "S")
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionValueGradient(Attending):
+class AttentionValueGradient(AttentionOperator):
     """The gradient of the values; operands ``q, k, logsum, ct``."""
 
     name: ClassVar[str] = "attention_value_gradient"
@@ -173,7 +177,9 @@ class AttentionValueGradient(Attending):
 
         count = q.type.shape[-2]
         span = causal_span(self, s, count, "S")
-        return k.stream("sum", count, [product((*batch, s), keys, q)], weight, lambda n: ct((*batch, n, e)), span)
+        return k.fused_attention(
+            "sum", count, [product((*batch, s), keys, q)], weight, lambda n: ct((*batch, n, e)), span
+        )
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -181,7 +187,7 @@ class AttentionValueGradient(Attending):
         return [*cls.cases(), *cls.bad()]
 
 
-def _through_scores(op: Attending, h: Value, q: Value, k: Value) -> tuple[Value, Value, Value]:
+def _through_scores(op: AttentionOperator, h: Value, q: Value, k: Value) -> tuple[Value, Value, Value]:
     """Cotangents of queries, keys and `logsum`, given that of the scores less `logsum`."""
     scaled = multiply(h, op.scale)
     return matmul(scaled, k), matmul(scaled, q, transpose_a=True), negative(sum(h, -1))

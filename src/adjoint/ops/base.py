@@ -53,7 +53,7 @@ class Operand(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """What the weights of `Builder.stream` are made of: ``sum over d < depth of row(d) * step(n, d)``.
+    """What the weights of `Builder.fused_attention` are made of: ``sum over d < depth of row(d) * step(n, d)``.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class Builder(Protocol):
             From n to the element of update n at the other coordinates of the index.
         """
 
-    def stream(
+    def fused_attention(
         self,
         kind: str,
         count: int,

@@ -1,6 +1,6 @@
 """The shape of a tensor: broadcast, reshape, permute; with the sum over axes, which is broadcast's gradient.
 
-Reshape, permute and flip are in `adjoint.ops.views`, slice, pad and concat in `adjoint.ops.pieces`; both are
+Reshape, permute and flip are in `adjoint.ops.views`, slice, pad and concat in `adjoint.ops.slicing`; both are
 re-exported here. The sum is re-exported by `adjoint.ops.reduce`, beside the other reductions.
 """
 
@@ -15,9 +15,9 @@ from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
 from adjoint.ops.axes import Axes, axes_of, bad_axes, fill, without
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
-from adjoint.ops.pieces import Concat, Pad, Slice, concat, pad, slice, slice_axis
 from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
+from adjoint.ops.slicing import Concat, Pad, Slice, concat, pad, slice, slice_axis
 from adjoint.ops.views import Flip, Permute, Reshape, brackets, expand_dims, flip, permute, reshape, squeeze, transpose
 
 __all__ = [

@@ -110,7 +110,7 @@ class _Watch:
         ids(0)
         return _Element(updates(0).dtype)
 
-    def stream(
+    def fused_attention(
         self,
         kind: str,  # noqa: ARG002
         count: int,

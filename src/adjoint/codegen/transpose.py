@@ -1,0 +1,72 @@
+"""In-register transposes: copies of a square whose rows become columns.
+
+The pattern is an unrolled loop around a vector loop of the same extent, holding one plain copy whose source has stride
+1 along the *outer* variable and whose target has stride 1 along the *inner* one::
+
+    for i in 0..16 unroll:
+      for l in 0..16 vector:
+        panel[i*32 + l] = w[l*128 + i]
+
+Lane by lane that takes 16 gathers. As a transpose it takes 16 vector loads, four rounds of shuffles that exchange
+halves, quarters, ... between rows, and 16 vector stores.
+"""
+
+from dataclasses import dataclass
+
+from adjoint.codegen.writer import Writer
+from adjoint.kernel.index import Var
+from adjoint.kernel.ir import For, Load, Store
+
+__all__ = ["Transpose", "emit_transpose", "match_transpose"]
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose:
+    """A copy that transposes a square of `size`, with the variables of its loops."""
+
+    store: Store
+    outer: Var
+    inner: Var
+    size: int
+
+
+def match_transpose(loop: For) -> Transpose | None:
+    """The transpose that a loop performs, or None."""
+    if loop.kind != "unroll" or len(loop.body) != 1:
+        return None
+    (inner,) = loop.body
+    if not isinstance(inner, For) or inner.kind != "vector" or len(inner.body) != 1:
+        return None
+    (store,) = inner.body
+    size = loop.var.extent
+    if not isinstance(store, Store) or len(store.targets) != 1 or size != inner.var.extent or size & (size - 1):
+        return None
+    ((target, place, value),) = store.targets
+    if not isinstance(value, Load) or value.guard is not None or value.buffer is target or size < 4:
+        return None
+    transposed = value.index.coefficient(loop.var) == 1 and place.coefficient(inner.var) == 1
+    steady = value.index.coefficient(inner.var) is not None and place.coefficient(loop.var) is not None
+    plain = target.dtype == value.buffer.dtype and target.dtype.kind != "b"
+    return Transpose(store, loop.var, inner.var, size) if transposed and steady and plain else None
+
+
+def emit_transpose(w: Writer, rows: list[str], type_: str) -> list[str]:
+    """The columns of a square whose rows are given, as vectors of `type_`."""
+    size = len(rows)
+    distance = size // 2
+    while distance:
+        transposed = list(rows)
+        for low in range(size):
+            if low & distance:
+                continue
+            high = low | distance
+            for out, start in ((low, 0), (high, distance)):
+                # Lanes of the two rows whose bit `distance` is that of `start`, interleaved in runs.
+                picks = [(lane & ~distance) + start + (size if lane & distance else 0) for lane in range(size)]
+                mask = f"<{size} x i32> <{', '.join(f'i32 {p}' for p in picks)}>"
+                transposed[out] = w.pure(
+                    f"shufflevector <{size} x {type_}> {rows[low]}, <{size} x {type_}> {rows[high]}, {mask}"
+                )
+        rows = transposed
+        distance //= 2
+    return rows

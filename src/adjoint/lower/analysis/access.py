@@ -1,0 +1,124 @@
+"""Access analysis: how an operator reads its operands, found by asking it for one element with probes as operands."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from adjoint.ir import Value
+from adjoint.kernel.index import Index, Var, as_index, flatten
+from adjoint.kernel.ir import Apply, Expr, postorder
+from adjoint.kernel.scalars import SCALARS
+from adjoint.lower.analysis.inlining import (
+    ExprBuilder,
+    FusedAttention,
+    Reduction,
+    Scatter,
+    Source,
+    compute_dtype,
+    output_vars,
+)
+from adjoint.ops.base import Operator
+
+__all__ = ["AccessPattern", "access_pattern"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Probe(Expr):
+    """Stands for an element of an operand."""
+
+    operand: int
+    dtype: np.dtype
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccessPattern:
+    """How a value's elements depend on those of its operands.
+
+    Parameters
+    ----------
+    kind : {"param", "pointwise", "view", "reduce", "scatter", "attention"}
+        ``pointwise``: computed from a fixed number of elements. ``view``: *is* an operand's element, at another index.
+        ``reduce``, ``scatter``, ``attention``: combines many elements, and is the root of a kernel.
+    flat : tuple of bool
+        For each operand: whether it is only ever read at the same row-major position as the result.
+    product : bool
+        Whether it is a sum of products of two operands: a contraction.
+    flops : float
+        Operations per element, not counting those of operands.
+    attention_key : tuple
+        Equal for attention operators that may share a kernel: rows, steps, and the operands of the first dot product.
+    """
+
+    kind: Literal["param", "pointwise", "view", "reduce", "scatter", "attention"]
+    flat: tuple[bool, ...]
+    product: bool = False
+    flops: float = 0.0
+    attention_key: tuple[Hashable, ...] = ()
+
+
+def access_pattern(value: Value) -> AccessPattern:
+    """Probe the operator of a value."""
+    op = value.op
+    if not isinstance(op, Operator):
+        return AccessPattern("param", ())
+    vars_ = output_vars(value.shape)
+    index = tuple(as_index(v) for v in vars_)
+    here = flatten(index, value.shape)
+    flat = [True] * len(value.inputs)
+
+    def operand(position: int) -> Source:
+        source = value.inputs[position]
+
+        def read(at: Sequence[Index | int]) -> Expr:
+            same_size = source.type.size == value.type.size
+            if not same_size or flatten(map(as_index, at), source.shape) != here:
+                flat[position] = False
+            return _Probe(position, compute_dtype(source.dtype), ", ".join(map(str, at)))
+
+        return Source(source.type, read)
+
+    made: Any = op.lower(ExprBuilder(), index, *(operand(i) for i in range(len(value.inputs))))
+    if isinstance(made, Reduction):
+        body = made.body
+        product = (
+            made.kind == "add"
+            and isinstance(body, Apply)
+            and body.function == "mul"
+            and all(isinstance(x, _Probe) for x in body.operands)
+        )
+        return AccessPattern("reduce", tuple(flat), product)
+    if isinstance(made, Scatter):
+        return AccessPattern("scatter", tuple(flat))
+    if isinstance(made, FusedAttention):
+        return AccessPattern("attention", tuple(flat), attention_key=_attention_key(value, made))
+    if isinstance(made, _Probe):
+        return AccessPattern("view", tuple(flat))
+    return AccessPattern("pointwise", tuple(flat), False, flops_of([made]))
+
+
+def _attention_key(value: Value, attention: FusedAttention) -> tuple[Hashable, ...]:
+    """Probe everything that one step of an attention operator reads; its rows, steps, and first dot product."""
+    n, dots, met = as_index(Var("n", attention.count)), [], []
+    for dot in attention.dots:
+        d = as_index(Var("d", dot.depth))
+        met.append((dot.row(d), dot.step(n, d)))
+        dots.append(met[-1][0])
+    attention.weight(n, dots)
+    if attention.values is not None:
+        attention.values(n)
+    rows = value.shape if attention.values is None else value.shape[:-1]
+    first = [(value.inputs[x.operand], x.at) for x in met[0] if isinstance(x, _Probe)]
+    span = None if attention.span is None else tuple(map(str, attention.span))
+    return (rows, attention.count, span, attention.dots[0].depth, *first) if len(first) == len(met[0]) else ()
+
+
+def flops_of(exprs: Sequence[Expr]) -> float:
+    """Floating-point operations of expressions; shared ones count once."""
+    total = 0.0
+    for expr in postorder(list(exprs)):
+        if isinstance(expr, Apply):
+            total += SCALARS[expr.function].flops if expr.function in SCALARS else 1.0
+    return total

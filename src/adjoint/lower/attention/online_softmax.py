@@ -1,0 +1,376 @@
+"""Fused attention with an online softmax: products whose left operand, the weights, is never stored.
+
+A `FusedAttention` is ``result[row, column] = sum over n of weight(row, n) * values(n, column)``, where a weight is an
+elementwise function of dot products between row and step n. A unit of work is two vectors of rows, and lanes run along
+rows throughout::
+
+    for each dot product:  panel[d, rows] = factors of the rows, transposed in registers
+    for each block of steps that some row counts:
+      for each dot product:  weights[n, rows] = sum over d of step[n, d] * panel[d, rows]
+      weights = elementwise
+      sums[column, rows] += values[n, column] * weights[n, rows]
+    result[rows, columns] = sums, transposed
+
+So factors of steps are read in place, one element broadcast to all lanes, at any stride; nothing is reduced across
+lanes; and masks, maxima and sums of rows are vectors. A block of weights stays in the first-level cache.
+
+For ``softmax`` and ``log_sum_exp``, each row keeps a running maximum and the sum of exponentials relative to it; when
+the maximum grows, earlier sums are rescaled (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018;
+Dao et al., "FlashAttention", 2022).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import ceil, prod
+
+import numpy as np
+
+from adjoint.kernel.index import Index, Var, as_index, unflatten
+from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
+from adjoint.lower.analysis.inlining import BOOL, FusedAttention, Inliner
+from adjoint.lower.attention.plan import AttentionPlan, FusedOperator, RowBlock, describe, plan_attention
+from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import tiled, vector_loops
+
+__all__ = ["attention_kernel"]
+
+#: Operations of a weight besides its dot products: about those of an exponential.
+_WEIGHT_FLOPS = 20
+
+
+def attention_kernel(context: Context, groups: Sequence[Group]) -> Kernel:
+    """The kernel of groups whose roots are attention operators over the same rows and steps."""
+    return _Builder(context, plan_attention(context, groups)).kernel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    context: Context
+    plan: AttentionPlan
+
+    def kernel(self) -> Kernel:
+        """Each unit is a block of rows of the results."""
+        plan = self.plan
+        blocks = ceil(plan.rows / plan.width)
+        unit = Var("u", prod(plan.batch) * blocks)
+        at = unflatten(as_index(unit) // max(blocks, 1), plan.batch)
+
+        def body(count: int, first: Index) -> tuple[Stmt, ...]:
+            return self._unit(RowBlock(plan, at, first, count))
+
+        made = tiled(as_index(unit) % max(blocks, 1), plan.rows, plan.width, body) if unit.extent else ()
+        products = sum(dot.depth for dot in plan.dots) + sum(operator.columns for operator in plan.operators)
+        each = 2 * products + _WEIGHT_FLOPS * len(plan.weights)
+        flops = prod(plan.batch) * plan.rows * plan.count * each
+        members = [v for operator in plan.operators for v in operator.group.members]
+        return finish_kernel(self.context, self.context.name_of(plan.operators[0].group), members, unit, made, flops)
+
+    # Descriptions of operators, at a row and a column
+
+    def _at(
+        self, operator: FusedOperator, rows: RowBlock, row: Index, column: Index | int = 0
+    ) -> tuple[Inliner, FusedAttention]:
+        index = (*rows.at, rows.first + row, as_index(column))
+        return describe(self.context, operator.group, index if operator.columns else index[:-1])
+
+    def _on_lanes(
+        self, operator: FusedOperator, rows: RowBlock, row: Index, spare: bool = True
+    ) -> tuple[Inliner, FusedAttention]:
+        """The same for a row that is a lane: spare lanes read nothing."""
+        inliner, made = self._at(operator, rows, row)
+        inside = inliner.inside(row, 0, rows.count)
+        inliner.guard = inside if spare and not isinstance(inside, Const) else None
+        return inliner, made
+
+    # A unit
+
+    def _unit(self, rows: RowBlock) -> tuple[Stmt, ...]:
+        plan = self.plan
+        many, rest = divmod(plan.count, plan.block)
+        body = [*self._begin(rows)]
+        for number in range(len(plan.dots)):
+            body.extend(self._pack_rows(rows, number))
+        if many:
+            iteration = Var("block", many)
+            body.append(For(iteration, self._block(rows, as_index(iteration) * plan.block, plan.block)))
+        if rest:
+            body.extend(self._block(rows, as_index(many * plan.block), rest))
+        for number, operator in enumerate(plan.operators):
+            body.extend(
+                self._end_columns(rows, number, operator) if operator.columns else self._end_rows(rows, operator)
+            )
+        return tuple(body)
+
+    def _begin(self, rows: RowBlock) -> tuple[Stmt, ...]:
+        zero = Const(0.0, self.plan.dtype)
+        # Not minus infinity: minus infinity less itself is NaN.
+        lowest = Const(float(np.finfo(self.plan.dtype).min), self.plan.dtype)
+        out: list[Stmt] = []
+        for sums in rows.sums:
+            column = Var("c", sums.size // rows.width)
+            at = as_index(column) * rows.width
+            if column.extent:
+                out.append(For(column, rows.each(partial(_set, ((sums, at, zero),)))))
+        for number, (row_max, row_sum) in enumerate(zip(rows.row_max, rows.row_sum, strict=True)):
+            if self.plan.is_relative(number):
+                origin = as_index(0)
+                out.extend(rows.each(partial(_set, ((row_max, origin, lowest), (row_sum, origin, zero)))))
+        return tuple(out)
+
+    def _pack_rows(self, rows: RowBlock, number: int) -> tuple[Stmt, ...]:
+        """Pack the rows' factors of a dot product, lanes along rows; transposed in registers where d is contiguous."""
+        dot, panel, lanes = self.plan.dots[number], rows.panels[number], self.plan.lanes
+        depth = dot.depth
+
+        def element(d: Index, row: Index, spare: bool) -> Expr:
+            made: Expr = self._on_lanes(self.plan.operators[dot.operator], rows, row, spare)[1].dots[dot.place].row(d)
+            return made
+
+        def pack(d: Index, row: Index, spare: bool) -> Store:
+            return Store(((panel, d * rows.width + row, element(d, row, spare)),))
+
+        probe_d, probe_row = Var("d", depth), Var("r", rows.count)
+        probe = element(as_index(probe_d), as_index(probe_row), spare=False)
+        turned = isinstance(probe, Load) and probe.guard is None and probe.index.coefficient(probe_d) == 1
+        whole = rows.count // lanes
+        out: list[Stmt] = []
+        done = depth // lanes * lanes if turned and whole else 0
+        if done:
+            square, vector, inner, lane = Var("s", done // lanes), Var("v", whole), Var("i", lanes), Var("l", lanes)
+            d, row = as_index(square) * lanes + as_index(inner), as_index(vector) * lanes + as_index(lane)
+            loop = For(inner, (For(lane, (pack(d, row, spare=False),), "vector"),), "unroll")
+            out.append(For(square, (For(vector, (loop,)),)))
+        for first, last, start in ((0, whole, done), (whole, rows.vectors, 0)):
+            if first < last and start < depth:
+                step, vector, lane = Var("d", depth - start), Var("v", last - first), Var("l", lanes)
+                row = (as_index(vector) + first) * lanes + as_index(lane)
+                store = pack(as_index(step) + start, row, spare=first == whole)
+                out.append(For(step, (For(vector, (For(lane, (store,), "vector"),), "unroll"),)))
+        return tuple(out)
+
+    # A block of steps
+
+    def _block(self, rows: RowBlock, start: Index, steps: int) -> tuple[Stmt, ...]:
+        plan = self.plan
+        body: list[Stmt] = []
+        for number in range(len(plan.packed)):
+            body.extend(self._pack_steps(rows, number, start, steps))
+        for number in range(len(plan.dots)):
+            body.extend(self._dots(rows, number, start, steps))
+        body.extend(self._weigh(rows, start, steps))
+        for number in range(len(plan.weights)):
+            if plan.is_relative(number):
+                body.extend(self._exponentials(rows, number, steps))
+        for number, operator in enumerate(plan.operators):
+            if operator.columns:
+                body.extend(self._add(rows, number, operator, start, steps))
+        return self._where_counted(rows, start, steps, tuple(body))
+
+    def _where_counted(self, rows: RowBlock, start: Index, steps: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """Skip blocks that no row counts: spans of rows are monotonic."""
+        ends = (as_index(0), as_index(rows.count - 1))
+        first, last = (self._at(self.plan.operators[0], rows, row)[1].span for row in ends)
+        if first is None or last is None:
+            return body
+        for distance, least in ((last[1] - start, 1), (start + (steps - 1) - first[0], 0)):
+            if distance.low < least:
+                body = (When(distance, least, max(distance.high, least) + 1, body),)
+        return body
+
+    def _element(self, rows: RowBlock, operator: int, place: int | None, step: Index, x: Index) -> Expr:
+        """An element of a step: a factor of the dot product of that number, or else a value at a column."""
+        of = self.plan.operators[operator]
+        made = self._at(of, rows, as_index(0), x if place is None and of.columns else 0)[1]
+        if place is not None:
+            factor: Expr = made.dots[place].step(step, x)
+            return factor
+        assert made.values is not None
+        return made.values(step)
+
+    def _pack_steps(self, rows: RowBlock, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
+        """Pack elements of a block of steps."""
+        pack, memory, step = self.plan.packed[number], rows.packed[number], Var("n", steps)
+
+        def move(x: Index, _: Index) -> tuple[Stmt, ...]:
+            element = self._element(rows, pack.operator, pack.place, start + as_index(step), x)
+            return (Store(((memory, as_index(step) * pack.size + x, element),)),)
+
+        return (For(step, vector_loops(pack.size, self.plan.lanes, move)),)
+
+    def _dots(self, rows: RowBlock, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
+        """Dot products of a block of steps with all rows."""
+        dot, dots, panel = self.plan.dots[number], rows.dots[number], rows.panels[number]
+
+        def tile(count: int, first: Index) -> tuple[Stmt, ...]:
+            acc, d = rows.registers("acc", count), Var("d", dot.depth)
+
+            def multiply(spot: Index) -> Store:
+                step = first + spot // rows.width
+                if dot.step is not None:
+                    factor: Expr = Load(rows.packed[dot.step], step * dot.depth + as_index(d))
+                else:
+                    factor = self._element(rows, dot.operator, dot.place, start + step, as_index(d))
+                row = Load(panel, as_index(d) * rows.width + spot % rows.width)
+                return Store(((acc, spot, _call("fma", factor, row, Load(acc, spot))),))
+
+            def put(spot: Index) -> Store:
+                return Store(((dots, first * rows.width + spot, Load(acc, spot)),))
+
+            clear = rows.each(lambda spot: Store(((acc, spot, Const(0.0, acc.dtype)),)), count)
+            return (*clear, For(d, rows.each(multiply, count)), *rows.each(put, count))
+
+        return rows.tiles(steps, tile)
+
+    def _weight(self, rows: RowBlock, number: int, start: Index, at: Index, row: Index, other: float) -> Expr:
+        """The weight from the dot products of a step; `other` where the row does not count the step."""
+        operator = self.plan.operators[self.plan.weights[number]]
+        inliner, made = self._on_lanes(operator, rows, row)
+        step = start + at // rows.width
+        weight = made.weight(step, [Load(rows.dots[n], at) for n in operator.dots])
+        if made.span is None:
+            return weight
+        since, left = step - made.span[0], made.span[1] - step
+        counted = inliner.call(
+            "and", inliner.inside(since, 0, max(since.high, 0) + 1), inliner.inside(left, 1, max(left.high, 1) + 1)
+        )
+        if isinstance(counted, Const):
+            return weight if counted.value else Const(other, self.plan.dtype)
+        return inliner.select(counted, weight, Const(other, self.plan.dtype))
+
+    def _weigh(self, rows: RowBlock, start: Index, steps: int) -> tuple[Stmt, ...]:
+        """Weights of a block in place of its dot products, all in one store, since they share loads.
+
+        Weights that are exponents are exponentiated later.
+        """
+        step = Var("n", steps)
+
+        def compute(row: Index) -> Store:
+            at = as_index(step) * rows.width + row
+            others = [-np.inf if self.plan.is_relative(n) else 0.0 for n, _ in enumerate(rows.weights)]
+            made = [self._weight(rows, n, start, at, row, other) for n, other in enumerate(others)]
+            return Store(tuple((w, at, weight) for w, weight in zip(rows.weights, made, strict=True)))
+
+        return (For(step, rows.each(compute)),)
+
+    def _exponentials(self, rows: RowBlock, number: int, steps: int) -> tuple[Stmt, ...]:
+        """Exponentials of the weights relative to the running maximum of each row, and their sum."""
+        step, place = Var("n", steps), rows.weights[number]
+        row_max, row_sum, scale = rows.row_max[number], rows.row_sum[number], rows.rescale[number]
+        best, block_sum = rows.registers("best"), rows.registers("part")
+
+        def each(body: Callable[[Index, Index], Store]) -> Stmt:
+            return For(step, rows.each(lambda row: body(as_index(step) * rows.width + row, row)))
+
+        def compare(at: Index, row: Index) -> Store:
+            # NaN is never the maximum; its exponential is NaN all the same.
+            weight, old = Load(place, at), Load(best, row)
+            return Store(((best, row, Apply("select", (Apply("gt", (weight, old), BOOL), weight, old), best.dtype)),))
+
+        def advance(row: Index) -> Store:
+            new = Load(best, row)
+            return Store(((scale, row, _call("exp", _call("sub", Load(row_max, row), new))), (row_max, row, new)))
+
+        def exponential(at: Index, row: Index) -> Store:
+            made = _call("exp", _call("sub", Load(place, at), Load(best, row)))
+            return Store(((place, at, made), (block_sum, row, _call("add", Load(block_sum, row), made))))
+
+        def add(row: Index) -> Store:
+            return Store(((row_sum, row, _call("fma", Load(row_sum, row), Load(scale, row), Load(block_sum, row))),))
+
+        return (
+            *rows.each(lambda row: Store(((best, row, Load(row_max, row)),))),
+            each(compare),
+            *rows.each(advance),
+            *rows.each(lambda row: Store(((block_sum, row, Const(0.0, block_sum.dtype)),))),
+            each(exponential),
+            *rows.each(add),
+        )
+
+    def _add(self, rows: RowBlock, number: int, operator: FusedOperator, start: Index, steps: int) -> tuple[Stmt, ...]:
+        """Accumulate a block of steps into the sums of all columns of an operator."""
+        sums, weights, scale = rows.sums[number], rows.weights[operator.weight], rows.rescale[operator.weight]
+
+        def tile(count: int, first: Index) -> tuple[Stmt, ...]:
+            acc, step = rows.registers("acc", count), Var("n", steps)
+
+            def fetch(spot: Index) -> Store:
+                held: Expr = Load(sums, first * rows.width + spot)
+                if self.plan.is_relative(operator.weight):
+                    held = _call("mul", held, Load(scale, spot % rows.width))
+                return Store(((acc, spot, held),))
+
+            def multiply(spot: Index) -> Store:
+                column = first + spot // rows.width
+                if operator.values is not None:
+                    value: Expr = Load(rows.packed[operator.values], as_index(step) * operator.columns + column)
+                else:
+                    value = self._element(rows, number, None, start + as_index(step), column)
+                weight = Load(weights, as_index(step) * rows.width + spot % rows.width)
+                product = _call("fma", value, weight, Load(acc, spot))
+                return Store(((acc, spot, product),))
+
+            def put(spot: Index) -> Store:
+                return Store(((sums, first * rows.width + spot, Load(acc, spot)),))
+
+            return (*rows.each(fetch, count), For(step, rows.each(multiply, count)), *rows.each(put, count))
+
+        return rows.tiles(operator.columns, tile)
+
+    # The end
+
+    def _end_rows(self, rows: RowBlock, operator: FusedOperator) -> tuple[Stmt, ...]:
+        """The results of an operator without columns."""
+        row_max, row_sum = rows.row_max[operator.weight], rows.row_sum[operator.weight]
+
+        def logarithm(at: Index, _: Index) -> tuple[Stmt, ...]:
+            result = _call("add", Load(row_max, at), _call("log", Load(row_sum, at)))
+            return (self._store(operator, (*rows.at, rows.first + at), result),)
+
+        return vector_loops(rows.count, self.plan.lanes, logarithm)
+
+    def _end_columns(self, rows: RowBlock, number: int, operator: FusedOperator) -> tuple[Stmt, ...]:
+        """The results of an operator with columns: sums are transposed square by square, and finished row by row."""
+        lanes, columns = self.plan.lanes, self.plan.whole_columns(operator)
+        square, vector, inner, lane = (
+            Var("c", columns // lanes),
+            Var("v", rows.vectors),
+            Var("i", lanes),
+            Var("l", lanes),
+        )
+        column, row = as_index(square) * lanes + as_index(lane), as_index(vector) * lanes + as_index(inner)
+        sum_ = Load(rows.sums[number], column * rows.width + row)
+        iteration = Store(((rows.transposed, row * columns + column, sum_),))
+        loop = For(inner, (For(lane, (iteration,), "vector"),), "unroll")
+        out: list[Stmt] = [For(square, (For(vector, (loop,)),))]
+        relative, line = self.plan.is_relative(operator.weight), Var("row", rows.count)
+        row_sum, scale = rows.row_sum[operator.weight], rows.rescale[operator.weight]
+        if relative:
+            one = Const(1.0, self.plan.dtype)
+            out.extend(rows.each(lambda at: Store(((scale, at, _call("div", one, Load(row_sum, at))),))))
+
+        def finished(at: Index, _: Index) -> tuple[Stmt, ...]:
+            result: Expr = Load(rows.transposed, as_index(line) * columns + at)
+            if relative:
+                result = _call("mul", result, Load(scale, as_index(line)))
+            return (self._store(operator, (*rows.at, rows.first + as_index(line), at), result),)
+
+        return (*out, For(line, vector_loops(operator.columns, lanes, finished)))
+
+    def _store(self, operator: FusedOperator, index: tuple[Index, ...], result: Expr) -> Store:
+        """A result at an index, and its epilogue."""
+        assert operator.group.root is not None
+        inliner = group_inliner(self.context, operator.group)
+        inliner.bind(operator.group.root, result)
+        return store_outputs(self.context, operator.group, inliner, index)
+
+
+def _set(targets: tuple[tuple[Buffer, Index, Expr], ...], row: Index) -> Store:
+    """The same value for every row."""
+    return Store(tuple((buffer, start + row, value) for buffer, start, value in targets))
+
+
+def _call(function: str, *operands: Expr) -> Expr:
+    """A scalar function of floats."""
+    return Apply(function, operands, operands[0].dtype)

@@ -1,0 +1,78 @@
+"""Contractions: sums of products of two tensors, whatever the number and the names of their axes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from adjoint.kernel.index import Index, Var
+from adjoint.kernel.ir import Load
+
+__all__ = ["Contraction"]
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """``out[.., m, .., n] = sum over k of left[.., m, k] * right[.., k, n]``, in terms of the variables of both loads.
+
+    Parameters
+    ----------
+    left, right : Load
+        The operands. `right` is the one that has the result's innermost axis.
+    m : Var or None
+        The longest axis of the result that only `left` has.
+    n : Var
+        The innermost axis of the result, which only `right` has.
+    batch : tuple of Var
+        The other axes of the result, in one operand or both.
+    k : tuple of Var
+        The axes that are summed over, outermost first.
+    axes : tuple of Var
+        All axes of the result with an extent above 1, outermost first.
+    place : tuple of Index
+        The index into the group's shape, in terms of the axes.
+    runs : bool, default False
+        Whether neighbours along n form short contiguous runs in `right`, with jumps between runs.
+    """
+
+    left: Load
+    right: Load
+    m: Var | None
+    n: Var
+    batch: tuple[Var, ...]
+    k: tuple[Var, ...]
+    axes: tuple[Var, ...]
+    place: tuple[Index, ...]
+    runs: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Extent of m."""
+        return self.m.extent if self.m is not None else 1
+
+    @property
+    def columns(self) -> int:
+        """Extent of n."""
+        return self.n.extent
+
+    @property
+    def depth(self) -> int:
+        """Number of products in each sum."""
+        return prod(v.extent for v in self.k)
+
+    @property
+    def batches(self) -> int:
+        """Number of matrix products."""
+        return prod(v.extent for v in self.batch)
+
+    def index(self, at: Mapping[Var, Index]) -> tuple[Index, ...]:
+        """The index into the group's shape at a point of the axes."""
+        return tuple(i.substitute(at) for i in self.place)
+
+    @property
+    def vector_loadable(self) -> bool:
+        """Whether a vector along n takes one vector load or a few, without packing."""
+        return self.runs or self.right.index.coefficient(self.n) in (1, 2)
+
+    def element(self, load: Load, at: Mapping[Var, Index]) -> Load:
+        """An operand's element at a point of the axes."""
+        return Load(load.buffer, load.index.substitute(at))

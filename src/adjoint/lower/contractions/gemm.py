@@ -1,0 +1,378 @@
+"""The loop nest of a GEMM: a register tile, row blocks and panels around it, and packing before it where planned.
+
+Without packing, a unit of work is one tile of the result. With packing, a unit is a column panel (or a row group of
+it): for each block of k it packs the columns of the right operand into scratch memory and sweeps its rows over them;
+with several blocks of k, partial sums are spilled to scratch memory in between, and the epilogue follows the last one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from math import ceil
+
+from adjoint.kernel.index import Index, Var, as_index, flatten
+from adjoint.kernel.ir import (
+    Apply,
+    Buffer,
+    Const,
+    Coordinate,
+    Expr,
+    For,
+    Kernel,
+    Load,
+    Prefetch,
+    Stmt,
+    Store,
+    When,
+)
+from adjoint.lower.analysis.access import flops_of
+from adjoint.lower.analysis.inlining import BOOL, I64
+from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.gemm_plan import GemmPlan, TileConfig, plan_gemm
+from adjoint.lower.contractions.loop_order import (
+    PrefetchSlots,
+    epilogue_streams,
+    far_accesses,
+    loop_order,
+    panels_per_l2_block,
+    prefetch_image,
+    prefetch_panel,
+)
+from adjoint.lower.contractions.packing import pack_columns, pack_left, pack_panel
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import nest, tiled, unravel, vector_runs
+
+__all__ = ["GemmBuilder", "Point", "gemm_kernels"]
+
+#: The innermost loop over the taps of a window is unrolled up to this many vector multiply-adds.
+_UNROLLED_FMAS = 128
+
+#: What a tile does at one of its points: accumulators, place in them, row and column of the result.
+Point = Callable[[Buffer, Index, Index, Index], Store]
+
+#: Where a tile lies: its first row and column, and the other axes.
+_TileOrigin = tuple[Index, Index, dict[Var, Index]]
+
+
+def gemm_kernels(context: Context, group: Group, c: Contraction, config: TileConfig) -> list[Kernel]:
+    """The kernels of a contraction with a tile configuration: packing of whole operands where planned, and the GEMM."""
+    plan = plan_gemm(context.target, c, epilogue_streams(context, group, c), config)
+    kernels = []
+    if plan.pack_left:
+        packing, c = pack_left(context, group, c, plan)
+        kernels.append(packing)
+    if plan.pack_columns:
+        packing, c = pack_columns(context, group, c, plan)
+        kernels.append(packing)
+    builder = GemmBuilder(context, group, c, plan, Var("s", plan.stack))
+    kernels.append(builder.packed_kernel() if plan.pack_right else builder.in_place_kernel())
+    return kernels
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block of k: where the outermost summed axis starts, the extent of every axis, and the packed panel, if any.
+
+    `width` is the row pitch of the panel in elements; `before` are the steps that precede the block in the panel.
+    """
+
+    start: Index
+    extents: tuple[int, ...]
+    panel: Buffer | None = None
+    width: int = 0
+    before: Index = field(default_factory=lambda: as_index(0))
+
+
+@dataclass(frozen=True, slots=True)
+class GemmBuilder:
+    """Builds the loop nest of one contraction.
+
+    `neighbour` counts the tiles of a stack.
+    """
+
+    context: Context
+    group: Group
+    c: Contraction
+    plan: GemmPlan
+    neighbour: Var
+
+    # Without packing: a unit is a tile
+
+    def in_place_kernel(self) -> Kernel:
+        """Each unit is one tile of the result, from operands in place."""
+        blocks = ceil(self.c.rows / self.plan.rows)
+        panels = ceil(self.c.columns / self.plan.columns)
+        unit = Var("u", self.c.batches // self.plan.stack * blocks * panels)
+        # The axes of units: blocks of rows, panels of columns in two levels, and the batch.
+        l2_panels = panels_per_l2_block(self.c, panels)
+        axes = Var("block", blocks), Var("slab", panels // l2_panels), Var("panel", l2_panels)
+        order = loop_order(self.c, *axes)
+        if self.plan.stack > 1:
+            inner = self.c.batch[-1]
+            few = Var(inner.name, inner.extent // self.plan.stack)
+            at = unravel([few if v is inner else v for v in order], as_index(unit))
+            at[inner] = at.pop(few) * self.plan.stack + as_index(self.neighbour)
+        else:
+            at = unravel(order, as_index(unit))
+        block, panel = at.pop(axes[0]), at.pop(axes[1]) * l2_panels + at.pop(axes[2])
+        after: _TileOrigin | None = None
+        if self.plan.stack == 1 and not self.c.rows % self.plan.rows and not self.c.columns % self.plan.columns:
+            # There are no remainder tiles, so the position of the next tile is known. The last prefetches the first.
+            then = unravel(order, (as_index(unit) + 1) % unit.extent)
+            down, across = then.pop(axes[0]), then.pop(axes[1]) * l2_panels + then.pop(axes[2])
+            after = down * self.plan.rows, across * self.plan.columns, then
+
+        def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
+            def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
+                size = rows, columns
+                prefetch = self._prefetch_epilogue(size, after or (row, column, at)).merged_with(
+                    prefetch_image(self.c, unit, rows)
+                )
+                return self.tile(size, row, column, at, self._store_point(at), prefetch)
+
+            return tiled(panel, self.c.columns, self.plan.columns, tile)
+
+        body = tiled(block, self.c.rows, self.plan.rows, strip)
+        return self._finish(unit, body)
+
+    def tile(
+        self,
+        size: tuple[int, int],
+        row: Index,
+        column: Index,
+        at: dict[Var, Index],
+        end: Point,
+        prefetch: PrefetchSlots | None = None,
+    ) -> tuple[Stmt, ...]:
+        """A tile of so many rows and columns from operands in place; `end` says what happens to its sums.
+
+        `prefetch` accompanies the loop over k.
+        """
+        rows, columns = size
+        acc = self._registers(rows, columns)
+        everything = _Block(as_index(0), tuple(v.extent for v in self.c.k))
+        return (
+            *self._unrolled_tile(acc, rows, columns, row, column, self._clear, whole=True),
+            *self._multiply(acc, rows, columns, row, column, at, everything, prefetch),
+            *self._unrolled_tile(acc, rows, columns, row, column, end),
+        )
+
+    # With packing: a unit is a panel, packed block by block of k
+
+    def packed_kernel(self) -> Kernel:
+        """Each unit is a column panel, or a row group of it."""
+        c, plan = self.c, self.plan
+        panels = ceil(c.columns / (plan.columns * plan.wide))
+        blocks = ceil(c.rows / plan.rows)
+        per_group = ceil(blocks / plan.groups)
+        groups = ceil(blocks / per_group)
+        unit = Var("u", c.batches * panels * groups)
+        part, rest = as_index(unit) % groups, as_index(unit) // groups
+        panel, at = rest % panels, unravel(c.batch, rest // panels)
+
+        def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
+            width = -(-columns // plan.lanes) * plan.lanes
+            # Layout of a panel: [tile, k, column].
+            beside = Var("beside", plan.wide)
+            own = columns // plan.wide
+            panel_memory = Buffer("panel", c.right.dtype, plan.block * width, "scratch")
+            spilled = Buffer("sums", c.left.dtype, per_group * plan.rows * width, "scratch")
+            first_row = part * (per_group * plan.rows)
+
+            def segment(start: Index, extent: int, first: bool, last: bool) -> tuple[Stmt, ...]:
+                """Pack a block of k and sweep the rows over it."""
+                split = not (first and last)
+                extents = (extent,) if split else tuple(v.extent for v in c.k)
+                block = _Block(start, extents, panel_memory, width // plan.wide, as_index(beside) * extent)
+                here = column + as_index(beside) * own
+
+                def tile(rows: int, row: Index) -> tuple[Stmt, ...]:
+                    acc = self._registers(rows, own)
+                    keep = self._spilled(spilled, first_row, column, width)
+                    begin = self._clear if first else keep(store=False)
+                    end = self._store_point(at) if last else keep(store=True)
+                    iteration = as_index(beside) * per_group + (row - first_row) // plan.rows
+                    prefetch = (
+                        self._prefetch_epilogue((rows, own), (row, here, at))
+                        if last
+                        else prefetch_panel(
+                            c, plan, at, (column, columns), start + extent, iteration, per_group * plan.wide
+                        )
+                    )
+                    return (
+                        *self._unrolled_tile(acc, rows, own, row, here, begin),
+                        *self._multiply(acc, rows, own, row, here, at, block, prefetch),
+                        *self._unrolled_tile(acc, rows, own, row, here, end),
+                    )
+
+                packing = pack_panel(c, plan, at, panel_memory, column, columns, width, start, extent if split else 0)
+                return (*packing, *nest([beside], self._rows(part, per_group, tile)))
+
+            if plan.block == c.depth:
+                return segment(as_index(0), c.depth, first=True, last=True)
+            between = ceil(c.depth / plan.block) - 2
+            loops = [*segment(as_index(0), plan.block, first=True, last=False)]
+            if between:
+                iteration = Var("kb", between)
+                again = segment((as_index(iteration) + 1) * plan.block, plan.block, first=False, last=False)
+                loops.append(For(iteration, again))
+            done = (between + 1) * plan.block
+            return (*loops, *segment(as_index(done), c.depth - done, first=False, last=True))
+
+        return self._finish(unit, tiled(panel, c.columns, plan.columns * plan.wide, whole))
+
+    def _rows(self, part: Index, per_group: int, tile: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+        """Sweep the row blocks of a row group."""
+        blocks = ceil(self.c.rows / self.plan.rows)
+        iteration = Var("b", per_group)
+        block = part * per_group + as_index(iteration)
+        body = tiled(block, self.c.rows, self.plan.rows, tile)
+        if blocks % per_group:
+            body = (When(block, 0, blocks, body),)
+        return (For(iteration, body),) if per_group > 1 else body
+
+    # The register tile
+
+    def _registers(self, rows: int, columns: int) -> Buffer:
+        width = -(-columns // self.plan.lanes) * self.plan.lanes
+        return Buffer("acc", self.c.left.dtype, rows * self.plan.stack * width, "register")
+
+    def _unrolled_tile(
+        self, acc: Buffer, rows: int, columns: int, row: Index, column: Index, point: Point, whole: bool = False
+    ) -> tuple[Stmt, ...]:
+        """Do something at every point of a tile, unrolled; `whole`: in full vectors even where columns end in one."""
+        lanes = self.plan.lanes
+        width = acc.size // (rows * self.plan.stack)
+        i = Var("i", rows)
+        along: list[Stmt] = []
+        for start, vectors, extent in vector_runs(columns, columns, lanes):
+            vector, lane = Var("j", vectors), Var("l", lanes if whole else extent)
+            inside = as_index(vector) * lanes + as_index(lane) + start
+            spot = (as_index(self.neighbour) * rows + as_index(i)) * width + inside
+            body = point(acc, spot, row + as_index(i), column + inside)
+            along.append(self._stacked(For(vector, (For(lane, (body,), "vector"),), "unroll")))
+        # Row by row: each element of the left operand is dead before the next is loaded.
+        return (For(i, tuple(along), "unroll"),)
+
+    def _prefetch_epilogue(self, size: tuple[int, int], spot: _TileOrigin) -> PrefetchSlots:
+        """Prefetch the rows of large tensors that the epilogue of a tile accesses, one row per slot."""
+        rows, columns = size
+        row, column, at = spot
+        far = far_accesses(self.context, self.group, self.c, at)
+        vector = Var("j", -(-columns // self.plan.lanes))
+
+        def lines(slot: Index) -> tuple[Stmt, ...]:
+            where = {self.c.n: column + as_index(vector) * self.plan.lanes}
+            if self.c.m is not None:
+                where[self.c.m] = row + slot
+            prefetch = tuple(Prefetch(b, i.substitute(where), write) for b, i, write in far)
+            return (self._stacked(For(vector, prefetch, "unroll")),) if prefetch else ()
+
+        return PrefetchSlots(rows, lines)
+
+    def _stacked(self, loop: For) -> For:
+        """A loop over the tiles of a stack."""
+        return For(self.neighbour, (loop,), "unroll") if self.plan.stack > 1 else loop
+
+    def _clear(self, acc: Buffer, spot: Index, _m: Index, _n: Index) -> Store:
+        return Store(((acc, spot, Const(0.0, acc.dtype)),))
+
+    def _spilled(self, memory: Buffer, first_row: Index, column: Index, width: int) -> Callable[..., Point]:
+        """Fill accumulators from partial sums, or spill them, between blocks of k."""
+
+        def keep(store: bool) -> Point:
+            def point(acc: Buffer, spot: Index, m: Index, n: Index) -> Store:
+                place = (m - first_row) * width + n - column
+                if store:
+                    return Store(((memory, place, Load(acc, spot)),))
+                return Store(((acc, spot, Load(memory, place)),))
+
+            return point
+
+        return keep
+
+    def _multiply(
+        self,
+        acc: Buffer,
+        rows: int,
+        columns: int,
+        row: Index,
+        column: Index,
+        at: dict[Var, Index],
+        block: _Block,
+        prefetch: PrefetchSlots | None,
+    ) -> tuple[Stmt, ...]:
+        """The loops over a block of k, with some prefetches in every slot: a burst of all would stall."""
+        outer = block.extents[0] if block.extents else 1
+        slot = Var("slot", prefetch.slots if prefetch else 1)
+        chunk = outer // slot.extent
+        lines = prefetch.lines(as_index(slot)) if prefetch and chunk else ()
+        if not lines:
+            return self._steps(acc, rows, columns, row, column, at, block, as_index(0), outer)
+        some = self._steps(acc, rows, columns, row, column, at, block, as_index(slot) * chunk, chunk)
+        loop = For(slot, (*lines, *some))
+        done = slot.extent * chunk
+        if done == outer:
+            return (loop,)
+        return (loop, *self._steps(acc, rows, columns, row, column, at, block, as_index(done), outer - done))
+
+    def _steps(
+        self,
+        acc: Buffer,
+        rows: int,
+        columns: int,
+        row: Index,
+        column: Index,
+        at: dict[Var, Index],
+        block: _Block,
+        first: Index,
+        count: int,
+    ) -> tuple[Stmt, ...]:
+        """Multiply-adds for `count` steps of the block's outermost axis, from `first` on."""
+        extents = (count, *block.extents[1:]) if block.extents else ()
+        steps = [Var(v.name.replace("r", "k"), e) for v, e in zip(self.c.k, extents, strict=True)]
+        local = {v: as_index(s) for v, s in zip(self.c.k, steps, strict=True)}
+        for outermost in self.c.k[:1]:
+            local[outermost] = local[outermost] + first
+        whole = local | {v: local[v] + block.start for v in self.c.k[:1]}
+
+        def step(acc: Buffer, spot: Index, m: Index, n: Index) -> Store:
+            where = {**at, **whole}
+            if self.c.m is not None:
+                where[self.c.m] = m
+            a = Load(self.c.left.buffer, self.c.left.index.substitute(where))
+            if block.panel is None:
+                b = self.c.element(self.c.right, {**where, self.c.n: n})
+                if beyond:
+                    # Lanes past the end add zeros: cheaper than masking their accumulators.
+                    inside = Apply("lt", (Coordinate(n - column, I64), Const(columns, I64)), BOOL)
+                    b = replace(b, guard=inside)
+            else:
+                place = (block.before + flatten([local[v] for v in self.c.k], block.extents)) * block.width + n - column
+                b = Load(block.panel, place)
+            return Store(((acc, spot, Apply("fma", (a, b, Load(acc, spot)), acc.dtype)),))
+
+        beyond = block.panel is None and columns % self.plan.lanes > 0 and self.c.right.index.coefficient(self.c.n) == 1
+        body = self._unrolled_tile(acc, rows, columns, row, column, step, whole=beyond)
+        if len(steps) > 1 and steps[-1].extent * acc.size // self.plan.lanes <= _UNROLLED_FMAS:
+            return nest(steps[:-1], (For(steps[-1], body, "unroll"),))
+        return nest(steps, body)
+
+    def _store_point(self, at: dict[Var, Index]) -> Point:
+        return lambda acc, spot, m, n: self._epilogue(at, m, n, Load(acc, spot))
+
+    def _epilogue(self, at: dict[Var, Index], m: Index, n: Index, result: Expr) -> Store:
+        assert self.group.root is not None
+        where = {**{v: as_index(0) for v in self.c.axes}, **at, self.c.n: n}
+        if self.c.m is not None:
+            where[self.c.m] = m
+        inliner = group_inliner(self.context, self.group)
+        inliner.bind(self.group.root, result)
+        return store_outputs(self.context, self.group, inliner, self.c.index(where))
+
+    def _finish(self, unit: Var, body: tuple[Stmt, ...]) -> Kernel:
+        points = self.c.batches * self.c.rows * self.c.columns
+        zero = {v: as_index(0) for v in self.c.batch}
+        after = self._epilogue(zero, as_index(0), as_index(0), Const(0.0, self.c.left.dtype))
+        work = 2.0 * points * self.c.depth + flops_of([v for _, _, v in after.targets]) * points
+        return finish_kernel(self.context, self.context.name_of(self.group), self.group.members, unit, body, work)

@@ -1,0 +1,133 @@
+"""Software prefetch: the cache lines of a region, spread evenly over the steps of a loop that computes.
+
+A core can have a dozen or two outstanding line fills. Prefetches issued one at a time between multiply-adds are free;
+a burst of them stalls the loads that the multiply-adds need. So the memory that the next block will read is described
+as a `Region`, whose lines are numbered, and every step prefetches the next one or few::
+
+    for step in 0..512:                                  two regions of 512 and 300 lines: two lines per step
+      if 0 <= step < 256:
+        prefetch x[start + (step * 2 + 0..2) * 16]
+      else if 256 <= step < 406:
+        prefetch y[start + ((step - 256) * 2 + 0..2) * 16]
+      multiply-adds
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Buffer, For, Prefetch, Stmt, When
+from adjoint.lower.loops import unravel
+
+__all__ = ["FAR_BYTES", "LINE_BYTES", "Region", "region", "spread_prefetches"]
+
+#: Tensors of at least this many bytes are prefetched: they do not fit the second-level cache.
+FAR_BYTES = 1024 * 1024
+#: Bytes of a cache line.
+LINE_BYTES = 64
+#: Runs are prefetched as one where the gap between them is at most a cache line, or this fraction of a run.
+_GAP = 1 / 6
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A region of memory as evenly spaced runs of cache lines.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        The buffer.
+    start : Index
+        The first element of the first run.
+    runs : tuple of (int, int)
+        Number of runs and their distance in elements, for each axis, outermost first.
+    run_lines : int
+        Cache lines in a run.
+    write : bool
+        Whether the lines will be written.
+    first : Index
+        Number of the first line to prefetch.
+    lines : int
+        Number of lines to prefetch.
+    """
+
+    buffer: Buffer
+    start: Index
+    runs: tuple[tuple[int, int], ...]
+    run_lines: int
+    write: bool
+    first: Index
+    lines: int
+
+    def share(self, iteration: Index, iterations: int) -> "Region":
+        """The share of the lines of one of so many iterations. The last share may run a few lines past the end."""
+        lines = ceil(self.lines / iterations)
+        return replace(self, first=self.first + iteration * lines, lines=lines)
+
+    def prefetch(self, number: Index) -> Prefetch:
+        """The prefetch of a line."""
+        line, elements = Var("line", self.run_lines), LINE_BYTES // self.buffer.dtype.itemsize
+        number = self.first + number
+        if not self.runs:
+            return Prefetch(self.buffer, self.start + number * elements, self.write)
+        axes = [Var(f"a{n}", count) for n, (count, _) in enumerate(self.runs)]
+        # Indices are divided only where they are not negative, so whole rounds of the inner axes are added first.
+        around = self.run_lines * prod(count for count, _ in self.runs[1:])
+        before = max(ceil(-number.low / around), 0)
+        at = unravel([*axes, line], number + before * around)
+        place = self.start + at[line] * elements - before * self.runs[0][1]
+        for axis, (_, apart) in zip(axes, self.runs, strict=True):
+            place = place + at[axis] * apart
+        return Prefetch(self.buffer, place, self.write)
+
+
+def region(
+    buffer: Buffer, index: Index, box: Mapping[Var, int], start: Mapping[Var, Index], write: bool = False
+) -> Region | None:
+    """The region that a box of elements covers; None where the buffer is small or the index is not affine.
+
+    Parameters
+    ----------
+    buffer, index
+        The access, in terms of the axes.
+    box : mapping
+        Extent along each axis; 1 for axes that are not named.
+    start : mapping
+        Coordinates of the first element, along every axis.
+    write : bool
+        Whether the region will be written.
+    """
+    steps = [index.coefficient(v) for v in box]
+    if buffer.nbytes < FAR_BYTES or any(step is None for step in steps):
+        return None
+    extents = [(abs(step), extent) for step, extent in zip(steps, box.values(), strict=True) if step and extent > 1]
+    run = 1
+    runs: list[tuple[int, int]] = []
+    near = LINE_BYTES // buffer.dtype.itemsize
+    for apart, count in sorted(extents):
+        if not runs and apart <= run + max(run * _GAP, near):
+            run += (count - 1) * apart
+        elif runs and apart == runs[-1][0] * runs[-1][1]:
+            runs[-1] = (runs[-1][0] * count, runs[-1][1])
+        else:
+            runs.append((count, apart))
+    lines = ceil(run * buffer.dtype.itemsize / LINE_BYTES)
+    every = lines * prod(count for count, _ in runs)
+    return Region(buffer, index.substitute(start), tuple(reversed(runs)), lines, write, as_index(0), every)
+
+
+def spread_prefetches(regions: Sequence[Region], step: Index, steps: int) -> tuple[Stmt, ...]:
+    """The prefetches of one of `steps` steps: just as many lines in each step as it takes to cover all regions."""
+    each = ceil(sum(s.lines for s in regions) / steps)
+    while sum(ceil(s.lines / each) for s in regions) > steps:
+        each += 1
+    body: tuple[Stmt, ...] = ()
+    end = sum(ceil(s.lines / each) for s in regions)
+    for last in reversed(regions):
+        some = Var("line", each)
+        iterations = ceil(last.lines / each)
+        end -= iterations
+        hint = last.prefetch((step - end) * each + as_index(some))
+        body = (When(step, end, end + iterations, (For(some, (hint,), "unroll"),), body),)
+    return body

@@ -1,0 +1,225 @@
+"""Split-K: contractions with a small result and a long k in several axes, such as weight gradients of convolutions.
+
+The result's innermost axis is short (taps), and k consists of several axes (images, rows, columns). One operand has a
+single axis of the result, `lane`: a block of it is transposed into a panel whose lanes run along that axis. The other
+operand has all `rows` of the result, and its elements are broadcast, at any stride. The sums stay in memory while
+blocks of k stream past::
+
+    for each block of k:                       some images, or some rows of one
+      panel[step, lane] = gradient[lane, step]     squares transposed in registers
+      for each tile of rows:                       some channels, some taps
+        acc = sums[rows, lanes]
+        for step in block: acc += x[rows, step] * panel[step, lanes]
+        sums[rows, lanes] = acc
+
+So every element of either operand comes from memory once, whatever the number of rows. Threads share panels and splits
+of the outermost summed axis; a second kernel adds the partial sums of the splits, in a fixed order, and applies the
+epilogue. Where there are enough panels, row groups may replace splits (`m_blocked`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.lower.context import Context, finish_kernel
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.split_k_plan import SplitKPlan, contiguous_run
+from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops, vector_runs
+
+__all__ = ["Panel", "SplitKBuilder", "split_k_kernels"]
+
+#: The prefetches of a step, from its number and the number of steps.
+PrefetchAt = Callable[[Index, int], tuple[Stmt, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Where a block of a packed panel is: its first element in memory, and its row pitch in elements."""
+
+    memory: Buffer
+    start: Index
+    width: int
+
+    def place(self, step: Index, column: Index) -> Index:
+        """The position of an element."""
+        return self.start + step * self.width + column
+
+
+def split_k_kernels(context: Context, group: Group, c: Contraction, plan: SplitKPlan) -> list[Kernel]:
+    """The partial sums of each split, and the reduction of them with the epilogue."""
+    size = plan.parts * plan.panels * prod(v.extent for v in plan.rows) * plan.width
+    sums = Buffer(f"{context.name_of(group)}_sums", plan.panel.dtype, size, "arena")
+    builder = SplitKBuilder(context, group, c, plan, sums, plan.panels)
+    return [builder.products(), builder.total()]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitKBuilder:
+    """Builds the kernels of such a contraction, or a block of one whose sums and operands are elsewhere.
+
+    `panels` is the number of panels of `sums`, side by side.
+    """
+
+    context: Context
+    group: Group
+    c: Contraction
+    plan: SplitKPlan
+    sums: Buffer
+    panels: int
+
+    def products(self) -> Kernel:
+        """Each unit is a panel and a split of the outermost summed axis."""
+        plan, c = self.plan, self.c
+        unit = Var("u", plan.parts * self.panels)
+        panel, part = as_index(unit) % self.panels, as_index(unit) // self.panels
+        body = tiled(panel, plan.lane.extent, plan.width, lambda n, first: self._unit(part, panel, n, first))
+        points = prod(v.extent for v in c.axes)
+        return finish_kernel(self.context, self.sums.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
+
+    def total(self) -> Kernel:
+        """Reduce the partial sums of all splits, and apply the epilogue."""
+        plan = self.plan
+
+        def parts(at: dict[Var, Index], panel: Index, column: Index) -> list[tuple[dict[Var, Index], Expr]]:
+            places = [self.place(as_index(n), panel, ravel(plan.rows, at), column) for n in range(plan.parts)]
+            return [(at, sum_of([Load(self.sums, place) for place in places]))]
+
+        return split_k_reduction_kernel(self.context, self.group, self.c, plan.lane, plan.width, plan.rows, parts)
+
+    def place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
+        """The position of a partial sum."""
+        rows = prod(v.extent for v in self.plan.rows)
+        return ((part * self.panels + panel) * rows + row) * self.plan.width + column
+
+    def clear(self, part: Index, panel: Index, columns: int) -> Stmt:
+        """Initialize the sums of a panel to zero."""
+        row, zero = Var("m", prod(v.extent for v in self.plan.rows)), Const(0.0, self.sums.dtype)
+
+        def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+            return (Store(((self.sums, self.place(part, panel, as_index(row), column), zero),)),)
+
+        return For(row, vector_loops(columns, self.plan.lanes, body))
+
+    def block_loops(self) -> tuple[list[Var], dict[Var, Index]]:
+        """Loops over the blocks of a split, and the coordinates at which a block starts."""
+        plan, c = self.plan, self.c
+        extents = [c.k[0].extent // plan.parts, *(v.extent for v in c.k[1:])]
+        names = [v.name.replace("r", "k") for v in c.k]
+        iterations = [Var(f"{name}b", e // b) for name, e, b in zip(names, extents, plan.blocks, strict=True)]
+        return iterations, {v: as_index(t) * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
+
+    def _unit(self, part: Index, panel: Index, columns: int, first: Index) -> tuple[Stmt, ...]:
+        plan, c = self.plan, self.c
+        share = c.k[0].extent // plan.parts
+        iterations, start = self.block_loops()
+        start[c.k[0]] = start[c.k[0]] + part * share
+        width = ceil(columns / plan.lanes) * plan.lanes
+        own = Panel(Buffer("panel", plan.panel.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
+        ahead = self._prefetch_regions(iterations, part, share, (columns, first))
+        block = (
+            *self.pack(own, columns, first, start),
+            *self.multiply(own, columns, part, panel, start, lambda n, count: spread_prefetches(ahead, n, count)),
+        )
+        return (self.clear(part, panel, columns), *nest(iterations, block))
+
+    def _prefetch_regions(
+        self, iterations: list[Var], part: Index, share: int, panel: tuple[int, Index]
+    ) -> list[Region]:
+        """What the next block of both operands covers."""
+        plan, c = self.plan, self.c
+        number = ravel(iterations, {t: as_index(t) for t in iterations}) + 1
+        following = unravel(iterations, number % prod(t.extent for t in iterations))
+        start = {v: following[t] * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
+        start[c.k[0]] = start[c.k[0]] + part * share
+        corner = {**{v: as_index(0) for v in c.axes}, **start}
+        steps = dict(zip(c.k, plan.blocks, strict=True))
+        columns, first = panel
+        turned = region(
+            plan.panel.buffer, plan.panel.index, {**steps, plan.lane: columns}, {**corner, plan.lane: first}
+        )
+        every = {**steps, **{v: v.extent for v in plan.rows}}
+        whole = region(plan.other.buffer, plan.other.index, every, corner)
+        return [s for s in (turned, whole) if s is not None]
+
+    def pack(self, own: Panel, columns: int, first: Index, start: dict[Var, Index]) -> tuple[Stmt, ...]:
+        """Pack a block of one operand, lanes along the result; squares are transposed where steps are contiguous."""
+        plan, c = self.plan, self.c
+        steps = [Var(v.name, b) for v, b in zip(c.k, plan.blocks, strict=True)]
+        # Trailing axes that are contiguous in the operand form one run of steps.
+        run = contiguous_run(plan.panel, c.k, plan.blocks)
+        tail = next(n for n in range(len(c.k) + 1) if prod(plan.blocks[len(c.k) - n :]) == run)
+        outer, kept = steps[: len(c.k) - tail], c.k[: len(c.k) - tail]
+        base = {**start, **{v: start[v] + as_index(s) for v, s in zip(kept, outer, strict=True)}}
+        ahead = ravel(outer, {s: as_index(s) for s in outer}) * run
+
+        def copy(step: Index) -> tuple[Stmt, ...]:
+            def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+                source = plan.panel.index.substitute({**base, plan.lane: first + column}) + step
+                return (Store(((own.memory, own.place(ahead + step, column), Load(plan.panel.buffer, source)),)),)
+
+            return vector_loops(columns, plan.lanes, body)
+
+        square = plan.lanes if columns >= plan.lanes > 1 else 1
+        many, rest = divmod(run, square)
+        loops: list[Stmt] = []
+        if many:
+            iteration, inner = Var("s", many), Var("i", square)
+            body = copy(as_index(iteration) * square + as_index(inner))
+            if square > 1:
+                body = tuple(unroll_around(inner, statement) for statement in body)
+            loops.append(For(iteration, body))
+        if rest:
+            step = Var("s", rest)
+            loops.append(For(step, copy(as_index(step) + many * square)))
+        return nest(outer, tuple(loops))
+
+    def multiply(
+        self,
+        own: Panel,
+        columns: int,
+        part: Index,
+        panel: Index,
+        start: dict[Var, Index],
+        prefetch: PrefetchAt = lambda *_: (),
+    ) -> tuple[Stmt, ...]:
+        """Every tile of rows meets a block of the panel; `prefetch` precedes each step."""
+        plan, c = self.plan, self.c
+        width = ceil(columns / plan.lanes) * plan.lanes
+        blocks = [Var(f"b{n}", v.extent // t) for n, (v, t) in enumerate(zip(plan.rows, plan.tile, strict=True))]
+        inner = [Var(f"i{n}", t) for n, t in enumerate(plan.tile)]
+        row = {v: as_index(b) * t + as_index(i) for v, b, t, i in zip(plan.rows, blocks, plan.tile, inner, strict=True)}
+        acc = Buffer("acc", plan.panel.dtype, prod(plan.tile) * width, "register")
+        spot = ravel(inner, {i: as_index(i) for i in inner}) * width
+        steps = [Var(v.name.replace("r", "k"), b) for v, b in zip(c.k, plan.blocks, strict=True)]
+        step = ravel(steps, {s: as_index(s) for s in steps})
+        where = {**row, **{v: start[v] + as_index(s) for v, s in zip(c.k, steps, strict=True)}}
+        element = Load(plan.other.buffer, plan.other.index.substitute(where))
+
+        def sweep(kind: str) -> tuple[Stmt, ...]:
+            out: list[Stmt] = []
+            for begin, vectors, extent in vector_runs(columns, columns, plan.lanes):
+                vector, lane = Var("j", vectors), Var("l", extent)
+                column = as_index(vector) * plan.lanes + as_index(lane) + begin
+                sum_ = Load(self.sums, self.place(part, panel, ravel(plan.rows, row), column))
+                held = Load(acc, spot + column)
+                if kind == "fma":
+                    product_ = Apply("fma", (element, Load(own.memory, own.place(step, column)), held), acc.dtype)
+                    store = Store(((acc, held.index, product_),))
+                elif kind == "fetch":
+                    store = Store(((acc, held.index, sum_),))
+                else:
+                    store = Store(((self.sums, sum_.index, held),))
+                loop: Stmt = For(vector, (For(lane, (store,), "vector"),), "unroll")
+                for var in reversed(inner):
+                    loop = For(var, (loop,), "unroll")
+                out.append(loop)
+            return tuple(out)
+
+        walk = (*blocks, *steps)
+        hint = prefetch(ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
+        return nest(blocks, (*sweep("fetch"), *nest(steps, (*hint, *sweep("fma"))), *sweep("put")))

@@ -1,0 +1,134 @@
+"""Elementwise kernels: groups without a reduction, every point of the iteration space on its own, in vectors.
+
+Where values are chosen by position (a pad has a border, a concatenation its operands), loops are split at the positions
+where the choice changes (index-set splitting): inside a segment nothing is compared and no lane is masked::
+
+    for i in 0..34:                               for l in 0..1: out[l] = 0
+      out[i] = x[i - 1] if 0 <= i - 1 < 32  ->    for l in 0..32: out[l + 1] = x[l]
+               else 0                             for l in 0..1: out[l + 33] = 0
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import prod
+
+from adjoint.kernel.index import Index, Var, as_index, unflatten
+from adjoint.kernel.ir import Apply, Const, Coordinate, Kernel, Stmt, Store, When, postorder
+from adjoint.kernel.ir import walk as statements
+from adjoint.lower.analysis.inlining import output_vars
+from adjoint.lower.context import Context, finish_kernel, group_inliner, store_flops, store_outputs
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import collapse_axes, indices_of, nest, uncollapse, unravel, vector_loops
+
+__all__ = ["map_kernel", "points_kernel"]
+
+#: Vectors of the innermost axis in a unit, where the axis is longer.
+_VECTORS_PER_UNIT = 32
+#: Fewest units that must be left for threads where loops are split, and most segments of a loop.
+_UNITS, _SEGMENTS = 16, 8
+
+
+def map_kernel(context: Context, group: Group) -> Kernel:
+    """The kernel of an elementwise group."""
+
+    def point(index: tuple[Index, ...]) -> Store:
+        return store_outputs(context, group, group_inliner(context, group), index)
+
+    return points_kernel(context, group, output_vars(group.shape), point)
+
+
+def points_kernel(
+    context: Context, group: Group, vars_: Sequence[Var], point: Callable[[tuple[Index, ...]], Store]
+) -> Kernel:
+    """The kernel that evaluates `point` everywhere on some axes, given outermost first.
+
+    Neighbouring axes that all operands walk as one are collapsed; the innermost is vectorized.
+    """
+    probe = point(tuple(as_index(v) for v in vars_))
+    segments = _segments(probe, vars_)
+    if segments:
+        return _cut_kernel(context, group, vars_, segments, point)
+    runs = collapse_axes(vars_, indices_of([probe])) if vars_ else [[]]
+    extents = [prod(v.extent for v in run) for run in runs]
+    width = extents[-1]
+    lanes = max(context.target.lanes(b.dtype) for b, _, _ in probe.targets)
+    lanes = min(lanes, max(context.target.vector_bytes // 4, 1))
+    chunk = width if width <= 2 * _VECTORS_PER_UNIT * lanes else _VECTORS_PER_UNIT * lanes
+    chunks = -(-width // chunk) if width else 0
+    rows = prod(extents[:-1])
+    unit = Var("u", rows * chunks)
+    outer = as_index(unit) // max(chunks, 1)
+    piece = as_index(unit) % max(chunks, 1)
+    outer_at = unflatten(outer, extents[:-1])
+
+    def vector(inner: Index, _: Index) -> tuple[Stmt, ...]:
+        return (point(uncollapse(runs, (*outer_at, inner)) if vars_ else ()),)
+
+    body = vector_loops(chunk, lanes, vector, piece * chunk)
+    if width % max(chunk, 1):
+        last = vector_loops(width % chunk, lanes, vector, (chunks - 1) * chunk)
+        body = (When(piece, 0, chunks - 1, body, last),)
+    return finish_kernel(context, context.name_of(group), group.members, unit, body, store_flops(probe, rows * width))
+
+
+def _segments(probe: Store, vars_: Sequence[Var]) -> dict[Var, list[tuple[int, int]]]:
+    """Loops to split: for each, the ``(start, length)`` of its segments; none where too few units would remain."""
+    cuts: dict[Var, set[int]] = {}
+    for expr in postorder([value for _, _, value in probe.targets]):
+        if not isinstance(expr, Apply) or expr.function not in ("lt", "ge"):
+            continue
+        number, bound = expr.operands
+        if not isinstance(number, Coordinate) or not isinstance(bound, Const) or len(number.index.terms) != 1:
+            continue
+        ((atom, step),) = number.index.terms
+        if isinstance(atom, Var) and step == 1 and atom in vars_:
+            place = int(bound.value) - number.index.constant
+            if 0 < place < atom.extent:
+                cuts.setdefault(atom, set()).add(place)
+    whole = prod(v.extent for v in vars_ if v not in cuts and v is not vars_[-1])
+    if not cuts or whole < _UNITS or any(len(places) >= _SEGMENTS for places in cuts.values()):
+        return {}
+    out = {}
+    for var, places in cuts.items():
+        bounds = [0, *sorted(places), var.extent]
+        out[var] = [(low, high - low) for low, high in pairwise(bounds)]
+    return out
+
+
+def _cut_kernel(
+    context: Context,
+    group: Group,
+    vars_: Sequence[Var],
+    segments: dict[Var, list[tuple[int, int]]],
+    point: Callable[[tuple[Index, ...]], Store],
+) -> Kernel:
+    """Each unit is a point on the axes that are not split; the others are walked segment by segment."""
+    inner = vars_[-1]
+    free = [v for v in vars_ if v not in segments and v is not inner]
+    unit = Var("u", prod(v.extent for v in free))
+    lanes = min(context.target.lanes(b.dtype) for b, _, _ in point(tuple(as_index(v) for v in vars_)).targets)
+    work = [0.0]
+
+    def walk(axes: Sequence[Var], at: dict[Var, Index], points: int) -> tuple[Stmt, ...]:
+        var = axes[0]
+        out: list[Stmt] = []
+        for start, length in segments.get(var, [(0, var.extent)]):
+            if var is not inner:
+                step = Var(var.name, length)
+                body = walk(axes[1:], {**at, var: as_index(step) + start}, points * length)
+                out.extend(nest([step], body))
+                continue
+
+            def vector(index: Index, _: Index) -> tuple[Stmt, ...]:
+                where = {**at, inner: index}
+                return (point(tuple(where[v] for v in vars_)),)
+
+            loops = vector_loops(length, lanes, vector, start)
+            out.extend(loops)
+            first = next(s for s in statements(loops) if isinstance(s, Store))
+            work[0] += store_flops(first, points * length)
+        return tuple(out)
+
+    cut = [v for v in vars_ if v in segments and v is not inner]
+    body = walk([*cut, inner], unravel(free, as_index(unit)), unit.extent)
+    return finish_kernel(context, context.name_of(group), group.members, unit, body, work[0])

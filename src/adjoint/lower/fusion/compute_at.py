@@ -1,0 +1,143 @@
+"""Producer-consumer fusion across loop nests (Halide's `compute_at`): units of the consumer compute what they read.
+
+For example, an image is padded by the units that convolve it::
+
+    for u in 0..64 units:                                 for u in 0..8 units:
+      for l in 0..8192: p[u*8192 + l] = x[u*8192 + l]       for u.1 in 0..8:
+    for u in 0..8 units:                              ->      for l in 0..8192:
+      for l in 0..65536:                                        p[u.1*8192 + l] = x[u*65536 + u.1*8192 + l]
+        s[0] = s[0] + p[u*65536 + l]                        for l in 0..65536: s[0] = s[0] + p[l]
+      y[u] = s[0]                                           y[u] = s[0]
+
+The tensor in between then stays in the second-level cache, and a barrier is saved. This is legal where each unit of the
+consumer reads a part of its own, units of the producer write parts of those, and nothing else reads the tensor. It is
+done where the tensor is larger than a cache and the part that a unit reads is not. Where units prefetched the next
+unit's part of the tensor, they prefetch the next unit's part of the producer's operands instead.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Buffer, For, Kernel, Prefetch, Stmt, When, walk
+from adjoint.kernel.rewrite import rewritten
+from adjoint.lower.analysis.footprint import accesses, every_index, reads_memory, unit_footprints
+
+__all__ = ["compute_at"]
+
+#: Bytes of a tensor that does not stay in a second-level cache, and of a unit's part that does.
+_L2_BYTES, _FOOTPRINT_BYTES = 1024 * 1024, 384 * 1024
+
+
+def compute_at(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """Move producers into the units of their only consumers, where that pays off.
+
+    Kernels are given and returned in an executable order.
+    """
+    out, position = list(kernels), 0
+    while position < len(out):
+        producer = out[position]
+        readers = [n for n, k in enumerate(out) if n > position and any(b in k.reads for b in producer.writes)]
+        made = _computed_at(producer, out[position + 1 : readers[0] + 1]) if len(readers) == 1 else None
+        if made is None:
+            position += 1
+        else:
+            out[readers[0]] = made
+            del out[position]
+    return out
+
+
+def _computed_at(producer: Kernel, later: Sequence[Kernel]) -> Kernel | None:
+    """The last of the later kernels with the producer in its units; None where that is illegal or does not pay off."""
+    consumer, units = later[-1], later[-1].unit.extent
+    if len(producer.writes) != 1 or producer.writes[0].space != "arena" or not consumer.parallel:
+        return None
+    (buffer,) = producer.writes
+    if buffer.nbytes < _L2_BYTES or buffer in consumer.writes or buffer in producer.reads:
+        return None
+    # The producer's operands must be unchanged until there.
+    if any(b in k.writes for k in later for b in producer.reads):
+        return None
+    wrote, read = _footprint(producer, buffer), _footprint(consumer, buffer)
+    if not wrote or wrote * producer.unit.extent != buffer.size or read * units != buffer.size or read % wrote:
+        return None
+    if read * buffer.dtype.itemsize > _FOOTPRINT_BYTES:
+        return None
+    return _with_producer_inside(producer, consumer, buffer, read)
+
+
+def _footprint(kernel: Kernel, buffer: Buffer) -> int:
+    """Elements of a buffer in a unit's own part: ``unit * size + something below size``; 0 where there is none."""
+    statements = list(walk(kernel.body))
+    if any(reads_memory(index) for index in every_index(statements)):
+        return 0
+    sizes = set(unit_footprints(kernel.unit, [index for other, index in accesses(statements) if other is buffer]))
+    return sizes.pop() if len(sizes) == 1 else 0
+
+
+def _with_producer_inside(producer: Kernel, consumer: Kernel, buffer: Buffer, part: int) -> Kernel:
+    near, unit = Buffer(buffer.name, buffer.dtype, part, "scratch"), consumer.unit
+    iteration = Var("u", producer.unit.extent // unit.extent)
+
+    def move(other: Buffer, index: Index) -> tuple[Buffer, Index]:
+        return (near, index + as_index(unit) * -part) if other is buffer else (other, index)
+
+    at = {producer.unit: as_index(unit) * iteration.extent + as_index(iteration)}
+    produce = rewritten(producer.body, index=lambda index: index.substitute(at), move=move)
+    consume = rewritten(
+        _prefetching_sources(consumer.body, _ProducerPrefetch.of(producer, consumer, buffer, part)), move=move
+    )
+    body = (For(iteration, produce), *consume)
+    bare = Kernel(consumer.name, unit, body)
+    moved = sum(b.nbytes for b in dict.fromkeys((*bare.reads, *bare.writes)))
+    values = (*producer.values, *consumer.values)
+    return Kernel(consumer.name, unit, body, values, producer.flops + consumer.flops, moved, consumer.parallel)
+
+
+@dataclass(frozen=True, slots=True)
+class _ProducerPrefetch:
+    """Prefetches of what a buffer is computed from, by the next unit, in place of prefetches of the buffer.
+
+    `part` elements of the buffer are a unit's own, and so many of each source.
+    """
+
+    buffer: Buffer
+    unit: Var
+    part: int
+    sources: tuple[tuple[Buffer, int], ...]
+
+    @classmethod
+    def of(cls, producer: Kernel, consumer: Kernel, buffer: Buffer, part: int) -> "_ProducerPrefetch":
+        iterations = producer.unit.extent // consumer.unit.extent
+        parts = [(b, _footprint(producer, b) * iterations) for b in producer.reads if b.nbytes >= _L2_BYTES]
+        return cls(buffer, consumer.unit, part, tuple((b, size) for b, size in parts if size))
+
+    def replacement(self, prefetch: Prefetch) -> tuple[Stmt, ...]:
+        """As many lines of the next unit's part of each source; nothing for prefetches within a unit's own part."""
+        rest = prefetch.index + as_index(self.unit) * -self.part
+        if rest.low >= 0 and rest.high < self.part:
+            return ()
+        ahead = as_index(self.unit) + 1
+        return tuple(Prefetch(b, prefetch.index + ahead * (size - self.part), False) for b, size in self.sources)
+
+
+def _prefetching_sources(body: Iterable[Stmt], prefetch: _ProducerPrefetch) -> tuple[Stmt, ...]:
+    """Statements that prefetch the sources of a buffer in place of the buffer."""
+    out: list[Stmt] = []
+    for statement in body:
+        if isinstance(statement, Prefetch) and statement.buffer is prefetch.buffer:
+            out += prefetch.replacement(statement)
+        elif isinstance(statement, For):
+            inner = _prefetching_sources(statement.body, prefetch)
+            if inner:
+                out.append(For(statement.var, inner, statement.kind))
+        elif isinstance(statement, When):
+            then, other = (
+                _prefetching_sources(statement.then, prefetch),
+                _prefetching_sources(statement.other, prefetch),
+            )
+            if then or other:
+                out.append(When(statement.index, statement.low, statement.high, then, other))
+        else:
+            out.append(statement)
+    return tuple(out)

@@ -1,0 +1,294 @@
+"""Grouping: which values are computed in which kernel, and which of them are stored.
+
+Values are visited in topological order. A reduction or contraction starts a group (a future kernel). An elementwise
+value joins the group that produced its newest operand, as part of its epilogue, where both are aligned element by
+element. A value that cannot join stays *lazy*: its consumers inline it. It gets a kernel of its own only where inlining
+would cost more: several consumers of something expensive, an operand of a contraction, a result of the function.
+
+Groups have levels, one above the groups that they read. A value joins the highest group that it depends on, and only if
+that one is alone at its level: so no cycle can arise, and no reachability query is needed.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from adjoint.ir import Function, Value
+from adjoint.lower.analysis.access import AccessPattern, access_pattern
+
+__all__ = ["Fusion", "Group", "fuse"]
+
+#: Scalar operations above which recomputing an element for another consumer costs more than storing it.
+_CHEAP = 6.0
+#: Most lazy values in an inlined expression.
+_LAZY_LIMIT = 32
+#: Most members of a group: this and the limit above bound the size of kernels.
+_GROUP_LIMIT = 96
+#: Kinds of access patterns that combine many elements, and start a group.
+_ROOTS = frozenset(("reduce", "scatter", "attention"))
+
+
+@dataclass(eq=False)
+class Group:
+    """A future kernel.
+
+    Attributes
+    ----------
+    root : Value or None
+        The reduction, contraction, scatter or attention that it computes, if any.
+    shape : tuple of int
+        Its iteration space: the root's shape, or that of its first value.
+    level : int
+        Greater than the level of every group that it reads.
+    members : list of Value
+        What it computes, root first, in topological order.
+    outputs : list of Value
+        The members that are stored.
+    companions : list of Group
+        Groups of the same level that are computed in the same kernel: attention operators over the same rows and steps.
+    leader : Group or None
+        The group of which this one is a companion.
+    """
+
+    root: Value | None
+    shape: tuple[int, ...]
+    level: int
+    epilogue: bool = True
+    members: list[Value] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    merged_into: "Group | None" = None
+    companions: "list[Group]" = field(default_factory=list)
+    leader: "Group | None" = None
+
+    @cached_property
+    def own(self) -> frozenset[Value]:
+        """The members as a set, once grouping is complete."""
+        return frozenset(self.members)
+
+    def current(self) -> "Group":
+        """The group that this one was merged into, or itself."""
+        group = self
+        while group.merged_into is not None:
+            group = group.merged_into
+        return group
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """The result: groups, the group of each value that has one, and the access patterns of values."""
+
+    groups: list[Group]
+    group_of: dict[Value, Group]
+    patterns: dict[Value, AccessPattern]
+
+
+#: For a value that is not in memory: the groups that it reads, and whether only at its own position.
+_Producers = dict[Group, bool]
+
+
+class _Fuser:
+    def __init__(self, function: Function) -> None:
+        self.order = function.values()
+        self.patterns = {v: access_pattern(v) for v in self.order}
+        self.results = set(function.results)
+        self.users: dict[Value, list[Value]] = {v: [] for v in self.order}
+        for value in self.order:
+            for operand in dict.fromkeys(value.inputs):
+                self.users[operand].append(value)
+        self.stored = self._must_store()
+        self.group_of: dict[Value, Group] = {}
+        self.producers: dict[Value, _Producers] = {}
+        self.lazy_size: dict[Value, int] = {}
+        self.groups: list[Group] = []
+        #: Groups that others read, whose levels are settled.
+        self.consumed: set[Group] = set()
+        #: The newest stream over some rows and steps.
+        self.attentions: dict[Hashable, Group] = {}
+
+    def _must_store(self) -> set[Value]:
+        """Values that have to be stored, whichever kernel computes them."""
+        stored = {v for v in self.order if v in self.results}
+        cost: dict[Value, float] = {}
+        for value in self.order:
+            pattern = self.patterns[value]
+            if pattern.kind == "param" or pattern.kind in _ROOTS:
+                cost[value] = 0.0
+            else:
+                cost[value] = pattern.flops + sum(0.0 if v in stored else cost[v] for v in value.inputs)
+            if pattern.product or pattern.kind in ("scatter", "attention"):
+                stored.update(map(self._base, value.inputs))
+            if self.patterns[value].kind != "view" and cost[value] > _CHEAP and self._readers(value) > 1:
+                stored.add(value)
+        return {v for v in stored if self.patterns[v].kind != "param"}
+
+    def _base(self, value: Value) -> Value:
+        """The value that a chain of views refers to."""
+        while self.patterns[value].kind == "view":
+            value = value.inputs[0]
+        return value
+
+    def _readers(self, value: Value) -> int:
+        """Roughly how often an element is read: consumers, and broadcasts through a view."""
+        count = 0
+        for user in self.users[value]:
+            grows = self.patterns[user].kind == "view" and user.type.size >= 8 * max(value.type.size, 1)
+            count += 2 if grows else 1
+        return count
+
+    def run(self) -> Fusion:
+        for value in self.order:
+            pattern = self.patterns[value]
+            if pattern.kind == "param":
+                self.producers[value] = {}
+                self.lazy_size[value] = 0
+                continue
+            producers = self._producers_of(value, pattern)
+            if pattern.kind in _ROOTS:
+                self._start(value, producers, value, epilogue=pattern.kind != "scatter")
+            elif not self._join(value, producers):
+                size = 1 + sum(self.lazy_size[v] for v in dict.fromkeys(value.inputs))
+                if value in self.stored or size > _LAZY_LIMIT:
+                    self._start(value, producers, None)
+                else:
+                    self.producers[value] = producers
+                    self.lazy_size[value] = size
+        self._find_outputs()
+        return Fusion([g for g in self.groups if g.merged_into is None], self.group_of, self.patterns)
+
+    def _producers_of(self, value: Value, pattern: AccessPattern) -> _Producers:
+        producers: _Producers = {}
+        for operand, flat in zip(value.inputs, pattern.flat, strict=True):
+            for group, aligned in self.producers[operand].items():
+                now = group.current()
+                producers[now] = producers.get(now, True) and aligned and flat
+        return producers
+
+    def _start(self, value: Value, producers: _Producers, root: Value | None, epilogue: bool = True) -> None:
+        level = 1 + max((g.level for g in producers), default=0)
+        group = Group(root, value.shape, level, epilogue)
+        self.groups.append(group)
+        self.consumed.update(producers)
+        self._add(group, value)
+        if self.patterns[value].attention_key:
+            self._share_kernel(group, producers, self.patterns[value].attention_key)
+
+    def _share_kernel(self, group: Group, producers: _Producers, attention_key: Hashable) -> None:
+        """Let an attention operator share the kernel of another one over the same rows and steps, if levels permit."""
+        leader = self.attentions.setdefault(attention_key, group)
+        if leader is group:
+            return
+        together = [leader, *leader.companions]
+        level = max(leader.level, group.level)
+        settled = level > leader.level and any(g in self.consumed for g in together)
+        if settled or any(g in producers for g in together):
+            self.attentions[attention_key] = group
+            return
+        leader.companions.append(group)
+        group.leader = leader
+        for member in (*together, group):
+            member.level = level
+
+    def _add(self, group: Group, value: Value) -> None:
+        group.members.append(value)
+        self.group_of[value] = group
+        self.producers[value] = {group: True}
+        self.lazy_size[value] = 0
+
+    def _join(self, value: Value, producers: _Producers) -> bool:
+        """Append an elementwise value to the group of its newest operand, if both are aligned."""
+        if not producers or (self.patterns[value].kind == "view" and value not in self.stored):
+            return False
+        top = max(g.level for g in producers)
+        newest = [g for g in producers if g.level == top]
+        size = value.type.size
+        for group in newest:
+            fits = producers[group] and group.epilogue and _size(group.shape) == size
+            if not fits or len(group.members) >= _GROUP_LIMIT:
+                return False
+        rooted = [g for g in newest if g.root is not None]
+        if len(rooted) > 1:
+            return False
+        into = rooted[0] if rooted else newest[0]
+        for group in newest:
+            if group is not into:
+                self._merge(group, into)
+        self.consumed.update(g for g in producers if g.current() is not into)
+        self._add(into, value)
+        return True
+
+    def _merge(self, group: Group, into: Group) -> None:
+        """Merge two independent groups of the same level and size."""
+        into.members.extend(group.members)
+        for member in group.members:
+            self.group_of[member] = into
+            self.producers[member] = {into: True}
+        group.merged_into = into
+
+    def _find_outputs(self) -> None:
+        """Store a member where anything outside its group reads it."""
+        places: dict[Value, set[Group]] = {}
+        for value in reversed(self.order):
+            group = self.group_of.get(value)
+            outside: set[Group] = set()
+            for user in self.users[value]:
+                outside |= places[user]
+            if group is None:
+                places[value] = outside
+                continue
+            places[value] = {group}
+            if value in self.results or outside - {group}:
+                group.outputs.append(value)
+        for group in self.groups:
+            group.outputs.reverse()
+            group.outputs[:] = self._worth_storing(group)
+
+    def _members_behind(self, group: Group, value: Value) -> list[Value]:
+        """The members from which a member is computed, directly or through lazy values."""
+        found: list[Value] = []
+        todo = list(value.inputs)
+        while todo:
+            operand = todo.pop()
+            if operand not in self.group_of:
+                todo.extend(operand.inputs)
+            elif self.group_of[operand] is group:
+                found.append(operand)
+        return found
+
+    def _worth_storing(self, group: Group) -> list[Value]:
+        """Outputs without those that are cheaper to recompute from stored members than to load."""
+        kept: list[Value] = []
+        for value in group.outputs:
+            made_here = self._members_behind(group, value)
+            again = (
+                value not in self.stored
+                and self.patterns[value].kind == "pointwise"
+                and self.patterns[value].flops <= _CHEAP
+                and made_here
+                and all(v in kept for v in made_here)
+            )
+            if not again:
+                kept.append(value)
+        return kept
+
+
+def _size(shape: Sequence[int]) -> int:
+    size = 1
+    for extent in shape:
+        size *= extent
+    return size
+
+
+def fuse(function: Function) -> Fusion:
+    """Group the values of a function into kernels.
+
+    Parameters
+    ----------
+    function : Function
+        A graph without calls, whose results are distinct values and not parameters.
+
+    Returns
+    -------
+    Fusion
+        Groups in topological order of their first values.
+    """
+    return _Fuser(function).run()

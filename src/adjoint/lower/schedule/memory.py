@@ -1,0 +1,57 @@
+"""Memory planning: the arena is one block of memory, in which buffers with disjoint live ranges share places."""
+
+from collections.abc import Sequence
+
+from adjoint.kernel.ir import Buffer, Kernel
+
+__all__ = ["ALIGNMENT", "plan_arena"]
+
+#: Bytes: a cache line, and the widest vector.
+ALIGNMENT = 64
+
+#: Bytes from which on a buffer is large, and bytes of padding at its end. Without padding, large buffers, which are
+#: multiples of 4 KiB, would all start in the same set of the first-level cache and evict each other where a kernel
+#: walks rows of several of them at once.
+_LARGE, _STAGGER = 64 * 1024, 5 * ALIGNMENT
+
+
+def plan_arena(kernels: Sequence[Kernel]) -> tuple[dict[Buffer, int], int, int]:
+    """Offsets of arena buffers, the size of the arena, and the peak of live bytes, a lower bound of it.
+
+    First fit, largest first: each buffer goes to the lowest offset that is free during its whole live range.
+    """
+    first: dict[Buffer, int] = {}
+    last: dict[Buffer, int] = {}
+    for position, kernel in enumerate(kernels):
+        for buffer in (*kernel.writes, *kernel.reads):
+            if buffer.space == "arena":
+                first.setdefault(buffer, position)
+                last[buffer] = position
+    placed: list[tuple[int, int, int, int]] = []  # start, end, first, last
+    offsets: dict[Buffer, int] = {}
+    for buffer in sorted(first, key=lambda b: (-b.nbytes, first[b])):
+        size = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT + (_STAGGER if buffer.nbytes >= _LARGE else 0)
+        born, dies = first[buffer], last[buffer]
+        start = 0
+        for low, high, theirs, their_end in sorted(placed):
+            if their_end < born or dies < theirs:
+                continue
+            if start + size <= low:
+                break
+            start = max(start, high)
+        offsets[buffer] = start
+        placed.append((start, start + size, born, dies))
+    total = max((end for _, end, _, _ in placed), default=0)
+    return offsets, total, _most_live(placed)
+
+
+def _most_live(placed: Sequence[tuple[int, int, int, int]]) -> int:
+    change: dict[int, int] = {}
+    for start, end, born, dies in placed:
+        change[born] = change.get(born, 0) + end - start
+        change[dies + 1] = change.get(dies + 1, 0) - (end - start)
+    live = most = 0
+    for position in sorted(change):
+        live += change[position]
+        most = max(most, live)
+    return most

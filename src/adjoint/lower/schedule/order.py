@@ -1,0 +1,106 @@
+"""The order of kernels, and the barriers between them.
+
+Buffers that are updated in place add anti-dependences: everything that reads the old contents runs before the kernel
+that overwrites them. Where that closes a cycle, the update goes to a buffer of its own and is copied at the end.
+"""
+
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
+
+from adjoint.kernel.ir import Buffer, Kernel
+
+__all__ = ["barriers", "circular_updates", "order_kernels"]
+
+
+def _edges(
+    kernels: Sequence[Kernel], updated: frozenset[Buffer], given_up: frozenset[Buffer] = frozenset()
+) -> tuple[list[set[int]], list[int]]:
+    """Successors of each kernel, and its number of predecessors.
+
+    Updates that are given up add no edges: their new contents will go to buffers that nothing reads.
+    """
+    writer = {b: i for i, k in enumerate(kernels) for b in k.writes if b not in updated}
+    updater = {b: i for i, k in enumerate(kernels) for b in k.writes if b in updated - given_up}
+    after: list[set[int]] = [set() for _ in kernels]
+    for i, kernel in enumerate(kernels):
+        for buffer in kernel.reads:
+            if buffer in writer and writer[buffer] != i:
+                after[writer[buffer]].add(i)
+            if buffer in updater and updater[buffer] != i:
+                after[i].add(updater[buffer])
+    waits = [0] * len(kernels)
+    for successors in after:
+        for j in successors:
+            waits[j] += 1
+    return after, waits
+
+
+def _sort(
+    kernels: Sequence[Kernel], updated: frozenset[Buffer], given_up: frozenset[Buffer] = frozenset()
+) -> tuple[list[int], list[int]]:
+    """A topological order that follows the given one where it can, and the kernels that are left in cycles."""
+    after, waits = _edges(kernels, updated, given_up)
+    ready = [i for i, count in enumerate(waits) if count == 0]
+    order: list[int] = []
+    while ready:
+        i = heappop(ready)
+        order.append(i)
+        for j in after[i]:
+            waits[j] -= 1
+            if waits[j] == 0:
+                heappush(ready, j)
+    placed = set(order)
+    return order, [i for i in range(len(kernels)) if i not in placed]
+
+
+def circular_updates(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> frozenset[Buffer]:
+    """In-place updates to give up so that an order exists."""
+    given_up: frozenset[Buffer] = frozenset()
+    while True:
+        _, stuck = _sort(kernels, updated, given_up)
+        if not stuck:
+            return given_up
+        candidates = [b for i in stuck for b in kernels[i].writes if b in updated - given_up]
+        given_up |= {min(candidates, key=lambda b: b.nbytes)}
+
+
+def order_kernels(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> list[Kernel]:
+    """The kernels in an order that respects their dependences."""
+    order, stuck = _sort(kernels, updated)
+    assert not stuck, "circular updates are given up beforehand"
+    return [kernels[i] for i in order]
+
+
+def barriers(kernels: Sequence[Kernel], offsets: Mapping[Buffer, int]) -> frozenset[int]:
+    """Positions of kernels before which threads must synchronize.
+
+    A kernel must wait for what it reads, and may not overwrite memory that others still read or wrote: memory, not
+    buffers, since buffers with disjoint live ranges may share a place in the arena. Serial kernels, which all run on
+    the first thread, need not wait for each other.
+    """
+    found: set[int] = set()
+    written: list[tuple[Buffer, bool]] = []
+    read: list[tuple[Buffer, bool]] = []
+
+    def clash(mine: Sequence[Buffer], others: list[tuple[Buffer, bool]], alone: bool) -> bool:
+        return any(
+            not (alone and was_alone) and _overlap(b, other, offsets) for b in mine for other, was_alone in others
+        )
+
+    for position, kernel in enumerate(kernels):
+        alone = not kernel.parallel
+        touched = (*kernel.reads, *kernel.writes)
+        if clash(touched, written, alone) or clash(kernel.writes, read, alone):
+            found.add(position)
+            written, read = [], []
+        written += [(b, alone) for b in kernel.writes]
+        read += [(b, alone) for b in kernel.reads]
+    return frozenset(found)
+
+
+def _overlap(a: Buffer, b: Buffer, offsets: Mapping[Buffer, int]) -> bool:
+    if a is b:
+        return True
+    if a not in offsets or b not in offsets:
+        return False
+    return offsets[a] < offsets[b] + b.nbytes and offsets[b] < offsets[a] + a.nbytes

@@ -1,0 +1,115 @@
+"""Unroll-and-jam of kernels that reduce short rows: a unit computes a block of rows, step by step.
+
+::
+
+    for u in 0..3072 units:                         for u in 0..192 units:
+      result[0] = across(add, ..x[u, :]..)            for r in 0..16: result[r] = across(add, ..x[u*16 + r, :]..)
+      s[u] = log(result[0])                    ->     for r in 0..16 vector: s[u*16 + r] = log(result[r])
+      y[u, :] = exp(x[u, :] - s[u])                   for r in 0..16: y[u*16 + r, :] = exp(x[..] - s[u*16 + r])
+
+What follows a sum is then computed for a vector of rows instead of one scalar at a time; and several rows are in flight
+at once, where a single row is one chain of dependent operations: the tree of its lanes, the logarithm or root of the
+sum, then all elements. The arithmetic of a row is unchanged, to the bit.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import PRIVATE, Across, Buffer, Coordinate, For, Kernel, Load, Stmt, Store, postorder, walk
+from adjoint.kernel.rewrite import rewritten
+from adjoint.kernel.target import Target
+from adjoint.lower.analysis.footprint import every_index, reads_memory
+
+__all__ = ["unroll_and_jam"]
+
+#: Fewest rows of a block that pay off, and fewest units that must be left for threads.
+_MIN_ROWS, _MIN_UNITS = 4, 32
+#: Bytes of all rows of a block: they stay in the first-level cache from step to step.
+_L1_BYTES = 20 * 1024
+
+
+def unroll_and_jam(kernel: Kernel, target: Target) -> Kernel:
+    """The kernel with a block of rows in a unit; the kernel itself where that is illegal or does not pay off."""
+    totals = frozenset(b for s in kernel.body for b in _row_total(s))
+    steps = [
+        _Step(pointwise, tuple(s))
+        for pointwise, s in groupby(kernel.body, lambda s: _is_pointwise(s, kernel.unit, totals))
+    ]
+    lanes = min((target.lanes(b.dtype) for step in steps if step.pointwise for b in _accessed(step.body)), default=0)
+    rows = _rows(kernel, lanes)
+    if not totals or rows < _MIN_ROWS or not _independent(steps, totals):
+        return kernel
+    unit = Var(kernel.unit.name, kernel.unit.extent // rows)
+    kept = {b: Buffer(b.name, b.dtype, rows, "scratch") for b in totals}
+
+    def jammed(step: _Step) -> For:
+        row = Var("r", rows)
+        at = {kernel.unit: as_index(unit) * rows + as_index(row)}
+
+        def move(buffer: Buffer, index: Index) -> tuple[Buffer, Index]:
+            return (kept[buffer], as_index(row)) if buffer in kept else (buffer, index)
+
+        body = rewritten(step.body, index=lambda index: index.substitute(at), move=move)
+        return For(row, body, "vector" if step.pointwise else "serial")
+
+    return replace(kernel, unit=unit, body=tuple(map(jammed, steps)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Statements that all rows of a block go through before the next step: as lanes (`pointwise`), or in turn."""
+
+    pointwise: bool
+    body: tuple[Stmt, ...]
+
+
+def _rows(kernel: Kernel, lanes: int) -> int:
+    """Rows of a block: a power of two that divides the number of units."""
+    units = max(kernel.unit.extent, 1)
+    rows = lanes
+    while rows > 1 and (units % rows or units // rows < _MIN_UNITS or kernel.bytes // units * rows > _L1_BYTES):
+        rows //= 2
+    return rows
+
+
+def _row_total(statement: Stmt) -> Iterator[Buffer]:
+    """The register in which a statement leaves the reduction of a row."""
+    if isinstance(statement, Store):
+        yield from (
+            b for b, _, v in statement.targets if isinstance(v, Across) and b.space == "register" and b.size == 1
+        )
+
+
+def _is_pointwise(statement: Stmt, unit: Var, totals: frozenset[Buffer]) -> bool:
+    """Whether a statement computes scalars of a row, so that neighbouring rows can be lanes."""
+    if not isinstance(statement, Store):
+        return False
+    exprs = postorder([v for _, _, v in statement.targets])
+    loads = [e for e in exprs if isinstance(e, Load) and e.buffer not in totals]
+    return (
+        all(b.space not in PRIVATE and i.coefficient(unit) == 1 for b, i, _ in statement.targets)
+        and all(e.guard is None and e.index.coefficient(unit) in (0, 1) for e in loads)
+        and not any(isinstance(e, Across | Coordinate) for e in exprs)
+    )
+
+
+def _accessed(body: Sequence[Stmt]) -> Iterator[Buffer]:
+    """Every buffer that statements read or write."""
+    for statement in walk(tuple(body)):
+        if isinstance(statement, Store):
+            yield from (b for b, _, _ in statement.targets)
+            exprs = postorder([v for _, _, v in statement.targets])
+            yield from (e.buffer for e in exprs if isinstance(e, Load | Across))
+
+
+def _independent(steps: Sequence[_Step], totals: frozenset[Buffer]) -> bool:
+    """Whether steps communicate in registers through row totals only, and no index is read from memory."""
+    seen: set[Buffer] = set()
+    for step in steps:
+        mine = {b for b in _accessed(step.body) if b.space in PRIVATE} - totals
+        if mine & seen or any(map(reads_memory, every_index(list(walk(step.body))))):
+            return False
+        seen |= mine
+    return True

@@ -1,0 +1,166 @@
+"""How a Winograd convolution runs (`convolution`): axes, images in a unit and register tile, by estimated cost."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Buffer, Load
+from adjoint.kernel.target import Target
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.gemm_plan import GATHER_CYCLES, UNITS, tiles_by_cost
+from adjoint.lower.contractions.matching import join_rows
+from adjoint.lower.loops import ravel
+from adjoint.lower.winograd.algorithm import algorithm
+from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, divisors, stride_along
+
+__all__ = ["PointGemm", "WinogradPlan", "plan_winograd"]
+
+#: Bytes of transformed rows in a unit: they stay in a second-level cache beside weights and sums.
+_SCRATCH_BYTES = 384 * 1024
+#: Most bytes of transformed rows on a thread's stack.
+_MAX_SCRATCH_BYTES = 2 * 1024 * 1024
+#: Bytes of transformed weights that arrive per cycle from beyond the first-level cache: each unit reads all of them.
+_WEIGHT_BYTES_PER_CYCLE = 24.0
+#: Least products in a sum for which the transforms pay off.
+_MIN_DEPTH = 16
+#: Cycles to transform one vector of a tile's rows, for the data and for the result.
+_TRANSFORM_CYCLES = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradPlan:
+    """How a convolution runs with Winograd's algorithm.
+
+    Parameters
+    ----------
+    roles : Roles
+        The roles of its axes.
+    images, rows : int
+        Images in a unit, and rows of tiles of each.
+    groups : int
+        Groups of output channels, each of which transforms the images anew, so that threads have enough to share.
+    joined : bool
+        Whether lanes run across the ends of rows.
+    tile : tuple of int
+        Rows, vectors and stack of the register tile.
+    cycles : float
+        Estimated cycles of all of it on one core.
+    """
+
+    roles: ConvolutionAxes
+    images: int
+    rows: int
+    groups: int
+    joined: bool
+    tile: tuple[int, int, int]
+    cycles: float
+
+
+def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
+    """The plan with the lowest estimated cost, or None where a contraction is of another kind."""
+    if c.m is None or c.left.dtype.itemsize != 4 or stride_along(c.right, c.n) not in (1, 2):
+        return None
+    roles = _roles(c)
+    if roles is None or roles.depth < _MIN_DEPTH:
+        return None
+    plans = [
+        _plan(target, c, roles, images, rows, joined) for images, rows in _units(c, roles) for joined in (False, True)
+    ]
+    return min(plans, key=lambda plan: plan.cycles, default=None)
+
+
+def _units(c: Contraction, roles: ConvolutionAxes) -> Iterator[tuple[int, int]]:
+    """Possible units as (images, rows of tiles): all rows of one image before a second image."""
+    line = roles.algorithm.products * roles.lines * (c.columns + roles.beyond) * c.right.dtype.itemsize
+    every = roles.tiles
+    # Where weights are large, reading them fewer times pays for leaving the second-level cache.
+    weights = roles.algorithm.products * roles.depth * c.rows * c.left.dtype.itemsize
+    room = max(_SCRATCH_BYTES, min(weights // 8, _MAX_SCRATCH_BYTES))
+    many = roles.images.extent if roles.images is not None else 1
+    for images in divisors(many):
+        for rows in divisors(every) if images == 1 else (every,):
+            if images * rows * line <= (_MAX_SCRATCH_BYTES if images == rows == 1 else room):
+                yield images, rows
+
+
+def _plan(target: Target, c: Contraction, roles: ConvolutionAxes, images: int, rows: int, joined: bool) -> WinogradPlan:
+    """The plan with the best register tile for such units."""
+    product = PointGemm(TransformedRows.of(c.right.dtype, roles, c.columns, images, rows), joined)
+    weights = Buffer("u", c.left.dtype, roles.algorithm.products * roles.depth * c.rows, "arena")
+    small = product.contraction(target, c.rows, weights, as_index(0), c.rows)
+    multiply, tile = tiles_by_cost(target, small, 0, packed=False)[0]
+    lanes = target.lanes(c.left.dtype)
+    lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles
+    iterations = lines // (images * rows)
+    blocks = ceil(c.rows / tile[0])
+    groups = next((d for d in divisors(blocks) if d * iterations >= UNITS), blocks)
+    before = groups * roles.lines * ceil((c.columns + roles.beyond) / lanes)
+    transforms = lines * (before + c.rows * ceil(c.columns / lanes)) * _TRANSFORM_CYCLES * roles.algorithm.products / 6
+    made = c.rows * c.depth * prod(v.extent for v in roles.batch if c.left.index.coefficient(v)) * GATHER_CYCLES
+    streamed = iterations * weights.nbytes / _WEIGHT_BYTES_PER_CYCLE
+    cycles = iterations * roles.algorithm.products * multiply + transforms + made + streamed
+    return WinogradPlan(roles, images, rows, groups, joined, tile, cycles)
+
+
+def _roles(c: Contraction) -> ConvolutionAxes | None:
+    """The roles of the axes, or None where some are missing."""
+    near = next((v for v in reversed(c.k) if stride_along(c.right, v) == 1), None)
+    # At stride 2 along columns, each column of the window is read from rows of its own, as if it were a channel.
+    across = near if near is not None and stride_along(c.right, c.n) == 1 else Var("across", 1)
+    for tap in c.k:
+        down = stride_along(c.right, tap)
+        if tap is near or down < 2:
+            continue
+        moves = {v: stride_along(c.right, v) // down for v in c.batch if not c.left.index.coefficient(v)}
+        alike = [v for v, move in moves.items() if move in (1, 2) and stride_along(c.right, v) == move * down]
+        if not alike:
+            continue
+        by = algorithm(alike[0].extent, tap.extent, moves[alike[0]])
+        rest = tuple(v for v in c.batch if v is not alike[0])
+        several = bool(rest) and not c.left.index.coefficient(rest[-1])
+        channels = tuple(v for v in c.k if v is not tap and v is not across)
+        batch, images = (rest[:-1], rest[-1]) if several else (rest, None)
+        return None if by is None else ConvolutionAxes(by, alike[0], tap, across, channels, batch, images)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PointGemm:
+    """The GEMM at one point, from transformed rows to sums ``[point, output channel, row of tiles, column]``.
+
+    Parameters
+    ----------
+    rows : TransformedRows
+        The transformed rows.
+    joined : bool
+        Whether lanes run across the ends of rows.
+    """
+
+    rows: TransformedRows
+    joined: bool
+
+    @property
+    def sums(self) -> int:
+        """Sums of one output channel at one point."""
+        rows = self.rows
+        return rows.count * rows.pitch - rows.roles.beyond if self.joined else rows.count * rows.columns
+
+    def sum_at(self, column: Index) -> Index:
+        """The position of a sum of the current row of tiles."""
+        return self.rows.line * (self.rows.pitch if self.joined else self.rows.columns) + column
+
+    def contraction(self, target: Target, count: int, weights: Buffer, base: Index, height: int) -> Contraction:
+        """The GEMM with `count` of the `height` rows of weights that are packed side by side from `base` on."""
+        rows, across = self.rows, self.rows.roles.across
+        k = (*rows.channels, Var(across.name, across.extent))
+        m, line, n = Var("m", count), Var("t", rows.count), Var("x", self.sums if self.joined else rows.columns)
+        column = as_index(n) + as_index(k[-1])
+        at = as_index(0 if self.joined else line)
+        before = as_index(rows.point) * rows.roles.depth + ravel(k, {v: as_index(v) for v in k})
+        left = Load(weights, base + before * height + as_index(m))
+        right = Load(rows.memory, as_index(rows.point) * rows.plane + rows.at(at, column))
+        batch = () if self.joined or line.extent == 1 else (line,)
+        place = (as_index(m), at * rows.columns + as_index(n))
+        k = tuple(v for v in k if v.extent > 1)
+        return join_rows(target, Contraction(left, right, m, n, batch, k, (m, *batch, n), place))

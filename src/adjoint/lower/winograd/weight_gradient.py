@@ -1,0 +1,344 @@
+"""Winograd for the gradients of a convolution's weights: the transposed algorithm.
+
+As in split-K (`adjoint.lower.contractions.split_k`), sums stay in memory while blocks of images stream past, here at
+each of the algorithm's evaluation points::
+
+    for each block:                                      rows of tiles of some images
+      v[0..6, c, t, x] = data @ image[c, 4 * t + 0..6, x]
+      for each panel of output channels:
+        d[0..6, o, t, x] = result.T @ ct[o, 4 * t + 0..4, x]
+        for p in 0..6:
+          sums[p, c, s, o] += sum over t, x of v[p, c, t, x + s] * d[p, o, t, x]
+    parts[c, 0..3, s, o] = weight.T @ sums[0..6, c, s, o]
+
+A unit is a split of the images, and as many panels as have their sums in the second-level cache. A second kernel adds
+the partial sums of the splits and applies the epilogue.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.target import Target
+from adjoint.lower.context import Context, finish_kernel
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.gemm_plan import TRANSPOSE_CYCLES, UNITS
+from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.split_k import Panel, SplitKBuilder
+from adjoint.lower.contractions.split_k_plan import SplitKPlan, best_tile, split_factor
+from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import nest, ravel, tiled, vector_loops
+from adjoint.lower.winograd.algorithm import algorithm, matrix_times, transposed
+from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, divisors, padded_plane, stride_along
+
+__all__ = ["WinogradGradientPlan", "plan_winograd_gradient", "winograd_gradient_kernels"]
+
+#: Bytes of the transformed rows and cotangents of a block; bytes of the sums of a unit.
+_BLOCK_BYTES, _SUMS_BYTES = 256 * 1024, 320 * 1024
+#: Most bytes of all of these on a thread's stack.
+_MAX_SCRATCH_BYTES = 2 * 1024 * 1024
+#: Bytes of a transposed panel: it stays in the first-level cache.
+_PANEL_BYTES = 32 * 1024
+#: Bytes of partial sums beyond which images are not split further.
+_PARTS_BYTES = 2 * 1024 * 1024
+#: Least products in a sum for which the transforms pay off.
+_MIN_DEPTH = 16
+#: Cycles to transform one vector of a tile's rows.
+_TRANSFORM_CYCLES = 16.0
+
+
+@dataclass(frozen=True, slots=True)
+class WinogradGradientPlan:
+    """How such a contraction runs.
+
+    Parameters
+    ----------
+    roles : Roles
+        The roles of its axes.
+    image, cotangent : Load
+        The operands.
+    wide, lane : Var
+        Columns of the cotangent, and its channels.
+    images, rows : int
+        Images in a block, and rows of tiles of each.
+    tile : tuple of int
+        Channels and columns of the window in a register tile.
+    vectors, lanes : int
+        Vectors of a panel, and lanes of a vector.
+    panels : int
+        Panels of a unit.
+    parts : int
+        Splits of the images.
+    cycles : float
+        Estimated cycles of all of it on one core.
+    """
+
+    roles: ConvolutionAxes
+    image: Load
+    cotangent: Load
+    wide: Var
+    lane: Var
+    images: int
+    rows: int
+    tile: tuple[int, ...]
+    vectors: int
+    lanes: int
+    panels: int
+    parts: int
+    cycles: float
+
+    @property
+    def width(self) -> int:
+        """Columns of a panel."""
+        return self.vectors * self.lanes
+
+
+def plan_winograd_gradient(target: Target, c: Contraction) -> WinogradGradientPlan | None:
+    """The plan with the lowest estimated cost, or None where a contraction is of another kind."""
+    if len(c.k) < 2 or c.left.dtype.itemsize != 4:
+        return None
+    found: list[WinogradGradientPlan] = []
+    for image, cotangent in ((c.left, c.right), (c.right, c.left)):
+        roles = _roles(c, image, cotangent)
+        lane = [v for v in c.axes if v.extent > 1 and cotangent.index.coefficient(v)]
+        if roles is not None and len(lane) == 1 and roles.depth >= _MIN_DEPTH:
+            found += _plans(target, c, roles, image, cotangent, lane[0])
+    return min(found, key=lambda plan: plan.cycles, default=None)
+
+
+def _roles(c: Contraction, image: Load, cotangent: Load) -> ConvolutionAxes | None:
+    """The roles of the axes, or None where some are missing."""
+    *outer, high, wide = c.k
+    if (
+        stride_along(image, wide) != 1
+        or stride_along(cotangent, wide) != 1
+        or not stride_along(cotangent, high)
+        or len(outer) > 1
+    ):
+        return None
+    rows = [v for v in c.axes if v.extent > 1 and not cotangent.index.coefficient(v)]
+    tap = next((v for v in rows if stride_along(image, v) == stride_along(image, high) > 1), None)
+    across = next((v for v in reversed(rows) if stride_along(image, v) == 1), None)
+    by = algorithm(high.extent, tap.extent) if tap is not None else None
+    if by is None or tap is None or across is None or not all(stride_along(image, v) for v in (*outer, *rows)):
+        return None
+    channels = tuple(v for v in rows if v is not tap and v is not across)
+    return ConvolutionAxes(by, high, tap, across, channels, (), outer[0] if outer else None)
+
+
+def _plans(
+    target: Target, c: Contraction, roles: ConvolutionAxes, image: Load, cotangent: Load, lane: Var
+) -> Iterator[WinogradGradientPlan]:
+    """Plans for all blocks that fit."""
+    lanes, wide, itemsize = target.lanes(image.dtype), c.k[-1], image.dtype.itemsize
+    points, every = roles.algorithm.products, roles.tiles
+    inner = (*roles.channels, roles.across)
+    step_cycles, vectors, tile = best_tile(target, ceil(lane.extent / lanes), inner)
+    width = vectors * lanes
+    of_panel = points * roles.depth * width * itemsize
+    if lane.extent % width or image.index.coefficient(lane) or of_panel > _MAX_SCRATCH_BYTES:
+        return
+    panels = max(d for d in divisors(lane.extent // width) if d == 1 or d * of_panel <= _SUMS_BYTES)
+    groups = lane.extent // width // panels
+    many = roles.images.extent if roles.images is not None else 1
+    bytes_of_part = roles.algorithm.taps * roles.depth * lane.extent * itemsize
+    parts = split_factor(many, UNITS / groups, _PARTS_BYTES / bytes_of_part)
+    for images in divisors(many // parts):
+        for rows in divisors(every) if images == 1 else (every,):
+            steps = images * rows * wide.extent
+            room = points * itemsize * (width * steps + roles.lines * images * rows * (wide.extent + roles.beyond))
+            small = room <= _BLOCK_BYTES and steps * width * itemsize <= _PANEL_BYTES
+            if not small and (not images == rows == 1 or room + panels * of_panel > _MAX_SCRATCH_BYTES):
+                continue
+            tiles = many * every // (images * rows) * points * (lane.extent // width) * (roles.depth // prod(tile))
+            multiply = tiles * (step_cycles * steps + prod(tile) * vectors * 2)
+            lines = many * every * (roles.lines * groups * ceil((wide.extent + roles.beyond) / lanes))
+            lines += many * every * lane.extent * ceil(wide.extent / lanes)
+            turned = many * every * points * wide.extent * lane.extent * TRANSPOSE_CYCLES
+            cycles = multiply + lines * _TRANSFORM_CYCLES * points / 6 + turned
+            yield WinogradGradientPlan(
+                roles, image, cotangent, wide, lane, images, rows, tile, vectors, lanes, panels, parts, cycles
+            )
+
+
+def winograd_gradient_kernels(
+    context: Context, group: Group, c: Contraction, plan: WinogradGradientPlan
+) -> list[Kernel]:
+    """The partial sums of each split, and the reduction of them with the epilogue."""
+    size = plan.parts * plan.roles.algorithm.taps * plan.roles.depth * plan.lane.extent
+    parts = Buffer(f"{context.name_of(group)}_parts", plan.image.dtype, size, "arena")
+    rows = TransformedRows.of(plan.image.dtype, plan.roles, plan.wide.extent, plan.images, plan.rows)
+    builder = _Builder(context, group, c, plan, parts, rows)
+    return [builder.products(), builder.total()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    context: Context
+    group: Group
+    c: Contraction
+    plan: WinogradGradientPlan
+    parts: Buffer
+    rows: TransformedRows
+
+    def _place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
+        """The position of a partial sum."""
+        panels = self.plan.lane.extent // self.plan.width
+        rows = self.plan.roles.algorithm.taps * self.plan.roles.depth
+        return ((part * panels + panel) * rows + row) * self.plan.width + column
+
+    def _axes(self) -> tuple[Var, ...]:
+        """The axes of the result other than lanes, outermost first."""
+        return tuple(v for v in self.c.axes if v.extent > 1 and v is not self.plan.lane)
+
+    def total(self) -> Kernel:
+        """Reduce the partial sums of all splits, and apply the epilogue."""
+        plan, axes = self.plan, self._axes()
+
+        def parts(at: dict[Var, Index], panel: Index, column: Index) -> list[tuple[dict[Var, Index], Expr]]:
+            places = [self._place(as_index(n), panel, ravel(axes, at), column) for n in range(plan.parts)]
+            return [(at, sum_of([Load(self.parts, place) for place in places]))]
+
+        return split_k_reduction_kernel(self.context, self.group, self.c, plan.lane, plan.width, axes, parts)
+
+    def products(self) -> Kernel:
+        """Each unit is a split of the images and some panels."""
+        plan, roles, c = self.plan, self.plan.roles, self.c
+        groups = plan.lane.extent // (plan.width * plan.panels)
+        unit = Var("u", plan.parts * groups)
+        part, first = as_index(unit) // groups, as_index(unit) % groups * plan.panels
+        many = roles.images.extent // plan.parts if roles.images is not None else 1
+        iterations = Var("images", many // plan.images)
+        lines = Var("rows", roles.tiles // plan.rows)
+        now = as_index(iterations) * lines.extent + as_index(lines)
+        at = self._at(part, now, lines.extent)
+        following = self._at(part, (now + 1) % (iterations.extent * lines.extent), lines.extent)
+        panel = Var("panel", plan.panels)
+        size = plan.panels * roles.algorithm.products * roles.depth * plan.width
+        sums = Buffer("sums", plan.image.dtype, size, "scratch")
+
+        def clear(place: Index, _: Index) -> tuple[Stmt, ...]:
+            return (Store(((sums, place, Const(0.0, sums.dtype)),)),)
+
+        block = (
+            *self.rows.fill(plan.lanes, plan.image, at, plan.wide),
+            *nest([panel], self._panel(sums, as_index(panel), first, at, following)),
+        )
+        body = (
+            *vector_loops(size, plan.lanes, clear),
+            *nest([iterations, lines], block),
+            *nest([panel], self._put(sums, as_index(panel), part, first)),
+        )
+        points = prod(v.extent for v in c.axes)
+        return finish_kernel(self.context, self.parts.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
+
+    def _at(self, part: Index, block: Index, lines: int) -> dict[Var, Index]:
+        """A block's current image, and its row of tiles in place of `high`; `lines` blocks make an image."""
+        plan, roles, rows = self.plan, self.plan.roles, self.rows
+        at = {roles.high: block % lines * plan.rows + as_index(rows.row)}
+        if roles.images is not None:
+            many = roles.images.extent // plan.parts
+            at[roles.images] = part * many + block // lines * plan.images + as_index(rows.image)
+        return at
+
+    def _prefetch_regions(self, panel: Index, first: Index, following: dict[Var, Index]) -> list[Region]:
+        """What the next block reads: a share of its images in each panel, and the cotangent of this one."""
+        plan, roles, c, rows = self.plan, self.plan.roles, self.c, self.rows
+        here = {rows.row: as_index(0), rows.image: as_index(0)}
+        corner = {v: i.substitute(here) for v, i in following.items()}
+        corner[roles.high] = corner[roles.high] * roles.algorithm.outputs
+        corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **corner}
+        box = {roles.high: min(plan.rows * roles.algorithm.outputs, roles.high.extent), plan.wide: plan.wide.extent}
+        if roles.images is not None:
+            box[roles.images] = plan.images
+        image, cotangent = plan.image, plan.cotangent
+        window = {v: v.extent for v in (*roles.channels, roles.tap, roles.across)}
+        whole = region(image.buffer, image.index, {**box, **window}, corner)
+        lane = {**corner, plan.lane: (first + panel) * plan.width}
+        turned = region(cotangent.buffer, cotangent.index, {**box, plan.lane: plan.width}, lane)
+        return [s for s in (whole and whole.share(panel, plan.panels), turned) if s is not None]
+
+    def _panel(
+        self, sums: Buffer, panel: Index, first: Index, at: dict[Var, Index], following: dict[Var, Index]
+    ) -> tuple[Stmt, ...]:
+        """Transform the cotangent of some channels, and accumulate its products with the rows at every point."""
+        plan, roles, rows = self.plan, self.plan.roles, self.rows
+        run = rows.count * rows.columns
+        plane = padded_plane(plan.width * run, plan.cotangent.dtype)
+        memory = Buffer("d", plan.cotangent.dtype, roles.algorithm.products * plane, "scratch")
+        lane = Var("o", plan.width)
+
+        def lines(some: int, line: Index) -> tuple[Stmt, ...]:
+            def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+                where = {**at, plan.lane: (first + panel) * plan.width + as_index(lane), plan.wide: column}
+                places = [{**where, roles.high: line + number} for number in range(some)]
+                terms = [Load(plan.cotangent.buffer, plan.cotangent.index.substitute(place)) for place in places]
+                made = matrix_times(transposed(roles.algorithm.result[:some]), terms)
+                place = as_index(lane) * run + rows.line * rows.columns + column
+                return (Store(tuple((memory, place + p * plane, d) for p, d in enumerate(made))),)
+
+            return vector_loops(rows.columns, plan.lanes, body)
+
+        loops = tiled(at[roles.high], roles.high.extent, roles.algorithm.outputs, lines)
+        transform = nest((lane, rows.image, rows.row), loops)
+        return (
+            *transform,
+            For(
+                rows.point, self._multiply(sums, panel, memory, plane, self._prefetch_regions(panel, first, following))
+            ),
+        )
+
+    def _multiply(
+        self, sums: Buffer, panel: Index, memory: Buffer, plane: int, regions: list[Region]
+    ) -> tuple[Stmt, ...]:
+        """At one point: transpose the cotangent, so that lanes run along channels, and multiply the rows by it."""
+        plan, roles, rows = self.plan, self.plan.roles, self.rows
+        line, column, lane = Var("r0", rows.count), Var("r1", rows.columns), Var("o", plan.width)
+        run = rows.count * rows.columns
+        across = Var(roles.across.name, roles.across.extent)
+        inner = (*rows.channels, across)
+        cotangent = (
+            as_index(rows.point) * plane + as_index(lane) * run + as_index(line) * rows.columns + as_index(column)
+        )
+        factor = Load(memory, cotangent)
+        image = Load(
+            rows.memory,
+            as_index(rows.point) * rows.plane + rows.at(as_index(line), as_index(column) + as_index(across)),
+        )
+        blocks = rows.count, rows.columns
+        own = SplitKPlan(factor, image, lane, inner, plan.tile, plan.vectors, plan.lanes, 1, 1, blocks, 0.0)
+        small = Contraction(factor, image, None, lane, (), (line, column), (*inner, lane), ())
+        builder = SplitKBuilder(self.context, self.group, small, own, sums, 1)
+        turned = Panel(Buffer("panel", memory.dtype, plan.width * run, "scratch"), as_index(0), plan.width)
+        part = panel * roles.algorithm.products + as_index(rows.point)
+        start = {line: as_index(0), column: as_index(0)}
+        points = rows.point.extent
+
+        def prefetch(stride_along: Index, steps: int) -> tuple[Stmt, ...]:
+            return spread_prefetches(regions, as_index(rows.point) * steps + stride_along, points * steps)
+
+        return (
+            *builder.pack(turned, plan.width, as_index(0), start),
+            *builder.multiply(turned, plan.width, part, as_index(0), start, prefetch),
+        )
+
+    def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:
+        """Transform the sums at points to those of the gradient."""
+        plan, roles, axes = self.plan, self.plan.roles, self._axes()
+        inner = (*roles.channels, roles.across)
+
+        def body(column: Index, _: Index) -> tuple[Stmt, ...]:
+            at = {v: as_index(v) for v in inner}
+            row = panel * roles.algorithm.products * roles.depth + ravel(inner, at)
+            terms = [Load(sums, (row + p * roles.depth) * plan.width + column) for p in range(roles.algorithm.products)]
+            made = matrix_times(transposed(roles.algorithm.weight), terms)
+            targets = []
+            for tap, value in enumerate(made):
+                place = ravel(axes, {**at, roles.tap: as_index(tap)})
+                targets.append((self.parts, self._place(part, first + panel, place, column), value))
+            return (Store(tuple(targets)),)
+
+        return nest(inner, vector_loops(plan.width, plan.lanes, body))

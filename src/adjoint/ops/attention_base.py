@@ -1,0 +1,170 @@
+"""What attention and its gradients share: shapes, weights, and how their elements are made.
+
+::
+
+    scores[t, s]  = scale * sum over d of q[t, d] * k[s, d]        where causal, for s <= t only
+    logsum[t]     = log(sum over s of exp(scores[t, s]))
+    weights[t, s] = exp(scores[t, s] - logsum[t])
+
+No operator stores anything of T times S elements: each recomputes the weights that it needs from queries, keys and
+`logsum`, block by block (Dao et al., "FlashAttention", 2022). As operators of their own, the gradients have independent
+operands: `logsum` may be any numbers.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from adjoint.errors import TypeRuleError
+from adjoint.ir.types import TensorType
+from adjoint.ir.value import Value
+from adjoint.ops.arithmetic import multiply, subtract
+from adjoint.ops.base import Builder, Coordinate, Dot, Index, Operand, Operator, Sample, Scalar
+from adjoint.ops.contract import matmul
+from adjoint.ops.create import iota
+from adjoint.ops.logic import greater_equal, where
+from adjoint.ops.rules import operands, refused, require
+from adjoint.ops.sampling import spread
+from adjoint.ops.shape import expand_dims
+from adjoint.ops.transcendental import exp
+
+__all__ = ["AttentionOperator", "causal_span", "exponential", "masked", "product", "scores", "weights_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionOperator(Operator):
+    """The base of these operators.
+
+    Operands have equal leading (batch) axes and one float dtype. Their last axes go by letters: T queries, S keys and
+    values, D elements of a query or key, E of a value. Floats of 16 bits are computed with in f32 and rounded once.
+
+    Parameters
+    ----------
+    scale : float
+        Factor of the products of queries and keys.
+    causal : bool, default False
+        Query t sees keys 0 to t only.
+    """
+
+    scale: float
+    causal: bool = False
+
+    #: Names of the operands with the letters of their last axes, and the letters of the result.
+    takes: ClassVar[tuple[tuple[str, str], ...]]
+    gives: ClassVar[str]
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        """Letters stand for one size each, 1 or more; batch axes are equal."""
+        operands(self, inputs, len(self.takes))
+        require(self, inputs, "float", "cast to a float such as f32 first")
+        sizes: dict[str, int] = {}
+        batch = inputs[0].shape[: -len(self.takes[0][1])]
+        for (_, letters), x in zip(self.takes, inputs, strict=True):
+            cut = x.rank - len(letters)
+            fits = cut >= 0 and x.shape[:cut] == batch and x.dtype == inputs[0].dtype
+            last = x.shape[cut:] if fits else ()
+            fits = fits and all(n and sizes.setdefault(c, n) == n for c, n in zip(letters, last, strict=True))
+            if not fits:
+                raise TypeRuleError(
+                    f"{self.name}: takes {self._rule()} of one dtype with equal batch axes and sizes of 1 or more, got "
+                    f"{', '.join(map(str, inputs))}; reshape or cast some of them"
+                )
+        return inputs[0].with_shape((*batch, *(sizes[letter] for letter in self.gives)))
+
+    def _rule(self) -> str:
+        return ", ".join(f"{name}[.., {', '.join(letters)}]" for name, letters in self.takes)
+
+    @classmethod
+    def bad(cls) -> list[Sample]:
+        """Samples that are refused: an integer, and a last operand of another dtype, batch or size."""
+        sizes = {"T": 3, "S": 4, "D": 2, "E": 5}
+        good = [((2, *(sizes[letter] for letter in letters)), "f32") for _, letters in cls.takes]
+        shape = good[-1][0]
+        error = "of one dtype with equal batch axes and sizes of 1 or more, got"
+        return [
+            refused(cls(1.0), *good[:-1], (shape, "i32"), error="cast to a float such as f32 first"),
+            refused(cls(1.0), *good[:-1], (shape, "f64"), error=error),
+            refused(cls(1.0), *good[:-1], ((3, *shape[1:]), "f32"), error=error),
+            refused(cls(1.0), *good[:-1], ((*shape[:-1], 7), "f32"), ((1, 1), "f32"), error="operands, got"),
+            refused(cls(1.0), *good[:-1], ((*shape[:-1], 0), "f32"), error=error),
+        ]
+
+    @classmethod
+    def arrays(
+        cls, batch: tuple[int, ...], t: int, s: int, d: int, e: int, dtype: str = "f32", causal: bool = False
+    ) -> tuple[np.ndarray, ...]:
+        """Operands of these sizes, to test with; `logsum` is that of queries and keys at a scale of 0.5."""
+        sizes = {"T": t, "S": s, "D": d, "E": e}
+        made: dict[str, np.ndarray] = {}
+        for number, (name, letters) in enumerate(cls.takes):
+            shape = (*batch, *(sizes[letter] for letter in letters))
+            made[name] = spread(*shape, dtype=dtype, low=-1.9 + 0.1 * number, high=1.7 + 0.2 * number)
+        if "logsum" in made:
+            wide = scores(made["q"].astype(np.float64), made["k"].astype(np.float64), 0.5, causal)
+            made["logsum"] = np.log(np.exp(wide).sum(-1)).astype(made["q"].dtype)
+        return tuple(made.values())
+
+    @classmethod
+    def cases(cls) -> list[Sample]:
+        """Good samples: one row, vectors that are not full, several batch axes, causal with fewer and more keys."""
+
+        def sample(
+            batch: tuple[int, ...], *sizes: int, causal: bool = False, dtype: str = "f32", gradient: bool = False
+        ) -> Sample:
+            t, s, d, e = sizes
+            arrays = cls.arrays(batch, t, s, d, e, dtype, causal)
+            return Sample(cls(0.5, causal), arrays, gradient=gradient)
+
+        return [
+            sample((), 3, 4, 2, 3, dtype="f64", gradient=True),
+            sample((2,), 3, 2, 2, 1, dtype="f64", gradient=True, causal=True),
+            sample((1, 2), 2, 3, 1, 2, dtype="f64", gradient=True, causal=True),
+            sample((), 1, 1, 1, 1),
+            sample((2, 3), 5, 7, 3, 9),
+            sample((2,), 37, 70, 19, 17),
+            sample((2,), 37, 70, 19, 17, dtype="f64", causal=True),
+            sample((2,), 70, 33, 16, 33, causal=True),
+            sample((0,), 3, 4, 2, 3),
+            sample((2,), 3, 5, 4, 2, dtype="bf16"),
+        ]
+
+
+def scores(q: np.ndarray, k: np.ndarray, scale: float, causal: bool) -> np.ndarray:
+    """``q @ k.T * scale`` with minus infinity where a query does not see a key, in NumPy."""
+    made: np.ndarray = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(scale)
+    if causal:
+        made = np.where(np.tril(np.ones(made.shape[-2:])) > 0, made, q.dtype.type(-np.inf))
+    return made
+
+
+def masked(scored: Value) -> Value:
+    """Scores of a causal attention: minus infinity where a query does not see a key."""
+    square = scored.shape[-2:]
+    # Rows are those of queries: each sees itself, so that no row is without an element.
+    seen = greater_equal(iota(square, 0, "i32"), iota(square, 1, "i32"))
+    return where(seen, scored, float("-inf"))
+
+
+def weights_of(op: AttentionOperator, q: Value, k: Value, logsum: Value) -> Value:
+    """The weights as a value of T times S elements, for derivatives of higher order."""
+    lowered = subtract(multiply(matmul(q, k, transpose_b=True), op.scale), expand_dims(logsum, -1))
+    return exp(masked(lowered) if op.causal else lowered)
+
+
+def causal_span(op: AttentionOperator, row: Coordinate, count: int, rows: str) -> tuple[Coordinate, Coordinate] | None:
+    """The steps that a row counts: keys up to the query where rows are queries, else queries from the key on."""
+    if not op.causal:
+        return None
+    return (0, row + 1) if rows == "T" else (row, count)
+
+
+def product(index: Index, a: Operand, b: Operand) -> Dot:
+    """Row `index` of `a` times rows of `b`."""
+    *batch, row = index
+    return Dot(a.type.shape[-1], lambda d: a((*batch, row, d)), lambda n, d: b((*batch, n, d)))
+
+
+def exponential(k: Builder, op: AttentionOperator, score: Scalar, logsum: Scalar) -> Scalar:
+    """The weight from a product of query and key."""
+    return k.call("exp", k.call("sub", k.call("mul", score, k.const(op.scale, k.dtype(score))), logsum))

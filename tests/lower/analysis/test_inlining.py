@@ -1,0 +1,27 @@
+"""Inlined elements are memoized by what they are made from, not by its address."""
+
+from adjoint.ir import DTYPES, param
+from adjoint.kernel.index import Var, as_index
+from adjoint.kernel.ir import Buffer, Coordinate, Load
+from adjoint.lower.analysis.inlining import Inliner
+
+
+def test_a_guard_is_told_from_one_whose_memory_it_got():
+    """What a choice guards is read unguarded where it is inside its buffer; what another guard is around is not."""
+    x, buffer, i = param("x", (8,)), Buffer("x", DTYPES["f32"], 8, "external"), Var("i", 8)
+    inliner = Inliner({x: buffer}, {})
+
+    def condition(low):
+        return inliner.call("ge", Coordinate(as_index(i), DTYPES["i64"]), inliner.const(low, DTYPES["i64"]))
+
+    addresses = set()
+    for low in range(1, 200):
+        # The choice, its condition and its guards are gone after this line.
+        inliner.choose(condition(low), lambda: inliner.element(x, (i,)), lambda: inliner.element(x, (i,)))
+        inliner.guard = condition(low)
+        addresses.add(id(inliner.guard))
+        made = inliner.element(x, (i,))
+        assert isinstance(made, Load)
+        assert made.guard is inliner.guard
+        inliner.guard = None
+    assert len(addresses) > 100, "each guard that is remembered lives on"

@@ -1,0 +1,106 @@
+"""Register-tiled contractions: stacks of tiles, large results in long runs, packed operands, and prefetches."""
+
+import numpy as np
+import pytest
+
+from adjoint import ops
+from adjoint.compiler import compile, host, lower_function
+from adjoint.ir import Function, param
+from adjoint.kernel.ir import Prefetch, walk
+from adjoint.lower.contractions.gemm_plan import plan_gemm
+from tests.closeness import agrees_with_graph, close_to_product
+from tests.hardware import levels
+from tests.lower.contractions.test_contractions import AVX512, OPTIONS, contraction_of, product
+
+
+def convolution(batch, channels, out, size, window=3):
+    x, w = param("x", (batch, channels, size, size)), param("w", (out, channels, window, window))
+    return Function("f", (x, w), (ops.conv2d(x, w),))
+
+
+def test_few_channels_share_weights_between_rows_of_an_image():
+    """Six channels of rows shorter than a vector are six accumulators: too few to keep two units busy."""
+    plan = plan_gemm(AVX512, contraction_of(convolution(32, 16, 6, 18, 5)))
+    assert plan.stack == 2
+    assert plan.rows * plan.vectors * plan.stack >= 8
+
+
+def test_many_channels_need_no_neighbours():
+    assert plan_gemm(AVX512, contraction_of(convolution(8, 16, 16, 34))).stack == 1
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("sizes", [(16, 6, 18, 5), (3, 5, 12, 3), (2, 4, 30, 3), (4, 3, 9, 2)])
+def test_neighbours_agree_with_the_reference(level, sizes):
+    function = convolution(3, *sizes)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
+def updated(m, k, n):
+    """A large matrix that is updated by a product, as an optimizer with two states does."""
+    x, d = param("x", (k, m)), param("d", (k, n))
+    w, a, b = (param(name, (m, n)) for name in "wab")
+    g = ops.matmul(x, d, transpose_a=True)
+    first = ops.add(ops.multiply(a, 0.9), g)
+    second = ops.add(ops.multiply(b, 0.9), ops.square(g))
+    return Function("f", (x, d, w, a, b), (ops.subtract(w, ops.multiply(first, second)), first, second))
+
+
+def test_an_update_of_a_large_matrix_walks_few_rows_at_a_time():
+    """Six rows of three tensors are as many runs of memory as the hardware follows."""
+    wide = plan_gemm(AVX512, contraction_of(product(1024, 64, 1024)))
+    few = plan_gemm(AVX512, contraction_of(product(1024, 64, 1024)), streams=3)
+    assert wide.rows > 6
+    assert few.rows <= 6
+    assert few.vectors > wide.vectors
+
+
+def test_what_an_update_reads_and_writes_is_prefetched():
+    kernels = lower_function(updated(512, 64, 1024), host()).kernels
+    hints = [s for kernel in kernels for s in walk(kernel.body) if isinstance(s, Prefetch)]
+    assert {s.buffer.name for s in hints if s.write} == {"result0", "result1", "result2"}
+    assert {s.buffer.name for s in hints if not s.write} == {"w", "a", "b"}
+
+
+def test_a_small_result_is_not_prefetched():
+    kernels = lower_function(product(64, 784, 128), host()).kernels
+    assert not any(isinstance(s, Prefetch) for kernel in kernels for s in walk(kernel.body))
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize(("m", "k", "n"), [(512, 64, 1024), (300, 20, 1000), (1025, 3, 300)])
+def test_updates_of_large_matrices_agree_with_float64(level, m, k, n):
+    function = updated(m, k, n)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
+def test_operands_whose_rows_meet_in_one_set_of_the_cache_are_packed_once():
+    plan = plan_gemm(AVX512, contraction_of(product(1024, 128, 4096, transpose_a=True)))
+    assert plan.pack_left
+    assert plan.pack_columns
+    names = [k.name for k in lower_function(product(1024, 128, 4096, transpose_a=True), host()).kernels]
+    assert len(names) == 3
+    assert names[0].endswith("_left")
+    assert names[1].endswith("_right")
+
+
+@pytest.mark.parametrize("level", levels())
+def test_packed_operands_give_the_product(level):
+    function = product(512, 70, 1024, transpose_a=True)
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
+    close_to_product(compile(function, level, OPTIONS)(a, b), a.T, b)
+
+
+def test_a_single_row_whose_steps_lie_pages_apart_needs_no_packing():
+    """One column of a matrix as the left factor: there are no rows to put side by side."""
+    x, w = param("x", (64, 1024)), param("w", (64, 512))
+    column = ops.slice(x, (0, 3), (64, 4))
+    function = Function("f", (x, w), (ops.matmul(column, w, transpose_a=True),))
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
+    close_to_product(compile(function, options=OPTIONS)(a, b), a[:, 3:4].T, b)

@@ -1,0 +1,168 @@
+"""Split-K and M-blocked contractions: what is planned so, and the results at every vector width."""
+
+import numpy as np
+import pytest
+
+from adjoint import ops
+from adjoint.codegen.native import target_for
+from adjoint.compiler import CompileOptions, compile, host, lower_function
+from adjoint.ir import Function, apply, param
+from adjoint.kernel.ir import For, walk
+from adjoint.lower.contractions.split_k_plan import plan_split_k
+from adjoint.ops.convolution import Conv2dWeightGradient
+from adjoint.transforms.differentiate import gradient
+from tests.closeness import agrees_with_graph
+from tests.hardware import levels, needs
+from tests.lower.contractions.test_contractions import AVX512, OPTIONS, contraction_of
+
+
+def weight_gradient(batch, channels, out, size, window):
+    """The gradient of a convolution's weight, from the images and the cotangent."""
+    x, ct = param("x", (batch, channels, size, size)), param("ct", (batch, out, size - window + 1, size - window + 1))
+    op = Conv2dWeightGradient((1, 1), (0, 0), (1, 1), 1, (window, window))
+    return Function("dw", (x, ct), (apply(op, x, ct),))
+
+
+def test_the_gradient_of_a_weight_is_planned_with_lanes_along_channels():
+    plan = plan_split_k(AVX512, contraction_of(weight_gradient(64, 16, 32, 10, 3)))
+    assert plan is not None
+    assert plan.lane.extent == 32
+    assert plan.width == 32
+    assert np.prod(plan.tile) * plan.vectors + plan.vectors <= AVX512.vector_registers - 1
+    assert all(v.extent % t == 0 for v, t in zip(plan.rows, plan.tile, strict=True))
+
+
+def test_small_weights_are_summed_in_parts_for_threads():
+    """Two panels of lanes would be two units of work: parts of the batch make sixteen."""
+    plan = plan_split_k(AVX512, contraction_of(weight_gradient(64, 4, 64, 10, 3)))
+    panels = -(-64 // plan.width)
+    assert plan.parts * panels >= 16
+    assert 64 % plan.parts == 0
+
+
+def test_blocks_divide_what_is_summed_and_fit_a_first_level_cache():
+    plan = plan_split_k(AVX512, contraction_of(weight_gradient(8, 16, 16, 66, 3)))
+    extents = (8 // plan.parts, 64, 64)
+    assert all(e % b == 0 for e, b in zip(extents, plan.blocks, strict=True))
+    assert np.prod(plan.blocks) * plan.width * 4 <= 32 * 1024
+
+
+def test_few_channels_leave_lanes_idle_and_run_otherwise():
+    assert plan_split_k(AVX512, contraction_of(weight_gradient(32, 1, 6, 32, 5))) is None
+
+
+CASES = [
+    (4, 16, 16, 20, 3, 1, 1, 1),
+    (6, 5, 24, 9, 3, 2, 1, 1),
+    (3, 17, 16, 7, 3, 1, 1, 1),
+    (6, 3, 32, 12, 5, 1, 0, 1),
+    (2, 32, 48, 7, 3, 1, 1, 1),
+    (2, 24, 32, 14, 3, 2, 1, 1),
+    (5, 16, 32, 8, 1, 2, 0, 1),
+    (7, 8, 16, 11, 3, 1, 0, 2),
+    (1, 64, 16, 4, 3, 1, 1, 1),
+]
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_convolutions_and_their_gradients_agree_with_the_reference(level, case):
+    batch, channels, out, size, window, stride, padding, dilation = case
+    x, w = param("x", (batch, channels, size, size)), param("w", (out, channels, window, window))
+    y = ops.conv2d(x, w, stride=stride, padding=padding, dilation=dilation)
+    function = gradient(Function("loss", (x, w), (ops.sum(ops.square(y)),)), ("x", "w"))
+    rng = np.random.default_rng(size)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
+def test_what_follows_the_sum_sees_the_total_of_the_parts():
+    """The update of the weight is done once, behind the last part."""
+    made = weight_gradient(64, 4, 64, 10, 3)
+    w = param("w", (64, 4, 3, 3))
+    new = ops.subtract(w, ops.multiply(made.results[0], 0.5))
+    step = Function("step", (*made.params, w), (new,), {"donate": (("w", 0),)})
+    first, second = lower_function(step, host()).kernels
+    assert first.name.endswith("_sums")
+    assert [b.name for b in second.writes] == ["w"]
+    rng = np.random.default_rng(0)
+    x, ct, old = (rng.standard_normal(p.shape).astype("f4") for p in step.params)
+    kept = old.copy()
+    compile(step, options=OPTIONS)["step"].bind({"w": kept})(x, ct)
+    agrees_with_graph(kept, step, x, ct, old)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 7])
+def test_parts_are_added_in_one_order_for_any_number_of_threads(threads):
+    function = weight_gradient(64, 16, 16, 12, 3)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    one, many = (compile(function, options=CompileOptions(cache=False, threads=n))(*arrays) for n in (1, threads))
+    np.testing.assert_array_equal(one, many)
+
+
+def test_results_are_stored_in_the_runs_that_they_have():
+    """Images of a block lie far apart in the result: each is stored by vectors of its own, not element by element."""
+    x, w = param("x", (8, 256, 16, 16)), param("w", (512, 256, 3, 3))
+    function = Function("f", (x, w), (ops.conv2d(x, w, stride=2),))
+    *_, end = lower_function(function, target_for("avx512")).kernels
+    (result,) = end.writes
+    stored = []
+    for statement in walk(end.body):
+        if isinstance(statement, For) and statement.kind == "vector" and statement.var.extent > 1:
+            (store,) = statement.body
+            stored += [index.coefficient(statement.var) for buffer, index, _ in store.targets if buffer is result]
+    assert stored
+    assert set(stored) == {1}
+
+
+#: Batch, channels, channels of the result, size; panels times groups.
+GROUPED = [(4, 128, 256, 28, 32), (8, 128, 248, 28, 64), (4, 128, 264, 27, 68)]
+
+
+@pytest.mark.parametrize("level", ["avx512", "avx2", "sse2"])
+@pytest.mark.parametrize("case", GROUPED, ids=str)
+def test_panels_meet_groups_of_images_that_stay_in_cache(level, case):
+    """With the epilogue in the unit, where the last panel is whole and where it is not."""
+    batch, channels, out, size, units = case
+    x, w, bias = (
+        param("x", (batch, channels, size, size)),
+        param("w", (out, channels, 3, 3)),
+        param("b", (1, out, 1, 1)),
+    )
+    function = Function("f", (x, w, bias), (ops.relu(ops.add(ops.conv2d(x, w, stride=2, padding=1), bias)),))
+    target = target_for(level)
+    if level == "avx512":
+        pad, panels, products = lower_function(function, target).kernels
+        assert panels.name.endswith("_panels")
+        assert {b.name for b in products.reads} == {pad.writes[0].name, panels.writes[0].name, "b"}
+        assert products.unit.extent == units
+    needs(level)
+    rng = np.random.default_rng(size)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    got = [compile(function, level, CompileOptions(cache=False, threads=n))(*arrays) for n in (1, 3)]
+    agrees_with_graph(got[0], function, *arrays)
+    np.testing.assert_array_equal(*got)
+
+
+def test_gradients_of_large_weights_meet_groups_of_channels():
+    x, ct = param("x", (8, 128, 15, 15)), param("ct", (8, 512, 7, 7))
+    function = Function("dw", (x, ct), (apply(Conv2dWeightGradient((2, 2), (0, 0), (1, 1), 1, (3, 3)), x, ct),))
+    plan = plan_split_k(AVX512, contraction_of(function))
+    assert plan is not None
+    assert plan.groups > 1
+    assert plan.parts == 1
+    assert plan.units == plan.groups * 16
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    got = [compile(function, options=CompileOptions(cache=False, threads=n))(*arrays) for n in (1, 3)]
+    agrees_with_graph(got[0], function, *arrays)
+    np.testing.assert_array_equal(*got)
+
+
+def test_of_equal_tiles_one_reads_few_lines():
+    """Fourteen neighbours of one row of an image, not seven rows of two images."""
+    x, w = param("x", (8, 128, 30, 30)), param("w", (256, 128, 3, 3))
+    plan = plan_split_k(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, w, stride=2),))))
+    assert plan is not None
+    assert plan.tile == (1, 1, 14)

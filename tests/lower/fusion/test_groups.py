@@ -1,0 +1,115 @@
+"""Grouping: the kernels that small graphs become."""
+
+import numpy as np
+import pytest
+
+from adjoint import ops
+from adjoint.codegen.native import host_target
+from adjoint.compiler import CompileOptions, compile, lower_function
+from adjoint.ir import Function, param
+from adjoint.lower.analysis.access import access_pattern
+from adjoint.testing import interpret
+from adjoint.transforms.differentiate import gradient
+
+
+def program(params, *results, **attrs):
+    return lower_function(Function("f", params, results, attrs), host_target())
+
+
+def test_a_chain_of_elementwise_operators_is_one_kernel():
+    x = param("x", (33, 7))
+    y = ops.tanh(ops.add(ops.exp(ops.multiply(x, 2.0)), 1.0))
+    assert len(program((x,), y).kernels) == 1
+
+
+def test_bias_and_activation_end_the_product():
+    x, w, b = param("x", (64, 784)), param("w", (784, 128)), param("b", (128,))
+    made = program((x, w, b), ops.relu(ops.add(ops.matmul(x, w), b)))
+    assert len(made.kernels) == 1
+    assert made.arena_bytes == 0
+
+
+@pytest.mark.parametrize("form", ["none", "tanh"])
+def test_gelu_keeps_its_slope_alone_for_the_gradient(form):
+    """The product before it leaves the result and the slope in memory, and nothing else of its size."""
+    x, w, u = param("x", (64, 32)), param("w", (32, 128)), param("u", (128, 32))
+    loss = ops.sum(ops.matmul(ops.gelu(ops.matmul(x, w), form), u))
+    found = lower_function(gradient(Function("loss", (x, w, u), (loss,)), ("w", "u")), host_target())
+    sizes = [sum(b.size == 64 * 128 for b in kernel.writes) for kernel in found.kernels]
+    assert max(sizes) == 2
+    assert sum(sizes) == 3  # and the gradient of the product's result
+
+
+def test_an_update_ends_the_product_that_makes_its_gradient():
+    x, g, w = param("x", (64, 32)), param("g", (64, 16)), param("w", (32, 16))
+    gradient = ops.matmul(x, g, transpose_a=True)
+    made = program((x, g, w), ops.subtract(w, ops.multiply(gradient, 0.1)), donate=(("w", 0),))
+    assert len(made.kernels) == 1
+    assert made.arena_bytes == 0
+    assert made.results[0].slot == made.arguments[2].slot
+
+
+def test_several_results_of_one_shape_share_a_kernel():
+    g, m, v = (param(n, (100,)) for n in "gmv")
+    new_m = ops.add(ops.multiply(m, 0.9), ops.multiply(g, 0.1))
+    new_v = ops.add(ops.multiply(v, 0.99), ops.multiply(ops.square(g), 0.01))
+    step = ops.divide(new_m, ops.add(ops.sqrt(new_v), 1e-8))
+    made = program((g, m, v), new_m, new_v, step)
+    assert len(made.kernels) == 1
+
+
+def test_softmax_makes_a_pass_for_each_reduction_and_one_more():
+    x = param("x", (8, 10))
+    assert len(program((x,), ops.softmax(x)).kernels) <= 4
+
+
+def test_views_cost_no_kernel():
+    x, w = param("x", (4, 6, 5)), param("w", (30, 3))
+    y = ops.matmul(ops.reshape(ops.permute(x, (1, 0, 2)), (4, 30)), w)
+    kernels = program((x, w), y).kernels
+    assert [k.values[-1] for k in kernels][-1] == kernels[-1].values[-1]
+    assert len(kernels) <= 3
+
+
+def test_long_chains_are_cut_into_bounded_kernels():
+    x = param("x", (8,))
+    y = x
+    for _ in range(1000):
+        y = ops.add(ops.sin(y), x)
+    made = program((x,), y)
+    assert 1000 // 96 <= len(made.kernels) <= 100
+    assert max(len(k.values) for k in made.kernels) <= 100
+
+
+def test_what_is_made_of_a_product_through_a_view_is_stored_for_others():
+    """It is a step from a stored value of its kernel, and from the product, which is in no memory."""
+    a, b, x = param("a", (6, 5)), param("b", (5, 7)), param("x", (2, 3, 7))
+    e = ops.exp(x)
+    scaled = ops.multiply(ops.reshape(ops.matmul(a, b), (2, 3, 7)), e)
+    function = Function("f", (a, b, x), (e, ops.sum(scaled, axis=2)))
+    arrays = [np.random.default_rng(n).standard_normal(p.shape).astype(np.float32) for n, p in enumerate((a, b, x))]
+    found = compile(function, options=CompileOptions(threads=1, cache=False))(*arrays)
+    for got, want in zip(found, interpret(function, *arrays), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (lambda x: ops.permute(x, (1, 0)), "view"),
+        (lambda x: ops.reshape(x, (6, 4)), "view"),
+        (ops.exp, "pointwise"),
+        (lambda x: ops.sum(x, axis=0), "reduce"),
+    ],
+)
+def test_access_patterns(make, kind):
+    assert access_pattern(make(param("x", (4, 6)))).kind == kind
+
+
+def test_swapping_two_parameters_in_place_is_right_all_the_same():
+    p, q = param("p", (5,)), param("q", (5,))
+    function = Function("swap", (p, q), (ops.add(q, 1.0), ops.add(p, 2.0)), {"donate": (("p", 0), ("q", 1))})
+    made = lower_function(function, host_target())
+    # One new value apart; then the other in its place, and a copy of the first.
+    assert [k.values for k in made.kernels] == [("%1",), ("%3", "%1")]
+    assert np.dtype(np.float32) == made.arguments[0].dtype

@@ -1,0 +1,113 @@
+"""Horizontal fusion of kernels with the same loops: which fuse, which may not, and with the same results."""
+
+import numpy as np
+import pytest
+
+from adjoint import ops
+from adjoint.compiler import compile, host, lower_function
+from adjoint.ir import DTYPES, Function, param
+from adjoint.kernel.index import Var, as_index
+from adjoint.kernel.interpreter import run_kernel
+from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Store
+from adjoint.kernel.printer import print_kernel
+from adjoint.lower.fusion.horizontal import fuse_horizontally
+from adjoint.testing.rounding import unit_roundoff
+from tests.closeness import agrees_with_graph, within
+from tests.hardware import levels
+from tests.lower.contractions.test_contractions import AVX512, OPTIONS
+
+F32 = DTYPES["f32"]
+CT, X = Buffer("ct", F32, 16 * 512, "external"), Buffer("x", F32, 16 * 512, "external")
+B, G = Buffer("b", F32, 16, "external"), Buffer("g", F32, 16, "external")
+
+
+def column_sums(name, to, *factors, depth=512, units=16):
+    """Sums of products down the columns of ``[depth, units]``."""
+    unit, k = Var("u", units), Var("k", depth)
+    acc = Buffer(f"acc_{name}", F32, 1, "register")
+    product = None
+    for factor in factors:
+        load = Load(factor, as_index(k) * units + as_index(unit))
+        product = load if product is None else Apply("mul", (product, load), F32)
+    body = (
+        Store(((acc, as_index(0), Const(0.0, F32)),)),
+        For(k, (Store(((acc, as_index(0), Apply("add", (Load(acc, as_index(0)), product), F32)),)),)),
+        Store(((to, as_index(unit), Load(acc, as_index(0))),)),
+    )
+    return Kernel(name, unit, body, (f"%{name}",), 1000, 2000, True)
+
+
+def test_sums_of_one_tensor_share_the_loop_that_reads_it():
+    (made,) = fuse_horizontally([column_sums("b", B, CT), column_sums("g", G, CT, X)], AVX512)
+    text = print_kernel(made)
+    assert text.count("for k in 0..512") == 1
+    assert made.values == ("%b", "%g")
+    assert made.flops == 2000
+    assert made.bytes == 4000 - CT.nbytes
+
+
+def test_what_it_computes_is_what_they_computed():
+    rng = np.random.default_rng(0)
+    memory = {b: rng.standard_normal(b.size).astype("f4") for b in (CT, X, B, G)}
+    (made,) = fuse_horizontally([column_sums("b", B, CT), column_sums("g", G, CT, X)], AVX512)
+    run_kernel(made, memory)
+    ct, x = (memory[b].reshape(512, 16).astype("f8") for b in (CT, X))
+    unit = unit_roundoff("f4") * np.sqrt(512)
+    within(memory[B], ct.sum(0), unit * abs(ct).sum(0))
+    within(memory[G], (ct * x).sum(0), unit * abs(ct * x).sum(0))
+
+
+def test_three_in_a_row():
+    other = Buffer("h", F32, 16, "external")
+    assert (
+        len(
+            fuse_horizontally(
+                [column_sums("b", B, CT), column_sums("g", G, CT, X), column_sums("h", other, X, X)], AVX512
+            )
+        )
+        == 1
+    )
+
+
+SMALL, SMALLER = Buffer("small", F32, 64, "external"), Buffer("smaller", F32, 64, "external")
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        pytest.param(column_sums("b", B, CT), column_sums("g", G, X), id="nothing in common"),
+        pytest.param(column_sums("b", B, CT), column_sums("g", G, CT, depth=256), id="other loops"),
+        pytest.param(column_sums("b", B, CT), column_sums("g", G, CT, depth=1024, units=8), id="other units"),
+        pytest.param(column_sums("b", X, CT), column_sums("g", G, CT, X), id="the second reads what the first writes"),
+        pytest.param(column_sums("b", B, CT, X), column_sums("g", X, CT), id="the second writes what the first reads"),
+        pytest.param(column_sums("b", B, CT), column_sums("g", B, CT), id="both write the same"),
+        pytest.param(
+            column_sums("b", B, SMALL, depth=4), column_sums("g", G, SMALL, SMALLER, depth=4), id="nothing large"
+        ),
+    ],
+)
+def test_what_stays_apart(first, second):
+    assert fuse_horizontally([first, second], AVX512) == [first, second]
+
+
+def test_products_keep_the_registers_to_themselves():
+    """Two tiles would not fit them together."""
+    x, a, b = param("x", (256, 64)), param("a", (64, 128)), param("b", (64, 128))
+    made = lower_function(Function("f", (x, a, b), (ops.matmul(x, a), ops.matmul(x, b))), host()).kernels
+    assert len(made) == 2
+
+
+def test_gradients_of_a_batch_norm_are_one_pass_over_its_cotangent():
+    x, ct = param("x", (8, 16, 24, 24)), param("ct", (8, 16, 24, 24))
+    sums = ops.sum(ct, axis=(0, 2, 3)), ops.sum(ops.multiply(ct, x), axis=(0, 2, 3))
+    assert len(lower_function(Function("f", (x, ct), sums), host()).kernels) == 1
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("axis", [0, 1, (0, 1)])
+def test_several_sums_agree_with_the_reference(level, axis):
+    x, y = param("x", (130, 90)), param("y", (130, 90))
+    made = (ops.sum(x, axis=axis), ops.sum(ops.multiply(x, y), axis=axis), ops.max(ops.subtract(x, y), axis=axis))
+    function = Function("f", (x, y), made)
+    arrays = [np.random.default_rng(n).standard_normal((130, 90)).astype("f4") for n in range(2)]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
