@@ -91,7 +91,8 @@ def test_conditions_guards_dynamics_casts_and_lanes():
     assert text(For(i, (When(at(i) + 1, 2, 5, (then,), (other,)),)))[4:] == [
         "    for i in 0..8:",
         "      if 2 <= i + 1 < 5:",
-        "        y[i] = cast(bitcast(x[[ids[i] in 0..9]*3 + ((i) // 3)*2 + (i) % 2 - 1 if lt(i - 1, 5)] as i32) as f32)",
+        "        y[i] = cast(bitcast("
+        "x[[ids[i] in 0..9]*3 + ((i) // 3)*2 + (i) % 2 - 1 if lt(i - 1, 5)] as i32) as f32)",
         "      else:",
         "        y[0] = across(add, acc[0..5] in 8 lanes)",
     ]
