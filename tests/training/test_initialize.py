@@ -115,8 +115,17 @@ def test_what_a_module_says_travels_with_it():
         ((("scal", "ones"),), NameLookupError, "got 'scal'; did you mean 'scale'\\?"),
         ((("x", "ones"),), NameLookupError, "got 'x'; the names are w, v, scale, shift, mean, var"),
         ((("scale", "one"),), InvalidValueError, "kaiming_normal, got 'one' for 'scale'; did you mean 'ones'\\?"),
-        ((("scale", "7"),), InvalidValueError, "the kinds are zeros, ones, .* got '7' for 'scale'; use one of them"),
-        ((("scale", "ones"), ("scale", "zeros")), InvalidValueError, "given once, got 'scale' twice; drop one"),
+        (
+            (("scale", "7"),),
+            InvalidValueError,
+            "the kind must be one of zeros, ones, normal, uniform, xavier_uniform, kaiming_normal, got '7' for "
+            "'scale'; use one of them",
+        ),
+        (
+            (("scale", "ones"), ("scale", "zeros")),
+            InvalidValueError,
+            "init: names must be unique, got 'scale' twice; remove one",
+        ),
         ((("scale", "ones", 2.0),), InvalidValueError, "ones takes no numbers, got \\(2.0,\\) for 'scale'"),
         ((("v", "normal"),), InvalidValueError, "normal takes the finite numbers std, got \\(\\) for 'v'; correct"),
         ((("v", "normal", "0.1"),), InvalidValueError, "numbers std, got \\('0.1',\\)"),
