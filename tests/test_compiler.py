@@ -74,7 +74,7 @@ def test_only_the_wanted_functions_are_compiled():
     x = param("x", (2,))
     module = IRModule((Function("a", (x,), (ops.exp(x),)), Function("b", (x,), (ops.log(x),))))
     assert list(compile(module, options=OPTIONS, entries=("b",))) == ["b"]
-    with pytest.raises(NameLookupError, match="no function 'c'; it has a, b"):
+    with pytest.raises(NameLookupError, match="no function 'c'; known functions: a, b"):
         compile(module, options=OPTIONS, entries=("c",))
 
 

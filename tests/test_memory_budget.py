@@ -83,9 +83,9 @@ def test_recomputed_gradients_are_those_of_the_interpreter():
 
 def test_what_cannot_be_met_is_refused_with_what_can():
     module, _ = deep(8)
-    with pytest.raises(CompileError, match=r"^@step needs at least \d+ bytes of working memory however") as refused:
+    with pytest.raises(CompileError, match=r"^@step needs at least \d+ bytes of working memory even") as refused:
         working(module, 1000)
-    assert "got memory_budget=1000; raise it, or make the batch smaller" in refused.value.message
+    assert "got memory_budget=1000; increase it, or reduce the batch size" in refused.value.message
     least = int(re.search(r"at least (\d+)", refused.value.message)[1])
     assert working(module, least) == least
 
@@ -128,5 +128,7 @@ def test_the_cache_tells_budgets_apart(tmp_path):
 
 @pytest.mark.parametrize("budget", [-1, 1.5, "1", True])
 def test_wrong_budgets_are_refused(budget):
-    with pytest.raises(InvalidValueError, match="memory_budget is a number of bytes, an integer of at least 0, got"):
+    with pytest.raises(
+        InvalidValueError, match="memory_budget must be a number of bytes, an integer of at least 0, got"
+    ):
         CompileOptions(memory_budget=budget)

@@ -44,12 +44,12 @@ def test_linreg_is_a_matrix_product():
 
 @pytest.mark.parametrize(("sizes", "batch_size"), [((4,), 2), ((4, 0), 2), ((4, 3), 0)])
 def test_mlp_refuses_sizes_that_are_none(sizes, batch_size):
-    with pytest.raises(InvalidValueError, match="two or more numbers from 1"):
+    with pytest.raises(InvalidValueError, match="two or more integers, and all sizes and batch_size at least 1"):
         models.mlp(sizes, batch_size)
 
 
 def test_linreg_refuses_sizes_that_are_none():
-    with pytest.raises(InvalidValueError, match="features and batch_size are from 1, got 0 and 4"):
+    with pytest.raises(InvalidValueError, match="features and batch_size must be at least 1, got 0 and 4"):
         models.linreg(features=0)
 
 

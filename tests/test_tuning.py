@@ -125,7 +125,7 @@ def test_measurements_of_another_cpu_are_refused(tmp_path):
     function = product(64, 128, 128)
     made = written(tmp_path, function, "4x2x1")
     made.path.write_text(made.path.read_text().replace(made.cpu, "z80, 1-byte vectors"))
-    with pytest.raises(InvalidValueError, match=r"measurements of z80, 1-byte vectors, and this is .*; delete it"):
+    with pytest.raises(InvalidValueError, match=r"measurements of z80, 1-byte vectors, but this CPU is .*; delete it"):
         compile(function, options=OPTIONS, tune=tmp_path)
 
 
@@ -146,5 +146,5 @@ def test_forms_that_do_not_exist_are_refused(tmp_path, form, message):
 
 @pytest.mark.parametrize("tune", ["yes", 1])
 def test_what_is_neither_yes_nor_no_nor_a_directory_is_refused(tune):
-    with pytest.raises(InvalidValueError, match="tune is True, False, or the Path of a directory, got"):
+    with pytest.raises(InvalidValueError, match="tune must be True, False, or the Path of a directory, got"):
         compile(product(64, 128, 128), options=OPTIONS, tune=tune)

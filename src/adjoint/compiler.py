@@ -119,12 +119,14 @@ class CompileOptions:
         if self.threads is not None:
             check_threads(self.threads)
         if not isinstance(self.flush_subnormals, bool):
-            raise InvalidValueError(f"flush_subnormals is True or False, got {self.flush_subnormals!r}")
+            raise InvalidValueError(f"flush_subnormals must be True or False, got {self.flush_subnormals!r}")
         budget = self.memory_budget
         if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 0):
-            raise InvalidValueError(f"memory_budget is a number of bytes, an integer of at least 0, got {budget!r}")
+            raise InvalidValueError(
+                f"memory_budget must be a number of bytes, an integer of at least 0, got {budget!r}"
+            )
         if not isinstance(self.tune, bool | Path):
-            raise InvalidValueError(f"tune is True, False, or the Path of a directory, got {self.tune!r}")
+            raise InvalidValueError(f"tune must be True, False, or the Path of a directory, got {self.tune!r}")
 
 
 def compile(
@@ -170,9 +172,7 @@ def compile(
         options = replace(options, tune=tune)
     found = target if isinstance(target, Target) else _named_target(target)
     if found.triple != host().triple:
-        raise CompileError(
-            f"compile makes code that this machine runs, {host().triple}, got a target of {found.triple}; use host"
-        )
+        raise CompileError(f"the target must match this machine, {host().triple}, got {found.triple}; use host")
     functions = (module,) if isinstance(module, Function) else tuple(module)
     if entries is not None and isinstance(module, IRModule):
         functions = tuple(module[name] for name in entries)
@@ -264,8 +264,8 @@ def _within(
             return program
         least = min(least, program.working_bytes(threads))
     raise CompileError(
-        f"@{function.name} needs at least {least} bytes of working memory however much it recomputes, got "
-        f"memory_budget={budget}; raise it, or make the batch smaller"
+        f"@{function.name} needs at least {least} bytes of working memory even with recomputation, got "
+        f"memory_budget={budget}; increase it, or reduce the batch size"
     )
 
 

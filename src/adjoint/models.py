@@ -37,7 +37,8 @@ def mlp(sizes: Sequence[int] = (784, 128, 128, 10), batch_size: int = 64) -> IRM
     """
     if len(sizes) < 2 or min(*sizes, batch_size) < 1:
         raise InvalidValueError(
-            f"mlp: sizes are two or more numbers from 1 and batch_size is from 1, got {tuple(sizes)} and {batch_size}"
+            f"mlp: sizes must be two or more integers, and all sizes and batch_size at least 1, got {tuple(sizes)} "
+            f"and {batch_size}"
         )
     x = param("x", (batch_size, sizes[0]))
     params: list[Value] = []
@@ -72,7 +73,7 @@ def linreg(features: int = 2, batch_size: int = 4) -> IRModule:
         Where a size is below 1.
     """
     if min(features, batch_size) < 1:
-        raise InvalidValueError(f"linreg: features and batch_size are from 1, got {features} and {batch_size}")
+        raise InvalidValueError(f"linreg: features and batch_size must be at least 1, got {features} and {batch_size}")
     x, weight = param("x", (batch_size, features)), param("w", (features, 1))
     return _module(x, [weight], ops.matmul(x, weight).named("predictions"))
 
@@ -195,7 +196,7 @@ def gpt(
     _from_one("gpt", layers=layers, heads=heads, width=width, length=length, batch_size=batch_size)
     _from_one("gpt", vocabulary=vocabulary)
     if width % heads:
-        raise InvalidValueError(f"gpt: heads divide the width, got {heads} and {width}; change one")
+        raise InvalidValueError(f"gpt: heads must divide width, got {heads} and {width}; change one")
     net = _Network()
     small, smaller = ("normal", 0.02), ("normal", 0.02 / sqrt(2 * layers))
     ids = param("ids", (batch_size, length), "i64")
@@ -274,7 +275,7 @@ class _Network:
 def _from_one(name: str, **sizes: int) -> None:
     for size, given in sizes.items():
         if given < 1:
-            raise InvalidValueError(f"{name}: {size} is from 1, got {given}; correct it")
+            raise InvalidValueError(f"{name}: {size} must be at least 1, got {given}; increase it")
 
 
 def _module(x: Value, params: Sequence[Value], result: Value) -> IRModule:

@@ -107,7 +107,7 @@ class Tuning:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            raise CacheError(f"measurements are read from {self.path}, but: {error}; make it readable") from error
+            raise CacheError(f"measurements cannot be read from {self.path} ({error}); make it readable") from error
         try:
             content = json.loads(text)
             found = {name: Measured(**fields) for name, fields in content["contractions"].items()}
@@ -116,7 +116,7 @@ class Tuning:
             raise InvalidValueError(message) from error
         if content.get("cpu") != self.cpu:
             raise InvalidValueError(
-                f"{self.path} holds measurements of {content.get('cpu')}, and this is {self.cpu}; delete it"
+                f"{self.path} holds measurements of {content.get('cpu')}, but this CPU is {self.cpu}; delete it"
             )
         return found
 

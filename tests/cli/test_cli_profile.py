@@ -56,10 +56,10 @@ def test_a_file_of_graph_text_is_named_by_its_stem(capsys, tmp_path):
 def test_files_that_cannot_be_made_are_refused_before_anything_is_measured(capsys, tmp_path, option):
     missing = tmp_path / "missing" / "file"
     assert refusal(capsys, "profile", "mlp", option, str(missing)) == (
-        f"{option} {missing}: the folder {missing.parent} does not exist; make it first"
+        f"{option} {missing}: the folder {missing.parent} does not exist; create it first"
     )
     assert refusal(capsys, "profile", "mlp", option, str(tmp_path)) == (
-        f"{option} {tmp_path} is a directory; name a file"
+        f"{option} {tmp_path} is a directory; choose a file"
     )
 
 
@@ -68,7 +68,7 @@ def test_files_that_cannot_be_made_are_refused_before_anything_is_measured(capsy
 def test_a_file_that_cannot_be_written_is_refused_after_the_table(capsys, option):
     assert main(["profile", "linreg", "--runs", "1", option, str(FULL)]) == 2
     captured = capsys.readouterr()
-    assert captured.err == "adjoint: /dev/full cannot be written (No space left on device); name another file\n"
+    assert captured.err == "adjoint: /dev/full cannot be written (No space left on device); choose another file\n"
     assert "roofline" in captured.out
 
 

@@ -71,11 +71,9 @@ def test_files_that_hold_no_model_are_refused(capsys, tmp_path):
     path.write_text("module {} {\n\nfunc @backbone(%x: f32[2]) -> f32[2] {\n  %y: f32[2] = exq(%x)\n}\n}\n")
     assert "exp" in refusal(capsys, "show", str(path))
     path.write_text(str(IRModule((linreg()["backbone"].renamed("other"),))))
-    assert "no function 'backbone' to train and no 'step', it has other" in refusal(
-        capsys, "show", str(path), "--stage", "step"
-    )
+    assert "a function 'backbone' or 'step', got other" in refusal(capsys, "show", str(path), "--stage", "step")
     path.write_text(str(linreg()))
-    assert "--batch-size is for built-in models" in refusal(capsys, "show", str(path), "--batch-size", "2")
+    assert "--batch-size applies to built-in models" in refusal(capsys, "show", str(path), "--batch-size", "2")
     path.write_bytes(b"\xff\xfe\x00")
     assert "cannot be read as text" in refusal(capsys, "show", str(path))
     assert "did you mean" in refusal(capsys, "show", str(tmp_path / "modle.txt"))

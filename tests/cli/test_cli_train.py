@@ -117,16 +117,16 @@ def test_a_plot_is_drawn(tmp_path):
 def test_a_plot_without_matplotlib_names_the_extra(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr("adjoint.cli.plotting.find_spec", lambda _: None)
     message = refusal(capsys, "train", "fashion-mnist", "--plot", str(tmp_path / "run.png"))
-    assert message == "plots need matplotlib, which is not installed; pip install 'adjoint[plot]'"
+    assert message == "plots require matplotlib, which is not installed; run pip install 'adjoint[plot]'"
 
 
 @pytest.mark.usefixtures("small")
 def test_files_that_cannot_be_written_are_refused_before_training(capsys, tmp_path):
     start = ("train", "fashion-mnist")
     assert "--json" in (message := refusal(capsys, *start, "--json", str(tmp_path / "none/run.json")))
-    assert message.endswith(f"the folder {tmp_path / 'none'} does not exist; make it first")
-    assert refusal(capsys, *start, "--json", str(tmp_path)) == f"--json {tmp_path} is a directory; name a file"
-    assert "ends in .png, .svg, .pdf, got run.txt" in refusal(capsys, *start, "--plot", str(tmp_path / "run.txt"))
+    assert message.endswith(f"the folder {tmp_path / 'none'} does not exist; create it first")
+    assert refusal(capsys, *start, "--json", str(tmp_path)) == f"--json {tmp_path} is a directory; choose a file"
+    assert "end in .png, .svg, .pdf, got run.txt" in refusal(capsys, *start, "--plot", str(tmp_path / "run.txt"))
 
 
 @pytest.mark.usefixtures("small")
@@ -188,7 +188,7 @@ def test_a_cache_that_cannot_be_written_is_a_warning_and_no_end(capsys, monkeypa
 
 
 def test_a_momentum_of_another_optimizer_is_refused_in_settings():
-    with pytest.raises(InvalidValueError, match="momentum belongs to sgd"):
+    with pytest.raises(InvalidValueError, match="momentum requires sgd"):
         Settings(optimizer="adamw", momentum=0.5).make_optimizer()
 
 

@@ -28,16 +28,16 @@ from tests.cli.helpers import refusal
         ("train fashion-mnist --threads 0", "Invalid value for '--threads': 0 is not in the range x>=1."),
         (
             "train fashion-mnist --momentum 0.9",
-            "momentum belongs to sgd, got 0.9 with adam; leave it out or choose sgd",
+            "momentum requires sgd, got 0.9 with adam; omit it or choose sgd",
         ),
-        ("train fashion-mnist --lr nan", "Adam: lr is finite and at least 0, got nan"),
+        ("train fashion-mnist --lr nan", "Adam: lr must be finite and at least 0, got nan"),
         ("train", "Missing argument 'DATASET'."),
         ("show mpl", "no model or file 'mpl'; did you mean mlp? (there are mlp, linreg, lenet, resnet20, gpt)"),
         (
             "show mlp --stage kernel",
             "no stage 'kernel'; did you mean kernels? (there are graph, adjoint, step, kernels, llvm, asm)",
         ),
-        ("show mlp --kernel x", "--kernel goes with the stages kernels, llvm, asm, got graph; leave it out"),
+        ("show mlp --kernel x", "--kernel requires one of the stages kernels, llvm, asm, got graph; omit it"),
         ("profile nothing-like-it", "no model or file 'nothing-like-it'; there are mlp, linreg, lenet, resnet20, gpt"),
     ],
 )

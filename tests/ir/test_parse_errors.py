@@ -43,7 +43,7 @@ CASES = {
     "a wrong type": (
         body("%a: f32[3] = unary(%x)\n  return %a"),
         (2, 3),
-        "%a is declared f32[3] and unary makes f32[2]; write %a: f32[2]",
+        "%a is declared as f32[3], but unary returns f32[2]; write %a: f32[2]",
     ),
     "what the operator refuses": (
         body("%a: f32[2] = join(%x, %y)\n  return %a", "%x: f32[2], %y: f32[3]"),
@@ -58,17 +58,17 @@ CASES = {
     "a tuple where a tensor belongs": (
         body("%a: (f32[2], f32[2]) = split(%x)\n  %b: f32[2] = unary(%a)\n  return %b"),
         (3, 16),
-        "unary: operands are tensors, got (f32[2], f32[2]); take the items of the tuple with tuple_get",
+        "unary: operands must be tensors, got (f32[2], f32[2]); extract the items of the tuple with tuple_get",
     ),
     "a tuple returned": (
         body("%a: (f32[2], f32[2]) = split(%x)\n  return %a", result="(f32[2], f32[2])"),
         (3, 10),
-        "results are tensors, got %a: (f32[2], f32[2]); return its items",
+        "results must be tensors, got %a: (f32[2], f32[2]); return its items",
     ),
     "a wrong result type": (
         body("return %x", result="f64[2]"),
         (2, 3),
-        "@f declares f64[2] and returns f32[2]; write -> f32[2]",
+        "@f is declared as f64[2], but returns f32[2]; write -> f32[2]",
     ),
     "an attribute that is not there": (
         body("%a: f32[2] = attributes(%x) {numbr = 1.0}\n  return %a"),
@@ -78,7 +78,7 @@ CASES = {
     "an attribute given twice": (
         body("%a: f32[2] = attributes(%x) {count = 1, count = 1}\n  return %a"),
         (2, 43),
-        "attribute count is given twice; drop one",
+        "attribute count is given twice; remove one",
     ),
     "an attribute of the wrong kind": (
         body('%a: f32[2] = attributes(%x) {count = "one"}\n  return %a'),
@@ -140,7 +140,7 @@ CASES = {
     "no literal at all": (
         body("%a: f32[2] = attributes(%x) {anything = )}\n  return %a"),
         (2, 43),
-        "a literal is expected, got ')'; write a number, string, tuple or dtype",
+        "expected a literal, got ')'; write a number, string, tuple or dtype",
     ),
     "an escape that is none": (
         body('%a: f32[2] = attributes(%x) {text = "\\xZZ"}\n  return %a'),
@@ -155,23 +155,23 @@ CASES = {
     "a string left open": (
         body('%a: f32[2] = attributes(%x) {text = "abc}\n  return %a'),
         (2, 39),
-        "'\"' starts nothing that the text form has; close the string on its line",
+        "'\"' is not valid graph text; close the string on its line",
     ),
-    "a character of no use": (body("return %x;"), (2, 12), "';' starts nothing that the text form has; remove it"),
+    "a character of no use": (body("return %x;"), (2, 12), "';' is not valid graph text; remove it"),
     "no result": (
         body("%a: f32[2] = unary(%x)"),
         (3, 1),
-        "'return' is expected and the results, at the end of the body",
+        "'return' and the results, at the end of the body",
     ),
     "a parameter without a name": (
         body("return %0", "%0: f32[2]"),
         (1, 9),
-        "a parameter needs a name, got %0; name it such as %x",
+        "a parameter must have a name, got %0; use a name such as %x",
     ),
     "a parameter with no identifier": (
         body('return %"a b"', '%"a b": f32[2]'),
         (1, 9),
-        "a parameter's name is an identifier, got 'a b'; name it such as %x",
+        "a parameter name must be an identifier, got 'a b'; use a name such as %x",
     ),
     "two parameters of one name": (
         body("return %x", "%x: f32[2], %x: f32[2]"),
@@ -181,34 +181,38 @@ CASES = {
     "a parameter that is a tuple": (
         body("return %x", "%x: (f32[2], f32[2])"),
         (1, 9),
-        "a parameter is a tensor, got (f32[2], f32[2])",
+        "a parameter must be a tensor, got (f32[2], f32[2])",
     ),
     "a dtype that is none": (
         body("return %x", "%x: q32[2]"),
         (1, 13),
-        "a type such as f32[2,3] is expected, got 'q32'",
+        "a type such as f32[2,3], got 'q32'",
     ),
     "a forgotten comma": (
         body("return %x", "%x: f32[2] %y: f32[2]"),
         (1, 20),
-        "',' is expected between parameters, got '%y'; write it",
+        "',' between parameters, got '%y'; insert it",
     ),
     "two functions of one name": (
         body("return %x") + "\n" + body("return %x"),
         (4, 6),
         "two functions are named @f; rename one",
     ),
-    "text behind the end": (body("return %x") + " return", (3, 3), "text goes on with 'return' where it should end"),
+    "text behind the end": (
+        body("return %x") + " return",
+        (3, 3),
+        "expected a function or the end of the text, got 'return'; start a function with",
+    ),
     "a module left open": (
         "module {\n" + body("return %x"),
         (4, 2),
-        "'}' is expected or func to go on with the module",
+        "'}' or func to go on with the module",
     ),
-    "an attribute without a name": ("module {= 3} {}", (1, 9), "'}' is expected or func"),
+    "an attribute without a name": ("module {= 3} {}", (1, 9), "'}' or func"),
     "an end in the middle": (
         "func @f(%x: f32[2]) -> f32[2] {\n  %0: f32[2] = unary(",
         (2, 22),
-        "a value such as %x is expected, got 'the end of the text'",
+        "a value such as %x, got 'the end of the text'",
     ),
 }
 
@@ -225,7 +229,7 @@ def test_refusals(case):
 
 
 def test_no_function_at_all():
-    with pytest.raises(ParseError, match="a function is expected, got none; write func @name"):
+    with pytest.raises(ParseError, match="a function, got none; write func @name"):
         parse_function("module {}", OPERATORS)
 
 

@@ -85,9 +85,11 @@ def test_apply_refuses_a_wrong_number_of_operands_and_tuples():
     with pytest.raises(TypeRuleError, match=r"unary: wrong number of operands, got f32\[2\], f32\[2\]"):
         apply(Unary(), X, X)
     pair = apply(Split(), X)
-    with pytest.raises(TypeRuleError, match=r"unary: operands are tensors, got \(f32\[2\], f32\[2\]\); take the items"):
+    with pytest.raises(
+        TypeRuleError, match=r"unary: operands must be tensors, got \(f32\[2\], f32\[2\]\); extract the items"
+    ):
         apply(Unary(), pair)
-    with pytest.raises(TypeRuleError, match="unary: operands are graph values, got float"):
+    with pytest.raises(TypeRuleError, match="unary: operands must be graph values, got float"):
         apply(Unary(), 1.0)
 
 
@@ -101,7 +103,7 @@ def test_an_operators_own_mistake_is_not_dressed_up():
 
 
 def test_functions_return_something_and_name_things_once():
-    with pytest.raises(VerifyError, match="function @f returns nothing; give it at least one result"):
+    with pytest.raises(VerifyError, match="function @f has no results; return at least one"):
         Function("f", (X,), ())
     with pytest.raises(VerifyError, match="two parameters named x; rename one"):
         Function("f", (X, param("x", ())), (X,))

@@ -187,13 +187,13 @@ def test_types_that_do_not_fit_are_refused(predictions, targets, message):
 
 def test_wrong_weights_are_refused():
     x, y = TensorType((2, 3)), TensorType((2,), "i64")
-    with pytest.raises(TypeRuleError, match=r"one f32 a class, f32\[3\], got f32\[4\]"):
+    with pytest.raises(TypeRuleError, match=r"one f32 per class, f32\[3\], got f32\[4\]"):
         CrossEntropyLoss().function(x, y, TensorType((4,)))
     with pytest.raises(TypeRuleError, match=r"f32\[3\], got f64\[3\]"):
         CrossEntropyLoss().function(x, y, TensorType((3,), "f64"))
     with pytest.raises(TypeRuleError, match="given twice"):
         CrossEntropyLoss(weight=[1, 2, 3]).function(x, y, TensorType((3,)))
-    with pytest.raises(TypeRuleError, match=r"one number a class, got an array of shape \(1, 3\)"):
+    with pytest.raises(TypeRuleError, match=r"one number per class, got an array of shape \(1, 3\)"):
         CrossEntropyLoss(weight=[[1, 2, 3]])
 
 
@@ -204,7 +204,7 @@ def test_wrong_settings_are_refused():
         CrossEntropyLoss(label_smoothing=1.5)
     with pytest.raises(InvalidValueError, match=r"an int or None, got 0\.5"):
         CrossEntropyLoss(ignore_index=0.5)
-    with pytest.raises(InvalidValueError, match="ignore_index names a class of class indices, got 0"):
+    with pytest.raises(InvalidValueError, match="ignore_index requires class indices, got 0"):
         CrossEntropyLoss(ignore_index=0).function(TensorType((2, 3)), TensorType((2, 3)))
 
 

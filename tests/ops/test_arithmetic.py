@@ -65,9 +65,9 @@ def test_16_bit_floats_are_rounded_once_from_float32():
 @pytest.mark.parametrize(
     ("function", "dtype", "words"),
     [
-        (ops.add, "bool", r"add: needs a dtype that is float or integer or unsigned, got bool\[2\]; cast it"),
+        (ops.add, "bool", r"add: the dtype must be float or integer or unsigned, got bool\[2\]; cast it"),
         (lambda x, _: ops.negative(x), "u8", r"negative: .* got u8\[2\]; cast to a type with a sign"),
-        (lambda x, _: ops.sqrt(x), "i32", r"sqrt: needs a dtype that is float, got i32\[2\]; cast to a float"),
+        (lambda x, _: ops.sqrt(x), "i32", r"sqrt: the dtype must be float, got i32\[2\]; cast to a float"),
     ],
 )
 def test_dtypes_without_a_meaning_are_refused(function, dtype, words):

@@ -148,19 +148,21 @@ def test_a_table_that_is_also_the_last_layer_gets_both_gradients():
 
 def test_refusals():
     name, q = "scaled_dot_product_attention", param("q", (2, 4, 3))
-    with pytest.raises(TypeRuleError, match=rf"{name}: q and k have one last axis, .* got f32\[2,4,3\], f32\[2,4,5\]"):
+    with pytest.raises(
+        TypeRuleError, match=rf"{name}: q and k must agree in the last axis, .* got f32\[2,4,3\], f32\[2,4,5\]"
+    ):
         ops.scaled_dot_product_attention(q, param("k", (2, 4, 5)), q)
-    with pytest.raises(TypeRuleError, match=rf"{name}: .* k and v one number of rows, .* and f32\[2,5,3\]"):
+    with pytest.raises(TypeRuleError, match=rf"{name}: .* k and v in the number of rows, .* and f32\[2,5,3\]"):
         ops.scaled_dot_product_attention(q, q, param("v", (2, 5, 3)))
-    with pytest.raises(TypeRuleError, match=rf"{name}: v has the shape .* got f32\[3\]; reshape it"):
+    with pytest.raises(TypeRuleError, match=rf"{name}: v must have the shape .* got f32\[3\]; reshape it"):
         ops.scaled_dot_product_attention(q, q, param("v", (3,)))
-    with pytest.raises(TypeRuleError, match=rf"{name}: needs a dtype that is float, got i32\[4,3\]"):
+    with pytest.raises(TypeRuleError, match=rf"{name}: the dtype must be float, got i32\[4,3\]"):
         ops.scaled_dot_product_attention(q, param("k", (4, 3), "i32"), q)
-    with pytest.raises(TypeRuleError, match=rf"{name}: batch axes broadcast .* got f32\[2,4,3\], f32\[3,4,3\]"):
+    with pytest.raises(TypeRuleError, match=rf"{name}: batch axes must be equal or 1, got f32\[2,4,3\], f32\[3,4,3\]"):
         ops.scaled_dot_product_attention(q, param("k", (3, 4, 3)), q)
-    with pytest.raises(InvalidValueError, match=f"{name}: scale is a number or None, got 'auto'"):
+    with pytest.raises(InvalidValueError, match=f"{name}: scale must be a number or None, got 'auto'"):
         ops.scaled_dot_product_attention(q, q, q, scale="auto")
-    with pytest.raises(TypeRuleError, match=r"embedding: the table has rows, got f32\[0,3\]"):
+    with pytest.raises(TypeRuleError, match=r"embedding: the table must not be empty, got f32\[0,3\]"):
         ops.embedding(param("t", (0, 3)), param("i", (2,), "i64"))
-    with pytest.raises(TypeRuleError, match="check_range: needs a dtype that is integer or unsigned"):
+    with pytest.raises(TypeRuleError, match="check_range: the dtype must be integer or unsigned"):
         ops.embedding(param("t", (2, 3)), param("i", (2,)))

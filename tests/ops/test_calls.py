@@ -46,11 +46,14 @@ def test_references_of_calls_in_calls():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: call(TWO, X), r"call: @two takes 2 arguments \(%x: f32\[2\], %y: i32\[3\]\), got 1; give it one for"),
-        (lambda: call(ONE, Y), r"call: %x of @one is f32\[2\], got i32\[3\]; cast, reshape or broadcast_to it"),
-        (lambda: apply(TupleGet(0), X), r"tuple_get: takes the item of a tuple, got f32\[2\]; use the value itself"),
-        (lambda: apply(TupleGet(2), call(TWO, X, Y)[0].inputs[0]), r"tuple_get: index is 0 to 1 for \(.*\), got 2"),
-        (lambda: apply(TupleGet(-1), call(TWO, X, Y)[0].inputs[0]), "tuple_get: index is 0 to 1"),
+        (lambda: call(TWO, X), r"call: @two takes 2 arguments \(%x: f32\[2\], %y: i32\[3\]\), got 1; pass one per"),
+        (lambda: call(ONE, Y), r"call: %x of @one must be f32\[2\], got i32\[3\]; cast, reshape or broadcast it"),
+        (lambda: apply(TupleGet(0), X), r"tuple_get: the operand must be a tuple, got f32\[2\]; use the value itself"),
+        (
+            lambda: apply(TupleGet(2), call(TWO, X, Y)[0].inputs[0]),
+            r"tuple_get: index must be from 0 to 1 for \(f32\[2\], i32\[3\]\), got 2",
+        ),
+        (lambda: apply(TupleGet(-1), call(TWO, X, Y)[0].inputs[0]), "tuple_get: index must be from 0 to 1"),
     ],
 )
 def test_refusals(make, message):

@@ -98,7 +98,7 @@ def test_check_range_says_what_else_is_allowed():
 
 
 def test_check_range_needs_integers_and_an_interval():
-    with pytest.raises(TypeRuleError, match="check_range: needs a dtype that is integer or unsigned"):
+    with pytest.raises(TypeRuleError, match="check_range: the dtype must be integer or unsigned"):
         ops.check_range(param("x", (2,)), 0, 10)
-    with pytest.raises(InvalidValueError, match="low is below high, got 10 and 10"):
+    with pytest.raises(InvalidValueError, match="low must be below high, got 10 and 10"):
         ops.check_range(param("x", (2,), "i64"), 10, 10)

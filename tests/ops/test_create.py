@@ -66,7 +66,7 @@ def test_iota_counts_along_an_axis():
 
 
 def test_iota_refuses_an_axis_that_is_not_there():
-    with pytest.raises(InvalidValueError, match="iota: axis 2 does not exist at rank 2; allowed are -2 to 1"):
+    with pytest.raises(InvalidValueError, match="iota: axis 2 is out of range for rank 2; use -2 to 1"):
         ops.iota((2, 3), axis=2)
     with pytest.raises(InvalidValueError, match="none: a scalar has no axes"):
         ops.iota(())
@@ -114,5 +114,5 @@ def test_constant_copies_converts_and_orders():
 def test_constant_refuses_text_and_wrong_lengths():
     with pytest.raises(TypeRuleError, match="dtype must be one of"):
         ops.constant(["a", "b"])
-    with pytest.raises(TypeRuleError, match=r"constant: f32\[3\] is 12 bytes, got 8; use ops.constant"):
+    with pytest.raises(TypeRuleError, match=r"constant: f32\[3\] takes 12 bytes, got 8; use ops\.constant"):
         Constant(bytes(8), (3,)).infer()

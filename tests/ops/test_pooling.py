@@ -83,9 +83,9 @@ def test_picking_and_spreading_are_adjoint(window, stride):
 def test_places_outside_the_window_are_refused_by_the_reference_and_harmless_compiled():
     pick, spread = WindowPick((2, 2), (2, 2)), WindowSpread((2, 2), (2, 2), (2, 4))
     x, places = np.arange(8, dtype=np.float32).reshape(1, 1, 2, 4), np.array([[[[4, -1]]]])
-    with pytest.raises(InvalidValueError, match="window_pick: ids are 0 to 3"):
+    with pytest.raises(InvalidValueError, match="window_pick: ids must be from 0 to 3"):
         pick.reference(x, places)
-    with pytest.raises(InvalidValueError, match="window_spread: ids are 0 to 3"):
+    with pytest.raises(InvalidValueError, match="window_spread: ids must be from 0 to 3"):
         spread.reference(x[:, :, :1, :2], places)
     image, place = param("x", x.shape), param("places", places.shape, "i64")
     picked = apply(pick, image, place)
@@ -107,15 +107,17 @@ def test_compiled_gradients_agree_with_the_references(window, stride, padding):
 @pytest.mark.parametrize("pool", [ops.max_pool2d, ops.avg_pool2d], ids=lambda f: f.__name__)
 def test_refusals(pool):
     name, x = pool.__name__, param("x", (1, 1, 8, 8))
-    with pytest.raises(InvalidValueError, match=f"{name}: padding is at most half the window, got 2 for 3; pad less"):
+    with pytest.raises(
+        InvalidValueError, match=f"{name}: padding must be at most half the window, got 2 for 3; pad less"
+    ):
         pool(x, 3, padding=2)
-    with pytest.raises(InvalidValueError, match=f"{name}: window is an integer of at least 1, .* got 0"):
+    with pytest.raises(InvalidValueError, match=f"{name}: window must be an integer of at least 1, .* got 0"):
         pool(x, 0)
-    with pytest.raises(InvalidValueError, match=rf"{name}: stride is .* got \(2, 0\)"):
+    with pytest.raises(InvalidValueError, match=rf"{name}: stride must be .* got \(2, 0\)"):
         pool(x, 2, (2, 0))
-    with pytest.raises(TypeRuleError, match=rf"{name}: needs a dtype that is float, got i32\[1,1,2,2\]"):
+    with pytest.raises(TypeRuleError, match=rf"{name}: the dtype must be float, got i32\[1,1,2,2\]"):
         pool(param("i", (1, 1, 2, 2), "i32"), 2)
-    with pytest.raises(TypeRuleError, match=rf"{name}: the image has 4 axes, got f32\[8,8\]; reshape it"):
+    with pytest.raises(TypeRuleError, match=rf"{name}: the image must have 4 axes, got f32\[8,8\]; reshape it"):
         pool(param("m", (8, 8)), 2)
     with pytest.raises(TypeRuleError, match="windows that span 9 on an axis of 8 padded by 0"):
         pool(x, 9)

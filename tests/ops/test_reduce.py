@@ -33,7 +33,7 @@ def test_a_reduction_of_nothing_is_neutral(reduction, value):
 @pytest.mark.parametrize("reduction", [ops.max, ops.min, ops.argmax])
 def test_nothing_has_no_extreme(reduction):
     name = reduction.__name__
-    with pytest.raises(TypeRuleError, match=rf"{name}: a reduced axis has elements, got f32\[2,0\] over axis 1"):
+    with pytest.raises(TypeRuleError, match=rf"{name}: a reduced axis must not be empty, got f32\[2,0\] over axis 1"):
         reduction(param("x", (2, 0)), -1)
     assert run(lambda x: reduction(x, 1), np.zeros((0, 3))).shape == (0,)
 
@@ -115,11 +115,13 @@ def test_mean_of_halves_does_not_overflow():
 
 def test_refusals():
     x = param("x", (2, 3))
-    with pytest.raises(InvalidValueError, match="sum: axis 2 does not exist at rank 2; allowed are -2 to 1"):
+    with pytest.raises(InvalidValueError, match="sum: axis 2 is out of range for rank 2; use -2 to 1"):
         ops.sum(x, 2)
-    with pytest.raises(InvalidValueError, match=r"max: every axis may be named once, got \(0, -2\)"):
+    with pytest.raises(InvalidValueError, match=r"max: axes must be distinct, got \(0, -2\)"):
         ops.max(x, (0, -2))
-    with pytest.raises(TypeRuleError, match=r"sum: needs a dtype .* got bool\[2\]; cast it to i32 first"):
+    with pytest.raises(
+        TypeRuleError, match=r"sum: the dtype must be float or integer or unsigned, got bool\[2\]; cast it to i32 first"
+    ):
         ops.sum(param("b", (2,), "bool"))
-    with pytest.raises(TypeRuleError, match=r"mean: needs a dtype that is float, got i32\[2\]; cast to a float"):
+    with pytest.raises(TypeRuleError, match=r"mean: the dtype must be float, got i32\[2\]; cast to a float"):
         ops.mean(param("i", (2,), "i32"))

@@ -35,7 +35,7 @@ def test_gradient_of_a_broadcast_counts_the_repetitions():
 
 
 def test_broadcast_to_says_what_does_not_fit():
-    with pytest.raises(TypeRuleError, match=r"are equal or 1, got f32\[2,3,4\] to \[2,3,5\]; reshape it first"):
+    with pytest.raises(TypeRuleError, match=r"be equal or 1, got f32\[2,3,4\] to \[2,3,5\]; reshape it first"):
         ops.broadcast_to(V, (2, 3, 5))
 
 
@@ -47,11 +47,19 @@ def test_reshape_is_numpys(shape):
 @pytest.mark.parametrize(
     ("shape", "error", "message"),
     [
-        ((5, 5), TypeRuleError, r"got f32\[2,3,4\] with 24 to \[5,5\] with 25; correct one size, or give -1 for it"),
-        ((-1, -1), InvalidValueError, r"one size may be -1 .* got f32\[2,3,4\] to \[-1,-1\]; say the sizes"),
-        ((-1, 5), InvalidValueError, "where the others divide the number of elements"),
-        ((-1, 0), InvalidValueError, "say the sizes"),
-        ((-2, 12), TypeRuleError, "a shape holds integers >= 0, got -2"),
+        ((5, 5), TypeRuleError, r"got f32\[2,3,4\] with 24 to \[5,5\] with 25; correct one size, or use -1 for it"),
+        (
+            (-1, -1),
+            InvalidValueError,
+            r"one size may be -1 .* got f32\[2,3,4\] to \[-1,-1\]; specify all sizes",
+        ),
+        ((-1, 5), InvalidValueError, "if the others divide the number of elements"),
+        (
+            (-1, 0),
+            InvalidValueError,
+            r"if the others divide the number of elements, got f32\[2,3,4\] to \[-1,0\]; specify all sizes",
+        ),
+        ((-2, 12), TypeRuleError, "sizes in a shape must be integers of at least 0, got -2"),
     ],
 )
 def test_reshape_refuses(shape, error, message):
@@ -83,9 +91,9 @@ def test_transpose_reverses_the_axes():
 
 
 def test_permute_refuses_what_is_no_permutation():
-    with pytest.raises(TypeRuleError, match=r"permute: axes name each of 0 to 2 once, got \(0, 0, 1\)"):
+    with pytest.raises(TypeRuleError, match=r"permute: axes must contain each of 0 to 2 once, got \(0, 0, 1\)"):
         ops.permute(V, (0, 0, 1))
-    with pytest.raises(InvalidValueError, match="permute: axis 3 does not exist at rank 3"):
+    with pytest.raises(InvalidValueError, match="permute: axis 3 is out of range for rank 3"):
         ops.permute(V, (0, 1, 3))
 
 
@@ -98,7 +106,7 @@ def test_expand_dims_is_numpys_and_squeeze_undoes_it(axis):
 
 def test_squeeze_takes_out_all_axes_of_size_one_or_refuses():
     assert ops.squeeze(param("x", (1, 3, 1))).shape == (3,)
-    with pytest.raises(InvalidValueError, match=r"only axes of size 1 go, got \(1,\) of f32\[2,3,4\]"):
+    with pytest.raises(InvalidValueError, match=r"squeeze: axes must have size 1, got \(1,\) of f32\[2,3,4\]"):
         ops.squeeze(V, 1)
 
 
@@ -113,7 +121,7 @@ def test_slice_does_not_clip():
         ops.slice_axis(V, 2, 0, 5)
     with pytest.raises(TypeRuleError, match="got -1 to 4 on axis 2"):
         ops.slice_axis(V, 2, -5, 4)
-    with pytest.raises(TypeRuleError, match=r"start has one number for each axis, got \(0,\)"):
+    with pytest.raises(TypeRuleError, match=r"start must have one number per axis, got \(0,\)"):
         ops.slice(V, (0,), (2,))
 
 
@@ -152,7 +160,10 @@ def test_pad_takes_the_operands_kind_of_value():
     assert run(lambda x: ops.pad(x, 1, 0, value=2.0), np.array([5], np.int8)).tolist() == [2, 5]
     with pytest.raises(TypeRuleError, match="pad: f32 holds a number, got True"):
         ops.pad(V, 1, 1, value=True)
-    with pytest.raises(TypeRuleError, match=r"at least 0, got low \(-1, -1, -1\).*cut with slice"):
+    with pytest.raises(
+        TypeRuleError,
+        match=r"at least 0, got low \(-1, -1, -1\), high \(0, 0, 0\), interior \(0, 0, 0\) for f32\[2,3,4\]; use slice",
+    ):
         ops.pad(V, -1, 0)
 
 
@@ -164,7 +175,7 @@ def test_concat_joins_values_or_a_sequence_of_them():
 
 
 def test_concat_refuses():
-    with pytest.raises(InvalidValueError, match="concat: at least one tensor, got none"):
+    with pytest.raises(InvalidValueError, match="concat: at least one tensor is required, got none"):
         ops.concat([])
     with pytest.raises(TypeRuleError, match=r"equal except on axis 0, got f32\[2,3,4\] and f32\[2,3,5\]"):
         ops.concat(V, param("w", (2, 3, 5)))
@@ -187,7 +198,7 @@ def test_axes_are_taken_out_and_put_back(rank, data):
 
 
 def test_axes_refuse_repetition():
-    with pytest.raises(InvalidValueError, match=r"test: every axis may be named once, got \(0, -2\); drop"):
+    with pytest.raises(InvalidValueError, match=r"test: axes must be distinct, got \(0, -2\); remove"):
         axes_of("test", (0, -2), 2)
 
 

@@ -152,19 +152,19 @@ def test_mixed_dtypes_keep_theirs():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: SGD(-0.1), r"SGD: lr is finite and at least 0, got -0\.1"),
-        (lambda: SGD(float("nan")), "lr is finite"),
-        (lambda: SGD(float("inf")), "lr is finite"),
-        (lambda: SGD("0.1"), "lr is a number, got '0.1'"),
-        (lambda: SGD(True), "lr is a number, got True"),
-        (lambda: SGD(0.1, momentum=-1), "momentum is finite"),
-        (lambda: SGD(0.1, nesterov=True), r"nesterov needs momentum above 0 and dampening 0, got momentum=0\.0"),
+        (lambda: SGD(-0.1), r"SGD: lr must be finite and at least 0, got -0\.1"),
+        (lambda: SGD(float("nan")), "lr must be finite"),
+        (lambda: SGD(float("inf")), "lr must be finite"),
+        (lambda: SGD("0.1"), r"lr must be a number, got '0\.1'"),
+        (lambda: SGD(True), "lr must be a number, got True"),
+        (lambda: SGD(0.1, momentum=-1), "momentum must be finite"),
+        (lambda: SGD(0.1, nesterov=True), r"nesterov requires momentum above 0 and dampening 0, got momentum=0\.0"),
         (lambda: SGD(0.1, 0.9, 0.1, nesterov=True), r"dampening=0\.1"),
-        (lambda: Adam(betas=(0.9, 1.0)), r"Adam: beta2 is at least 0 and below 1, got 1\.0"),
-        (lambda: Adam(betas=(-0.1, 0.9)), "beta1 is at least 0"),
-        (lambda: Adam(betas=(0.9,)), r"betas are two numbers, got \(0\.9,\)"),
-        (lambda: Adam(eps=-1e-8), "eps is finite"),
-        (lambda: AdamW(weight_decay=-1), "AdamW: weight_decay is finite"),
+        (lambda: Adam(betas=(0.9, 1.0)), r"Adam: beta2 must be at least 0 and below 1, got 1\.0"),
+        (lambda: Adam(betas=(-0.1, 0.9)), "beta1 must be at least 0"),
+        (lambda: Adam(betas=(0.9,)), r"betas must be two numbers, got \(0\.9,\)"),
+        (lambda: Adam(eps=-1e-8), "eps must be finite"),
+        (lambda: AdamW(weight_decay=-1), "AdamW: weight_decay must be finite"),
     ],
 )
 def test_settings_out_of_range_are_refused(make, message):
@@ -175,7 +175,7 @@ def test_settings_out_of_range_are_refused(make, message):
 def test_parameters_that_cannot_be_trained_are_refused():
     with pytest.raises(TypeRuleError, match=r"float dtype, got ids of i64\[3\]"):
         SGD(0.1).init({"w": TensorType((2,)), "ids": TensorType((3,), "i64")})
-    with pytest.raises(TypeRuleError, match="at least one parameter is needed"):
+    with pytest.raises(TypeRuleError, match="at least one parameter is required"):
         SGD(0.1).function({})
-    with pytest.raises(NameLookupError, match="parameter 'w' has no gradient; there are v"):
+    with pytest.raises(NameLookupError, match="parameter 'w' has no gradient; choose one of v"):
         SGD(0.1).apply({"w": param("w", (2,))}, {"v": param("v", (2,))}, {}, {})

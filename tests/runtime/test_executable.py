@@ -131,7 +131,7 @@ def test_refusals_of_resident_arrays(step):
     _, _, kept = data()
     with pytest.raises(TypeRuleError, match="updates w1 in place; bind an array to each"):
         step.bind({"w0": kept["w0"]})
-    with pytest.raises(NameLookupError, match="no parameter 'w9'; it has x, y, w0"):
+    with pytest.raises(NameLookupError, match="no parameter 'w9'; known parameters: x, y, w0"):
         step.bind({**kept, "w9": kept["w0"]})
     with pytest.raises(TypeRuleError, match=r"w0 is float32\[96, 80\], got float64"):
         step.bind({**kept, "w0": kept["w0"].astype("f8")})

@@ -124,7 +124,7 @@ def test_entries_that_share_a_turn_never_run_at_once(step):
 def test_a_call_from_inside_a_call_is_refused(step):
     x, y, kept = data()
     bound = step.bind(kept)
-    with pytest.raises(ReentryError, match="called again only after its call has ended"):
+    with pytest.raises(ReentryError, match="called during its own call, got a nested call in the"):
         bound.exclusively(bound, x, y)
     assert np.isfinite(bound(x, y))
 

@@ -105,7 +105,7 @@ def test_a_vjp_of_the_wrong_type_is_found():
         def vjp(self, ct, out, x):  # noqa: ARG002
             return (ops.sum(ct),)
 
-    with pytest.raises(TypeRuleError, match=r"bad: vjp gives f64\[\] for an operand that is f64\[3\]"):
+    with pytest.raises(TypeRuleError, match=r"bad: vjp returns f64\[\] for an operand of type f64\[3\]"):
         check_gradients(lambda x: apply(Bad(), x), [X])
 
 

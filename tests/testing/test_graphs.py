@@ -49,7 +49,7 @@ def test_an_operator_without_plain_samples_needs_a_recipe():
         def samples(cls):
             return [Sample(cls(), (np.array([np.nan], np.float32),))]
 
-    with pytest.raises(InvalidValueError, match="odd: no sample is finite and of plain dtypes; write a recipe for it"):
+    with pytest.raises(InvalidValueError, match="odd: no sample is finite with plain dtypes; write a recipe for it"):
         sample_recipe(Odd)
 
 

@@ -130,9 +130,9 @@ def test_a_reference_that_disagrees_with_infer_is_found():
 def test_arguments_must_be_of_the_parameters_types():
     x = param("x", (2,))
     f = function([x], ops.exp(x))
-    with pytest.raises(TypeRuleError, match=r"@f: %x is f32\[2\], got f64\[2\]; convert the array"):
+    with pytest.raises(TypeRuleError, match=r"@f: %x must be f32\[2\], got f64\[2\]; convert the array"):
         interpret(f, np.zeros(2))
-    with pytest.raises(TypeRuleError, match=r"%x is f32\[2\], got f32\[3\]"):
+    with pytest.raises(TypeRuleError, match=r"%x must be f32\[2\], got f32\[3\]"):
         interpret(f, np.zeros(3, np.float32))
     with pytest.raises(TypeRuleError, match=r"got complex128\[2\]"):
         interpret(f, np.zeros(2, complex))

@@ -115,7 +115,7 @@ def test_a_short_last_batch_is_filled_from_the_start_of_the_order(module, cache)
 def test_fewer_rows_than_a_batch_are_refused_or_repeated(module, cache):
     trainer, other = fresh(module, cache), fresh(module, cache)
     few = tuple(a[:3] for a in dataset())
-    with pytest.raises(InvalidValueError, match="a step takes 8 rows, got 3; give more, or drop_last=False"):
+    with pytest.raises(InvalidValueError, match="a step takes 8 rows, got 3; pass more, or use drop_last=False"):
         trainer.run_epoch(few)
     losses = trainer.run_epoch(few, drop_last=False, shuffle=False).losses
     np.testing.assert_array_equal(losses, by_hand(other, np.arange(8) % 3, 1))
@@ -142,13 +142,13 @@ def test_a_schedule_is_set_before_each_step(module, cache, batchwise):
 @pytest.mark.parametrize(
     ("schedule", "error", "message"),
     [
-        ({"lr": np.ones(6)}, InvalidValueError, "lr has a value for each of the 7 steps of this epoch, got 6"),
-        ({"lr": 0.1}, InvalidValueError, r"lr is one number for each step, got float64\[\]"),
-        ({"lr": ["a"] * 7}, InvalidValueError, "lr is one number for each step"),
-        ({"lr": [0.1, np.nan, *[0] * 5]}, InvalidValueError, "lr is finite in float32, got nan at 1"),
+        ({"lr": np.ones(6)}, InvalidValueError, "lr must have a value for each of the 7 steps of this epoch, got 6"),
+        ({"lr": 0.1}, InvalidValueError, r"lr must be one number per step, got float64\[\]"),
+        ({"lr": ["a"] * 7}, InvalidValueError, "lr must be one number per step"),
+        ({"lr": [0.1, np.nan, *[0] * 5]}, InvalidValueError, "lr must be finite in float32, got nan at 1"),
         ({"lr": [*[0] * 6, 1e39]}, InvalidValueError, r"finite in float32, got 1e\+39 at 6"),
-        ({"rate": np.ones(7)}, NameLookupError, "the step has no 'rate', it has lr, momentum"),
-        (np.ones(7), TypeRuleError, "values go by the name of their hyperparameter, got ndarray"),
+        ({"rate": np.ones(7)}, NameLookupError, "the step has no 'rate', only lr, momentum"),
+        (np.ones(7), TypeRuleError, "schedule must map names of hyperparameters to values, got ndarray"),
     ],
 )
 def test_schedules_that_do_not_fit_are_refused_and_change_nothing(trainer, schedule, error, message):
@@ -280,7 +280,7 @@ def test_batches_that_do_not_fit_end_the_epoch_before_their_step(module, cache):
     for bad, message in [
         ((x[:4], y[:4]), r"x must have shape \(8, 12\), got \(4, 12\)"),
         ((x[:8], np.full(8, 7)), "targets must be in"),
-        (x[:8], "a batch is a tuple of arrays .x, targets., got ndarray"),
+        (x[:8], r"a batch must be a tuple of arrays \(x, targets\), got ndarray"),
     ]:
         with pytest.raises(AdjointError, match=message) as caught:
             trainer.run_epoch(iter([*good, bad, *good]))
@@ -328,7 +328,7 @@ def test_a_schedule_that_is_too_short_for_the_batches_is_refused(trainer):
     x, y = dataset()
     batch = (x[:8], y[:8])
     assert trainer.run_epoch([batch] * 3, schedule={"lr": np.ones(5)}).steps == 3
-    with pytest.raises(InvalidValueError, match="lr has 5 values and there are more batches"):
+    with pytest.raises(InvalidValueError, match="lr has 5 values, but there are more batches"):
         trainer.run_epoch([batch] * 9, schedule={"lr": np.ones(5)})
     assert trainer.last_epoch.steps == 5
 
@@ -348,7 +348,7 @@ def test_check_finite_looks_at_rows_and_losses(module, cache, batchwise):
 
     assert trainer.run_epoch(data(), shuffle=False).steps == 7
     x[20, 3] = np.inf
-    with pytest.raises(DataError, match="x is finite with check_finite, got inf at"):
+    with pytest.raises(DataError, match="x must be finite with check_finite, got inf at"):
         trainer.run_epoch(data(), shuffle=False)
     assert trainer.last_epoch.steps == (2 if batchwise else 0)
     x[20, 3] = 0
@@ -396,11 +396,11 @@ def test_losses_have_the_dtype_of_the_step(cache):
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
-        ({"every": 0}, InvalidValueError, "every is an integer of at least 1, got 0"),
-        ({"every": 2.5}, InvalidValueError, "every is an integer of at least 1, got 2.5"),
-        ({"limit": 0}, InvalidValueError, "limit is an integer of at least 1, got 0"),
-        ({"callback": 3}, TypeRuleError, "callback is called with step and losses, got 3"),
-        ({"seed": -1}, InvalidValueError, "seed is an integer of at least 0 or several of them, got -1"),
+        ({"every": 0}, InvalidValueError, "every must be an integer of at least 1, got 0"),
+        ({"every": 2.5}, InvalidValueError, r"every must be an integer of at least 1, got 2\.5"),
+        ({"limit": 0}, InvalidValueError, "limit must be an integer of at least 1, got 0"),
+        ({"callback": 3}, TypeRuleError, r"callback must be callable as callback\(step, losses\), got 3"),
+        ({"seed": -1}, InvalidValueError, "seed must be an integer of at least 0 or a sequence of them, got -1"),
         ({"seed": "a"}, InvalidValueError, "got 'a'; choose another"),
     ],
 )
@@ -414,7 +414,7 @@ def test_settings_that_make_no_sense_are_refused(trainer, settings, error, messa
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (3, r"takes arrays \(x, targets\) or something that gives batches of them, got int"),
+        (3, r"takes arrays \(x, targets\) or an iterable of batches of them, got int"),
         (np.zeros((9, 12), "f4"), "an array for each of x, targets, got 1"),
     ],
 )

@@ -84,16 +84,20 @@ F4, U1 = np.zeros((9, 3), np.float32), np.zeros((9, 3), np.uint8)
         ("f32", [F4.astype(">f4")], "x must be float32, got >f4"),
         ("f32", [F4[:, :2]], r"rows of x must have shape \(3,\), got \(2,\); reshape the array"),
         ("f32", [F4[:, 0]], r"rows of x must have shape \(3,\), got \(\)"),
-        ("f32", [Rows(U1, dtype="f8")], "takes x as float32, and its Rows say float64; leave their dtype out"),
+        ("f32", [Rows(U1, dtype="f8")], "takes x as float32, but its Rows specify float64; omit their dtype"),
         ("f32", [Rows(U1, dtype="f3")], "dtype must be one of"),
-        ("f32", [Rows(F4.astype("c8"))], r"Rows of complex64 do not become float32 .* \.astype\('float32'\)"),
-        ("f32", [Rows(F4.astype(">f4"))], "Rows of >f4 do not become float32"),
-        ("i64", [Rows(F4)], "Rows of float32 do not become int64 for x"),
-        ("u8", [Rows(F4.astype("i8"))], "Rows of int64 do not become uint8 for x"),
-        ("i32", [Rows(F4.astype("i8"))], "Rows of int64 do not become int32 for x"),
-        ("i8", [Rows(U1)], "Rows of uint8 do not become int8 for x"),
-        ("bool", [Rows(U1)], "Rows of uint8 do not become bool for x"),
-        ("i64", [Rows(U1, 0.5)], r"x is int64, which no scale applies to, got 0\.5; leave it at 1"),
+        (
+            "f32",
+            [Rows(F4.astype("c8"))],
+            r"Rows of complex64 cannot be converted to float32 for x; convert the array with \.astype\('float32'\)",
+        ),
+        ("f32", [Rows(F4.astype(">f4"))], "Rows of >f4 cannot be converted to float32"),
+        ("i64", [Rows(F4)], "Rows of float32 cannot be converted to int64 for x"),
+        ("u8", [Rows(F4.astype("i8"))], "Rows of int64 cannot be converted to uint8 for x"),
+        ("i32", [Rows(F4.astype("i8"))], "Rows of int64 cannot be converted to int32 for x"),
+        ("i8", [Rows(U1)], "Rows of uint8 cannot be converted to int8 for x"),
+        ("bool", [Rows(U1)], "Rows of uint8 cannot be converted to bool for x"),
+        ("i64", [Rows(U1, 0.5)], r"x is int64, which cannot be scaled, got scale 0\.5; use 1"),
     ],
 )
 def test_rows_that_do_not_fit_are_refused(wanted, given, message):
@@ -102,14 +106,14 @@ def test_rows_that_do_not_fit_are_refused(wanted, given, message):
 
 
 def test_numbers_of_rows_that_differ_are_refused():
-    with pytest.raises(TypeRuleError, match="one number of rows, got x 9, y 8; cut the longer ones"):
+    with pytest.raises(TypeRuleError, match="same number of rows, got x 9, y 8; shorten the longer ones"):
         tables_of({"x": TensorType((4, 3)), "y": TensorType((4, 3))}, [F4, F4[:8]])
 
 
 @pytest.mark.parametrize("shapes", [((4, 3), (5,)), ((4, 3), ()), ((),), ((0, 3),)])
 def test_steps_without_a_common_axis_of_rows_are_refused(shapes):
     batch = {f"x{i}": TensorType(shape) for i, shape in enumerate(shapes)}
-    with pytest.raises(TypeRuleError, match=r"cuts arrays along axis 0.*x0: f32.*give it batches instead"):
+    with pytest.raises(TypeRuleError, match=r"splits arrays along axis 0.*x0: f32.*pass batches instead"):
         rows_per_step(batch)
 
 

@@ -49,7 +49,7 @@ def test_rows_in_another_order_of_memory_are_predicted(trainer):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ([np.zeros((3, 11), np.float32)], r"x is f32\[8,12\] with any number of rows, got float32\[3, 11\]"),
+        ([np.zeros((3, 11), np.float32)], r"x must be f32\[8,12\] with any number of rows, got float32\[3, 11\]"),
         ([np.zeros(12, np.float32)], r"got float32\[12\]"),
         ([np.zeros((3, 12))], r"got float64\[3, 12\]"),
         ([np.zeros((3, 12), np.float32)] * 2, "the model takes x, got 2 arrays"),
@@ -100,10 +100,13 @@ def test_a_model_that_predicts_something_else_is_refused():
     module = batch_normalised()
     backbone, inference = module["backbone"], module["backbone_inference"]
     x, *others = inference.params
-    with pytest.raises(VerifyError, match=r"@backbone_inference takes what @backbone takes, \(%x: f32\[8,3\], .*got"):
+    with pytest.raises(
+        VerifyError,
+        match=r"@backbone_inference must take the parameters of @backbone, \(%x: f32\[8,3\], .*got",
+    ):
         SETUP(module.with_function(Function(inference.name, (x, *reversed(others)), inference.results)))
     states = Function(inference.name, backbone.params, backbone.results)
-    message = r"returns the outputs of @backbone, \[f32\[8,2\]\], got \[f32\[8,2\], f32\[4\], f32\[4\]\]; return no"
+    message = r"return the outputs of @backbone, \[f32\[8,2\]\], got \[f32\[8,2\], f32\[4\], f32\[4\]\]; return no"
     with pytest.raises(VerifyError, match=message):
         SETUP(module.with_function(states))
     ready = SETUP(module)

@@ -161,7 +161,7 @@ def test_the_passes_make_the_same_functions():
     for name in ("backbone_loss", "backbone_loss_adjoint"):
         assert module[name] == whole[name]
     assert "loss2" in AppendLoss("backbone", CrossEntropyLoss().function(LOGITS, ONE_HOT), 1, "loss2")(given)
-    with pytest.raises(NameLookupError, match="no function 'model'; it has backbone"):
+    with pytest.raises(NameLookupError, match="no function 'model'; known functions: backbone"):
         AppendLoss("model", CrossEntropyLoss().function(LOGITS, ONE_HOT))(given)
     with pytest.raises(NameLookupError, match="no parameter 'v0'"):
         Gradient("backbone", ["v0"])(given)
@@ -170,8 +170,8 @@ def test_the_passes_make_the_same_functions():
 @pytest.mark.parametrize(
     ("attrs", "message"),
     [
-        ({}, "needs the attribute param_num, an integer of at least 0, got none"),
-        ({"param_num": 6}, "needs the attribute state_num"),
+        ({}, "have the attribute param_num, an integer of at least 0, got none"),
+        ({"param_num": 6}, "have the attribute state_num"),
         ({"param_num": "6", "state_num": 0}, "param_num, .* got '6'"),
         ({"param_num": -1, "state_num": 0}, "param_num, .* got -1"),
         ({"param_num": 6, "state_num": True}, "state_num, .* got True"),
@@ -196,7 +196,7 @@ def test_attributes_that_do_not_fit_are_refused(attrs, message):
             r"\[f32\[4,3\]\], got \[f32\[4,10\]\]",
         ),
         (CrossEntropyLoss(), [LOGITS, TensorType((5,), "i64")], r"class indices of shape \[4\]"),
-        (CrossEntropyLoss("none"), [LOGITS, ONE_HOT], r"the loss is a scalar, got f32\[4\]; use reduction"),
+        (CrossEntropyLoss("none"), [LOGITS, ONE_HOT], r"the loss must be a scalar, got f32\[4\]; use reduction"),
     ],
 )
 def test_loss_args_that_do_not_fit_are_refused(loss, loss_args, message):
@@ -219,17 +219,17 @@ def test_models_that_do_not_fit_are_refused():
         (Function("backbone", (x, w, state), (ops.add(x, w), ops.sum(state))),), {"param_num": 1, "state_num": 1}
     )
     with pytest.raises(
-        TypeRuleError, match=r"an updated state has the type of the state, got f32\[\] for %s: f32\[3\]"
+        TypeRuleError, match=r"an updated state must have the type of the state, got f32\[\] for %s: f32\[3\]"
     ):
         setup(changed)
-    with pytest.raises(NameLookupError, match="no function 'backbone'; it has none"):
+    with pytest.raises(NameLookupError, match="no function 'backbone'; known functions: none"):
         setup(IRModule((), attrs))
 
 
 def test_settings_of_another_kind_are_refused():
-    with pytest.raises(TypeRuleError, match="loss is a Loss such as"):
+    with pytest.raises(TypeRuleError, match="loss must be a Loss such as"):
         SetupTrainer("cross_entropy", SGD(0.1), [])
-    with pytest.raises(TypeRuleError, match="optimizer is an Optimizer such as"):
+    with pytest.raises(TypeRuleError, match="optimizer must be an Optimizer such as"):
         SetupTrainer(MSELoss(), "sgd", [])
 
 

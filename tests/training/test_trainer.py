@@ -104,7 +104,7 @@ def test_check_finite_names_the_input_and_the_place(module, cache):
     assert np.isfinite(trainer.update(x, y))
     before = trainer.export_params()
     x[3, 7] = np.nan
-    with pytest.raises(DataError, match=r"x is finite with check_finite, got nan at \(3, 7\)"):
+    with pytest.raises(DataError, match=r"x must be finite with check_finite, got nan at \(3, 7\)"):
         trainer.update(x, y)
     for name, value in trainer.export_params().items():
         np.testing.assert_array_equal(value, before[name])
@@ -157,17 +157,17 @@ def test_the_parts_of_a_step_are_profiled_and_nothing_is_trained(trainer):
     assert all(word in text for word in ("forward", "backward", "optimizer", "step", profile.kernels[0].kernel.name))
     for name, value in trainer.export_params().items():
         np.testing.assert_array_equal(value, before[name])
-    with pytest.raises(InvalidValueError, match="runs is at least 1, got 0"):
+    with pytest.raises(InvalidValueError, match="runs must be at least 1, got 0"):
         trainer.profile(x, y, runs=0)
 
 
 def test_modules_that_are_not_set_up_are_refused(module):
-    with pytest.raises(VerifyError, match="no function 'step'; make it with SetupTrainer"):
+    with pytest.raises(VerifyError, match="no function 'step'; create it with SetupTrainer"):
         Trainer(mlp(SIZES, BATCH))
     for attrs, message in [
-        ({"input_num": 2}, "speak of 18 inputs of @step, which has 17"),
+        ({"input_num": 2}, "Trainer: the attributes describe 18 inputs of @step, which has 17"),
         ({"hyper": 3}, "attribute hyper, pairs of name and value"),
-        ({"hyper": ((1, 2),)}, r"attribute hyper holds pairs of name and value, got \(1, 2\)"),
+        ({"hyper": ((1, 2),)}, r"attribute hyper must hold pairs of name and value, got \(1, 2\)"),
         ({"target_num": -1}, "target_num, an integer of at least 0, got -1"),
     ]:
         with pytest.raises(AdjointError, match=message):

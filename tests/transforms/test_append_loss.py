@@ -65,7 +65,7 @@ def test_parameters_shared_as_objects_are_told_apart():
             Function("l", (param("p", (4,)),), (ops.sum(param("p", (4,))),)),
             1,
             TypeRuleError,
-            r"result 0 of @backbone is f32\[3\], and %p of @l takes f32\[4\]; make the loss for",
+            r"result 0 of @backbone is f32\[3\], but %p of @l takes f32\[4\]; create the loss for",
         ),
         (
             Function("l", (PREDICTIONS, W), (ops.sum(ops.multiply(PREDICTIONS, W)),)),

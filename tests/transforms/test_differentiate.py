@@ -238,7 +238,7 @@ def test_all_missing_rules_are_listed_at_once():
     assert message.count("no_rule") == 3
     for place in ("no_rule at %one in @f", "no_rule_either at %other in @f", "no_rule at %4 in @f"):
         assert place in message
-    assert "give them one, or put stop_gradient before them" in message
+    assert "define one, or insert stop_gradient before them" in message
 
 
 def test_a_rule_that_is_wrong_is_named():
@@ -259,11 +259,11 @@ def test_refusals():
         ({"result": 2}, TypeRuleError, r"result 2 of @f must be a float, got i64\[\]; cast"),
         ({"result": 3}, InvalidValueError, "@f has results 0 to 2, got 3"),
         ({"result": -1}, InvalidValueError, "@f has results 0 to 2, got -1"),
-        ({"wrt": "z"}, NameLookupError, "function @f has no parameter 'z'; it has x, i"),
-        ({"wrt": 2}, InvalidValueError, "@f has parameters 0 to 1, got 2 in wrt; name it"),
-        ({"wrt": "i"}, TypeRuleError, r"derivatives are for float parameters, got %i: i64\[\]; leave it out"),
-        ({"wrt": ["x", 0]}, InvalidValueError, "wrt names every parameter once, got %x, %x; drop"),
-        ({"wrt": []}, InvalidValueError, "@f has no float parameter to differentiate for"),
+        ({"wrt": "z"}, NameLookupError, "function @f has no parameter 'z'; known parameters: x, i"),
+        ({"wrt": 2}, InvalidValueError, "@f has parameters 0 to 1, got 2 in wrt; use its name instead"),
+        ({"wrt": "i"}, TypeRuleError, r"derivatives require float parameters, got %i: i64\[\]; omit it"),
+        ({"wrt": ["x", 0]}, InvalidValueError, "wrt must not repeat parameters, got %x, %x; remove"),
+        ({"wrt": []}, InvalidValueError, "@f has no float parameter to differentiate with respect to"),
     ]:
         with pytest.raises(error, match=message):
             gradient(function, **options)
@@ -291,9 +291,9 @@ def test_vjp_of_chosen_results_and_parameters():
     made = vjp(function, wrt=["y"], results=1, name="g")
     assert (made.name, [p.label for p in made.params], len(made.results)) == ("g", ["x", "y", "ct_1"], 1)
     assert not interpret(made, AT_X, AT_Y, AT_X)[0].any()
-    with pytest.raises(InvalidValueError, match="name at least one float result"):
+    with pytest.raises(InvalidValueError, match="be at least one distinct float result"):
         vjp(function, results=[])
-    with pytest.raises(InvalidValueError, match="each once"):
+    with pytest.raises(InvalidValueError, match="results must"):
         vjp(function, results=[0, 0])
 
 

@@ -114,7 +114,10 @@ def test_missing_rules_in_callees_are_listed_with_those_outside():
     function = summed(through(NoRule, ops.add(call(outer, X), call(inner, X)), "top"), X)
     with pytest.raises(DifferentiationError) as caught:
         gradient(function)
-    assert "no_rule at %top in @f, no_rule at %deep in @inner; give them one" in caught.value.message
+    assert (
+        "no_rule at %top in @f, no_rule at %deep in @inner; define one, or insert stop_gradient before them"
+        in caught.value.message
+    )
 
 
 def test_second_order_through_calls():

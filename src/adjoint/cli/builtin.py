@@ -74,7 +74,9 @@ def load_model(name: str, batch_size: int | None) -> IRModule:
         hint = f"did you mean {near[0]}?" if near else known
         raise click.UsageError(f"no model or file {name!r}; {hint}")
     if batch_size is not None:
-        raise click.UsageError(f"--batch-size is for built-in models, {path} has its shapes in its text; leave it out")
+        raise click.UsageError(
+            f"--batch-size applies to built-in models only, but {path} specifies its own shapes; omit it"
+        )
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -97,7 +99,7 @@ def training_module(name: str, module: IRModule, optimizer: Optimizer) -> IRModu
         return module
     if "backbone" not in module:
         raise InvalidValueError(
-            f"{name} holds no function 'backbone' to train and no 'step', it has "
+            f"{name} must contain a function 'backbone' or 'step', got "
             f"{', '.join(f.name for f in module) or 'none'}; rename the model's function, or choose the stage graph"
         )
     builtin = BUILTIN.get(name, Builtin(lambda _: module, 0, MSELoss(), indices=False))

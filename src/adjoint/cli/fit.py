@@ -87,7 +87,7 @@ class Settings:
             return SGD(lr, momentum=_MOMENTUM if self.momentum is None else self.momentum)
         if self.momentum is not None:
             raise InvalidValueError(
-                f"momentum belongs to sgd, got {self.momentum} with {self.optimizer}; leave it out or choose sgd"
+                f"momentum requires sgd, got {self.momentum} with {self.optimizer}; omit it or choose sgd"
             )
         return Adam(lr) if self.optimizer == "adam" else AdamW(lr)
 

@@ -65,9 +65,9 @@ class WritablePath(click.ParamType):  # type: ignore[type-arg]  # generic only f
         path = Path(value)
         option = param.opts[-1] if param is not None else "the file"
         if path.is_dir():
-            raise click.UsageError(f"{option} {path} is a directory; name a file")
+            raise click.UsageError(f"{option} {path} is a directory; choose a file")
         if not path.parent.is_dir():
-            raise click.UsageError(f"{option} {path}: the folder {path.parent} does not exist; make it first")
+            raise click.UsageError(f"{option} {path}: the folder {path.parent} does not exist; create it first")
         return path
 
 
@@ -76,4 +76,4 @@ def write_text(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise click.ClickException(f"{path} cannot be written ({error.strerror}); name another file") from error
+        raise click.ClickException(f"{path} cannot be written ({error.strerror}); choose another file") from error

@@ -22,9 +22,9 @@ def check_plotting(path: Path) -> None:
         Where matplotlib is not installed, or the name ends in no known format.
     """
     if find_spec("matplotlib") is None:
-        raise InvalidValueError("plots need matplotlib, which is not installed; pip install 'adjoint[plot]'")
+        raise InvalidValueError("plots require matplotlib, which is not installed; run pip install 'adjoint[plot]'")
     if path.suffix.lower() not in _FORMATS:
-        raise InvalidValueError(f"a plot's name ends in {', '.join(_FORMATS)}, got {path.name}; rename it")
+        raise InvalidValueError(f"the name of a plot must end in {', '.join(_FORMATS)}, got {path.name}; rename it")
 
 
 def plot_training(path: Path, losses: Sequence[float], accuracies: Sequence[tuple[int, float]]) -> None:
@@ -66,4 +66,4 @@ def plot_training(path: Path, losses: Sequence[float], accuracies: Sequence[tupl
     try:
         figure.savefig(path, dpi=150)
     except OSError as error:
-        raise InvalidValueError(f"{path} cannot be written ({error.strerror}); name another file") from error
+        raise InvalidValueError(f"{path} cannot be written ({error.strerror}); choose another file") from error

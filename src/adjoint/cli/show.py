@@ -24,7 +24,7 @@ CODE_STAGES = ("kernels", "llvm", "asm")
 def command(model: str, stage: str, batch_size: int | None, optimizer: str, kernel: str | None) -> None:
     """Print a stage of MODEL, which is mlp, linreg, lenet, resnet20, gpt, or a file of graph text."""
     if kernel is not None and stage not in CODE_STAGES:
-        raise click.UsageError(f"--kernel goes with the stages {', '.join(CODE_STAGES)}, got {stage}; leave it out")
+        raise click.UsageError(f"--kernel requires one of the stages {', '.join(CODE_STAGES)}, got {stage}; omit it")
     module = load_model(model, batch_size)
     if stage == "graph":
         click.echo(str(module))
@@ -57,7 +57,7 @@ def _only(kernel: str, stage: str, text: str, entry: Entry) -> str:
     found = re.search(_PATTERNS[stage].replace("NAME", re.escape(spelled)), text, re.MULTILINE | re.DOTALL)
     if found is None:
         raise click.UsageError(
-            f"kernel {kernel} has no code of its own at the stage {stage}, it is part of the step or shares the code "
-            "of another; leave --kernel out"
+            f"kernel {kernel} has no separate code at the stage {stage}, since it is part of the step or shares the "
+            "code of another kernel; omit --kernel"
         )
     return found[0].rstrip()

@@ -47,7 +47,7 @@ class Function(Symbol):
         object.__setattr__(self, "results", tuple(self.results))
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
         if not self.results:
-            raise VerifyError(f"function @{self.name} returns nothing; give it at least one result")
+            raise VerifyError(f"function @{self.name} has no results; return at least one")
         names = [p.label for p in self.params]
         if len(set(names)) != len(names):
             twice = sorted({n for n in names if names.count(n) > 1})
@@ -71,7 +71,7 @@ class Function(Symbol):
             if value.label == name:
                 return value
         known = ", ".join(p.label for p in self.params)
-        raise NameLookupError(f"function @{self.name} has no parameter {name!r}; it has {known}")
+        raise NameLookupError(f"function @{self.name} has no parameter {name!r}; known parameters: {known}")
 
     def with_attrs(self, **attrs: Attribute) -> "Function":
         """The same function with attributes added or replaced."""
@@ -195,7 +195,7 @@ class IRModule:
             if function.name == name:
                 return function
         known = ", ".join(f.name for f in self.functions) or "none"
-        raise NameLookupError(f"the module has no function {name!r}; it has {known}")
+        raise NameLookupError(f"the module has no function {name!r}; known functions: {known}")
 
     def __contains__(self, name: str) -> bool:
         return any(f.name == name for f in self.functions)

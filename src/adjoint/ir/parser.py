@@ -68,7 +68,7 @@ def parse_function(text: str, operators: Mapping[str, type[Op]]) -> Function:
     parser = _Parser(text, operators)
     functions = parser.module().functions
     if not functions:
-        raise parser.tokens.error("a function is expected, got none; write func @name(...) -> type { ... }")
+        raise parser.tokens.error("expected a function, got none; write func @name(...) -> type { ... }")
     return functions[-1]
 
 
@@ -107,7 +107,7 @@ class _Parser:
             tokens.expect("}", "or func to go on with the module")
         if tokens.next.kind != "end":
             raise tokens.error(
-                f"text goes on with {tokens.next.text!r} where it should end; start a function with func"
+                f"expected a function or the end of the text, got {tokens.next.text!r}; start a function with func"
             )
         return IRModule(tuple(self.functions.values()), attrs)
 
@@ -141,7 +141,7 @@ class _Parser:
         function = Function(name, params, tuple(results), attrs)
         if str(function.type) != str(declared):
             raise tokens.error(
-                f"@{name} declares {declared} and returns {function.type}; write -> {function.type}", end
+                f"@{name} is declared as {declared}, but returns {function.type}; write -> {function.type}", end
             )
         return function
 
@@ -149,7 +149,7 @@ class _Parser:
         at = self.tokens.next
         value = self._operand(values)
         if not isinstance(value.type, TensorType):
-            raise self.tokens.error(f"results are tensors, got {at.text}: {value.type}; return its items", at)
+            raise self.tokens.error(f"results must be tensors, got {at.text}: {value.type}; return its items", at)
         return value
 
     def _params(self, values: dict[_Key, Value]) -> tuple[Value, ...]:
@@ -162,17 +162,17 @@ class _Parser:
             at = tokens.expect_kind("value", "a parameter such as %x: f32[2]")
             name = self._name(at)
             if isinstance(name, int):
-                raise tokens.error(f"a parameter needs a name, got {at.text}; name it such as %x", at)
+                raise tokens.error(f"a parameter must have a name, got {at.text}; use a name such as %x", at)
             tokens.expect(":", "and the parameter's type")
             type_ = self._type()
             if name in values:
                 raise tokens.error(f"two parameters are named {at.text}; rename one", at)
             if not isinstance(type_, TensorType):
-                raise tokens.error(f"a parameter is a tensor, got {type_}; pass the items one by one", at)
+                raise tokens.error(f"a parameter must be a tensor, got {type_}; pass the items separately", at)
             try:
                 value = param(name, type_.shape, type_.dtype)
             except AdjointError as error:
-                raise tokens.error(f"{error.message}; name it such as %x", at) from error
+                raise tokens.error(f"{error.message}; use a name such as %x", at) from error
             values[name] = value
             params.append(value)
         return tuple(params)
@@ -205,7 +205,8 @@ class _Parser:
             raise tokens.error(error.message, op_token) from error
         if inferred != declared:
             raise tokens.error(
-                f"{at.text} is declared {declared} and {op.name} makes {inferred}; write {at.text}: {inferred}", at
+                f"{at.text} is declared as {declared}, but {op.name} returns {inferred}; write {at.text}: {inferred}",
+                at,
             )
         values[name] = Value(op, tuple(inputs), inferred, name if isinstance(name, str) else "")
 
@@ -235,7 +236,7 @@ class _Parser:
             raise tokens.error(error.message, at) from error
         except (TypeError, ValueError) as error:
             needed = ", ".join(name for name in hints if name not in given) or "none"
-            raise tokens.error(f"{cls.name}: attributes are missing ({needed}) or wrong: {error}", at) from error
+            raise tokens.error(f"{cls.name}: attributes are missing ({needed}) or invalid: {error}", at) from error
 
     def _attrs(self) -> dict[str, Attribute]:
         """Attributes of a function or module."""
@@ -253,9 +254,9 @@ class _Parser:
         """An attribute's name and ``=``."""
         key = self.tokens.take()
         if key.kind not in ("name", "string"):
-            raise self.tokens.error(f"an attribute's name is expected, got {key.text!r}; write name = value", key)
+            raise self.tokens.error(f"expected an attribute name, got {key.text!r}; write name = value", key)
         if (unquote(key.text) if key.kind == "string" else key.text) in found:
-            raise self.tokens.error(f"attribute {key.text} is given twice; drop one", key)
+            raise self.tokens.error(f"attribute {key.text} is given twice; remove one", key)
         self.tokens.expect("=", "and the attribute's value")
         return key
 
@@ -285,7 +286,7 @@ class _Parser:
         if tokens.next.kind == "type":
             return self._tensor_type(tokens.take())
         if tokens.next.text != "(":
-            raise tokens.error(f"a type such as f32[2,3] is expected, got {tokens.next.text!r}; write one")
+            raise tokens.error(f"expected a type such as f32[2,3], got {tokens.next.text!r}; write one")
         tokens.take()
         items: list[TensorType] = []
         while not tokens.accept(")"):
@@ -313,7 +314,7 @@ class _Parser:
             return reader(self, at)
         if at.text == "(":
             return self._tuple(at)
-        raise self.tokens.error(f"a literal is expected, got {at.text!r}; write a number, string, tuple or dtype", at)
+        raise self.tokens.error(f"expected a literal, got {at.text!r}; write a number, string, tuple or dtype", at)
 
     def _tuple(self, at: Token) -> tuple[Any, ...]:
         """``(1, 2)`` or ``(1,)``: a comma may stand behind the last item."""

@@ -57,7 +57,7 @@ class Tokens:
         bad = next((token for token in self._tokens if token.kind == "bad"), None)
         if bad is not None:
             fix = "close the string on its line" if bad.text == '"' else "remove it, or put # before a comment"
-            raise self.error(f"{bad.text!r} starts nothing that the text form has; {fix}", bad)
+            raise self.error(f"{bad.text!r} is not valid graph text; {fix}", bad)
 
     @property
     def next(self) -> Token:
@@ -87,7 +87,7 @@ class Tokens:
         """Take the next token, which must be `text`; `why` ends the sentence where it is not."""
         token = self._tokens[self._at]
         if token.text != text:
-            raise self.error(f"{text!r} is expected {why}, got {token.text!r}; write it")
+            raise self.error(f"expected {text!r} {why}, got {token.text!r}; insert it")
         self._at += 1
         return token
 
@@ -95,7 +95,7 @@ class Tokens:
         """Take the next token, which must be of that kind; `what` says so where it is not."""
         token = self._tokens[self._at]
         if token.kind != kind:
-            raise self.error(f"{what} is expected, got {token.text!r}; write it")
+            raise self.error(f"expected {what}, got {token.text!r}; insert it")
         self._at += 1
         return token
 

@@ -81,7 +81,7 @@ class TensorType:
         shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
         for size in shape:
             if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
-                raise TypeRuleError(f"a shape holds integers >= 0, got {size!r} in {shape}")
+                raise TypeRuleError(f"sizes in a shape must be integers of at least 0, got {size!r} in {shape}")
         object.__setattr__(self, "shape", tuple(int(size) for size in shape))
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
 

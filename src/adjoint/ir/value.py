@@ -130,7 +130,7 @@ def infer_type(op: Op, types: tuple[TensorType | TupleType, ...]) -> TensorType 
             raise TypeRuleError(f"{op.name}: wrong number of operands, got {given}") from error
         if any(isinstance(type_, TupleType) for type_ in types):
             raise TypeRuleError(
-                f"{op.name}: operands are tensors, got {given}; take the items of the tuple with tuple_get"
+                f"{op.name}: operands must be tensors, got {given}; extract the items of the tuple with tuple_get"
             ) from error
         raise
 
@@ -139,7 +139,7 @@ def apply(op: Op, *inputs: Value, label: str = "") -> Value:
     """Apply `op` to `inputs`: infer the type and make the value."""
     for value in inputs:
         if not isinstance(value, Value):
-            raise TypeRuleError(f"{op.name}: operands are graph values, got {type(value).__name__}")
+            raise TypeRuleError(f"{op.name}: operands must be graph values, got {type(value).__name__}")
     return Value(op, inputs, infer_type(op, tuple(value.type for value in inputs)), label)
 
 
@@ -156,7 +156,7 @@ def param(name: str, shape: Iterable[int], dtype: object = "f32") -> Value:
         Its dtype.
     """
     if not name.isidentifier():
-        raise TypeRuleError(f"a parameter's name is an identifier, got {name!r}")
+        raise TypeRuleError(f"a parameter name must be an identifier, got {name!r}")
     type_ = TensorType(tuple(shape), dtype)  # type: ignore[arg-type]
     return Value(Param(type_), (), type_, name)
 

@@ -40,7 +40,9 @@ def _one_meaning_each(functions: list[Function]) -> None:
     seen: dict[str, Function] = {}
     for function in functions:
         if seen.setdefault(function.name, function) is not function:
-            raise VerifyError(f"two different functions named @{function.name} are called; rename one")
+            raise VerifyError(
+                f"function names must be unique, got calls to two functions named @{function.name}; rename one"
+            )
 
 
 def _called_before(functions: list[Function]) -> None:
@@ -50,11 +52,12 @@ def _called_before(functions: list[Function]) -> None:
             known = seen.get(callee.name)
             if known is None:
                 raise VerifyError(
-                    f"@{function.name} calls @{callee.name}, which does not stand before it in the module; put it there"
+                    f"@{function.name} calls @{callee.name}, which does not precede it in the module; move it there"
                 )
             if known != callee:
                 raise VerifyError(
-                    f"@{function.name} calls a @{callee.name} other than the module's; rename one, or call the same"
+                    f"@{function.name} calls a different @{callee.name} than the module's; rename one, or call the "
+                    "module's"
                 )
         seen[function.name] = function
 
@@ -75,16 +78,18 @@ class _Verifier:
             self._type(value)
         for result in self.function.results:
             if not isinstance(result.type, TensorType):
-                raise self.error(result, f"results are tensors, got {result.type}; take its items with tuple_get")
+                raise self.error(
+                    result, f"results must be tensors, got {result.type}; extract its items with tuple_get"
+                )
         self._donate()
 
     def _params(self) -> None:
         declared = set(self.function.params)
         for value in self.names:
             if value in declared and not is_param(value):
-                raise self.error(value, f"is a parameter computed by {value.op.name}; make it with param")
+                raise self.error(value, f"is a parameter, but computed by {value.op.name}; create it with param")
             if is_param(value) and value not in declared:
-                raise self.error(value, "is a parameter that is used and not declared; add it to params")
+                raise self.error(value, "is a parameter that is used but not declared; add it to params")
 
     def _type(self, value: Value) -> None:
         try:
@@ -93,7 +98,7 @@ class _Verifier:
             raise self.error(value, error.message) from error
         if inferred != value.type:
             raise self.error(
-                value, f"says {value.type} where {value.op.name} makes {inferred}; build values with apply"
+                value, f"has type {value.type}, but {value.op.name} returns {inferred}; create values with apply"
             )
 
     def _donate(self) -> None:
@@ -102,17 +107,22 @@ class _Verifier:
         seen: set[str | int] = set()
         for name, index in _donations(function):
             if name not in params:
-                raise VerifyError(f"@{function.name}: donate names {name!r}; it has {', '.join(params) or 'none'}")
+                raise VerifyError(
+                    f"@{function.name}: donate names the unknown parameter {name!r}; known parameters: "
+                    f"{', '.join(params) or 'none'}"
+                )
             if not 0 <= index < len(function.results):
                 last = len(function.results) - 1
-                raise VerifyError(f"@{function.name}: donate gives %{name} to result {index}; results are 0 to {last}")
+                raise VerifyError(
+                    f"@{function.name}: donate maps %{name} to result {index}; use a result index from 0 to {last}"
+                )
             result, given = function.results[index], params[name].type
             if result.type != given:
                 raise self.error(
-                    result, f"cannot take the buffer of %{name}: {given} is not {result.type}; drop the pair"
+                    result, f"cannot reuse the buffer of %{name}: {given} is not {result.type}; remove the pair"
                 )
             if name in seen or index in seen:
-                raise VerifyError(f"@{function.name}: donate uses %{name} or result {index} twice; drop one pair")
+                raise VerifyError(f"@{function.name}: donate uses %{name} or result {index} twice; remove one pair")
             seen |= {name, index}
 
 
@@ -126,6 +136,7 @@ def _donations(function: Function) -> list[tuple[str, int]]:
                 pairs.append((name, index))
             case _:
                 raise VerifyError(
-                    f"@{function.name}: donate is a tuple of (parameter name, result index), got {given!r}; write pairs"
+                    f"@{function.name}: donate must be a tuple of pairs (parameter name, result index), got "
+                    f"{given!r}; pass pairs"
                 )
     return pairs

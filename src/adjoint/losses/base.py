@@ -63,7 +63,7 @@ class Loss:
         for given in arg_types:
             if not isinstance(given, TensorType):
                 raise TypeRuleError(
-                    f"{self.name}: arguments are described by TensorType(shape, dtype), got {type(given).__name__}"
+                    f"{self.name}: arguments must be given as TensorType(shape, dtype), got {type(given).__name__}"
                 )
         names = self.arg_names[: len(arg_types)]
         params = tuple(param(n, t.shape, t.dtype) for n, t in zip(names, arg_types, strict=True))
@@ -81,15 +81,15 @@ class Loss:
 def check_reduction(name: str, reduction: str) -> None:
     """Refuse a reduction that no loss knows."""
     if reduction not in REDUCTIONS:
-        raise InvalidValueError(f"{name}: reduction is one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+        raise InvalidValueError(f"{name}: reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}")
 
 
 def check_predictions(name: str, predictions: Value) -> None:
     """Refuse predictions that are no float tensor."""
     if not isinstance(predictions, Value) or not isinstance(predictions.type, TensorType):
-        raise TypeRuleError(f"{name}: predictions are a graph value of tensor type, got {predictions!r}")
+        raise TypeRuleError(f"{name}: predictions must be a graph value of tensor type, got {predictions!r}")
     if not is_float(predictions.dtype):
-        raise TypeRuleError(f"{name}: predictions are of a float dtype, got {predictions.type}; cast them to f32")
+        raise TypeRuleError(f"{name}: predictions must have a float dtype, got {predictions.type}; cast them to f32")
 
 
 def reduced(losses: Value, reduction: str) -> Value:

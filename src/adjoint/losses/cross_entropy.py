@@ -68,8 +68,8 @@ def cross_entropy(
     if targets.shape == predictions.shape:
         if ignore_index is not None and ignore_index >= 0:
             raise InvalidValueError(
-                f"{_NAME}: ignore_index names a class of class indices, got {ignore_index} with the probabilities "
-                f"{targets.type}; leave it out or pass class indices"
+                f"{_NAME}: ignore_index requires class indices, got {ignore_index} with the probabilities "
+                f"{targets.type}; omit it or pass class indices"
             )
         rows = _rows_of_probabilities(logits, targets, weights, label_smoothing)
         return reduced(rows, reduction)
@@ -83,9 +83,9 @@ def cross_entropy(
 def _check_settings(ignore_index: int | None, label_smoothing: float, reduction: str) -> None:
     check_reduction(_NAME, reduction)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise InvalidValueError(f"{_NAME}: label_smoothing is between 0 and 1, got {label_smoothing}")
+        raise InvalidValueError(f"{_NAME}: label_smoothing must be between 0 and 1, got {label_smoothing}")
     if ignore_index is not None and (isinstance(ignore_index, bool) or not isinstance(ignore_index, int)):
-        raise InvalidValueError(f"{_NAME}: ignore_index is an int or None, got {ignore_index!r}")
+        raise InvalidValueError(f"{_NAME}: ignore_index must be an int or None, got {ignore_index!r}")
 
 
 def _classes_last(x: Value) -> Value:
@@ -93,7 +93,7 @@ def _classes_last(x: Value) -> Value:
     check_predictions(_NAME, x)
     rank = len(x.shape)
     if rank == 0 or x.shape[min(rank - 1, 1)] == 0:
-        raise TypeRuleError(f"{_NAME}: predictions are [N, C], [C] or [N, C, d1, ...] with C >= 1, got {x.type}")
+        raise TypeRuleError(f"{_NAME}: predictions must be [N, C], [C] or [N, C, d1, ...] with C >= 1, got {x.type}")
     return x if rank <= 2 else ops.permute(x, (0, *range(2, rank), 1))
 
 
@@ -103,7 +103,7 @@ def _class_weights(weight: Value | np.ndarray | Sequence[float], logits: Value) 
         weight = ops.constant(np.asarray(weight, dtype=np.float64), dtype=logits.dtype)
     if weight.shape != (classes,) or weight.dtype != logits.dtype:
         raise TypeRuleError(
-            f"{_NAME}: weight is one {dtype_name(logits.dtype)} a class, "
+            f"{_NAME}: weight must have one {dtype_name(logits.dtype)} per class, "
             f"{logits.type.with_shape((classes,))}, got {weight.type}"
         )
     return weight
@@ -115,12 +115,12 @@ def _check_indices(predictions: Value, targets: Value) -> None:
     expected = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
     if targets.shape != expected:
         raise TypeRuleError(
-            f"{_NAME}: for predictions {predictions.type} targets are class indices of shape {list(expected)} or "
+            f"{_NAME}: for predictions {predictions.type}, targets must be class indices of shape {list(expected)} or "
             f"probabilities of shape {list(shape)}, got {targets.type}"
         )
     if not is_integer(targets.dtype):
         raise TypeRuleError(
-            f"{_NAME}: class indices are of an integer dtype, got {targets.type}; cast them to i64, or give "
+            f"{_NAME}: class indices must have an integer dtype, got {targets.type}; cast them to i64, or pass "
             f"probabilities of shape {list(shape)}"
         )
 
@@ -128,7 +128,7 @@ def _check_indices(predictions: Value, targets: Value) -> None:
 def _rows_of_probabilities(logits: Value, targets: Value, weights: Value | None, smoothing: float) -> Value:
     """One loss a row for probability targets, laid out as the predictions are."""
     if not is_float(targets.dtype) and not is_integer(targets.dtype):
-        raise TypeRuleError(f"{_NAME}: probabilities are of a float or integer dtype, got {targets.type}; cast them")
+        raise TypeRuleError(f"{_NAME}: probabilities must have a float or integer dtype, got {targets.type}; cast them")
     target = _classes_last(ops.cast(targets, logits.dtype))
     if smoothing:
         target = ops.add(ops.multiply(target, 1.0 - smoothing), smoothing / logits.shape[-1])
@@ -209,7 +209,9 @@ class CrossEntropyLoss(Loss):
         if self.weight is not None:
             given = np.asarray(self.weight, dtype=np.float64)
             if given.ndim != 1:
-                raise TypeRuleError(f"{_NAME}: weight is one number a class, got an array of shape {given.shape}")
+                raise TypeRuleError(
+                    f"{_NAME}: weight must have one number per class, got an array of shape {given.shape}"
+                )
             object.__setattr__(self, "weight", tuple(given.tolist()))
 
     def __call__(self, *args: Value) -> Value:
@@ -218,6 +220,6 @@ class CrossEntropyLoss(Loss):
         weight: Value | tuple[float, ...] | None = self.weight
         if len(args) == 3:
             if weight is not None:
-                raise TypeRuleError(f"{_NAME}: class weights are given twice, as a setting and as an input; drop one")
+                raise TypeRuleError(f"{_NAME}: class weights are given twice, as a setting and as an input; remove one")
             weight = args[2]
         return cross_entropy(args[0], args[1], weight, self.ignore_index, self.label_smoothing, self.reduction)

@@ -44,14 +44,15 @@ def _difference(name: str, predictions: Value, targets: Value, reduction: str) -
     check_predictions(name, predictions)
     if targets.shape != predictions.shape:
         raise TypeRuleError(
-            f"{name}: predictions and targets need one shape, got {predictions.type} and {targets.type}; "
+            f"{name}: predictions and targets must have the same shape, got {predictions.type} and {targets.type}; "
             "reshape one of them"
         )
     if is_integer(targets.dtype):
         targets = ops.cast(targets, predictions.dtype)
     if targets.dtype != predictions.dtype:
         raise TypeRuleError(
-            f"{name}: predictions and targets need one dtype, got {predictions.type} and {targets.type}; cast one"
+            f"{name}: predictions and targets must have the same dtype, got {predictions.type} and {targets.type}; "
+            "cast one"
         )
     return ops.subtract(predictions, targets)
 

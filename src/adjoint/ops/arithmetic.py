@@ -167,7 +167,7 @@ class Negative(NumberOp):
     def samples(cls) -> list[Sample]:
         """Floats and signed integers."""
         good = [sample for sample in unary_samples(cls()) if not sample.error]
-        unsigned = refused(cls(), ((3,), "u8"), error="negative: needs a dtype that is float or integer, got u8[3]")
+        unsigned = refused(cls(), ((3,), "u8"), error="negative: the dtype must be float or integer, got u8[3]")
         return [*good, *integer_samples(cls(), unsigned=False), unsigned]
 
 

@@ -165,17 +165,17 @@ def scaled_dot_product_attention(
         require_float(name, value)
         if len(value.shape) < 2 or 0 in value.shape[-2:]:
             raise TypeRuleError(
-                f"{name}: {what} has the shape [..., T, D], none of them 0, got {value.type}; reshape it"
+                f"{name}: {what} must have the shape [..., T, D] with nonzero sizes, got {value.type}; reshape it"
             )
     if q.shape[-1] != k.shape[-1] or k.shape[-2] != v.shape[-2]:
         raise TypeRuleError(
-            f"{name}: q and k have one last axis, k and v one number of rows, got {q.type}, {k.type} and {v.type}; "
-            "transpose one of them?"
+            f"{name}: q and k must agree in the last axis, and k and v in the number of rows, got {q.type}, {k.type} "
+            f"and {v.type}; transpose one of them?"
         )
     if scale is None:
         scale = 1.0 / sqrt(q.shape[-1])
     elif isinstance(scale, bool) or not isinstance(scale, int | float):
-        raise InvalidValueError(f"{name}: scale is a number or None, got {scale!r}; leave it out for 1/sqrt(D)")
+        raise InvalidValueError(f"{name}: scale must be a number or None, got {scale!r}; omit it for 1/sqrt(D)")
     batch = _batch(q, k, v)
     scores_of_head = q.shape[-2] * k.shape[-2]
     many = scores_of_head * prod(batch) * q.dtype.itemsize >= _STORED_BYTES
@@ -194,6 +194,6 @@ def _batch(*inputs: Value) -> tuple[int, ...]:
         return np.broadcast_shapes(*(x.shape[:-2] for x in inputs))
     except ValueError:
         raise TypeRuleError(
-            "scaled_dot_product_attention: batch axes broadcast when they are equal or 1, got "
+            "scaled_dot_product_attention: batch axes must be equal or 1, got "
             f"{', '.join(str(x.type) for x in inputs)}; reshape some of them"
         ) from None

@@ -67,8 +67,8 @@ class AttentionOperator(Operator):
             fits = fits and all(n and sizes.setdefault(c, n) == n for c, n in zip(letters, last, strict=True))
             if not fits:
                 raise TypeRuleError(
-                    f"{self.name}: takes {self._rule()} of one dtype with equal batch axes and sizes of 1 or more, got "
-                    f"{', '.join(map(str, inputs))}; reshape or cast some of them"
+                    f"{self.name}: operands must be {self._rule()} of the same dtype with equal batch axes and "
+                    f"nonzero sizes, got {', '.join(map(str, inputs))}; reshape or cast some of them"
                 )
         return inputs[0].with_shape((*batch, *(sizes[letter] for letter in self.gives)))
 
@@ -81,7 +81,7 @@ class AttentionOperator(Operator):
         sizes = {"T": 3, "S": 4, "D": 2, "E": 5}
         good = [((2, *(sizes[letter] for letter in letters)), "f32") for _, letters in cls.takes]
         shape = good[-1][0]
-        error = "of one dtype with equal batch axes and sizes of 1 or more, got"
+        error = "of the same dtype with equal batch axes and nonzero sizes, got"
         return [
             refused(cls(1.0), *good[:-1], (shape, "i32"), error="cast to a float such as f32 first"),
             refused(cls(1.0), *good[:-1], (shape, "f64"), error=error),

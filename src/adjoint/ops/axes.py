@@ -23,7 +23,7 @@ def axis_of(name: str, axis: int, rank: int) -> int:
     """
     if not -rank <= axis < rank:
         allowed = f"-{rank} to {rank - 1}" if rank else "none: a scalar has no axes"
-        raise InvalidValueError(f"{name}: axis {axis} does not exist at rank {rank}; allowed are {allowed}")
+        raise InvalidValueError(f"{name}: axis {axis} is out of range for rank {rank}; use {allowed}")
     return int(axis) % rank
 
 
@@ -40,16 +40,16 @@ def axes_of(name: str, axes: Axes, rank: int) -> tuple[int, ...]:
     given = (axes,) if isinstance(axes, int) else tuple(axes)
     found = tuple(sorted(axis_of(name, axis, rank) for axis in given))
     if len(set(found)) != len(found):
-        raise InvalidValueError(f"{name}: every axis may be named once, got {given}; drop the repeated one")
+        raise InvalidValueError(f"{name}: axes must be distinct, got {given}; remove the repeated one")
     return found
 
 
 def bad_axes(axes: Sequence[int], rank: int) -> str:
     """What keeps `axes` from being distinct ascending axes of a tensor of that rank, or ``""``."""
     if any(not 0 <= axis < rank for axis in axes):
-        return f"axes are 0 to {rank - 1} at rank {rank}" if rank else "a scalar has no axes"
+        return f"axes must be from 0 to {rank - 1} at rank {rank}" if rank else "a scalar has no axes"
     if list(axes) != sorted(set(axes)):
-        return "axes are distinct and ascending"
+        return "axes must be distinct and ascending"
     return ""
 
 

@@ -250,10 +250,12 @@ def same_types(op: Op, *inputs: TensorType) -> TensorType:
     for other in inputs[1:]:
         if other.dtype != first.dtype:
             raise TypeRuleError(
-                f"{op.name}: operands need one dtype, got {first} and {other}; cast one to {dtype_name(first.dtype)}"
+                f"{op.name}: operands must have the same dtype, got {first} and {other}; cast one to "
+                f"{dtype_name(first.dtype)}"
             )
         if other.shape != first.shape:
             raise TypeRuleError(
-                f"{op.name}: operands need one shape, got {first} and {other}; broadcast_to one of them"
+                f"{op.name}: operands must have the same shape, got {first} and {other}; apply broadcast_to to one "
+                "of them"
             )
     return first

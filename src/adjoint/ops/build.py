@@ -52,10 +52,10 @@ def broadcast_operands(name: str, *arguments: Argument, typed: int = 0) -> tuple
     models = [argument for argument in arguments[typed:] if isinstance(argument, Value)]
     if not models:
         given = " and ".join(repr(argument) for argument in arguments[typed:])
-        raise TypeRuleError(f"{name}: one operand at least is a graph value, got {given}; make one of them with full")
+        raise TypeRuleError(f"{name}: at least one operand must be a graph value, got {given}; create one with full")
     for value in values:
         if not isinstance(value.type, TensorType):
-            raise TypeRuleError(f"{name}: operands are tensors, got {value.type}; take one of it with tuple_get")
+            raise TypeRuleError(f"{name}: operands must be tensors, got {value.type}; extract one with tuple_get")
     shape = _common_shape(name, values)
     dtype = models[0].dtype
     return tuple(
@@ -70,7 +70,7 @@ def _common_shape(name: str, values: list[Value]) -> tuple[int, ...]:
     except ValueError:
         given = " and ".join(str(value.type) for value in values)
         raise TypeRuleError(
-            f"{name}: shapes broadcast when sizes, aligned at the last axis, are equal or 1, got {given}; "
+            f"{name}: shapes must broadcast, with sizes aligned at the last axis equal or 1, got {given}; "
             "reshape one of them"
         ) from None
 
@@ -81,9 +81,12 @@ def _spread(value: Value, shape: tuple[int, ...]) -> Value:
 
 def _scalar(name: str, value: Any, shape: tuple[int, ...], dtype: np.dtype) -> Value:
     if isinstance(value, np.ndarray) and value.ndim:
-        raise TypeRuleError(f"{name}: arrays enter a graph as parameters or constant(array), got an array; use one")
+        raise TypeRuleError(
+            f"{name}: operands must be graph values or Python scalars, got an array; make it a parameter or wrap it "
+            "in constant"
+        )
     plain = plain_scalar(value, dtype)
     misfit = scalar_misfit(plain, dtype)
     if misfit:
-        raise TypeRuleError(f"{name}: the scalar adopts the other operand's dtype: {misfit}")
+        raise TypeRuleError(f"{name}: the scalar must fit the other operand's dtype: {misfit}")
     return full(plain, shape, dtype)

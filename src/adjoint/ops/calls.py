@@ -40,12 +40,12 @@ class Call(Operator):
         if len(inputs) != len(callee.params):
             raise TypeRuleError(
                 f"call: @{callee.name} takes {len(callee.params)} arguments ({expected}), got {len(inputs)}; "
-                "give it one for each parameter"
+                "pass one per parameter"
             )
         for p, given in zip(callee.params, inputs, strict=True):
             if given != p.type:
                 raise TypeRuleError(
-                    f"call: %{p.label} of @{callee.name} is {p.type}, got {given}; cast, reshape or broadcast_to it"
+                    f"call: %{p.label} of @{callee.name} must be {p.type}, got {given}; cast, reshape or broadcast it"
                 )
         return callee.type
 
@@ -71,9 +71,9 @@ class TupleGet(Operator):
     def infer(self, x: TupleType) -> TensorType:
         """A tuple in, the type of the item out."""
         if not isinstance(x, TupleType):
-            raise TypeRuleError(f"tuple_get: takes the item of a tuple, got {x}; use the value itself")
+            raise TypeRuleError(f"tuple_get: the operand must be a tuple, got {x}; use the value itself")
         if not 0 <= self.index < len(x.items):
-            raise TypeRuleError(f"tuple_get: index is 0 to {len(x.items) - 1} for {x}, got {self.index}")
+            raise TypeRuleError(f"tuple_get: index must be from 0 to {len(x.items) - 1} for {x}, got {self.index}")
         return x.items[self.index]
 
     def reference(self, x: tuple[np.ndarray, ...]) -> np.ndarray:

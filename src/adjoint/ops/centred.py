@@ -53,8 +53,8 @@ class Centred(Operator):
         for what, other in zip(self.given, others, strict=True):
             if other != row:
                 raise TypeRuleError(
-                    f"{self.name}: the {what} has one element a row, {row}, got {other} for {x} over axes {self.axes}; "
-                    "reshape or cast it"
+                    f"{self.name}: the {what} must have one element per row, {row}, got {other} for {x} over axes "
+                    f"{self.axes}; reshape or cast it"
                 )
         return row
 
@@ -74,8 +74,8 @@ def _bad(op: Centred) -> list[Sample]:
     wrong: list[tuple[tuple[int, ...], str]] = [((4,), "f32"), *rows[1:]]
     return [
         refused(op, ((3, 4), "f32"), *wrong, error="f32[3], got f32[4] for f32[3,4] over axes (1,); reshape"),
-        refused(op, ((3, 4), "f64"), *rows, error="has one element a row, f64[3], got f32[3]"),
-        refused(op, ((3,), "f32"), *rows, error=f"{op.name}: axes are 0 to 0 at rank 1, got (1,)"),
+        refused(op, ((3, 4), "f64"), *rows, error="have one element per row, f64[3], got f32[3]"),
+        refused(op, ((3,), "f32"), *rows, error=f"{op.name}: axes must be from 0 to 0 at rank 1, got (1,)"),
         refused(op, ((3, 4), "i32"), *rows, error="got i32[3,4]; cast to a float such as f32 first"),
     ]
 

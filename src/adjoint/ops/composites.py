@@ -136,7 +136,7 @@ def linear(x: Value, w: Value, b: Value | None = None) -> Value:
         Shape ``[out]``.
     """
     if len(w.shape) != 2:
-        raise TypeRuleError(f"linear: w has the shape [in, out], got {w.type}; use matmul for other products")
+        raise TypeRuleError(f"linear: w must have the shape [in, out], got {w.type}; use matmul for other products")
     result = matmul(x, w)
     return result if b is None else add(result, one_row("linear", "b", b, result))
 
@@ -157,5 +157,5 @@ def embedding(table: Value, ids: Value) -> Value:
         Shape ``ids.shape + table.shape[1:]``. The table's gradient adds up where a row is taken more than once.
     """
     if not table.shape or not table.shape[0]:
-        raise TypeRuleError(f"embedding: the table has rows, got {table.type}; give it one at least")
+        raise TypeRuleError(f"embedding: the table must not be empty, got {table.type}; pass at least one row")
     return take(table, check_range(ids, 0, table.shape[0]))

@@ -43,12 +43,15 @@ class MatMul(Operator):
         require(self, inputs, "float integer unsigned", "cast it to i32 first")
         a, b = inputs
         if a.dtype != b.dtype:
-            raise TypeRuleError(f"matmul: operands need one dtype, got {a} and {b}; cast one of them")
+            raise TypeRuleError(f"matmul: operands must have the same dtype, got {a} and {b}; cast one of them")
         if a.rank < 2 or b.rank < 2:
-            raise TypeRuleError(f"matmul: operands have rank 2 or more, got {a} and {b}; ops.matmul takes vectors too")
+            raise TypeRuleError(
+                f"matmul: operands must have rank 2 or more, got {a} and {b}; use ops.matmul, which also accepts "
+                "vectors"
+            )
         if a.shape[:-2] != b.shape[:-2]:
             raise TypeRuleError(
-                f"matmul: batch dimensions are equal, got {a} and {b}; ops.matmul broadcasts those of sizes 1"
+                f"matmul: batch dimensions must be equal, got {a} and {b}; use ops.matmul, which broadcasts them"
             )
         (m, inner_a), (inner_b, n) = _matrix(a, self.transpose_a), _matrix(b, self.transpose_b)
         if inner_a != inner_b:
@@ -118,8 +121,13 @@ class MatMul(Operator):
             bad(cls(), (3, 4), (5, 3), differ + "f32[3,4] @ f32[5,3]; transpose both operands, or exchange them?"),
             bad(cls(), (64, 784), (128, 10), "f32[64,784] @ f32[128,10]; change 784 or 128 to match the other"),
             bad(cls(), (3,), (3, 2), "rank 2 or more, got f32[3] and f32[3,2]"),
-            bad(cls(), (2, 3, 4), (4, 5), "batch dimensions are equal, got f32[2,3,4] and f32[4,5]"),
-            refused(cls(), ((2, 3), "f32"), ((3, 2), "f64"), error="matmul: operands need one dtype"),
+            bad(cls(), (2, 3, 4), (4, 5), "batch dimensions must be equal, got f32[2,3,4] and f32[4,5]"),
+            refused(
+                cls(),
+                ((2, 3), "f32"),
+                ((3, 2), "f64"),
+                error="matmul: operands must have the same dtype",
+            ),
             refused(cls(), ((2, 2), "bool"), ((2, 2), "bool"), error="got bool[2,2]; cast it to i32 first"),
         ]
 
@@ -195,7 +203,7 @@ def _product(a: Value, b: Value, transpose_a: bool, transpose_b: bool) -> Value:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:
         raise TypeRuleError(
-            f"matmul: batch dimensions broadcast when they are equal or 1, got {a.type} and {b.type}; reshape one"
+            f"matmul: batch dimensions must be equal or 1, got {a.type} and {b.type}; reshape one"
         ) from None
     return apply(op, broadcast_to(a, (*batch, *a.shape[-2:])), broadcast_to(b, (*batch, *b.shape[-2:])))
 
@@ -204,9 +212,9 @@ def _check_vectors(a: Value, b: Value, transpose_a: bool, transpose_b: bool) -> 
     """Refuse, in the user's own shapes, what the rule for vectors cannot take."""
     for value, transposed in ((a, transpose_a), (b, transpose_b)):
         if not value.shape:
-            raise TypeRuleError(f"matmul: operands have axes, got {a.type} @ {b.type}; multiply by a scalar instead")
+            raise TypeRuleError(f"matmul: operands must not be scalars, got {a.type} @ {b.type}; use multiply instead")
         if transposed and len(value.shape) == 1:
-            raise TypeRuleError(f"matmul: only matrices are transposed, got {value.type}; leave the flag out")
+            raise TypeRuleError(f"matmul: only matrices can be transposed, got {value.type}; omit the flag")
     if len(a.shape) > 1 and len(b.shape) > 1:
         return
     inner_a = a.shape[-2 if transpose_a else -1]

@@ -140,7 +140,7 @@ class CheckRange(Elementwise):
 
     def __post_init__(self) -> None:
         if self.low >= self.high:
-            raise InvalidValueError(f"check_range: low is below high, got {self.low} and {self.high}; swap them?")
+            raise InvalidValueError(f"check_range: low must be below high, got {self.low} and {self.high}; swap them?")
 
     def infer(self, *inputs: TensorType) -> TensorType:
         """Integers in, the same type out."""
@@ -181,7 +181,7 @@ class CheckRange(Elementwise):
             Sample(cls(0, 10), (np.array([0, 9, 5], np.int64),)),
             Sample(cls(-3, 4, -100), (np.array([[-3, 3], [-100, 0]], np.int32),)),
             Sample(cls(-1, 300), (np.array([0, 255], np.uint8),)),
-            refused(cls(0, 10), ((3,), "f32"), error="check_range: needs a dtype that is integer or unsigned"),
+            refused(cls(0, 10), ((3,), "f32"), error="check_range: the dtype must be integer or unsigned"),
         ]
 
 

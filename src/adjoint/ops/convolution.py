@@ -54,11 +54,11 @@ class Conv2d(Sliding):
         self.divided("output", w.shape[0], w)
         if self.divided("input", x.shape[1], x) != w.shape[1]:
             raise TypeRuleError(
-                f"conv2d: the weight's second axis holds the input channels of a group, got {x} in {self.groups} "
-                f"groups and {w}; give it {x.shape[1] // self.groups} there"
+                f"conv2d: the weight's second axis must hold the input channels per group, got {x} in {self.groups} "
+                f"groups and {w}; use size {x.shape[1] // self.groups} there"
             )
         if 0 in w.shape[2:]:
-            raise TypeRuleError(f"conv2d: a window has elements, got {w}; give it 1 row and 1 column at least")
+            raise TypeRuleError(f"conv2d: a window must not be empty, got {w}; use at least 1 row and 1 column")
         return x.with_shape((x.shape[0], w.shape[0], *self.positions(x.shape[2:], (w.shape[2], w.shape[3]))))
 
     def reference(self, x: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -114,18 +114,18 @@ class Conv2d(Sliding):
 
         x, w = (2, 4, 8, 8), (6, 4, 3, 3)
         return [
-            bad(cls(), x, (6, 3, 3, 3), "got f32[2,4,8,8] in 1 groups and f32[6,3,3,3]; give it 4 there"),
-            bad(cls(groups=3), x, w, "groups divides the input channels, got 4 of f32[2,4,8,8] in 3 groups"),
-            bad(cls(groups=4), x, w, "groups divides the output channels, got 6 of f32[6,4,3,3] in 4 groups"),
-            bad(cls(groups=0), x, w, "groups is at least 1, got 0"),
-            bad(cls(stride=(0, 1)), x, w, "stride holds two integers of at least 1, got (0, 1)"),
-            bad(cls(padding=(0, -1)), x, w, "padding holds two integers of at least 0, got (0, -1)"),
-            bad(cls(dilation=(1, 2, 3)), x, w, "dilation holds two integers of at least 1, got (1, 2, 3)"),  # type: ignore[arg-type]
-            bad(cls(dilation=(1, 4)), x, w, "got windows that span 9 on an axis of 8 padded by 0 at both ends"),
-            bad(cls(), x, (6, 4, 0, 3), "a window has elements, got f32[6,4,0,3]"),
-            bad(cls(), (4, 8, 8), w, "conv2d: the image has 4 axes, got f32[4,8,8]"),
-            bad(cls(), x, (6, 4, 3), "conv2d: the weight has 4 axes, got f32[6,4,3]"),
-            refused(cls(), (x, "f32"), (w, "f64"), error="one dtype, got f32[2,4,8,8] and f64[6,4,3,3]; cast one to"),
+            bad(cls(), x, (6, 3, 3, 3), "got f32[2,4,8,8] in 1 groups and f32[6,3,3,3]; use size 4 there"),
+            bad(cls(groups=3), x, w, "groups must divide the input channels, got 4 of f32[2,4,8,8] in 3 groups"),
+            bad(cls(groups=4), x, w, "groups must divide the output channels, got 6 of f32[6,4,3,3] in 4 groups"),
+            bad(cls(groups=0), x, w, "groups must be at least 1, got 0"),
+            bad(cls(stride=(0, 1)), x, w, "stride must be two integers of at least 1, got (0, 1)"),
+            bad(cls(padding=(0, -1)), x, w, "padding must be two integers of at least 0, got (0, -1)"),
+            bad(cls(dilation=(1, 2, 3)), x, w, "dilation must be two integers of at least 1, got (1, 2, 3)"),  # type: ignore[arg-type]
+            bad(cls(dilation=(1, 4)), x, w, "got windows that span 9 on an axis of 8 padded by 0 on both sides"),
+            bad(cls(), x, (6, 4, 0, 3), "a window must not be empty, got f32[6,4,0,3]"),
+            bad(cls(), (4, 8, 8), w, "conv2d: the image must have 4 axes, got f32[4,8,8]"),
+            bad(cls(), x, (6, 4, 3), "conv2d: the weight must have 4 axes, got f32[6,4,3]"),
+            refused(cls(), (x, "f32"), (w, "f64"), error="same dtype, got f32[2,4,8,8] and f64[6,4,3,3]; cast one to"),
             refused(cls(), (x, "bool"), (w, "bool"), error="got bool[2,4,8,8]; cast it to i32 first"),
         ]
 
@@ -159,7 +159,7 @@ class Conv2dWeightGradient(Sliding):
         wanted = (x.shape[0], ct.shape[1], *self.positions(x.shape[2:], self.window))
         if ct.shape != wanted:
             raise TypeRuleError(
-                f"{self.name}: the cotangent has the type of the convolution, {x.with_shape(wanted)}, got {ct}; "
+                f"{self.name}: the cotangent must have the type of the convolution, {x.with_shape(wanted)}, got {ct}; "
                 "use the convolution's attributes"
             )
         return x.with_shape((ct.shape[1], self.divided("input", x.shape[1], x), *self.window))
@@ -209,9 +209,9 @@ class Conv2dWeightGradient(Sliding):
             Sample(cls((1, 1), (1, 1), window=(3, 3)), (_numbers(2, 3, 8, 17), _numbers(2, 4, 8, 17))),
             Sample(cls(window=(2, 2)), (_numbers(0, 2, 3, 3), _numbers(0, 3, 2, 2))),
             refused(cls(window=(2, 2)), *types, error="the type of the convolution, f32[2,4,4,4], got f32[2,4,3,3]"),
-            refused(cls(window=(0, 2)), *types, error="window holds two integers of at least 1, got (0, 2)"),
-            refused(cls(groups=2, window=(3, 3)), *types, error="groups divides the input channels, got 3"),
-            refused(cls(window=(3, 3)), types[0], ((2, 3, 3), "f32"), error="the cotangent has 4 axes"),
+            refused(cls(window=(0, 2)), *types, error="window must be two integers of at least 1, got (0, 2)"),
+            refused(cls(groups=2, window=(3, 3)), *types, error="groups must divide the input channels, got 3"),
+            refused(cls(window=(3, 3)), types[0], ((2, 3, 3), "f32"), error="the cotangent must have 4 axes"),
         ]
 
 
@@ -365,7 +365,9 @@ def conv2d(
         For a setting outside what is allowed.
     """
     if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
-        raise InvalidValueError(f"conv2d: groups is an integer of at least 1, got {groups!r}; use 1 for all channels")
+        raise InvalidValueError(
+            f"conv2d: groups must be an integer of at least 1, got {groups!r}; use 1 for a single group"
+        )
     op = Conv2d(
         pair("conv2d", "stride", stride, 1),
         pair("conv2d", "padding", padding, 0),
@@ -377,7 +379,7 @@ def conv2d(
         return result
     if bias.shape != (w.shape[0],) or bias.dtype != x.dtype:
         raise TypeRuleError(
-            f"conv2d: the bias has one element a channel of the result, got {bias.type} for {result.type}; "
-            f"give it as {dtype_name(x.dtype)}[{w.shape[0]}]"
+            f"conv2d: the bias must have one element per output channel, got {bias.type} for {result.type}; "
+            f"pass {dtype_name(x.dtype)}[{w.shape[0]}]"
         )
     return add(result, reshape(bias, (w.shape[0], 1, 1)))

@@ -111,7 +111,7 @@ class Full(Operator):
             (cls(1e300, (2,)), "1e+300 overflows f32"),
             (cls(True, (2,)), "f32 holds a number, got True"),
             (cls(1, (2,), DTYPES["bool"]), "bool holds True or False, got 1"),
-            (cls(1.0, (-2,)), "a shape holds integers >= 0"),
+            (cls(1.0, (-2,)), "a shape must be integers of at least 0"),
         ]
         return [Sample(op, ()) for op in good] + [Sample(op, (), error) for op, error in bad]
 
@@ -145,10 +145,10 @@ class Iota(Operator):
         result = TensorType(self.shape, self.dtype)
         if not 0 <= self.axis < result.rank:
             raise TypeRuleError(
-                f"iota: axis is 0 to {result.rank - 1} for {result}, got {self.axis}; name one of its axes"
+                f"iota: axis must be from 0 to {result.rank - 1} for {result}, got {self.axis}; choose one of its axes"
             )
         if self.dtype == np.bool_:
-            raise TypeRuleError(f"iota: the dtype is a number type, got {result}; use i64")
+            raise TypeRuleError(f"iota: the dtype must be numeric, got {result}; use i64")
         last = max(result.shape[self.axis] - 1, 0)
         misfit = scalar_misfit(plain_scalar(last, self.dtype), self.dtype)
         if misfit:
@@ -181,10 +181,10 @@ class Iota(Operator):
             cls((0, 3), 0),
         ]
         bad = [
-            (cls((2, 3), 2), "iota: axis is 0 to 1 for i64[2,3], got 2"),
-            (cls((), 0), "iota: axis is 0 to -1"),
+            (cls((2, 3), 2), "iota: axis must be from 0 to 1 for i64[2,3], got 2"),
+            (cls((), 0), "iota: axis must be from 0 to -1"),
             (cls((300,), 0, DTYPES["u8"]), "u8 holds 0 to 255, got 299"),
-            (cls((3,), 0, DTYPES["bool"]), "the dtype is a number type"),
+            (cls((3,), 0, DTYPES["bool"]), "the dtype must be numeric, got"),
         ]
         return [Sample(op, ()) for op in good] + [Sample(op, (), error) for op, error in bad]
 
@@ -219,7 +219,7 @@ class Constant(Operator):
         result = TensorType(self.shape, self.dtype)
         if len(self.data) != result.nbytes:
             raise TypeRuleError(
-                f"constant: {result} is {result.nbytes} bytes, got {len(self.data)}; use ops.constant(array)"
+                f"constant: {result} takes {result.nbytes} bytes, got {len(self.data)}; use ops.constant(array)"
             )
         return result
 
@@ -247,7 +247,7 @@ class Constant(Operator):
             np.arange(4).astype(DTYPES["bf16"]),
         ]
         good = [Sample(_literal(array), ()) for array in arrays]
-        return [*good, Sample(cls(b"\0" * 7, (2,)), (), "constant: f32[2] is 8 bytes, got 7")]
+        return [*good, Sample(cls(b"\0" * 7, (2,)), (), "constant: f32[2] takes 8 bytes, got 7")]
 
 
 def _literal(array: np.ndarray) -> Constant:

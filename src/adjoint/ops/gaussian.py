@@ -44,7 +44,9 @@ class Gelu(FloatOp):
 
     def __post_init__(self) -> None:
         if self.approximate not in ("none", "tanh"):
-            raise InvalidValueError(f"gelu: approximate is 'none' or 'tanh', got {self.approximate!r}; use one of them")
+            raise InvalidValueError(
+                f"gelu: approximate must be 'none' or 'tanh', got {self.approximate!r}; use one of them"
+            )
 
     def reference(self, x: np.ndarray) -> np.ndarray:
         """The formula in NumPy."""

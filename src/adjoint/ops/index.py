@@ -39,7 +39,8 @@ def check_ids(name: str, ids: np.ndarray, size: int) -> None:
     outside = ids[(ids < 0) | (ids >= size)]
     if outside.size:
         raise InvalidValueError(
-            f"{name}: ids are 0 to {size - 1} on an axis of size {size}, got {outside.flat[0]}; correct the ids"
+            f"{name}: ids must be from 0 to {size - 1} on an axis of size {size}, got {outside.flat[0]}; correct the "
+            "ids"
         )
 
 
@@ -105,7 +106,7 @@ class OneHot(Operator):
             Sample(cls(3), (np.zeros((0, 2), np.int64),)),
             Sample(cls(0), (np.zeros(0, np.int64),)),
             refused(cls(4), ((3,), "f32"), error="got f32[3]; cast the ids to i64"),
-            refused(cls(-1), ((3,), "i64"), error="a shape holds integers >= 0, got -1"),
+            refused(cls(-1), ((3,), "i64"), error="sizes in a shape must be integers of at least 0, got -1"),
         ]
 
 
@@ -124,10 +125,10 @@ class Take(Operator):
         operands(self, inputs, 2)
         table, ids = inputs
         if not table.rank:
-            raise TypeRuleError(f"take: a table has rows, got {table}; reshape it to [1] or more")
+            raise TypeRuleError(f"take: the table must not be a scalar, got {table}; reshape it to [1]")
         _integer_ids(self, ids)
         if ids.size and not table.shape[0]:
-            raise TypeRuleError(f"take: a table has rows to take, got {table} for ids {ids}; give it one at least")
+            raise TypeRuleError(f"take: the table must not be empty, got {table} for ids {ids}; pass at least one row")
         return table.with_shape((*ids.shape, *table.shape[1:]))
 
     def reference(self, table: np.ndarray, ids: np.ndarray) -> np.ndarray:
@@ -157,8 +158,8 @@ class Take(Operator):
             Sample(cls(), (spread(3, 2), np.zeros((0, 2), np.int64))),
             Sample(cls(), (np.array([[1, 2], [3, 4]], np.int32), np.array([1, 1, 0]))),
             refused(cls(), ((5, 3), "f32"), ((2,), "f32"), error="got f32[2]; cast the ids to i64"),
-            refused(cls(), ((), "f32"), ((2,), "i64"), error="take: a table has rows, got f32[]"),
-            refused(cls(), ((0, 3), "f32"), ((2,), "i64"), error="take: a table has rows to take, got f32[0,3]"),
+            refused(cls(), ((), "f32"), ((2,), "i64"), error="take: the table must not be a scalar, got f32[]"),
+            refused(cls(), ((0, 3), "f32"), ((2,), "i64"), error="take: the table must not be empty, got f32[0,3]"),
         ]
 
 
@@ -179,10 +180,13 @@ class TakeAlong(Operator):
         _integer_ids(self, ids)
         if not x.rank or x.shape[:-1] != ids.shape:
             raise TypeRuleError(
-                f"take_along_last: ids have the operand's shape without its last axis, got {x} and {ids}; reshape one"
+                f"take_along_last: ids must have the operand's shape without its last axis, got {x} and {ids}; "
+                "reshape one"
             )
         if ids.size and not x.shape[-1]:
-            raise TypeRuleError(f"take_along_last: a row has elements, got {x} for ids {ids}; give it one at least")
+            raise TypeRuleError(
+                f"take_along_last: rows must not be empty, got {x} for ids {ids}; pass at least one element"
+            )
         return x.with_shape(ids.shape)
 
     def reference(self, x: np.ndarray, ids: np.ndarray) -> np.ndarray:
@@ -212,7 +216,9 @@ class TakeAlong(Operator):
             Sample(cls(), (np.array([[5, 6], [7, 8]], np.int32), np.array([1, 0]))),
             refused(cls(), ((3, 4), "f32"), ((4,), "i64"), error="without its last axis, got f32[3,4] and i64[4]"),
             refused(cls(), ((), "f32"), ((), "i64"), error="without its last axis, got f32[] and i64[]"),
-            refused(cls(), ((3, 0), "f32"), ((3,), "i64"), error="a row has elements, got f32[3,0]"),
+            refused(
+                cls(), ((3, 0), "f32"), ((3,), "i64"), error="take_along_last: rows must not be empty, got f32[3,0]"
+            ),
             refused(cls(), ((3, 4), "f32"), ((3,), "bool"), error="got bool[3]; cast the ids to i64"),
         ]
 
@@ -241,12 +247,14 @@ class ScatterAdd(Operator):
         require(self, (updates,), "float integer unsigned", "cast the updates to i32")
         if updates.shape[: ids.rank] != ids.shape:
             raise TypeRuleError(
-                f"scatter_add: the updates' first axes are those of the ids, got ids {ids} and updates {updates}; "
-                "give one row for each id"
+                f"scatter_add: the first axes of the updates must be those of the ids, got ids {ids} and updates "
+                f"{updates}; pass one row per id"
             )
         result = updates.with_shape((self.rows, *updates.shape[ids.rank :]))
         if ids.size and not self.rows:
-            raise TypeRuleError(f"scatter_add: the result has rows, got 0 for ids {ids}; give it one at least")
+            raise TypeRuleError(
+                f"scatter_add: the result must not be empty, got 0 rows for ids {ids}; use at least one"
+            )
         return result
 
     def reference(self, ids: np.ndarray, updates: np.ndarray) -> np.ndarray:
@@ -293,7 +301,7 @@ class ScatterAdd(Operator):
             Sample(cls(2), (np.array([1, 1, 0]), np.array([5, 6, 7], np.int32))),
             refused(cls(5), ((3,), "f32"), ((3, 2), "f32"), error="got f32[3]; cast the ids to i64"),
             refused(cls(5), ((3,), "i64"), ((2, 3), "f32"), error="got ids i64[3] and updates f32[2,3]"),
-            refused(cls(0), ((3,), "i64"), ((3, 2), "f32"), error="scatter_add: the result has rows, got 0"),
+            refused(cls(0), ((3,), "i64"), ((3, 2), "f32"), error="scatter_add: the result must not be empty, got 0"),
             refused(cls(5), ((3,), "i64"), ((3,), "bool"), error="cast the updates to i32"),
         ]
 

@@ -83,15 +83,15 @@ class Comparison(Elementwise):
         special = np.array([np.nan, np.inf, -np.inf, 0.0, np.nan], np.float32)
         against = np.array([np.nan, np.inf, np.inf, -0.0, 1.0], np.float32)
         wide = np.array([0, 2**64 - 1, 2**63, 5], np.uint64)
-        unordered = refused(op, ((2,), "bool"), ((2,), "bool"), error=f"{cls.name}: needs a dtype that is float or")
+        unordered = refused(op, ((2,), "bool"), ((2,), "bool"), error=f"{cls.name}: the dtype must be float or")
         return [
             Sample(op, (_TRUTH, _OTHER)) if "bool" in cls.kinds else unordered,
             *good,
             Sample(op, (special, against)),
             Sample(op, (wide, wide[::-1].copy())),
             Sample(op, (floats(3, 7), floats(3, 7, seed=1))),
-            refused(op, ((3,), "f32"), ((3,), "i32"), error="need one dtype, got f32[3] and i32[3]"),
-            refused(op, ((3,), "f32"), ((2,), "f32"), error="need one shape, got f32[3] and f32[2]"),
+            refused(op, ((3,), "f32"), ((3,), "i32"), error="operands must have the same dtype, got f32[3] and i32[3]"),
+            refused(op, ((3,), "f32"), ((2,), "f32"), error="operands must have the same shape, got f32[3] and f32[2]"),
         ]
 
 
@@ -182,7 +182,7 @@ class _Logical(Elementwise):
         """The truth table, a scalar; numbers are refused."""
         both = (_TRUTH, _OTHER)
         ones = (np.array(True), np.array(True))
-        bad = refused(cls(), *[((3,), "f32")] * cls.arity, error=f"{cls.name}: needs a dtype that is bool, got f32[3]")
+        bad = refused(cls(), *[((3,), "f32")] * cls.arity, error=f"{cls.name}: the dtype must be bool, got f32[3]")
         return [Sample(cls(), both[: cls.arity]), Sample(cls(), ones[: cls.arity]), bad]
 
 
@@ -239,7 +239,8 @@ class Where(Elementwise):
         require(self, (condition,), "bool", "the condition comes first: compare it, for example greater(x, 0)")
         if condition.shape != x.shape:
             raise TypeRuleError(
-                f"where: the condition has the shape of the operands, got {condition} and {x}; broadcast_to one of them"
+                f"where: the condition must have the shape of the operands, got {condition} and {x}; apply "
+                "broadcast_to to one of them"
             )
         return same_types(self, x, y)
 
@@ -273,9 +274,11 @@ class Where(Elementwise):
             Sample(op, (mask, floats(2, 3, dtype="bf16"), floats(2, 3, dtype="bf16", seed=1)), gradient=False),
             Sample(op, bools),
             Sample(op, (_OTHER, np.ones(4, np.float32), hidden), gradient=False),
-            refused(op, x, x, x, error="where: needs a dtype that is bool, got f32[2]"),
-            refused(op, ((3,), "bool"), x, x, error="the condition has the shape of the operands, got bool[3]"),
-            refused(op, ((2,), "bool"), x, ((2,), "f64"), error="need one dtype, got f32[2] and f64[2]"),
+            refused(op, x, x, x, error="where: the dtype must be bool, got f32[2]"),
+            refused(op, ((3,), "bool"), x, x, error="the condition must have the shape of the operands, got bool[3]"),
+            refused(
+                op, ((2,), "bool"), x, ((2,), "f64"), error="operands must have the same dtype, got f32[2] and f64[2]"
+            ),
         ]
 
 
@@ -340,5 +343,7 @@ def where(condition: Value, x: Argument, y: Argument) -> Value:
         What to select; at least one is a graph value, whose dtype a scalar adopts.
     """
     if not isinstance(condition, Value):
-        raise TypeRuleError(f"where: the condition is a graph value, got {condition!r}; use a Python if instead")
+        raise TypeRuleError(
+            f"where: the condition must be a graph value, got {condition!r}; use a Python if statement instead"
+        )
     return apply(Where(), *broadcast_operands("where", condition, x, y, typed=1))

@@ -44,8 +44,8 @@ def variance(x: Value, axis: Axes = None, correction: float = 0, keepdims: bool 
     count = _count(x, axes)
     if count - correction <= 0:
         raise InvalidValueError(
-            f"variance: more elements than the correction, got {count} over axes {axes} of {x.type} with correction "
-            f"{correction}; reduce more elements or correct less"
+            f"variance: the number of elements must exceed the correction, got {count} over axes {axes} of {x.type} "
+            f"with correction {correction}; reduce more elements or correct less"
         )
     wide = widened(x)
     squares = apply(CentredSquares(axes), wide, mean(wide, axes))
@@ -67,7 +67,7 @@ def layer_norm(x: Value, weight: Value | None = None, bias: Value | None = None,
     """
     require_float("layer_norm", x)
     if not x.shape or not x.shape[-1]:
-        raise TypeRuleError(f"layer_norm: the last axis has elements, got {x.type}; reshape it")
+        raise TypeRuleError(f"layer_norm: the last axis must not be empty, got {x.type}; reshape it")
     _check_eps("layer_norm", eps)
     wide = widened(x)
     axes = (len(x.shape) - 1,)
@@ -125,10 +125,10 @@ def batch_norm(
     axes = _check_channels(name, x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
     _check_eps(name, eps)
     if not 0.0 <= momentum <= 1.0:
-        raise InvalidValueError(f"{name}: momentum is between 0 and 1, got {momentum}; use 0.1")
+        raise InvalidValueError(f"{name}: momentum must be between 0 and 1, got {momentum}; use 0.1")
     count = _count(x, axes)
     if count < 2:
-        raise TypeRuleError(f"{name}: a channel has more than one element, got {x.type}; use larger batches")
+        raise TypeRuleError(f"{name}: a channel must have more than one element, got {x.type}; use larger batches")
     wide = widened(x)
     centre = mean(wide, axes)
     squares = apply(CentredSquares(axes), wide, centre)
@@ -184,19 +184,19 @@ def _check_channels(name: str, x: Value, **given: Value | None) -> tuple[int, ..
     """The axes to normalise over; refuse what is not one element a channel."""
     require_float(name, x)
     if len(x.shape) < 2:
-        raise TypeRuleError(f"{name}: the operand has the shape [N, C, ...], got {x.type}; reshape it")
+        raise TypeRuleError(f"{name}: the operand must have the shape [N, C, ...], got {x.type}; reshape it")
     for argument, value in given.items():
         if value is not None and (value.shape != x.shape[1:2] or value.dtype not in (x.dtype, widened(x).dtype)):
             wanted = f"{dtype_name(x.dtype)}[{x.shape[1]}]"
             raise TypeRuleError(
-                f"{name}: {argument} has one element a channel of {x.type}, got {value.type}; give it as {wanted}"
+                f"{name}: {argument} must have one element per channel of {x.type}, got {value.type}; pass {wanted}"
             )
     return (0, *range(2, len(x.shape)))
 
 
 def _check_eps(name: str, eps: float) -> None:
     if not eps >= 0:
-        raise InvalidValueError(f"{name}: eps is at least 0, got {eps}; use 1e-5")
+        raise InvalidValueError(f"{name}: eps must be at least 0, got {eps}; use 1e-5")
 
 
 def _count(x: Value, axes: tuple[int, ...]) -> int:

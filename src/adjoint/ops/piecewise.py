@@ -210,7 +210,7 @@ class Clip(FloatOp):
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
         if not self.low <= self.high:
-            raise InvalidValueError(f"clip: low is at most high, got {self.low} and {self.high}; swap them?")
+            raise InvalidValueError(f"clip: low must be at most high, got {self.low} and {self.high}; swap them?")
 
     def infer(self, *inputs: TensorType) -> TensorType:
         """Floats whose dtype holds the bounds in, the same type out."""
@@ -218,7 +218,7 @@ class Clip(FloatOp):
         for bound in (self.low, self.high):
             misfit = scalar_misfit(bound, type_.dtype)
             if misfit:
-                raise TypeRuleError(f"clip: the bounds fit the operand's dtype: {misfit}")
+                raise TypeRuleError(f"clip: the bounds must fit the operand's dtype: {misfit}")
         return type_
 
     def reference(self, x: np.ndarray) -> np.ndarray:

@@ -88,7 +88,8 @@ def _settings(
     around = pair(name, "padding", padding, 0)
     if any(2 * p > k for p, k in zip(around, sizes, strict=True)):
         raise InvalidValueError(
-            f"{name}: padding is at most half the window, got {padding!r} for {window!r}; pad less, or use pad first"
+            f"{name}: padding must be at most half the window, got {padding!r} for {window!r}; pad less, or use pad "
+            "first"
         )
     require_float(name, x)
     images(name, "the image", x.type)

@@ -68,9 +68,13 @@ def _good(cls: type[Reduction], *, empty: bool = False) -> list[Sample]:
 
 def _bad(cls: type[Reduction]) -> list[Sample]:
     return [
-        refused(cls((2,)), ((2, 3), "f32"), error=f"{cls.name}: axes are 0 to 1 at rank 2, got (2,) for f32[2,3]"),
-        refused(cls((-1,)), ((2, 3), "f32"), error=f"got (-1,) for f32[2,3]; ops.{cls.name} takes them in any order"),
-        refused(cls((0, 0)), ((2, 3), "f32"), error=f"{cls.name}: axes are distinct and ascending"),
+        refused(
+            cls((2,)), ((2, 3), "f32"), error=f"{cls.name}: axes must be from 0 to 1 at rank 2, got (2,) for f32[2,3]"
+        ),
+        refused(
+            cls((-1,)), ((2, 3), "f32"), error=f"got (-1,) for f32[2,3]; use ops.{cls.name}, which accepts any order"
+        ),
+        refused(cls((0, 0)), ((2, 3), "f32"), error=f"{cls.name}: axes must be distinct and ascending"),
         refused(cls((0,)), ((2,), "bool"), error="got bool[2]; cast it to i32 first"),
     ]
 
@@ -105,7 +109,9 @@ class _Extreme(Reduction):
             Sample(cls((0,)), (np.array([7, 200, 9], np.uint8),)),
             *_bad(cls),
             refused(
-                cls((1,)), ((2, 0), "f32"), error=f"{cls.name}: a reduced axis has elements, got f32[2,0] over axis 1"
+                cls((1,)),
+                ((2, 0), "f32"),
+                error=f"{cls.name}: a reduced axis must not be empty, got f32[2,0] over axis 1",
             ),
         ]
 
@@ -113,7 +119,9 @@ class _Extreme(Reduction):
 def _not_empty(name: str, x: TensorType, axes: tuple[int, ...]) -> None:
     for axis in axes:
         if x.shape[axis] == 0:
-            raise TypeRuleError(f"{name}: a reduced axis has elements, got {x} over axis {axis}; skip the empty tensor")
+            raise TypeRuleError(
+                f"{name}: a reduced axis must not be empty, got {x} over axis {axis}; skip the empty tensor"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +288,10 @@ class ArgMax(Operator):
             Sample(cls(1), (np.array([[1, 3, 3], [2, 2, 2]], np.float32),)),
             Sample(cls(1), (np.array([[1, np.nan, 3, np.nan], [-np.inf, np.inf, 0, np.inf]], np.float32),)),
             Sample(cls(1), (np.array([[-5, -2, -2], [7, 7, 9]], np.int32),)),
-            refused(cls(2), ((2, 3), "f32"), error="argmax: axes are 0 to 1 at rank 2, got (2,)"),
-            refused(cls(1), ((2, 0), "f32"), error="argmax: a reduced axis has elements, got f32[2,0] over axis 1"),
+            refused(cls(2), ((2, 3), "f32"), error="argmax: axes must be from 0 to 1 at rank 2, got (2,)"),
+            refused(
+                cls(1), ((2, 0), "f32"), error="argmax: a reduced axis must not be empty, got f32[2,0] over axis 1"
+            ),
             refused(cls(0), ((2,), "bool"), error="got bool[2]; cast it to i32 first"),
         ]
 
@@ -322,7 +332,7 @@ def mean(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     `x` is float. Of 16 bits it is computed in f32 and rounded once: a sum in f16 would overflow.
     """
     if not is_float(x.dtype):
-        raise TypeRuleError(f"mean: needs a dtype that is float, got {x.type}; cast to a float such as f32 first")
+        raise TypeRuleError(f"mean: the dtype must be float, got {x.type}; cast to a float such as f32 first")
     axes = axes_of("mean", axis, len(x.shape))
     count = 1
     for n in axes:

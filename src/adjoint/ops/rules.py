@@ -31,10 +31,10 @@ def operands(op: Op, inputs: tuple[TensorType, ...], count: int) -> None:
     """Refuse a wrong number of operands, and operands that are tuples."""
     if len(inputs) != count:
         given = ", ".join(map(str, inputs)) or "none"
-        raise TypeRuleError(f"{op.name}: takes {count} operand{'s' * (count > 1)}, got {given}; give it {count}")
+        raise TypeRuleError(f"{op.name}: takes {count} operand{'s' * (count > 1)}, got {given}; pass {count}")
     for type_ in inputs:
         if not isinstance(type_, TensorType):
-            raise TypeRuleError(f"{op.name}: operands are tensors, got {type_}; take one of it with tuple_get")
+            raise TypeRuleError(f"{op.name}: operands must be tensors, got {type_}; extract one with tuple_get")
 
 
 def require(op: Op, inputs: tuple[TensorType, ...], kinds: str, fix: str) -> None:
@@ -54,20 +54,20 @@ def require(op: Op, inputs: tuple[TensorType, ...], kinds: str, fix: str) -> Non
     for type_ in inputs:
         if _kind(type_.dtype) not in kinds.split():
             words = kinds.replace(" ", " or ")
-            raise TypeRuleError(f"{op.name}: needs a dtype that is {words}, got {type_}; {fix}")
+            raise TypeRuleError(f"{op.name}: the dtype must be {words}, got {type_}; {fix}")
 
 
 def require_float(name: str, x: Value) -> None:
     """Refuse, for the function called `name`, a value that is no float."""
     if not is_float(x.dtype):
-        raise TypeRuleError(f"{name}: needs a dtype that is float, got {x.type}; cast to a float such as f32 first")
+        raise TypeRuleError(f"{name}: the dtype must be float, got {x.type}; cast to a float such as f32 first")
 
 
 def one_row(name: str, argument: str, row: Value, x: Value) -> Value:
     """`row`, or a refusal where it is not one row along the last axis of `x`."""
     if row.shape != x.shape[-1:] or row.dtype != x.dtype:
         wanted = f"{dtype_name(x.dtype)}[{x.shape[-1]}]"
-        raise TypeRuleError(f"{name}: {argument} is one row of {x.type}, got {row.type}; give it as {wanted}")
+        raise TypeRuleError(f"{name}: {argument} must be one row of {x.type}, got {row.type}; pass {wanted}")
     return row
 
 
@@ -133,7 +133,7 @@ def unary_samples(op: Any, low: float = -2.0, high: float = 2.0, *, gradient: bo
         Sample(op, (floats(5, low=low, high=high, dtype="bf16", seed=4),), gradient=False),
         Sample(op, (floats(0, 3),), gradient=False),
     ]
-    bad = refused(op, ((3,), "i32"), error=f"{op.name}: needs a dtype that is float")
+    bad = refused(op, ((3,), "i32"), error=f"{op.name}: the dtype must be float")
     return [*good, bad]
 
 
@@ -153,8 +153,8 @@ def binary_samples(op: Any, low: float = -2.0, high: float = 2.0, *, gradient: b
         Sample(op, pair(5, dtype="f16", seed=3), gradient=False),
         Sample(op, pair(5, dtype="bf16", seed=4), gradient=False),
         Sample(op, pair(0, dtype="f32", seed=5), gradient=False),
-        refused(op, ((3,), "f32"), ((3,), "f64"), error="need one dtype, got f32[3] and f64[3]"),
-        refused(op, ((3,), "f32"), ((1,), "f32"), error="need one shape, got f32[3] and f32[1]"),
+        refused(op, ((3,), "f32"), ((3,), "f64"), error="operands must have the same dtype, got f32[3] and f64[3]"),
+        refused(op, ((3,), "f32"), ((1,), "f32"), error="operands must have the same shape, got f32[3] and f32[1]"),
     ]
 
 
@@ -167,4 +167,4 @@ def integer_samples(op: Any, *, unsigned: bool = True) -> list[Sample]:
     made = [Sample(op, tuple(signed[:count])), Sample(op, tuple(long[:count]))]
     if unsigned:
         made.append(Sample(op, tuple(natural[:count])))
-    return [*made, refused(op, *[((3,), "bool")] * count, error=f"{op.name}: needs a dtype that is float or integer")]
+    return [*made, refused(op, *[((3,), "bool")] * count, error=f"{op.name}: the dtype must be float or integer")]

@@ -72,8 +72,8 @@ class BroadcastTo(Operator):
         new = result.rank - x.rank
         if new < 0 or any(a not in (1, b) for a, b in zip(x.shape, result.shape[new:], strict=True)):
             raise TypeRuleError(
-                f"broadcast_to: sizes, aligned at the last axis, are equal or 1, got {x} to {brackets(self.shape)}; "
-                "reshape it first to place its axes"
+                f"broadcast_to: sizes, aligned at the last axis, must be equal or 1, got {x} to "
+                f"{brackets(self.shape)}; reshape it first to position its axes"
             )
         return result
 
@@ -106,10 +106,10 @@ class BroadcastTo(Operator):
             Sample(cls((2, 0)), (spread(2, 0),)),
             Sample(cls((2, 3)), (np.array([1, -2, 3], np.int32),)),
             Sample(cls((2, 2)), (np.array([[True], [False]]),)),
-            refused(cls((2, 4)), ((2, 3), "f32"), error="are equal or 1, got f32[2,3] to [2,4]; reshape it first"),
+            refused(cls((2, 4)), ((2, 3), "f32"), error="be equal or 1, got f32[2,3] to [2,4]; reshape it first"),
             refused(cls((3,)), ((1, 3), "f32"), error="got f32[1,3] to [3]"),
             refused(cls((0,)), ((2,), "f32"), error="got f32[2] to [0]"),
-            refused(cls((2, -1)), ((2, 1), "f32"), error="a shape holds integers >= 0"),
+            refused(cls((2, -1)), ((2, 1), "f32"), error="a shape must be integers of at least 0"),
         ]
 
 
@@ -188,9 +188,9 @@ class ReduceSum(Reduction):
             Sample(cls((1,)), (spread(0, 3),)),
             Sample(cls((1,)), (spread(3, 16, dtype="f16"),), gradient=False),
             Sample(cls((0,)), (np.array([[100, -5], [100, 7]], np.int8),)),
-            refused(cls((2,)), ((2, 3), "f32"), error="sum: axes are 0 to 1 at rank 2, got (2,) for f32[2,3]"),
+            refused(cls((2,)), ((2, 3), "f32"), error="sum: axes must be from 0 to 1 at rank 2, got (2,) for f32[2,3]"),
             refused(cls((0,)), ((), "f32"), error="sum: a scalar has no axes, got (0,) for f32[]"),
-            refused(cls((1, 0)), ((2, 3), "f32"), error="sum: axes are distinct and ascending, got (1, 0)"),
+            refused(cls((1, 0)), ((2, 3), "f32"), error="sum: axes must be distinct and ascending, got (1, 0)"),
             refused(cls((0,)), ((2,), "bool"), error="got bool[2]; cast it to i32 first"),
         ]
 
@@ -199,7 +199,9 @@ def reduced_shape(name: str, x: TensorType, axes: tuple[int, ...], keepdims: boo
     """Shape of a reduction of `x` by the operator called `name`, or the refusal of its axes."""
     wrong = bad_axes(axes, x.rank)
     if wrong:
-        raise TypeRuleError(f"{name}: {wrong}, got {axes} for {x}; ops.{name} takes them in any order and negative")
+        raise TypeRuleError(
+            f"{name}: {wrong}, got {axes} for {x}; use ops.{name}, which accepts any order and negative axes"
+        )
     left = without(x.shape, axes)
     return fill(left, axes, (1,) * len(axes)) if keepdims else left
 

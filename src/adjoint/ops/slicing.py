@@ -23,7 +23,7 @@ def _one_each(name: str, x: TensorType, **fields: tuple[int, ...]) -> None:
     for field, given in fields.items():
         if len(given) != x.rank:
             raise TypeRuleError(
-                f"{name}: {field} has one number for each axis, got {given} for {x}; give it {x.rank} numbers"
+                f"{name}: {field} must have one number per axis, got {given} for {x}; pass {x.rank} numbers"
             )
 
 
@@ -62,11 +62,13 @@ class Slice(Operator):
         for axis, (size, start, stop, step) in enumerate(zip(x.shape, self.start, self.stop, self.step, strict=True)):
             if not 0 <= start <= stop <= size:
                 raise TypeRuleError(
-                    f"slice: 0 <= start <= stop <= size, got {start} to {stop} on axis {axis} of {x}; "
-                    f"stay within {size}"
+                    f"slice: bounds must satisfy 0 <= start <= stop <= size, got {start} to {stop} on axis {axis} of "
+                    f"{x}; stay within {size}"
                 )
             if step < 1:
-                raise TypeRuleError(f"slice: a step is at least 1, got {step} on axis {axis} of {x}; use 1 or more")
+                raise TypeRuleError(
+                    f"slice: a step must be at least 1, got {step} on axis {axis} of {x}; use flip to reverse"
+                )
         return x.with_shape(map(_length, self.start, self.stop, self.step))
 
     def reference(self, x: np.ndarray) -> np.ndarray:
@@ -98,8 +100,8 @@ class Slice(Operator):
             Sample(cls((1,), (4,), (2,)), (np.array([1, 2, 3, 4], np.int32),)),
             refused(cls((1,), (6,), (1,)), ((5,), "f32"), error="got 1 to 6 on axis 0 of f32[5]; stay within 5"),
             refused(cls((3,), (2,), (1,)), ((5,), "f32"), error="0 <= start <= stop <= size, got 3 to 2"),
-            refused(cls((0,), (2,), (0,)), ((5,), "f32"), error="a step is at least 1, got 0 on axis 0"),
-            refused(cls((0,), (2,), (1,)), ((5, 2), "f32"), error="start has one number for each axis, got (0,)"),
+            refused(cls((0,), (2,), (0,)), ((5,), "f32"), error="a step must be at least 1, got 0 on axis 0"),
+            refused(cls((0,), (2,), (1,)), ((5, 2), "f32"), error="start must have one number per axis, got (0,)"),
         ]
 
 
@@ -136,8 +138,8 @@ class Pad(Operator):
         _one_each("pad", x, low=self.low, high=self.high, interior=self.interior)
         if any(n < 0 for n in (*self.low, *self.high, *self.interior)):
             raise TypeRuleError(
-                f"pad: numbers of elements are at least 0, got low {self.low}, high {self.high}, interior "
-                f"{self.interior} for {x}; cut with slice"
+                f"pad: amounts must be at least 0, got low {self.low}, high {self.high}, interior "
+                f"{self.interior} for {x}; use slice to remove elements"
             )
         misfit = scalar_misfit(plain_scalar(self.value, x.dtype), x.dtype)
         if misfit:
@@ -205,7 +207,7 @@ class Pad(Operator):
             Sample(cls((1,), (0,), (0,), True), (np.array([False, False]),)),
             refused(cls((-1,), (0,), (0,)), ((3,), "f32"), error="at least 0, got low (-1,)"),
             refused(cls((1,), (0,), (0,), 2.5), ((3,), "i32"), error="pad: i32 holds integers, got 2.5"),
-            refused(cls((1,), (0,), (0,)), ((3, 3), "f32"), error="low has one number for each axis, got (1,)"),
+            refused(cls((1,), (0,), (0,)), ((3, 3), "f32"), error="low must have one number per axis, got (1,)"),
         ]
 
 
@@ -229,17 +231,19 @@ class Concat(Operator):
         first = inputs[0]
         if not 0 <= self.axis < first.rank:
             raise TypeRuleError(
-                f"concat: axis is 0 to {first.rank - 1} for {first}, got {self.axis}; name one of its axes"
+                f"concat: axis must be from 0 to {first.rank - 1} for {first}, got {self.axis}; choose one of its axes"
                 if first.rank
                 else f"concat: a scalar has no axes, got axis {self.axis} for {first}; reshape it to [1]"
             )
         rest = self._rest(first)
         for other in inputs[1:]:
             if other.dtype != first.dtype:
-                raise TypeRuleError(f"concat: operands need one dtype, got {first} and {other}; cast one of them")
+                raise TypeRuleError(
+                    f"concat: operands must have the same dtype, got {first} and {other}; cast one of them"
+                )
             if other.rank != first.rank or self._rest(other) != rest:
                 raise TypeRuleError(
-                    f"concat: sizes are equal except on axis {self.axis}, got {first} and {other}; "
+                    f"concat: sizes must be equal except on axis {self.axis}, got {first} and {other}; "
                     "reshape, pad or slice one of them"
                 )
         size = 0
@@ -296,8 +300,13 @@ class Concat(Operator):
                 cls(0), ((2, 3), "f32"), ((2, 4), "f32"), error="equal except on axis 0, got f32[2,3] and f32[2,4]"
             ),
             refused(cls(0), ((2,), "f32"), ((2, 1), "f32"), error="equal except on axis 0, got f32[2] and f32[2,1]"),
-            refused(cls(0), ((2,), "f32"), ((2,), "f64"), error="concat: operands need one dtype"),
-            refused(cls(1), ((2,), "f32"), error="concat: axis is 0 to 0 for f32[2], got 1"),
+            refused(
+                cls(0),
+                ((2,), "f32"),
+                ((2,), "f64"),
+                error="concat: operands must have the same dtype, got f32[2] and f64[2]; cast one of",
+            ),
+            refused(cls(1), ((2,), "f32"), error="concat: axis must be from 0 to 0 for f32[2], got 1"),
             refused(cls(0), ((), "f32"), error="concat: a scalar has no axes"),
             refused(cls(0), error="concat: takes 1 operand, got none"),
         ]
@@ -378,6 +387,6 @@ def concat(*values: Value | Sequence[Value], axis: int = 0) -> Value:
     for value in values:
         given.extend([value] if isinstance(value, Value) else value)
     if not given:
-        raise InvalidValueError("concat: at least one tensor, got none; give it one")
+        raise InvalidValueError("concat: at least one tensor is required, got none; pass one")
     at = axis_of("concat", axis, len(given[0].shape)) if given[0].shape else axis
     return given[0] if len(given) == 1 and given[0].shape else apply(Concat(at), *given)

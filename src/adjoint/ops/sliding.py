@@ -50,11 +50,12 @@ class Sliding(Operator):
         fields(self.name, 1, stride=self.stride, dilation=self.dilation)
         fields(self.name, 0, padding=self.padding)
         if self.groups < 1:
-            raise TypeRuleError(f"{self.name}: groups is at least 1, got {self.groups}; use 1 for all channels")
+            raise TypeRuleError(f"{self.name}: groups must be at least 1, got {self.groups}; use 1 for a single group")
         first, second = inputs
         if first.dtype != second.dtype:
             raise TypeRuleError(
-                f"{self.name}: operands need one dtype, got {first} and {second}; cast one to {dtype_name(first.dtype)}"
+                f"{self.name}: operands must have the same dtype, got {first} and {second}; cast one to "
+                f"{dtype_name(first.dtype)}"
             )
         images(self.name, "the image", first)
         return first, second
@@ -63,7 +64,7 @@ class Sliding(Operator):
         """Channels in a group."""
         if channels % self.groups:
             raise TypeRuleError(
-                f"{self.name}: groups divides the {what} channels, got {channels} of {of} in {self.groups} groups; "
+                f"{self.name}: groups must divide the {what} channels, got {channels} of {of} in {self.groups} groups; "
                 "change one"
             )
         return channels // self.groups

@@ -58,8 +58,8 @@ class Reshape(Operator):
         result = x.with_shape(self.shape)
         if result.size != x.size:
             raise TypeRuleError(
-                f"reshape: the number of elements stays, got {x} with {x.size} to {brackets(self.shape)} with "
-                f"{result.size}; correct one size, or give -1 for it"
+                f"reshape: the number of elements must not change, got {x} with {x.size} to {brackets(self.shape)} "
+                f"with {result.size}; correct one size, or use -1 for it"
             )
         return result
 
@@ -94,7 +94,7 @@ class Reshape(Operator):
             Sample(cls((3, 2)), (spread(2, 3, dtype="f64"),)),
             Sample(cls((4,)), (np.array([[1, 2], [3, 4]], np.int64),)),
             refused(cls((4, 2)), ((2, 3), "f32"), error="got f32[2,3] with 6 to [4,2] with 8"),
-            refused(cls((-1, 2)), ((2, 3), "f32"), error="a shape holds integers >= 0"),
+            refused(cls((-1, 2)), ((2, 3), "f32"), error="a shape must be integers of at least 0"),
         ]
 
 
@@ -150,8 +150,8 @@ class Permute(Operator):
         (x,) = inputs
         if sorted(self.axes) != list(range(x.rank)):
             raise TypeRuleError(
-                f"permute: axes name each of 0 to {x.rank - 1} once, got {self.axes} for {x}; "
-                "ops.permute takes negative ones"
+                f"permute: axes must contain each of 0 to {x.rank - 1} once, got {self.axes} for {x}; "
+                "use ops.permute for negative axes"
             )
         return x.with_shape(x.shape[axis] for axis in self.axes)
 
@@ -185,7 +185,7 @@ class Permute(Operator):
             *(Sample(cls(axes), (spread(*shape),)) for shape, axes in good),
             Sample(cls((1, 0)), (spread(2, 3, dtype="f64"),)),
             Sample(cls((1, 0)), (np.array([[True, False, False]]),)),
-            refused(cls((0, 0)), ((2, 3), "f32"), error="permute: axes name each of 0 to 1 once, got (0, 0)"),
+            refused(cls((0, 0)), ((2, 3), "f32"), error="permute: axes must contain each of 0 to 1 once, got (0, 0)"),
             refused(cls((0,)), ((2, 3), "f32"), error="got (0,) for f32[2,3]"),
         ]
 
@@ -213,7 +213,7 @@ class Flip(Operator):
         (x,) = inputs
         wrong = bad_axes(self.axes, x.rank)
         if wrong:
-            raise TypeRuleError(f"flip: {wrong}, got {self.axes} for {x}; ops.flip takes them in any order")
+            raise TypeRuleError(f"flip: {wrong}, got {self.axes} for {x}; use ops.flip, which accepts any order")
         return x
 
     def reference(self, x: np.ndarray) -> np.ndarray:
@@ -241,8 +241,10 @@ class Flip(Operator):
             Sample(cls(()), (spread(),)),
             Sample(cls((0,)), (np.array([1, 2, 3], np.int32),)),
             Sample(cls((1,)), (np.array([[True, False, False]]),)),
-            refused(cls((2,)), ((2, 3), "f32"), error="flip: axes are 0 to 1 at rank 2, got (2,) for f32[2,3]"),
-            refused(cls((1, 0)), ((2, 3), "f32"), error="flip: axes are distinct and ascending, got (1, 0)"),
+            refused(
+                cls((2,)), ((2, 3), "f32"), error="flip: axes must be from 0 to 1 at rank 2, got (2,) for f32[2,3]"
+            ),
+            refused(cls((1, 0)), ((2, 3), "f32"), error="flip: axes must be distinct and ascending, got (1, 0)"),
         ]
 
 
@@ -268,8 +270,8 @@ def reshape(x: Value, shape: int | Sequence[int]) -> Value:
         known = prod(size for size in wanted if size != -1)
         if wanted.count(-1) > 1 or not known or x.type.size % known:
             raise InvalidValueError(
-                f"reshape: one size may be -1 where the others divide the number of elements, got {x.type} to "
-                f"{brackets(wanted)}; say the sizes"
+                f"reshape: one size may be -1 if the others divide the number of elements, got {x.type} to "
+                f"{brackets(wanted)}; specify all sizes"
             )
         wanted = tuple(x.type.size // known if size == -1 else size for size in wanted)
     return x if x.shape == wanted else apply(Reshape(wanted), x)
@@ -328,5 +330,5 @@ def squeeze(x: Value, axis: Axes = None) -> Value:
     else:
         axes = axes_of("squeeze", axis, len(x.shape))
     if any(x.shape[n] != 1 for n in axes):
-        raise InvalidValueError(f"squeeze: only axes of size 1 go, got {axes} of {x.type}; index or reduce the others")
+        raise InvalidValueError(f"squeeze: axes must have size 1, got {axes} of {x.type}; index or reduce the others")
     return reshape(x, without(x.shape, axes))

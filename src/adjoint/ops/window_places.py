@@ -98,9 +98,9 @@ class OfWindows(Pooling):
             Sample(cls((2, 3), (1, 2)), (spread(1, 2, 3, 8, dtype="bf16"),), gradient=False),
             Sample(cls((2, 2), (1, 1)), (spread(0, 2, 3, 3),)),
             refused(cls((3, 2), (1, 1)), ((1, 1, 2, 4), "f32"), error="windows that span 3 on an axis of 2"),
-            refused(cls((0, 2), (1, 1)), ((1, 1, 2, 4), "f32"), error="window holds two integers of at least 1"),
-            refused(cls((2, 2), (1, 0)), ((1, 1, 2, 4), "f32"), error="stride holds two integers of at least 1"),
-            refused(cls((2, 2), (1, 1)), ((2, 4, 4), "f32"), error="the image has 4 axes, got f32[2,4,4]"),
+            refused(cls((0, 2), (1, 1)), ((1, 1, 2, 4), "f32"), error="window must be two integers of at least 1"),
+            refused(cls((2, 2), (1, 0)), ((1, 1, 2, 4), "f32"), error="stride must be two integers of at least 1"),
+            refused(cls((2, 2), (1, 1)), ((2, 4, 4), "f32"), error="the image must have 4 axes, got f32[2,4,4]"),
             refused(cls((2, 2), (1, 1)), ((1, 1, 4, 4), "i32"), error="got i32[1,1,4,4]; cast to a float"),
         ]
 
@@ -143,7 +143,9 @@ def _check_places(op: Pooling, places: TensorType, shape: tuple[int, ...]) -> No
     require(op, (places,), "integer unsigned", "take them from window_argmax")
     if places.shape != shape:
         wanted = places.with_shape(shape)
-        raise TypeRuleError(f"{op.name}: there is a place for each window, {wanted}, got {places}; use one stride")
+        raise TypeRuleError(
+            f"{op.name}: places must have one element per window, {wanted}, got {places}; use the same stride"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +228,8 @@ class WindowSpread(Pooling):
         shape = self.pooled(result)
         if ct.shape != shape:
             raise TypeRuleError(
-                f"{self.name}: there is a cotangent for each window of {result}, {ct.with_shape(shape)}, got {ct}; "
-                "correct size"
+                f"{self.name}: the cotangent must have one element per window of {result}, {ct.with_shape(shape)}, "
+                f"got {ct}; correct size"
             )
         _check_places(self, places, shape)
         return result

@@ -23,7 +23,8 @@ def pair(name: str, what: str, value: int | Sequence[int], least: int) -> Pair:
     given = (value, value) if isinstance(value, int) else tuple(value)
     if not _is_pair(given, least):
         raise InvalidValueError(
-            f"{name}: {what} is an integer of at least {least}, or two for rows and columns, got {value!r}; correct it"
+            f"{name}: {what} must be an integer of at least {least}, or a pair for rows and columns, got {value!r}; "
+            "correct it"
         )
     return given[0], given[1]
 
@@ -40,13 +41,13 @@ def fields(name: str, least: int, **given: tuple[int, ...]) -> None:
     """Refuse attributes of the operator called `name` that are not two integers of at least `least`."""
     for field, value in given.items():
         if not _is_pair(value, least):
-            raise TypeRuleError(f"{name}: {field} holds two integers of at least {least}, got {value!r}; correct it")
+            raise TypeRuleError(f"{name}: {field} must be two integers of at least {least}, got {value!r}; correct it")
 
 
 def images(name: str, what: str, x: TensorType) -> None:
     """Refuse an operand that has not four axes."""
     if x.rank != 4:
-        raise TypeRuleError(f"{name}: {what} has 4 axes, got {x}; reshape it, with size 1 for what it lacks")
+        raise TypeRuleError(f"{name}: {what} must have 4 axes, got {x}; reshape it, with size 1 for missing axes")
 
 
 def positions(
@@ -67,8 +68,8 @@ def positions(
         room = n + 2 * p - (k - 1) * d - 1
         if room < 0:
             raise TypeRuleError(
-                f"{name}: a window fits into the padded image, got windows that span {(k - 1) * d + 1} on an axis of "
-                f"{n} padded by {p} at both ends; pad more or use a smaller window"
+                f"{name}: windows must fit into the padded image, got windows that span {(k - 1) * d + 1} on an axis "
+                f"of {n} padded by {p} on both sides; pad more or use a smaller window"
             )
         found.append(room // s + 1)
     return found[0], found[1]

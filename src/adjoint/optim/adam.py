@@ -67,7 +67,7 @@ class Adam(Optimizer):
             check_range(name, setting, getattr(self, setting))
         betas = tuple(self.betas)
         if len(betas) != 2:
-            raise InvalidValueError(f"{name}: betas are two numbers, got {self.betas!r}")
+            raise InvalidValueError(f"{name}: betas must be two numbers, got {self.betas!r}")
         for i, beta in enumerate(betas):
             check_range(name, f"beta{i + 1}", beta, high=1.0)
         object.__setattr__(self, "betas", betas)

@@ -126,7 +126,9 @@ class Optimizer:
         """
         for name in params:
             if name not in grads:
-                raise NameLookupError(f"optimizer: parameter {name!r} has no gradient; there are {', '.join(grads)}")
+                raise NameLookupError(
+                    f"optimizer: parameter {name!r} has no gradient; choose one of {', '.join(grads)}"
+                )
         scalars, new_state = self.prepare(hyper, {spec.name: state[spec.name] for spec in self.shared()})
         # One cast of each scalar for a dtype, whatever the number of parameters.
         cast = {
@@ -174,11 +176,11 @@ class Optimizer:
 def check_params(params: Mapping[str, TensorType]) -> None:
     """Refuse parameters that no gradient step can change."""
     if not params:
-        raise TypeRuleError("optimizer: at least one parameter is needed, got none; check param_num")
+        raise TypeRuleError("optimizer: at least one parameter is required, got none; check param_num")
     for name, type_ in params.items():
         if not is_float(type_.dtype):
             raise TypeRuleError(
-                f"optimizer: parameters are of a float dtype, got {name} of {type_}; "
+                f"optimizer: parameters must have a float dtype, got {name} of {type_}; "
                 "pass integers as inputs of the backbone"
             )
 
@@ -192,7 +194,7 @@ def hyper_dtype(params: Mapping[str, TensorType]) -> np.dtype:
 def check_range(optimizer: str, name: str, value: float, high: float = inf) -> None:
     """Refuse a setting outside ``[0, high)``, or no number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
-        raise InvalidValueError(f"{optimizer}: {name} is a number, got {value!r}")
+        raise InvalidValueError(f"{optimizer}: {name} must be a number, got {value!r}")
     if not 0.0 <= value < high:
         limits = "finite and at least 0" if high == inf else f"at least 0 and below {high:g}"
-        raise InvalidValueError(f"{optimizer}: {name} is {limits}, got {value}")
+        raise InvalidValueError(f"{optimizer}: {name} must be {limits}, got {value}")

@@ -59,7 +59,7 @@ class SGD(Optimizer):
             check_range("SGD", name, getattr(self, name))
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise InvalidValueError(
-                f"SGD: nesterov needs momentum above 0 and dampening 0, got momentum={self.momentum} and "
+                f"SGD: nesterov requires momentum above 0 and dampening 0, got momentum={self.momentum} and "
                 f"dampening={self.dampening}"
             )
 

@@ -268,13 +268,13 @@ def _residents(entry: Signature, resident: Mapping[str, np.ndarray]) -> dict[str
     known = {a.name: a for a in entry.arguments}
     for name, array in resident.items():
         if name not in known:
-            raise NameLookupError(f"{entry.name} has no parameter {name!r}; it has {', '.join(known)}")
+            raise NameLookupError(f"{entry.name} has no parameter {name!r}; known parameters: {', '.join(known)}")
         argument = known[name]
         whole = isinstance(array, np.ndarray) and array.flags.c_contiguous and array.flags.writeable
         if not whole or array.shape != argument.shape or array.dtype != argument.dtype:
             got = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
             raise TypeRuleError(
-                f"{entry.name}: a resident array is C-contiguous, writeable and exactly of its parameter's type; "
+                f"{entry.name}: a resident array must be C-contiguous, writeable and of exactly its parameter's type; "
                 f"{name} is {argument.dtype}{list(argument.shape)}, got {got}"
             )
     missing = [a.name for a in entry.arguments if a.donated and a.name not in resident]

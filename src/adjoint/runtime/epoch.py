@@ -328,7 +328,7 @@ class EpochLoop:
             return InvalidValueError(
                 f"run_epoch: {name} must be {allowed(check)}, got {array[place]}{where}; {done} steps were done before"
             )
-        raise AssertionError("a check failed natively that holds in Python, which is a bug in adjoint")
+        raise AssertionError("a check failed in native code but holds in Python, which is a bug in adjoint")
 
 
 def _slot(bound: Bound, number: int) -> int:

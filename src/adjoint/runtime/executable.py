@@ -217,7 +217,7 @@ class Executable(Mapping[str, Entry]):
 
     def __getitem__(self, name: str) -> Entry:
         if name not in self._entries:
-            raise NameLookupError(f"nothing compiled is called {name!r}; there is {', '.join(self._entries)}")
+            raise NameLookupError(f"there is no compiled function {name!r}; choose one of {', '.join(self._entries)}")
         return self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -232,7 +232,7 @@ class Executable(Mapping[str, Entry]):
     def __call__(self, *arrays: Any) -> Any:
         """Call the only entry point."""
         if len(self._entries) != 1:
-            raise NameLookupError(f"there are several functions, choose one by name: {', '.join(self._entries)}")
+            raise NameLookupError(f"several functions were compiled; choose one by name: {', '.join(self._entries)}")
         return next(iter(self._entries.values()))(*arrays)
 
     @property

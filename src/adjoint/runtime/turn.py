@@ -109,8 +109,8 @@ class Turn:
 
 def _refuse_reentry() -> NoReturn:
     raise ReentryError(
-        "an entry point is called again only after its call has ended, got a call from inside one in the same thread "
-        "(a signal handler, or a conversion of an argument, that calls it); call it afterwards, or bind another"
+        "an entry point must not be called during its own call, got a nested call in the same thread "
+        "(from a signal handler or the conversion of an argument); call it afterwards, or bind another entry point"
     )
 
 

@@ -72,13 +72,13 @@ def pullback(results: Sequence[Value], cotangents: Sequence[Value], wrt: Sequenc
 
 def _vjp(value: Value, ct: Value) -> tuple[Value | None, ...]:
     if not isinstance(value.op, Operator) or type(value.op).vjp is Operator.vjp:
-        raise DifferentiationError(f"{value.op.name} has no vjp; inline calls first, or give the operator one")
+        raise DifferentiationError(f"{value.op.name} has no vjp; inline calls first, or define one")
     return value.op.vjp(ct, value, *value.inputs)
 
 
 def _require_type(value: Value, operand: Value, ct: Value) -> None:
     if ct.type != operand.type:
-        raise TypeRuleError(f"{value.op.name}: vjp gives {ct.type} for an operand that is {operand.type}; correct it")
+        raise TypeRuleError(f"{value.op.name}: vjp returns {ct.type} for an operand of type {operand.type}; correct it")
 
 
 def check_gradients(

@@ -103,7 +103,7 @@ def sample_recipe(operator: type[Operator]) -> Recipe:
     found = [(s, s.op.reference(*s.inputs)) for s in operator.samples() if not s.error and s.gradient]
     plain = [(s, made) for s, made in found if _is_plain(s, made)]
     if not plain:
-        raise InvalidValueError(f"{operator.name}: no sample is finite and of plain dtypes; write a recipe for it")
+        raise InvalidValueError(f"{operator.name}: no sample is finite with plain dtypes; write a recipe for it")
 
     def recipe(g: Growing) -> Node:
         sample, made = g.choose(plain)

@@ -138,7 +138,7 @@ def _computed(value: Value, inputs: tuple[Result, ...]) -> Result:
     if isinstance(value.op, TupleGet):
         return inputs[0][value.op.index]
     if not isinstance(value.op, Operator):
-        raise VerifyError(f"{value.op.name} is not an operator with a reference; make the value with adjoint.ops")
+        raise VerifyError(f"{value.op.name} is not an operator with a reference; create the value with adjoint.ops")
     made = value.op.reference(*inputs)
     _agree(value, made)
     return made
@@ -147,19 +147,20 @@ def _computed(value: Value, inputs: tuple[Result, ...]) -> Result:
 def _agree(value: Value, made: object) -> None:
     if not isinstance(made, np.ndarray) or made.shape != value.type.shape or made.dtype != value.type.dtype:
         given = _described(made) if isinstance(made, np.ndarray) else type(made).__name__
-        raise VerifyError(f"{value.op.name}: infer says {value.type} and reference returns {given}; correct one")
+        raise VerifyError(f"{value.op.name}: infer returns {value.type}, but reference returns {given}; correct one")
 
 
 def _arguments(function: Function, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
     """The arguments as arrays, or the refusal."""
     if len(arrays) != len(function.params):
         names = ", ".join(p.label for p in function.params) or "nothing"
-        raise TypeRuleError(f"@{function.name} takes {names}, got {len(arrays)} arrays; give it one for each")
+        raise TypeRuleError(f"@{function.name} takes {names}, got {len(arrays)} arrays; pass one for each")
     found = tuple(np.asarray(array) for array in arrays)
     for parameter, array in zip(function.params, found, strict=True):
         if array.shape != parameter.shape or array.dtype != parameter.dtype:
             raise TypeRuleError(
-                f"@{function.name}: %{parameter.label} is {parameter.type}, got {_described(array)}; convert the array"
+                f"@{function.name}: %{parameter.label} must be {parameter.type}, got {_described(array)}; convert "
+                "the array"
             )
     return found
 

@@ -57,16 +57,16 @@ class Residents:
             if missing or unknown:
                 wrong = [f"{what} {', '.join(n)}" for what, n in (("missing", missing), ("unknown", unknown)) if n]
                 raise NameLookupError(
-                    f"load: {self.kind}s are given by exactly their names, got {' and '.join(wrong)}; "
+                    f"load: {self.kind}s must be given by exactly their names, got {' and '.join(wrong)}; "
                     f"the names are {', '.join(names) or 'none'}"
                 )
             return {name: given[name] for name in names}
         if isinstance(given, np.ndarray) or not isinstance(given, Sequence):
-            raise TypeRuleError(f"load: {self.kind}s come as a list or a dict of arrays, got {type(given).__name__}")
+            raise TypeRuleError(f"load: {self.kind}s must be a list or a dict of arrays, got {type(given).__name__}")
         if len(given) != len(names):
             raise InvalidValueError(
                 f"load: there are {len(names)} {self.kind}s ({', '.join(names) or 'none'}), got {len(given)}; "
-                "give one each"
+                "pass one for each"
             )
         return dict(zip(names, given, strict=True))
 
@@ -76,11 +76,12 @@ class Residents:
             array = np.asarray(given[name])
             if array.shape != expected.shape:
                 raise TypeRuleError(
-                    f"load: {self.kind} {name!r} is {expected}, got shape {list(array.shape)}; reshape or transpose it"
+                    f"load: {self.kind} {name!r} must be {expected}, got shape {list(array.shape)}; reshape or "
+                    "transpose it"
                 )
             if array.dtype != expected.dtype:
                 raise TypeRuleError(
-                    f"load: {self.kind} {name!r} is {expected}, got dtype {array.dtype}; "
+                    f"load: {self.kind} {name!r} must be {expected}, got dtype {array.dtype}; "
                     f"convert it with .astype({expected.dtype.name!r})"
                 )
             checked[name] = array
@@ -111,11 +112,11 @@ class Hyper(MutableMapping[str, float]):
     def __setitem__(self, name: str, value: float) -> None:
         array = self._array(name)
         if isinstance(value, bool) or not isinstance(value, Real):
-            raise InvalidValueError(f"hyper: {name} is a number, got {value!r}")
+            raise InvalidValueError(f"hyper: {name} must be a number, got {value!r}")
         with np.errstate(over="ignore"):
             held = np.asarray(float(value)).astype(array.dtype)
         if not isfinite(held):
-            raise InvalidValueError(f"hyper: {name} is finite in {array.dtype.name}, got {value!r}")
+            raise InvalidValueError(f"hyper: {name} must be finite in {array.dtype.name}, got {value!r}")
         array[()] = held
 
     def series(self, name: str, values: object) -> np.ndarray:
@@ -132,18 +133,20 @@ class Hyper(MutableMapping[str, float]):
         given = np.asarray(values)
         if given.ndim != 1 or given.dtype.kind not in "iuf":
             raise InvalidValueError(
-                f"schedule: {name} is one number for each step, got {given.dtype}{list(given.shape)}; give it one axis"
+                f"schedule: {name} must be one number per step, got {given.dtype}{list(given.shape)}; pass a 1-d array"
             )
         with np.errstate(over="ignore"):
             held = np.ascontiguousarray(given, array.dtype)
         finite = np.isfinite(held)
         if not finite.all():
             step = int(np.argmin(finite))
-            raise InvalidValueError(f"schedule: {name} is finite in {array.dtype.name}, got {given[step]} at {step}")
+            raise InvalidValueError(
+                f"schedule: {name} must be finite in {array.dtype.name}, got {given[step]} at {step}"
+            )
         return held
 
     def __delitem__(self, name: str) -> None:
-        raise InvalidValueError(f"hyper: {name} is an input of the compiled step and stays; set it instead")
+        raise InvalidValueError(f"hyper: {name} is an input of the compiled step and cannot be deleted; set it instead")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.arrays)
@@ -157,7 +160,7 @@ class Hyper(MutableMapping[str, float]):
     def _array(self, name: str) -> np.ndarray:
         if name not in self.arrays:
             raise NameLookupError(
-                f"hyper: the step has no {name!r}, it has {', '.join(self.arrays)}; settings that were 0 when the "
-                "optimizer was made are not in the graph"
+                f"hyper: the step has no {name!r}, only {', '.join(self.arrays)}; settings that were 0 when the "
+                "optimizer was created are not in the graph"
             )
         return self.arrays[name]

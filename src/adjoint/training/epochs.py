@@ -66,15 +66,16 @@ class Plan:
     def __post_init__(self) -> None:
         for name, number in (("every", self.every), ("limit", 1 if self.limit is None else self.limit)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise InvalidValueError(f"run_epoch: {name} is an integer of at least 1, got {number!r}")
+                raise InvalidValueError(f"run_epoch: {name} must be an integer of at least 1, got {number!r}")
         if self.callback is not None and not callable(self.callback):
             raise TypeRuleError(
-                f"run_epoch: callback is called with step and losses, got {self.callback!r}; give a function"
+                f"run_epoch: callback must be callable as callback(step, losses), got {self.callback!r}; pass a "
+                "function"
             )
         if not isinstance(self.schedule, Mapping):
             raise TypeRuleError(
-                f"schedule: values go by the name of their hyperparameter, got {type(self.schedule).__name__}; "
-                'give a dict such as {"lr": values}'
+                f"schedule must map names of hyperparameters to values, got {type(self.schedule).__name__}; "
+                'pass a dict such as {"lr": values}'
             )
 
 
@@ -84,7 +85,7 @@ def epoch_order(shuffle: bool, seed: int | Sequence[int]) -> Callable[[int], np.
         generator = np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
         raise InvalidValueError(
-            f"run_epoch: seed is an integer of at least 0 or several of them, got {seed!r}; choose another"
+            f"run_epoch: seed must be an integer of at least 0 or a sequence of them, got {seed!r}; choose another"
         ) from error
     return generator.permutation if shuffle else np.arange
 
@@ -174,7 +175,7 @@ class Epochs:
         steps = count // size if drop_last else -(-count // size)
         if not steps:
             raise InvalidValueError(
-                f"run_epoch: a step takes {size} rows, got {count}; give more, or drop_last=False to repeat some"
+                f"run_epoch: a step takes {size} rows, got {count}; pass more, or use drop_last=False to repeat some"
             )
         steps = steps if plan.limit is None else min(steps, plan.limit)
         schedules = self._schedules(plan.schedule, steps)
@@ -203,7 +204,7 @@ class Epochs:
         """One epoch over batches that a thread prepares, through `update`."""
         if not isinstance(data, Iterable):
             raise TypeRuleError(
-                f"run_epoch takes arrays ({', '.join(self._batch)}) or something that gives batches of them, "
+                f"run_epoch takes arrays ({', '.join(self._batch)}) or an iterable of batches of them, "
                 f"got {type(data).__name__}; put the arrays in a tuple"
             )
         schedules = self._schedules(plan.schedule)
@@ -264,8 +265,8 @@ class Epochs:
         for name, values in found.items():
             if steps is not None and len(values) != steps:
                 raise InvalidValueError(
-                    f"schedule: {name} has a value for each of the {steps} steps of this epoch, got {len(values)}; "
-                    "give that many"
+                    f"schedule: {name} must have a value for each of the {steps} steps of this epoch, got "
+                    f"{len(values)}; pass that many"
                 )
         return found
 
@@ -273,14 +274,14 @@ class Epochs:
         for name, values in schedules.items():
             if step >= len(values):
                 raise InvalidValueError(
-                    f"schedule: {name} has {len(values)} values and there are more batches; give one for each"
+                    f"schedule: {name} has {len(values)} values, but there are more batches; pass one per batch"
                 )
             self._hyper.arrays[name][()] = values[step]
 
     def _arrays_of(self, batch: object) -> Sequence[Any]:
         if not isinstance(batch, tuple | list):
             raise TypeRuleError(
-                f"run_epoch: a batch is a tuple of arrays ({', '.join(self._batch)}), got {type(batch).__name__}; "
-                "give a tuple for each step"
+                f"run_epoch: a batch must be a tuple of arrays ({', '.join(self._batch)}), got {type(batch).__name__}; "
+                "pass one tuple per step"
             )
         return batch

@@ -22,7 +22,9 @@ def refuse_array(method: str, name: str, array: np.ndarray) -> None:
     finite = np.isfinite(array)
     if not finite.all():
         where = tuple(int(i) for i in np.argwhere(~finite)[0])
-        raise DataError(f"{method}: {name} is finite with check_finite, got {array[where]} at {where}; clean the data")
+        raise DataError(
+            f"{method}: {name} must be finite with check_finite, got {array[where]} at {where}; clean the data"
+        )
 
 
 def refuse_loss(method: str, loss: float) -> None:

@@ -34,8 +34,8 @@ def rows_per_step(batch: Mapping[str, TensorType]) -> int:
     if len(sizes) != 1 or sizes <= {(), (0,)}:
         types = ", ".join(f"{name}: {t}" for name, t in batch.items())
         raise TypeRuleError(
-            f"run_epoch cuts arrays along axis 0, which must be the batch of all that the step takes, got {types}; "
-            "give it batches instead"
+            "run_epoch splits arrays along axis 0, which must be the batch axis of all inputs of the step, got "
+            f"{types}; pass batches instead"
         )
     return sizes.pop()[0]
 
@@ -53,13 +53,15 @@ def tables_of(batch: Mapping[str, TensorType], data: Sequence[np.ndarray | Rows]
     rows_per_step(batch)
     if len(data) != len(batch):
         raise TypeRuleError(
-            f"run_epoch takes an array for each of {', '.join(batch)}, got {len(data)}; give it one for each"
+            f"run_epoch takes an array for each of {', '.join(batch)}, got {len(data)}; pass one for each"
         )
     tables = [_table(name, t, given) for (name, t), given in zip(batch.items(), data, strict=True)]
     counts = {name: len(t.array) for name, t in zip(batch, tables, strict=True)}
     if len(set(counts.values())) != 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise TypeRuleError(f"run_epoch: all arrays have one number of rows, got {listed}; cut the longer ones")
+        raise TypeRuleError(
+            f"run_epoch: all arrays must have the same number of rows, got {listed}; shorten the longer ones"
+        )
     return tables
 
 
@@ -101,8 +103,8 @@ def _table(name: str, wanted: TensorType, given: np.ndarray | Rows) -> Rows:
         )
     if rows.dtype is not None and as_dtype(rows.dtype) != wanted.dtype:
         raise TypeRuleError(
-            f"run_epoch: the step takes {name} as {wanted.dtype}, and its Rows say {as_dtype(rows.dtype)}; "
-            "leave their dtype out"
+            f"run_epoch: the step takes {name} as {wanted.dtype}, but its Rows specify {as_dtype(rows.dtype)}; "
+            "omit their dtype"
         )
     if rows is not given and dtype != wanted.dtype:
         raise TypeRuleError(
@@ -112,11 +114,11 @@ def _table(name: str, wanted: TensorType, given: np.ndarray | Rows) -> Rows:
     casting: Literal["same_kind", "safe"] = "same_kind" if is_float(wanted.dtype) else "safe"
     if dtype not in DTYPES.values() or not np.can_cast(dtype, wanted.dtype, casting):
         raise TypeRuleError(
-            f"run_epoch: Rows of {dtype} do not become {wanted.dtype} for {name}; "
+            f"run_epoch: Rows of {dtype} cannot be converted to {wanted.dtype} for {name}; "
             f"convert the array with .astype({wanted.dtype.name!r})"
         )
     if rows.scale != 1 and not is_float(wanted.dtype):
         raise InvalidValueError(
-            f"run_epoch: {name} is {wanted.dtype}, which no scale applies to, got {rows.scale}; leave it at 1"
+            f"run_epoch: {name} is {wanted.dtype}, which cannot be scaled, got scale {rows.scale}; use 1"
         )
     return rows

@@ -79,7 +79,7 @@ def stated_starts(module: IRModule, types: Mapping[str, TensorType]) -> dict[str
         match entry:
             case (str(name), str(kind), *numbers):
                 if name in found:
-                    raise InvalidValueError(f"init: a name is given once, got {name!r} twice; drop one")
+                    raise InvalidValueError(f"init: names must be unique, got {name!r} twice; remove one")
                 found[name] = _checked(name, kind, numbers, types)
             case _:
                 raise _form(entry)
@@ -109,7 +109,9 @@ def initial_params(
         For an unknown kind.
     """
     if kind not in _RULES:
-        raise InvalidValueError(f"init_parameters: kind is one of {', '.join(_RULES)}, got {kind!r}; use one of them")
+        raise InvalidValueError(
+            f"init_parameters: kind must be one of {', '.join(_RULES)}, got {kind!r}; use one of them"
+        )
     streams = np.random.SeedSequence(seed).spawn(len(params))
     arrays = {}
     for (name, type_), stream in zip(params.items(), streams, strict=True):
@@ -189,16 +191,16 @@ def _checked(name: str, kind: str, numbers: Sequence[Any], types: Mapping[str, T
     if name not in types:
         near = get_close_matches(name, types, n=1)
         fix = f"did you mean {near[0]!r}?" if near else f"the names are {', '.join(types)}"
-        raise NameLookupError(f"init: names are those of parameters and states, got {name!r}; {fix}")
+        raise NameLookupError(f"init: names must be those of parameters and states, got {name!r}; {fix}")
     found = _KINDS.get(kind)
     if found is None:
         near = get_close_matches(kind, _KINDS, n=1)
         fix = f"did you mean {near[0]!r}?" if near else "use one of them"
-        raise InvalidValueError(f"init: the kinds are {', '.join(_KINDS)}, got {kind!r} for {name!r}; {fix}")
+        raise InvalidValueError(f"init: the kind must be one of {', '.join(_KINDS)}, got {kind!r} for {name!r}; {fix}")
     type_ = types[name]
     if type_.rank < found.rank or (found.floats and not is_float(type_.dtype)):
         wanted = f"floats of a rank from {found.rank}" if found.rank else "floats"
-        raise InvalidValueError(f"init: {kind} is for {wanted}, got {name!r} of {type_}; use zeros or ones")
+        raise InvalidValueError(f"init: {kind} requires {wanted}, got {name!r} of {type_}; use zeros or ones")
     if len(numbers) != len(found.numbers) or not all(_finite(n) for n in numbers):
         takes = f"the finite numbers {', '.join(found.numbers)}" if found.numbers else "no numbers"
         raise InvalidValueError(f"init: {kind} takes {takes}, got {tuple(numbers)!r} for {name!r}; correct them")

@@ -22,7 +22,7 @@ def counts(module: IRModule, *names: str) -> tuple[int, ...]:
         value = module.attrs.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             given = "none" if name not in module.attrs else repr(value)
-            raise InvalidValueError(f"the module needs the attribute {name}, an integer of at least 0, got {given}")
+            raise InvalidValueError(f"the module must have the attribute {name}, an integer of at least 0, got {given}")
         found.append(value)
     return tuple(found)
 
@@ -55,13 +55,13 @@ def inference(module: IRModule, state_num: int) -> Function:
     given = module["backbone_inference"]
     if list(_types(given.params).items()) != list(_types(backbone.params).items()):
         raise VerifyError(
-            f"@backbone_inference takes what @backbone takes, {_listed(_types(backbone.params))}, got "
-            f"{_listed(_types(given.params))}; give it the same parameters, used or not"
+            f"@backbone_inference must take the parameters of @backbone, {_listed(_types(backbone.params))}, got "
+            f"{_listed(_types(given.params))}; declare the same parameters, used or not"
         )
     if [r.type for r in given.results] != [r.type for r in outputs]:
         wanted, got = (", ".join(str(r.type) for r in results) for results in (outputs, given.results))
         raise VerifyError(
-            f"@backbone_inference returns the outputs of @backbone, [{wanted}], got [{got}]; return no states"
+            f"@backbone_inference must return the outputs of @backbone, [{wanted}], got [{got}]; return no states"
         )
     return Function(given.name, given.params, given.results)  # without `donate`: predicting changes nothing
 
@@ -87,7 +87,7 @@ class StepLayout:
     def __init__(self, module: IRModule) -> None:
         for name in ("backbone", "step"):
             if name not in module:
-                raise VerifyError(f"Trainer: the module has no function {name!r}; make it with SetupTrainer")
+                raise VerifyError(f"Trainer: the module has no function {name!r}; create it with SetupTrainer")
         inputs, targets, params, states = counts(module, "input_num", "target_num", "param_num", "state_num")
         self.initial_optimizer = _pairs(module, "optimizer_state")
         self.initial_hyper = _pairs(module, "hyper")
@@ -95,8 +95,8 @@ class StepLayout:
         given = module["step"].params
         if sum(groups) != len(given):
             raise VerifyError(
-                f"Trainer: the attributes speak of {sum(groups)} inputs of @step, which has {len(given)}; "
-                "make the module with SetupTrainer"
+                f"Trainer: the attributes describe {sum(groups)} inputs of @step, which has {len(given)}; "
+                "create the module with SetupTrainer"
             )
         ends = [sum(groups[: i + 1]) for i in range(len(groups))]
         parts = [_types(given[end - size : end]) for end, size in zip(ends, groups, strict=True)]
@@ -116,12 +116,16 @@ def _listed(types: dict[str, TensorType]) -> str:
 def _pairs(module: IRModule, name: str) -> dict[str, float]:
     pairs = module.attrs.get(name)
     if not isinstance(pairs, tuple):
-        raise InvalidValueError(f"the module needs the attribute {name}, pairs of name and value; use SetupTrainer")
+        raise InvalidValueError(
+            f"the module must have the attribute {name}, pairs of name and value; create it with SetupTrainer"
+        )
     found: dict[str, float] = {}
     for pair in pairs:
         match pair:
             case (str(label), int(value) | float(value)):
                 found[label] = float(value)
             case _:
-                raise InvalidValueError(f"the module's attribute {name} holds pairs of name and value, got {pair!r}")
+                raise InvalidValueError(
+                    f"the module's attribute {name} must hold pairs of name and value, got {pair!r}"
+                )
     return found

@@ -55,16 +55,18 @@ class Predictor:
         """How many rows all arrays have, or the refusal."""
         names = ", ".join(self._inputs)
         if len(arrays) != len(self._inputs):
-            raise TypeRuleError(f"predict: the model takes {names}, got {len(arrays)} arrays; give it one for each")
+            raise TypeRuleError(f"predict: the model takes {names}, got {len(arrays)} arrays; pass one for each")
         for (name, type_), array in zip(self._inputs.items(), arrays, strict=True):
             if array.ndim != type_.rank or array.shape[1:] != type_.shape[1:] or array.dtype != type_.dtype:
                 raise TypeRuleError(
-                    f"predict: {name} is {type_} with any number of rows, got {array.dtype}{list(array.shape)}; "
+                    f"predict: {name} must be {type_} with any number of rows, got {array.dtype}{list(array.shape)}; "
                     "reshape or convert it"
                 )
         counts = {len(a) for a in arrays}
         if len(counts) != 1:
-            raise TypeRuleError(f"predict: {names} have one number of rows, got {sorted(counts)}; cut the longer ones")
+            raise TypeRuleError(
+                f"predict: {names} must have the same number of rows, got {sorted(counts)}; shorten the longer ones"
+            )
         return counts.pop()
 
 

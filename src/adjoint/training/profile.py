@@ -71,7 +71,7 @@ def profile_step(
         How often each is timed; the median counts.
     """
     if runs < 1:
-        raise InvalidValueError(f"profile: runs is at least 1, got {runs}")
+        raise InvalidValueError(f"profile: runs must be at least 1, got {runs}")
     layout = StepLayout(module)
     functions = (*_parts(module["backbone_loss_adjoint"], layout), module["step"])
     executable = compile_module(IRModule(functions), options=options, entries=[f.name for f in functions])

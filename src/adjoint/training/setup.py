@@ -66,9 +66,11 @@ class SetupTrainer:
 
     def __post_init__(self) -> None:
         if not isinstance(self.loss, Loss):
-            raise TypeRuleError(f"SetupTrainer: loss is a Loss such as CrossEntropyLoss(), got {self.loss!r}")
+            raise TypeRuleError(f"SetupTrainer: loss must be a Loss such as CrossEntropyLoss(), got {self.loss!r}")
         if not isinstance(self.optimizer, Optimizer):
-            raise TypeRuleError(f"SetupTrainer: optimizer is an Optimizer such as SGD(0.01), got {self.optimizer!r}")
+            raise TypeRuleError(
+                f"SetupTrainer: optimizer must be an Optimizer such as SGD(0.01), got {self.optimizer!r}"
+            )
         object.__setattr__(self, "loss_args", tuple(self.loss_args))
 
     def __call__(self, module: IRModule) -> IRModule:
@@ -98,12 +100,12 @@ class SetupTrainer:
         outputs = tuple(r.type for r in parts.outputs)
         if len(outputs) != count or outputs != self.loss_args[:count]:
             raise TypeRuleError(
-                f"SetupTrainer: the first {count} of loss_args are the outputs of @backbone, "
+                f"SetupTrainer: the first {count} of loss_args must be the outputs of @backbone, "
                 f"{_listed(outputs)}, got {_listed(self.loss_args[:count])}; correct loss_args or state_num"
             )
         result = loss.results[0].type
         if result.shape != ():
-            raise TypeRuleError(f"SetupTrainer: the loss is a scalar, got {result}; use reduction 'mean' or 'sum'")
+            raise TypeRuleError(f"SetupTrainer: the loss must be a scalar, got {result}; use reduction 'mean' or 'sum'")
 
     def _step(self, adjoint: Function, parts: "_Parts", types: dict[str, TensorType]) -> Function:
         flat = inline_calls(adjoint)
@@ -143,22 +145,22 @@ def _split(backbone: Function, param_num: int, state_num: int) -> _Parts:
     output_num = len(backbone.results) - state_num
     if param_num == 0 or input_num < 0 or output_num < 1:
         raise InvalidValueError(
-            f"@backbone has {len(backbone.params)} parameters and {len(backbone.results)} results, which leaves "
-            f"no room for param_num={param_num} of at least 1 and state_num={state_num}; correct the attributes"
+            f"@backbone has {len(backbone.params)} parameters and {len(backbone.results)} results, which is "
+            f"too few for param_num={param_num} of at least 1 and state_num={state_num}; correct the attributes"
         )
     end = input_num + param_num
     inputs, params, states = backbone.params[:input_num], backbone.params[input_num:end], backbone.params[end:]
     for value in params:
         if not is_float(value.dtype):
             raise TypeRuleError(
-                f"SetupTrainer: parameters are of a float dtype, got %{value.label}: {value.type}; "
+                f"SetupTrainer: parameters must have a float dtype, got %{value.label}: {value.type}; "
                 "make it an input or a state"
             )
     for value, new in zip(states, backbone.results[output_num:], strict=True):
         if value.type != new.type:
             raise TypeRuleError(
-                f"SetupTrainer: an updated state has the type of the state, got {new.type} for "
-                f"%{value.label}: {value.type}; return the states last and in their order"
+                f"SetupTrainer: an updated state must have the type of the state, got {new.type} for "
+                f"%{value.label}: {value.type}; return the states last and in order"
             )
     return _Parts(inputs, params, states, backbone.results[:output_num])
 

@@ -76,7 +76,7 @@ class Trainer:
         check_finite: bool = False,
     ) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-            raise InvalidValueError(f"Trainer: seed is an integer of at least 0, got {seed!r}")
+            raise InvalidValueError(f"Trainer: seed must be an integer of at least 0, got {seed!r}")
         self.module = module
         self.seed = seed
         options = CompileOptions() if options is None else options

@@ -70,15 +70,15 @@ def append_loss(backbone: Function, loss: Function, num_backbone_results: int = 
     count = num_backbone_results
     if not 0 < count <= min(len(backbone.results), len(loss.params)):
         raise InvalidValueError(
-            f"append_loss: num_backbone_results is at least 1 and at most the {len(backbone.results)} results of "
+            f"append_loss: num_backbone_results must be at least 1 and at most the {len(backbone.results)} results of "
             f"@{backbone.name} and the {len(loss.params)} parameters of @{loss.name}, got {count}; change it"
         )
     taken, own = loss.params[:count], loss.params[count:]
     for number, (result, p) in enumerate(zip(backbone.results, taken, strict=False)):
         if result.type != p.type:
             raise TypeRuleError(
-                f"append_loss: result {number} of @{backbone.name} is {result.type}, and %{p.label} of @{loss.name} "
-                f"takes {p.type}; make the loss for the model's types"
+                f"append_loss: result {number} of @{backbone.name} is {result.type}, but %{p.label} of @{loss.name} "
+                f"takes {p.type}; create the loss for the model's types"
             )
     both = sorted({p.label for p in backbone.params} & {p.label for p in own})
     if both:

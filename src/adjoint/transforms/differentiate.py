@@ -146,13 +146,15 @@ def _chosen(function: Function, wrt: Chosen) -> list[Value]:
     else:
         found = [_parameter(function, key) for key in ([wrt] if isinstance(wrt, str | int) else wrt)]
     if not found:
-        raise InvalidValueError(f"@{function.name} has no float parameter to differentiate for; name some in wrt")
+        raise InvalidValueError(
+            f"@{function.name} has no float parameter to differentiate with respect to; list some in wrt"
+        )
     for p in found:
         if not is_float(p.dtype):
-            raise TypeRuleError(f"derivatives are for float parameters, got %{p.label}: {p.type}; leave it out of wrt")
+            raise TypeRuleError(f"derivatives require float parameters, got %{p.label}: {p.type}; omit it from wrt")
     if len(set(found)) != len(found):
         given = ", ".join(f"%{p.label}" for p in found)
-        raise InvalidValueError(f"wrt names every parameter once, got {given}; drop the repeated one")
+        raise InvalidValueError(f"wrt must not repeat parameters, got {given}; remove the repeated one")
     return found
 
 
@@ -161,7 +163,7 @@ def _parameter(function: Function, key: str | int) -> Value:
         return function.param(key)
     if not 0 <= key < len(function.params):
         raise InvalidValueError(
-            f"@{function.name} has parameters 0 to {len(function.params) - 1}, got {key} in wrt; name it instead"
+            f"@{function.name} has parameters 0 to {len(function.params) - 1}, got {key} in wrt; use its name instead"
         )
     return function.params[key]
 
@@ -169,14 +171,15 @@ def _parameter(function: Function, key: str | int) -> Value:
 def _results(function: Function, indices: tuple[int, ...]) -> list[Value]:
     """The float results at these places, each named once."""
     if not indices or len(set(indices)) != len(indices):
-        raise InvalidValueError(f"name at least one float result, each once, got {indices} for @{function.name}")
+        raise InvalidValueError(
+            f"results must be at least one distinct float result, got {indices} for @{function.name}; correct them"
+        )
     for i in indices:
         if not 0 <= i < len(function.results):
             raise InvalidValueError(f"@{function.name} has results 0 to {len(function.results) - 1}, got {i}; name one")
         if not is_float(function.results[i].dtype):
             raise TypeRuleError(
-                f"result {i} of @{function.name} must be a float, got {function.results[i].type}; cast what it is "
-                "computed from"
+                f"result {i} of @{function.name} must be a float, got {function.results[i].type}; cast its operands"
             )
     return [function.results[i] for i in indices]
 
@@ -334,7 +337,7 @@ class _Session:
             for value, function in self.missing.items()
         )
         raise DifferentiationError(
-            f"operators on the way to the gradient need a vjp, and have none: {places}; give them one, or put "
+            f"operators on the path to the gradient must have a vjp, got none for {places}; define one, or insert "
             "stop_gradient before them"
         )
 
