@@ -1,0 +1,146 @@
+"""Every source file has a test file that is found by its name, or by the table below."""
+
+from pathlib import Path
+
+import adjoint
+
+ROOT = Path(adjoint.__file__).parent
+TESTS = Path(__file__).parent
+
+#: Tests of files that have no ``test_<name>.py`` in their room: by room and name, whatever folder of the room they are
+#: in, a path under ``tests``. What a file of a family shares is tested by the family.
+TESTED_IN = {
+    "__main__": "test_wheel.py",
+    "errors": "test_compiler.py",
+    "version": "cli/test_cli_words.py",
+    "cli/builtin": "cli/test_cli_seeing.py",
+    "cli/cache": "cli/test_cli_seeing.py",
+    "cli/doctor": "cli/test_cli_seeing.py",
+    "cli/fit": "cli/test_cli_train.py",
+    "cli/options": "cli/test_cli_words.py",
+    "cli/plotting": "cli/test_cli_train.py",
+    "cli/show": "cli/test_cli_seeing.py",
+    "codegen/jitter": "runtime/test_jitter.py",
+    "codegen/kernels": "codegen/test_indices.py",
+    "codegen/module": "codegen/test_modules.py",
+    "codegen/native": "codegen/test_targets.py",
+    "codegen/scalars": "lower/test_vector_math.py",
+    "codegen/turn": "lower/test_contractions.py",
+    "codegen/types": "ops/test_compiled.py",
+    "codegen/values": "codegen/test_indices.py",
+    "codegen/writer": "codegen/test_edges.py",
+    "data/files": "data/test_fashion.py",
+    "ir/function": "ir/test_structure.py",
+    "ir/literals": "ir/test_text.py",
+    "ir/parser": "ir/test_parse_errors.py",
+    "ir/printer": "ir/test_text.py",
+    "ir/tokens": "ir/test_parse_errors.py",
+    "ir/types": "ir/test_verifier.py",
+    "ir/value": "ir/test_structure.py",
+    "kernel/ir": "kernel/test_verifier.py",
+    "kernel/placement": "runtime/test_threads.py",
+    "kernel/program": "kernel/test_races.py",
+    "kernel/rewrite": "kernel/test_structure.py",
+    "kernel/scalars": "kernel/test_interpreter.py",
+    "kernel/waiting": "codegen/test_barrier.py",
+    "losses/base": "losses/test_regression.py",
+    "lower/checks": "ops/test_convert.py",
+    "lower/choices": "lower/test_contractions.py",
+    "lower/dots": "lower/test_contractions.py",
+    "lower/emit": "lower/test_contractions.py",
+    "lower/error_function": "lower/test_vector_math.py",
+    "lower/expand": "lower/test_vector_math.py",
+    "lower/exponential": "lower/test_vector_math.py",
+    "lower/facts": "lower/test_fuse.py",
+    "lower/grouped_sums": "lower/test_sums.py",
+    "lower/logarithm": "lower/test_vector_math.py",
+    "lower/match": "lower/test_contractions.py",
+    "lower/packing": "lower/test_tiles.py",
+    "lower/power": "lower/test_vector_math.py",
+    "lower/program": "lower/test_fuse.py",
+    "lower/pull": "lower/test_memo.py",
+    "lower/reductions": "ops/test_reduce.py",
+    "lower/scatter": "ops/test_index.py",
+    "lower/stream_plan": "lower/test_streams.py",
+    "lower/sum_plan": "lower/test_sums.py",
+    "lower/terms": "lower/test_vector_math.py",
+    "lower/totals": "lower/test_sums.py",
+    "lower/trigonometric": "lower/test_vector_math.py",
+    "lower/walks": "lower/test_tiles.py",
+    "lower/winograd_plan": "lower/test_winograd.py",
+    "lower/winograd_rows": "lower/test_winograd.py",
+    "lower/winograd_sums": "lower/test_winograd.py",
+    "lower/winograd_tiles": "lower/test_winograd.py",
+    "ops/attending": "ops/test_attention.py",
+    "ops/attention_gradients": "ops/test_attention.py",
+    "ops/axes": "ops/test_shape.py",
+    "ops/base": "ops/test_contracts.py",
+    "ops/catalogue": "ops/test_contracts.py",
+    "ops/centred": "ops/test_normalization.py",
+    "ops/gaussian": "ops/test_attention.py",
+    "ops/pieces": "ops/test_shape.py",
+    "ops/rules": "ops/test_contracts.py",
+    "ops/sampling": "ops/test_contracts.py",
+    "ops/sliding": "ops/test_convolution.py",
+    "ops/text": "ir/test_catalogue_text.py",
+    "ops/views": "ops/test_shape.py",
+    "ops/window_places": "ops/test_pooling.py",
+    "ops/windows": "ops/test_pooling.py",
+    "optim/adam": "optim/test_optimizers.py",
+    "optim/base": "optim/test_optimizers.py",
+    "optim/sgd": "optim/test_optimizers.py",
+    "profiling/arena": "profiling/test_page.py",
+    "profiling/inputs": "profiling/test_step.py",
+    "profiling/places": "profiling/test_step.py",
+    "profiling/probes": "profiling/test_machine.py",
+    "profiling/roofline": "profiling/test_page.py",
+    "profiling/shapes": "profiling/test_page.py",
+    "runtime/fastcall": "runtime/test_bound.py",
+    "runtime/library": "runtime/test_executable.py",
+    "runtime/report": "profiling/test_clocks.py",
+    "runtime/turn": "runtime/test_turns.py",
+    "testing/growing": "testing/test_graphs.py",
+    "testing/network_recipes": "testing/test_graphs.py",
+    "testing/recipes": "testing/test_graphs.py",
+    "training/finite": "training/test_trainer.py",
+    "training/layout": "training/test_setup.py",
+    "training/passes": "training/test_setup.py",
+    "training/profile": "training/test_trainer.py",
+    "transforms/rewrites": "transforms/test_simplify.py",
+}
+
+
+def sources():
+    """Room and name of each source file, without those that only gather names."""
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[-1] != "__init__":
+            yield parts[0] if len(parts) == 1 else f"{parts[0]}/{parts[-1]}"
+
+
+def by_name(source):
+    """Test files whose name is the source's: ``test_<name>.py`` or ``test_<room>_<name>.py`` in its room."""
+    room, _, name = source.rpartition("/")
+    found = (TESTS / room).rglob("test_*.py") if room else TESTS.glob("test_*.py")
+    return [path for path in found if path.stem in (f"test_{name}", f"test_{room}_{name}")]
+
+
+def test_every_source_file_has_a_test_file():
+    missing = [source for source in sources() if not by_name(source) and source not in TESTED_IN]
+    assert missing == [], "give it a test file of its name, or say in TESTED_IN which one has its tests"
+
+
+def test_every_test_file_of_the_table_is_there():
+    missing = [place for place in TESTED_IN.values() if not (TESTS / place).is_file()]
+    assert missing == []
+
+
+def test_the_table_has_exceptions_only():
+    found = set(sources())
+    assert [source for source in TESTED_IN if source not in found] == [], "no such source file"
+    assert [source for source in TESTED_IN if by_name(source)] == [], "it is found by its name"
+
+
+def test_no_two_source_files_of_a_room_have_one_name():
+    found = list(sources())
+    assert sorted(found) == sorted(set(found))
