@@ -1,6 +1,7 @@
 """The wheel: built, installed where nothing else of adjoint is, used from a foreign directory."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -131,3 +132,8 @@ def test_its_command_is_there_by_name_and_as_a_module(installed, tmp_path):
     command = next(path for path in installed.parent.iterdir() if path.stem == "adjoint")
     for words in ([command], [installed, "-m", "adjoint"]):
         assert run(*words, "--version", cwd=tmp_path) == f"adjoint {adjoint.__version__}\n"
+
+
+def test_who_cites_it_cites_this_version():
+    cited = re.findall(r"^version: (\S+)$", (HOUSE / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE)
+    assert cited == [adjoint.__version__]
