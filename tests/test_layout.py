@@ -1,5 +1,6 @@
-"""Every source file has a test file that is found by its name, or by the table below."""
+"""Every source file has a test file that is found by its name, or by the table below; workflows make what there is."""
 
+import re
 from pathlib import Path
 
 import adjoint
@@ -144,3 +145,11 @@ def test_the_table_has_exceptions_only():
 def test_no_two_source_files_of_a_room_have_one_name():
     found = list(sources())
     assert sorted(found) == sorted(set(found))
+
+
+def test_workflows_and_ci_make_what_the_makefile_has():
+    house = TESTS.parent
+    targets = set(re.findall(r"^([a-z-]+):", (house / "Makefile").read_text(), re.MULTILINE))
+    texts = [path.read_text() for path in (*(house / ".github/workflows").glob("*.yml"), house / ".ci/run")]
+    made = {target for text in texts for target in re.findall(r"\bmake ([a-z-]+)", text)}
+    assert {"test", "fuzz", "test-minimum"} <= made <= targets
