@@ -1,11 +1,11 @@
-# make train    train the MLP on Fashion-MNIST       make test    lint, types, tests
+# make train    train the MLP on Fashion-MNIST       make test    lint, types, tests; in two processes: ARGS="-n 2"
 # make fuzz     500 new random programs; the same again: make fuzz SEED=N
 # make test-minimum    the tests with the lowest versions of Python and packages that are allowed, in .venv-minimum
 # All set up what they need in .venv, once; another interpreter: make train PYTHON=python3.13
 
 VENV   := .venv
-BIN    := $(VENV)/bin
-PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
               $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 ARGS   :=
 SEED   := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
@@ -31,10 +31,10 @@ types: $(VENV)/.for-work
 	$(BIN)/mypy
 
 pytest: $(VENV)/.for-work lint types
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --durations=10 $(ARGS)
 
 test-minimum: $(VENV)-minimum/.for-work
-	$(VENV)-minimum/bin/pytest $(ARGS)
+	$(VENV)-minimum/$(notdir $(BIN))/pytest $(ARGS)
 
 # Stamps: the environment is set up again only when what it is made from changes.
 $(VENV)/.for-use: pyproject.toml $(VENV)/.made
@@ -47,7 +47,7 @@ $(VENV)/.for-work: pyproject.toml $(VENV)/.made
 
 $(VENV)-minimum/.for-work: pyproject.toml constraints-minimum.txt
 	$(OLDEST) -m venv --clear $(VENV)-minimum
-	$(VENV)-minimum/bin/pip install --quiet --disable-pip-version-check -c constraints-minimum.txt -e ".[test,plot]"
+	$(VENV)-minimum/$(notdir $(BIN))/pip install --quiet --disable-pip-version-check -c constraints-minimum.txt -e ".[test,plot]"
 	touch $@
 
 $(VENV)/.made:

@@ -24,7 +24,7 @@ from rich.console import Console
 
 from adjoint.compiler import CompileOptions
 from adjoint.profiling import Peaks, StepProfile, profile_module
-from adjoint.profiling.markup import duration, micros, percent, rate
+from adjoint.profiling.figures import duration, micros, percent, rate
 from adjoint.profiling.parts import PARTS
 from adjoint.profiling.step import Row
 from adjoint.training.layout import StepLayout

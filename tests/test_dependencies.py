@@ -16,7 +16,8 @@ def padded(version):
 def test_minimum_versions_are_the_lower_bounds():
     project = tomllib.loads((HOUSE / "pyproject.toml").read_text())["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values()]
-    bounds = dict(requirement.split(">=") for group in groups for requirement in group)
+    requirements = [requirement for group in groups for requirement in group if not requirement.startswith("adjoint[")]
+    bounds = dict(requirement.split(",")[0].split(">=") for requirement in requirements)
     text = (HOUSE / "constraints-minimum.txt").read_text()
     pinned = dict(re.findall(r"^([\w-]+)==([\d.]+)$", text, re.MULTILINE))
     assert len(pinned) == len([line for line in text.splitlines() if line and not line.startswith("#")])

@@ -106,9 +106,20 @@ def loaded_by(statement):
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("heavy", ["llvmlite", "rich", "click", "matplotlib", "adjoint.compiler", "adjoint.ops"])
+@pytest.mark.parametrize(
+    "heavy",
+    ["llvmlite", "rich", "click", "matplotlib", "jinja2", "pooch", "platformdirs", "adjoint.compiler", "adjoint.ops"],
+)
 def test_importing_adjoint_loads_nothing_heavy(heavy):
     assert heavy not in loaded_by("import adjoint")
+
+
+@pytest.mark.parametrize(
+    ("statement", "rare"),
+    [("from adjoint.data import fashion_mnist", "pooch"), ("from adjoint.profiling import page_text", "jinja2")],
+)
+def test_what_few_calls_need_is_loaded_by_them(statement, rare):
+    assert rare not in loaded_by(statement)
 
 
 def test_every_name_of_the_front_door_is_there():

@@ -5,6 +5,9 @@ from functools import partialmethod
 from pathlib import Path
 
 import pytest
+from platformdirs.macos import MacOS
+from platformdirs.unix import Unix
+from platformdirs.windows import Windows
 
 from adjoint.errors import CacheError, InvalidValueError
 from adjoint.paths import cache_dir, cache_limit, check_private, check_writable, private_bytes, write_whole
@@ -23,15 +26,21 @@ def test_a_tilde_in_adjoint_cache_is_the_home_directory():
 @pytest.mark.parametrize(
     ("platform", "environ", "expected"),
     [
-        ("linux", {"XDG_CACHE_HOME": "/x"}, Path("/x/adjoint")),
-        ("linux", {}, Path.home() / ".cache" / "adjoint"),
-        ("darwin", {}, Path.home() / "Library" / "Caches" / "adjoint"),
-        ("win32", {"LOCALAPPDATA": "/local"}, Path("/local/adjoint")),
+        (Unix, {"XDG_CACHE_HOME": "/x"}, Path("/x/adjoint")),
+        (Unix, {}, Path.home() / ".cache" / "adjoint"),
+        (MacOS, {}, Path.home() / "Library" / "Caches" / "adjoint"),
+        (Windows, {}, Path("/CSIDL_LOCAL_APPDATA/adjoint")),
     ],
 )
 def test_each_platform_has_its_own_place(monkeypatch, platform, environ, expected):
-    monkeypatch.setattr("sys.platform", platform)
-    assert cache_dir(environ) == expected
+    # Only Windows can be asked for its folders.
+    monkeypatch.setattr("platformdirs.windows.get_win_folder", lambda name: f"/{name}")
+    for name in ("ADJOINT_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("adjoint.paths.PlatformDirs", platform)
+    assert cache_dir() == expected
 
 
 def test_write_whole_makes_directories_and_leaves_only_the_file(tmp_path):

@@ -6,10 +6,11 @@ import os
 import re
 import secrets
 import stat
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+
+from platformdirs import PlatformDirs
 
 from adjoint.errors import CacheError, InvalidValueError
 
@@ -26,18 +27,14 @@ def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
     Parameters
     ----------
     environ : mapping, optional
-        The environment, `os.environ` where None. ``ADJOINT_CACHE`` names the directory; else it is
-        ``adjoint`` in the platform's own place: ``$XDG_CACHE_HOME`` or ``~/.cache``, ``~/Library/Caches`` on
-        macOS, ``%LOCALAPPDATA%`` on Windows.
+        Where ``ADJOINT_CACHE`` is looked up, which names the directory; `os.environ` where None. Without it, the
+        directory is ``adjoint`` in the platform's own place: ``$XDG_CACHE_HOME`` or ``~/.cache``,
+        ``~/Library/Caches`` on macOS, ``%LOCALAPPDATA%`` on Windows.
     """
-    environ = os.environ if environ is None else environ
-    if chosen := environ.get("ADJOINT_CACHE"):
+    if chosen := (os.environ if environ is None else environ).get("ADJOINT_CACHE"):
         return Path(chosen).expanduser()
-    if sys.platform == "win32":
-        return Path(environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "adjoint"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "adjoint"
-    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adjoint"
+    # No folder of an author around it and none called Cache in it, which are Windows's habits.
+    return PlatformDirs("adjoint", appauthor=False, opinion=False).user_cache_path
 
 
 def cache_limit(environ: Mapping[str, str] | None = None) -> int:

@@ -68,6 +68,7 @@ class Server:
     answers: dict = field(default_factory=dict)
     asked: list = field(default_factory=list)
     cut: int = 0  # bytes at the end of a file that are promised but not sent
+    silent: bool = False  # about the length of files
     url: str = ""
 
 
@@ -83,7 +84,8 @@ def server():
                 self.send_error(404)
                 return
             self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
+            if not state.silent:
+                self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body[: len(body) - state.cut])
 

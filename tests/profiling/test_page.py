@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
@@ -97,6 +98,29 @@ def test_the_numbers_are_in_the_page(profile, page):
 def test_names_are_escaped(text, page):
     assert "small <mlp>" not in text
     assert page.words["h1"] == ["small <mlp> & co"]
+
+
+def test_every_template_escapes(profile):
+    name = "<b>\"&'</b>"
+    rows = tuple(
+        replace(row, kernel=replace(row.kernel, name=name), operators=(name, *row.operators[1:]))
+        for row in profile.rows
+    )
+    text = page_text(replace(profile, rows=rows))
+    assert name not in text
+    assert "<b>&" not in text
+    assert name in Reader(text).words["td"]
+
+
+def test_a_step_without_arena_says_so(profile):
+    text = page_text(replace(profile, blocks=()))
+    assert "This step keeps nothing between its kernels." in text
+    assert len(re.findall("<svg", text)) == 2
+
+
+def test_nothing_stands_between_lines_that_keep_white_space(text):
+    program = text[text.index('<div class="text">') : text.index("</details>")]
+    assert "\n" not in program[: program.rindex("</div></div>")]
 
 
 def test_the_program_is_told_line_by_line(profile, text):

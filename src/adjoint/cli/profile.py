@@ -11,7 +11,7 @@ from rich.table import Table
 from adjoint.cli.builtin import OPTIMIZERS, load_model, training_module
 from adjoint.cli.options import Name, WritablePath, write_text
 from adjoint.compiler import CompileOptions
-from adjoint.profiling.markup import duration, micros, percent, rate
+from adjoint.profiling.figures import duration, micros, percent, rate
 from adjoint.profiling.page import page_text
 from adjoint.profiling.step import StepProfile, profile_module
 from adjoint.profiling.trace import trace_text

@@ -2,10 +2,8 @@
 
 import gzip
 import hashlib
-import http.client
+import io
 import sys
-import urllib.error
-import urllib.request
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,6 +62,13 @@ class DataFile:
             raise DataError(f"{where} is truncated or no gzip file ({error}); remove it and fetch it again") from error
         return self.check(content, where)
 
+    def check_packed(self, packed: bytes, where: str) -> bytes:
+        """`packed`, once its checksum is that of the published file."""
+        found = hashlib.md5(packed, usedforsecurity=False).hexdigest()
+        if found != self.md5:
+            raise DataError(f"{where} must have MD5 {self.md5}, got {found} in {len(packed)} bytes; try again later")
+        return packed
+
     def check(self, content: bytes, where: str) -> bytes:
         """`content`, once its checksum is what it must be."""
         found = hashlib.sha256(content).hexdigest()
@@ -107,29 +112,55 @@ def download(file: DataFile, base_url: str, progress: Progress) -> bytes:
     DataError
         Where the server cannot be reached, stalls, or sends something else.
     """
+    # It is slow to load, and most calls find the files on this machine.
+    from pooch import HTTPDownloader  # noqa: PLC0415
+
     url = base_url + file.packed_name
-    opener = urllib.request.build_opener(_HTTPHandler, _HTTPSHandler)
-    parts: list[bytes] = []
-    done = 0
+    fetch = HTTPDownloader(
+        progressbar=_Bar(file.packed_name, progress),
+        chunk_size=_CHUNK,
+        timeout=(CONNECT_TIMEOUT, STALL_TIMEOUT),
+        headers={"Accept-Encoding": "identity"},  # a server that packs the packed file again would be undone too far
+    )
+    packed = io.BytesIO()  # nothing is on the disk before it is checked
     try:
-        with opener.open(url, timeout=CONNECT_TIMEOUT) as response:
-            total = int(response.headers.get("Content-Length") or 0)
-            while part := response.read(_CHUNK):
-                parts.append(part)
-                done += len(part)
-                progress(file.packed_name, done, total)
-    except urllib.error.HTTPError as error:
-        error.close()  # it is the server's response, and holds the connection
-        raise DataError(f"{url} cannot be fetched (HTTP {error.code} {error.reason}); check the address") from error
-    except (OSError, http.client.HTTPException) as error:
-        reason = error.reason if isinstance(error, urllib.error.URLError) else error
-        raise DataError(f"{url} cannot be fetched ({reason}); check the network") from error
-    packed = b"".join(parts)
-    if (found := hashlib.md5(packed, usedforsecurity=False).hexdigest()) != file.md5:
-        raise DataError(
-            f"{url} must have MD5 {file.md5}, got {found} in {done} of {total or '?'} bytes; try again later"
-        )
-    return packed
+        fetch(url, packed, None)
+    except OSError as error:  # what requests raises is one
+        if (response := getattr(error, "response", None)) is not None:
+            response.close()
+            reason, fix = f"HTTP {response.status_code} {response.reason}", "address"
+        else:
+            reason, fix = str(_cause(error)), "network"
+        raise DataError(f"{url} cannot be fetched ({reason}); check the {fix}") from error
+    return file.check_packed(packed.getvalue(), url)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What an error began with, under what requests and urllib3 wrap around it."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return error
+
+
+class _Bar:
+    """What pooch takes for a progress bar, and tells of the file how far it is."""
+
+    def __init__(self, name: str, progress: Progress) -> None:
+        self.total = 0
+        self._name, self._progress, self._done = name, progress, 0
+
+    def update(self, count: int) -> None:
+        """Count bytes; pooch counts whole chunks, and at the end all bytes once more."""
+        done = min(self._done + count, self.total) if self.total else self._done + count
+        if done > self._done:
+            self._done = done
+            self._progress(self._name, done, self.total)
+
+    def reset(self) -> None:
+        """Nothing: what was counted was true."""
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def terminal_progress(name: str, done: int, total: int) -> None:
@@ -139,27 +170,3 @@ def terminal_progress(name: str, done: int, total: int) -> None:
     share = f"{100 * done // total:3d} %" if total else "     "
     end = "\n" if done == total else ""
     print(f"\r{name}  {share}  {done / 1e6:.1f} MB", end=end, file=sys.stderr, flush=True)
-
-
-class _PatientConnection(http.client.HTTPConnection):
-    """Quick to give up on a host that does not answer, slow to give up on one that does."""
-
-    def connect(self) -> None:
-        super().connect()
-        self.sock.settimeout(STALL_TIMEOUT)
-
-
-class _PatientTLSConnection(http.client.HTTPSConnection):
-    def connect(self) -> None:
-        super().connect()
-        self.sock.settimeout(STALL_TIMEOUT)
-
-
-class _HTTPHandler(urllib.request.HTTPHandler):
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_PatientConnection, req)
-
-
-class _HTTPSHandler(urllib.request.HTTPSHandler):
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_PatientTLSConnection, req)

@@ -143,7 +143,7 @@ class ReduceMax(_Extreme):
 
     def reference(self, x: np.ndarray) -> np.ndarray:
         """`numpy.max`."""
-        return rounded(lambda wide: np.max(wide, self.axes, keepdims=self.keepdims), x)
+        return rounded(lambda wide: wide.max(self.axes, keepdims=self.keepdims), x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class ReduceMin(_Extreme):
 
     def reference(self, x: np.ndarray) -> np.ndarray:
         """`numpy.min`."""
-        return rounded(lambda wide: np.min(wide, self.axes, keepdims=self.keepdims), x)
+        return rounded(lambda wide: wide.min(self.axes, keepdims=self.keepdims), x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class ReduceProd(Reduction):
 
     def reference(self, x: np.ndarray) -> np.ndarray:
         """`numpy.prod`."""
-        return rounded(lambda wide: np.prod(wide, self.axes, dtype=wide.dtype, keepdims=self.keepdims), x)
+        return rounded(lambda wide: wide.prod(self.axes, dtype=wide.dtype, keepdims=self.keepdims), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
         """To each element the product of the others.

@@ -1,12 +1,14 @@
 """The arena over the course of a step, as a drawing: a rectangle a buffer, from its first kernel to its last."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from adjoint.profiling.markup import amount, clipped, part_class, tag, words
+from adjoint.profiling.figures import amount, clipped
 from adjoint.profiling.places import Block
+from adjoint.profiling.shapes import Label, Line
 from adjoint.profiling.step import Row
 
-__all__ = ["arena_svg"]
+__all__ = ["ArenaDrawing", "Rectangle", "draw_arena"]
 
 _WIDTH, _HEIGHT = 1080.0, 300.0
 _LEFT, _TOP = 76.0, 10.0
@@ -15,7 +17,32 @@ _LEFT, _TOP = 76.0, 10.0
 _NAMED = 48
 
 
-def arena_svg(rows: Sequence[Row], blocks: Sequence[Block], arena: int, bound: int) -> str:
+@dataclass(frozen=True, slots=True)
+class Rectangle:
+    """A buffer: where it is drawn, what it is, and its first kernel."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str
+    part: str
+    k: int
+    label: Label | None
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaDrawing:
+    """The drawing, for the template ``arena.html.j2``."""
+
+    width: float
+    height: float
+    lines: tuple[Line, ...]
+    labels: tuple[Label, ...]
+    rectangles: tuple[Rectangle, ...]
+
+
+def draw_arena(rows: Sequence[Row], blocks: Sequence[Block], arena: int, bound: int) -> ArenaDrawing:
     """The drawing.
 
     Parameters
@@ -30,27 +57,30 @@ def arena_svg(rows: Sequence[Row], blocks: Sequence[Block], arena: int, bound: i
     wide = (_WIDTH - _LEFT) / max(len(rows), 1)
     scale = (_HEIGHT - _TOP) / max(arena, 1)
     named = len(rows) <= _NAMED
-    parts = [*_lines(arena, bound, scale), *_blocks(rows, blocks, wide, scale)]
-    if named:
-        parts.extend(_names(rows, wide))
-    height = _HEIGHT + (92 if named else 20)
-    return tag("svg", *parts, viewBox=f"0 0 {_WIDTH:.0f} {height:.0f}", role="img", aria_label="the arena over time")
-
-
-def _lines(arena: int, bound: int, scale: float) -> Iterator[str]:
     # A power of two, so that four to eight lines come of it.
     step = 1 << max((arena // 4).bit_length() - 1, 0)
-    marks = {offset: amount(offset) for offset in range(0, arena - step // 3, step)} | {arena: amount(arena)}
-    for offset, label in marks.items():
-        at = _HEIGHT - offset * scale
-        yield tag("line", x1=_LEFT, x2=_WIDTH, y1=at, y2=at, class_="grid")
-        yield tag("text", words(label), x=_LEFT - 8, y=at + 4, class_="tick", text_anchor="end")
+    marks = {offset: _HEIGHT - offset * scale for offset in (*range(0, arena - step // 3, step), arena)}
+    lines = [Line(_LEFT, at, _WIDTH, at) for at in marks.values()]
+    labels = [Label(amount(offset), _LEFT - 8, at + 4, anchor="end") for offset, at in marks.items()]
     if bound < arena:
-        at = _HEIGHT - bound * scale
-        yield tag("line", x1=_LEFT, x2=_WIDTH, y1=at, y2=at, class_="roof slope")
+        lines.append(Line(_LEFT, _HEIGHT - bound * scale, _WIDTH, _HEIGHT - bound * scale, "roof slope"))
+    if named:
+        labels.extend(
+            Label(
+                clipped(row.kernel.name, 84, 10), _LEFT + (k + 0.5) * wide, _HEIGHT + 12, anchor="end", angle=-50, k=k
+            )
+            for k, row in enumerate(rows)
+        )
+    return ArenaDrawing(
+        width=_WIDTH,
+        height=_HEIGHT + (92 if named else 20),
+        lines=tuple(lines),
+        labels=tuple(labels),
+        rectangles=tuple(_rectangles(rows, blocks, wide, scale)),
+    )
 
 
-def _blocks(rows: Sequence[Row], blocks: Sequence[Block], wide: float, scale: float) -> Iterator[str]:
+def _rectangles(rows: Sequence[Row], blocks: Sequence[Block], wide: float, scale: float) -> Iterator[Rectangle]:
     operators = {n.removeprefix("%"): o for r in rows for n, o in zip(r.kernel.values, r.operators, strict=True)}
     for block in blocks:
         name = f"{operators.get(block.name, 'value')} {block.name}" if block.name.isdigit() else block.name
@@ -59,33 +89,6 @@ def _blocks(rows: Sequence[Row], blocks: Sequence[Block], wide: float, scale: fl
         x, y = _LEFT + block.first * wide + 0.75, _HEIGHT - block.offset * scale - height
         title = f"{name}: {amount(block.nbytes)} at {block.offset:,}, "
         title += f"from {rows[block.first].kernel.name} to {rows[block.last].kernel.name}"
-        yield tag(
-            "rect",
-            tag("title", words(title)),
-            x=x,
-            y=y,
-            width=max(width, 0.5),
-            height=height,
-            rx=2,
-            class_=f"block {part_class(rows[block.first].part)}",
-            data_k=block.first,
-        )
-        label = clipped(f"{name}  {amount(block.nbytes)}", width - 10, 11)
-        if height >= 14 and label:
-            yield tag("text", words(label), x=x + 6, y=y + min(height / 2 + 4, 16), class_="inside")
-
-
-def _names(rows: Sequence[Row], wide: float) -> Iterator[str]:
-    for k, row in enumerate(rows):
-        x, y = _LEFT + (k + 0.5) * wide, _HEIGHT + 12
-        name = clipped(row.kernel.name, 84, 10)
-        yield tag(
-            "text",
-            words(name),
-            x=x,
-            y=y,
-            transform=f"rotate(-50 {x:.1f} {y:.1f})",
-            class_="tick",
-            text_anchor="end",
-            data_k=k,
-        )
+        text = clipped(f"{name}  {amount(block.nbytes)}", width - 10, 11)
+        label = Label(text, x + 6, y + min(height / 2 + 4, 16), "inside") if height >= 14 and text else None
+        yield Rectangle(x, y, max(width, 0.5), height, title, rows[block.first].part, block.first, label)

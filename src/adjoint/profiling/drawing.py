@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count
 
-from adjoint.profiling.markup import clipped, duration, part_class, tag, words
+from adjoint.profiling.figures import clipped, duration
 from adjoint.profiling.parts import BACKWARD, FORWARD, STEP
 from adjoint.profiling.places import Edge
+from adjoint.profiling.shapes import Label
 from adjoint.profiling.step import Row
 
-__all__ = ["Box", "graph_svg", "place_kernels"]
+__all__ = ["Box", "Curve", "GraphDrawing", "Node", "draw_graph", "place_kernels"]
 
 _WIDE, _HIGH = 196.0, 42.0
 _BESIDE, _BELOW, _BETWEEN, _MARGIN = 18.0, 18.0, 84.0, 12.0
@@ -126,35 +127,68 @@ def _set_updates(lanes: Sequence[int], reads: Sequence[Sequence[int]], rows: lis
         taken.add(rows[k])
 
 
-def graph_svg(rows: Sequence[Row], edges: Sequence[Edge]) -> str:
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """An edge: its path, how thick it is, and the kernels at its ends."""
+
+    path: str
+    style: str
+    width: float
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A kernel: its box, what is written in it, and how hot it is, from 0 to 1."""
+
+    box: Box
+    name: str
+    time: str
+    does: str
+    part: str
+    heat: float
+
+
+@dataclass(frozen=True, slots=True)
+class GraphDrawing:
+    """The drawing, for the template ``graph.html.j2``; `wide` and `high` are the size of each box."""
+
+    width: float
+    height: float
+    wide: float
+    high: float
+    heads: tuple[Label, ...]
+    curves: tuple[Curve, ...]
+    nodes: tuple[Node, ...]
+
+
+def draw_graph(rows: Sequence[Row], edges: Sequence[Edge]) -> GraphDrawing:
     """The drawing."""
     boxes = place_kernels([row.part for row in rows], edges)
-    width = max((box.x + _WIDE for box in boxes), default=0) + _MARGIN
-    height = max((box.y + _HIGH for box in boxes), default=0) + _MARGIN
     most = max((row.nanoseconds for row in rows), default=0.0)
-    arrow = tag(
-        "marker", tag("path", d="M0 0L7 3.5L0 7z"), id="arrow", viewBox="0 0 7 7", refX=6.0, refY=3.5, markerWidth=7.0,
-        markerHeight=7.0, orient="auto", markerUnits="userSpaceOnUse",
-    )  # fmt: skip
-    parts = [tag("defs", arrow), *_heads(boxes), *(_line(edge, boxes) for edge in edges)]
-    parts.extend(_box(k, row, box, most) for k, (row, box) in enumerate(zip(rows, boxes, strict=True)))
-    return tag(
-        "svg", *parts, viewBox=f"0 0 {width:.0f} {height:.0f}", width=width, height=height, role="img",
-        aria_label="the kernels of the step and what they read from each other",
-    )  # fmt: skip
+    return GraphDrawing(
+        width=max((box.x + _WIDE for box in boxes), default=0) + _MARGIN,
+        height=max((box.y + _HIGH for box in boxes), default=0) + _MARGIN,
+        wide=_WIDE,
+        high=_HIGH,
+        heads=tuple(_heads(boxes)),
+        curves=tuple(_curve(edge, boxes) for edge in edges),
+        nodes=tuple(_node(row, box, most) for row, box in zip(rows, boxes, strict=True)),
+    )
 
 
-def _heads(boxes: Sequence[Box]) -> Iterator[str]:
+def _heads(boxes: Sequence[Box]) -> Iterator[Label]:
     names = ("forward ↓", "backward ↑", "update")
     if {box.lane for box in boxes} == {0}:
         return
     for lane, name in enumerate(names):
         left = min((box.x for box in boxes if box.lane == lane), default=None)
         if left is not None:
-            yield tag("text", name, x=left, y=_MARGIN + 8, class_="tick")
+            yield Label(name, left, _MARGIN + 8)
 
 
-def _line(edge: Edge, boxes: Sequence[Box]) -> str:
+def _curve(edge: Edge, boxes: Sequence[Box]) -> Curve:
     a, b = boxes[edge.source], boxes[edge.target]
     if a.lane == b.lane and abs(a.y - b.y) > 1:
         down = b.y > a.y
@@ -172,27 +206,16 @@ def _line(edge: Edge, boxes: Sequence[Box]) -> str:
         bend = max(abs(x2 - x1) * 0.45, 24) * (1 if right else -1)
         path = f"M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2:.0f} {y2:.0f}"
     kind = "edge far" if abs(a.lane - b.lane) == 2 or edge.nbytes <= _SCALARS else "edge"
-    width = 0.8 + 0.22 * math.log2(1 + edge.nbytes / 64)
-    return tag(
-        "path", d=path, class_=kind, stroke_width=width, marker_end="url(#arrow)", data_from=edge.source,
-        data_to=edge.target,
-    )  # fmt: skip
+    return Curve(path, kind, 0.8 + 0.22 * math.log2(1 + edge.nbytes / 64), edge.source, edge.target)
 
 
-def _box(k: int, row: Row, box: Box, most: float) -> str:
-    heat = math.sqrt(row.nanoseconds / most) if most else 0.0
+def _node(row: Row, box: Box, most: float) -> Node:
     time = duration(row.nanoseconds)
-    name = clipped(row.kernel.name, _WIDE - 30 - 7 * len(time), 12)
-    does = clipped(" · ".join(dict.fromkeys(row.operators)), _WIDE - 20, 10)
-    return tag(
-        "g",
-        tag("rect", width=_WIDE, height=_HIGH, rx=6, class_="box"),
-        tag("rect", width=_WIDE, height=_HIGH, rx=6, class_="heat", fill_opacity=0.04 + 0.5 * heat),
-        tag("rect", width=4, height=_HIGH - 12, x=6, y=6, rx=2, class_=f"stripe {part_class(row.part)}"),
-        tag("text", words(name), x=18, y=18, class_="name"),
-        tag("text", words(time), x=_WIDE - 10, y=18, class_="name", text_anchor="end"),
-        tag("text", words(does), x=18, y=33, class_="small"),
-        transform=f"translate({box.x:.0f} {box.y:.0f})",
-        class_="node",
-        data_k=k,
+    return Node(
+        box=box,
+        name=clipped(row.kernel.name, _WIDE - 30 - 7 * len(time), 12),
+        time=time,
+        does=clipped(" · ".join(dict.fromkeys(row.operators)), _WIDE - 20, 10),
+        part=row.part,
+        heat=math.sqrt(row.nanoseconds / most) if most else 0.0,
     )

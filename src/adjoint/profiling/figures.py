@@ -1,34 +1,13 @@
-"""Tags and numbers of the page: no more than it needs, and nothing unescaped."""
+"""Numbers and names as tables and the page write them: no more digits than are known."""
 
-import html
 import math
 
-__all__ = ["amount", "clipped", "duration", "micros", "part_class", "percent", "rate", "tag", "words"]
+__all__ = ["amount", "clipped", "duration", "micros", "part_class", "percent", "pixels", "rate"]
 
 
-def tag(name: str, *children: str, **attributes: str | float | None) -> str:
-    """An element; children are markup already, attributes are escaped.
-
-    ``class_`` stands for ``class``, an underscore for a hyphen; numbers lose what a pixel does not show; None leaves
-    an attribute out.
-    """
-    made = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{html.escape(_value(value))}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    return f"<{name}{made}>{''.join(children)}</{name}>"
-
-
-def _value(value: str | float) -> str:
-    if isinstance(value, float):
-        return f"{value:.2f}".rstrip("0").rstrip(".")
-    return str(value)
-
-
-def words(text: str) -> str:
-    """Text as markup."""
-    return html.escape(text, quote=False)
+def pixels(value: float) -> str:
+    """A length or place without what a pixel does not show."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def part_class(part: str) -> str:

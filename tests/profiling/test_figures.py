@@ -1,8 +1,8 @@
-"""Numbers and tags of the page."""
+"""Numbers and names as the page writes them."""
 
 import pytest
 
-from adjoint.profiling.markup import amount, clipped, duration, micros, part_class, percent, rate, tag, words
+from adjoint.profiling.figures import amount, clipped, duration, micros, part_class, percent, pixels, rate
 
 
 @pytest.mark.parametrize(
@@ -16,14 +16,9 @@ from adjoint.profiling.markup import amount, clipped, duration, micros, part_cla
         (amount(3 << 20), "3 MB"), (amount(5 << 30), "5.00 GB"),
         (clipped("short", 100, 10), "short"), (clipped("something long", 50, 10), "somethi…"),
         (clipped("abcd", 5, 10), ""),
-        (words("a < b & c"), "a &lt; b &amp; c"),
+        (pixels(1.5), "1.5"), (pixels(2.0), "2"), (pixels(10), "10"), (pixels(0.126), "0.13"),
         (part_class("backward+update"), "p-backward-update"),
     ],
 )  # fmt: skip
 def test_text(text, expected):
     assert text == expected
-
-
-def test_a_tag_escapes_attributes_and_leaves_out_none():
-    made = tag("a", "x", class_="k", data_v='"<', width=1.5, height=2.0, n=3, title=None)
-    assert made == '<a class="k" data-v="&quot;&lt;" width="1.5" height="2" n="3">x</a>'

@@ -1,0 +1,154 @@
+"""Every source file has a test file that is found by its name, or by the table below; workflows make what there is."""
+
+import re
+from pathlib import Path
+
+import adjoint
+
+ROOT = Path(adjoint.__file__).parent
+TESTS = Path(__file__).parent
+
+#: Where files are tested that have no ``test_<name>.py`` in the folder of their own name under ``tests``. The shared
+#: parts of a family are tested by the family.
+TESTED_IN = {
+    "__main__": "test_wheel.py",
+    "errors": "test_compiler.py",
+    "version": "cli/test_cli_words.py",
+    "cli/builtin": "cli/test_cli_seeing.py",
+    "cli/cache": "cli/test_cli_seeing.py",
+    "cli/doctor": "cli/test_cli_seeing.py",
+    "cli/fit": "cli/test_cli_train.py",
+    "cli/options": "cli/test_cli_words.py",
+    "cli/plotting": "cli/test_cli_train.py",
+    "cli/show": "cli/test_cli_seeing.py",
+    "codegen/schedule_fuzzing": "runtime/test_jitter.py",
+    "codegen/kernels": "codegen/test_indices.py",
+    "codegen/module": "codegen/test_modules.py",
+    "codegen/native": "codegen/test_targets.py",
+    "codegen/scalars": "lower/test_vector_math.py",
+    "codegen/transpose": "lower/contractions/test_contractions.py",
+    "codegen/types": "ops/test_compiled.py",
+    "codegen/values": "codegen/test_indices.py",
+    "codegen/writer": "codegen/test_partial_loads.py",
+    "data/files": "data/test_fashion.py",
+    "ir/function": "ir/test_structure.py",
+    "ir/literals": "ir/test_text.py",
+    "ir/parser": "ir/test_parse_errors.py",
+    "ir/printer": "ir/test_text.py",
+    "ir/tokens": "ir/test_parse_errors.py",
+    "ir/types": "ir/test_verifier.py",
+    "ir/value": "ir/test_structure.py",
+    "kernel/ir": "kernel/test_verifier.py",
+    "kernel/line_parser": "kernel/test_parser.py",
+    "kernel/placement": "runtime/test_threads.py",
+    "kernel/program": "kernel/test_races.py",
+    "kernel/rewrite": "kernel/test_structure.py",
+    "kernel/scalars": "kernel/test_interpreter.py",
+    "kernel/waiting": "codegen/test_barrier.py",
+    "losses/base": "losses/test_regression.py",
+    "lower/checks": "ops/test_convert.py",
+    "lower/context": "lower/contractions/test_contractions.py",
+    "lower/expand": "lower/test_vector_math.py",
+    "lower/loops": "lower/contractions/test_contractions.py",
+    "lower/program": "lower/fusion/test_groups.py",
+    "lower/analysis/access": "lower/fusion/test_groups.py",
+    "lower/analysis/footprint": "lower/fusion/test_compute_at.py",
+    "lower/attention/plan": "lower/attention/test_online_softmax.py",
+    "lower/contractions/contraction": "lower/contractions/test_contractions.py",
+    "lower/contractions/gemm_plan": "lower/contractions/test_gemm.py",
+    "lower/contractions/inner_product": "lower/contractions/test_contractions.py",
+    "lower/contractions/loop_order": "lower/contractions/test_gemm.py",
+    "lower/contractions/m_blocked": "lower/contractions/test_split_k.py",
+    "lower/contractions/matching": "lower/contractions/test_contractions.py",
+    "lower/contractions/packing": "lower/contractions/test_gemm.py",
+    "lower/contractions/schedules": "test_tuning.py",
+    "lower/contractions/split_k_plan": "lower/contractions/test_split_k.py",
+    "lower/contractions/split_k_reduction": "lower/contractions/test_split_k.py",
+    "lower/reductions/reduction": "ops/test_reduce.py",
+    "lower/reductions/scatter": "ops/test_index.py",
+    "lower/vector_math/error_function": "lower/test_vector_math.py",
+    "lower/vector_math/exponential": "lower/test_vector_math.py",
+    "lower/vector_math/logarithm": "lower/test_vector_math.py",
+    "lower/vector_math/power": "lower/test_vector_math.py",
+    "lower/vector_math/terms": "lower/test_vector_math.py",
+    "lower/vector_math/trigonometric": "lower/test_vector_math.py",
+    "lower/winograd/algorithm": "lower/winograd/test_winograd.py",
+    "lower/winograd/convolution": "lower/winograd/test_winograd.py",
+    "lower/winograd/plan": "lower/winograd/test_winograd.py",
+    "lower/winograd/transforms": "lower/winograd/test_winograd.py",
+    "lower/winograd/weight_gradient": "lower/winograd/test_winograd.py",
+    "ops/attention_base": "ops/test_attention.py",
+    "ops/attention_gradients": "ops/test_attention.py",
+    "ops/axes": "ops/test_shape.py",
+    "ops/base": "ops/test_contracts.py",
+    "ops/catalogue": "ops/test_contracts.py",
+    "ops/centred": "ops/test_normalization.py",
+    "ops/gaussian": "ops/test_attention.py",
+    "ops/slicing": "ops/test_shape.py",
+    "ops/rules": "ops/test_contracts.py",
+    "ops/sampling": "ops/test_contracts.py",
+    "ops/sliding": "ops/test_convolution.py",
+    "ops/text": "ir/test_catalogue_text.py",
+    "ops/views": "ops/test_shape.py",
+    "ops/window_places": "ops/test_pooling.py",
+    "ops/windows": "ops/test_pooling.py",
+    "optim/adam": "optim/test_optimizers.py",
+    "optim/base": "optim/test_optimizers.py",
+    "optim/sgd": "optim/test_optimizers.py",
+    "profiling/arena": "profiling/test_page.py",
+    "profiling/inputs": "profiling/test_step.py",
+    "profiling/places": "profiling/test_step.py",
+    "profiling/probes": "profiling/test_machine.py",
+    "profiling/roofline": "profiling/test_page.py",
+    "profiling/shapes": "profiling/test_page.py",
+    "runtime/fastcall": "runtime/test_bound.py",
+    "runtime/library": "runtime/test_executable.py",
+    "runtime/report": "profiling/test_clocks.py",
+    "runtime/turn": "runtime/test_turns.py",
+    "testing/growing": "testing/test_graphs.py",
+    "testing/network_recipes": "testing/test_graphs.py",
+    "testing/recipes": "testing/test_graphs.py",
+    "training/finite": "training/test_trainer.py",
+    "training/layout": "training/test_setup.py",
+    "training/passes": "training/test_setup.py",
+    "training/profile": "training/test_trainer.py",
+    "transforms/rewrites": "transforms/test_simplify.py",
+}
+
+
+def sources():
+    """Path of each source file without its suffix, except for those that only gather names."""
+    for path in sorted(ROOT.rglob("*.py")):
+        if path.stem != "__init__":
+            yield path.relative_to(ROOT).with_suffix("").as_posix()
+
+
+def by_name(source):
+    """Test files whose name is the source's: ``test_<name>.py`` or ``test_<room>_<name>.py`` in the same folder."""
+    folder, _, name = source.rpartition("/")
+    room = source.partition("/")[0]
+    return [path for path in (TESTS / folder).glob("test_*.py") if path.stem in (f"test_{name}", f"test_{room}_{name}")]
+
+
+def test_every_source_file_has_a_test_file():
+    missing = [source for source in sources() if not by_name(source) and source not in TESTED_IN]
+    assert missing == [], "give it a test file of its name, or say in TESTED_IN which one has its tests"
+
+
+def test_every_test_file_of_the_table_is_there():
+    missing = [place for place in TESTED_IN.values() if not (TESTS / place).is_file()]
+    assert missing == []
+
+
+def test_the_table_has_exceptions_only():
+    found = set(sources())
+    assert [source for source in TESTED_IN if source not in found] == [], "no such source file"
+    assert [source for source in TESTED_IN if by_name(source)] == [], "it is found by its name"
+
+
+def test_workflows_and_ci_make_what_the_makefile_has():
+    house = TESTS.parent
+    targets = set(re.findall(r"^([a-z-]+):", (house / "Makefile").read_text(), re.MULTILINE))
+    texts = [path.read_text() for path in (*(house / ".github/workflows").glob("*.yml"), house / ".ci/run")]
+    made = {target for text in texts for target in re.findall(r"\bmake ([a-z-]+)", text)}
+    assert {"test", "fuzz", "test-minimum"} <= made <= targets
