@@ -157,7 +157,7 @@ def test_the_parts_of_a_step_are_profiled_and_nothing_is_trained(trainer):
     assert all(word in text for word in ("forward", "backward", "optimizer", "step", profile.kernels[0].kernel.name))
     for name, value in trainer.export_params().items():
         np.testing.assert_array_equal(value, before[name])
-    with pytest.raises(InvalidValueError, match="runs is at least 1, got 0"):
+    with pytest.raises(InvalidValueError, match="runs must be at least 1, got 0"):
         trainer.profile(x, y, runs=0)
 
 

@@ -241,7 +241,7 @@ def _epoch(
             limit=steps,
         )
     finally:
-        # Ctrl-C may come after steps that nobody has been told of.
+        # Ctrl-C may come after steps that have not been reported.
         reached = trainer.last_epoch
         if reached is not None:
             run.losses += reached.losses[run.steps - first :].tolist()

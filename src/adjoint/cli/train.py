@@ -38,7 +38,7 @@ _RATES = ", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()
     help="Whether the learning rate falls to 0 over the run.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of parameters and order.")
-@click.option("--threads", type=click.IntRange(1), help="Of the compiled step.  [default: one a core]")
+@click.option("--threads", type=click.IntRange(1), help="Of the compiled step.  [default: one per core]")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N steps.")
 @click.option("--check-finite", is_flag=True, help="Stop at NaN or infinity in the data or the loss.")
 @click.option("--json", "json_file", type=WritablePath(), help="Write the numbers of the run.")
