@@ -70,10 +70,10 @@ def test_default_sizes_are_those_of_the_papers():
 @pytest.mark.parametrize(
     ("build", "words"),
     [
-        (lambda: models.lenet(0), "lenet: batch_size is from 1, got 0"),
-        (lambda: models.resnet20(size=0), "resnet20: size is from 1, got 0"),
-        (lambda: models.gpt(vocabulary=0), "gpt: vocabulary is from 1, got 0"),
-        (lambda: models.gpt(heads=3), "gpt: heads divide the width, got 3 and 128"),
+        (lambda: models.lenet(0), "lenet: batch_size must be at least 1, got 0"),
+        (lambda: models.resnet20(size=0), "resnet20: size must be at least 1, got 0"),
+        (lambda: models.gpt(vocabulary=0), "gpt: vocabulary must be at least 1, got 0"),
+        (lambda: models.gpt(heads=3), "gpt: heads must divide width, got 3 and 128"),
     ],
 )
 def test_sizes_that_are_none_are_refused(build, words):

@@ -155,7 +155,7 @@ def test_seeds_decide_the_parameters(module):
 
     np.testing.assert_array_equal(initial(1), initial(1))
     assert not np.array_equal(initial(1), initial(2))
-    with pytest.raises(InvalidValueError, match="seed is an integer of at least 0, got -1"):
+    with pytest.raises(InvalidValueError, match="seed must be an integer of at least 0, got -1"):
         Trainer(module, seed=-1)
 
 

@@ -151,5 +151,5 @@ def test_random_numbers_are_for_floats():
     backbone = Function("backbone", (x, w, count), (ops.multiply(x, w), ops.add(count, 1)))
     module = IRModule((backbone,), {"param_num": 1, "state_num": 1, "init": (("count", "ones"),)})
     assert Trainer(SETUP(module)).export_states()["count"] == 1
-    with pytest.raises(InvalidValueError, match=r"normal is for floats, got 'count' of i64\[\]; use zeros or ones"):
+    with pytest.raises(InvalidValueError, match=r"normal requires floats, got 'count' of i64\[\]; use zeros or ones"):
         SETUP(module.with_attrs(init=(("count", "normal", 1.0),)))
