@@ -1,8 +1,7 @@
 """adjoint: a training compiler. Forward, loss, gradients and optimizer become one native function.
 
-The front door: names that most programs need, each loaded from its own module when first used, so that
-``import adjoint`` costs next to nothing. Everything else is imported from where it lives, such as
-``adjoint.ir.parse``.
+The most frequently used names, each loaded from its own module on first use, so that ``import adjoint`` is fast.
+Everything else is imported from the module that defines it, such as ``adjoint.ir.parse``.
 """
 
 from importlib import import_module
@@ -27,7 +26,7 @@ else:
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
     def __getattr__(name):
-        """Load a name of the front door from its home (PEP 562) and keep it."""
+        """Load a public name from its module on first access (PEP 562) and cache it."""
         home = _HOME_OF.get(name)
         if home is None:
             raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
@@ -36,7 +35,7 @@ else:
         return found
 
     def __dir__():
-        """What ``__all__`` names, loaded or not."""
+        """All public names, loaded or not."""
         return sorted({*globals(), *__all__})
 
 

@@ -1,4 +1,4 @@
-"""From functions to native code: the one visible list of passes, the compile cache, and `compile` itself."""
+"""Compilation of functions to native code: the list of passes, the compile cache, and `compile` itself."""
 
 import hashlib
 import time
@@ -56,7 +56,7 @@ __all__ = [
     "lower_function",
 ]
 
-#: Graph to graph, in order: each takes and gives a Function.
+#: Graph passes in order, each from Function to Function.
 GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
     inline_calls,
     simplify,
@@ -65,46 +65,46 @@ GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
     separate_results,
 )
 
-#: Kernel to kernel, in order, after lowering and before code generation.
+#: Kernel passes in order, after lowering and before code generation.
 KERNEL_PASSES: tuple[Callable[[Kernel], Kernel], ...] = (expand_math,)
 
 
-#: By how much the estimated peak falls at least from one choice of what to recompute to the next: a choice is lowered
-#: to see what it needs, which takes time.
+#: Largest ratio of estimated memory peaks from one choice of recomputed values to the next. Each choice has to be
+#: lowered to determine its actual memory, which takes time.
 _LEAST_STEP = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class CompileOptions:
-    """How to compile and run.
+    """Options for compiling and running functions.
 
     Parameters
     ----------
     threads : int, optional
-        Threads that a step runs on; default: the cores that this process may use. Results are the same bits for
-        any number.
+        Number of threads of a step; default: the number of cores available to this process. Results are bitwise
+        identical for any number.
     cache : bool, default True
-        Keep compiled code on disk and look for it there.
+        Whether to cache compiled code on disk.
     cache_directory : Path, optional
-        Where; default: ``compiled`` in adjoint's cache directory (``adjoint doctor`` prints it).
+        Location of the cache; default: ``compiled`` in adjoint's cache directory (``adjoint doctor`` prints it).
     memory_budget : int, optional
-        The most bytes of working memory that a compiled function may need, ``executable.memory[name].working``, on
-        its threads: parameters, states and results are not in it. Where a function needs more, values that wait for
-        the backward pass are computed again instead (`adjoint.transforms.rematerialize`); a function for which that
-        is not enough is refused. Default: no limit.
+        Maximum working memory of a compiled function in bytes, ``executable.memory[name].working``, on its threads,
+        excluding parameters, states and results. If a function needs more, values kept for the backward pass are
+        recomputed instead (`adjoint.transforms.rematerialize`); if that is not sufficient, compilation fails.
+        Default: no limit.
     flush_subnormals : bool, default True
-        Let arithmetic on float32 and float64 read and give zeros in place of subnormal numbers (below 1.2e-38 and
-        2.2e-308), on every thread and for the length of a call. Optimizer state decays into them where a gradient
-        stays 0, and most CPUs then take ten to a hundred times as long. False keeps them, at that price; so does a
-        CPU without such a mode (RISC-V).
+        Whether float32 and float64 arithmetic replaces subnormal operands and results (below 1.2e-38 and 2.2e-308) by
+        zero, on every thread for the duration of a call. Optimizer state decays into subnormal numbers where a
+        gradient stays 0, and most CPUs then take ten to a hundred times as long. False keeps them, as do CPUs without
+        such a mode (RISC-V).
     tune : bool or Path, default False
-        Measure contractions in several forms, one thread each, and take the best; seconds for a small model, a minute
-        for a large one, once: what was measured is remembered by shape and CPU, in ``tuning`` in adjoint's cache
-        directory or in the directory given, as JSON. Forms add in different orders, so results may differ in their
-        last bits from those without `tune`.
+        Whether to measure several implementations of each contraction on one thread and use the fastest. This takes
+        seconds for a small model and a minute for a large one, once: measurements are stored as JSON by shape and CPU,
+        in ``tuning`` in adjoint's cache directory or in the given directory. Implementations add in different orders,
+        so results may differ in their last bits from those without `tune`.
     jitter : bool, default False
-        Compile steps whose threads are held up for random whiles, differently in every step: far slower, and the
-        same bits unless a barrier is missing. For testing adjoint itself.
+        Whether to delay threads randomly, differently in every step. Steps are far slower, and results bitwise
+        identical unless a barrier is missing. For testing adjoint itself.
     """
 
     threads: int | None = None
@@ -142,16 +142,16 @@ def compile(
     Parameters
     ----------
     module : IRModule or Function
-        What to compile.
+        The functions to compile.
     target : str or Target, default "host"
-        The CPU: ``host``, or another of this machine's architecture, by a name that `target_for` knows (``avx512``,
+        The CPU: ``host``, or another one of this machine's architecture, by a name known to `target_for` (``avx512``,
         ``avx2``, ``sse2``).
     options : CompileOptions, optional
-        How.
+        Compile options.
     entries : sequence of str, optional
         Functions of the module to compile; default: all.
     tune : bool or Path, optional
-        In place of what `options` say of it.
+        Overrides ``options.tune``.
 
     Returns
     -------

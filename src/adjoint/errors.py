@@ -1,22 +1,22 @@
-"""Every error that adjoint raises, in one tree.
+"""The exception hierarchy of adjoint.
 
 ::
 
     AdjointError
-    ├── TypeRuleError       shapes or dtypes that an operator or function refuses   (also a TypeError)
-    ├── InvalidValueError   an argument outside what is allowed                     (also a ValueError)
+    ├── TypeRuleError       shapes or dtypes rejected by an operator or function     (also a TypeError)
+    ├── InvalidValueError   an argument outside its allowed range                   (also a ValueError)
     ├── NameLookupError     a function, parameter, operator or option with no such name (also a KeyError)
     ├── ParseError          text that is not graph IR, with line and column          (also a ValueError)
     ├── VerifyError         a graph or kernel that breaks a rule of its IR
-    ├── DifferentiationError  operators without a gradient on the path that needs one
+    ├── DifferentiationError  operators without a gradient on a path that needs one
     ├── CompileError        a program that the compiler cannot lower for the target
-    │   └── InternalError   a valid graph of which adjoint cannot make code: its own bug
+    │   └── InternalError   a valid graph that adjoint fails to compile: a bug in adjoint
     ├── ReentryError        an entry point called from inside its own call          (also a RuntimeError)
     ├── DataError           a dataset that is missing, truncated or out of range     (also a ValueError)
     └── CacheError          a cache directory that cannot be used                    (also an OSError)
 
-A message is one sentence: the rule, what was given, the fix. The line of the user's own code that led to the
-error is appended to it, because inside a stack of compiler frames that line is hard to find.
+A message is one sentence: the rule, what was given, the fix. The line of user code that caused the error is
+appended, because it is hard to find in a stack of compiler frames.
 """
 
 import os
@@ -62,14 +62,14 @@ def _user_line() -> str | None:
 
 
 class AdjointError(Exception):
-    """Base of everything that adjoint raises.
+    """Base class of all exceptions raised by adjoint.
 
     Attributes
     ----------
     message : str
-        The sentence, without the place.
+        The sentence, without the location.
     where : str or None
-        ``file:line`` of the user's code, or None where there is none on the stack.
+        ``file:line`` of the user's code, or None if there is none on the stack.
     """
 
     def __init__(self, message: str) -> None:
@@ -82,11 +82,11 @@ class AdjointError(Exception):
 
 
 class TypeRuleError(AdjointError, TypeError):
-    """Shapes or dtypes that an operator or function refuses."""
+    """Shapes or dtypes rejected by an operator or function."""
 
 
 class InvalidValueError(AdjointError, ValueError):
-    """An argument outside what is allowed."""
+    """An argument outside its allowed range."""
 
 
 class NameLookupError(AdjointError, KeyError):
@@ -99,7 +99,7 @@ class ParseError(AdjointError, ValueError):
     Attributes
     ----------
     line, column : int
-        Where it went wrong, counted from 1; 0 where the text has no place for it.
+        Location of the error, counted from 1; 0 if it has no location in the text.
     """
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
@@ -113,7 +113,7 @@ class VerifyError(AdjointError):
 
 
 class DifferentiationError(AdjointError):
-    """Operators without a gradient on the path that needs one."""
+    """Operators without a gradient on a path that needs one."""
 
 
 class CompileError(AdjointError):
@@ -121,13 +121,13 @@ class CompileError(AdjointError):
 
 
 class InternalError(CompileError):
-    """A valid graph of which adjoint cannot make code: a bug in adjoint, to be reported.
+    """A valid graph that adjoint fails to compile: a bug in adjoint, to be reported.
 
     Attributes
     ----------
     graph : str
-        The graph's text. It is a note of the error too, so that tracebacks show it; where it is long, the note names a
-        file that holds it.
+        The graph's text. It is also added as a note, so that tracebacks show it; a long graph is written to a temporary
+        file, which the note names.
     """
 
     def __init__(self, message: str, graph: str) -> None:
@@ -160,16 +160,16 @@ class CacheError(AdjointError, OSError):
 
 @contextmanager
 def own_bugs_reported(name: str, graph: Callable[[], str]) -> Iterator[None]:
-    """Raise what goes wrong with a valid graph as an `InternalError` that shows it.
+    """Convert unexpected exceptions for a valid graph into an `InternalError` that includes its text.
 
-    What is refused on purpose stays as it is, and so does what is wrong with the machine: memory and files.
+    Deliberate errors and failures of the machine (memory and files) are passed through unchanged.
 
     Parameters
     ----------
     name : str
-        The function that is compiled.
+        Name of the function being compiled.
     graph : callable
-        Its text, asked for only where something goes wrong.
+        Returns its text; called only in case of an error.
     """
     try:
         yield

@@ -1,6 +1,7 @@
-"""Small models, as modules of graph IR: ``backbone``, and ``backbone_inference`` where a model predicts differently.
+"""Small models as graph IR modules: ``backbone``, and ``backbone_inference`` if prediction differs from training.
 
-The attribute ``init`` says how parameters and states begin that are not zeros (vectors) or Xavier uniform (the rest).
+The attribute ``init`` specifies the initializers that differ from the default: zeros for vectors, Xavier uniform
+otherwise.
 """
 
 from collections.abc import Sequence
@@ -15,14 +16,14 @@ __all__ = ["gpt", "lenet", "linreg", "mlp", "resnet20"]
 
 
 def mlp(sizes: Sequence[int] = (784, 128, 128, 10), batch_size: int = 64) -> IRModule:
-    """A multilayer perceptron: ``x @ w + b`` a layer, with relu between layers.
+    """A multilayer perceptron: ``x @ w + b`` per layer, with relu between layers.
 
     Parameters
     ----------
     sizes : sequence of int, default (784, 128, 128, 10)
-        Features of the input, of each hidden layer, and of the output.
+        Number of features of the input, each hidden layer, and the output.
     batch_size : int, default 64
-        Rows of a batch.
+        Batch size.
 
     Returns
     -------
@@ -33,7 +34,7 @@ def mlp(sizes: Sequence[int] = (784, 128, 128, 10), batch_size: int = 64) -> IRM
     Raises
     ------
     InvalidValueError
-        Where there are fewer than two sizes, or one of them or the batch is below 1.
+        If there are fewer than two sizes, or a size or the batch size is below 1.
     """
     if len(sizes) < 2 or min(*sizes, batch_size) < 1:
         raise InvalidValueError(
@@ -60,7 +61,7 @@ def linreg(features: int = 2, batch_size: int = 4) -> IRModule:
     features : int, default 2
         Columns of the input.
     batch_size : int, default 4
-        Rows of a batch.
+        Batch size.
 
     Returns
     -------
@@ -70,7 +71,7 @@ def linreg(features: int = 2, batch_size: int = 4) -> IRModule:
     Raises
     ------
     InvalidValueError
-        Where a size is below 1.
+        If a size is below 1.
     """
     if min(features, batch_size) < 1:
         raise InvalidValueError(f"linreg: features and batch_size must be at least 1, got {features} and {batch_size}")
@@ -86,7 +87,7 @@ def lenet(batch_size: int = 32) -> IRModule:
     Parameters
     ----------
     batch_size : int, default 32
-        Images of a batch.
+        Batch size.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def lenet(batch_size: int = 32) -> IRModule:
     Raises
     ------
     InvalidValueError
-        Where the batch is below 1.
+        If the batch size is below 1.
     """
     _from_one("lenet", batch_size=batch_size)
     net = _Network()
@@ -120,7 +121,7 @@ def resnet20(batch_size: int = 64, size: int = 32, classes: int = 10) -> IRModul
     Parameters
     ----------
     batch_size : int, default 64
-        Images of a batch.
+        Batch size.
     size : int, default 32
         Rows and columns of an image.
     classes : int, default 10
@@ -138,7 +139,7 @@ def resnet20(batch_size: int = 64, size: int = 32, classes: int = 10) -> IRModul
     Raises
     ------
     InvalidValueError
-        Where a size is below 1.
+        If a size is below 1.
     """
     _from_one("resnet20", batch_size=batch_size, size=size, classes=classes)
     shape = (batch_size, 3, size, size)
@@ -175,9 +176,9 @@ def gpt(
     layers, heads, width : int, default 4, 4, 128
         Blocks; attention heads of each, which divide the width; elements of a token's vector.
     length, batch_size : int, default 64, 12
-        Tokens of a text, and texts of a batch.
+        Tokens per sequence, and sequences per batch.
     vocabulary : int, default 65
-        Different tokens.
+        Number of distinct tokens.
 
     Returns
     -------
@@ -191,7 +192,7 @@ def gpt(
     Raises
     ------
     InvalidValueError
-        Where a size is below 1, or the heads do not divide the width.
+        If a size is below 1, or `heads` does not divide `width`.
     """
     _from_one("gpt", layers=layers, heads=heads, width=width, length=length, batch_size=batch_size)
     _from_one("gpt", vocabulary=vocabulary)
@@ -225,7 +226,7 @@ def _attention(joined: Value, heads: int) -> Value:
 
 
 class _Network:
-    """Parameters and states of a module that is being built, in the order in which they are asked for.
+    """Parameters and states of a module under construction, in order of creation.
 
     Without `training`, batch normalisation is that of inference and no state is updated.
     """
@@ -238,7 +239,7 @@ class _Network:
         self.init: list[tuple[Attribute, ...]] = []
 
     def weight(self, name: str, *shape: int, init: tuple[Attribute, ...] = ()) -> Value:
-        """A new parameter, and how it begins where that is not the rule."""
+        """Create a parameter, with its initializer if that differs from the default."""
         self.params.append(self._begun(name, shape, init))
         return self.params[-1]
 

@@ -172,7 +172,7 @@ def test_several_entry_points():
     made = compile(module, options=OPTIONS)
     assert list(made) == ["twice", "square"]
     np.testing.assert_array_equal(made["square"]([1, 2, 3]), [1, 4, 9])
-    with pytest.raises(NameLookupError, match="nothing compiled is called 'cube'; there is twice, square"):
+    with pytest.raises(NameLookupError, match="no compiled function 'cube'; choose one of twice, square"):
         made["cube"]
     with pytest.raises(NameLookupError, match="choose one by name"):
         made([1, 2, 3])

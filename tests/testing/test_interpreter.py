@@ -123,7 +123,7 @@ class Liar(Operator):
 
 def test_a_reference_that_disagrees_with_infer_is_found():
     x = param("x", (2,))
-    with pytest.raises(VerifyError, match=r"liar: infer says f32\[2\] and reference returns f64\[2\]"):
+    with pytest.raises(VerifyError, match=r"liar: infer returns f32\[2\], but reference returns f64\[2\]"):
         interpret(function([x], apply(Liar(), x)), np.zeros(2, np.float32))
 
 

@@ -1,4 +1,4 @@
-"""The models that commands know by name, and graph text from files, made ready to train."""
+"""Built-in models and graph text from files, prepared for training."""
 
 import difflib
 from collections.abc import Callable
@@ -24,7 +24,7 @@ OPTIMIZERS: dict[str, Optimizer] = {"sgd": SGD(0.01), "adam": Adam(0.001), "adam
 
 @dataclass(frozen=True, slots=True)
 class Builtin:
-    """A model that commands know by name.
+    """A built-in model.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""``adjoint cache``: what adjoint keeps on disk."""
+"""``adjoint cache``: the contents of adjoint's cache."""
 
 import shutil
 from pathlib import Path
@@ -20,9 +20,9 @@ _PARTS = {
 
 
 @click.command("cache")
-@click.option("--clear", is_flag=True, help="Remove what it holds.")
+@click.option("--clear", is_flag=True, help="Remove its contents.")
 def command(clear: bool) -> None:
-    """Say what the cache holds, or clear it."""
+    """Print the contents of the cache, or clear it."""
     directory = cache_dir()
     click.echo(str(directory))
     for name, what in _PARTS.items():

@@ -1,4 +1,4 @@
-"""``adjoint doctor``: what adjoint finds on this machine."""
+"""``adjoint doctor``: information about this machine."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -23,9 +23,9 @@ _PACKAGES = ("numpy", "llvmlite", "ml_dtypes", "safetensors", "matplotlib")
 
 
 @click.command("doctor")
-@click.option("--measure", is_flag=True, help="Measure what the machine can do at most, and print it.")
+@click.option("--measure", is_flag=True, help="Measure and print the machine's peak performance.")
 def command(measure: bool) -> int:
-    """Print versions, CPU, threads, and whether the cache works; exit status 2 where it does not."""
+    """Print versions, CPU, threads, and whether the cache is usable; exit status 2 if it is not."""
     target = host_target()
     directory = cache_dir()
     trouble = _trouble(directory)

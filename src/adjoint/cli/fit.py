@@ -1,4 +1,4 @@
-"""A training run: what is asked for, the loop, what came out. It prints nothing."""
+"""A training run: its settings, the loop and its results. It prints nothing."""
 
 import time
 from collections.abc import Callable
@@ -31,7 +31,7 @@ _EVERY = 20
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a run is asked to do.
+    """The settings of a run.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What an epoch ended with: its number from 1, steps so far, its mean training loss, the test accuracy."""
+    """Results of an epoch: its number, counted from 1, steps so far, mean training loss and test accuracy."""
 
     epoch: int
     steps: int
@@ -104,7 +104,7 @@ class Epoch:
 
 @dataclass(slots=True)
 class Run:
-    """What has come out so far; the loop fills it, so that an interrupted run has it too."""
+    """Results so far, filled in by the loop, so that an interrupted run has them too."""
 
     losses: list[float] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
@@ -114,18 +114,18 @@ class Run:
 
     @property
     def steps(self) -> int:
-        """Steps done."""
+        """Number of completed steps."""
         return len(self.losses)
 
     @property
     def steps_per_second(self) -> float:
-        """Steps a second of training time, which includes cutting batches."""
+        """Steps per second of training time, which includes batch preparation."""
         return self.steps / self.train_seconds if self.train_seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A run in numbers, as ``--json`` writes them.
+    """Results of a run, as written by ``--json``.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def _epoch(
             limit=steps,
         )
     finally:
-        # Ctrl-C may come after steps that nobody has been told of.
+        # Ctrl-C may come after steps that have not been reported.
         reached = trainer.last_epoch
         if reached is not None:
             run.losses += reached.losses[run.steps - first :].tolist()
@@ -250,7 +250,7 @@ def _epoch(
 
 
 def accuracy(trainer: Trainer, images: np.ndarray, labels: np.ndarray) -> float:
-    """Share of images whose largest logit is that of their label."""
+    """Fraction of images whose largest logit is that of their label."""
     x = np.multiply(images.reshape(len(images), -1), np.float32(_SCALE), dtype=np.float32)
     right = np.argmax(trainer.predict(x), axis=1) == labels
     return float(right.mean())

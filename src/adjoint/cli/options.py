@@ -1,4 +1,4 @@
-"""What the commands' options share: names with suggestions, and files that can be written."""
+"""Option types shared by the commands: names with suggestions, and writable files."""
 
 import difflib
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ REFUSED = 2
 
 
 def closest(given: str, known: Iterable[str]) -> str:
-    """What to say after an unknown name: the known ones, the nearest first where one is near."""
+    """The hint for an unknown name: the known names, preceded by a similar one if there is any."""
     known = list(known)
     listed = f"there are {', '.join(known)}" if len(known) > 1 else f"there is {known[0]}"
     near = difflib.get_close_matches(given, known, n=1, cutoff=0.5)
@@ -25,7 +25,7 @@ def closest(given: str, known: Iterable[str]) -> str:
 
 
 class Name(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4
-    """One of a few names.
+    """One of a set of names.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Name(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
 
 
 class WritablePath(click.ParamType):  # type: ignore[type-arg]  # generic only from click 8.4
-    """A file to write at the end: refused at the start where its folder is missing or it is a folder."""
+    """A file to write at the end, rejected at the start if it is a folder or its folder does not exist."""
 
     name = "file"
 
@@ -72,7 +72,7 @@ class WritablePath(click.ParamType):  # type: ignore[type-arg]  # generic only f
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file that an option named, or refuse in one sentence."""
+    """Write the file given by an option, or raise an error."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

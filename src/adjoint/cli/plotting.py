@@ -1,4 +1,4 @@
-"""Plots of a training run. Needs matplotlib, which the extra ``plot`` installs."""
+"""Plots of a training run. Requires matplotlib, installed by the extra ``plot``."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -14,7 +14,7 @@ _FORMATS = (".png", ".svg", ".pdf")
 
 
 def check_plotting(path: Path) -> None:
-    """Refuse a plot that could not be drawn, before the run that it shows.
+    """Reject a plot that cannot be drawn, before the run starts.
 
     Raises
     ------

@@ -24,18 +24,18 @@ _WIDE = 110
 
 @click.command("profile")
 @click.argument("model")
-@click.option("--batch-size", type=click.IntRange(1), help="Rows of a built-in model's batch.")
+@click.option("--batch-size", type=click.IntRange(1), help="Batch size of a built-in model.")
 @click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), default="sgd", show_default=True)
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Of the compiled step.")
+@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Number of threads.")
 @click.option("--runs", type=click.IntRange(1), default=50, show_default=True, help="Runs to measure.")
 @click.option("--html", "html_file", type=WritablePath(), help="Write a page: table, roofline, graph, memory.")
 @click.option("--trace", "trace_file", type=WritablePath(), help="Write a trace for ui.perfetto.dev.")
-@click.option("--json", "json_file", type=WritablePath(), help="Write the numbers.")
+@click.option("--json", "json_file", type=WritablePath(), help="Write the results as JSON.")
 def command(
     model: str, batch_size: int | None, optimizer: str, threads: int, runs: int, html_file: Path | None,
     trace_file: Path | None, json_file: Path | None,
 ) -> None:  # fmt: skip
-    """Time each kernel of MODEL's training step, on random data, beside what this machine can do.
+    """Time each kernel of MODEL's training step, on random data, and compare it with the machine's peaks.
 
     MODEL is mlp, linreg, lenet, resnet20, gpt, or a file of graph text. GFLOP/s and GB/s count each operation and
     each byte once; roofline is the share of what the machine allows for them. Its peaks are measured the first time

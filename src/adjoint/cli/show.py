@@ -1,4 +1,4 @@
-"""``adjoint show``: a stage of a model's way to machine code, as text."""
+"""``adjoint show``: a compilation stage of a model, as text."""
 
 import re
 
@@ -18,11 +18,11 @@ CODE_STAGES = ("kernels", "llvm", "asm")
 @click.command("show")
 @click.argument("model")
 @click.option("--stage", type=Name("stage", GRAPH_STAGES + CODE_STAGES), default="graph", show_default=True)
-@click.option("--batch-size", type=click.IntRange(1), help="Rows of a built-in model's batch.")
+@click.option("--batch-size", type=click.IntRange(1), help="Batch size of a built-in model.")
 @click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), default="sgd", show_default=True)
 @click.option("--kernel", metavar="NAME", help="Print this kernel only (stages kernels, llvm, asm).")
 def command(model: str, stage: str, batch_size: int | None, optimizer: str, kernel: str | None) -> None:
-    """Print a stage of MODEL, which is mlp, linreg, lenet, resnet20, gpt, or a file of graph text."""
+    """Print a compilation stage of MODEL, which is mlp, linreg, lenet, resnet20, gpt, or a file of graph text."""
     if kernel is not None and stage not in CODE_STAGES:
         raise click.UsageError(f"--kernel requires one of the stages {', '.join(CODE_STAGES)}, got {stage}; omit it")
     module = load_model(model, batch_size)

@@ -27,21 +27,21 @@ _RATES = ", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()
 
 @click.command("train")
 @click.argument("dataset", metavar="DATASET", type=Name("dataset", ["fashion-mnist"]))
-@click.option("--model", type=Name("model", ["mlp"]), default="mlp", show_default=True, help="What to train.")
+@click.option("--model", type=Name("model", ["mlp"]), default="mlp", show_default=True, help="Model to train.")
 @click.option("--epochs", type=click.IntRange(1), default=5, show_default=True, help="Passes over the data.")
-@click.option("--batch-size", type=click.IntRange(1, 60000), default=64, show_default=True, help="Rows of a step.")
+@click.option("--batch-size", type=click.IntRange(1, 60000), default=64, show_default=True, help="Batch size.")
 @click.option("--optimizer", type=Name("optimizer", LEARNING_RATES), default="adam", show_default=True)
 @click.option("--lr", type=click.FloatRange(0), help=f"Learning rate.  [default: {_RATES}]")
 @click.option("--momentum", type=click.FloatRange(0), help="Momentum of sgd.  [default: 0.9]")
 @click.option(
     "--schedule", type=Name("schedule", ["linear", "constant"]), default="linear", show_default=True,
-    help="Whether the learning rate falls to 0 over the run.",
+    help="Whether the learning rate decays to 0 over the run.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of parameters and order.")
-@click.option("--threads", type=click.IntRange(1), help="Of the compiled step.  [default: one a core]")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of parameters and data order.")
+@click.option("--threads", type=click.IntRange(1), help="Number of threads.  [default: one per core]")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N steps.")
 @click.option("--check-finite", is_flag=True, help="Stop at NaN or infinity in the data or the loss.")
-@click.option("--json", "json_file", type=WritablePath(), help="Write the numbers of the run.")
+@click.option("--json", "json_file", type=WritablePath(), help="Write the results as JSON.")
 @click.option("--plot", "plot_file", type=WritablePath(), help="Draw loss and accuracy (extra: plot).")
 def command(dataset: str, json_file: Path | None, plot_file: Path | None, **options: object) -> int:
     """Train a model on DATASET, which is fashion-mnist, and print its test accuracy.
@@ -122,7 +122,7 @@ def _line(epoch: Epoch, epochs: int) -> str:
 
 
 def _table(report: Report) -> Table:
-    """The final table: what was reached, and how fast."""
+    """The final table: accuracy and speed."""
     table = Table(show_header=False, title="interrupted" if report.interrupted else None)
     table.add_column()
     table.add_column(justify="right")

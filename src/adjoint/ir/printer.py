@@ -1,4 +1,4 @@
-"""Graphs as text, one line a value; `adjoint.ir.parser` reads it back.
+"""Graphs as text, one value per line; `adjoint.ir.parser` reads it back.
 
 ::
 

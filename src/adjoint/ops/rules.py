@@ -58,7 +58,7 @@ def require(op: Op, inputs: tuple[TensorType, ...], kinds: str, fix: str) -> Non
 
 
 def require_float(name: str, x: Value) -> None:
-    """Refuse, for the function called `name`, a value that is no float."""
+    """Raise, for the function called `name`, if a value is not float."""
     if not is_float(x.dtype):
         raise TypeRuleError(f"{name}: the dtype must be float, got {x.type}; cast to a float such as f32 first")
 

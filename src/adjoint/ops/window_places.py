@@ -134,7 +134,7 @@ class WindowArgMax(OfWindows):
 
 
 def _places(op: Pooling, shape: tuple[int, ...]) -> np.ndarray:
-    """Sample places, one a window."""
+    """Sample places, one per window."""
     high, wide = op.window
     return np.asarray(np.random.default_rng(1).integers(0, high * wide, shape))
 

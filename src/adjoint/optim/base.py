@@ -71,7 +71,7 @@ class Optimizer:
         return ()
 
     def init(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
-        """The state for these parameters: what they share, then slot by slot one array a parameter, zeros.
+        """The state for these parameters: what they share, then slot by slot one array per parameter, zeros.
 
         Parameters
         ----------

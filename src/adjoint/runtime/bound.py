@@ -41,7 +41,7 @@ def aligned(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
 
 
 class Runtime:
-    """What all entry points of a process share: the thread pool and the way in from Python."""
+    """What all entry points of a process share: the thread pool and the entry point for calls from Python."""
 
     _shared: "ClassVar[Runtime | None]" = None
     _lock: ClassVar[threading.Lock] = threading.Lock()

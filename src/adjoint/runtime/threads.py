@@ -2,14 +2,14 @@
 
 A worker is a Python thread that calls `work` once and stays there, without the interpreter's lock, until the pool
 ends. Whoever waits spins for a while, then sleeps in the system; with more threads than cores, it sleeps at once.
-Layout of the shared block, a cache line each so that waiting disturbs nobody::
+Layout of the shared block, a separate cache line each, to avoid false sharing::
 
       0  turn: number of the step to run          64  function, slots, arena, threads
     128  workers that are done, and whether the caller sleeps
     192  stop flag; 196 lock; 200 workers        256  workers asleep
     320  sync of the barrier (six lines), with the number of cores
 
-The lock is 0 while it is free, 1 while a step runs, and 2 where somebody may be asleep until it is free.
+The lock is 0 while it is free, 1 while a step runs, and 2 if a thread may be asleep until it is free.
 
 A process that has forked has none of the threads: its pool is empty until a step needs one.
 """
@@ -140,7 +140,8 @@ end:
   ret void
 }
 
-; Let the workers end. The turn is new, so nobody falls asleep any more, and who sees it sees why; who sleeps is woken.
+; Let the workers end. The turn is new, so no thread falls asleep any more, and threads that see it see the reason;
+; sleepers are woken.
 define void @dismiss(ptr %block) {
   %stop.at = getelementptr i8, ptr %block, i64 192
   store atomic i32 1, ptr %stop.at monotonic, align 4
@@ -290,7 +291,7 @@ class Pool:
             os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """In a process that has forked: no worker is there, and whoever held a lock is not either."""
+        """In a process that has forked: there are no workers, and the holder of any lock is gone."""
         self._lock = threading.Lock()
         self._threads = []
         ctypes.memset(self.block, 0, _BLOCK_BYTES)

@@ -1,4 +1,4 @@
-"""Turns: calls of entry points that share memory run one after the other, from whatever Python threads they come.
+"""Turns: calls of entry points that share memory run one after the other, from any Python thread.
 
 A turn is held from before the arguments are placed until the results are taken, and its words are only read and
 written by a thread that holds the interpreter's lock; so taking a free one costs a load and a store. Who finds it
@@ -19,7 +19,7 @@ from adjoint.errors import ReentryError
 __all__ = ["TURN_TEXT", "Turn"]
 
 TURN_TEXT = """
-; Take the turn, after whoever has it: false, and an exception is set, where a signal or a rule forbids to wait.
+; Take the turn, after its current holder: false, and an exception is set, where a signal or a rule forbids to wait.
 define internal i1 @take_turn(ptr %turn) {
 entry:
   %owner.at = getelementptr i8, ptr %turn, i64 8
@@ -61,7 +61,7 @@ define internal void @own_turn(ptr %turn) {
   ret void
 }
 
-; End the turn, and wake up who waits for it.
+; End the turn, and wake a waiting thread.
 define internal void @give_turn(ptr %turn) {
 entry:
   %owner.at = getelementptr i8, ptr %turn, i64 8

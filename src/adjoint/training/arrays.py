@@ -120,7 +120,7 @@ class Hyper(MutableMapping[str, float]):
         array[()] = held
 
     def series(self, name: str, values: object) -> np.ndarray:
-        """Values of a hyperparameter, one a step, in its dtype and C-contiguous.
+        """Values of a hyperparameter, one per step, in its dtype and C-contiguous.
 
         Raises
         ------

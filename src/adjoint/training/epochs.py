@@ -1,4 +1,4 @@
-"""Whole epochs: over rows of arrays inside native code, or over batches that a thread prepares."""
+"""Whole epochs, over rows of arrays in native code or over batches prepared by a thread."""
 
 import itertools
 import time
@@ -21,7 +21,7 @@ from adjoint.training.gather import gather_function, rows_per_step, tables_of
 
 __all__ = ["Callback", "EpochResult", "Epochs", "Plan", "epoch_order"]
 
-#: Seconds of native steps after which Python looks whether somebody has pressed Ctrl-C.
+#: Seconds of native steps after which control returns to Python to check for Ctrl-C.
 _BREATH = 0.05
 
 #: Bound gathering functions that are kept, one for each set of shapes, dtypes and scales.
@@ -30,18 +30,18 @@ _GATHERS = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EpochResult:
-    """What an epoch came to.
+    """Result of an epoch.
 
     Parameters
     ----------
     losses : numpy.ndarray
         [steps]: the loss of every step, before its update, in the loss's dtype.
     steps : int
-        Steps done.
+        Number of completed steps.
     seconds : float
-        From before the first step to after the last, callbacks included and compilation not.
+        Time from the first step to the end of the last, including callbacks and excluding compilation.
     stopped : bool
-        Whether the callback has asked to stop.
+        Whether the callback stopped the epoch.
     """
 
     losses: np.ndarray
@@ -50,13 +50,13 @@ class EpochResult:
     stopped: bool
 
 
-#: Given the steps done and the losses so far; something true stops the epoch.
+#: Called with the number of completed steps and the losses so far; a true result stops the epoch.
 Callback = Callable[[int, np.ndarray], object]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What `Trainer.run_epoch` is asked for, whatever the data are."""
+    """Arguments of `Trainer.run_epoch` that do not depend on the kind of data."""
 
     schedule: Mapping[str, object]
     every: int
@@ -102,7 +102,7 @@ class _Watch:
         self._started = time.perf_counter()
 
     def keep(self, step: int, loss: float) -> None:
-        """Put the loss of a step in its place, in more room where that is needed."""
+        """Store the loss of a step, growing the array if necessary."""
         if step == len(self.history):
             self.history = np.concatenate([self.history, np.zeros_like(self.history)])
         self.history[step] = loss
@@ -115,12 +115,12 @@ class _Watch:
         return self.stopped
 
     def finish(self, done: int) -> None:
-        """Call the callback for steps that it has not been told of."""
+        """Call the callback for steps that it has not been notified of."""
         if done > self._told:
             self.tell(done)
 
     def result(self, done: int) -> EpochResult:
-        """What there is after that many steps."""
+        """The result after that many steps."""
         return EpochResult(self._losses(done), done, time.perf_counter() - self._started, self.stopped)
 
     def _losses(self, done: int) -> np.ndarray:
@@ -141,16 +141,16 @@ class Epochs:
     hyper : Hyper
         The trainer's hyperparameters.
     options : CompileOptions
-        How to compile what gathers the rows of a batch.
+        Compile options of the gathering function.
     check_finite : bool
-        Whether to refuse rows and losses that are not finite.
+        Whether to reject rows and losses that are not finite.
 
     Attributes
     ----------
     begun : int
-        Epochs begun.
+        Number of epochs started.
     last : EpochResult or None
-        What the last one came to, also where an exception ended it; for the caller to forget before the next.
+        Result of the last epoch, even if an exception ended it; reset by the caller before the next.
     """
 
     def __init__(

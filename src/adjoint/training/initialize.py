@@ -89,7 +89,7 @@ def stated_starts(module: IRModule, types: Mapping[str, TensorType]) -> dict[str
 def initial_params(
     params: Mapping[str, TensorType], starts: Mapping[str, Start], seed: int, kind: str = "xavier_uniform"
 ) -> dict[str, np.ndarray]:
-    """One array a parameter.
+    """One array per parameter.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`Trainer`: a compiled step, and the arrays that live between steps."""
+"""`Trainer`: a compiled step and the arrays that persist between steps."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,40 +31,40 @@ Arrays = Sequence[np.ndarray] | Mapping[str, np.ndarray]
 
 
 class Trainer:
-    """Trains and evaluates a module that `SetupTrainer` made.
+    """Trains and evaluates a module created by `SetupTrainer`.
 
     Parameters, states, optimizer states and hyperparameters stay in place between steps, and a step updates them
-    there. Nothing is compiled before it is needed: the step at the first `update` (or at `compile`), the model at
-    the first `predict`.
+    there. Functions are compiled on demand: the step at the first `update` (or `compile`), the model at the first
+    `predict`.
 
     Parameters
     ----------
     module : IRModule
-        With the functions ``backbone`` and ``step`` and the attributes that `SetupTrainer` gives.
+        A module with the functions ``backbone`` and ``step`` and the attributes set by `SetupTrainer`.
     threads : int, optional
-        Threads of the compiled functions; default: what `options` say, else the cores that this process may use.
-        Results are the same bits for any number.
+        Number of threads of the compiled functions; default: as in `options`, or the number of cores available to this
+        process. Results are bitwise identical for any number.
     seed : int, default 0
         Seed of `init_parameters`.
     options : CompileOptions, optional
-        How to compile.
+        Compile options.
     check_finite : bool, default False
-        Refuse batches with NaN or infinity before the step runs, and a loss that is not finite after it (the
-        parameters have then been updated). Reading every batch once more costs time.
+        Whether to reject batches with NaN or infinity before the step, and a loss that is not finite after it (when the
+        parameters have already been updated). This takes an extra pass over each batch.
 
     Attributes
     ----------
     hyper : Hyper
-        Hyperparameters by name: ``trainer.hyper["lr"] = 0.05`` holds from the next step on.
+        Hyperparameters by name: ``trainer.hyper["lr"] = 0.05`` takes effect in the next step.
 
     Notes
     -----
-    `update`, `run_epoch` and `predict` may be called from several Python threads: steps and predictions run one after
-    the other, and a prediction sees the parameters between two steps.
+    `update`, `run_epoch` and `predict` may be called from several Python threads: calls are serialized, and a
+    prediction uses the parameters between two steps.
 
     Parameters are zeros until `init_parameters` or `load_params`. States, the optimizer's state and the
-    hyperparameters start from their initial values; states of which the module's attribute ``init`` says nothing, from
-    zeros.
+    hyperparameters start from their initial values; states that the module's attribute ``init`` does not list start
+    from zeros.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Trainer:
         # Two threads may be the first to need a compiled entry. Step and model share arrays, so they take turns.
         self._compiling = threading.RLock()
         self._turn = Turn()
-        # Replaced by the bound entry once it is compiled, so that no step asks whether it is.
+        # Replaced by the bound entry once it is compiled, so that steps need not check for compilation.
         self._step: Callable[..., Any] = self._first_step
         self._bound: Bound | None = None
         self._epochs: Epochs | None = None
@@ -132,11 +132,11 @@ class Trainer:
         Raises
         ------
         TypeRuleError
-            For a wrong number of arrays, shape or dtype; nothing has been modified.
+            If the number, a shape or a dtype of the arrays is wrong; nothing has been modified.
         InvalidValueError
-            For class indices out of range; nothing has been modified. With `check_finite` for a loss that is not.
+            If a class index is out of range; nothing has been modified. With `check_finite`, if the loss is not finite.
         DataError
-            With `check_finite`: for NaN or infinity in the batch; nothing has been modified.
+            With `check_finite`, if the batch contains NaN or infinity; nothing has been modified.
         """
         loss: float = self._step(*batch)
         return loss
@@ -153,7 +153,7 @@ class Trainer:
         drop_last: bool = True,
         limit: int | None = None,
     ) -> EpochResult:
-        """One pass over a dataset, with the same bits as `update` batch by batch.
+        """Make one pass over a dataset, with results bitwise identical to calling `update` per batch.
 
         Over arrays it runs inside native code: rows are gathered, converted and checked there, and Python is woken
         for the callback and for Ctrl-C. Batches of any other kind are taken from a thread that prepares them ahead.
@@ -161,46 +161,46 @@ class Trainer:
         Parameters
         ----------
         data : sequence of numpy.ndarray or Rows, or iterable of batches
-            Arrays [N, ...] whose rows batches are made of: the model's inputs, then the targets, of the step's
-            dtypes, or of others in `Rows`. Anything else is gone through in a thread of its own, at most three
-            batches ahead; each batch is a tuple of what `update` takes.
+            Arrays [N, ...] to split into batches: the model's inputs, then the targets, with the step's dtypes or
+            wrapped in `Rows`. Any other iterable is consumed by a thread that prefetches at most three batches; each
+            batch is a tuple of the arguments of `update`.
         shuffle : bool, default True
-            Whether rows come in a random order, ``numpy.random.default_rng(seed).permutation(N)``. Batches come as
-            they come.
+            Whether to visit rows in random order, ``numpy.random.default_rng(seed).permutation(N)``. Does not apply to
+            iterables of batches.
         seed : int or sequence of int, optional
-            Seed of the order; default: the trainer's and the number of epochs that it has begun, so that every
-            epoch has an order of its own and the same program the same orders.
+            Seed of the order; default: the trainer's seed and the number of epochs started, so that each epoch has a
+            different, reproducible order.
         every : int, default 100
             Steps between calls of `callback`.
         callback : callable, optional
-            Called as ``callback(steps done, their losses)`` every so many steps and after the last. Something true
-            stops the epoch, as does an exception; it may use the trainer in any way.
+            Called as ``callback(steps done, their losses)`` every `every` steps and after the last. A true result stops
+            the epoch, as does an exception; it may use the trainer in any way.
         schedule : mapping of str to array_like, optional
-            Values of hyperparameters, one for each step, set before it. The last one stays.
+            Values of hyperparameters, one per step, set before that step. The last value remains set.
         drop_last : bool, default True
-            Whether rows that fill no batch are left out. Otherwise the last batch is filled up with rows from the
-            start of the epoch's order: the compiled step has one batch size.
+            Whether to drop an incomplete last batch. Otherwise, it is filled with rows from the start of the epoch's
+            order, because the compiled step has a fixed batch size.
         limit : int, optional
-            Steps after which the epoch ends; default: none.
+            Maximum number of steps; default: no limit.
 
         Returns
         -------
         EpochResult
-            The losses of all steps, their number, the seconds they took, whether the callback asked to stop.
+            The losses of all steps, their number, the time in seconds, and whether the callback stopped the epoch.
 
         Raises
         ------
         TypeRuleError
-            For arrays, batches or settings that do not fit.
+            If arrays, batches or settings do not match the step.
         InvalidValueError
-            For class indices out of range, naming row and value, before the step that they are in: earlier steps
-            are done. For a schedule of a wrong length, and for fewer rows than a step takes.
+            If a class index is out of range, with its row and value, before the step that contains it; earlier steps
+            have been completed. If a schedule has the wrong length, or there are fewer rows than a step takes.
         NameLookupError
-            For a schedule of a hyperparameter that the step does not have.
+            If the schedule names an unknown hyperparameter.
 
         Notes
         -----
-        However an epoch ends, only whole steps have been done, and `last_epoch` tells how many.
+        An epoch always ends after a complete step, and `last_epoch` holds the number of completed steps.
         """
         self.compile()
         assert self._epochs is not None  # compile has made it
@@ -214,13 +214,13 @@ class Trainer:
 
     @property
     def last_epoch(self) -> EpochResult | None:
-        """What the last `run_epoch` came to, also where an exception ended it; None where no step could begin."""
+        """The result of the last `run_epoch`, even if an exception ended it; None if no step was started."""
         return None if self._epochs is None else self._epochs.last
 
     def predict(self, *inputs: Any) -> Any:
-        """The outputs of the model; parameters and states stay as they are.
+        """Compute the outputs of the model, without changing parameters or states.
 
-        This is the module's function ``backbone_inference`` where it has one, else ``backbone``.
+        Runs the module's function ``backbone_inference`` if it exists, otherwise ``backbone``.
 
         Parameters
         ----------
@@ -233,7 +233,7 @@ class Trainer:
         Returns
         -------
         numpy.ndarray or tuple of numpy.ndarray
-            The outputs, as many rows as were given.
+            The outputs, with the same number of rows as the inputs.
         """
         return self._predict(*inputs)
 
@@ -245,25 +245,25 @@ class Trainer:
         *batch : numpy.ndarray
             As in `update`.
         runs : int, default 20
-            How often each is timed; the median counts.
+            Number of measurements, of which the median is used.
         """
         return profile_step(self.module, self._resident(), batch, self.options, runs)
 
     def init_parameters(self, kind: str = "xavier_uniform") -> None:
-        """Give all parameters and the model's states their initial values; the optimizer's state stays as it is.
+        """Initialize all parameters and the model's states, leaving the optimizer's state unchanged.
 
-        They begin as the module's attribute ``init`` says (`SetupTrainer`), and follow from the trainer's seed.
+        Values are determined by the module's attribute ``init`` (see `SetupTrainer`) and the trainer's seed.
 
         Parameters
         ----------
         kind : {"xavier_uniform", "kaiming_normal", "zeros"}
-            How those parameters begin of which the module says nothing and which are of a rank from 2. Of lower
-            ranks (biases) they are zeros, and so are states of which it says nothing.
+            Initializer for parameters of rank 2 or more that are not listed in ``init``. Other parameters and states
+            that are not listed are set to zero.
 
         Raises
         ------
         InvalidValueError
-            For an unknown kind; nothing has been changed then.
+            If the kind is unknown; nothing has been changed.
         """
         self._params.load(initial_params(self._params.types, self._starts, self.seed, kind))
         self._init_states()
@@ -274,7 +274,7 @@ class Trainer:
         Raises
         ------
         NameLookupError, InvalidValueError, TypeRuleError
-            For wrong names, a wrong number, a wrong shape or dtype; nothing has been loaded then.
+            If names, number, shapes or dtypes are wrong; nothing has been loaded.
         """
         self._params.load(params)
 
@@ -299,7 +299,7 @@ class Trainer:
         return self._optimizer.export()
 
     def reset_optimizer_state(self) -> None:
-        """Put the optimizer's state back to its initial values."""
+        """Reset the optimizer's state to its initial values."""
         self._fill_optimizer_state()
 
     def _fill_optimizer_state(self, only_others_than: float | None = None) -> None:
@@ -312,7 +312,7 @@ class Trainer:
         self._states.load(initial_states(self._params.types, self._states.types, self._starts, self.seed))
 
     def _resident(self) -> dict[str, np.ndarray]:
-        """All that stays between steps, by name."""
+        """All arrays that persist between steps, by name."""
         return self._params.arrays | self._states.arrays | self._optimizer.arrays | self.hyper.arrays
 
     def _first_step(self, *batch: Any) -> Any:
@@ -320,7 +320,7 @@ class Trainer:
         return self._step(*batch)
 
     def _checked_step(self, *batch: Any) -> float:
-        """A step between a check of the batch and one of the loss."""
+        """Run a step, checking the batch before and the loss after it."""
         for name, array in zip(self._batch, batch, strict=False):
             refuse_array("update", name, np.asarray(array))
         assert self._bound is not None  # compile has put this method in the place of _first_step

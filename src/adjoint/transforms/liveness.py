@@ -216,7 +216,7 @@ class Liveness:
         return not outside and self.last[value] > self.stage[value]
 
     def is_kept(self, value: Value) -> bool:
-        """Whether a value can be read at a later stage: it lies in memory, whoever's it is."""
+        """Whether a value can be read at a later stage: it is in memory, regardless of the owner."""
         return self.is_stored(value) or value in self._results or self.works[value].kind == "param"
 
     @cached_property

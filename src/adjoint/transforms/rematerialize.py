@@ -161,7 +161,7 @@ def _cheapest(original: _Original, now: _Rewritten, refused: set[Value]) -> tupl
         starts = original.starts(value)
         cost[value] = sum(live.works[v].flops for v in original.inner(value))
         cost[value] += sum(cost[v] for v in starts if v in now.late)
-        # A first copy that nobody reads any more is gone.
+        # A first copy without readers is dropped.
         if value in now.late or copy not in live.stage or not live.stage[copy] < peak < live.last[copy]:
             continue
         stages = [live.stage[r] for r in live.readers[copy]]
@@ -219,7 +219,7 @@ def _rewrite(original: _Original, late: _Late, works: dict[Value, Work]) -> _Rew
     """The graph in which the values of `late` are computed again; None where one has nothing to wait for.
 
     Values are made in the order of their stages, a second copy at the beginning of the stage that first needs it. It
-    waits for a value of an earlier stage, so no circle can arise.
+    waits for a value of an earlier stage, so no cycle can arise.
     """
     live = original.live
     due = _due(original, late)

@@ -22,7 +22,7 @@ After ``simplify(main)``::
     }
 
 Floats are not numbers, so ``x * 0`` stays (x may be NaN), ``x + 0.0`` stays (x may be -0.0) and sums are not
-reordered. Two exceptions: the payload and sign of a NaN, which nobody promised, and powers by 2 and -1 (see
+reordered. Two exceptions: the payload and sign of a NaN, which are unspecified, and powers by 2 and -1 (see
 `small_power`).
 """
 
