@@ -12,7 +12,7 @@ Exported::
 
 where ``<symbol>`` is `Program.symbol`. The arena is `Program.working_bytes` long: what the threads
 share, then each thread's own scratch memory, so that a step needs next to nothing of the stack that it is called on.
-Each thread's part runs in the floating-point mode that `adjoint.codegen.float_mode` sets.
+Each thread's part runs in the floating-point mode that `adjoint.kernel.float_mode` sets.
 
 With ``profile``, the step takes one more pointer, where each thread writes the clock (seconds and nanoseconds, two
 i64) at the start and at the end of its part of each kernel. Threads then wait for each other before the first kernel

@@ -101,18 +101,18 @@ def access_pattern(value: Value) -> AccessPattern:
 
 def _attention_key(value: Value, attention: FusedAttention) -> tuple[Hashable, ...]:
     """Probe everything that one step of an attention operator reads; its rows, steps, and first dot product."""
-    n, dots, met = as_index(Var("n", attention.count)), [], []
+    n, dots, factors = as_index(Var("n", attention.count)), [], []
     for dot in attention.dots:
         d = as_index(Var("d", dot.depth))
-        met.append((dot.row(d), dot.step(n, d)))
-        dots.append(met[-1][0])
+        factors.append((dot.row(d), dot.step(n, d)))
+        dots.append(factors[-1][0])
     attention.weight(n, dots)
     if attention.values is not None:
         attention.values(n)
     rows = value.shape if attention.values is None else value.shape[:-1]
-    first = [(value.inputs[x.operand], x.at) for x in met[0] if isinstance(x, _Probe)]
+    first = [(value.inputs[x.operand], x.at) for x in factors[0] if isinstance(x, _Probe)]
     span = None if attention.span is None else tuple(map(str, attention.span))
-    return (rows, attention.count, span, attention.dots[0].depth, *first) if len(first) == len(met[0]) else ()
+    return (rows, attention.count, span, attention.dots[0].depth, *first) if len(first) == len(factors[0]) else ()
 
 
 def flops_of(exprs: Sequence[Expr]) -> float:

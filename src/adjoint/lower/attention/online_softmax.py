@@ -133,10 +133,10 @@ class _Builder:
 
         probe_d, probe_row = Var("d", depth), Var("r", rows.count)
         probe = element(as_index(probe_d), as_index(probe_row), spare=False)
-        turned = isinstance(probe, Load) and probe.guard is None and probe.index.coefficient(probe_d) == 1
+        transposes = isinstance(probe, Load) and probe.guard is None and probe.index.coefficient(probe_d) == 1
         whole = rows.count // lanes
         out: list[Stmt] = []
-        done = depth // lanes * lanes if turned and whole else 0
+        done = depth // lanes * lanes if transposes and whole else 0
         if done:
             square, vector, inner, lane = Var("s", done // lanes), Var("v", whole), Var("i", lanes), Var("l", lanes)
             d, row = as_index(square) * lanes + as_index(inner), as_index(vector) * lanes + as_index(lane)
@@ -215,11 +215,11 @@ class _Builder:
                 row = Load(panel, as_index(d) * rows.width + spot % rows.width)
                 return Store(((acc, spot, _call("fma", factor, row, Load(acc, spot))),))
 
-            def put(spot: Index) -> Store:
+            def spill(spot: Index) -> Store:
                 return Store(((dots, first * rows.width + spot, Load(acc, spot)),))
 
             clear = rows.each(lambda spot: Store(((acc, spot, Const(0.0, acc.dtype)),)), count)
-            return (*clear, For(d, rows.each(multiply, count)), *rows.each(put, count))
+            return (*clear, For(d, rows.each(multiply, count)), *rows.each(spill, count))
 
         return rows.tiles(steps, tile)
 
@@ -311,10 +311,10 @@ class _Builder:
                 product = _call("fma", value, weight, Load(acc, spot))
                 return Store(((acc, spot, product),))
 
-            def put(spot: Index) -> Store:
+            def spill(spot: Index) -> Store:
                 return Store(((sums, first * rows.width + spot, Load(acc, spot)),))
 
-            return (*rows.each(fetch, count), For(step, rows.each(multiply, count)), *rows.each(put, count))
+            return (*rows.each(fetch, count), For(step, rows.each(multiply, count)), *rows.each(spill, count))
 
         return rows.tiles(operator.columns, tile)
 

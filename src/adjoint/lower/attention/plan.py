@@ -206,7 +206,7 @@ class _Planner:
         return self._axes.setdefault(size, Var("x", size))
 
     def operator(self, number: int, group: Group) -> FusedOperator:
-        """Number what a stream is made of."""
+        """Number what an operator is made of."""
         assert group.root is not None
         index = [as_index(v) for v in self.at]
         columns = group.root.shape[-1] if len(group.root.shape) > len(index) else 0

@@ -194,8 +194,8 @@ def _row_groups(rows: int, columns: int, batches: int, height: int, width: int) 
 
     Enough to occupy all threads, and to keep the partial sums that wait between blocks of k within a stack.
     """
-    shared, waiting = ceil(UNITS / (batches * ceil(columns / width))), ceil(rows * width / _SPILLED_SUMS)
-    return min(ceil(rows / height), max(shared, waiting))
+    shared, spilled = ceil(UNITS / (batches * ceil(columns / width))), ceil(rows * width / _SPILLED_SUMS)
+    return min(ceil(rows / height), max(shared, spilled))
 
 
 def _should_pack(target: Target, c: Contraction, streams: int) -> bool:
@@ -237,9 +237,9 @@ def tiles_by_cost(
     target: Target, c: Contraction, streams: int, packed: bool
 ) -> list[tuple[float, tuple[int, int, int]]]:
     """Register tiles (rows, vectors, stack) that fit the register file, in the order of their estimated cost."""
-    turned = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
+    transposes = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
     far = c.depth * _FAR_ROW_CYCLES if packed and len(c.k) == 1 and _streams_from_memory(c) else 0.0
-    rate = TRANSPOSE_CYCLES if turned else COPY_CYCLES if c.right.index.coefficient(c.n) == 1 else GATHER_CYCLES
+    rate = TRANSPOSE_CYCLES if transposes else COPY_CYCLES if c.right.index.coefficient(c.n) == 1 else GATHER_CYCLES
     # A vector of strided lanes takes two loads and a shuffle, and registers for them.
     shuffles = 0 if packed or c.right.index.coefficient(c.n) == 1 else 1
     model = _CostModel(

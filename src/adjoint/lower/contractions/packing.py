@@ -106,8 +106,8 @@ def pack_panel(
             return loop
         extent = c.depth
     (k_var,) = c.k
-    turned = load.index.coefficient(k_var) == 1 and columns >= lanes and lanes > 1
-    square = lanes if turned else 1
+    transposes = load.index.coefficient(k_var) == 1 and columns >= lanes and lanes > 1
+    square = lanes if transposes else 1
     out: list[Stmt] = []
     many, rest = divmod(extent, square)
     if many:

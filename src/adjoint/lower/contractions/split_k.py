@@ -139,12 +139,12 @@ class SplitKBuilder:
         corner = {**{v: as_index(0) for v in c.axes}, **start}
         steps = dict(zip(c.k, plan.blocks, strict=True))
         columns, first = panel
-        turned = region(
+        packed = region(
             plan.panel.buffer, plan.panel.index, {**steps, plan.lane: columns}, {**corner, plan.lane: first}
         )
         every = {**steps, **{v: v.extent for v in plan.rows}}
         whole = region(plan.other.buffer, plan.other.index, every, corner)
-        return [s for s in (turned, whole) if s is not None]
+        return [s for s in (packed, whole) if s is not None]
 
     def pack(self, own: Panel, columns: int, first: Index, start: dict[Var, Index]) -> tuple[Stmt, ...]:
         """Pack a block of one operand, lanes along the result; squares are transposed where steps are contiguous."""
@@ -152,8 +152,8 @@ class SplitKBuilder:
         steps = [Var(v.name, b) for v, b in zip(c.k, plan.blocks, strict=True)]
         # Trailing axes that are contiguous in the operand form one run of steps.
         run = contiguous_run(plan.panel, c.k, plan.blocks)
-        tail = next(n for n in range(len(c.k) + 1) if prod(plan.blocks[len(c.k) - n :]) == run)
-        outer, kept = steps[: len(c.k) - tail], c.k[: len(c.k) - tail]
+        trailing = next(n for n in range(len(c.k) + 1) if prod(plan.blocks[len(c.k) - n :]) == run)
+        outer, kept = steps[: len(c.k) - trailing], c.k[: len(c.k) - trailing]
         base = {**start, **{v: start[v] + as_index(s) for v, s in zip(kept, outer, strict=True)}}
         ahead = ravel(outer, {s: as_index(s) for s in outer}) * run
 

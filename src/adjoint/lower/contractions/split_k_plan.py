@@ -134,11 +134,11 @@ def _plan(target: Target, c: Contraction, panel: Load, other: Load) -> SplitKPla
     parts = 1 if groups > 1 else split_factor(c.k[0].extent, UNITS / panels, _SUMS_BYTES / traffic.made)
     extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
     blocks = blocks_within(extents, vectors * lanes * itemsize, _PANEL_BYTES)
-    turned = contiguous_run(panel, c.k, blocks) >= lanes
+    transposes = contiguous_run(panel, c.k, blocks) >= lanes
     cycles = (
         panels * (points // prod(tile)) * step * c.depth
         + 2 * points * lane.extent / lanes * c.depth / prod(blocks)
-        + lane.extent * c.depth * (TRANSPOSE_CYCLES if turned else GATHER_CYCLES)
+        + lane.extent * c.depth * (TRANSPOSE_CYCLES if transposes else GATHER_CYCLES)
         + points * lane.extent * parts * GATHER_CYCLES
         + (traffic.panels * (1 + groups) / _PANEL_BYTES_PER_CYCLE if groups > 1 else 0)
     )

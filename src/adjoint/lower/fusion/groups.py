@@ -102,7 +102,7 @@ class _Fuser:
         self.groups: list[Group] = []
         #: Groups that others read, whose levels are settled.
         self.consumed: set[Group] = set()
-        #: The newest stream over some rows and steps.
+        #: The newest attention group over some rows and steps.
         self.attentions: dict[Hashable, Group] = {}
 
     def _must_store(self) -> set[Value]:

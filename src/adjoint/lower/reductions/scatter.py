@@ -23,21 +23,21 @@ def scatter_kernel(context: Context, group: Group, description: Scatter) -> Kern
     """The kernel of a group whose root is a scatter."""
     root = group.root
     assert root is not None
-    tail = root.shape[1:]
-    width = prod(tail)
-    home = context.buffers[root]
-    lanes = context.target.lanes(home.dtype)
+    row_shape = root.shape[1:]
+    width = prod(row_shape)
+    buffer = context.buffers[root]
+    lanes = context.target.lanes(buffer.dtype)
     tile = max(min(width, _VECTORS * lanes), 1)
     blocks = -(-width // tile)
     unit = Var("u", blocks)
 
     def zero(row: Index, column: Index) -> Stmt:
-        return Store(((home, row * width + column, Const(0, home.dtype)),))
+        return Store(((buffer, row * width + column, Const(0, buffer.dtype)),))
 
     def update(n: Index, column: Index) -> Stmt:
         inliner = group_inliner(context, group)
         inliner.reduce_index = (n,)
-        made = inliner.describe(root, (as_index(0), *unflatten(column, tail)))
+        made = inliner.describe(root, (as_index(0), *unflatten(column, row_shape)))
         assert isinstance(made, Scatter)
         # An id that is out of range adds 0 to a row within range.
         place = inliner.position(made.id, made.rows) * width + column
@@ -45,9 +45,9 @@ def scatter_kernel(context: Context, group: Group, description: Scatter) -> Kern
         within = inliner.call(
             "and", inliner.call("ge", wide, Const(0, I64)), inliner.call("lt", wide, Const(made.rows, I64))
         )
-        nothing = Const(0, compute_dtype(home.dtype))
-        total = inliner.call("add", inliner.load(home, place), inliner.select(within, made.update, nothing))
-        return Store(((home, place, inliner.stored(total, home.dtype)),))
+        nothing = Const(0, compute_dtype(buffer.dtype))
+        total = inliner.call("add", inliner.load(buffer, place), inliner.select(within, made.update, nothing))
+        return Store(((buffer, place, inliner.stored(total, buffer.dtype)),))
 
     def columns(count: int, first: Index) -> tuple[Stmt, ...]:
         row, n = Var("r", description.rows), Var("n", description.count)

@@ -157,8 +157,8 @@ def _plans(
             multiply = tiles * (step_cycles * steps + prod(tile) * vectors * 2)
             lines = many * every * (roles.lines * groups * ceil((wide.extent + roles.beyond) / lanes))
             lines += many * every * lane.extent * ceil(wide.extent / lanes)
-            turned = many * every * points * wide.extent * lane.extent * TRANSPOSE_CYCLES
-            cycles = multiply + lines * _TRANSFORM_CYCLES * points / 6 + turned
+            transposes = many * every * points * wide.extent * lane.extent * TRANSPOSE_CYCLES
+            cycles = multiply + lines * _TRANSFORM_CYCLES * points / 6 + transposes
             yield WinogradGradientPlan(
                 roles, image, cotangent, wide, lane, images, rows, tile, vectors, lanes, panels, parts, cycles
             )
@@ -258,8 +258,8 @@ class _Builder:
         window = {v: v.extent for v in (*roles.channels, roles.tap, roles.across)}
         whole = region(image.buffer, image.index, {**box, **window}, corner)
         lane = {**corner, plan.lane: (first + panel) * plan.width}
-        turned = region(cotangent.buffer, cotangent.index, {**box, plan.lane: plan.width}, lane)
-        return [s for s in (whole and whole.share(panel, plan.panels), turned) if s is not None]
+        packed = region(cotangent.buffer, cotangent.index, {**box, plan.lane: plan.width}, lane)
+        return [s for s in (whole and whole.share(panel, plan.panels), packed) if s is not None]
 
     def _panel(
         self, sums: Buffer, panel: Index, first: Index, at: dict[Var, Index], following: dict[Var, Index]
@@ -312,17 +312,17 @@ class _Builder:
         own = SplitKPlan(factor, image, lane, inner, plan.tile, plan.vectors, plan.lanes, 1, 1, blocks, 0.0)
         small = Contraction(factor, image, None, lane, (), (line, column), (*inner, lane), ())
         builder = SplitKBuilder(self.context, self.group, small, own, sums, 1)
-        turned = Panel(Buffer("panel", memory.dtype, plan.width * run, "scratch"), as_index(0), plan.width)
+        packed = Panel(Buffer("panel", memory.dtype, plan.width * run, "scratch"), as_index(0), plan.width)
         part = panel * roles.algorithm.products + as_index(rows.point)
         start = {line: as_index(0), column: as_index(0)}
         points = rows.point.extent
 
-        def prefetch(stride_along: Index, steps: int) -> tuple[Stmt, ...]:
-            return spread_prefetches(regions, as_index(rows.point) * steps + stride_along, points * steps)
+        def prefetch(step: Index, steps: int) -> tuple[Stmt, ...]:
+            return spread_prefetches(regions, as_index(rows.point) * steps + step, points * steps)
 
         return (
-            *builder.pack(turned, plan.width, as_index(0), start),
-            *builder.multiply(turned, plan.width, part, as_index(0), start, prefetch),
+            *builder.pack(packed, plan.width, as_index(0), start),
+            *builder.multiply(packed, plan.width, part, as_index(0), start, prefetch),
         )
 
     def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:
