@@ -12,7 +12,7 @@
         @classmethod
         def samples(cls): ...                  # inputs to test with, bad ones with the error they get
 
-Lowering is *by pull*: `lower` is asked for one element of the result, at an index, and asks its operands for
+Lowering is *demand-driven*: `lower` is asked for one element of the result, at an index, and asks its operands for
 theirs. Composing these gives fusion and index maps for free; `k.reduce` marks where an element is a sum over
 many. `k` (a `Builder`) is all that an operator sees of the compiler.
 """

@@ -1,7 +1,7 @@
 """Places in windows of an image: where the greatest element is, what is there, and back.
 
 The gradient of max pooling goes to the first of equals in row-major order, as PyTorch's does, and overlapping windows
-add up. It is computed by pull, without a scatter: `WindowArgMax` finds the place once for each window, and in
+add up. It is computed on demand, without a scatter: `WindowArgMax` finds the place once for each window, and in
 `WindowSpread` each element of the image asks the windows that it lies in. `WindowPick` and `WindowSpread` are each
 other's gradients.
 """
