@@ -17,10 +17,11 @@ from adjoint.kernel.target import Target
 from adjoint.runtime.epoch import EpochLoop
 from adjoint.runtime.library import Library
 from tests.codegen.emulator import run as emulate
+from tests.hardware import levels
 
 FLUSH = pytest.mark.parametrize("flush", [True, False], ids=["flushed", "gradual"])
 FLOATS = pytest.mark.parametrize("dtype", ["f32", "f64"])
-LEVELS = ["avx512", "avx2", "sse2"] if host_target().architecture == "x86_64" else ["host"]
+LEVELS = levels()
 
 #: What has a rule of its own about subnormal numbers, of one operand or two.
 UNARY = {
@@ -265,7 +266,7 @@ def test_other_architectures_write_their_own_register(target, instruction):
 
 
 def test_the_option_is_a_bool_and_part_of_the_key(tmp_path):
-    with pytest.raises(InvalidValueError, match="flush_subnormals is True or False, got 1"):
+    with pytest.raises(InvalidValueError, match="flush_subnormals must be True or False, got 1"):
         CompileOptions(flush_subnormals=1)
     options = CompileOptions(cache_directory=tmp_path)
     function, tiny = built("add", "f32"), np.full((16, 24), 1e-40, np.float32)
