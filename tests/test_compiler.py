@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import adjoint.compiler
+import adjoint.pipeline
 from adjoint import ops
-from adjoint.compiler import GRAPH_PASSES, CompileOptions, compile, host, lower_function
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.errors import CompileError, InternalError, InvalidValueError, NameLookupError, VerifyError
 from adjoint.ir import Function, IRModule, param
 from adjoint.kernel.index import as_index
 from adjoint.kernel.ir import Const, Store
+from adjoint.pipeline import GRAPH_PASSES, lower_function
 
 OPTIONS = CompileOptions(cache=False, threads=1)
 
@@ -109,19 +110,19 @@ def _not_llvm(text):
 def broken(monkeypatch, where):
     """Break the compiler in one place, and say what is to be read of it."""
     if where == "graph pass":
-        monkeypatch.setattr(adjoint.compiler, "GRAPH_PASSES", (*GRAPH_PASSES, _no_attribute))
+        monkeypatch.setattr(adjoint.pipeline, "GRAPH_PASSES", (*GRAPH_PASSES, _no_attribute))
         return "AttributeError: 'Function' object has no attribute 'attribute_that_is_not_there'"
     if where == "kernel pass":
-        monkeypatch.setattr(adjoint.compiler, "KERNEL_PASSES", (_no_attribute,))
+        monkeypatch.setattr(adjoint.pipeline, "CODE_PASSES", (_no_attribute,))
         return "AttributeError: 'Kernel' object has no attribute 'attribute_that_is_not_there'"
     if where == "lowering":
-        whole = adjoint.compiler.lower
+        whole = adjoint.pipeline.lower
 
         def lowered(*args):
             program = whole(*args)
             return replace(program, kernels=tuple(map(_out_of_bounds, program.kernels)))
 
-        monkeypatch.setattr(adjoint.compiler, "lower", lowered)
+        monkeypatch.setattr(adjoint.pipeline, "lower", lowered)
         return "kernel square_0: an access is inside its buffer, but "
     monkeypatch.setattr(adjoint.codegen.native, "_parse", _not_llvm)
     return "generated code is not valid LLVM: "
@@ -167,7 +168,7 @@ def test_what_is_refused_on_purpose_is_no_bug(monkeypatch):
     def out_of_memory(_function):
         raise MemoryError
 
-    monkeypatch.setattr(adjoint.compiler, "GRAPH_PASSES", (out_of_memory,))
+    monkeypatch.setattr(adjoint.pipeline, "GRAPH_PASSES", (out_of_memory,))
     with pytest.raises(MemoryError):
         compile(chain(3), options=OPTIONS)
 

@@ -13,7 +13,7 @@ import adjoint
 ROOT = Path(adjoint.__file__).parent
 GRAPHS = {"errors", "ir", "ops"}
 COMPILER = GRAPHS | {"paths", "version", "losses", "optim", "transforms", "kernel", "lower", "codegen", "runtime"}
-DOORS = COMPILER | {"compiler", "data", "models"}
+DOORS = COMPILER | {"compiler", "pipeline", "data", "models"}
 
 #: What each room (a folder or file right under src/adjoint) may import. Nothing but tests imports `testing`.
 MAY_IMPORT = {
@@ -30,7 +30,8 @@ MAY_IMPORT = {
     "lower": GRAPHS | {"kernel"},
     "codegen": {"errors", "kernel"},
     "runtime": {"errors", "paths", "kernel"},
-    "compiler": COMPILER | {"tuning"},
+    "pipeline": COMPILER | {"tuning"},
+    "compiler": COMPILER | {"pipeline", "tuning"},
     # Measures kernels before the compiler builds with what it found.
     "tuning": {"errors", "paths", "kernel", "lower", "codegen", "runtime"},
     "data": {"errors", "paths"},

@@ -5,12 +5,13 @@ import re
 import numpy as np
 import pytest
 
-from adjoint.compiler import CompileOptions, compile, host, lower_function
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.errors import CompileError, InvalidValueError
 from adjoint.ir import TensorType
 from adjoint.losses import CrossEntropyLoss
 from adjoint.models import gpt, mlp
 from adjoint.optim import SGD, Adam
+from adjoint.pipeline import lower_function
 from adjoint.training import SetupTrainer, Trainer
 from tests.closeness import agrees_with_graph
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adjoint import compile, ops, tuning
-from adjoint.compiler import CompileOptions, host, lower_function
+from adjoint.compiler import CompileOptions, host
 from adjoint.errors import AdjointError, InvalidValueError
 from adjoint.ir import Function, apply, param
 from adjoint.ir.printer import value_names
@@ -14,6 +14,7 @@ from adjoint.kernel.printer import print_kernel
 from adjoint.lower.contractions.schedules import schedules
 from adjoint.lower.program import contractions_of
 from adjoint.ops.convolution import Conv2dWeightGradient
+from adjoint.pipeline import lower_function
 from adjoint.transforms.simplify import simplify
 from adjoint.tuning import Measured, Tuning
 from tests.closeness import agrees_with_graph

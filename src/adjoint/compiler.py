@@ -1,8 +1,8 @@
-"""Compilation of functions to native code: the list of passes, the compile cache, and `compile` itself."""
+"""Compilation of functions to native code: options, the compile cache, and `compile` itself."""
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -15,20 +15,13 @@ from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode, compile_native, target_for
 from adjoint.errors import CompileError, InvalidValueError, own_bugs_reported
 from adjoint.ir import Function, IRModule
-from adjoint.ir.printer import value_names
-from adjoint.ir.verifier import verify
 from adjoint.kernel.float_mode import float_mode_text
-from adjoint.kernel.ir import Kernel
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.program import Program
-from adjoint.kernel.races import verify_barriers
 from adjoint.kernel.target import Target, available_cores
-from adjoint.kernel.verifier import verify_kernel
 from adjoint.kernel.waiting import waiting_text
-from adjoint.lower.checks import range_checks
-from adjoint.lower.expand import expand_math
-from adjoint.lower.program import contractions_of, lower
 from adjoint.paths import cache_dir
+from adjoint.pipeline import finish_program, lower_function
 from adjoint.runtime.bound import Runtime
 from adjoint.runtime.cache import CompileCache
 from adjoint.runtime.epoch import epoch_text
@@ -36,42 +29,15 @@ from adjoint.runtime.executable import Entry, Executable
 from adjoint.runtime.fastcall import FASTCALL_TEXT
 from adjoint.runtime.threads import check_threads, pool_text
 from adjoint.runtime.turn import TURN_TEXT
-from adjoint.transforms.cse import cse
-from adjoint.transforms.inline_calls import inline_calls
-from adjoint.transforms.keep_padded import keep_padded
-from adjoint.transforms.rematerialize import rematerializations
-from adjoint.transforms.separate_results import separate_results
-from adjoint.transforms.simplify import simplify
-from adjoint.tuning import Tuning, measure_contractions
+from adjoint.tuning import Tuning
 from adjoint.version import __version__
 
 __all__ = [
-    "GRAPH_PASSES",
-    "KERNEL_PASSES",
     "CompileOptions",
     "Executable",
     "compile",
-    "finish_program",
     "host",
-    "lower_function",
 ]
-
-#: Graph passes in order, each from Function to Function.
-GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
-    inline_calls,
-    simplify,
-    cse,
-    keep_padded,
-    separate_results,
-)
-
-#: Kernel passes in order, after lowering and before code generation.
-KERNEL_PASSES: tuple[Callable[[Kernel], Kernel], ...] = (expand_math,)
-
-
-#: Largest ratio of estimated memory peaks from one choice of recomputed values to the next. Each choice has to be
-#: lowered to determine its actual memory, which takes time.
-_LEAST_STEP = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,114 +147,6 @@ def compile(
     made = [_entry(function, found, options, store, runtime) for function in functions]
     entries_by_name = {entry.name: entry for entry, _ in made}
     return Executable(entries_by_name, time.perf_counter() - start, all(cached for _, cached in made))
-
-
-def lower_function(
-    function: Function,
-    target: Target,
-    memory_budget: int | None = None,
-    tuning: Tuning | None = None,
-    threads: int = 1,
-) -> Program:
-    """The program of a function: graph passes, then lowering; both IRs are verified on the way.
-
-    With `tuning`, contractions that it does not know yet are measured first, and all take their best form.
-
-    Raises
-    ------
-    CompileError
-        Where the working memory on that many `threads` cannot be brought within `memory_budget` bytes, with the least
-        that it can be.
-    InternalError
-        Where a pass fails, or what it makes breaks a rule: a bug in adjoint, with the graph.
-    """
-    verify(function)
-    with own_bugs_reported(function.name, partial(str, function)):
-        return _program_of(function, target, memory_budget, tuning, threads)
-
-
-def _program_of(
-    function: Function, target: Target, memory_budget: int | None, tuning: Tuning | None, threads: int
-) -> Program:
-    """The program of a verified function."""
-    for graph_pass in GRAPH_PASSES:
-        function = graph_pass(function)
-    choices = _choices(function, target, tuning) if tuning is not None else {}
-    program = _lowered(function, target, choices)
-    if memory_budget is None or program.working_bytes(threads) <= memory_budget:
-        return program
-    return _within(function, target, choices, memory_budget, threads, program.working_bytes(threads))
-
-
-def _choices(function: Function, target: Target, tuning: Tuning) -> dict[str, str]:
-    """The best forms of contractions, after measuring those of the function that are not known."""
-    known = tuning.read()
-    found = measure_contractions(contractions_of(function, target, value_names(function)), known)
-    if found:
-        tuning.write(found)
-    return {name: measured.form for name, measured in {**known, **found}.items()}
-
-
-def _lowered(function: Function, target: Target, choices: Mapping[str, str]) -> Program:
-    program = lower(function, target, value_names(function), range_checks(function), choices)
-    for kernel in program.kernels:
-        verify_kernel(kernel)
-    verify_barriers(program)
-    return program
-
-
-def _within(
-    function: Function, target: Target, choices: Mapping[str, str], budget: int, threads: int, working: int
-) -> Program:
-    """The program with as much recomputed as brings its working memory, `working` bytes without, within the budget.
-
-    What recomputation saves is an estimate until kernels are fused and ordered. So choices that promise too
-    little are passed over, and come last, in case one of them does better than it promised.
-    """
-    steps = _distinct(rematerializations(function))
-    peak, _ = next(steps)
-    least, aim = working, peak * budget / working
-    passed = []
-    for peak, recomputing in steps:
-        if peak > aim:
-            passed.append(recomputing)
-            continue
-        program = _lowered(recomputing, target, choices)
-        working = program.working_bytes(threads)
-        if working <= budget:
-            return program
-        least, aim = min(least, working), peak * budget / working
-    for recomputing in reversed(passed):
-        program = _lowered(recomputing, target, choices)
-        if program.working_bytes(threads) <= budget:
-            return program
-        least = min(least, program.working_bytes(threads))
-    raise CompileError(
-        f"@{function.name} needs at least {least} bytes of working memory even with recomputation, got "
-        f"memory_budget={budget}; increase it, or reduce the batch size"
-    )
-
-
-def _distinct(steps: Iterator[tuple[int, Function]]) -> Iterator[tuple[int, Function]]:
-    """Those steps whose peaks are well apart, and the last one."""
-    last = None
-    peak, step = next(steps)
-    yield peak, step
-    for low, made in steps:
-        last = low, made
-        if low <= _LEAST_STEP * peak:
-            peak, last = low, None
-            yield low, made
-    if last is not None:
-        yield last
-
-
-def finish_program(program: Program) -> Program:
-    """The program as code generation takes it."""
-    kernels = program.kernels
-    for kernel_pass in KERNEL_PASSES:
-        kernels = tuple(kernel_pass(kernel) for kernel in kernels)
-    return replace(program, kernels=kernels)
 
 
 def _entry(

@@ -80,7 +80,7 @@ def test_a_bug_in_adjoint_is_shown_with_the_graph(capsys, monkeypatch):
     def broken(_function):
         raise AttributeError("no such thing")
 
-    monkeypatch.setattr(adjoint.compiler, "GRAPH_PASSES", (broken,))
+    monkeypatch.setattr(adjoint.pipeline, "GRAPH_PASSES", (broken,))
     assert main(["show", "linreg", "--stage", "kernels"]) == 2
     first, *graph = capsys.readouterr().err.splitlines()
     assert first.startswith("adjoint: @step is a valid graph, but compiling it failed, which is a bug in adjoint (Attr")

@@ -22,9 +22,9 @@ from unicorn.riscv_const import UC_RISCV_REG_A0, UC_RISCV_REG_MSTATUS, UC_RISCV_
 
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
-from adjoint.compiler import finish_program, lower_function
 from adjoint.ir import Function
 from adjoint.kernel.target import Target
+from adjoint.pipeline import finish_program, lower_function
 
 __all__ = ["Emulator", "link", "run"]
 

@@ -13,8 +13,9 @@ import pytest
 from adjoint.codegen.barrier import barrier_text
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
-from adjoint.compiler import finish_program, host, lower_function
+from adjoint.compiler import host
 from adjoint.kernel.waiting import BACKOFF_LIMIT, SYNC_BACKOFF, SYNC_CORES, SYNC_SLEEPERS, SYNC_WAKER, waiting_text
+from adjoint.pipeline import finish_program, lower_function
 from adjoint.runtime.library import Library
 from adjoint.runtime.threads import make_sync, pool_text
 from tests.runtime.networks import module_of

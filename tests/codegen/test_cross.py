@@ -13,7 +13,6 @@ from unicorn import UcError
 from adjoint import ops
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode, compile_native, target_for
-from adjoint.compiler import GRAPH_PASSES, finish_program, lower_function
 from adjoint.errors import CompileError
 from adjoint.ir import Function, apply, param
 from adjoint.ir.printer import value_names
@@ -21,6 +20,7 @@ from adjoint.kernel.target import Target
 from adjoint.lower.contractions.schedules import estimated_schedule
 from adjoint.lower.program import contractions_of
 from adjoint.ops.catalogue import CATALOGUE
+from adjoint.pipeline import GRAPH_PASSES, finish_program, lower_function
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
 from tests.codegen.emulator import Emulator, run

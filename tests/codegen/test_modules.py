@@ -7,9 +7,10 @@ import pytest
 from adjoint import ops
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
-from adjoint.compiler import CompileOptions, compile, finish_program, host, lower_function
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.errors import VerifyError
 from adjoint.ir import Function, param
+from adjoint.pipeline import finish_program, lower_function
 from tests.closeness import agrees_with_graph
 
 LAYERS = 24

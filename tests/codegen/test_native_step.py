@@ -8,11 +8,12 @@ import pytest
 
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode
-from adjoint.compiler import CompileOptions, compile, finish_program, host, lower_function
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import TensorType
 from adjoint.losses import CrossEntropyLoss
 from adjoint.models import mlp
 from adjoint.optim import SGD
+from adjoint.pipeline import finish_program, lower_function
 from adjoint.training import SetupTrainer, Trainer
 
 

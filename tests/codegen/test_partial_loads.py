@@ -8,10 +8,10 @@ from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import target_for
 from adjoint.codegen.partial_loads import active_prefix, load_prefix
 from adjoint.codegen.writer import Writer
-from adjoint.compiler import finish_program, lower_function
 from adjoint.ir import Function, param
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Load
+from adjoint.pipeline import finish_program, lower_function
 
 I64, BOOL, F32 = np.dtype(np.int64), np.dtype(np.bool_), np.dtype(np.float32)
 LANE, COLUMN = Var("l", 4), Var("j", 3)

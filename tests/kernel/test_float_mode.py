@@ -9,11 +9,12 @@ import pytest
 
 from adjoint import Function, ops, param
 from adjoint.codegen.native import NativeCode, host_target, target_for
-from adjoint.compiler import CompileOptions, compile, finish_program, lower_function
+from adjoint.compiler import CompileOptions, compile
 from adjoint.errors import InvalidValueError
 from adjoint.kernel.float_mode import enter_mode, float_mode_text, flushes_subnormals
 from adjoint.kernel.interpreter import run_kernel
 from adjoint.kernel.target import Target
+from adjoint.pipeline import finish_program, lower_function
 from adjoint.runtime.epoch import EpochLoop
 from adjoint.runtime.library import Library
 from tests.codegen.emulator import run as emulate

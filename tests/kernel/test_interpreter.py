@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 import adjoint
 from adjoint import ops
-from adjoint.compiler import finish_program, host, lower_function
+from adjoint.compiler import host
 from adjoint.errors import VerifyError
 from adjoint.ir import param
 from adjoint.kernel.index import Dynamic, Var, as_index
 from adjoint.kernel.interpreter import convert, evaluate, run_kernel
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, For, Kernel, Load, Store, When
 from adjoint.kernel.scalars import SCALARS
+from adjoint.pipeline import finish_program, lower_function
 from adjoint.testing.rounding import rounding
 from tests.closeness import within
 

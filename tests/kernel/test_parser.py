@@ -5,7 +5,6 @@ import pytest
 
 from adjoint.codegen.kernels import emit_kernel
 from adjoint.codegen.native import target_for
-from adjoint.compiler import finish_program, lower_function
 from adjoint.errors import ParseError
 from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var, as_index
 from adjoint.kernel.interpreter import run_kernel
@@ -13,6 +12,7 @@ from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, For, Ker
 from adjoint.kernel.parser import parse_kernel, parse_kernels
 from adjoint.kernel.printer import print_kernel, print_kernels
 from adjoint.kernel.verifier import verify_kernel
+from adjoint.pipeline import finish_program, lower_function
 from tests.runtime.networks import NETWORKS, module_of
 
 F32, F16, I32, I64, BOOL = (np.dtype(t) for t in (np.float32, np.float16, np.int32, np.int64, np.bool_))

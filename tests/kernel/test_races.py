@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adjoint.compiler import host, lower_function
+from adjoint.compiler import host
 from adjoint.errors import VerifyError
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Kernel, Load, Store
 from adjoint.kernel.program import Program
 from adjoint.kernel.races import verify_barriers
+from adjoint.pipeline import lower_function
 from tests.runtime.networks import NETWORKS, module_of
 
 F32 = np.dtype(np.float32)

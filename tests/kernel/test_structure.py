@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adjoint.codegen.kernels import emit_kernel
-from adjoint.compiler import finish_program, host, lower_function
+from adjoint.compiler import host
 from adjoint.ir import TensorType
 from adjoint.kernel.index import Dynamic, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Store, When
@@ -12,6 +12,7 @@ from adjoint.kernel.structure import structure
 from adjoint.losses import CrossEntropyLoss
 from adjoint.models import gpt
 from adjoint.optim import SGD
+from adjoint.pipeline import finish_program, lower_function
 from adjoint.training import SetupTrainer
 
 F32, F64, I64 = (np.dtype(t) for t in (np.float32, np.float64, np.int64))

@@ -8,13 +8,14 @@ import pytest
 
 import adjoint
 from adjoint import ops
-from adjoint.compiler import finish_program, host, lower_function
+from adjoint.compiler import host
 from adjoint.errors import VerifyError
 from adjoint.ir import param
 from adjoint.kernel.index import Dynamic, Var, as_index
 from adjoint.kernel.interpreter import evaluate
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Prefetch, Store, When
 from adjoint.kernel.verifier import verify_kernel
+from adjoint.pipeline import finish_program, lower_function
 
 F32, F64, I32, I64, BOOL = (np.dtype(t) for t in (np.float32, np.float64, np.int32, np.int64, np.bool_))
 

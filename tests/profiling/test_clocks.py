@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from adjoint.compiler import CompileOptions, compile, host, lower_function
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.errors import InvalidValueError
+from adjoint.pipeline import lower_function
 from adjoint.profiling.inputs import random_arrays
 from adjoint.runtime.report import Clocks
 

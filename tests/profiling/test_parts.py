@@ -5,9 +5,10 @@ from collections import Counter
 import pytest
 
 from adjoint import ops, optim
-from adjoint.compiler import host, lower_function
+from adjoint.compiler import host
 from adjoint.ir import Function, IRModule, is_param, param
 from adjoint.ir.printer import value_names
+from adjoint.pipeline import lower_function
 from adjoint.profiling.parts import (
     BACKWARD,
     BACKWARD_UPDATE,

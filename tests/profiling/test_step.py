@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.compiler import CompileOptions, compile, host, lower_function
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule, param
+from adjoint.pipeline import lower_function
 from adjoint.profiling.inputs import random_arrays
 from adjoint.profiling.places import live_bytes
 from adjoint.profiling.step import profile_module

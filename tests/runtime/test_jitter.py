@@ -7,7 +7,8 @@ import textwrap
 import pytest
 
 from adjoint.codegen.module import emit_modules
-from adjoint.compiler import finish_program, host, lower_function
+from adjoint.compiler import host
+from adjoint.pipeline import finish_program, lower_function
 from tests.runtime.networks import module_of
 
 START = """
@@ -17,7 +18,8 @@ START = """
     from adjoint import Trainer
     from adjoint.codegen.module import emit_modules
     from adjoint.codegen.native import compile_native
-    from adjoint.compiler import CompileOptions, finish_program, host, lower_function
+    from adjoint.compiler import CompileOptions, host
+    from adjoint.pipeline import finish_program, lower_function
     from adjoint.runtime.bound import Bound
     from adjoint.runtime.library import Library
     from tests.runtime.networks import batches, module_of, trained

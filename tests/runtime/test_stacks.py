@@ -11,8 +11,8 @@ import pytest
 from adjoint import Function, ops, param
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode, target_for
-from adjoint.compiler import finish_program, lower_function
 from adjoint.kernel.program import arena_size, scratch_offsets
+from adjoint.pipeline import finish_program, lower_function
 from tests.runtime.networks import NETWORKS, module_of
 
 #: Bytes: what LLVM spills, and the masks of cores of a thread that sleeps. 256 KB leave room for Python's own frames.

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from adjoint.codegen.native import target_for
-from adjoint.compiler import GRAPH_PASSES, CompileOptions, compile
+from adjoint.compiler import CompileOptions, compile
 from adjoint.ir.printer import value_names
 from adjoint.lower.contractions.schedules import estimated_schedule
 from adjoint.lower.program import contractions_of
+from adjoint.pipeline import GRAPH_PASSES
 from adjoint.testing import interpret
 from adjoint.testing.programs import network
 from tests.closeness import agrees_with_graph

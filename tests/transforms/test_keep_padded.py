@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.compiler import CompileOptions, compile, host, lower_function
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, param, verify
 from adjoint.ops.convolution import Conv2d
 from adjoint.ops.shape import Pad, Slice
+from adjoint.pipeline import lower_function
 from adjoint.testing import interpret
 from adjoint.transforms import cse, gradient, simplify
 from adjoint.transforms.keep_padded import keep_padded

@@ -6,7 +6,8 @@ import click
 
 from adjoint.cli.builtin import OPTIMIZERS, load_model, training_module
 from adjoint.cli.options import Name, closest
-from adjoint.compiler import compile
+from adjoint.compiler import compile, host
+from adjoint.pipeline import PASSES, print_passes
 from adjoint.runtime.executable import Entry
 
 __all__ = ["command"]
@@ -21,11 +22,27 @@ CODE_STAGES = ("kernels", "llvm", "asm")
 @click.option("--batch-size", type=click.IntRange(1), help="Batch size of a built-in model.")
 @click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), default="sgd", show_default=True)
 @click.option("--kernel", metavar="NAME", help="Print this kernel only (stages kernels, llvm, asm).")
-def command(model: str, stage: str, batch_size: int | None, optimizer: str, kernel: str | None) -> None:
-    """Print a compilation stage of MODEL, which is mlp, linreg, lenet, resnet20, gpt, or a file of graph text."""
+@click.option(
+    "--print-after", type=Name("pass", ("all", *PASSES)), help="Print the step after this pass, or all of them."
+)
+def command(
+    model: str, stage: str, batch_size: int | None, optimizer: str, kernel: str | None, print_after: str | None
+) -> None:
+    """Print a compilation stage of MODEL, which is mlp, linreg, lenet, resnet20, gpt, or a file of graph text.
+
+    The stage step is the training step before the graph passes; --print-after shows what each pass makes of it.
+    """
+    if print_after is not None and (stage != "graph" or kernel is not None):
+        raise click.UsageError("--print-after prints passes instead of a stage; omit --stage and --kernel")
     if kernel is not None and stage not in CODE_STAGES:
         raise click.UsageError(f"--kernel requires one of the stages {', '.join(CODE_STAGES)}, got {stage}; omit it")
     module = load_model(model, batch_size)
+    if print_after is not None:
+        step = training_module(model, module, OPTIMIZERS[optimizer])["step"]
+        for name, text in print_passes(step, host()):
+            if print_after in ("all", name):
+                click.echo(f"# after {name}\n{text}\n")
+        return
     if stage == "graph":
         click.echo(str(module))
         return

@@ -45,8 +45,9 @@ from adjoint.kernel.ir import (
     postorder,
     walk,
 )
+from adjoint.kernel.program import Program
 
-__all__ = ["PLAIN_NAME", "dtype_name", "print_kernel", "print_kernels"]
+__all__ = ["PLAIN_NAME", "dtype_name", "print_kernel", "print_kernels", "print_program"]
 
 #: Longer expressions are broken up, so that no line grows without bounds.
 _WIDTH = 100
@@ -78,6 +79,20 @@ def print_kernels(kernels: Iterable[Kernel]) -> str:
     for kernel in kernels:
         printer.kernel(kernel)
     return "\n".join(printer.lines)
+
+
+def print_program(program: Program) -> str:
+    """The text of a program: where its buffers lie, where threads wait for each other, and its kernels."""
+    printer = _Printer()
+    lines = [f"program {_quoted(program.name)}"]
+    lines += [f"  slot {n}: {printer.buffer(buffer)}" for n, buffer in enumerate(program.slots)]
+    lines += [f"  arena at {at}: {printer.buffer(buffer)}" for buffer, at in program.offsets.items()]
+    lines.append(f"  arena of {program.arena_bytes} bytes; {program.scratch_bytes} bytes of scratch for each thread")
+    waits = ", ".join(_quoted(program.kernels[n].name) for n in sorted(program.barriers))
+    lines.append(f"  barriers before: {waits or 'none'}")
+    for kernel in program.kernels:
+        printer.kernel(kernel)
+    return "\n".join([*lines, "", *printer.lines])
 
 
 def dtype_name(dtype: np.dtype) -> str:

@@ -1,6 +1,6 @@
 """The driver of lowering, from a function to a program: group values, build, fuse and order kernels, plan memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,20 +16,24 @@ from adjoint.lower.context import Context, finish_kernel, group_inliner
 from adjoint.lower.contractions.matching import match_contraction
 from adjoint.lower.contractions.schedules import contraction_kernels
 from adjoint.lower.elementwise import map_kernel
-from adjoint.lower.fusion.compute_at import compute_at
 from adjoint.lower.fusion.groups import Fusion, Group, fuse
-from adjoint.lower.fusion.horizontal import fuse_horizontally
-from adjoint.lower.fusion.producer_consumer import fuse_producers
 from adjoint.lower.loops import vector_loops
+from adjoint.lower.passes import KERNEL_PASSES, PassContext
 from adjoint.lower.reductions.reduction import reduction_kernel
 from adjoint.lower.reductions.scatter import scatter_kernel
 from adjoint.lower.reductions.two_stage import fusable_reductions, second_stage_kernel
-from adjoint.lower.schedule.coalescing import coalesce_serial
 from adjoint.lower.schedule.memory import plan_arena
-from adjoint.lower.schedule.order import barriers, circular_updates, order_kernels
-from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
+from adjoint.lower.schedule.order import barriers, circular_updates
 
-__all__ = ["contractions_of", "lower"]
+__all__ = ["LOWERING", "contractions_of", "lower"]
+
+
+def _unobserved(_name: str, _made: Any) -> None:
+    """Ignore what a pass has made."""
+
+
+#: The passes of `lower` before it plans memory: from the graph to groups, to kernels, and from kernels to kernels.
+LOWERING = ("fuse", "build_kernels", *KERNEL_PASSES)
 
 #: Vectors in a unit of a copy.
 _COPY_VECTORS = 64
@@ -41,6 +45,7 @@ def lower(
     names: dict[Value, str],
     checks: Sequence[RangeCheck] = (),
     schedules: Mapping[str, str] | None = None,
+    after: Callable[[str, Any], None] = _unobserved,
 ) -> Program:
     """Lower a function to a program for a target.
 
@@ -57,8 +62,11 @@ def lower(
         The conditions on the arguments.
     schedules : mapping, optional
         Measured schedules of contractions by signature; default: the estimated ones.
+    after : callable, optional
+        Called with the name of each pass and what it has made, groups or a list of kernels; `LOWERING` lists the names.
     """
     fusion = fuse(function)
+    after("fuse", fusion)
     donated = _donations(function)
     param_buffers, result_buffers, in_place = _external_buffers(function)
     slots = list(param_buffers.values())
@@ -72,8 +80,11 @@ def lower(
         context = replace(context, buffers={**param_buffers, **result_buffers, **kept}, literals={}, two_stage={})
         kernels = _kernels(fusion, context)
         kernels += [_copy(context, v, context.buffers[v], b) for v, b in copied.items()]
-    merged = fuse_producers(fuse_horizontally(compute_at(order_kernels(kernels, updated)), target))
-    kernels = _unique_names(coalesce_serial([unroll_and_jam(kernel, target) for kernel in merged], updated))
+    after("build_kernels", kernels)
+    known = PassContext(target, updated)
+    for name, kernel_pass in KERNEL_PASSES.items():
+        kernels = kernel_pass(kernels, known)
+        after(name, kernels)
     offsets, arena, bound = plan_arena(kernels)
     slots += [result_buffers[v] for v in function.results if v in result_buffers]
     number_of = {b: n for n, b in enumerate(slots)}
@@ -170,13 +181,3 @@ def _copy(context: Context, value: Value, source: Buffer, to: Buffer) -> Kernel:
         rest = vector_loops(source.size % chunk, lanes, move, (blocks - 1) * chunk)
         body = (When(as_index(unit), 0, blocks - 1, body, rest),)
     return finish_kernel(context, f"{context.names[value].removeprefix('%')}_update", [value], unit, body, 0)
-
-
-def _unique_names(kernels: Sequence[Kernel]) -> list[Kernel]:
-    seen: dict[str, int] = {}
-    out = []
-    for kernel in kernels:
-        count = seen.get(kernel.name, 0)
-        seen[kernel.name] = count + 1
-        out.append(replace(kernel, name=f"{kernel.name}_{count}") if count else kernel)
-    return out

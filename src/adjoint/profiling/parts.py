@@ -9,9 +9,9 @@ operator, its attributes and, all the way down, what it is made of.
 
 from collections.abc import Hashable, Iterable, Mapping
 
-from adjoint.compiler import GRAPH_PASSES
 from adjoint.ir import Function, IRModule, Value, is_param, toposort
 from adjoint.ops.shape import Pad, Slice
+from adjoint.pipeline import GRAPH_PASSES
 
 __all__ = [
     "BACKWARD",

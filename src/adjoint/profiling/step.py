@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler import CompileOptions, host, lower_function
+from adjoint.compiler import CompileOptions, host
 from adjoint.compiler import compile as compile_module
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule
 from adjoint.ir.printer import value_names
 from adjoint.kernel.target import Target
+from adjoint.pipeline import lower_function
 from adjoint.profiling.inputs import random_arrays
 from adjoint.profiling.machine import Level, Peaks, machine_peaks
 from adjoint.profiling.parts import PARTS, after_passes, part_of, value_parts

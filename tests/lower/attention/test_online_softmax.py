@@ -7,13 +7,14 @@ import pytest
 
 from adjoint import ops
 from adjoint.codegen.native import host_target
-from adjoint.compiler import CompileOptions, compile, finish_program, lower_function
+from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import DTYPES, Function, apply, param
 from adjoint.kernel.interpreter import run_kernel
 from adjoint.kernel.ir import Load, Store, postorder, walk
 from adjoint.lower.analysis.access import access_pattern
 from adjoint.ops.attention import Attention, AttentionLogSum
 from adjoint.ops.attention_gradients import AttentionValueGradient
+from adjoint.pipeline import finish_program, lower_function
 from adjoint.testing.rounding import rounding
 from adjoint.transforms import gradient
 from tests.closeness import agrees_with_graph, within

@@ -5,7 +5,7 @@ import pytest
 
 from adjoint import ops
 from adjoint.codegen.native import target_for
-from adjoint.compiler import CompileOptions, compile, host, lower_function
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, param
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
@@ -13,6 +13,7 @@ from adjoint.lower.contractions.gemm_plan import plan_gemm
 from adjoint.lower.contractions.inner_product import plan_inner_product
 from adjoint.lower.contractions.matching import match_contraction
 from adjoint.lower.fusion.groups import fuse
+from adjoint.pipeline import lower_function
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph, close_to_product
 from tests.hardware import levels

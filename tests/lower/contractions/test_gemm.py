@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.compiler import compile, host, lower_function
+from adjoint.compiler import compile, host
 from adjoint.ir import Function, param
 from adjoint.kernel.ir import Prefetch, walk
 from adjoint.lower.contractions.gemm_plan import plan_gemm
+from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph, close_to_product
 from tests.hardware import levels
 from tests.lower.contractions.test_contractions import AVX512, OPTIONS, contraction_of, product

@@ -5,11 +5,12 @@ import pytest
 
 from adjoint import ops
 from adjoint.codegen.native import target_for
-from adjoint.compiler import CompileOptions, compile, host, lower_function
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, apply, param
 from adjoint.kernel.ir import For, walk
 from adjoint.lower.contractions.split_k_plan import plan_split_k
 from adjoint.ops.convolution import Conv2dWeightGradient
+from adjoint.pipeline import lower_function
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
 from tests.hardware import levels, needs

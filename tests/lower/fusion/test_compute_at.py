@@ -5,7 +5,7 @@ import pytest
 
 from adjoint import ops
 from adjoint.codegen.native import target_for
-from adjoint.compiler import CompileOptions, compile, lower_function
+from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import DTYPES, Function, param
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Prefetch, Store, walk
@@ -13,6 +13,7 @@ from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.verifier import verify_kernel
 from adjoint.lower.fusion import compute_at as compute_at_module
 from adjoint.lower.fusion.compute_at import compute_at
+from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph
 from tests.hardware import levels
 

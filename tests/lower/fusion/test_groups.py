@@ -5,9 +5,10 @@ import pytest
 
 from adjoint import ops
 from adjoint.codegen.native import host_target
-from adjoint.compiler import CompileOptions, compile, lower_function
+from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import Function, param
 from adjoint.lower.analysis.access import access_pattern
+from adjoint.pipeline import lower_function
 from adjoint.testing import interpret
 from adjoint.transforms.differentiate import gradient
 

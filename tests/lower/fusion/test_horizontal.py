@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.compiler import compile, host, lower_function
+from adjoint.compiler import compile, host
 from adjoint.ir import DTYPES, Function, param
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.interpreter import run_kernel
 from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Store
 from adjoint.kernel.printer import print_kernel
 from adjoint.lower.fusion.horizontal import fuse_horizontally
+from adjoint.pipeline import lower_function
 from adjoint.testing.rounding import unit_roundoff
 from tests.closeness import agrees_with_graph, within
 from tests.hardware import levels

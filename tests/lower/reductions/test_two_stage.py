@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.compiler import CompileOptions, compile, host, lower_function
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, apply, param
 from adjoint.kernel.printer import print_kernel
 from adjoint.ops.centred import CentredSquares
+from adjoint.pipeline import lower_function
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
 from tests.hardware import levels

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjoint import ops
-from adjoint.compiler import compile, host, lower_function
+from adjoint.compiler import compile, host
 from adjoint.ir import DTYPES, Function, param
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.interpreter import run_kernel
@@ -19,6 +19,7 @@ from adjoint.kernel.verifier import verify_kernel
 from adjoint.lower import program
 from adjoint.lower.schedule.coalescing import coalesce_serial
 from adjoint.lower.schedule.order import barriers
+from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph
 from tests.hardware import levels
 from tests.lower.contractions.test_contractions import OPTIONS

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjoint.codegen.native import host_target
-from adjoint.compiler import lower_function
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Kernel, Load, Store
 from adjoint.lower.schedule.memory import ALIGNMENT, plan_arena
+from adjoint.pipeline import lower_function
 from benchmarks import workloads
 from benchmarks.run import PEER_FOLDER
 from benchmarks.worker import load_peer

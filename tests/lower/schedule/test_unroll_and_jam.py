@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.compiler import compile, host, lower_function
+from adjoint.compiler import compile, host
 from adjoint.ir import Function, param
 from adjoint.kernel.ir import For, Kernel
 from adjoint.kernel.printer import print_kernel
 from adjoint.lower import program
+from adjoint.pipeline import lower_function
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
 from tests.hardware import levels

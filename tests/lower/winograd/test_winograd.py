@@ -8,7 +8,7 @@ import pytest
 
 from adjoint import ops
 from adjoint.codegen.native import target_for
-from adjoint.compiler import CompileOptions, compile, host, lower_function
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, apply, param
 from adjoint.ir.printer import value_names
 from adjoint.kernel.index import as_index
@@ -17,6 +17,7 @@ from adjoint.lower.contractions.schedules import estimated_schedule, schedules
 from adjoint.lower.program import contractions_of
 from adjoint.lower.winograd.algorithm import algorithm, matrix_times, transposed
 from adjoint.ops.convolution import Conv2dWeightGradient
+from adjoint.pipeline import lower_function
 from adjoint.transforms.differentiate import gradient
 from adjoint.transforms.simplify import simplify
 from adjoint.tuning import Measured, Tuning

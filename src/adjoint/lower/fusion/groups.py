@@ -9,14 +9,14 @@ Groups have levels, one above the groups that they read. A value joins the highe
 that one is alone at its level: so no cycle can arise, and no reachability query is needed.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from adjoint.ir import Function, Value
 from adjoint.lower.analysis.access import AccessPattern, access_pattern
 
-__all__ = ["Fusion", "Group", "fuse"]
+__all__ = ["Fusion", "Group", "fuse", "print_groups"]
 
 #: Scalar operations above which recomputing an element for another consumer costs more than storing it.
 _CHEAP = 6.0
@@ -80,6 +80,17 @@ class Fusion:
     groups: list[Group]
     group_of: dict[Value, Group]
     patterns: dict[Value, AccessPattern]
+
+
+def print_groups(fusion: Fusion, names: Mapping[Value, str]) -> str:
+    """The text of groups, in the order in which their kernels are built: level, root, members and what is stored."""
+    lines = []
+    for group in sorted(fusion.groups, key=lambda g: g.level):
+        root = f"{group.root.op.name} {names[group.root]}" if group.root is not None else "elementwise"
+        lines.append(f"group at level {group.level}: {root}, shape {list(group.shape)}")
+        lines.append(f"  computes {', '.join(names[v] for v in group.members)}")
+        lines.append(f"  stores {', '.join(names[v] for v in group.outputs) or 'nothing'}")
+    return "\n".join(lines)
 
 
 #: For a value that is not in memory: the groups that it reads, and whether only at its own position.

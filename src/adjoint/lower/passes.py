@@ -1,0 +1,65 @@
+"""The kernel passes in order, each from a list of kernels to a list of kernels.
+
+::
+
+    order_kernels       an executable order that respects dependences
+    compute_at          a producer computed in the units of its only consumer
+    fuse_horizontally   neighbors over the same loops share their loads
+    fuse_producers      neighbors over the same rows become one kernel
+    unroll_and_jam      several short rows per unit
+    coalesce_serial     runs of small single-threaded kernels become one kernel
+    name_kernels        names that no two kernels share
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from adjoint.kernel.ir import Buffer, Kernel
+from adjoint.kernel.target import Target
+from adjoint.lower.fusion.compute_at import compute_at
+from adjoint.lower.fusion.horizontal import fuse_horizontally
+from adjoint.lower.fusion.producer_consumer import fuse_producers
+from adjoint.lower.schedule.coalescing import coalesce_serial
+from adjoint.lower.schedule.order import order_kernels
+from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
+
+__all__ = ["KERNEL_PASSES", "PassContext"]
+
+
+@dataclass(frozen=True, slots=True)
+class PassContext:
+    """What kernel passes know besides the kernels.
+
+    Parameters
+    ----------
+    target : Target
+        The CPU.
+    updated : frozenset of Buffer
+        The buffers of parameters that are updated in place.
+    """
+
+    target: Target
+    updated: frozenset[Buffer]
+
+
+def name_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """The kernels with a number behind each name that an earlier kernel has."""
+    seen: dict[str, int] = {}
+    out = []
+    for kernel in kernels:
+        count = seen.get(kernel.name, 0)
+        seen[kernel.name] = count + 1
+        out.append(replace(kernel, name=f"{kernel.name}_{count}") if count else kernel)
+    return out
+
+
+#: Kernel passes by name, in order.
+KERNEL_PASSES: dict[str, Callable[[Sequence[Kernel], PassContext], list[Kernel]]] = {
+    "order_kernels": lambda kernels, context: order_kernels(kernels, context.updated),
+    "compute_at": lambda kernels, _: compute_at(kernels),
+    "fuse_horizontally": lambda kernels, context: fuse_horizontally(kernels, context.target),
+    "fuse_producers": lambda kernels, _: fuse_producers(kernels),
+    "unroll_and_jam": lambda kernels, context: [unroll_and_jam(kernel, context.target) for kernel in kernels],
+    "coalesce_serial": lambda kernels, context: coalesce_serial(kernels, context.updated),
+    "name_kernels": lambda kernels, _: name_kernels(kernels),
+}

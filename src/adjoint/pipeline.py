@@ -1,0 +1,227 @@
+"""The pipeline from a Function to the Program that code is generated from: the one list of passes.
+
+::
+
+    graph to graph      inline_calls, simplify, cse, keep_padded, separate_results  (and rematerialize, for a budget)
+    graph to groups     fuse
+    groups to kernels   build_kernels
+    kernels to kernels  order_kernels, compute_at, fuse_horizontally, fuse_producers, unroll_and_jam, coalesce_serial,
+                        name_kernels
+    kernels to program  plan_memory
+    kernel to kernel    expand_math
+
+The graph and every new kernel are verified after each pass. ``adjoint show MODEL --print-after PASS`` prints the result
+of a pass.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from adjoint.errors import CompileError, own_bugs_reported
+from adjoint.ir import Function
+from adjoint.ir.printer import value_names
+from adjoint.ir.verifier import verify
+from adjoint.kernel.ir import Kernel
+from adjoint.kernel.printer import print_kernels, print_program
+from adjoint.kernel.program import Program
+from adjoint.kernel.races import verify_barriers
+from adjoint.kernel.target import Target
+from adjoint.kernel.verifier import verify_kernel
+from adjoint.lower.checks import range_checks
+from adjoint.lower.expand import expand_math
+from adjoint.lower.fusion.groups import Fusion, print_groups
+from adjoint.lower.program import LOWERING, contractions_of, lower
+from adjoint.transforms.cse import cse
+from adjoint.transforms.inline_calls import inline_calls
+from adjoint.transforms.keep_padded import keep_padded
+from adjoint.transforms.rematerialize import rematerializations
+from adjoint.transforms.separate_results import separate_results
+from adjoint.transforms.simplify import simplify
+from adjoint.tuning import Tuning, measure_contractions
+
+__all__ = ["CODE_PASSES", "GRAPH_PASSES", "PASSES", "finish_program", "lower_function", "print_passes"]
+
+#: Called after each pass with its name and what it has made: a Function, groups, a list of kernels, or a Program.
+Observer = Callable[[str, Any], None]
+
+
+def _unobserved(_name: str, _made: Any) -> None:
+    """Ignore what a pass has made."""
+
+
+#: Graph passes in order, each from Function to Function.
+GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
+    inline_calls,
+    simplify,
+    cse,
+    keep_padded,
+    separate_results,
+)
+
+#: Passes on the single kernels of a finished program, in order, before code generation.
+CODE_PASSES: tuple[Callable[[Kernel], Kernel], ...] = (expand_math,)
+
+#: The names of all passes from a Function to the Program that code is generated from, in order. A `memory_budget` that
+#: is exceeded adds `rematerialize` to the graph passes, and runs what follows again.
+PASSES = (
+    *(graph_pass.__name__ for graph_pass in GRAPH_PASSES),
+    *LOWERING,
+    "plan_memory",
+    *(code_pass.__name__ for code_pass in CODE_PASSES),
+)
+
+
+#: Largest ratio of estimated memory peaks from one choice of recomputed values to the next. Each choice has to be
+#: lowered to determine its actual memory, which takes time.
+_LEAST_STEP = 0.95
+
+
+def lower_function(
+    function: Function,
+    target: Target,
+    memory_budget: int | None = None,
+    tuning: Tuning | None = None,
+    threads: int = 1,
+    after: Observer = _unobserved,
+) -> Program:
+    """The program of a function: graph passes, then lowering; both IRs are verified on the way.
+
+    With `tuning`, contractions that it does not know yet are measured first, and all take their best form.
+
+    Raises
+    ------
+    CompileError
+        Where the working memory on that many `threads` cannot be brought within `memory_budget` bytes, with the least
+        that it can be.
+    InternalError
+        Where a pass fails, or what it makes breaks a rule: a bug in adjoint, with the graph.
+    """
+    verify(function)
+    with own_bugs_reported(function.name, partial(str, function)):
+        return _program_of(function, target, memory_budget, tuning, threads, after)
+
+
+def _program_of(
+    function: Function,
+    target: Target,
+    memory_budget: int | None,
+    tuning: Tuning | None,
+    threads: int,
+    after: Observer,
+) -> Program:
+    """The program of a verified function."""
+    for graph_pass in GRAPH_PASSES:
+        function = graph_pass(function)
+        verify(function)
+        after(graph_pass.__name__, function)
+    choices = _choices(function, target, tuning) if tuning is not None else {}
+    program = _lowered(function, target, choices, after)
+    if memory_budget is None or program.working_bytes(threads) <= memory_budget:
+        return program
+    return _within(function, target, choices, memory_budget, threads, program.working_bytes(threads))
+
+
+def _choices(function: Function, target: Target, tuning: Tuning) -> dict[str, str]:
+    """The best forms of contractions, after measuring those of the function that are not known."""
+    known = tuning.read()
+    found = measure_contractions(contractions_of(function, target, value_names(function)), known)
+    if found:
+        tuning.write(found)
+    return {name: measured.form for name, measured in {**known, **found}.items()}
+
+
+def _lowered(function: Function, target: Target, choices: Mapping[str, str], after: Observer = _unobserved) -> Program:
+    """The program of a function after graph passes; kernels are verified after every pass that made them."""
+    verified: set[Kernel] = set()
+
+    def check(name: str, made: Any) -> None:
+        if isinstance(made, list):
+            for kernel in made:
+                if kernel not in verified:
+                    verify_kernel(kernel)
+                    verified.add(kernel)
+        after(name, made)
+
+    program = lower(function, target, value_names(function), range_checks(function), choices, check)
+    verify_barriers(program)
+    after("plan_memory", program)
+    return program
+
+
+def _within(
+    function: Function, target: Target, choices: Mapping[str, str], budget: int, threads: int, working: int
+) -> Program:
+    """The program with as much recomputed as brings its working memory, `working` bytes without, within the budget.
+
+    What recomputation saves is an estimate until kernels are fused and ordered. So choices that promise too
+    little are passed over, and come last, in case one of them does better than it promised.
+    """
+    steps = _distinct(rematerializations(function))
+    peak, _ = next(steps)
+    least, aim = working, peak * budget / working
+    passed = []
+    for peak, recomputing in steps:
+        if peak > aim:
+            passed.append(recomputing)
+            continue
+        program = _lowered(recomputing, target, choices)
+        working = program.working_bytes(threads)
+        if working <= budget:
+            return program
+        least, aim = min(least, working), peak * budget / working
+    for recomputing in reversed(passed):
+        program = _lowered(recomputing, target, choices)
+        if program.working_bytes(threads) <= budget:
+            return program
+        least = min(least, program.working_bytes(threads))
+    raise CompileError(
+        f"@{function.name} needs at least {least} bytes of working memory even with recomputation, got "
+        f"memory_budget={budget}; increase it, or reduce the batch size"
+    )
+
+
+def _distinct(steps: Iterator[tuple[int, Function]]) -> Iterator[tuple[int, Function]]:
+    """Those steps whose peaks are well apart, and the last one."""
+    last = None
+    peak, step = next(steps)
+    yield peak, step
+    for low, made in steps:
+        last = low, made
+        if low <= _LEAST_STEP * peak:
+            peak, last = low, None
+            yield low, made
+    if last is not None:
+        yield last
+
+
+def finish_program(program: Program, after: Observer = _unobserved) -> Program:
+    """The program as code generation takes it."""
+    for code_pass in CODE_PASSES:
+        program = replace(program, kernels=tuple(map(code_pass, program.kernels)))
+        for kernel in program.kernels:
+            verify_kernel(kernel)
+        after(code_pass.__name__, list(program.kernels))
+    return program
+
+
+def print_passes(function: Function, target: Target) -> Iterator[tuple[str, str]]:
+    """The name of each pass, in order, and the text of what it makes of a function."""
+    found: list[tuple[str, str]] = []
+    names: dict[Any, str] = {}
+
+    def keep(name: str, made: Any) -> None:
+        if isinstance(made, Function):
+            names.update(value_names(made))
+            text = str(made)
+        elif isinstance(made, Fusion):
+            text = print_groups(made, names)
+        elif isinstance(made, Program):
+            text = print_program(made)
+        else:
+            text = print_kernels(made)
+        found.append((name, text))
+
+    finish_program(lower_function(function, target, after=keep), keep)
+    yield from found
