@@ -1,4 +1,4 @@
-# make train    train the MLP on Fashion-MNIST       make test    lint, types, tests; in two processes: ARGS="-n 2"
+# make train    train the MLP on Fashion-MNIST       make test    lint, types, tests
 # make fuzz     500 new random programs; the same again: make fuzz SEED=N
 # make test-minimum    the tests with the lowest versions of Python and packages that are allowed, in .venv-minimum
 # All set up what they need in .venv, once; another interpreter: make train PYTHON=python3.13
@@ -10,6 +10,8 @@ PYTHON := $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 ARGS   :=
 SEED   := $(shell od -An -N3 -tu4 /dev/urandom | tr -d ' ')
 COUNT  := 500
+# Processes that run the tests.
+JOBS   := 2
 
 # The oldest Python and dependencies that are allowed.
 OLDEST := python3.11
@@ -31,7 +33,7 @@ types: $(VENV)/.for-work
 	$(BIN)/mypy
 
 pytest: $(VENV)/.for-work lint types
-	$(BIN)/pytest --durations=10 $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --durations=10 $(ARGS)
 
 test-minimum: $(VENV)-minimum/.for-work
 	$(VENV)-minimum/$(notdir $(BIN))/pytest $(ARGS)
