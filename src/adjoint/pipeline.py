@@ -32,7 +32,7 @@ from adjoint.kernel.verifier import verify_kernel
 from adjoint.lower.checks import range_checks
 from adjoint.lower.expand import expand_math
 from adjoint.lower.fusion.groups import Fusion, print_groups
-from adjoint.lower.program import LOWERING, contractions_of, lower
+from adjoint.lower.program import LOWERING, Observer, contractions_of, lower, unobserved
 from adjoint.transforms.cse import cse
 from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.keep_padded import keep_padded
@@ -42,14 +42,6 @@ from adjoint.transforms.simplify import simplify
 from adjoint.tuning import Tuning, measure_contractions
 
 __all__ = ["CODE_PASSES", "GRAPH_PASSES", "PASSES", "finish_program", "lower_function", "print_passes"]
-
-#: Called after each pass with its name and what it has made: a Function, groups, a list of kernels, or a Program.
-Observer = Callable[[str, Any], None]
-
-
-def _unobserved(_name: str, _made: Any) -> None:
-    """Ignore what a pass has made."""
-
 
 #: Graph passes in order, each from Function to Function.
 GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
@@ -84,7 +76,7 @@ def lower_function(
     memory_budget: int | None = None,
     tuning: Tuning | None = None,
     threads: int = 1,
-    after: Observer = _unobserved,
+    after: Observer = unobserved,
 ) -> Program:
     """The program of a function: graph passes, then lowering; both IRs are verified on the way.
 
@@ -132,7 +124,7 @@ def _choices(function: Function, target: Target, tuning: Tuning) -> dict[str, st
     return {name: measured.form for name, measured in {**known, **found}.items()}
 
 
-def _lowered(function: Function, target: Target, choices: Mapping[str, str], after: Observer = _unobserved) -> Program:
+def _lowered(function: Function, target: Target, choices: Mapping[str, str], after: Observer = unobserved) -> Program:
     """The program of a function after graph passes; kernels are verified after every pass that made them."""
     verified: set[Kernel] = set()
 
@@ -196,7 +188,7 @@ def _distinct(steps: Iterator[tuple[int, Function]]) -> Iterator[tuple[int, Func
         yield last
 
 
-def finish_program(program: Program, after: Observer = _unobserved) -> Program:
+def finish_program(program: Program, after: Observer = unobserved) -> Program:
     """The program as code generation takes it."""
     for code_pass in CODE_PASSES:
         program = replace(program, kernels=tuple(map(code_pass, program.kernels)))

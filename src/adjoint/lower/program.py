@@ -25,11 +25,14 @@ from adjoint.lower.reductions.two_stage import fusable_reductions, second_stage_
 from adjoint.lower.schedule.memory import plan_arena
 from adjoint.lower.schedule.order import barriers, circular_updates
 
-__all__ = ["LOWERING", "contractions_of", "lower"]
+__all__ = ["LOWERING", "Observer", "contractions_of", "lower", "unobserved"]
+
+#: Called after each pass with its name and its result: a Function, groups, a list of kernels, or a Program.
+Observer = Callable[[str, Any], None]
 
 
-def _unobserved(_name: str, _made: Any) -> None:
-    """Ignore what a pass has made."""
+def unobserved(_name: str, _made: Any) -> None:
+    """Ignore the result of a pass."""
 
 
 #: The passes of `lower` before it plans memory: from the graph to groups, to kernels, and from kernels to kernels.
@@ -45,7 +48,7 @@ def lower(
     names: dict[Value, str],
     checks: Sequence[RangeCheck] = (),
     schedules: Mapping[str, str] | None = None,
-    after: Callable[[str, Any], None] = _unobserved,
+    after: Observer = unobserved,
 ) -> Program:
     """Lower a function to a program for a target.
 
