@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from adjoint.codegen.native import host_target
+from adjoint.codegen.targets import host_target
 
 __all__ = ["levels", "needs", "pytest_terminal_summary"]
 

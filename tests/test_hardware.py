@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from adjoint.codegen.native import host_target
+from adjoint.codegen.targets import host_target
 from tests import hardware
 
 NARROW = replace(host_target(), triple="x86_64-unknown-linux-gnu", vector_bytes=32)

@@ -12,7 +12,18 @@ import adjoint
 
 ROOT = Path(adjoint.__file__).parent
 GRAPHS = {"errors", "ir", "ops"}
-COMPILER = GRAPHS | {"paths", "version", "losses", "optim", "transforms", "kernel", "lower", "codegen", "runtime"}
+COMPILER = GRAPHS | {
+    "costs",
+    "paths",
+    "version",
+    "losses",
+    "optim",
+    "transforms",
+    "kernel",
+    "lower",
+    "codegen",
+    "runtime",
+}
 DOORS = COMPILER | {"compiler", "pipeline", "data", "models"}
 
 #: What each room (a folder or file right under src/adjoint) may import. Nothing but tests imports `testing`.
@@ -20,14 +31,17 @@ MAY_IMPORT = {
     "errors": set(),
     "version": set(),
     "paths": {"errors"},
+    # Planning numbers, as functions of the target.
+    "costs": {"kernel"},
     "ir": {"errors"},
-    "ops": GRAPHS,
+    # Costs say whether attention stores its scores.
+    "ops": GRAPHS | {"costs"},
     "losses": GRAPHS,
     "optim": GRAPHS,
-    "transforms": GRAPHS,
+    "transforms": GRAPHS | {"costs"},
     "models": GRAPHS,
     "kernel": {"errors"},
-    "lower": GRAPHS | {"kernel"},
+    "lower": GRAPHS | {"costs", "kernel"},
     "codegen": {"errors", "kernel"},
     "runtime": {"errors", "paths", "kernel"},
     "pipeline": COMPILER | {"tuning"},

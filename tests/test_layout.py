@@ -25,7 +25,7 @@ TESTED_IN = {
     "codegen/schedule_fuzzing": "runtime/test_jitter.py",
     "codegen/kernels": "codegen/test_indices.py",
     "codegen/module": "codegen/test_modules.py",
-    "codegen/native": "codegen/test_targets.py",
+    "codegen/native": "codegen/test_modules.py",
     "codegen/scalars": "lower/test_vector_math.py",
     "codegen/transpose": "lower/contractions/test_contractions.py",
     "codegen/types": "ops/test_compiled.py",

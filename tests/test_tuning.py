@@ -51,19 +51,18 @@ CASES = {
 
 def written(directory, function, form):
     """A file that has chosen a form for the only contraction of a function."""
-    context = contractions_of(simplify(function), host(), value_names(function))
-    (name,) = context.contractions
+    (found,) = contractions_of(simplify(function), host(), value_names(function))[1].values()
     made = Tuning.of(host(), directory)
-    made.write({name: Measured(form, 1.0, form, 1.0)})
+    made.write({found.signature: Measured(form, 1.0, form, 1.0)})
     return made
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_form_gives_the_product(tmp_path, case):
     function = CASES[case]()
-    context = contractions_of(function, host(), value_names(function))
-    ((group, c),) = context.contractions.values()
-    names = schedules(context, group, c)
+    context, planned = contractions_of(function, host(), value_names(function))
+    ((group, found),) = planned.items()
+    names = list(map(str, schedules(context, group, found.contraction)))
     assert len(names) >= 3
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
@@ -76,7 +75,7 @@ def test_every_form_gives_the_product(tmp_path, case):
 def test_a_remembered_form_is_obeyed(tmp_path):
     function = product(64, 128, 128)
     for rows in (4, 6):
-        made = written(tmp_path, function, f"{rows}x2x1")
+        made = written(tmp_path, function, f"gemm {rows}x2x1")
         (kernel,) = lower_function(function, host(), tuning=made).kernels
         assert f"for i in 0..{rows} unroll" in print_kernel(kernel)
 
@@ -110,7 +109,7 @@ def test_tuned_code_is_cached_until_the_measurements_change(tmp_path):
     options = CompileOptions(cache_directory=tmp_path / "compiled", tune=tmp_path / "tuning")
     assert not compile(function, options=options).cached
     assert compile(function, options=options).cached
-    written(tmp_path / "tuning", function, "4x2x1")
+    written(tmp_path / "tuning", function, "gemm 4x2x1")
     assert not compile(function, options=options).cached
 
 
@@ -124,7 +123,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, text):
 
 def test_measurements_of_another_cpu_are_refused(tmp_path):
     function = product(64, 128, 128)
-    made = written(tmp_path, function, "4x2x1")
+    made = written(tmp_path, function, "gemm 4x2x1")
     made.path.write_text(made.path.read_text().replace(made.cpu, "z80, 1-byte vectors"))
     with pytest.raises(InvalidValueError, match=r"measurements of z80, 1-byte vectors, but this CPU is .*; delete it"):
         compile(function, options=OPTIONS, tune=tmp_path)
@@ -133,9 +132,9 @@ def test_measurements_of_another_cpu_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("form", "message"),
     [
-        ("fast", "a form is sums, dots, or a tile"),
-        ("99x9x9", "has no tile 99x9x9; tune it anew"),
-        ("dots", "the form 'dots'"),
+        ("fast", "does not run in the form 'fast'; tune it anew"),
+        ("gemm 99x9x9", "does not run in the form 'gemm 99x9x9'; tune it anew"),
+        ("inner_product", "does not run in the form 'inner_product'; tune it anew"),
     ],
 )
 def test_forms_that_do_not_exist_are_refused(tmp_path, form, message):

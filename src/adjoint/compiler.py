@@ -12,7 +12,8 @@ import llvmlite
 
 from adjoint.codegen.barrier import barrier_text
 from adjoint.codegen.module import emit_modules
-from adjoint.codegen.native import NativeCode, compile_native, target_for
+from adjoint.codegen.native import NativeCode, compile_native
+from adjoint.codegen.targets import target_for
 from adjoint.errors import CompileError, InvalidValueError, own_bugs_reported
 from adjoint.ir import Function, IRModule
 from adjoint.kernel.float_mode import float_mode_text

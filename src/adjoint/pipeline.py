@@ -118,7 +118,7 @@ def _program_of(
 def _choices(function: Function, target: Target, tuning: Tuning) -> dict[str, str]:
     """The best forms of contractions, after measuring those of the function that are not known."""
     known = tuning.read()
-    found = measure_contractions(contractions_of(function, target, value_names(function)), known)
+    found = measure_contractions(*contractions_of(function, target, value_names(function)), known)
     if found:
         tuning.write(found)
     return {name: measured.form for name, measured in {**known, **found}.items()}

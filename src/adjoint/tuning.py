@@ -26,7 +26,7 @@ from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.schedules import build, schedules
+from adjoint.lower.contractions.schedules import PlannedContraction, contraction_kernels, schedules
 from adjoint.lower.expand import expand_math
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.schedule.memory import plan_arena
@@ -127,33 +127,37 @@ class Tuning:
         write_whole(self.path, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def measure_contractions(context: Context, known: Mapping[str, Any]) -> dict[str, Measured]:
-    """Measure the contractions that a function met and that are not known yet, on one thread.
+def measure_contractions(
+    context: Context, planned: Mapping[Group, PlannedContraction], known: Mapping[str, Any]
+) -> dict[str, Measured]:
+    """Measure the contractions of a function that are not known yet, on one thread.
 
     Parameters
     ----------
-    context : Context
-        As `adjoint.lower.program.contractions_of` leaves it.
+    context, planned
+        What `adjoint.lower.program.contractions_of` returns.
     known : mapping
         Signatures that need no measuring.
     """
-    found = {}
-    for name, (group, c) in context.contractions.items():
-        if name not in known and 2 * c.batches * c.rows * c.columns * c.depth >= _WORTH_MEASURING:
+    found: dict[str, Measured] = {}
+    for group, made in planned.items():
+        c, name = made.contraction, made.signature
+        new = name not in known and name not in found
+        if new and 2 * c.batches * c.rows * c.columns * c.depth >= _WORTH_MEASURING:
             found[name] = _measure(context, group, c)
     return found
 
 
 def _measure(context: Context, group: Group, c: Contraction) -> Measured:
-    names = schedules(context, group, c)
+    plans = schedules(context, group, c)
     memory: dict[Buffer, np.ndarray] = {}
-    candidates = [_Candidate(context, build(context, group, c, name), memory) for name in names]
+    candidates = [_Candidate(context, contraction_kernels(context, group, plan), memory) for plan in plans]
     times = np.array([[candidate.nanoseconds() for candidate in candidates] for _ in range(_ROUNDS)])
     best = times.min(axis=0)
     chosen = int(best.argmin())
     if best[chosen] > _SAVES * best[0]:
         chosen = 0
-    return Measured(names[chosen], round(best[chosen] / 1e3, 1), names[0], round(best[0] / 1e3, 1))
+    return Measured(str(plans[chosen]), round(best[chosen] / 1e3, 1), str(plans[0]), round(best[0] / 1e3, 1))
 
 
 class _Candidate:

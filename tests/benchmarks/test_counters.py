@@ -11,7 +11,8 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 
-from adjoint.codegen.native import NativeCode, host_target
+from adjoint.codegen.native import NativeCode
+from adjoint.codegen.targets import host_target
 from benchmarks import count_worker
 from benchmarks.counters.base import Count, NoCounterError
 from benchmarks.counters.blocks import BlockCounter, assemble, blocks_of, instrument

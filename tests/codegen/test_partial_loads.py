@@ -5,8 +5,8 @@ import pytest
 
 from adjoint import ops
 from adjoint.codegen.module import emit_modules
-from adjoint.codegen.native import target_for
 from adjoint.codegen.partial_loads import active_prefix, load_prefix
+from adjoint.codegen.targets import target_for
 from adjoint.codegen.writer import Writer
 from adjoint.ir import Function, param
 from adjoint.kernel.index import Var, as_index

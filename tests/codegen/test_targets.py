@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.codegen.native import host_target, target_for, vectors_of
+from adjoint.codegen.targets import host_target, target_for, vectors_of
 from adjoint.compiler import CompileOptions, compile
 from adjoint.errors import CompileError
 from adjoint.ir import Function, param

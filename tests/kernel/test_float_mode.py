@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from adjoint import Function, ops, param
-from adjoint.codegen.native import NativeCode, host_target, target_for
+from adjoint.codegen.native import NativeCode
+from adjoint.codegen.targets import host_target, target_for
 from adjoint.compiler import CompileOptions, compile
 from adjoint.errors import InvalidValueError
 from adjoint.kernel.float_mode import enter_mode, float_mode_text, flushes_subnormals

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adjoint.codegen.kernels import emit_kernel
-from adjoint.codegen.native import target_for
+from adjoint.codegen.targets import target_for
 from adjoint.errors import ParseError
 from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var, as_index
 from adjoint.kernel.interpreter import run_kernel

@@ -1,10 +1,11 @@
 """What a target says of its CPU."""
 
-from dataclasses import replace
+import os
+from dataclasses import fields, replace
 
 import pytest
 
-from adjoint.kernel.target import Target, architecture
+from adjoint.kernel.target import Cache, Target, architecture, available_cores
 
 X86 = Target("x86_64-unknown-linux-gnu", "x86-64", "", 16, 16)
 ARM = Target("aarch64-unknown-linux-gnu", "generic", "", 16, 32)
@@ -53,8 +54,53 @@ def test_who_leaves_lanes_out_of_a_load(target, masks):
 
 @pytest.mark.parametrize(
     "change",
-    [{"triple": "aarch64"}, {"cpu": "v3"}, {"features": "+avx"}, {"vector_bytes": 32}, {"vector_registers": 8}],
+    [
+        {"triple": "aarch64"},
+        {"cpu": "v3"},
+        {"features": "+avx"},
+        {"vector_bytes": 32},
+        {"vector_registers": 8},
+        {"cores": 7},
+        {"caches": (Cache(1, 32 << 10, 8), Cache(2, 1 << 20, 16))},
+        {"line_bytes": 128},
+        {"fma_units": 1},
+        {"fma_latency": 5},
+        {"load_units": 3},
+        {"l2_bytes_per_cycle": 64.0},
+        {"memory_gbytes": 100.0},
+    ],
 )
 def test_code_for_other_targets_has_another_key(change):
     assert replace(X86, **change).key != X86.key
-    assert replace(X86, cores=7).key == X86.key
+
+
+def test_every_fact_is_in_the_key():
+    """The test above changes every field."""
+    (mark,) = (m for m in test_code_for_other_targets_has_another_key.pytestmark if m.name == "parametrize")
+    assert {name for change in mark.args[1] for name in change} == {f.name for f in fields(Target)}
+
+
+@pytest.mark.parametrize(
+    ("target", "fuses"),
+    [
+        (X86, False),
+        (replace(X86, features="+avx"), False),
+        (replace(X86, features="+avx2,+fma"), True),
+        (replace(X86, cpu="x86-64-v3"), True),
+        (ARM, True),
+        (RISCV, True),
+        (replace(RISCV, features="+m"), False),
+    ],
+)
+def test_who_has_fused_multiply_adds(target, fuses):
+    assert target.fuses_multiply_add == fuses
+
+
+def test_threads_of_a_core_count_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 6}, raising=False)
+    for cpu, siblings in {0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}.items():
+        topology = tmp_path / f"cpu{cpu}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(siblings)
+    # Two cores with two threads each, and a CPU that the system does not describe.
+    assert available_cores(tmp_path) == 3

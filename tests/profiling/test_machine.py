@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from adjoint.codegen.native import target_for
+from adjoint.codegen.targets import target_for
 from adjoint.compiler import host
 from adjoint.errors import InvalidValueError
 from adjoint.kernel.verifier import verify_kernel
 from adjoint.profiling import machine
-from adjoint.profiling.machine import Cache, Level, Peaks, data_caches, machine_peaks, measure_peaks
+from adjoint.profiling.machine import Level, Peaks, machine_peaks, measure_peaks
 from adjoint.profiling.probes import best_nanoseconds, multiply_adds, triad
 from adjoint.runtime.cache import CacheWarning
 from adjoint.testing.rounding import unit_roundoff
@@ -41,7 +41,7 @@ def test_the_stream_probe_is_a_triad():
 
 def test_a_measurement_has_every_level_and_ends_with_memory():
     peaks = measure_peaks(host(), threads=2, seconds=0.001)
-    names = [f"L{cache.level}" for cache in data_caches()]
+    names = [f"L{cache.level}" for cache in host().caches]
     assert [level.name for level in peaks.levels] == [*names, "memory"]
     assert peaks.levels[-1].nbytes is None
     assert all(rate > 0 for rate in (peaks.gflops, *(level.gbytes for level in peaks.levels)))
@@ -66,29 +66,6 @@ def test_probes_are_kernels_by_the_rules_at_every_vector_width(monkeypatch, name
     assert len(made) == 2
     for kernel in made:
         verify_kernel(kernel)
-
-
-def sysfs(directory, *caches):
-    for number, (level, kind, size, cores) in enumerate(caches):
-        index = directory / f"index{number}"
-        index.mkdir(parents=True)
-        for name, text in (("level", level), ("type", kind), ("size", size), ("shared_cpu_list", cores)):
-            (index / name).write_text(f"{text}\n")
-    return directory
-
-
-def test_caches_are_read_from_the_system(tmp_path):
-    directory = sysfs(
-        tmp_path, (1, "Data", "48K", "0,64"), (1, "Instruction", "32K", "0,64"), (2, "Unified", "1024K", "0,64"),
-        (3, "Unified", "32768K", "0-7,64-71"),
-    )  # fmt: skip
-    assert data_caches(directory) == (Cache(1, 49152, False), Cache(2, 1048576, False), Cache(3, 33554432, True))
-
-
-def test_where_the_system_tells_nothing_usual_caches_are_taken(tmp_path):
-    assert [cache.level for cache in data_caches(tmp_path / "missing")] == [1, 2, 3]
-    (sysfs(tmp_path, (1, "Data", "much", "0")) / "index1").mkdir()
-    assert [cache.level for cache in data_caches(tmp_path)] == [1, 2, 3]
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import pytest
 
 from adjoint import Function, ops, param
 from adjoint.codegen.module import emit_modules
-from adjoint.codegen.native import NativeCode, target_for
+from adjoint.codegen.native import NativeCode
+from adjoint.codegen.targets import target_for
 from adjoint.kernel.program import arena_size, scratch_offsets
 from adjoint.pipeline import finish_program, lower_function
 from tests.runtime.networks import NETWORKS, module_of

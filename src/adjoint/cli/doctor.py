@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from adjoint.cli.options import REFUSED
-from adjoint.codegen.native import host_target
+from adjoint.codegen.targets import host_target
 from adjoint.errors import CacheError
 from adjoint.kernel.target import Target, available_cores
 from adjoint.paths import cache_dir, check_private, check_writable

@@ -10,37 +10,14 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite.binding import ffi
 
-from adjoint.errors import CompileError, VerifyError
-from adjoint.kernel.target import Target, architecture, available_cores
+from adjoint.codegen.targets import host_target
+from adjoint.errors import VerifyError
+from adjoint.kernel.target import Target, available_cores
 
-__all__ = ["NativeCode", "compile_native", "host_target", "target_for", "vectors_of"]
+__all__ = ["NativeCode", "compile_native"]
 
 #: LLVM's effort, 0 to 3. Steps of 2 are no faster, and take 11 to 19 % longer to compile; those of 0 are slower.
 _EFFORT = 1
-
-#: What features say of vector registers, by architecture: (feature, bytes, registers), best first; what every CPU of
-#: an architecture has needs no feature.
-_VECTORS = {
-    "x86_64": (("avx512f", 64, 32), ("avx2", 32, 16), ("avx", 32, 16), ("", 16, 16)),
-    "aarch64": (("", 16, 32),),
-    "riscv64": (("zvl512b", 64, 32), ("zvl256b", 32, 32), ("v", 16, 32)),
-}
-#: Without any, registers hold single floats.
-_SCALAR = 4, 32
-
-#: Names of CPUs for `target_for`: LLVM's architecture, CPU and features, and the bytes and number of vector registers.
-#: NEON is what every AArch64 CPU has, with instructions in the order that suits a Cortex-A57: LLVM's order for its
-#: "generic" one is that of a core that runs them as they come, and spills in more loops. RVA22 is a profile of RISC-V;
-#: every CPU with V has vectors of 128 bits at least.
-_NAMED = {
-    "avx512": ("x86_64", "x86-64-v4", "", 64, 32),
-    "avx2": ("x86_64", "x86-64-v3", "", 32, 16),
-    "sse2": ("x86_64", "x86-64", "", 16, 16),
-    "neon": ("aarch64", "cortex-a57", "-aes,-crc,-perfmon,-sha2", 16, 32),
-    "cortex-a72": ("aarch64", "cortex-a72", "", 16, 32),
-    "cortex-a76": ("aarch64", "cortex-a76", "", 16, 32),
-    "rvv": ("riscv64", "generic-rv64", "+rva22u64,+v", 16, 32),
-}
 
 
 @cache
@@ -52,49 +29,6 @@ def _initialize(family: str) -> None:
     else:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
-
-
-def host_target() -> Target:
-    """The machine that this process runs on."""
-    features = llvm.get_host_cpu_features()
-    enabled = {name for name, on in features.items() if on}
-    triple = llvm.get_process_triple()
-    width, registers = vectors_of(triple, enabled)
-    return Target(triple, llvm.get_host_cpu_name(), features.flatten(), width, registers, available_cores())
-
-
-def vectors_of(triple: str, enabled: set[str]) -> tuple[int, int]:
-    """Bytes and number of the vector registers of a CPU with such features."""
-    for feature, width, registers in _VECTORS.get(architecture(triple), ()):
-        if not feature or feature in enabled:
-            return width, registers
-    return _SCALAR
-
-
-def target_for(name: str) -> Target:
-    """A target by name.
-
-    Parameters
-    ----------
-    name : str
-        ``"host"``; a level of x86-64, ``"avx512"``, ``"avx2"`` or ``"sse2"``; of AArch64 ``"neon"``, which every such
-        CPU runs, ``"cortex-a72"`` or ``"cortex-a76"``; ``"rvv"``, a RISC-V CPU of the profile RVA22 with vectors of
-        128 bits. One of this machine's architecture is for its system and cores, any other for Linux and one core.
-
-    Raises
-    ------
-    CompileError
-        For any other name.
-    """
-    if name == "host":
-        return host_target()
-    if name not in _NAMED:
-        raise CompileError(f"target must be one of host, {', '.join(_NAMED)}, got {name!r}")
-    host = host_target()
-    family, cpu, features, width, registers = _NAMED[name]
-    if family == host.architecture:
-        return Target(host.triple, cpu, features, width, registers, host.cores)
-    return Target(f"{family}-unknown-linux-gnu", cpu, features, width, registers)
 
 
 class NativeCode:

@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.kernel.ir import Buffer, Kernel
 
 __all__ = [
+    "ALIGNMENT",
     "Argument",
     "Program",
     "RangeCheck",
@@ -24,6 +25,9 @@ __all__ = [
 
 #: Characters of a function's name that are in its symbol as they are.
 _PLAIN = frozenset(string.ascii_letters + string.digits + "_")
+
+#: Bytes: every buffer of the arena begins at a multiple of a cache line, which is also the widest vector.
+ALIGNMENT = 64
 
 #: Bytes: scratch memory of a thread, and every buffer in it, begins at a multiple of this. Two cache lines, because
 #: processors fetch them in pairs and threads are to disturb each other in none.

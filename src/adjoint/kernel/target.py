@@ -1,19 +1,49 @@
-"""What kernels need to know of the machine that they will run on."""
+"""A target: the facts about a CPU that planning and code generation depend on."""
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-__all__ = ["Target", "architecture", "available_cores"]
+__all__ = ["Cache", "Target", "architecture", "available_cores"]
 
 #: Features of which one says that float16 converts in hardware, by architecture. AArch64 always converts it.
 _CONVERTS_HALF = {
     "x86_64": ("+f16c",),
     "riscv64": ("+zfhmin", "+zfh", "+rva22u64", "+rva23u64"),
 }
-#: CPUs that convert it and do not say so in their features.
-_CONVERTING = ("x86-64-v3", "x86-64-v4")
+#: Features of which one says that there are fused multiply-adds, by architecture. AArch64 always has them.
+_FUSES = {
+    "x86_64": ("+fma", "+avx512f"),
+    "riscv64": ("+f", "+d", "+rva22u64", "+rva23u64"),
+}
+#: CPUs that have both and do not list them among their features.
+_X86_64_V3 = ("x86-64-v3", "x86-64-v4")
+#: Where Linux describes the threads of each core.
+_CPUS = Path("/sys/devices/system/cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """A data cache of one core.
+
+    Parameters
+    ----------
+    level : int
+        1 for the nearest.
+    nbytes : int
+        Its size.
+    ways : int
+        Its associativity.
+    shared : bool, default False
+        Whether several cores share it.
+    """
+
+    level: int
+    nbytes: int
+    ways: int
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +53,26 @@ class Target:
     Parameters
     ----------
     triple, cpu, features : str
-        As LLVM spells them; ``features`` is comma-separated.
+        In LLVM's spelling; ``features`` is comma-separated.
     vector_bytes : int
-        Width of a vector register: 64 for AVX-512, 32 for AVX2, 16 for SSE and NEON; for RISC-V's V, what every CPU
-        of the target has.
+        Width of a vector register: 64 for AVX-512, 32 for AVX2, 16 for SSE and NEON; for RISC-V's V, the width that
+        every CPU of the target has.
     vector_registers : int
-        How many there are: 32 for AVX-512, NEON and V, 16 for AVX2 and SSE.
-    cores : int
-        Cores that a step may use by default.
+        Number of vector registers: 32 for AVX-512, NEON and V, 16 for AVX2 and SSE.
+    cores : int, default 1
+        Cores that a step may use. Work is divided finely enough for all of them.
+    caches : tuple of Cache
+        Data caches, nearest first, at least two. The default is a server core of the 2020s.
+    line_bytes : int, default 64
+        Bytes of a cache line.
+    fma_units, fma_latency : int
+        Fused multiply-adds of whole vectors that start per cycle, and cycles until a result can be added to.
+    load_units : int
+        Vector loads that start per cycle.
+    l2_bytes_per_cycle : float
+        Sustained bandwidth of the second-level cache.
+    memory_gbytes : float
+        Sustained bandwidth of memory for one core, in 10**9 bytes per second.
     """
 
     triple: str
@@ -39,6 +81,13 @@ class Target:
     vector_bytes: int
     vector_registers: int
     cores: int = 1
+    caches: tuple[Cache, ...] = (Cache(1, 48 << 10, 12), Cache(2, 1 << 20, 16))
+    line_bytes: int = 64
+    fma_units: int = 2
+    fma_latency: int = 4
+    load_units: int = 2
+    l2_bytes_per_cycle: float = 32.0
+    memory_gbytes: float = 20.0
 
     def lanes(self, dtype: np.dtype) -> int:
         """Elements of a vector register."""
@@ -46,44 +95,78 @@ class Target:
 
     @property
     def architecture(self) -> str:
-        """What family of CPUs it is of: ``x86_64``, ``aarch64``, ``riscv64``, or another as the triple says."""
+        """The family of CPUs: ``x86_64``, ``aarch64``, ``riscv64``, or another as the triple says."""
         return architecture(self.triple)
 
     @property
     def converts_half(self) -> bool:
-        """Whether float16 converts in hardware; where not, LLVM would call a library that is not there."""
-        if self.architecture == "aarch64" or self.cpu in _CONVERTING:
+        """Whether float16 converts in hardware; otherwise LLVM would call a library that is not there."""
+        return self._has(_CONVERTS_HALF)
+
+    @property
+    def fuses_multiply_add(self) -> bool:
+        """Whether there are fused multiply-adds; elsewhere products are rounded before they are added."""
+        return self._has(_FUSES)
+
+    def _has(self, features: dict[str, tuple[str, ...]]) -> bool:
+        if self.architecture == "aarch64" or self.cpu in _X86_64_V3:
             return True
-        return not set(_CONVERTS_HALF.get(self.architecture, ())).isdisjoint(self.features.split(","))
+        return not set(features.get(self.architecture, ())).isdisjoint(self.features.split(","))
 
     @property
     def masks_loads(self) -> bool:
-        """Whether a load of a vector can leave out lanes: with AVX and with RISC-V's vectors, not with SSE and NEON."""
+        """Whether a vector load can leave out lanes: with AVX and with RISC-V's vectors, not with SSE and NEON."""
         return self.architecture == "riscv64" or (self.architecture == "x86_64" and self.vector_bytes > 16)
 
     @property
     def tile_registers(self) -> int:
-        """Vector registers that a product's tile may fill with sums and what it reads as vectors.
+        """Vector registers that a product's tile may fill with sums and with what it loads as vectors.
 
         With all of them full, LLVM spills in the loop: with AVX-512, 15x2 runs at half the speed of 14x2. On AArch64
-        an element that meets all lanes is in a vector register too, and LLVM reads some of them ahead.
+        an element that is broadcast occupies a vector register too, and LLVM hoists some of these loads: a tile of 6x4
+        with four free registers spills.
         """
-        return self.vector_registers - (4 if self.architecture == "aarch64" else 1)
+        return self.vector_registers - (6 if self.architecture == "aarch64" else 1)
+
+    @property
+    def l1(self) -> Cache:
+        """The first-level data cache."""
+        return self.caches[0]
+
+    @property
+    def l2(self) -> Cache:
+        """The second-level cache."""
+        return self.caches[1]
 
     @property
     def key(self) -> str:
-        """What code depends on: part of the compile cache's key."""
-        return f"{self.triple}|{self.cpu}|{self.features}|{self.vector_bytes}|{self.vector_registers}"
+        """Everything that code depends on: part of the compile cache's key."""
+        vectors = f"{self.vector_bytes}|{self.vector_registers}|{self.fma_units}|{self.fma_latency}|{self.load_units}"
+        memory = f"{self.caches}|{self.line_bytes}|{self.l2_bytes_per_cycle}|{self.memory_gbytes}"
+        return f"{self.triple}|{self.cpu}|{self.features}|{vectors}|{memory}|{self.cores}"
 
 
 def architecture(triple: str) -> str:
-    """The architecture in a triple, by the one name that LLVM's spellings of it share here."""
+    """The architecture in a triple, by one name for each of LLVM's spellings."""
     name = triple.split("-")[0]
     return {"arm64": "aarch64", "amd64": "x86_64"}.get(name, name)
 
 
-def available_cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+def available_cores(cpus: Path = _CPUS) -> int:
+    """Cores that this process may use; several hardware threads of one core (SMT) count once.
+
+    Parameters
+    ----------
+    cpus : Path
+        Linux's description of the CPUs; elsewhere every CPU counts.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    mine = os.sched_getaffinity(0)
+    cores = set()
+    for cpu in mine:
+        try:
+            cores.add((cpus / f"cpu{cpu}" / "topology" / "thread_siblings_list").read_text())
+        except OSError:
+            cores.add(str(cpu))
+    return len(cores)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint import costs
 from adjoint.ir import Value
 from adjoint.kernel.index import Index, Var, flatten, unflatten
 from adjoint.kernel.ir import Buffer, Kernel, Stmt, Store
@@ -14,44 +15,37 @@ from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import Inliner
 from adjoint.lower.fusion.groups import Group
 
-__all__ = ["Context", "finish_kernel", "group_inliner", "store_flops", "store_outputs"]
-
-#: Estimated nanoseconds of a kernel above which sharing it among threads outweighs the barrier.
-_WORTH_SHARING = 1500.0
+__all__ = ["Context", "Literals", "finish_kernel", "group_inliner", "store_flops", "store_outputs"]
 
 
-@dataclass
+#: Literal arrays by their bytes and dtype.
+Literals = Mapping[tuple[bytes, np.dtype], Buffer]
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
-    """What every kernel builder needs.
+    """What every kernel builder needs. No builder changes it.
 
-    Attributes
+    Parameters
     ----------
     target : Target
         The CPU.
-    buffers : dict
+    buffers : mapping
         The buffer of every value in memory.
-    literals : dict
+    literals : mapping
         Literal arrays of the program.
-    names : dict
+    names : mapping
         Printed name of every value.
-    schedules : mapping
-        Schedules of contractions by signature, where they were measured (`adjoint.lower.contractions.schedules`).
-    contractions : dict
-        The contractions that kernels were built for, by signature.
-    fusable_reductions : mapping
-        Sums whose first stage could run in the kernel of a group, by that group (`adjoint.lower.reductions.two_stage`).
-    two_stage : dict
-        Those whose first stage does, by their own group.
+    first_stages : mapping
+        Reductions whose first stage runs in the kernel of a contraction, by the group of that contraction
+        (`adjoint.lower.reductions.two_stage`).
     """
 
     target: Target
-    buffers: dict[Value, Buffer]
-    literals: dict[tuple[bytes, np.dtype], Buffer] = field(default_factory=dict)
-    names: dict[Value, str] = field(default_factory=dict)
-    schedules: Mapping[str, str] = field(default_factory=dict)
-    contractions: dict[str, tuple[Group, Any]] = field(default_factory=dict)
-    fusable_reductions: Mapping[Group, list[Any]] = field(default_factory=dict)
-    two_stage: dict[Group, Any] = field(default_factory=dict)
+    buffers: Mapping[Value, Buffer]
+    literals: Literals
+    names: Mapping[Value, str]
+    first_stages: Mapping[Group, tuple[Any, ...]] = field(default_factory=dict)
 
     def name_of(self, group: Group) -> str:
         """A kernel's name: that of its last value with a label of its own, else its operator and number."""
@@ -89,8 +83,7 @@ def finish_kernel(
     """A kernel with its estimated costs."""
     bare = Kernel(name, unit, tuple(body))
     moved = sum(b.nbytes for b in dict.fromkeys(bare.reads)) + sum(b.nbytes for b in bare.writes)
-    nanoseconds = flops / 40 + moved / 20
-    parallel = unit.extent > 1 and nanoseconds > _WORTH_SHARING
+    parallel = unit.extent > 1 and costs.nanoseconds(flops, moved) > costs.SHARED_NANOSECONDS
     names = tuple(context.names[v] for v in values)
     return Kernel(name, unit, tuple(body), names, round(flops), moved, parallel)
 

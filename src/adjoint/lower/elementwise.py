@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import prod
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Apply, Const, Coordinate, Kernel, Stmt, Store, When, postorder
 from adjoint.kernel.ir import walk as statements
@@ -21,11 +22,6 @@ from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import collapse_axes, indices_of, nest, uncollapse, unravel, vector_loops
 
 __all__ = ["map_kernel", "points_kernel"]
-
-#: Vectors of the innermost axis in a unit, where the axis is longer.
-_VECTORS_PER_UNIT = 32
-#: Fewest units that must be left for threads where loops are split, and most segments of a loop.
-_UNITS, _SEGMENTS = 16, 8
 
 
 def map_kernel(context: Context, group: Group) -> Kernel:
@@ -45,7 +41,7 @@ def points_kernel(
     Neighbouring axes that all operands walk as one are collapsed; the innermost is vectorized.
     """
     probe = point(tuple(as_index(v) for v in vars_))
-    segments = _segments(probe, vars_)
+    segments = _segments(context, probe, vars_)
     if segments:
         return _cut_kernel(context, group, vars_, segments, point)
     runs = collapse_axes(vars_, indices_of([probe])) if vars_ else [[]]
@@ -53,7 +49,7 @@ def points_kernel(
     width = extents[-1]
     lanes = max(context.target.lanes(b.dtype) for b, _, _ in probe.targets)
     lanes = min(lanes, max(context.target.vector_bytes // 4, 1))
-    chunk = width if width <= 2 * _VECTORS_PER_UNIT * lanes else _VECTORS_PER_UNIT * lanes
+    chunk = width if width <= 2 * costs.MAP_VECTORS * lanes else costs.MAP_VECTORS * lanes
     chunks = -(-width // chunk) if width else 0
     rows = prod(extents[:-1])
     unit = Var("u", rows * chunks)
@@ -71,7 +67,7 @@ def points_kernel(
     return finish_kernel(context, context.name_of(group), group.members, unit, body, store_flops(probe, rows * width))
 
 
-def _segments(probe: Store, vars_: Sequence[Var]) -> dict[Var, list[tuple[int, int]]]:
+def _segments(context: Context, probe: Store, vars_: Sequence[Var]) -> dict[Var, list[tuple[int, int]]]:
     """Loops to split: for each, the ``(start, length)`` of its segments; none where too few units would remain."""
     cuts: dict[Var, set[int]] = {}
     for expr in postorder([value for _, _, value in probe.targets]):
@@ -86,7 +82,11 @@ def _segments(probe: Store, vars_: Sequence[Var]) -> dict[Var, list[tuple[int, i
             if 0 < place < atom.extent:
                 cuts.setdefault(atom, set()).add(place)
     whole = prod(v.extent for v in vars_ if v not in cuts and v is not vars_[-1])
-    if not cuts or whole < _UNITS or any(len(places) >= _SEGMENTS for places in cuts.values()):
+    if (
+        not cuts
+        or whole < costs.units(context.target)
+        or any(len(places) >= costs.MAX_SEGMENTS for places in cuts.values())
+    ):
         return {}
     out = {}
     for var, places in cuts.items():

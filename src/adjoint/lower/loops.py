@@ -7,6 +7,7 @@ from adjoint.kernel.ir import Coordinate, Expr, For, Load, Stmt, Store, When, po
 
 __all__ = [
     "collapse_axes",
+    "divisors",
     "indices_in",
     "indices_of",
     "nest",
@@ -98,6 +99,11 @@ def uncollapse(runs: Sequence[Sequence[Var]], at: Sequence[Index]) -> tuple[Inde
     for run, coordinate in zip(runs, at, strict=True):
         out.extend(unflatten(coordinate, tuple(v.extent for v in run)))
     return tuple(out)
+
+
+def divisors(extent: int, most: int | None = None) -> list[int]:
+    """The divisors of an extent, at most `most`, smallest first."""
+    return [d for d in range(1, min(extent, most or extent) + 1) if extent % d == 0]
 
 
 def nest(vars_: Sequence[Var], body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:

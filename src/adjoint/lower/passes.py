@@ -56,7 +56,7 @@ def name_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
 #: Kernel passes by name, in order.
 KERNEL_PASSES: dict[str, Callable[[Sequence[Kernel], PassContext], list[Kernel]]] = {
     "order_kernels": lambda kernels, context: order_kernels(kernels, context.updated),
-    "compute_at": lambda kernels, _: compute_at(kernels),
+    "compute_at": lambda kernels, context: compute_at(kernels, context.target),
     "fuse_horizontally": lambda kernels, context: fuse_horizontally(kernels, context.target),
     "fuse_producers": lambda kernels, _: fuse_producers(kernels),
     "unroll_and_jam": lambda kernels, context: [unroll_and_jam(kernel, context.target) for kernel in kernels],

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from adjoint import costs
 from adjoint.errors import VerifyError
 from adjoint.ir import Function, Value
 from adjoint.kernel.index import Index, Var, as_index
@@ -14,16 +15,17 @@ from adjoint.lower.analysis.inlining import FusedAttention, Reduction, Scatter, 
 from adjoint.lower.attention.online_softmax import attention_kernel
 from adjoint.lower.context import Context, finish_kernel, group_inliner
 from adjoint.lower.contractions.matching import match_contraction
-from adjoint.lower.contractions.schedules import contraction_kernels
+from adjoint.lower.contractions.schedules import PlannedContraction, contraction_kernels, plan_contraction
 from adjoint.lower.elementwise import map_kernel
 from adjoint.lower.fusion.groups import Fusion, Group, fuse
 from adjoint.lower.loops import vector_loops
 from adjoint.lower.passes import KERNEL_PASSES, PassContext
 from adjoint.lower.reductions.reduction import reduction_kernel
 from adjoint.lower.reductions.scatter import scatter_kernel
-from adjoint.lower.reductions.two_stage import fusable_reductions, second_stage_kernel
+from adjoint.lower.reductions.two_stage import first_stages, fusable_reductions, second_stage_kernel
 from adjoint.lower.schedule.memory import plan_arena
 from adjoint.lower.schedule.order import barriers, circular_updates
+from adjoint.lower.winograd.plan import WinogradPlan
 
 __all__ = ["LOWERING", "Observer", "contractions_of", "lower", "unobserved"]
 
@@ -37,9 +39,6 @@ def unobserved(_name: str, _made: Any) -> None:
 
 #: The passes of `lower` before it plans memory: from the graph to groups, to kernels, and from kernels to kernels.
 LOWERING = ("fuse", "build_kernels", *KERNEL_PASSES)
-
-#: Vectors in a unit of a copy.
-_COPY_VECTORS = 64
 
 
 def lower(
@@ -73,16 +72,15 @@ def lower(
     donated = _donations(function)
     param_buffers, result_buffers, in_place = _external_buffers(function)
     slots = list(param_buffers.values())
-    context = Context(target, {**param_buffers, **result_buffers, **in_place}, names=names, schedules=schedules or {})
-    kernels = _kernels(fusion, context)
     updated = frozenset(in_place.values())
+    context = _context(fusion, target, {**param_buffers, **result_buffers, **in_place}, names)
+    kernels = _build_kernels(fusion, context, schedules or {})
     given_up = circular_updates(kernels, updated)
     if given_up:
-        copied = {v: b for v, b in in_place.items() if b in given_up}
         kept = {v: b for v, b in in_place.items() if b not in given_up}
-        context = replace(context, buffers={**param_buffers, **result_buffers, **kept}, literals={}, two_stage={})
-        kernels = _kernels(fusion, context)
-        kernels += [_copy(context, v, context.buffers[v], b) for v, b in copied.items()]
+        context = _context(fusion, target, {**param_buffers, **result_buffers, **kept}, names)
+        kernels = _build_kernels(fusion, context, schedules or {})
+        kernels += [_copy(context, v, context.buffers[v], b) for v, b in in_place.items() if b in given_up]
     after("build_kernels", kernels)
     known = PassContext(target, updated)
     for name, kernel_pass in KERNEL_PASSES.items():
@@ -104,7 +102,7 @@ def lower(
         offsets,
         arena,
         bound,
-        {buffer: data for (data, _), buffer in context.literals.items()},
+        _literal_data(context, kernels),
         tuple(checks),
     )
 
@@ -126,53 +124,88 @@ def _external_buffers(function: Function) -> tuple[dict[Value, Buffer], dict[Val
     return params, result_buffers, in_place
 
 
-def contractions_of(function: Function, target: Target, names: dict[Value, str]) -> Context:
-    """Lower a function as far as to know its contractions: they are in `contractions` of the context."""
+def _context(fusion: Fusion, target: Target, external: Mapping[Value, Buffer], names: Mapping[Value, str]) -> Context:
+    """The context of all kernels: a buffer for each value that is stored, and for each literal array."""
+    stored = [v for group in fusion.groups for v in group.outputs if v not in external]
+    arena = {v: Buffer(names[v], v.dtype, v.type.size, "arena") for v in stored}
+    keys = dict.fromkeys(key for pattern in fusion.patterns.values() for key in pattern.literals)
+    literals = {
+        (data, dtype): Buffer(f"literal{number}", dtype, len(data) // dtype.itemsize, "literal")
+        for number, (data, dtype) in enumerate(keys)
+    }
+    return Context(target, {**external, **arena}, literals, names)
+
+
+def _literal_data(context: Context, kernels: Sequence[Kernel]) -> dict[Buffer, bytes]:
+    """The bytes of the literal arrays that kernels read."""
+    read = {b for kernel in kernels for b in kernel.reads}
+    return {buffer: data for (data, _), buffer in context.literals.items() if buffer in read}
+
+
+def contractions_of(
+    function: Function, target: Target, names: Mapping[Value, str]
+) -> tuple[Context, dict[Group, PlannedContraction]]:
+    """The contractions of a function by group, with their estimated plans, and the context that they are built in."""
+    fusion = fuse(function)
     params, result_buffers, in_place = _external_buffers(function)
-    context = Context(target, {**params, **result_buffers, **in_place}, names=names)
-    _kernels(fuse(function), context)
-    return context
+    context = _context(fusion, target, {**params, **result_buffers, **in_place}, names)
+    return context, _planned(fusion, context, {})
 
 
-def _kernels(fusion: Fusion, context: Context) -> list[Kernel]:
+def _planned(fusion: Fusion, context: Context, known: Mapping[str, str]) -> dict[Group, PlannedContraction]:
+    """How each contraction runs, by its group."""
+    out = {}
     for group in fusion.groups:
-        for value in group.outputs:
-            if value not in context.buffers:
-                context.buffers[value] = Buffer(context.names[value], value.dtype, value.type.size, "arena")
-    context.fusable_reductions = fusable_reductions(fusion, context)
+        if group.root is not None and fusion.patterns[group.root].product:
+            c = match_contraction(context, group)
+            if c is not None:
+                out[group] = plan_contraction(context, group, c, known)
+    return out
+
+
+def _build_kernels(fusion: Fusion, context: Context, known: Mapping[str, str]) -> list[Kernel]:
+    """Plan all contractions and the reductions that start in their kernels, then build the kernels of all groups."""
+    planned = _planned(fusion, context, known)
+    fusable = fusable_reductions(fusion, context)
+    first = {
+        group: first_stages(context, made.plan.contraction, made.plan.parts, fusable.get(group, ()))
+        for group, made in planned.items()
+        if isinstance(made.plan, WinogradPlan)
+    }
+    context = replace(context, first_stages=first)
+    second = {stage.staged.source.group: stage.staged for stages in first.values() for stage in stages}
     kernels: list[Kernel] = []
     for group in sorted(fusion.groups, key=lambda g: g.level):
-        if group.leader is None:
+        if group in planned:
+            kernels += contraction_kernels(context, group, planned[group].plan)
+        elif group in second:
+            kernels.append(second_stage_kernel(context, second[group]))
+        elif group.leader is None:
             together = [g for g in (group, *group.companions) if g.outputs]
-            kernels.extend(_build(context, together) if together else ())
+            kernels += [_kernel(context, together)] if together else []
     return kernels
 
 
-def _build(context: Context, groups: Sequence[Group]) -> list[Kernel]:
-    """The kernels of a group, or of several attention groups together."""
+def _kernel(context: Context, groups: Sequence[Group]) -> Kernel:
+    """The kernel of a group that is no contraction, or of several attention groups together."""
     group = groups[0]
     if group.root is None:
-        return [map_kernel(context, group)]
-    if group in context.two_stage:
-        return [second_stage_kernel(context, context.two_stage[group])]
+        return map_kernel(context, group)
     out = output_vars(group.shape)
     description = group_inliner(context, group).describe(group.root, tuple(as_index(v) for v in out))
     if isinstance(description, Scatter):
-        return [scatter_kernel(context, group, description)]
+        return scatter_kernel(context, group, description)
     if isinstance(description, FusedAttention):
-        return [attention_kernel(context, groups)]
+        return attention_kernel(context, groups)
     if not isinstance(description, Reduction):
         raise VerifyError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
-    contraction = match_contraction(context, group)
-    if contraction is not None:
-        return contraction_kernels(context, group, contraction)
-    return [reduction_kernel(context, group, description, out)]
+    return reduction_kernel(context, group, description, out)
 
 
 def _copy(context: Context, value: Value, source: Buffer, to: Buffer) -> Kernel:
     """Copy a buffer to where it was to be updated in place."""
     lanes = context.target.lanes(source.dtype)
-    chunk = _COPY_VECTORS * lanes
+    chunk = costs.COPY_VECTORS * lanes
     blocks = -(-source.size // chunk)
     unit = Var("u", blocks)
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from adjoint import costs
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import multiply
@@ -23,16 +24,6 @@ from adjoint.ops.rules import require_float, rounded
 from adjoint.ops.shape import broadcast_to, expand_dims, sum
 
 __all__ = ["Attention", "AttentionLogSum", "scaled_dot_product_attention"]
-
-#: Scores of a head from which on they are not stored, where attention is causal: half of them need not even be
-#: computed, in blocks of 32 by 32, so that tiles are faster from here on.
-_CAUSAL_SCORES = 128 * 128
-#: Bytes of all scores from which on they are not stored, where all of them count. Stored, they and three matrices of
-#: their size go to memory and back, which no cache of today holds; computed again, they cost three products more.
-_STORED_BYTES = 16 * 1024 * 1024
-#: Elements of a query, key or value up to which scores need not be stored: a thread keeps about 1 KiB for each on its
-#: stack.
-_NARROW = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +169,12 @@ def scaled_dot_product_attention(
         raise InvalidValueError(f"{name}: scale must be a number or None, got {scale!r}; omit it for 1/sqrt(D)")
     batch = _batch(q, k, v)
     scores_of_head = q.shape[-2] * k.shape[-2]
-    many = scores_of_head * prod(batch) * q.dtype.itemsize >= _STORED_BYTES
-    long = many or (causal and scores_of_head >= _CAUSAL_SCORES)
-    if long and max(q.shape[-1], v.shape[-1]) <= _NARROW:
+    if not costs.stores_scores(
+        scores_of_head,
+        nbytes=scores_of_head * prod(batch) * q.dtype.itemsize,
+        head=max(q.shape[-1], v.shape[-1]),
+        causal=causal,
+    ):
         whole = (broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
         return apply(Attention(float(scale), causal), *whole)
     # The product is scaled, not the queries: that happens where it is stored, in registers.

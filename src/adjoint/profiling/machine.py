@@ -8,35 +8,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from adjoint.codegen.targets import host_target
 from adjoint.errors import CacheError, InvalidValueError
 from adjoint.kernel.target import Target
 from adjoint.paths import cache_dir, write_whole
 from adjoint.profiling.probes import multiply_adds, triad
 from adjoint.runtime.cache import CacheWarning
 
-__all__ = ["Cache", "Level", "Peaks", "data_caches", "machine_peaks", "measure_peaks"]
+__all__ = ["Level", "Peaks", "machine_peaks", "measure_peaks"]
 
 #: Seconds for each measurement: long enough to meet the machine at its best, so that all take half a second.
 _SECONDS = 0.05
 
-#: Where Linux tells the caches of a core.
-_SYSFS = Path("/sys/devices/system/cpu/cpu0/cache")
-
 #: Bytes of the arrays that measure memory, beside four times the last cache: at least, and at most.
 _LEAST, _MOST = 32 << 20, 512 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Cache:
-    """A data cache: its level, its bytes, and whether several cores share it."""
-
-    level: int
-    nbytes: int
-    shared: bool
-
-
-#: What is taken where the system does not tell.
-_USUAL = (Cache(1, 32 << 10, False), Cache(2, 512 << 10, False), Cache(3, 8 << 20, True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,25 +108,6 @@ class Peaks:
         return Peaks(self.cpu, self.vector_bits, self.threads, max(self.gflops, other.gflops), levels)
 
 
-def data_caches(directory: Path = _SYSFS) -> tuple[Cache, ...]:
-    """The data caches that a core sees, nearest first; usual ones where the system does not tell."""
-    found: dict[int, tuple[int, str]] = {}
-    for index in sorted(directory.glob("index*")):
-        try:
-            level, kind, size, cores = (
-                (index / name).read_text().strip() for name in ("level", "type", "size", "shared_cpu_list")
-            )
-            if kind != "Instruction":
-                found[int(level)] = (int(size.removesuffix("K")) << 10, cores)
-        except (OSError, ValueError):
-            continue
-    # Threads of one core share its first cache too, so sharing begins where more cores than there do.
-    return (
-        tuple(Cache(level, size, cores != found[min(found)][1]) for level, (size, cores) in sorted(found.items()))
-        or _USUAL
-    )
-
-
 def measure_peaks(target: Target, threads: int = 1, seconds: float = _SECONDS) -> Peaks:
     """Measure this machine now.
 
@@ -158,12 +124,13 @@ def measure_peaks(target: Target, threads: int = 1, seconds: float = _SECONDS) -
         raise InvalidValueError(f"measure_peaks: threads is at least 1, got {threads}")
     gflops = multiply_adds(target).best(seconds, threads) / 1e9
     levels = []
-    for cache in data_caches():
+    caches = host_target().caches
+    for cache in caches:
         # Half of a cache, so that nothing else drives the arrays out.
         share = threads if cache.shared else 1
         rate = triad(cache.nbytes // (2 * share), target).best(seconds, threads) / 1e9
         levels.append(Level(f"L{cache.level}", cache.nbytes * threads // share, rate))
-    total = min(max(4 * data_caches()[-1].nbytes, _LEAST), _MOST)
+    total = min(max(4 * caches[-1].nbytes, _LEAST), _MOST)
     levels.append(Level("memory", None, triad(total // threads, target).best(seconds, threads) / 1e9))
     return Peaks(target.cpu, 8 * target.vector_bytes, threads, gflops, tuple(levels))
 
@@ -205,6 +172,6 @@ def _read(path: Path) -> Peaks | None:
 
 
 def _key(target: Target, threads: int) -> str:
-    """A name for the figures: the CPU, what of it is used, and its caches."""
-    whole = f"1|{target.key}|{threads}|{data_caches()}"
+    """A name for the figures: the target and the number of threads."""
+    whole = f"2|{target.key}|{threads}"
     return hashlib.sha256(whole.encode()).hexdigest()[:32]

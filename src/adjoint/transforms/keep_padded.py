@@ -32,15 +32,13 @@ needs of an activation, for the mask of a relu and for the gradient of a weight,
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from adjoint import costs
 from adjoint.ir import Function, Value, apply, rebuild
 from adjoint.ops.base import Elementwise
 from adjoint.ops.convolution import Conv2d, Conv2dWeightGradient
 from adjoint.ops.shape import Pad, Slice, slice
 
 __all__ = ["keep_padded"]
-
-#: How many times the size of the value its padded form has at most.
-_GROWTH = 2
 
 
 def keep_padded(function: Function) -> Function:
@@ -106,7 +104,7 @@ def _borders(function: Function) -> dict[Value, _Border]:
         high = tuple(map(max, zip(*(op.high for op in pads.values()), strict=True)))
         widest = replace(next(iter(pads.values())), low=low, high=high)
         everyone = x not in results and isinstance(x.op, Elementwise) and all(_reads_rows(user, x) for user in users)
-        if (everyone or len(pads) > 1) and widest.infer(x.type).size <= _GROWTH * x.type.size:
+        if (everyone or len(pads) > 1) and widest.infer(x.type).size <= costs.MAX_PADDED_GROWTH * x.type.size:
             found[x] = _Border(widest, frozenset(pads), everyone)
     return found
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.codegen.native import host_target
+from adjoint.codegen.targets import host_target
 from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import DTYPES, Function, apply, param
 from adjoint.kernel.interpreter import run_kernel

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.codegen.native import target_for
+from adjoint.codegen.targets import target_for
 from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, param
 from adjoint.kernel.target import Target
@@ -35,7 +35,7 @@ def contraction_of(function):
     (group,) = fuse(function).groups
     slots = lower_function(function, host()).slots
     homes = dict(zip((*function.params, *function.results), slots, strict=True))
-    return match_contraction(Context(host(), homes), group)
+    return match_contraction(Context(host(), homes, {}, {}), group)
 
 
 SHAPES = [
@@ -93,9 +93,9 @@ def test_an_epilogue_sees_sums_that_waited():
 @pytest.mark.parametrize(("m", "k", "n"), SHAPES)
 def test_tiles_fit_the_registers(target, m, k, n):
     plan = plan_gemm(target, contraction_of(product(m, k, n)))
-    assert plan.rows * plan.vectors + plan.vectors <= target.vector_registers
+    assert plan.tile.rows * plan.tile.vectors + plan.tile.vectors <= target.vector_registers
     assert plan.lanes <= target.lanes(np.dtype(np.float32))
-    assert plan.rows <= m
+    assert plan.tile.rows <= m
 
 
 def test_what_is_packed():
@@ -212,7 +212,7 @@ def test_wide_panels_give_the_product(level):
     target = host() if level == "host" else target_for(level)
     plan = plan_gemm(target, contraction_of(function))
     assert (plan.pack_right, plan.wide) == (True, 4)
-    assert 43 % plan.rows
+    assert 43 % plan.tile.rows
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
     close_to_product(compile(function, level, OPTIONS)(a, b), a, b)

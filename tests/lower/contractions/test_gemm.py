@@ -22,12 +22,12 @@ def convolution(batch, channels, out, size, window=3):
 def test_few_channels_share_weights_between_rows_of_an_image():
     """Six channels of rows shorter than a vector are six accumulators: too few to keep two units busy."""
     plan = plan_gemm(AVX512, contraction_of(convolution(32, 16, 6, 18, 5)))
-    assert plan.stack == 2
-    assert plan.rows * plan.vectors * plan.stack >= 8
+    assert plan.tile.stack == 2
+    assert plan.tile.rows * plan.tile.vectors * plan.tile.stack >= 8
 
 
 def test_many_channels_need_no_neighbours():
-    assert plan_gemm(AVX512, contraction_of(convolution(8, 16, 16, 34))).stack == 1
+    assert plan_gemm(AVX512, contraction_of(convolution(8, 16, 16, 34))).tile.stack == 1
 
 
 @pytest.mark.parametrize("level", levels())
@@ -53,9 +53,9 @@ def test_an_update_of_a_large_matrix_walks_few_rows_at_a_time():
     """Six rows of three tensors are as many runs of memory as the hardware follows."""
     wide = plan_gemm(AVX512, contraction_of(product(1024, 64, 1024)))
     few = plan_gemm(AVX512, contraction_of(product(1024, 64, 1024)), streams=3)
-    assert wide.rows > 6
-    assert few.rows <= 6
-    assert few.vectors > wide.vectors
+    assert wide.tile.rows > 6
+    assert few.tile.rows <= 6
+    assert few.tile.vectors > wide.tile.vectors
 
 
 def test_what_an_update_reads_and_writes_is_prefetched():

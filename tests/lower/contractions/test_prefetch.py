@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+from adjoint.costs import MODEL, l2_bytes
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Prefetch, Stmt, When
-from adjoint.lower.contractions.prefetch import FAR_BYTES, LINE_BYTES, Region, region, spread_prefetches
+from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
 
 F32 = np.dtype(np.float32)
-ELEMENTS = LINE_BYTES // 4
+ELEMENTS = MODEL.line_bytes // 4
 IMAGES, CHANNELS, ROWS, COLUMNS = 8, 16, 64, 64
 X = Buffer("x", F32, IMAGES * CHANNELS * ROWS * COLUMNS, "arena")
 N, C, Y, D, S = Var("n", IMAGES), Var("c", CHANNELS), Var("y", ROWS - 2), Var("r", 3), Var("x", COLUMNS)
@@ -60,7 +61,7 @@ def elements(box: dict[Var, int], start: dict[Var, int]) -> set[int]:
 )
 @pytest.mark.parametrize("steps", [1, 37, 512, 4096])
 def test_every_line_of_a_box_is_prefetched_once(box, start, runs, steps):
-    found = region(X, PLACE, box, {**ZERO, **{v: as_index(n) for v, n in start.items()}})
+    found = region(MODEL, X, PLACE, box, {**ZERO, **{v: as_index(n) for v, n in start.items()}})
     assert found is not None
     assert np.prod([count for count, _ in found.runs], initial=1) == runs
     lines = [place // ELEMENTS for step in in_steps([found], steps) for place in step]
@@ -73,7 +74,7 @@ def test_every_line_of_a_box_is_prefetched_once(box, start, runs, steps):
 
 def test_columns_that_padding_leaves_out_do_not_break_a_run():
     whole = {Y: 8, S: COLUMNS - 2}
-    found = region(X, PLACE, {**whole, C: 2}, ZERO)
+    found = region(MODEL, X, PLACE, {**whole, C: 2}, ZERO)
     assert found is not None
     assert found.runs == ((2, ROWS * COLUMNS),)
     lines = {place // ELEMENTS for step in in_steps([found], 16) for place in step}
@@ -82,7 +83,7 @@ def test_columns_that_padding_leaves_out_do_not_break_a_run():
 
 def test_runs_at_even_distances_are_one_axis():
     every_second = as_index(N) * CHANNELS * ROWS * COLUMNS + as_index(C) * ROWS * COLUMNS + as_index(Y) * 4 * COLUMNS
-    found = region(X, every_second + as_index(S) * 2, {N: IMAGES, C: CHANNELS, Y: 16, S: 32}, ZERO)
+    found = region(MODEL, X, every_second + as_index(S) * 2, {N: IMAGES, C: CHANNELS, Y: 16, S: 32}, ZERO)
     assert found is not None
     assert found.runs == ((IMAGES * CHANNELS * 16, 4 * COLUMNS),)
     lines = [place for step in in_steps([found], 512) for place in step]
@@ -90,8 +91,8 @@ def test_runs_at_even_distances_are_one_axis():
 
 
 def test_steps_prefetch_as_many_lines_each():
-    first = region(X, PLACE, {C: 2, Y: 4, S: COLUMNS}, ZERO)
-    second = region(X, PLACE, {C: 3, Y: 4, S: COLUMNS}, {**ZERO, N: as_index(4)}, write=True)
+    first = region(MODEL, X, PLACE, {C: 2, Y: 4, S: COLUMNS}, ZERO)
+    second = region(MODEL, X, PLACE, {C: 3, Y: 4, S: COLUMNS}, {**ZERO, N: as_index(4)}, write=True)
     assert first is not None
     assert second is not None
     assert [len(step) for step in in_steps([first, second], 20)] == [4] * 20
@@ -99,7 +100,7 @@ def test_steps_prefetch_as_many_lines_each():
 
 
 def test_turns_share_the_lines_of_a_region():
-    found = region(X, PLACE, {Y: 4, S: COLUMNS}, ZERO)
+    found = region(MODEL, X, PLACE, {Y: 4, S: COLUMNS}, ZERO)
     assert found is not None
     turn = Var("turn", 4)
     body = spread_prefetches([found.share(as_index(turn), 4)], as_index(0), 1)
@@ -108,12 +109,12 @@ def test_turns_share_the_lines_of_a_region():
 
 
 def test_small_buffers_are_not_prefetched():
-    near = Buffer("near", F32, FAR_BYTES // 4 - 1, "arena")
-    assert region(near, as_index(S), {S: COLUMNS}, ZERO) is None
+    near = Buffer("near", F32, l2_bytes(MODEL) // 4 - 1, "arena")
+    assert region(MODEL, near, as_index(S), {S: COLUMNS}, ZERO) is None
 
 
 def test_what_is_not_affine_is_not_prefetched():
-    assert region(X, as_index(S) % 3 * 64, {S: COLUMNS}, ZERO) is None
+    assert region(MODEL, X, as_index(S) % 3 * 64, {S: COLUMNS}, ZERO) is None
 
 
 def test_nothing_is_prefetched_where_there_is_no_region():

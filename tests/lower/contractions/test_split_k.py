@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.codegen.native import target_for
+from adjoint.codegen.targets import target_for
 from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, apply, param
 from adjoint.kernel.ir import For, walk

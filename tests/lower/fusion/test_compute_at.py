@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from adjoint import ops
-from adjoint.codegen.native import target_for
+from adjoint import costs, ops
+from adjoint.codegen.targets import target_for
 from adjoint.compiler import CompileOptions, compile
+from adjoint.costs import MODEL
 from adjoint.ir import DTYPES, Function, param
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Prefetch, Store, walk
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.verifier import verify_kernel
-from adjoint.lower.fusion import compute_at as compute_at_module
 from adjoint.lower.fusion.compute_at import compute_at
 from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph
@@ -47,7 +47,7 @@ def body(kernel):
 
 
 def test_what_the_docstring_shows():
-    (made,) = compute_at([copy(), sums()])
+    (made,) = compute_at([copy(), sums()], MODEL)
     verify_kernel(made)
     assert made.reads == (X,)
     assert made.writes == (Y,)
@@ -65,14 +65,14 @@ def test_what_the_docstring_shows():
 
 def test_one_in_another_in_a_third():
     middle = Buffer("m", F32, SIZE, "arena")
-    (made,) = compute_at([copy(to=middle), copy(middle, units=32), sums()])
+    (made,) = compute_at([copy(to=middle), copy(middle, units=32), sums()], MODEL)
     verify_kernel(made)
     assert made.reads == (X,)
 
 
 def test_kernels_in_between_stay_where_they_are():
     other = Buffer("other", F32, SIZE, "arena")
-    names = [k.writes[0].name for k in compute_at([copy(), copy(Z, other), sums()])]
+    names = [k.writes[0].name for k in compute_at([copy(), copy(Z, other), sums()], MODEL)]
     assert names == ["other", "y"]
 
 
@@ -90,16 +90,16 @@ APART = {
 @pytest.mark.parametrize("case", APART)
 def test_what_keeps_them_apart(case):
     kernels = APART[case]
-    assert compute_at(kernels) == kernels
+    assert compute_at(kernels, MODEL) == kernels
 
 
 def test_small_tensors_stay_in_cache_by_themselves(monkeypatch):
-    monkeypatch.setattr(compute_at_module, "_L2_BYTES", 8 * 1024 * 1024)
-    assert len(compute_at([copy(), sums()])) == 2
+    monkeypatch.setattr(costs, "l2_bytes", lambda _: 8 << 20)
+    assert len(compute_at([copy(), sums()], MODEL)) == 2
 
 
 def prefetch(kernels):
-    (made,) = compute_at(kernels)
+    (made,) = compute_at(kernels, MODEL)
     verify_kernel(made)
     return [(s.buffer, str(s.index)) for s in walk(made.body) if isinstance(s, Prefetch)]
 
@@ -123,7 +123,7 @@ def test_a_padded_image_is_padded_by_who_reads_it(level, monkeypatch):
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     made = [compile(function, level, CompileOptions(cache=False, threads=n))(*arrays) for n in (1, 3)]
     agrees_with_graph(made[0], function, *arrays)
-    monkeypatch.setattr(compute_at_module, "_L2_BYTES", 1 << 40)
+    monkeypatch.setattr(costs, "l2_bytes", lambda _: 1 << 40)
     made.append(compile(function, level, CompileOptions(cache=False))(*arrays))
     np.testing.assert_array_equal(made[0], made[1])
     np.testing.assert_array_equal(made[0], made[2])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.codegen.native import host_target
+from adjoint.codegen.targets import host_target
 from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import Function, param
 from adjoint.lower.analysis.access import access_pattern

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjoint.codegen.native import host_target
+from adjoint.codegen.targets import host_target
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Kernel, Load, Store
 from adjoint.lower.schedule.memory import ALIGNMENT, plan_arena

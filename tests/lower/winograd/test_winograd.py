@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.codegen.native import target_for
+from adjoint.codegen.targets import target_for
 from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, apply, param
 from adjoint.ir.printer import value_names
 from adjoint.kernel.index import as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Load, postorder
-from adjoint.lower.contractions.schedules import estimated_schedule, schedules
+from adjoint.lower.contractions.gemm_plan import GemmPlan
+from adjoint.lower.contractions.schedules import schedules
 from adjoint.lower.program import contractions_of
 from adjoint.lower.winograd.algorithm import algorithm, matrix_times, transposed
 from adjoint.ops.convolution import Conv2dWeightGradient
@@ -169,10 +170,10 @@ def test_what_comes_out_is_the_sum(tmp_path, case, level):
     function = CASES[case]()
     arrays = [np.random.default_rng(n).standard_normal(p.shape).astype("f4") for n, p in enumerate(function.params)]
     target = host() if level == "host" else target_for(level)
-    context = contractions_of(simplify(function), target, value_names(function))
-    ((name, (group, c)),) = context.contractions.items()
-    assert "winograd" in schedules(context, group, c)
-    Tuning.of(target, tmp_path).write({name: Measured("winograd", 1.0, "winograd", 1.0)})
+    context, planned = contractions_of(simplify(function), target, value_names(function))
+    ((group, made),) = planned.items()
+    assert "winograd" in map(str, schedules(context, group, made.contraction))
+    Tuning.of(target, tmp_path).write({made.signature: Measured("winograd", 1.0, "winograd", 1.0)})
     results = [
         compile(function, level, CompileOptions(cache=False, threads=threads), tune=tmp_path)(*arrays)
         for threads in (1, 3)
@@ -184,9 +185,8 @@ def test_what_comes_out_is_the_sum(tmp_path, case, level):
 
 
 def form_of(function):
-    context = contractions_of(function, host(), value_names(function))
-    ((group, c),) = context.contractions.values()
-    return estimated_schedule(context, group, c)
+    (made,) = contractions_of(function, host(), value_names(function))[1].values()
+    return str(made.plan)
 
 
 def test_convolutions_of_some_channels_run_so():
@@ -207,8 +207,8 @@ def test_phases_of_a_gradient_at_stride_two_run_so():
     ct = param("ct", y.shape)
     made = gradient(Function("f", (x, w, ct), (ops.sum(ops.multiply(y, ct)),)), ("x",))
     function = simplify(Function("f", made.params, made.results[1:]))
-    context = contractions_of(function, host(), value_names(function))
-    found = [estimated_schedule(context, group, c) for group, c in context.contractions.values()]
+    planned = contractions_of(function, host(), value_names(function))[1].values()
+    found = [str(made.plan) for made in planned]
     assert len(found) == 4
     assert found.count("winograd") == 2
 
@@ -267,12 +267,13 @@ def test_rounding_is_that_of_direct_sums(tmp_path, window, stride):
     function = convolution(2, 64, 32, (16, 16), window, stride=stride)
     x, w = (np.random.default_rng(n).standard_normal(p.shape).astype("f4") for n, p in enumerate(function.params))
     (want,) = reference(function, x, w)
-    context = contractions_of(function, host(), value_names(function))
-    ((name, (group, c)),) = context.contractions.items()
-    direct = next(form for form in schedules(context, group, c) if form not in ("winograd", "sums", "dots"))
+    context, planned = contractions_of(function, host(), value_names(function))
+    ((group, planned_contraction),) = planned.items()
+    plans = schedules(context, group, planned_contraction.contraction)
+    direct = str(next(plan for plan in plans if isinstance(plan, GemmPlan)))
     errors = {}
     for form in ("winograd", direct):
-        Tuning.of(host(), tmp_path).write({name: Measured(form, 1.0, form, 1.0)})
+        Tuning.of(host(), tmp_path).write({planned_contraction.signature: Measured(form, 1.0, form, 1.0)})
         made = compile(function, options=CompileOptions(cache=False), tune=tmp_path)(x, w)
         errors[form] = np.sqrt(np.mean((made - want) ** 2))
     assert 0 < errors["winograd"] < 2 * errors[direct]

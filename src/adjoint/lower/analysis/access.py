@@ -1,7 +1,7 @@
 """Access analysis: how an operator reads its operands, found by asking it for one element with probes as operands."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -50,6 +50,8 @@ class AccessPattern:
         Operations per element, not counting those of operands.
     attention_key : tuple
         Equal for attention operators that may share a kernel: rows, steps, and the operands of the first dot product.
+    literals : tuple of (bytes, numpy.dtype)
+        Literal arrays that it reads.
     """
 
     kind: Literal["param", "pointwise", "view", "reduce", "scatter", "attention"]
@@ -57,6 +59,7 @@ class AccessPattern:
     product: bool = False
     flops: float = 0.0
     attention_key: tuple[Hashable, ...] = ()
+    literals: tuple[tuple[bytes, np.dtype], ...] = ()
 
 
 def access_pattern(value: Value) -> AccessPattern:
@@ -80,7 +83,13 @@ def access_pattern(value: Value) -> AccessPattern:
 
         return Source(source.type, read)
 
-    made: Any = op.lower(ExprBuilder(), index, *(operand(i) for i in range(len(value.inputs))))
+    builder = ExprBuilder()
+    made: Any = op.lower(builder, index, *(operand(i) for i in range(len(value.inputs))))
+    return replace(_pattern(value, made, flat), literals=tuple(builder.literals))
+
+
+def _pattern(value: Value, made: Any, flat: Sequence[bool]) -> AccessPattern:
+    """The access pattern of a value, from one element of it."""
     if isinstance(made, Reduction):
         body = made.body
         product = (

@@ -90,6 +90,7 @@ def output_vars(shape: Sequence[int], prefix: str = "i") -> tuple[Var, ...]:
 class ExprBuilder:
     """Implements `adjoint.ops.base.Builder` with kernel expressions."""
 
+    #: The literal arrays that were read, by their bytes and dtype.
     literals: dict[tuple[bytes, np.dtype], Buffer] = field(default_factory=dict)
     #: Where it does not hold, elements are 0 and nothing is read.
     guard: Expr | None = None
@@ -103,13 +104,13 @@ class ExprBuilder:
         return Const(value, compute_dtype(dtype))
 
     def constant_data(self, data: bytes, shape: tuple[int, ...], dtype: np.dtype, index: Sequence[Any]) -> Expr:
-        """An element of a literal array, which becomes a buffer of the program."""
-        buffer = self.literals.get((data, dtype))
-        if buffer is None:
-            size = len(data) // dtype.itemsize
-            buffer = Buffer(f"literal{len(self.literals)}", dtype, size, "literal")
-            self.literals[(data, dtype)] = buffer
-        return self.load(buffer, flatten(map(as_index, index), shape))
+        """An element of a literal array, which is a buffer of the program."""
+        return self.load(self.literal(data, dtype), flatten(map(as_index, index), shape))
+
+    def literal(self, data: bytes, dtype: np.dtype) -> Buffer:
+        """The buffer of a literal array."""
+        made = Buffer(f"literal{len(self.literals)}", dtype, len(data) // dtype.itemsize, "literal")
+        return self.literals.setdefault((data, dtype), made)
 
     def load(self, buffer: Buffer, index: Index) -> Expr:
         """An element of a buffer, in the dtype of the arithmetic; guarded where it may be out of bounds."""
@@ -231,8 +232,8 @@ class Inliner(ExprBuilder):
     ----------
     buffers : mapping
         The buffers of the values in memory (row-major).
-    literals : dict
-        Literal arrays of the program, extended on the way.
+    literals : mapping
+        The buffers of all literal arrays of the program.
     own : collection of Value
         Values to compute although they have a buffer.
     """
@@ -240,15 +241,20 @@ class Inliner(ExprBuilder):
     def __init__(
         self,
         buffers: Mapping[Value, Buffer],
-        literals: dict[tuple[bytes, np.dtype], Buffer],
+        literals: Mapping[tuple[bytes, np.dtype], Buffer],
         own: Collection[Value] = (),
     ) -> None:
-        super().__init__(literals)
+        super().__init__()
         self.buffers = buffers
+        self.known_literals = literals
         self.own = own
         self.registers: dict[Value, Expr] = {}
         #: The guard is in the key itself, not by its address, which another may have once it is gone.
         self._memo: dict[tuple[Value, tuple[Index, ...], Expr | None], Expr] = {}
+
+    def literal(self, data: bytes, dtype: np.dtype) -> Buffer:
+        """The buffer of a literal array."""
+        return self.known_literals[(data, dtype)]
 
     def bind(self, value: Value, expr: Expr) -> None:
         """Use `expr` as the element of `value`, at whatever index."""

@@ -26,6 +26,7 @@ from math import ceil, prod
 
 import numpy as np
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
 from adjoint.lower.analysis.inlining import BOOL, FusedAttention, Inliner
@@ -35,9 +36,6 @@ from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import tiled, vector_loops
 
 __all__ = ["attention_kernel"]
-
-#: Operations of a weight besides its dot products: about those of an exponential.
-_WEIGHT_FLOPS = 20
 
 
 def attention_kernel(context: Context, groups: Sequence[Group]) -> Kernel:
@@ -62,7 +60,7 @@ class _Builder:
 
         made = tiled(as_index(unit) % max(blocks, 1), plan.rows, plan.width, body) if unit.extent else ()
         products = sum(dot.depth for dot in plan.dots) + sum(operator.columns for operator in plan.operators)
-        each = 2 * products + _WEIGHT_FLOPS * len(plan.weights)
+        each = 2 * products + costs.WEIGHT_FLOPS * len(plan.weights)
         flops = prod(plan.batch) * plan.rows * plan.count * each
         members = [v for operator in plan.operators for v in operator.group.members]
         return finish_kernel(self.context, self.context.name_of(plan.operators[0].group), members, unit, made, flops)

@@ -7,11 +7,12 @@ share both; the gradients of keys and values share the product of query and key.
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
+from math import ceil, prod
 from typing import Generic, TypeVar
 
 import numpy as np
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Load, Stmt, Store
 from adjoint.lower.analysis.inlining import FusedAttention, Inliner, compute_dtype, output_vars
@@ -21,12 +22,6 @@ from adjoint.lower.fusion.groups import Group
 __all__ = ["AttentionPlan", "FusedOperator", "PackedOperand", "RowBlock", "SharedDot", "describe", "plan_attention"]
 
 _T = TypeVar("_T")
-
-#: Vectors of rows in a unit: both use each element of a step that is loaded.
-_ROW_VECTORS = 2
-#: Steps in a block: few, so that little is computed of what a causal mask excludes and that weights stay in the first-
-#: level cache; enough to amortize filling the sums.
-_STEP_BLOCK = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +100,13 @@ class AttentionPlan:
 
     Parameters
     ----------
-    operators : tuple of Part
+    operators : tuple of FusedOperator
         Its operators.
     dots : tuple of SharedDot
         Its dot products.
     weights : tuple of int
         For each of its weights, the number of an operator that has it.
-    packed : tuple of Copy
+    packed : tuple of PackedOperand
         What is packed of each block of steps.
     batch : tuple of int
         Leading axes of all results.
@@ -164,11 +159,25 @@ def plan_attention(context: Context, groups: Sequence[Group]) -> AttentionPlan:
     planner = _Planner(context, groups[0])
     operators = tuple(planner.operator(number, group) for number, group in enumerate(groups))
     target, dtype, shape = context.target, planner.dtype, [v.extent for v in planner.at]
-    # At two vectors each, the accumulators of a tile take half of the registers.
-    tile = max(target.vector_registers // (2 * _ROW_VECTORS), 1)
-    sizes = target.lanes(dtype), _ROW_VECTORS, min(_STEP_BLOCK, planner.step.extent), tile
-    shared = tuple(planner.dots.first), tuple(planner.weights.first), tuple(planner.packed.first)
-    return AttentionPlan(operators, *shared, tuple(shape[:-1]), shape[-1], planner.step.extent, dtype, *sizes)
+    lanes, batch = target.lanes(dtype), prod(shape[:-1])
+    vectors = costs.ROW_VECTORS
+    while vectors > 1 and batch * ceil(shape[-1] / (vectors * lanes)) < costs.least_units(target):
+        vectors -= 1
+    return AttentionPlan(
+        operators=operators,
+        dots=tuple(planner.dots.first),
+        weights=tuple(planner.weights.first),
+        packed=tuple(planner.packed.first),
+        batch=tuple(shape[:-1]),
+        rows=shape[-1],
+        count=planner.step.extent,
+        dtype=dtype,
+        lanes=lanes,
+        vectors=vectors,
+        block=min(costs.STEP_BLOCK, planner.step.extent),
+        # The accumulators of a tile take half of the registers.
+        tile=max(target.vector_registers // (2 * vectors), 1),
+    )
 
 
 class _Numbered(Generic[_T]):
@@ -253,7 +262,7 @@ class RowBlock:
 
     Parameters
     ----------
-    plan : StreamPlan
+    plan : AttentionPlan
         The kernel's plan.
     at : tuple of Index
         Coordinates on the batch axes.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import ceil
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import (
     Apply,
@@ -28,13 +29,11 @@ from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.gemm_plan import GemmPlan, TileConfig, plan_gemm
+from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.loop_order import (
     PrefetchSlots,
-    epilogue_streams,
     far_accesses,
     loop_order,
-    panels_per_l2_block,
     prefetch_image,
     prefetch_panel,
 )
@@ -44,9 +43,6 @@ from adjoint.lower.loops import nest, tiled, unravel, vector_runs
 
 __all__ = ["GemmBuilder", "Point", "gemm_kernels"]
 
-#: The innermost loop over the taps of a window is unrolled up to this many vector multiply-adds.
-_UNROLLED_FMAS = 128
-
 #: What a tile does at one of its points: accumulators, place in them, row and column of the result.
 Point = Callable[[Buffer, Index, Index, Index], Store]
 
@@ -54,17 +50,18 @@ Point = Callable[[Buffer, Index, Index, Index], Store]
 _TileOrigin = tuple[Index, Index, dict[Var, Index]]
 
 
-def gemm_kernels(context: Context, group: Group, c: Contraction, config: TileConfig) -> list[Kernel]:
-    """The kernels of a contraction with a tile configuration: packing of whole operands where planned, and the GEMM."""
-    plan = plan_gemm(context.target, c, epilogue_streams(context, group, c), config)
+def gemm_kernels(context: Context, group: Group, plan: GemmPlan) -> list[Kernel]:
+    """The kernels of a plan: packing of whole operands where planned, and the GEMM."""
     kernels = []
     if plan.pack_left:
-        packing, c = pack_left(context, group, c, plan)
+        packing, packed = pack_left(context, group, plan)
         kernels.append(packing)
+        plan = replace(plan, contraction=packed)
     if plan.pack_columns:
-        packing, c = pack_columns(context, group, c, plan)
+        packing, packed = pack_columns(context, group, plan)
         kernels.append(packing)
-    builder = GemmBuilder(context, group, c, plan, Var("s", plan.stack))
+        plan = replace(plan, contraction=packed)
+    builder = GemmBuilder(context, group, plan, Var("s", plan.tile.stack))
     kernels.append(builder.packed_kernel() if plan.pack_right else builder.in_place_kernel())
     return kernels
 
@@ -92,47 +89,55 @@ class GemmBuilder:
 
     context: Context
     group: Group
-    c: Contraction
     plan: GemmPlan
     neighbour: Var
+
+    @property
+    def c(self) -> Contraction:
+        """The contraction."""
+        return self.plan.contraction
 
     # Without packing: a unit is a tile
 
     def in_place_kernel(self) -> Kernel:
         """Each unit is one tile of the result, from operands in place."""
-        blocks = ceil(self.c.rows / self.plan.rows)
+        blocks = ceil(self.c.rows / self.plan.tile.rows)
         panels = ceil(self.c.columns / self.plan.columns)
-        unit = Var("u", self.c.batches // self.plan.stack * blocks * panels)
+        unit = Var("u", self.c.batches // self.plan.tile.stack * blocks * panels)
         # The axes of units: blocks of rows, panels of columns in two levels, and the batch.
-        l2_panels = panels_per_l2_block(self.c, panels)
+        l2_panels = self.plan.l2_panels
         axes = Var("block", blocks), Var("slab", panels // l2_panels), Var("panel", l2_panels)
-        order = loop_order(self.c, *axes)
-        if self.plan.stack > 1:
+        order = loop_order(self.plan, *axes)
+        if self.plan.tile.stack > 1:
             inner = self.c.batch[-1]
-            few = Var(inner.name, inner.extent // self.plan.stack)
+            few = Var(inner.name, inner.extent // self.plan.tile.stack)
             at = unravel([few if v is inner else v for v in order], as_index(unit))
-            at[inner] = at.pop(few) * self.plan.stack + as_index(self.neighbour)
+            at[inner] = at.pop(few) * self.plan.tile.stack + as_index(self.neighbour)
         else:
             at = unravel(order, as_index(unit))
         block, panel = at.pop(axes[0]), at.pop(axes[1]) * l2_panels + at.pop(axes[2])
         after: _TileOrigin | None = None
-        if self.plan.stack == 1 and not self.c.rows % self.plan.rows and not self.c.columns % self.plan.columns:
+        if (
+            self.plan.tile.stack == 1
+            and not self.c.rows % self.plan.tile.rows
+            and not self.c.columns % self.plan.columns
+        ):
             # There are no remainder tiles, so the position of the next tile is known. The last prefetches the first.
             then = unravel(order, (as_index(unit) + 1) % unit.extent)
             down, across = then.pop(axes[0]), then.pop(axes[1]) * l2_panels + then.pop(axes[2])
-            after = down * self.plan.rows, across * self.plan.columns, then
+            after = down * self.plan.tile.rows, across * self.plan.columns, then
 
         def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
             def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
                 size = rows, columns
                 prefetch = self._prefetch_epilogue(size, after or (row, column, at)).merged_with(
-                    prefetch_image(self.c, unit, rows)
+                    prefetch_image(self.context, self.plan, unit, rows)
                 )
                 return self.tile(size, row, column, at, self._store_point(at), prefetch)
 
             return tiled(panel, self.c.columns, self.plan.columns, tile)
 
-        body = tiled(block, self.c.rows, self.plan.rows, strip)
+        body = tiled(block, self.c.rows, self.plan.tile.rows, strip)
         return self._finish(unit, body)
 
     def tile(
@@ -163,7 +168,7 @@ class GemmBuilder:
         """Each unit is a column panel, or a row group of it."""
         c, plan = self.c, self.plan
         panels = ceil(c.columns / (plan.columns * plan.wide))
-        blocks = ceil(c.rows / plan.rows)
+        blocks = ceil(c.rows / plan.tile.rows)
         per_group = ceil(blocks / plan.groups)
         groups = ceil(blocks / per_group)
         unit = Var("u", c.batches * panels * groups)
@@ -176,8 +181,8 @@ class GemmBuilder:
             beside = Var("beside", plan.wide)
             own = columns // plan.wide
             panel_memory = Buffer("panel", c.right.dtype, plan.block * width, "scratch")
-            spilled = Buffer("sums", c.left.dtype, per_group * plan.rows * width, "scratch")
-            first_row = part * (per_group * plan.rows)
+            spilled = Buffer("sums", c.left.dtype, per_group * plan.tile.rows * width, "scratch")
+            first_row = part * (per_group * plan.tile.rows)
 
             def segment(start: Index, extent: int, first: bool, last: bool) -> tuple[Stmt, ...]:
                 """Pack a block of k and sweep the rows over it."""
@@ -191,12 +196,12 @@ class GemmBuilder:
                     keep = self._spilled(spilled, first_row, column, width)
                     begin = self._clear if first else keep(store=False)
                     end = self._store_point(at) if last else keep(store=True)
-                    iteration = as_index(beside) * per_group + (row - first_row) // plan.rows
+                    iteration = as_index(beside) * per_group + (row - first_row) // plan.tile.rows
                     prefetch = (
                         self._prefetch_epilogue((rows, own), (row, here, at))
                         if last
                         else prefetch_panel(
-                            c, plan, at, (column, columns), start + extent, iteration, per_group * plan.wide
+                            self.context, plan, at, (column, columns), start + extent, iteration, per_group * plan.wide
                         )
                     )
                     return (
@@ -205,7 +210,7 @@ class GemmBuilder:
                         *self._unrolled_tile(acc, rows, own, row, here, end),
                     )
 
-                packing = pack_panel(c, plan, at, panel_memory, column, columns, width, start, extent if split else 0)
+                packing = pack_panel(plan, at, panel_memory, column, columns, width, start, extent if split else 0)
                 return (*packing, *nest([beside], self._rows(part, per_group, tile)))
 
             if plan.block == c.depth:
@@ -223,10 +228,10 @@ class GemmBuilder:
 
     def _rows(self, part: Index, per_group: int, tile: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
         """Sweep the row blocks of a row group."""
-        blocks = ceil(self.c.rows / self.plan.rows)
+        blocks = ceil(self.c.rows / self.plan.tile.rows)
         iteration = Var("b", per_group)
         block = part * per_group + as_index(iteration)
-        body = tiled(block, self.c.rows, self.plan.rows, tile)
+        body = tiled(block, self.c.rows, self.plan.tile.rows, tile)
         if blocks % per_group:
             body = (When(block, 0, blocks, body),)
         return (For(iteration, body),) if per_group > 1 else body
@@ -235,14 +240,14 @@ class GemmBuilder:
 
     def _registers(self, rows: int, columns: int) -> Buffer:
         width = -(-columns // self.plan.lanes) * self.plan.lanes
-        return Buffer("acc", self.c.left.dtype, rows * self.plan.stack * width, "register")
+        return Buffer("acc", self.c.left.dtype, rows * self.plan.tile.stack * width, "register")
 
     def _unrolled_tile(
         self, acc: Buffer, rows: int, columns: int, row: Index, column: Index, point: Point, whole: bool = False
     ) -> tuple[Stmt, ...]:
         """Do something at every point of a tile, unrolled; `whole`: in full vectors even where columns end in one."""
         lanes = self.plan.lanes
-        width = acc.size // (rows * self.plan.stack)
+        width = acc.size // (rows * self.plan.tile.stack)
         i = Var("i", rows)
         along: list[Stmt] = []
         for start, vectors, extent in vector_runs(columns, columns, lanes):
@@ -272,7 +277,7 @@ class GemmBuilder:
 
     def _stacked(self, loop: For) -> For:
         """A loop over the tiles of a stack."""
-        return For(self.neighbour, (loop,), "unroll") if self.plan.stack > 1 else loop
+        return For(self.neighbour, (loop,), "unroll") if self.plan.tile.stack > 1 else loop
 
     def _clear(self, acc: Buffer, spot: Index, _m: Index, _n: Index) -> Store:
         return Store(((acc, spot, Const(0.0, acc.dtype)),))
@@ -354,7 +359,7 @@ class GemmBuilder:
 
         beyond = block.panel is None and columns % self.plan.lanes > 0 and self.c.right.index.coefficient(self.c.n) == 1
         body = self._unrolled_tile(acc, rows, columns, row, column, step, whole=beyond)
-        if len(steps) > 1 and steps[-1].extent * acc.size // self.plan.lanes <= _UNROLLED_FMAS:
+        if len(steps) > 1 and steps[-1].extent * acc.size // self.plan.lanes <= costs.MAX_UNROLLED:
             return nest(steps[:-1], (For(steps[-1], body, "unroll"),))
         return nest(steps, body)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
@@ -21,16 +22,11 @@ from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.gemm_plan import UNITS, blocks_within
+from adjoint.lower.contractions.gemm_plan import blocks_within
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
 
 __all__ = ["InnerProductPlan", "inner_product_kernel", "plan_inner_product"]
-
-#: Most iterations of the axes that are looped over inside a unit.
-_INSIDE = 64
-#: Bytes of a block of k: most of a first-level cache of 32 KiB.
-_BLOCK = 28 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +35,12 @@ class InnerProductPlan:
 
     Parameters
     ----------
+    contraction : Contraction
+        The contraction.
     rows, columns : int
         Elements of the result in a tile.
     lanes : int
-        Partial sums of each element.
+        Partial sums of each element: the lanes of `adjoint.costs.MODEL`, which narrower vectors run in turns.
     along : Var
         The summed axis that lanes run along.
     inside : tuple of Var
@@ -51,6 +49,7 @@ class InnerProductPlan:
         Block size of each summed axis but `along`, outermost first.
     """
 
+    contraction: Contraction
     rows: int
     columns: int
     lanes: int
@@ -58,32 +57,40 @@ class InnerProductPlan:
     inside: tuple[Var, ...]
     blocks: tuple[int, ...]
 
+    def __str__(self) -> str:
+        return "inner_product"
+
 
 def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | None:
     """The plan, or None where a tile with lanes along the result is better."""
-    full = target.lanes(c.left.dtype)
-    if not (c.columns * 2 < full or (not c.vector_loadable and c.rows < 8)):
+    full = costs.order_target(target).lanes(c.left.dtype)
+    short = c.columns < costs.MIN_INNER_LANES * full
+    if not (short or (not c.vector_loadable and c.rows < costs.MAX_INNER_ROWS)):
         return None
     # Stride 1 or 2; None is the stride of two fused axes, which form contiguous runs.
     near = [v for v in c.k if c.left.index.coefficient(v) == 1 and c.right.index.coefficient(v) in (1, 2, None)]
-    along = next((v for v in reversed(near) if v.extent * 2 >= full), None)
+    along = next((v for v in reversed(near) if v.extent >= costs.MIN_INNER_LANES * full), None)
     if along is None:
         return None
     inside = [c.n] if len(c.k) > 1 else []
     rest = [v for v in c.batch if len(c.k) > 1 and not c.left.index.coefficient(v)]
     for var in sorted(rest, key=lambda v: v.extent):
-        if prod(v.extent for v in (*inside, var)) <= _INSIDE:
+        if prod(v.extent for v in (*inside, var)) <= costs.MAX_INNER_ITERATIONS:
             inside.append(var)
     # Where there would be too few units, taps become columns of the tile.
-    while len(inside) > 1 and c.rows * c.batches * c.columns // prod(v.extent for v in inside) < UNITS:
+    points = c.rows * c.batches * c.columns
+    while len(inside) > 1 and points // prod(v.extent for v in inside) < costs.units(target):
         inside.pop()
     across = _column_axis(c, inside)
-    rows, columns = _tile(target, c.rows, across.extent if across is not None else 1)
+    registers = max(full // target.lanes(c.left.dtype), 1)
+    rows, columns = _tile(target, c.rows, across.extent if across is not None else 1, registers)
     others = [v for v in c.k if v is not along]
     extents = tuple(v.extent for v in others)
     step_bytes = (rows + columns) * along.extent * c.left.dtype.itemsize
-    blocks = blocks_within(extents, step_bytes, _BLOCK) if inside else extents
-    return InnerProductPlan(rows, columns, full, along, tuple(inside), blocks)
+    blocks = blocks_within(extents, step_bytes, costs.l1_bytes(target)) if inside else extents
+    return InnerProductPlan(
+        contraction=c, rows=rows, columns=columns, lanes=full, along=along, inside=tuple(inside), blocks=blocks
+    )
 
 
 def _column_axis(c: Contraction, inside: list[Var] | tuple[Var, ...]) -> Var | None:
@@ -93,33 +100,39 @@ def _column_axis(c: Contraction, inside: list[Var] | tuple[Var, ...]) -> Var | N
     return max(only_right, key=lambda v: v.extent, default=None)
 
 
-def _tile(target: Target, rows: int, columns: int) -> tuple[int, int]:
-    """The tile with the lowest estimated cost, at two multiply-adds and two loads per cycle."""
+def _tile(target: Target, rows: int, columns: int, registers: int) -> tuple[int, int]:
+    """The tile with the lowest estimated cost, where a vector of partial sums takes so many registers."""
     candidates = [
         (height, width)
-        for height in range(1, min(rows, 6) + 1)
-        for width in range(1, min(columns, 6) + 1)
-        if height * width + height + 1 <= target.vector_registers - 1
+        for height in range(1, min(rows, costs.MAX_INNER_TILE) + 1)
+        for width in range(1, min(columns, costs.MAX_INNER_TILE) + 1)
+        if (height * width + height + 1) * registers <= target.vector_registers - 1
     ]
 
     def cycles(tile: tuple[int, int]) -> float:
         height, width = tile
-        return ceil(rows / height) * ceil(columns / width) * max(height * width / 2, (height + width) / 2, 4.0)
+        compute = costs.multiply_add_cycles(target, height * width * registers)
+        step = max(compute, (height + width) * registers / target.load_units, target.fma_latency)
+        return ceil(rows / height) * ceil(columns / width) * step
 
-    return min(candidates, key=lambda t: (cycles(t), -t[0] * t[1]))
+    return min(candidates, key=lambda t: (cycles(t), -t[0] * t[1]), default=(1, 1))
 
 
-def inner_product_kernel(context: Context, group: Group, c: Contraction, plan: InnerProductPlan) -> Kernel:
+def inner_product_kernel(context: Context, group: Group, plan: InnerProductPlan) -> Kernel:
     """The kernel of a contraction as inner products."""
-    return _Builder(context, group, c, plan).kernel()
+    return _Builder(context, group, plan).kernel()
 
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
     context: Context
     group: Group
-    c: Contraction
     plan: InnerProductPlan
+
+    @property
+    def c(self) -> Contraction:
+        """The contraction."""
+        return self.plan.contraction
 
     def kernel(self) -> Kernel:
         c, plan = self.c, self.plan

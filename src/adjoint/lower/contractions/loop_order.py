@@ -6,34 +6,19 @@ So tiles are ordered to read and write memory in long runs, and what no stream c
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Load, Stmt, postorder
 from adjoint.lower.context import Context, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.gemm_plan import GemmPlan
-from adjoint.lower.contractions.prefetch import FAR_BYTES, region, spread_prefetches
+from adjoint.lower.contractions.gemm_plan import GemmPlan, iterates_images
+from adjoint.lower.contractions.prefetch import region, spread_prefetches
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import unravel
 
-__all__ = [
-    "SLOTS",
-    "PrefetchSlots",
-    "epilogue_streams",
-    "far_accesses",
-    "loop_order",
-    "panels_per_l2_block",
-    "prefetch_image",
-    "prefetch_panel",
-]
-
-#: Bytes of the right operand that stay in the second-level cache while blocks of rows meet them.
-_L2_BLOCK_BYTES = 512 * 1024
-#: Bytes of a page.
-_PAGE_BYTES = 4096
-#: Slots into which a block of k is cut: each prefetches its share of what the next block reads.
-SLOTS = 16
+__all__ = ["PrefetchSlots", "epilogue_streams", "far_accesses", "loop_order", "prefetch_image", "prefetch_panel"]
 
 
 def far_accesses(
@@ -47,51 +32,33 @@ def far_accesses(
     writes = {(b, i): True for b, i, _ in probe.targets}
     loads = [e for e in postorder([v for _, _, v in probe.targets]) if isinstance(e, Load) and e.guard is None]
     places = {(e.buffer, e.index): False for e in loads} | writes
+    least = costs.l2_bytes(context.target)
     return [
         (b, i, write)
         for (b, i), write in places.items()
-        if b.nbytes >= FAR_BYTES and i.coefficient(c.n) == 1 and (c.m is None or i.coefficient(c.m))
+        if b.nbytes >= least and i.coefficient(c.n) == 1 and (c.m is None or i.coefficient(c.m))
     ]
 
 
 def epilogue_streams(context: Context, group: Group, c: Contraction) -> int:
     """Number of tensors that the epilogue walks in rows at least a page apart."""
-    if c.m is None or _iterates_images(c):
+    if c.m is None or iterates_images(context.target, c):
         return 0
     steps = [(i.coefficient(c.m) or 0) * b.dtype.itemsize for b, i, _ in far_accesses(context, group, c, {})]
-    return sum(step >= _PAGE_BYTES for step in steps)
+    return sum(step >= costs.PAGE_BYTES for step in steps)
 
 
-def panels_per_l2_block(c: Contraction, panels: int) -> int:
-    """Column panels that meet a block of rows before the next block does.
-
-    One panel, so that the right operand stays in the first-level cache; but where the result is large (the gradient of
-    a matrix that is updated in the epilogue), as many as stay in the second, so that memory is accessed in long runs.
-    """
-    if c.rows * c.columns * c.right.dtype.itemsize < FAR_BYTES:
-        return 1
-    panel = ceil(c.columns / panels) * c.depth * c.right.dtype.itemsize
-    return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= _L2_BLOCK_BYTES))
-
-
-def _iterates_images(c: Contraction) -> bool:
-    """Whether the innermost batch axis walks an image, of the right operand alone, that stays in cache."""
-    if not c.batch or c.left.index.coefficient(c.batch[-1]):
-        return False
-    image = sum((v.extent - 1) * abs(c.right.index.coefficient(v) or 0) for v in (c.batch[-1], c.n, *c.k))
-    return image * c.right.dtype.itemsize <= _L2_BLOCK_BYTES
-
-
-def loop_order(c: Contraction, block: Var, l2_block: Var, panel: Var) -> tuple[Var, ...]:
+def loop_order(plan: GemmPlan, block: Var, l2_block: Var, panel: Var) -> tuple[Var, ...]:
     """The axes of units, outermost first, ordered for locality within a thread."""
-    if _iterates_images(c):
+    c = plan.contraction
+    if plan.order == "images":
         # All rows of an image for some channels of the result, then for the next: a tensor is accessed in as many
         # streams as a tile has rows.
         return (*c.batch[:-1], block, c.batch[-1], l2_block, panel)
     if panel.extent > 1:
         return (*c.batch, l2_block, block, panel)
     # Threads take contiguous ranges of units, which should partition the larger operand.
-    return (*c.batch, l2_block, panel, block) if c.columns >= c.rows else (*c.batch, block, l2_block, panel)
+    return (*c.batch, l2_block, panel, block) if plan.order == "columns" else (*c.batch, block, l2_block, panel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +77,7 @@ class PrefetchSlots:
 
 
 def prefetch_panel(
-    c: Contraction,
+    context: Context,
     plan: GemmPlan,
     at: Mapping[Var, Index],
     panel: tuple[Index, int],
@@ -119,22 +86,27 @@ def prefetch_panel(
     iterations: int,
 ) -> PrefetchSlots | None:
     """The share of the next block of a panel that falls to one of `iterations` tiles, where the operand is large."""
+    c = plan.contraction
     (k,), (column, columns) = c.k, panel
-    block = region(c.right.buffer, c.right.index, {k: plan.block, c.n: columns}, {**at, k: start, c.n: column})
+    box = {k: plan.block, c.n: columns}
+    block = region(context.target, c.right.buffer, c.right.index, box, {**at, k: start, c.n: column})
     if block is None:
         return None
-    return PrefetchSlots(SLOTS, lambda slot: spread_prefetches([block], iteration * SLOTS + slot, iterations * SLOTS))
+    slots = costs.PREFETCH_SLOTS
+    return PrefetchSlots(slots, lambda slot: spread_prefetches([block], iteration * slots + slot, iterations * slots))
 
 
-def prefetch_image(c: Contraction, unit: Var, slots: int) -> PrefetchSlots | None:
+def prefetch_image(context: Context, plan: GemmPlan, unit: Var, slots: int) -> PrefetchSlots | None:
     """The share of the next image that a tile of the current one prefetches, where units walk images."""
+    c = plan.contraction
     outer = c.batch[:-1]
-    if not outer or not _iterates_images(c):
+    if not outer or plan.order != "images":
         return None
     images = prod(v.extent for v in outer)
     iterations = unit.extent // images
     start = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **unravel(outer, (as_index(unit) // iterations + 1) % images)}
-    image = region(c.right.buffer, c.right.index, {v: v.extent for v in (c.batch[-1], c.n, *c.k)}, start)
+    box = {v: v.extent for v in (c.batch[-1], c.n, *c.k)}
+    image = region(context.target, c.right.buffer, c.right.index, box, start)
     if image is None:
         return None
     return PrefetchSlots(

@@ -32,11 +32,11 @@ from adjoint.lower.loops import nest, ravel, tiled, unravel
 __all__ = ["m_blocked_kernels"]
 
 
-def m_blocked_kernels(context: Context, group: Group, c: Contraction, plan: SplitKPlan) -> list[Kernel]:
+def m_blocked_kernels(context: Context, group: Group, plan: SplitKPlan) -> list[Kernel]:
     """The packing of all panels, and the contraction with its epilogue."""
-    size = plan.panels * c.depth * plan.width
+    size = plan.panels * plan.contraction.depth * plan.width
     panels = Buffer(f"{context.name_of(group)}_panels", plan.panel.dtype, size, "arena")
-    builder = _Builder(context, group, c, plan, panels)
+    builder = _Builder(context, group, plan, panels)
     return [builder.packing_kernel(), builder.products()]
 
 
@@ -46,9 +46,13 @@ class _Builder:
 
     context: Context
     group: Group
-    c: Contraction
     plan: SplitKPlan
     panels: Buffer
+
+    @property
+    def c(self) -> Contraction:
+        """The contraction."""
+        return self.plan.contraction
 
     @property
     def _block(self) -> int:
@@ -58,7 +62,7 @@ class _Builder:
     def packing_kernel(self) -> Kernel:
         """Each unit packs a block of a panel."""
         plan = self.plan
-        builder = SplitKBuilder(self.context, self.group, self.c, plan, self.panels, 1)
+        builder = SplitKBuilder(self.context, self.group, plan, self.panels, 1)
         iterations, start = builder.block_loops()
         unit = Var("u", plan.panels * prod(t.extent for t in iterations))
         panel, number = as_index(unit) // (unit.extent // plan.panels), as_index(unit) % (unit.extent // plan.panels)
@@ -91,15 +95,13 @@ class _Builder:
         first, rows = number * own.extent, (own, *inner)
         other = Load(plan.other.buffer, plan.other.index.substitute({outer: first + as_index(own)}))
         sums = Buffer("sums", plan.panel.dtype, prod(v.extent for v in rows) * plan.width, "scratch")
-        builder = SplitKBuilder(context, group, c, replace(plan, other=other, rows=rows), sums, 1)
+        builder = SplitKBuilder(context, group, replace(plan, other=other, rows=rows, groups=1), sums, 1)
         iterations, start = builder.block_loops()
         blocks = prod(t.extent for t in iterations)
         block = ravel(iterations, {t: as_index(t) for t in iterations})
         here = Panel(self.panels, (panel * blocks + block) * self._block, plan.width)
         ahead = self._prefetch_regions(number, panel * blocks + block, blocks * plan.panels)
-        products = builder.multiply(
-            here, columns, as_index(0), as_index(0), start, lambda n, count: spread_prefetches(ahead, n, count)
-        )
+        products = builder.multiply(here, columns, start, prefetch=lambda n, count: spread_prefetches(ahead, n, count))
         some = row_blocks(own.extent, prod(v.extent for v in inner))[0]
         iteration, local = Var("t", own.extent // some), Var(outer.name, some)
         ends = TransposingEpilogue(
@@ -107,7 +109,7 @@ class _Builder:
         )
         begun = as_index(iteration) * (sums.size // iteration.extent)
         end, work = ends.of(sums, begun, plan.width, (columns, begin))
-        clear = builder.clear(as_index(0), as_index(0), columns)
+        clear = builder.clear(columns)
         return (clear, *nest(iterations, products), *nest([iteration], end)), work
 
     def _prefetch_regions(self, number: Index, iteration: Index, iterations: int) -> list[Region]:
@@ -115,9 +117,9 @@ class _Builder:
         c, plan = self.c, self.plan
         step, outer = Var("s", self._block), plan.rows[0]
         place = (iteration + 1) % iterations * self._block
-        block = region(self.panels, as_index(step), {step: step.extent}, {step: place})
+        block = region(self.context.target, self.panels, as_index(step), {step: step.extent}, {step: place})
         share = outer.extent // plan.groups
         corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, outer: (number + 1) % plan.groups * share}
         every = {**{v: v.extent for v in (*plan.rows, *c.k)}, outer: share}
-        rows = region(plan.other.buffer, plan.other.index, every, corner)
+        rows = region(self.context.target, plan.other.buffer, plan.other.index, every, corner)
         return [s for s in (block, rows.share(iteration, iterations) if rows is not None else None) if s is not None]

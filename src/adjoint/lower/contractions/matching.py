@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Quotient, Remainder, Var, as_index
 from adjoint.kernel.ir import Apply, Const, Load
 from adjoint.kernel.target import Target
@@ -21,9 +22,6 @@ from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import collapse_axes, indices_of, ravel, uncollapse
 
 __all__ = ["join_rows", "join_runs", "match_contraction", "split_rows"]
-
-#: Fewest elements of a run that is worth a vector load.
-_RUN = 4
 
 
 def match_contraction(context: Context, group: Group) -> Contraction | None:
@@ -177,8 +175,11 @@ def split_rows(c: Contraction) -> Contraction:
 
 
 def join_runs(target: Target, c: Contraction) -> Contraction:
-    """Fuse the two innermost summed axes, where the last alone would leave lanes along it idle."""
-    if len(c.k) < 2 or not _fills(c.k[-1], c.right, target.lanes(c.left.dtype)):
+    """Fuse the two innermost summed axes, where the last alone would leave lanes along it idle.
+
+    Lanes along a summed axis are those that the order of additions is planned for.
+    """
+    if len(c.k) < 2 or not _fills(c.k[-1], c.right, costs.order_target(target).lanes(c.left.dtype)):
         return c
     before, last = c.k[-2:]
     both, at = _joined(before, last)
@@ -194,7 +195,7 @@ def _fills(var: Var, load: Load, lanes: int) -> bool:
     step = load.index.coefficient(var)
     if step == 2:
         return var.extent * 2 == lanes
-    return step == 1 and _RUN <= var.extent < lanes and lanes % var.extent == 0
+    return step == 1 and costs.MIN_RUN <= var.extent < lanes and lanes % var.extent == 0
 
 
 def _joined(before: Var, last: Var) -> tuple[Var, dict[Var, Index]]:

@@ -18,13 +18,14 @@ from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vect
 __all__ = ["pack_columns", "pack_left", "pack_panel"]
 
 
-def pack_left(context: Context, group: Group, c: Contraction, plan: GemmPlan) -> tuple[Kernel, Contraction]:
+def pack_left(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel, Contraction]:
     """Pack the left operand into row panels: ``[batch, block of rows, k, row]``."""
+    c = plan.contraction
     m = c.m
     assert m is not None
     batch = tuple(v for v in c.batch if c.left.index.coefficient(v))
-    blocks = ceil(c.rows / plan.rows)
-    size = prod(v.extent for v in batch) * blocks * c.depth * plan.rows
+    blocks = ceil(c.rows / plan.tile.rows)
+    size = prod(v.extent for v in batch) * blocks * c.depth * plan.tile.rows
     packed = Buffer(f"{context.name_of(group)}_left", c.left.buffer.dtype, size, "arena")
     unit = Var("u", prod(v.extent for v in batch) * blocks)
     block, at = as_index(unit) % blocks, unravel(batch, as_index(unit) // blocks)
@@ -34,21 +35,22 @@ def pack_left(context: Context, group: Group, c: Contraction, plan: GemmPlan) ->
     def copy(rows: int, first: Index) -> tuple[Stmt, ...]:
         def body(row: Index, _: Index) -> tuple[Stmt, ...]:
             source = c.element(c.left, {**at, **k, m: first + row})
-            place = (as_index(unit) * c.depth + ravel(c.k, k)) * plan.rows + row
+            place = (as_index(unit) * c.depth + ravel(c.k, k)) * plan.tile.rows + row
             return (Store(((packed, place, source),)),)
 
         return nest(steps, vector_loops(rows, context.target.lanes(c.left.dtype), body))
 
-    body = tiled(block, c.rows, plan.rows, copy)
+    body = tiled(block, c.rows, plan.tile.rows, copy)
     kernel = finish_kernel(context, packed.name, group.members[:1], unit, body, 0)
     row = as_index(m)
     where = {v: as_index(v) for v in (*batch, *c.k)}
-    index = (ravel(batch, where) * blocks + row // plan.rows) * c.depth + ravel(c.k, where)
-    return kernel, replace(c, left=Load(packed, index * plan.rows + row % plan.rows))
+    index = (ravel(batch, where) * blocks + row // plan.tile.rows) * c.depth + ravel(c.k, where)
+    return kernel, replace(c, left=Load(packed, index * plan.tile.rows + row % plan.tile.rows))
 
 
-def pack_columns(context: Context, group: Group, c: Contraction, plan: GemmPlan) -> tuple[Kernel, Contraction]:
+def pack_columns(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel, Contraction]:
     """Pack the right operand into column panels: ``[batch, panel, k, column]``."""
+    c = plan.contraction
     batch = tuple(v for v in c.batch if c.right.index.coefficient(v))
     width, panels = plan.columns, ceil(c.columns / plan.columns)
     size = prod(v.extent for v in batch) * panels * c.depth * width
@@ -74,7 +76,6 @@ def pack_columns(context: Context, group: Group, c: Contraction, plan: GemmPlan)
 
 
 def pack_panel(
-    c: Contraction,
     plan: GemmPlan,
     at: dict[Var, Index],
     panel: Buffer,
@@ -85,6 +86,7 @@ def pack_panel(
     extent: int,
 ) -> tuple[Stmt, ...]:
     """Pack columns into scratch memory with contiguous lanes; transposes squares in registers where k is contiguous."""
+    c = plan.contraction
     lanes, load, beside = plan.lanes, c.right, Var("beside", plan.wide)
     own, pitch = columns // beside.extent, width // beside.extent
 

@@ -16,18 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Prefetch, Stmt, When
+from adjoint.kernel.target import Target
 from adjoint.lower.loops import unravel
 
-__all__ = ["FAR_BYTES", "LINE_BYTES", "Region", "region", "spread_prefetches"]
-
-#: Tensors of at least this many bytes are prefetched: they do not fit the second-level cache.
-FAR_BYTES = 1024 * 1024
-#: Bytes of a cache line.
-LINE_BYTES = 64
-#: Runs are prefetched as one where the gap between them is at most a cache line, or this fraction of a run.
-_GAP = 1 / 6
+__all__ = ["Region", "region", "spread_prefetches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +37,8 @@ class Region:
         The first element of the first run.
     runs : tuple of (int, int)
         Number of runs and their distance in elements, for each axis, outermost first.
-    run_lines : int
-        Cache lines in a run.
+    run_lines, line_bytes : int
+        Cache lines in a run, and bytes of a line.
     write : bool
         Whether the lines will be written.
     first : Index
@@ -56,6 +51,7 @@ class Region:
     start: Index
     runs: tuple[tuple[int, int], ...]
     run_lines: int
+    line_bytes: int
     write: bool
     first: Index
     lines: int
@@ -67,7 +63,7 @@ class Region:
 
     def prefetch(self, number: Index) -> Prefetch:
         """The prefetch of a line."""
-        line, elements = Var("line", self.run_lines), LINE_BYTES // self.buffer.dtype.itemsize
+        line, elements = Var("line", self.run_lines), self.line_bytes // self.buffer.dtype.itemsize
         number = self.first + number
         if not self.runs:
             return Prefetch(self.buffer, self.start + number * elements, self.write)
@@ -83,12 +79,19 @@ class Region:
 
 
 def region(
-    buffer: Buffer, index: Index, box: Mapping[Var, int], start: Mapping[Var, Index], write: bool = False
+    target: Target,
+    buffer: Buffer,
+    index: Index,
+    box: Mapping[Var, int],
+    start: Mapping[Var, Index],
+    write: bool = False,
 ) -> Region | None:
     """The region that a box of elements covers; None where the buffer is small or the index is not affine.
 
     Parameters
     ----------
+    target : Target
+        The CPU: what fits its second-level cache is not prefetched.
     buffer, index
         The access, in terms of the axes.
     box : mapping
@@ -99,22 +102,24 @@ def region(
         Whether the region will be written.
     """
     steps = [index.coefficient(v) for v in box]
-    if buffer.nbytes < FAR_BYTES or any(step is None for step in steps):
+    if buffer.nbytes < costs.l2_bytes(target) or any(step is None for step in steps):
         return None
     extents = [(abs(step), extent) for step, extent in zip(steps, box.values(), strict=True) if step and extent > 1]
     run = 1
     runs: list[tuple[int, int]] = []
-    near = LINE_BYTES // buffer.dtype.itemsize
+    near = target.line_bytes // buffer.dtype.itemsize
     for apart, count in sorted(extents):
-        if not runs and apart <= run + max(run * _GAP, near):
+        if not runs and apart <= run + max(run * costs.PREFETCH_GAP, near):
             run += (count - 1) * apart
         elif runs and apart == runs[-1][0] * runs[-1][1]:
             runs[-1] = (runs[-1][0] * count, runs[-1][1])
         else:
             runs.append((count, apart))
-    lines = ceil(run * buffer.dtype.itemsize / LINE_BYTES)
+    lines = ceil(run * buffer.dtype.itemsize / target.line_bytes)
     every = lines * prod(count for count, _ in runs)
-    return Region(buffer, index.substitute(start), tuple(reversed(runs)), lines, write, as_index(0), every)
+    return Region(
+        buffer, index.substitute(start), tuple(reversed(runs)), lines, target.line_bytes, write, as_index(0), every
+    )
 
 
 def spread_prefetches(regions: Sequence[Region], step: Index, steps: int) -> tuple[Stmt, ...]:

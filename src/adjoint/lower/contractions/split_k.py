@@ -31,7 +31,7 @@ from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kerne
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops, vector_runs
 
-__all__ = ["Panel", "SplitKBuilder", "split_k_kernels"]
+__all__ = ["Panel", "Place", "SplitKBuilder", "split_k_kernels"]
 
 #: The prefetches of a step, from its number and the number of steps.
 PrefetchAt = Callable[[Index, int], tuple[Stmt, ...]]
@@ -50,12 +50,24 @@ class Panel:
         return self.start + step * self.width + column
 
 
-def split_k_kernels(context: Context, group: Group, c: Contraction, plan: SplitKPlan) -> list[Kernel]:
+def split_k_kernels(context: Context, group: Group, plan: SplitKPlan) -> list[Kernel]:
     """The partial sums of each split, and the reduction of them with the epilogue."""
     size = plan.parts * plan.panels * prod(v.extent for v in plan.rows) * plan.width
     sums = Buffer(f"{context.name_of(group)}_sums", plan.panel.dtype, size, "arena")
-    builder = SplitKBuilder(context, group, c, plan, sums, plan.panels)
+    builder = SplitKBuilder(context, group, plan, sums, plan.panels)
     return [builder.products(), builder.total()]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the sums of a unit are: its split and panel, and its first row along the outermost row axis."""
+
+    part: Index
+    panel: Index
+    row: Index
+
+
+_ORIGIN = Place(as_index(0), as_index(0), as_index(0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +79,22 @@ class SplitKBuilder:
 
     context: Context
     group: Group
-    c: Contraction
     plan: SplitKPlan
     sums: Buffer
     panels: int
 
+    @property
+    def c(self) -> Contraction:
+        """The contraction."""
+        return self.plan.contraction
+
     def products(self) -> Kernel:
-        """Each unit is a panel and a split of the outermost summed axis."""
+        """Each unit is a panel, a row group, and a split of the outermost summed axis."""
         plan, c = self.plan, self.c
-        unit = Var("u", plan.parts * self.panels)
-        panel, part = as_index(unit) % self.panels, as_index(unit) // self.panels
-        body = tiled(panel, plan.lane.extent, plan.width, lambda n, first: self._unit(part, panel, n, first))
+        unit = Var("u", plan.parts * plan.groups * self.panels)
+        panel, rest = as_index(unit) % self.panels, as_index(unit) // self.panels
+        place = Place(rest // plan.groups, panel, rest % plan.groups * (plan.rows[0].extent // plan.groups))
+        body = tiled(panel, plan.lane.extent, plan.width, lambda n, first: self._unit(place, n, first))
         points = prod(v.extent for v in c.axes)
         return finish_kernel(self.context, self.sums.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
 
@@ -96,12 +113,14 @@ class SplitKBuilder:
         rows = prod(v.extent for v in self.plan.rows)
         return ((part * self.panels + panel) * rows + row) * self.plan.width + column
 
-    def clear(self, part: Index, panel: Index, columns: int) -> Stmt:
-        """Initialize the sums of a panel to zero."""
-        row, zero = Var("m", prod(v.extent for v in self.plan.rows)), Const(0.0, self.sums.dtype)
+    def clear(self, columns: int, at: Place = _ORIGIN) -> Stmt:
+        """Initialize the sums of a unit to zero."""
+        rows = self.plan.rows
+        row, zero = Var("m", prod(v.extent for v in rows) // self.plan.groups), Const(0.0, self.sums.dtype)
+        first = at.row * prod(v.extent for v in rows[1:])
 
         def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-            return (Store(((self.sums, self.place(part, panel, as_index(row), column), zero),)),)
+            return (Store(((self.sums, self.place(at.part, at.panel, first + as_index(row), column), zero),)),)
 
         return For(row, vector_loops(columns, self.plan.lanes, body))
 
@@ -113,37 +132,34 @@ class SplitKBuilder:
         iterations = [Var(f"{name}b", e // b) for name, e, b in zip(names, extents, plan.blocks, strict=True)]
         return iterations, {v: as_index(t) * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
 
-    def _unit(self, part: Index, panel: Index, columns: int, first: Index) -> tuple[Stmt, ...]:
+    def _unit(self, at: Place, columns: int, first: Index) -> tuple[Stmt, ...]:
         plan, c = self.plan, self.c
-        share = c.k[0].extent // plan.parts
         iterations, start = self.block_loops()
-        start[c.k[0]] = start[c.k[0]] + part * share
+        start[c.k[0]] = start[c.k[0]] + at.part * (c.k[0].extent // plan.parts)
         width = ceil(columns / plan.lanes) * plan.lanes
         own = Panel(Buffer("panel", plan.panel.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
-        ahead = self._prefetch_regions(iterations, part, share, (columns, first))
+        ahead = self._prefetch_regions(iterations, at, (columns, first))
         block = (
             *self.pack(own, columns, first, start),
-            *self.multiply(own, columns, part, panel, start, lambda n, count: spread_prefetches(ahead, n, count)),
+            *self.multiply(own, columns, start, at, lambda n, count: spread_prefetches(ahead, n, count)),
         )
-        return (self.clear(part, panel, columns), *nest(iterations, block))
+        return (self.clear(columns, at), *nest(iterations, block))
 
-    def _prefetch_regions(
-        self, iterations: list[Var], part: Index, share: int, panel: tuple[int, Index]
-    ) -> list[Region]:
+    def _prefetch_regions(self, iterations: list[Var], at: Place, panel: tuple[int, Index]) -> list[Region]:
         """What the next block of both operands covers."""
         plan, c = self.plan, self.c
         number = ravel(iterations, {t: as_index(t) for t in iterations}) + 1
         following = unravel(iterations, number % prod(t.extent for t in iterations))
         start = {v: following[t] * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
-        start[c.k[0]] = start[c.k[0]] + part * share
-        corner = {**{v: as_index(0) for v in c.axes}, **start}
+        start[c.k[0]] = start[c.k[0]] + at.part * (c.k[0].extent // plan.parts)
+        outer, target = plan.rows[0], self.context.target
+        corner = {**{v: as_index(0) for v in c.axes}, **start, outer: at.row}
         steps = dict(zip(c.k, plan.blocks, strict=True))
         columns, first = panel
-        packed = region(
-            plan.panel.buffer, plan.panel.index, {**steps, plan.lane: columns}, {**corner, plan.lane: first}
-        )
-        every = {**steps, **{v: v.extent for v in plan.rows}}
-        whole = region(plan.other.buffer, plan.other.index, every, corner)
+        box = {**steps, plan.lane: columns}
+        packed = region(target, plan.panel.buffer, plan.panel.index, box, {**corner, plan.lane: first})
+        every = {**steps, **{v: v.extent for v in plan.rows}, outer: outer.extent // plan.groups}
+        whole = region(target, plan.other.buffer, plan.other.index, every, corner)
         return [s for s in (packed, whole) if s is not None]
 
     def pack(self, own: Panel, columns: int, first: Index, start: dict[Var, Index]) -> tuple[Stmt, ...]:
@@ -182,17 +198,18 @@ class SplitKBuilder:
         self,
         own: Panel,
         columns: int,
-        part: Index,
-        panel: Index,
         start: dict[Var, Index],
+        at: Place = _ORIGIN,
         prefetch: PrefetchAt = lambda *_: (),
     ) -> tuple[Stmt, ...]:
-        """Every tile of rows meets a block of the panel; `prefetch` precedes each step."""
+        """Every tile of a unit's rows meets a block of the panel; `prefetch` precedes each step."""
         plan, c = self.plan, self.c
+        shares = (plan.rows[0].extent // plan.groups, *(v.extent for v in plan.rows[1:]))
         width = ceil(columns / plan.lanes) * plan.lanes
-        blocks = [Var(f"b{n}", v.extent // t) for n, (v, t) in enumerate(zip(plan.rows, plan.tile, strict=True))]
+        blocks = [Var(f"b{n}", share // t) for n, (share, t) in enumerate(zip(shares, plan.tile, strict=True))]
         inner = [Var(f"i{n}", t) for n, t in enumerate(plan.tile)]
         row = {v: as_index(b) * t + as_index(i) for v, b, t, i in zip(plan.rows, blocks, plan.tile, inner, strict=True)}
+        row[plan.rows[0]] = row[plan.rows[0]] + at.row
         acc = Buffer("acc", plan.panel.dtype, prod(plan.tile) * width, "register")
         spot = ravel(inner, {i: as_index(i) for i in inner}) * width
         steps = [Var(v.name.replace("r", "k"), b) for v, b in zip(c.k, plan.blocks, strict=True)]
@@ -205,7 +222,7 @@ class SplitKBuilder:
             for begin, vectors, extent in vector_runs(columns, columns, plan.lanes):
                 vector, lane = Var("j", vectors), Var("l", extent)
                 column = as_index(vector) * plan.lanes + as_index(lane) + begin
-                sum_ = Load(self.sums, self.place(part, panel, ravel(plan.rows, row), column))
+                sum_ = Load(self.sums, self.place(at.part, at.panel, ravel(plan.rows, row), column))
                 held = Load(acc, spot + column)
                 if kind == "fma":
                     product_ = Apply("fma", (element, Load(own.memory, own.place(step, column)), held), acc.dtype)

@@ -13,18 +13,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Expr, Kernel, Load, Stmt, Store
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_flops, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.gemm_plan import UNITS
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
 
 __all__ = ["PartialSums", "TransposingEpilogue", "row_blocks", "split_k_reduction_kernel", "sum_of"]
-
-#: Rows of a block: with a vector of lanes each, they stay in the first-level cache.
-_ROWS = 256
 
 #: The totals at some points of the result, as ``(coordinates, value)`` pairs: from the coordinates on the axes that the
 #: partial sums are stored with, the panel, and the column in it.
@@ -48,7 +45,7 @@ def split_k_reduction_kernel(
     rows = tuple(v for v in c.axes if v.extent > 1 and v is not lane)
     outer, inner = rows[0], prod(v.extent for v in rows[1:])
     panels = ceil(lane.extent / width)
-    some = _rows_of_block(outer.extent, inner, panels)
+    some = _rows_of_block(context, outer.extent, inner, panels)
     unit = Var("u", panels * (outer.extent // some))
     panel, first = as_index(unit) % panels, as_index(unit) // panels * some
     local = (Var(outer.name, some), *rows[1:])
@@ -141,14 +138,15 @@ def sum_of(terms: Sequence[Expr]) -> Expr:
     return total
 
 
-def _rows_of_block(extent: int, inner: int, panels: int) -> int:
+def _rows_of_block(context: Context, extent: int, inner: int, panels: int) -> int:
     """How much of the outermost axis a block has: the most that fits, with enough blocks for threads."""
-    return next((d for d in row_blocks(extent, inner) if panels * (extent // d) >= UNITS), 1)
+    units = costs.units(context.target)
+    return next((d for d in row_blocks(extent, inner) if panels * (extent // d) >= units), 1)
 
 
 def row_blocks(extent: int, inner: int) -> list[int]:
     """Possible extents of a block along the outermost axis, largest first."""
-    return [d for d in range(extent, 0, -1) if extent % d == 0 and (d == 1 or d * inner <= _ROWS)]
+    return [d for d in range(extent, 0, -1) if extent % d == 0 and (d == 1 or d * inner <= costs.REDUCTION_ROWS)]
 
 
 def _transpose(

@@ -18,18 +18,17 @@ unit's part of the tensor, they prefetch the next unit's part of the producer's 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Kernel, Prefetch, Stmt, When, walk
 from adjoint.kernel.rewrite import rewritten
+from adjoint.kernel.target import Target
 from adjoint.lower.analysis.footprint import accesses, every_index, reads_memory, unit_footprints
 
 __all__ = ["compute_at"]
 
-#: Bytes of a tensor that does not stay in a second-level cache, and of a unit's part that does.
-_L2_BYTES, _FOOTPRINT_BYTES = 1024 * 1024, 384 * 1024
 
-
-def compute_at(kernels: Sequence[Kernel]) -> list[Kernel]:
+def compute_at(kernels: Sequence[Kernel], target: Target) -> list[Kernel]:
     """Move producers into the units of their only consumers, where that pays off.
 
     Kernels are given and returned in an executable order.
@@ -38,7 +37,7 @@ def compute_at(kernels: Sequence[Kernel]) -> list[Kernel]:
     while position < len(out):
         producer = out[position]
         readers = [n for n, k in enumerate(out) if n > position and any(b in k.reads for b in producer.writes)]
-        made = _computed_at(producer, out[position + 1 : readers[0] + 1]) if len(readers) == 1 else None
+        made = _computed_at(producer, out[position + 1 : readers[0] + 1], target) if len(readers) == 1 else None
         if made is None:
             position += 1
         else:
@@ -47,13 +46,13 @@ def compute_at(kernels: Sequence[Kernel]) -> list[Kernel]:
     return out
 
 
-def _computed_at(producer: Kernel, later: Sequence[Kernel]) -> Kernel | None:
+def _computed_at(producer: Kernel, later: Sequence[Kernel], target: Target) -> Kernel | None:
     """The last of the later kernels with the producer in its units; None where that is illegal or does not pay off."""
     consumer, units = later[-1], later[-1].unit.extent
     if len(producer.writes) != 1 or producer.writes[0].space != "arena" or not consumer.parallel:
         return None
     (buffer,) = producer.writes
-    if buffer.nbytes < _L2_BYTES or buffer in consumer.writes or buffer in producer.reads:
+    if buffer.nbytes < costs.l2_bytes(target) or buffer in consumer.writes or buffer in producer.reads:
         return None
     # The producer's operands must be unchanged until there.
     if any(b in k.writes for k in later for b in producer.reads):
@@ -61,9 +60,9 @@ def _computed_at(producer: Kernel, later: Sequence[Kernel]) -> Kernel | None:
     wrote, read = _footprint(producer, buffer), _footprint(consumer, buffer)
     if not wrote or wrote * producer.unit.extent != buffer.size or read * units != buffer.size or read % wrote:
         return None
-    if read * buffer.dtype.itemsize > _FOOTPRINT_BYTES:
+    if read * buffer.dtype.itemsize > costs.unit_part_bytes(target):
         return None
-    return _with_producer_inside(producer, consumer, buffer, read)
+    return _with_producer_inside(producer, consumer, buffer, read, target)
 
 
 def _footprint(kernel: Kernel, buffer: Buffer) -> int:
@@ -75,7 +74,7 @@ def _footprint(kernel: Kernel, buffer: Buffer) -> int:
     return sizes.pop() if len(sizes) == 1 else 0
 
 
-def _with_producer_inside(producer: Kernel, consumer: Kernel, buffer: Buffer, part: int) -> Kernel:
+def _with_producer_inside(producer: Kernel, consumer: Kernel, buffer: Buffer, part: int, target: Target) -> Kernel:
     near, unit = Buffer(buffer.name, buffer.dtype, part, "scratch"), consumer.unit
     iteration = Var("u", producer.unit.extent // unit.extent)
 
@@ -85,7 +84,7 @@ def _with_producer_inside(producer: Kernel, consumer: Kernel, buffer: Buffer, pa
     at = {producer.unit: as_index(unit) * iteration.extent + as_index(iteration)}
     produce = rewritten(producer.body, index=lambda index: index.substitute(at), move=move)
     consume = rewritten(
-        _prefetching_sources(consumer.body, _ProducerPrefetch.of(producer, consumer, buffer, part)), move=move
+        _prefetching_sources(consumer.body, _ProducerPrefetch.of(producer, consumer, buffer, part, target)), move=move
     )
     body = (For(iteration, produce), *consume)
     bare = Kernel(consumer.name, unit, body)
@@ -107,9 +106,11 @@ class _ProducerPrefetch:
     sources: tuple[tuple[Buffer, int], ...]
 
     @classmethod
-    def of(cls, producer: Kernel, consumer: Kernel, buffer: Buffer, part: int) -> "_ProducerPrefetch":
+    def of(cls, producer: Kernel, consumer: Kernel, buffer: Buffer, part: int, target: Target) -> "_ProducerPrefetch":
         iterations = producer.unit.extent // consumer.unit.extent
-        parts = [(b, _footprint(producer, b) * iterations) for b in producer.reads if b.nbytes >= _L2_BYTES]
+        parts = [
+            (b, _footprint(producer, b) * iterations) for b in producer.reads if b.nbytes >= costs.l2_bytes(target)
+        ]
         return cls(buffer, consumer.unit, part, tuple((b, size) for b, size in parts if size))
 
     def replacement(self, prefetch: Prefetch) -> tuple[Stmt, ...]:

@@ -13,17 +13,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from adjoint import costs
 from adjoint.ir import Function, Value
 from adjoint.lower.analysis.access import AccessPattern, access_pattern
 
 __all__ = ["Fusion", "Group", "fuse", "print_groups"]
 
-#: Scalar operations above which recomputing an element for another consumer costs more than storing it.
-_CHEAP = 6.0
-#: Most lazy values in an inlined expression.
-_LAZY_LIMIT = 32
-#: Most members of a group: this and the limit above bound the size of kernels.
-_GROUP_LIMIT = 96
 #: Kinds of access patterns that combine many elements, and start a group.
 _ROOTS = frozenset(("reduce", "scatter", "attention"))
 
@@ -128,7 +123,7 @@ class _Fuser:
                 cost[value] = pattern.flops + sum(0.0 if v in stored else cost[v] for v in value.inputs)
             if pattern.product or pattern.kind in ("scatter", "attention"):
                 stored.update(map(self._base, value.inputs))
-            if self.patterns[value].kind != "view" and cost[value] > _CHEAP and self._readers(value) > 1:
+            if self.patterns[value].kind != "view" and cost[value] > costs.CHEAP_FLOPS and self._readers(value) > 1:
                 stored.add(value)
         return {v for v in stored if self.patterns[v].kind != "param"}
 
@@ -142,7 +137,9 @@ class _Fuser:
         """Roughly how often an element is read: consumers, and broadcasts through a view."""
         count = 0
         for user in self.users[value]:
-            grows = self.patterns[user].kind == "view" and user.type.size >= 8 * max(value.type.size, 1)
+            grows = self.patterns[user].kind == "view" and user.type.size >= costs.BROADCAST_READERS * max(
+                value.type.size, 1
+            )
             count += 2 if grows else 1
         return count
 
@@ -158,7 +155,7 @@ class _Fuser:
                 self._start(value, producers, value, epilogue=pattern.kind != "scatter")
             elif not self._join(value, producers):
                 size = 1 + sum(self.lazy_size[v] for v in dict.fromkeys(value.inputs))
-                if value in self.stored or size > _LAZY_LIMIT:
+                if value in self.stored or size > costs.MAX_INLINED:
                     self._start(value, producers, None)
                 else:
                     self.producers[value] = producers
@@ -214,7 +211,7 @@ class _Fuser:
         size = value.type.size
         for group in newest:
             fits = producers[group] and group.epilogue and _size(group.shape) == size
-            if not fits or len(group.members) >= _GROUP_LIMIT:
+            if not fits or len(group.members) >= costs.MAX_MEMBERS:
                 return False
         rooted = [g for g in newest if g.root is not None]
         if len(rooted) > 1:
@@ -273,7 +270,7 @@ class _Fuser:
             again = (
                 value not in self.stored
                 and self.patterns[value].kind == "pointwise"
-                and self.patterns[value].flops <= _CHEAP
+                and self.patterns[value].flops <= costs.CHEAP_FLOPS
                 and made_here
                 and all(v in kept for v in made_here)
             )

@@ -16,6 +16,7 @@ It is done where both read something large and the registers hold the accumulato
 
 from collections.abc import Sequence
 
+from adjoint import costs
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import For, Kernel, Stmt, Store, walk
 from adjoint.kernel.rewrite import rewritten
@@ -23,18 +24,13 @@ from adjoint.kernel.target import Target
 
 __all__ = ["fuse_horizontally"]
 
-#: Bytes of a tensor that is worth loading once instead of twice.
-_MIN_SHARED_BYTES = 16 * 1024
-#: Most statements of a fused kernel, and most large tensors: the hardware prefetcher follows a limited number of
-#: streams.
-_MAX_STATEMENTS, _MAX_TENSORS = 64, 6
-
 
 def fuse_horizontally(kernels: Sequence[Kernel], target: Target) -> list[Kernel]:
     """Fuse each kernel with the one before it, where their loops are the same."""
     out: list[Kernel] = []
     for kernel in kernels:
-        fits = bool(out) and _vectors(out[-1], target) + _vectors(kernel, target) <= target.vector_registers // 2
+        room = target.vector_registers * costs.ACCUMULATOR_SHARE
+        fits = bool(out) and _vectors(out[-1], target) + _vectors(kernel, target) <= room
         made = _fused(out[-1], kernel) if fits else None
         if made is None:
             out.append(kernel)
@@ -74,10 +70,12 @@ def _fused(first: Kernel, second: Kernel) -> Kernel | None:
 
 
 def _pays_off(first: Kernel, second: Kernel) -> bool:
-    shared = [b for b in second.reads if b in first.reads and b.nbytes >= _MIN_SHARED_BYTES]
-    large = [b for b in {*first.reads, *second.reads, *first.writes, *second.writes} if b.nbytes >= _MIN_SHARED_BYTES]
+    shared = [b for b in second.reads if b in first.reads and b.nbytes >= costs.MIN_SHARED_BYTES]
+    large = [
+        b for b in {*first.reads, *second.reads, *first.writes, *second.writes} if b.nbytes >= costs.MIN_SHARED_BYTES
+    ]
     statements = sum(1 for kernel in (first, second) for _ in walk(kernel.body))
-    return bool(shared) and len(large) <= _MAX_TENSORS and statements <= _MAX_STATEMENTS
+    return bool(shared) and len(large) <= costs.MAX_FUSED_TENSORS and statements <= costs.MAX_FUSED_STATEMENTS
 
 
 def _same_loops(first: Sequence[Stmt], second: Sequence[Stmt], found: dict[Var, Var]) -> dict[Var, Var] | None:

@@ -15,24 +15,13 @@ that stream are as fast, and the hardware prefetcher follows one with many opera
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, walk
 from adjoint.kernel.rewrite import rewritten
 from adjoint.lower.analysis.footprint import accesses, every_index, reads_memory, unit_footprints
 
 __all__ = ["fuse_producers"]
-
-#: Statements of a kernel from which on nothing is added to it.
-_MAX_STATEMENTS = 400
-
-
-#: Bytes of a short row: 4 KiB of an image added and then padded took 284 microseconds fused and 227 apart.
-_MAX_ROW_BYTES = 2048
-
-
-#: Most bytes that a unit passes on: sums and extremes of its row. Whole rows are left to two kernels, so that the
-#: operands of the first one are dead before the results of the second one need memory.
-_MAX_LINK_BYTES = 64
 
 
 def fuse_producers(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -82,11 +71,11 @@ def _fits(first: Kernel, theirs: _Uses, second: Kernel, mine: _Uses) -> bool:
         units < 2
         or first.unit.extent != units
         or not mine.plain
-        or theirs.statements + mine.statements > _MAX_STATEMENTS
+        or theirs.statements + mine.statements > costs.MAX_PRODUCER_STATEMENTS
     ):
         return False
     links = theirs.writes & mine.reads
-    if not links or any(b.nbytes > _MAX_LINK_BYTES * units for b in links):
+    if not links or any(b.nbytes > costs.MAX_LINK_BYTES * units for b in links):
         return False
     shared = [b for b in mine.indices if b in theirs.indices and (b in mine.writes or b in theirs.writes)]
     return all(_same_footprint(first.unit, theirs.indices[b], second.unit, mine.indices[b], b) for b in shared)
@@ -95,7 +84,7 @@ def _fits(first: Kernel, theirs: _Uses, second: Kernel, mine: _Uses) -> bool:
 def _same_footprint(first: Var, theirs: Sequence[Index], second: Var, mine: Sequence[Index], buffer: Buffer) -> bool:
     """Whether all accesses of a buffer agree on a unit's own part, and it is a short one."""
     sizes = {*unit_footprints(first, theirs), *unit_footprints(second, mine)}
-    return len(sizes) == 1 and 0 < max(sizes) * buffer.dtype.itemsize <= _MAX_ROW_BYTES
+    return len(sizes) == 1 and 0 < max(sizes) * buffer.dtype.itemsize <= costs.MAX_ROW_BYTES
 
 
 def _fused(first: Kernel, second: Kernel) -> Kernel:

@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 
+from adjoint import costs
 from adjoint.ir import Value
 from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Stmt, Store, When
@@ -24,11 +25,6 @@ __all__ = ["identity_of", "reduction_kernel"]
 
 #: How one element updates the registers of its lane: plan, registers, lane, element, reduced coordinates.
 _Update = Callable[["_Plan", Sequence[Buffer], Index, Expr, Sequence[Index]], Store]
-
-#: Independent accumulators of a lane in a row reduction, to hide the latency of additions.
-_ROW_CHAINS = 4
-#: Vectors of neighbouring results in a unit of a column reduction.
-_COLUMN_VECTORS = 2
 
 
 def identity_of(kind: str, dtype: np.dtype) -> float | int:
@@ -117,9 +113,9 @@ def _plan(context: Context, group: Group, description: Reduction, out_vars: Sequ
     red = collapse_axes(description.vars, indices) or [[]]
     rows = _contiguous(red, indices) >= _contiguous(out, indices) and prod(v.extent for v in red[-1]) > 1
     # Few elements (a pooling window) leave lanes idle: vectorize across results instead, if their reads are close.
-    lanes = context.target.lanes(description.body.dtype)
+    lanes = costs.order_target(context.target).lanes(description.body.dtype)
     near = all(index.coefficient(out[-1][-1]) in (0, 1, 2) for index in indices) if out[-1] else False
-    rows = rows and not (near and prod(v.extent for v in red[-1]) * 4 <= lanes)
+    rows = rows and not (near and prod(v.extent for v in red[-1]) <= costs.MIN_ROW_LANES * lanes)
     rows = rows or prod(v.extent for v in out[-1]) == 1
     return _Plan(
         context, group, root, description.kind, description.body.dtype, out, red, rows, flops_of([description.body])
@@ -153,10 +149,11 @@ def _row_reduction(plan: _Plan) -> tuple[Var, list[Stmt]]:
     unit = Var("u", prod(extents))
     out = unflatten(as_index(unit), extents)
     width = plan.red_extents[-1]
-    lanes = plan.context.target.lanes(plan.dtype)
+    # Each lane has a partial result, so their number decides the order: narrower vectors run them in turns.
+    lanes = costs.order_target(plan.context.target).lanes(plan.dtype)
     outer = [Var(f"k{axis}", extent) for axis, extent in enumerate(plan.red_extents[:-1])]
     outer_at = [as_index(v) for v in outer]
-    chains = _ROW_CHAINS if width >= 2 * _ROW_CHAINS * lanes else 1
+    chains = costs.ROW_CHAINS if width >= 2 * costs.ROW_CHAINS * lanes else 1
     partial = min(width, lanes) or 1
     register = Buffer("acc", plan.dtype, chains * lanes, "register")
     loops: list[Stmt] = []
@@ -221,7 +218,7 @@ def _columns(plan: _Plan, dtypes: Sequence[np.dtype], update: _Update) -> tuple[
     extents = plan.out_extents
     width = extents[-1]
     lanes = min(plan.context.target.lanes(d) for d in dtypes)
-    tile = min(_COLUMN_VECTORS * lanes, -(-width // lanes) * lanes)
+    tile = min(costs.COLUMN_VECTORS * lanes, -(-width // lanes) * lanes)
     blocks = -(-width // tile)
     unit = Var("u", prod(extents[:-1]) * blocks)
     outer = unflatten(as_index(unit) // blocks, extents[:-1])

@@ -6,6 +6,7 @@ element, and the order of additions is that of the updates.
 
 from math import prod
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Const, For, Kernel, Stmt, Store, When
 from adjoint.lower.analysis.inlining import I64, Scatter, compute_dtype
@@ -14,9 +15,6 @@ from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import vector_loops
 
 __all__ = ["scatter_kernel"]
-
-#: Vectors of neighbouring columns in a unit.
-_VECTORS = 4
 
 
 def scatter_kernel(context: Context, group: Group, description: Scatter) -> Kernel:
@@ -27,7 +25,7 @@ def scatter_kernel(context: Context, group: Group, description: Scatter) -> Kern
     width = prod(row_shape)
     buffer = context.buffers[root]
     lanes = context.target.lanes(buffer.dtype)
-    tile = max(min(width, _VECTORS * lanes), 1)
+    tile = max(min(width, costs.SCATTER_VECTORS * lanes), 1)
     blocks = -(-width // tile)
     unit = Var("u", blocks)
 

@@ -29,6 +29,7 @@ from math import prod
 
 import numpy as np
 
+from adjoint import costs
 from adjoint.ir import Value
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Expr, For, Kernel, Load, Store, StoreTarget, postorder
@@ -50,8 +51,6 @@ __all__ = [
 ]
 
 _F32 = np.dtype(np.float32)
-#: Most operations per element of the sum, and most tensors that it may read besides the producer's results.
-_MAX_FLOPS, _MAX_TENSORS = 8.0, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +137,13 @@ def _fusable(fusion: Fusion, context: Context, group: Group) -> tuple[Group, Fus
         maker is None
         or maker.root is None
         or not fusion.patterns[maker.root].product
-        or flops_of([element]) > _MAX_FLOPS
+        or flops_of([element]) > costs.MAX_STAGE_FLOPS
     ):
         return None
     own = {context.buffers[v] for v in maker.outputs}
     # Other operands must be available before, without a cycle: they are of a lower level.
     level = all(g is maker or g.level < maker.level for g in makers)
-    if not level or len(read - own) > _MAX_TENSORS or any(load.guard is not None for load in loads):
+    if not level or len(read - own) > costs.MAX_STAGE_TENSORS or any(load.guard is not None for load in loads):
         return None
     places = {load.index for load in loads if load.buffer in own}
     axes = _axes((*vars_, *made.vars), places.pop(), maker.shape) if len(places) == 1 else None
@@ -196,7 +195,7 @@ class FirstStage:
 
     Parameters
     ----------
-    staged : Tail
+    staged : TwoStageReduction
         The partial results.
     registers : tuple of Buffer
         Accumulators of a lane.
@@ -237,14 +236,17 @@ class FirstStage:
         return register, lane, Apply("add", (Load(register, lane), more), _F32)
 
 
-def first_stages(context: Context, maker: Group, c: Contraction, parts: int) -> list[FirstStage]:
+def first_stages(
+    context: Context, c: Contraction, parts: int, fusable: Sequence[FusableReduction]
+) -> tuple[FirstStage, ...]:
     """The first stages that run in the kernel of a contraction: sums over all axes but its rows.
 
-    Their groups are then computed from the partial results (`second_stage_kernel`).
+    Their groups are then computed from the partial results (`second_stage_kernel`). The number of lanes decides the
+    order of additions, so it is that of `adjoint.costs.MODEL`.
     """
     out: list[FirstStage] = []
-    lanes = context.target.lanes(c.left.dtype)
-    for source in context.fusable_reductions.get(maker, ()):
+    lanes = costs.order_target(context.target).lanes(c.left.dtype)
+    for source in fusable:
         kept = [axis for axis in source.axes[: len(source.group.shape)] if axis is not None]
         if c.m is None or len(kept) != 1 or c.place[kept[0]] != as_index(c.m):
             continue
@@ -252,9 +254,8 @@ def first_stages(context: Context, maker: Group, c: Contraction, parts: int) -> 
         sums = 4 if source.centred else 1
         memory = Buffer(f"{name}_parts", _F32, c.rows * parts * sums * lanes, "arena")
         staged = TwoStageReduction(source, memory, parts, lanes)
-        context.two_stage[source.group] = staged
         out.append(FirstStage(staged, tuple(Buffer(f"{name}_{n}", _F32, lanes, "register") for n in range(sums))))
-    return out
+    return tuple(out)
 
 
 def second_stage_kernel(context: Context, staged: TwoStageReduction) -> Kernel:

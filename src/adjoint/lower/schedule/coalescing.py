@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+from adjoint import costs
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, For, Kernel, Stmt, Store, When, postorder, walk
 from adjoint.kernel.rewrite import rewritten
@@ -34,12 +35,6 @@ from adjoint.kernel.structure import structure
 from adjoint.lower.analysis.footprint import every_index, reads_memory
 
 __all__ = ["coalesce_serial"]
-
-#: Most instructions of a coalesced kernel, which bounds compile time, and most bytes that its members access, which
-#: bounds memory that becomes live together.
-_INSTRUCTIONS, _BYTES = 1500, 64 * 1024
-#: Most instructions of a kernel that is duplicated into coalesced kernels although others have the same code.
-_REPEATED = 16
 
 
 def coalesce_serial(kernels: Sequence[Kernel], updated: Collection[Buffer]) -> list[Kernel]:
@@ -85,12 +80,12 @@ def _sizes(kernels: Sequence[Kernel]) -> dict[int, float]:
     small = {
         i: _instructions(kernel.body)
         for i, kernel in enumerate(kernels)
-        if not kernel.parallel and kernel.bytes <= _BYTES
+        if not kernel.parallel and kernel.bytes <= costs.MAX_COALESCED_BYTES
     }
-    long = {i: structure(kernels[i]) for i, count in small.items() if count > _REPEATED}
+    long = {i: structure(kernels[i]) for i, count in small.items() if count > costs.MAX_DUPLICATED_INSTRUCTIONS}
     times = Counter(long.values())
     return {
-        i: count / _INSTRUCTIONS + kernels[i].bytes / _BYTES
+        i: count / costs.MAX_COALESCED_INSTRUCTIONS + kernels[i].bytes / costs.MAX_COALESCED_BYTES
         for i, count in small.items()
         if i not in long or times[long[i]] == 1
     }
@@ -228,7 +223,7 @@ def _coalesced(members: Sequence[Kernel], updates: bool) -> Kernel:
         return members[0]
     body = tuple(s for kernel in members for s in _all_units(kernel))
     bare = Kernel("", Var("u", 1), body)
-    longest = max(members, key=lambda kernel: kernel.flops / 40 + kernel.bytes / 20)
+    longest = max(members, key=lambda kernel: costs.nanoseconds(kernel.flops, kernel.bytes))
     return Kernel(
         "updates" if updates else f"{longest.name}_and_{len(members) - 1}",
         bare.unit,

@@ -2,17 +2,11 @@
 
 from collections.abc import Sequence
 
+from adjoint import costs
 from adjoint.kernel.ir import Buffer, Kernel
+from adjoint.kernel.program import ALIGNMENT
 
-__all__ = ["ALIGNMENT", "plan_arena"]
-
-#: Bytes: a cache line, and the widest vector.
-ALIGNMENT = 64
-
-#: Bytes from which on a buffer is large, and bytes of padding at its end. Without padding, large buffers, which are
-#: multiples of 4 KiB, would all start in the same set of the first-level cache and evict each other where a kernel
-#: walks rows of several of them at once.
-_LARGE, _STAGGER = 64 * 1024, 5 * ALIGNMENT
+__all__ = ["plan_arena"]
 
 
 def plan_arena(kernels: Sequence[Kernel]) -> tuple[dict[Buffer, int], int, int]:
@@ -30,7 +24,9 @@ def plan_arena(kernels: Sequence[Kernel]) -> tuple[dict[Buffer, int], int, int]:
     placed: list[tuple[int, int, int, int]] = []  # start, end, first, last
     offsets: dict[Buffer, int] = {}
     for buffer in sorted(first, key=lambda b: (-b.nbytes, first[b])):
-        size = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT + (_STAGGER if buffer.nbytes >= _LARGE else 0)
+        size = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT + (
+            costs.STAGGER_LINES * ALIGNMENT if buffer.nbytes >= costs.STAGGERED_BYTES else 0
+        )
         born, dies = first[buffer], last[buffer]
         start = 0
         for low, high, theirs, their_end in sorted(placed):

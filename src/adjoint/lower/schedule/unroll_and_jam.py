@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import PRIVATE, Across, Buffer, Coordinate, For, Kernel, Load, Stmt, Store, postorder, walk
 from adjoint.kernel.rewrite import rewritten
@@ -23,11 +24,6 @@ from adjoint.kernel.target import Target
 from adjoint.lower.analysis.footprint import every_index, reads_memory
 
 __all__ = ["unroll_and_jam"]
-
-#: Fewest rows of a block that pay off, and fewest units that must be left for threads.
-_MIN_ROWS, _MIN_UNITS = 4, 32
-#: Bytes of all rows of a block: they stay in the first-level cache from step to step.
-_L1_BYTES = 20 * 1024
 
 
 def unroll_and_jam(kernel: Kernel, target: Target) -> Kernel:
@@ -38,8 +34,8 @@ def unroll_and_jam(kernel: Kernel, target: Target) -> Kernel:
         for pointwise, s in groupby(kernel.body, lambda s: _is_pointwise(s, kernel.unit, totals))
     ]
     lanes = min((target.lanes(b.dtype) for step in steps if step.pointwise for b in _accessed(step.body)), default=0)
-    rows = _rows(kernel, lanes)
-    if not totals or rows < _MIN_ROWS or not _independent(steps, totals):
+    rows = _rows(kernel, lanes, target)
+    if not totals or rows < costs.MIN_JAMMED_ROWS or not _independent(steps, totals):
         return kernel
     unit = Var(kernel.unit.name, kernel.unit.extent // rows)
     kept = {b: Buffer(b.name, b.dtype, rows, "scratch") for b in totals}
@@ -65,11 +61,12 @@ class _Step:
     body: tuple[Stmt, ...]
 
 
-def _rows(kernel: Kernel, lanes: int) -> int:
+def _rows(kernel: Kernel, lanes: int, target: Target) -> int:
     """Rows of a block: a power of two that divides the number of units."""
     units = max(kernel.unit.extent, 1)
     rows = lanes
-    while rows > 1 and (units % rows or units // rows < _MIN_UNITS or kernel.bytes // units * rows > _L1_BYTES):
+    least, room = costs.JAMMED_UNITS * costs.units(target), costs.jammed_bytes(target)
+    while rows > 1 and (units % rows or units // rows < least or kernel.bytes // units * rows > room):
         rows //= 2
     return rows
 

@@ -19,39 +19,37 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Prefetch, Stmt, Store, postorder
 from adjoint.kernel.rewrite import rewritten
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm import GemmBuilder
-from adjoint.lower.contractions.gemm_plan import GemmPlan
-from adjoint.lower.contractions.loop_order import SLOTS, PrefetchSlots, far_accesses
-from adjoint.lower.contractions.prefetch import FAR_BYTES, Region, region, spread_prefetches
+from adjoint.lower.contractions.gemm_plan import GemmPlan, tile_lanes
+from adjoint.lower.contractions.loop_order import PrefetchSlots, far_accesses
+from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
-from adjoint.lower.reductions.two_stage import FirstStage, first_stages
+from adjoint.lower.reductions.two_stage import FirstStage
 from adjoint.lower.winograd.algorithm import matrix_times
 from adjoint.lower.winograd.plan import PointGemm, WinogradPlan
 from adjoint.lower.winograd.transforms import TransformedRows
 
 __all__ = ["winograd_kernels"]
 
-#: Prefetch distance of the weight transform, in units.
-_PREFETCH_DISTANCE = 8
 
-
-def winograd_kernels(context: Context, group: Group, c: Contraction, plan: WinogradPlan) -> list[Kernel]:
+def winograd_kernels(context: Context, group: Group, plan: WinogradPlan) -> list[Kernel]:
     """The weight transform, and the convolution with its epilogue."""
-    roles = plan.roles
-    height, blocks = plan.tile[0], ceil(c.rows / plan.tile[0])
+    c, roles = plan.contraction, plan.roles
+    height, blocks = plan.tile.rows, ceil(c.rows / plan.tile.rows)
     of_left = tuple(v for v in roles.batch if c.left.index.coefficient(v))
     size = prod(v.extent for v in of_left) * blocks * roles.algorithm.products * roles.depth * height
     weights = Buffer(f"{context.name_of(group)}_weights", c.left.dtype, size, "arena")
-    product = PointGemm(TransformedRows.of(c.right.dtype, roles, c.columns, plan.images, plan.rows), plan.joined)
-    units = c.batches // roles.high.extent * roles.tiles // (plan.images * plan.rows)
-    stages = first_stages(context, group, c, units)
-    builder = _Builder(context, group, c, plan, weights, of_left, product, stages)
+    rows = TransformedRows.of(context.target, c.right.dtype, roles, c.columns, plan.images, plan.rows)
+    builder = _Builder(
+        context, group, plan, weights, of_left, PointGemm(rows, plan.joined), context.first_stages.get(group, ())
+    )
     return [builder.transformed_weights(), builder.kernel()]
 
 
@@ -64,12 +62,16 @@ class _Builder:
 
     context: Context
     group: Group
-    c: Contraction
     plan: WinogradPlan
     weights: Buffer
     of_left: tuple[Var, ...]
     product: PointGemm
     stages: Sequence[FirstStage]
+
+    @property
+    def c(self) -> Contraction:
+        """The contraction."""
+        return self.plan.contraction
 
     @property
     def _m(self) -> Var:
@@ -78,26 +80,26 @@ class _Builder:
 
     @property
     def _blocks(self) -> int:
-        return ceil(self.c.rows / self.plan.tile[0])
+        return ceil(self.c.rows / self.plan.tile.rows)
 
     def _base(self, at: dict[Var, Index], block: Index) -> Index:
         """Where a block of transformed weights starts."""
         roles = self.plan.roles
         return (ravel(self.of_left, at) * self._blocks + block) * (
-            roles.algorithm.products * roles.depth * self.plan.tile[0]
+            roles.algorithm.products * roles.depth * self.plan.tile.rows
         )
 
     # The weight transform
 
     def transformed_weights(self) -> Kernel:
         """Each unit is a block of rows at one channel: ``[block, point, channel, column of the window, row]``."""
-        roles, c, height = self.plan.roles, self.c, self.plan.tile[0]
+        roles, c, height = self.plan.roles, self.c, self.plan.tile.rows
         k = (*roles.channels, roles.across)
         unit = Var("u", prod(v.extent for v in (*self.of_left, *roles.channels)) * self._blocks)
         blocks = Var("block", self._blocks)
         axes = (*self.of_left, blocks, *roles.channels)
         at = unravel(axes, as_index(unit))
-        following = unravel(axes, (as_index(unit) + _PREFETCH_DISTANCE) % unit.extent)
+        following = unravel(axes, (as_index(unit) + costs.WEIGHT_PREFETCH_DISTANCE) % unit.extent)
         block, later = at.pop(blocks), following.pop(blocks) * height
         at[roles.across] = as_index(roles.across)
         base = self._base(at, block)
@@ -115,7 +117,7 @@ class _Builder:
             return vector_loops(rows, self.context.target.lanes(c.left.dtype), body)
 
         body = nest([roles.across], tiled(block, c.rows, height, transform))
-        if c.left.buffer.nbytes >= FAR_BYTES and c.rows % height == 0:
+        if c.left.buffer.nbytes >= costs.l2_bytes(self.context.target) and c.rows % height == 0:
             # Windows of different channels are far apart: the hardware prefetcher does not follow.
             row, corner = Var("i", height), {roles.tap: as_index(0), roles.across: as_index(0)}
             hint = Prefetch(
@@ -141,7 +143,7 @@ class _Builder:
             multiply = self._multiply(memory, count, self._base(at, block), regions)
             return (For(data.point, multiply), *self._end(memory, count, first, at, as_index(unit) // plan.groups))
 
-        body = tiled(block, c.rows, plan.tile[0], rows)
+        body = tiled(block, c.rows, plan.tile.rows, rows)
         lanes = self.context.target.lanes(c.right.dtype)
         body = (*data.fill(lanes, c.right, at, c.n), *nest([iteration], body))
         points = c.batches * c.rows * c.columns
@@ -190,9 +192,10 @@ class _Builder:
         if roles.images is not None:
             box[roles.images] = plan.images
         places = dict.fromkeys([*far_accesses(self.context, self.group, c, {}), *self._read_by_stages()])
-        results = [region(b, i, {**box, self._m: count}, {**start(at), self._m: first}, w) for b, i, w in places]
+        target, corner = self.context.target, {**start(at), self._m: first}
+        results = [region(target, b, i, {**box, self._m: count}, corner, w) for b, i, w in places]
         whole = {**box, **{v: v.extent for v in c.k}}
-        image = region(c.right.buffer, c.right.index, whole, start(following))
+        image = region(target, c.right.buffer, c.right.index, whole, start(following))
         return [s for s in (*results, image and image.share(iteration, iterations)) if s is not None]
 
     def _read_by_stages(self) -> list[tuple[Buffer, Index, bool]]:
@@ -204,13 +207,11 @@ class _Builder:
     def _multiply(self, memory: Buffer, count: int, base: Index, regions: list[Region]) -> tuple[Stmt, ...]:
         """The GEMM of one point with a block of weights."""
         plan, product = self.plan, self.product
-        height, vectors, stack = plan.tile
-        target = self.context.target
-        small = product.contraction(target, count, self.weights, base, height)
-        lanes = min(target.lanes(small.left.dtype), 1 << (small.columns - 1).bit_length())
-        own = GemmPlan(height, vectors, lanes, stack, False, False, False, 1, small.depth, 1, 0.0)
+        stack, target = plan.tile.stack, self.context.target
+        small = product.contraction(target, count, self.weights, base, plan.tile.rows)
+        own = GemmPlan(small, plan.tile, tile_lanes(target, small))
         neighbour = Var("s", stack)
-        tiles = GemmBuilder(self.context, self.group, small, own, neighbour)
+        tiles = GemmBuilder(self.context, self.group, own, neighbour)
         batch: dict[Var, Index] = {}
         iterations: list[Var] = []
         for line in small.batch:
@@ -225,7 +226,7 @@ class _Builder:
 
         panel = Var("panel", ceil(small.columns / own.columns))
 
-        slots = min(small.k[0].extent, SLOTS)
+        slots = min(small.k[0].extent, costs.PREFETCH_SLOTS)
         step = ravel(
             (product.rows.point, *iterations, panel), {v: as_index(v) for v in (product.rows.point, *iterations, panel)}
         )
@@ -242,7 +243,9 @@ class _Builder:
         roles, c, data = self.plan.roles, self.c, self.product.rows
         row = Var("o", count)
         channel = first + as_index(row)
-        lanes = self.context.target.lanes(c.left.dtype)
+        # Lanes of a reduction have partial sums of their own, so their number decides the order of additions.
+        target = costs.order_target(self.context.target) if self.stages else self.context.target
+        lanes = target.lanes(c.left.dtype)
 
         def points(some: int, line: Index, column: Index) -> list[_Point]:
             before = [(as_index(row) + p * count) * self.product.sums for p in range(roles.algorithm.products)]

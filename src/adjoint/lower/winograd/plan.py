@@ -1,31 +1,23 @@
 """How a Winograd convolution runs (`convolution`): axes, images in a unit and register tile, by estimated cost."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
+import numpy as np
+
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.gemm_plan import GATHER_CYCLES, UNITS, tiles_by_cost
+from adjoint.lower.contractions.gemm_plan import Tile, ranked_tiles
 from adjoint.lower.contractions.matching import join_rows
-from adjoint.lower.loops import ravel
+from adjoint.lower.loops import divisors, ravel
 from adjoint.lower.winograd.algorithm import algorithm
-from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, divisors, stride_along
+from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, stride_along
 
 __all__ = ["PointGemm", "WinogradPlan", "plan_winograd"]
-
-#: Bytes of transformed rows in a unit: they stay in a second-level cache beside weights and sums.
-_SCRATCH_BYTES = 384 * 1024
-#: Most bytes of transformed rows on a thread's stack.
-_MAX_SCRATCH_BYTES = 2 * 1024 * 1024
-#: Bytes of transformed weights that arrive per cycle from beyond the first-level cache: each unit reads all of them.
-_WEIGHT_BYTES_PER_CYCLE = 24.0
-#: Least products in a sum for which the transforms pay off.
-_MIN_DEPTH = 16
-#: Cycles to transform one vector of a tile's rows, for the data and for the result.
-_TRANSFORM_CYCLES = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,73 +26,106 @@ class WinogradPlan:
 
     Parameters
     ----------
-    roles : Roles
+    contraction : Contraction
+        The contraction, with its rows apart.
+    roles : ConvolutionAxes
         The roles of its axes.
     images, rows : int
-        Images in a unit, and rows of tiles of each.
+        Images in a unit, and rows of tiles of each. Reductions that start in the epilogue add up what a unit computes,
+        so they follow from shapes alone: they are those of the plan for `adjoint.costs.MODEL`.
     groups : int
         Groups of output channels, each of which transforms the images anew, so that threads have enough to share.
     joined : bool
         Whether lanes run across the ends of rows.
-    tile : tuple of int
-        Rows, vectors and stack of the register tile.
+    tile : Tile
+        The register tile.
     cycles : float
         Estimated cycles of all of it on one core.
     """
 
+    contraction: Contraction
     roles: ConvolutionAxes
     images: int
     rows: int
     groups: int
     joined: bool
-    tile: tuple[int, int, int]
+    tile: Tile
     cycles: float
+
+    @property
+    def parts(self) -> int:
+        """Units that compute different results of one output channel."""
+        return self.contraction.batches // self.roles.high.extent * self.roles.tiles // (self.images * self.rows)
+
+    def __str__(self) -> str:
+        return "winograd"
 
 
 def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     """The plan with the lowest estimated cost, or None where a contraction is of another kind."""
-    if c.m is None or c.left.dtype.itemsize != 4 or stride_along(c.right, c.n) not in (1, 2):
+    if (
+        c.m is None
+        or c.left.dtype.itemsize != np.dtype(np.float32).itemsize
+        or stride_along(c.right, c.n) not in (1, 2)
+    ):
         return None
     roles = _roles(c)
-    if roles is None or roles.depth < _MIN_DEPTH:
+    if roles is None or roles.depth < costs.MIN_WINOGRAD_DEPTH:
         return None
-    plans = [
-        _plan(target, c, roles, images, rows, joined) for images, rows in _units(c, roles) for joined in (False, True)
-    ]
+    model = costs.order_target(target)
+    best = _best(model, c, roles, _units(model, c, roles))
+    return best if best is None or model is target else _best(target, c, roles, [(best.images, best.rows)])
+
+
+def _best(
+    target: Target, c: Contraction, roles: ConvolutionAxes, units: Iterable[tuple[int, int]]
+) -> WinogradPlan | None:
+    plans = [_plan(target, c, roles, images, rows, joined) for images, rows in units for joined in (False, True)]
     return min(plans, key=lambda plan: plan.cycles, default=None)
 
 
-def _units(c: Contraction, roles: ConvolutionAxes) -> Iterator[tuple[int, int]]:
+def _units(target: Target, c: Contraction, roles: ConvolutionAxes) -> Iterator[tuple[int, int]]:
     """Possible units as (images, rows of tiles): all rows of one image before a second image."""
     line = roles.algorithm.products * roles.lines * (c.columns + roles.beyond) * c.right.dtype.itemsize
     every = roles.tiles
     # Where weights are large, reading them fewer times pays for leaving the second-level cache.
     weights = roles.algorithm.products * roles.depth * c.rows * c.left.dtype.itemsize
-    room = max(_SCRATCH_BYTES, min(weights // 8, _MAX_SCRATCH_BYTES))
+    wide = min(weights // costs.WEIGHTS_PER_SCRATCH, costs.MAX_SCRATCH_BYTES)
+    room = max(costs.winograd_scratch_bytes(target), wide)
     many = roles.images.extent if roles.images is not None else 1
     for images in divisors(many):
         for rows in divisors(every) if images == 1 else (every,):
-            if images * rows * line <= (_MAX_SCRATCH_BYTES if images == rows == 1 else room):
+            if images * rows * line <= (costs.MAX_SCRATCH_BYTES if images == rows == 1 else room):
                 yield images, rows
 
 
 def _plan(target: Target, c: Contraction, roles: ConvolutionAxes, images: int, rows: int, joined: bool) -> WinogradPlan:
     """The plan with the best register tile for such units."""
-    product = PointGemm(TransformedRows.of(c.right.dtype, roles, c.columns, images, rows), joined)
+    product = PointGemm(TransformedRows.of(target, c.right.dtype, roles, c.columns, images, rows), joined)
     weights = Buffer("u", c.left.dtype, roles.algorithm.products * roles.depth * c.rows, "arena")
     small = product.contraction(target, c.rows, weights, as_index(0), c.rows)
-    multiply, tile = tiles_by_cost(target, small, 0, packed=False)[0]
+    multiply, tile = ranked_tiles(target, small, 0, packed=False)[0]
     lanes = target.lanes(c.left.dtype)
     lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles
     iterations = lines // (images * rows)
-    blocks = ceil(c.rows / tile[0])
-    groups = next((d for d in divisors(blocks) if d * iterations >= UNITS), blocks)
+    blocks = ceil(c.rows / tile.rows)
+    groups = next((d for d in divisors(blocks) if d * iterations >= costs.units(target)), blocks)
     before = groups * roles.lines * ceil((c.columns + roles.beyond) / lanes)
-    transforms = lines * (before + c.rows * ceil(c.columns / lanes)) * _TRANSFORM_CYCLES * roles.algorithm.products / 6
-    made = c.rows * c.depth * prod(v.extent for v in roles.batch if c.left.index.coefficient(v)) * GATHER_CYCLES
-    streamed = iterations * weights.nbytes / _WEIGHT_BYTES_PER_CYCLE
-    cycles = iterations * roles.algorithm.products * multiply + transforms + made + streamed
-    return WinogradPlan(roles, images, rows, groups, joined, tile, cycles)
+    vectors = lines * (before + c.rows * ceil(c.columns / lanes))
+    transforms = vectors * costs.TRANSFORM_CYCLES * roles.algorithm.products / costs.TRANSFORM_ROWS
+    weight_batch = prod(v.extent for v in roles.batch if c.left.index.coefficient(v))
+    made = c.rows * c.depth * weight_batch * costs.GATHER_CYCLES
+    streamed = iterations * weights.nbytes / costs.weight_bytes_per_cycle(target)
+    return WinogradPlan(
+        contraction=c,
+        roles=roles,
+        images=images,
+        rows=rows,
+        groups=groups,
+        joined=joined,
+        tile=tile,
+        cycles=iterations * roles.algorithm.products * multiply + transforms + made + streamed,
+    )
 
 
 def _roles(c: Contraction) -> ConvolutionAxes | None:

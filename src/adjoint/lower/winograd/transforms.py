@@ -16,13 +16,11 @@ import numpy as np
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Load, Stmt, Store, When
+from adjoint.kernel.target import Target
 from adjoint.lower.loops import nest, ravel, tiled, vector_loops
 from adjoint.lower.winograd.algorithm import Algorithm, matrix_times
 
-__all__ = ["ConvolutionAxes", "TransformedRows", "divisors", "padded_plane", "stride_along"]
-
-#: Bytes of a cache line.
-_LINE_BYTES = 64
+__all__ = ["ConvolutionAxes", "TransformedRows", "padded_plane", "stride_along"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +82,9 @@ def stride_along(load: Load, var: Var) -> int:
     return load.index.coefficient(var) or 0
 
 
-def divisors(extent: int) -> list[int]:
-    """The divisors of an extent, smallest first."""
-    return [d for d in range(1, extent + 1) if extent % d == 0]
-
-
-def padded_plane(size: int, dtype: np.dtype) -> int:
+def padded_plane(target: Target, size: int, dtype: np.dtype) -> int:
     """Elements from one plane of `size` to the next: padded, so that planes do not start in the same set of a cache."""
-    line = _LINE_BYTES // dtype.itemsize
+    line = target.line_bytes // dtype.itemsize
     return (size // line + 1) * line
 
 
@@ -122,9 +115,11 @@ class TransformedRows:
     columns: int
 
     @classmethod
-    def of(cls, dtype: np.dtype, roles: ConvolutionAxes, columns: int, images: int, rows: int) -> "TransformedRows":
+    def of(
+        cls, target: Target, dtype: np.dtype, roles: ConvolutionAxes, columns: int, images: int, rows: int
+    ) -> "TransformedRows":
         """For so many columns, images and rows of tiles."""
-        plane = padded_plane(roles.lines * images * rows * (columns + roles.beyond), dtype)
+        plane = padded_plane(target, roles.lines * images * rows * (columns + roles.beyond), dtype)
         memory = Buffer("v", dtype, roles.algorithm.products * plane, "scratch")
         channels = tuple(Var(v.name, v.extent) for v in roles.channels)
         return cls(

@@ -19,35 +19,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
+import numpy as np
+
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.gemm_plan import TRANSPOSE_CYCLES, UNITS
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
-from adjoint.lower.contractions.split_k import Panel, SplitKBuilder
+from adjoint.lower.contractions.split_k import Panel, Place, SplitKBuilder
 from adjoint.lower.contractions.split_k_plan import SplitKPlan, best_tile, split_factor
 from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, ravel, tiled, vector_loops
+from adjoint.lower.loops import divisors, nest, ravel, tiled, vector_loops
 from adjoint.lower.winograd.algorithm import algorithm, matrix_times, transposed
-from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, divisors, padded_plane, stride_along
+from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, padded_plane, stride_along
 
 __all__ = ["WinogradGradientPlan", "plan_winograd_gradient", "winograd_gradient_kernels"]
-
-#: Bytes of the transformed rows and cotangents of a block; bytes of the sums of a unit.
-_BLOCK_BYTES, _SUMS_BYTES = 256 * 1024, 320 * 1024
-#: Most bytes of all of these on a thread's stack.
-_MAX_SCRATCH_BYTES = 2 * 1024 * 1024
-#: Bytes of a transposed panel: it stays in the first-level cache.
-_PANEL_BYTES = 32 * 1024
-#: Bytes of partial sums beyond which images are not split further.
-_PARTS_BYTES = 2 * 1024 * 1024
-#: Least products in a sum for which the transforms pay off.
-_MIN_DEPTH = 16
-#: Cycles to transform one vector of a tile's rows.
-_TRANSFORM_CYCLES = 16.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +45,9 @@ class WinogradGradientPlan:
 
     Parameters
     ----------
-    roles : Roles
+    contraction : Contraction
+        The contraction.
+    roles : ConvolutionAxes
         The roles of its axes.
     image, cotangent : Load
         The operands.
@@ -71,11 +62,13 @@ class WinogradGradientPlan:
     panels : int
         Panels of a unit.
     parts : int
-        Splits of the images.
+        Splits of the images. They decide the order of additions, so they follow from shapes alone: they are those of
+        the plan for `adjoint.costs.MODEL`.
     cycles : float
         Estimated cycles of all of it on one core.
     """
 
+    contraction: Contraction
     roles: ConvolutionAxes
     image: Load
     cotangent: Load
@@ -95,18 +88,28 @@ class WinogradGradientPlan:
         """Columns of a panel."""
         return self.vectors * self.lanes
 
+    def __str__(self) -> str:
+        return "winograd"
+
 
 def plan_winograd_gradient(target: Target, c: Contraction) -> WinogradGradientPlan | None:
     """The plan with the lowest estimated cost, or None where a contraction is of another kind."""
-    if len(c.k) < 2 or c.left.dtype.itemsize != 4:
+    if len(c.k) < 2 or c.left.dtype.itemsize != np.dtype(np.float32).itemsize:
         return None
-    found: list[WinogradGradientPlan] = []
+    model = costs.order_target(target)
+    best = min(_plans_of(model, c, None), key=lambda plan: plan.cycles, default=None)
+    if best is None or model is target:
+        return best
+    plans = (p for p in _plans_of(target, c, best.parts) if p.image.buffer is best.image.buffer)
+    return min(plans, key=lambda plan: plan.cycles, default=best)
+
+
+def _plans_of(target: Target, c: Contraction, parts: int | None) -> Iterator[WinogradGradientPlan]:
     for image, cotangent in ((c.left, c.right), (c.right, c.left)):
         roles = _roles(c, image, cotangent)
         lane = [v for v in c.axes if v.extent > 1 and cotangent.index.coefficient(v)]
-        if roles is not None and len(lane) == 1 and roles.depth >= _MIN_DEPTH:
-            found += _plans(target, c, roles, image, cotangent, lane[0])
-    return min(found, key=lambda plan: plan.cycles, default=None)
+        if roles is not None and len(lane) == 1 and roles.depth >= costs.MIN_WINOGRAD_DEPTH:
+            yield from _plans(target, c, roles, image, cotangent, lane[0], parts)
 
 
 def _roles(c: Contraction, image: Load, cotangent: Load) -> ConvolutionAxes | None:
@@ -130,48 +133,74 @@ def _roles(c: Contraction, image: Load, cotangent: Load) -> ConvolutionAxes | No
 
 
 def _plans(
-    target: Target, c: Contraction, roles: ConvolutionAxes, image: Load, cotangent: Load, lane: Var
+    target: Target,
+    c: Contraction,
+    roles: ConvolutionAxes,
+    image: Load,
+    cotangent: Load,
+    lane: Var,
+    parts: int | None,
 ) -> Iterator[WinogradGradientPlan]:
-    """Plans for all blocks that fit."""
+    """Plans for all blocks that fit, with so many splits of the images; by default, as many as suit the target."""
     lanes, wide, itemsize = target.lanes(image.dtype), c.k[-1], image.dtype.itemsize
     points, every = roles.algorithm.products, roles.tiles
     inner = (*roles.channels, roles.across)
     step_cycles, vectors, tile = best_tile(target, ceil(lane.extent / lanes), inner)
     width = vectors * lanes
     of_panel = points * roles.depth * width * itemsize
-    if lane.extent % width or image.index.coefficient(lane) or of_panel > _MAX_SCRATCH_BYTES:
+    if lane.extent % width or image.index.coefficient(lane) or of_panel > costs.MAX_SCRATCH_BYTES:
         return
-    panels = max(d for d in divisors(lane.extent // width) if d == 1 or d * of_panel <= _SUMS_BYTES)
-    groups = lane.extent // width // panels
     many = roles.images.extent if roles.images is not None else 1
-    bytes_of_part = roles.algorithm.taps * roles.depth * lane.extent * itemsize
-    parts = split_factor(many, UNITS / groups, _PARTS_BYTES / bytes_of_part)
+    panels = _panels(target, lane.extent // width, of_panel, parts)
+    groups = lane.extent // width // panels
+    if parts is None:
+        bytes_of_part = roles.algorithm.taps * roles.depth * lane.extent * itemsize
+        parts = split_factor(many, costs.units(target) / groups, costs.MAX_PARTIAL_BYTES / bytes_of_part)
     for images in divisors(many // parts):
         for rows in divisors(every) if images == 1 else (every,):
             steps = images * rows * wide.extent
             room = points * itemsize * (width * steps + roles.lines * images * rows * (wide.extent + roles.beyond))
-            small = room <= _BLOCK_BYTES and steps * width * itemsize <= _PANEL_BYTES
-            if not small and (not images == rows == 1 or room + panels * of_panel > _MAX_SCRATCH_BYTES):
+            block, panel = costs.gradient_block_bytes(target), costs.l1_bytes(target)
+            small = room <= block and steps * width * itemsize <= panel
+            if not small and (not images == rows == 1 or room + panels * of_panel > costs.MAX_SCRATCH_BYTES):
                 continue
             tiles = many * every // (images * rows) * points * (lane.extent // width) * (roles.depth // prod(tile))
             multiply = tiles * (step_cycles * steps + prod(tile) * vectors * 2)
             lines = many * every * (roles.lines * groups * ceil((wide.extent + roles.beyond) / lanes))
             lines += many * every * lane.extent * ceil(wide.extent / lanes)
-            transposes = many * every * points * wide.extent * lane.extent * TRANSPOSE_CYCLES
-            cycles = multiply + lines * _TRANSFORM_CYCLES * points / 6 + transposes
+            transposes = many * every * points * wide.extent * lane.extent * costs.transpose_cycles(lanes)
             yield WinogradGradientPlan(
-                roles, image, cotangent, wide, lane, images, rows, tile, vectors, lanes, panels, parts, cycles
+                contraction=c,
+                roles=roles,
+                image=image,
+                cotangent=cotangent,
+                wide=wide,
+                lane=lane,
+                images=images,
+                rows=rows,
+                tile=tile,
+                vectors=vectors,
+                lanes=lanes,
+                panels=panels,
+                parts=parts,
+                cycles=multiply + lines * costs.TRANSFORM_CYCLES * points / costs.TRANSFORM_ROWS + transposes,
             )
 
 
-def winograd_gradient_kernels(
-    context: Context, group: Group, c: Contraction, plan: WinogradGradientPlan
-) -> list[Kernel]:
+def _panels(target: Target, panels: int, panel_bytes: int, parts: int | None) -> int:
+    """Panels of a unit: as many as have their sums in the second-level cache, and leave enough units for threads."""
+    room, least = costs.gradient_sums_bytes(target), costs.least_units(target) if parts is not None else 1
+    fitting = [d for d in divisors(panels) if d == 1 or d * panel_bytes <= room]
+    return next((d for d in reversed(fitting) if panels // d * (parts or 1) >= least), 1)
+
+
+def winograd_gradient_kernels(context: Context, group: Group, plan: WinogradGradientPlan) -> list[Kernel]:
     """The partial sums of each split, and the reduction of them with the epilogue."""
     size = plan.parts * plan.roles.algorithm.taps * plan.roles.depth * plan.lane.extent
     parts = Buffer(f"{context.name_of(group)}_parts", plan.image.dtype, size, "arena")
-    rows = TransformedRows.of(plan.image.dtype, plan.roles, plan.wide.extent, plan.images, plan.rows)
-    builder = _Builder(context, group, c, plan, parts, rows)
+    extents = plan.wide.extent, plan.images, plan.rows
+    rows = TransformedRows.of(context.target, plan.image.dtype, plan.roles, *extents)
+    builder = _Builder(context, group, plan, parts, rows)
     return [builder.products(), builder.total()]
 
 
@@ -179,10 +208,14 @@ def winograd_gradient_kernels(
 class _Builder:
     context: Context
     group: Group
-    c: Contraction
     plan: WinogradGradientPlan
     parts: Buffer
     rows: TransformedRows
+
+    @property
+    def c(self) -> Contraction:
+        """The contraction."""
+        return self.plan.contraction
 
     def _place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
         """The position of a partial sum."""
@@ -256,9 +289,9 @@ class _Builder:
             box[roles.images] = plan.images
         image, cotangent = plan.image, plan.cotangent
         window = {v: v.extent for v in (*roles.channels, roles.tap, roles.across)}
-        whole = region(image.buffer, image.index, {**box, **window}, corner)
+        whole = region(self.context.target, image.buffer, image.index, {**box, **window}, corner)
         lane = {**corner, plan.lane: (first + panel) * plan.width}
-        packed = region(cotangent.buffer, cotangent.index, {**box, plan.lane: plan.width}, lane)
+        packed = region(self.context.target, cotangent.buffer, cotangent.index, {**box, plan.lane: plan.width}, lane)
         return [s for s in (whole and whole.share(panel, plan.panels), packed) if s is not None]
 
     def _panel(
@@ -267,7 +300,7 @@ class _Builder:
         """Transform the cotangent of some channels, and accumulate its products with the rows at every point."""
         plan, roles, rows = self.plan, self.plan.roles, self.rows
         run = rows.count * rows.columns
-        plane = padded_plane(plan.width * run, plan.cotangent.dtype)
+        plane = padded_plane(self.context.target, plan.width * run, plan.cotangent.dtype)
         memory = Buffer("d", plan.cotangent.dtype, roles.algorithm.products * plane, "scratch")
         lane = Var("o", plan.width)
 
@@ -309,11 +342,23 @@ class _Builder:
             as_index(rows.point) * rows.plane + rows.at(as_index(line), as_index(column) + as_index(across)),
         )
         blocks = rows.count, rows.columns
-        own = SplitKPlan(factor, image, lane, inner, plan.tile, plan.vectors, plan.lanes, 1, 1, blocks, 0.0)
-        small = Contraction(factor, image, None, lane, (), (line, column), (*inner, lane), ())
-        builder = SplitKBuilder(self.context, self.group, small, own, sums, 1)
+        small = Contraction(
+            left=factor, right=image, m=None, n=lane, batch=(), k=(line, column), axes=(*inner, lane), place=()
+        )
+        own = SplitKPlan(
+            contraction=small,
+            panel=factor,
+            other=image,
+            lane=lane,
+            rows=inner,
+            tile=plan.tile,
+            vectors=plan.vectors,
+            lanes=plan.lanes,
+            blocks=blocks,
+        )
+        builder = SplitKBuilder(self.context, self.group, own, sums, 1)
         packed = Panel(Buffer("panel", memory.dtype, plan.width * run, "scratch"), as_index(0), plan.width)
-        part = panel * roles.algorithm.products + as_index(rows.point)
+        place = Place(panel * roles.algorithm.products + as_index(rows.point), as_index(0), as_index(0))
         start = {line: as_index(0), column: as_index(0)}
         points = rows.point.extent
 
@@ -322,7 +367,7 @@ class _Builder:
 
         return (
             *builder.pack(packed, plan.width, as_index(0), start),
-            *builder.multiply(packed, plan.width, part, as_index(0), start, prefetch),
+            *builder.multiply(packed, plan.width, start, place, prefetch),
         )
 
     def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:

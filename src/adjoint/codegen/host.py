@@ -1,0 +1,63 @@
+"""Facts about this machine that LLVM does not tell: its caches."""
+
+import ctypes
+import sys
+from pathlib import Path
+
+from adjoint.kernel.target import Cache
+
+__all__ = ["host_caches"]
+
+#: Where Linux describes the caches of a core.
+_SYSFS = Path("/sys/devices/system/cpu/cpu0/cache")
+#: macOS's names of the sizes of caches, by level; those of performance cores first.
+_SYSCTL = {
+    1: ("hw.perflevel0.l1dcachesize", "hw.l1dcachesize"),
+    2: ("hw.perflevel0.l2cachesize", "hw.l2cachesize"),
+    3: ("hw.l3cachesize",),
+}
+#: Associativity that is assumed where the system does not tell.
+_WAYS = 8
+
+
+def host_caches(directory: Path = _SYSFS) -> tuple[Cache, ...]:
+    """The data caches of a core of this machine, nearest first; empty where the system does not tell.
+
+    Parameters
+    ----------
+    directory : Path
+        Linux's description of the caches of a core.
+    """
+    found = _sysctl_caches() if sys.platform == "darwin" else _sysfs_caches(directory)
+    return found if len(found) > 1 else ()
+
+
+def _sysfs_caches(directory: Path) -> tuple[Cache, ...]:
+    found: dict[int, tuple[int, int, str]] = {}
+    for index in sorted(directory.glob("index*")):
+        try:
+            names = ("level", "type", "size", "ways_of_associativity", "shared_cpu_list")
+            level, kind, size, ways, cpus = ((index / name).read_text().strip() for name in names)
+            if kind != "Instruction":
+                found[int(level)] = (int(size.removesuffix("K")) << 10, int(ways) or _WAYS, cpus)
+        except (OSError, ValueError):
+            continue
+    # Hardware threads of one core share its first cache too, so a cache is shared if more CPUs than those use it.
+    own = found[min(found)][2] if found else ""
+    return tuple(Cache(level, size, ways, cpus != own) for level, (size, ways, cpus) in sorted(found.items()))
+
+
+def _sysctl_caches() -> tuple[Cache, ...]:
+    caches = []
+    for level, names in _SYSCTL.items():
+        size = next((n for n in map(_sysctl, names) if n), 0)
+        if size:
+            caches.append(Cache(level, size, _WAYS, level > 1))
+    return tuple(caches)
+
+
+def _sysctl(name: str) -> int:
+    """An integer of macOS's sysctl; 0 where there is none of that name."""
+    value, size = ctypes.c_int64(0), ctypes.c_size_t(8)
+    failed = ctypes.CDLL(None).sysctlbyname(name.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
+    return 0 if failed else value.value

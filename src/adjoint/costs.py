@@ -1,0 +1,340 @@
+"""Planning numbers: every cost, limit and threshold that a plan depends on, as a function of the target.
+
+Each number has a unit, a derivation or the measurement behind it, and the CPU of that measurement: *Zen 5* (EPYC, 48
+KiB L1, 1 MiB L2), *Sapphire Rapids* (Xeon, 48 KiB L1, 2 MiB L2) or *Cascade Lake* (Xeon, 32 KiB L1, 1 MiB L2), all with
+AVX-512. A number without one bounds the size of generated code or follows from how the algorithm works.
+
+Facts about a CPU are in `adjoint.kernel.target.Target`; graph passes, operators and lowering hold no numbers of their
+own. What changes the order in which an element's products are added is planned for `order_target`, so that it follows
+from shapes alone.
+"""
+
+from math import log2
+
+from adjoint.kernel.target import Target
+
+# Addition order
+
+#: The model CPU whose plan decides the order of additions for every CPU with fused multiply-adds: whether k is split,
+#: and into how many parts, whether sums are spread over lanes, and over how many, whether Winograd's algorithm is used,
+#: and over which rows and images a partial reduction runs. Its vectors are the widest of all targets, so that narrower
+#: ones run its lanes in turns.
+MODEL = Target("model", "model", "", 64, 32, cores=2)
+
+
+def order_target(target: Target) -> Target:
+    """The CPU that the order of additions is planned for: `MODEL`, or the target itself without fused multiply-adds.
+
+    Without them, products are rounded before they are added, so that results differ anyway.
+    """
+    return MODEL if target.fuses_multiply_add else target
+
+
+# Caches
+
+
+def l1_bytes(target: Target) -> int:
+    """Bytes of the first-level cache for data that stays there; the other third is for data that streams past."""
+    return target.l1.nbytes * 2 // 3
+
+
+def l2_bytes(target: Target) -> int:
+    """Bytes of the second-level cache that plans make use of; a tensor of that size counts as far away.
+
+    At most 1 MiB: with all of Sapphire Rapids' 2 MiB, no workload was faster. A shared cache counts in full, since
+    threads that work on one tensor share its panels.
+    """
+    return min(target.l2.nbytes, 1 << 20)
+
+
+def far_bytes(target: Target) -> int:
+    """Bytes of an operand that streams from memory in each step: eight second-level caches."""
+    return 8 * l2_bytes(target)
+
+
+#: Tensors in memory that the hardware prefetcher follows at a time: Zen 5 and Sapphire Rapids slow down beyond 20.
+HARDWARE_STREAMS = 20
+#: Bytes of a page, which bounds hardware prefetching.
+PAGE_BYTES = 4096
+#: Bytes of a row stride from which every row is on a page of its own, if two rows share one at most.
+PAGE_STRIDE = PAGE_BYTES // 2
+#: Cycles to reach a row in memory that no prefetch announced (Zen 5: 35 to 50).
+FAR_ROW_CYCLES = 40.0
+#: Software-prefetched runs of memory are joined if the gap between them is at most this fraction of a run.
+PREFETCH_GAP = 1 / 6
+#: Slots into which a block of k is cut: each prefetches its share of what the next block reads. With fewer, prefetches
+#: come in bursts that fill the line-fill buffers (12 on Zen 5, 16 on Sapphire Rapids).
+PREFETCH_SLOTS = 16
+#: Prefetch distance of the weight transform of a Winograd convolution, in units.
+WEIGHT_PREFETCH_DISTANCE = 8
+#: Most bytes of scratch memory for one thread.
+MAX_SCRATCH_BYTES = 2 << 20
+
+
+def alias_stride(target: Target) -> int:
+    """Bytes between addresses that map to the same set of the first-level cache."""
+    return target.l1.nbytes // target.l1.ways
+
+
+def aliased_rows(target: Target) -> int:
+    """Rows in one set of the first-level cache from which they evict each other: its ways and a third (Zen 5)."""
+    return target.l1.ways * 4 // 3
+
+
+# Threads
+
+#: Estimated nanoseconds of a kernel above which sharing it among threads outweighs a barrier (1 to 2 microseconds on
+#: Zen 5 and Cascade Lake with two threads).
+SHARED_NANOSECONDS = 1500.0
+#: Operations and bytes per nanosecond of an average kernel, for that estimate; a fraction of what one core reaches.
+OPERATIONS_PER_NANOSECOND, BYTES_PER_NANOSECOND = 40.0, 20.0
+
+
+def nanoseconds(flops: float, nbytes: float) -> float:
+    """Estimated time of a kernel on one thread."""
+    return flops / OPERATIONS_PER_NANOSECOND + nbytes / BYTES_PER_NANOSECOND
+
+
+def units(target: Target) -> int:
+    """Units of work that a kernel should offer: at least 16, and four for each core."""
+    return max(16, 4 * target.cores)
+
+
+def least_units(target: Target) -> int:
+    """Units of work below which operands are packed several times rather than leave cores idle: two for each core."""
+    return 2 * target.cores
+
+
+# Instructions
+
+
+def multiply_add_cycles(target: Target, vectors: float) -> float:
+    """Cycles for so many independent multiply-adds of whole vectors."""
+    return vectors / target.fma_units
+
+
+def load_cycles(target: Target, loads: float) -> float:
+    """Cycles for so many vector loads; 90 % of the peak rate is sustained (Zen 5)."""
+    return loads / (0.9 * target.load_units)
+
+
+def chain_cycles(target: Target) -> float:
+    """Least cycles of a step that adds to every sum once: a multiply-add's latency, and half a cycle of overhead."""
+    return target.fma_latency + 0.5
+
+
+def copy_cycles(lanes: int) -> float:
+    """Cycles per element of a packing copy: a load, a store and address arithmetic per vector (Zen 5)."""
+    return 1.6 / lanes
+
+
+def transpose_cycles(lanes: int) -> float:
+    """Cycles per element of an in-register transpose: log2(lanes) shuffles, a load and a store per vector (Zen 5)."""
+    return 0.8 * (log2(lanes) + 2) / lanes if lanes > 1 else 1.0
+
+
+#: Cycles per element that is loaded by itself and inserted in a vector (Zen 5: 1.3 to 1.7).
+GATHER_CYCLES = 1.5
+
+# GEMM
+
+#: Most rows, vectors and stacked tiles of a register tile; beyond, nothing fits the registers of any target.
+MAX_ROWS, MAX_VECTORS, MAX_STACK = 16, 6, 4
+#: Cycles to start and end a tile.
+TILE_CYCLES = 6
+#: Fraction that a remainder tile costs beyond its arithmetic: extra code, and loops of different lengths.
+EDGE_COST = 0.02
+#: Factor on the additions to a partial vector of strided lanes, which are masked.
+MASKED_COST = 1.5
+#: Tiles side by side in a panel that is packed from an operand in memory: wide panels touch fewer rows (Zen 5).
+PANEL_TILES = 4
+#: Extent of k from which the conflicts of rows that share a cache set cost more than packing (Zen 5).
+MIN_PACKED_DEPTH = 192
+#: Rows or columns of a result, in tiles, from which packing a whole operand pays off.
+MIN_PACKED_TILES = 4
+#: An operand is sparse if at most one in so many elements of a cache line is used; a sparse operand is packed from so
+#: many uses of an element on.
+SPARSE, MIN_SPARSE_USES = 4, 8
+#: Most partial sums that wait in scratch memory between blocks of k: 1 MiB of the widest type.
+MAX_SPILLED_SUMS = 128 << 10
+#: The innermost loop over the taps of a window is unrolled up to this many vector multiply-adds (code size).
+MAX_UNROLLED = 128
+#: Fewest elements of a run that is worth a vector load.
+MIN_RUN = 4
+#: Tile configurations to measure when tuning, packed and in place each: those with the lowest estimated cost.
+TILE_CANDIDATES = 5
+
+
+def panel_bytes(target: Target) -> int:
+    """Bytes of a packed panel, which stays in the second-level cache beside the rows that meet it."""
+    return l2_bytes(target) // 8
+
+
+def l2_block_bytes(target: Target) -> int:
+    """Bytes of an operand that stays in the second-level cache while blocks of the other one meet it."""
+    return l2_bytes(target) // 2
+
+
+# Split-K
+
+#: Least fraction of lanes that must do useful work.
+MIN_LANE_USE = 0.6
+#: Most vectors in a panel.
+MAX_PANEL_VECTORS = 2
+#: Fraction of the registers that a tile must at least fill.
+MIN_TILE_FILL = 1 / 4
+#: Most extent of a register tile along one axis (code size).
+MAX_TILE_EXTENT = 32
+#: Bytes of partial sums beyond which k is not split further: they are written, read and added.
+MAX_PARTIAL_BYTES = 2 << 20
+#: Row groups must reduce memory traffic to this fraction (Zen 5).
+MAX_TRAFFIC = 0.6
+#: Steps of a summed axis that are sampled to count the cache lines of a tile.
+LINE_SAMPLE = 16
+#: Rows of a block in a split-K reduction: a vector of each stays in the first-level cache.
+REDUCTION_ROWS = 256
+
+# Inner products
+
+#: An inner product needs at least this fraction of a vector along k, and fewer columns than this fraction of a vector.
+MIN_INNER_LANES = 1 / 2
+#: Rows from which a strided operand is packed for a GEMM instead.
+MAX_INNER_ROWS = 8
+#: Most iterations of the axes that are looped over inside a unit.
+MAX_INNER_ITERATIONS = 64
+#: Most rows and columns of a tile.
+MAX_INNER_TILE = 6
+
+# Winograd
+
+#: Least products in a sum for which the transforms pay off (Zen 5).
+MIN_WINOGRAD_DEPTH = 16
+#: Cycles to transform one vector of a tile of six rows, data or result (Zen 5, 16 lanes).
+TRANSFORM_CYCLES, TRANSFORM_ROWS = 16.0, 6
+#: Fraction of the weights' bytes that a unit's rows may take beyond the second-level cache: reading large weights fewer
+#: times then pays off.
+WEIGHTS_PER_SCRATCH = 8
+
+
+def weight_bytes_per_cycle(target: Target) -> float:
+    """Bytes of transformed weights per cycle; each unit reads all of them, 24 of 32 bytes on Zen 5."""
+    return target.l2_bytes_per_cycle * 3 / 4
+
+
+def winograd_scratch_bytes(target: Target) -> int:
+    """Bytes of transformed rows in a unit: they stay in the second-level cache beside weights and sums."""
+    return l2_bytes(target) * 3 // 8
+
+
+def gradient_block_bytes(target: Target) -> int:
+    """Bytes of the transformed rows and cotangents of a block of a weight's gradient."""
+    return l2_bytes(target) // 4
+
+
+def gradient_sums_bytes(target: Target) -> int:
+    """Bytes of the sums of a unit of a weight's gradient."""
+    return l2_bytes(target) * 5 // 16
+
+
+# Attention
+
+#: Scores of a head, in number, from which causal attention does not store them: half of them are not even computed
+#: (Zen 5; docs/design/attention.md).
+CAUSAL_SCORES = 128 * 128
+#: Bytes of all scores from which attention does not store them. Stored, they and three matrices of their size go to
+#: memory and back; recomputed, they cost three more products (Zen 5; docs/design/attention.md).
+STORED_SCORE_BYTES = 16 << 20
+#: Elements of a query, key or value up to which scores need not be stored: each takes about 1 KiB of scratch memory.
+MAX_HEAD = 512
+#: Vectors of rows in a unit: they share each element of a step that is loaded.
+ROW_VECTORS = 2
+#: Steps in a block: few, so that little is computed of what a causal mask excludes and weights stay in the first-level
+#: cache; enough to amortize filling the sums. It decides the order of additions.
+STEP_BLOCK = 32
+#: Operations of a weight besides its dot products: about those of an exponential.
+WEIGHT_FLOPS = 20
+
+
+def stores_scores(scores: int, nbytes: int, head: int, causal: bool) -> bool:
+    """Whether attention stores its scores, or recomputes them in blocks.
+
+    Parameters
+    ----------
+    scores : int
+        Scores of a head.
+    nbytes : int
+        Bytes of the scores of all heads.
+    head : int
+        Elements of the longest query, key or value.
+    causal : bool
+        Whether each query sees the keys up to its own position only.
+    """
+    many = nbytes >= STORED_SCORE_BYTES or (causal and scores >= CAUSAL_SCORES)
+    return not many or head > MAX_HEAD
+
+
+# Reductions and elementwise kernels
+
+#: Independent accumulators of each lane in a row reduction, to hide the latency of additions. They decide the order of
+#: additions.
+ROW_CHAINS = 4
+#: Rows shorter than this fraction of a vector are reduced with results in the lanes instead.
+MIN_ROW_LANES = 1 / 4
+#: Vectors of neighboring results in a unit of a column reduction, and of a scatter.
+COLUMN_VECTORS, SCATTER_VECTORS = 2, 4
+#: Vectors of the innermost axis in a unit of an elementwise kernel, and of a copy, where the axis is longer.
+MAP_VECTORS, COPY_VECTORS = 32, 64
+#: Most segments into which a loop is split (code size).
+MAX_SEGMENTS = 8
+#: Most operations per element of a sum that starts in the epilogue of its producer, and most tensors that it may read
+#: besides the producer's results.
+MAX_STAGE_FLOPS, MAX_STAGE_TENSORS = 8.0, 2
+
+# Fusion
+
+#: Operations above which recomputing an element for another consumer costs more than storing and loading it.
+CHEAP_FLOPS = 6.0
+#: A view that repeats elements at least this many times counts as two readers.
+BROADCAST_READERS = 8
+#: Most values in an inlined expression, and most members of a group: they bound the size of kernels.
+MAX_INLINED, MAX_MEMBERS = 32, 96
+#: Bytes of a tensor that is worth loading once instead of twice.
+MIN_SHARED_BYTES = 16 << 10
+#: Most statements of a horizontally fused kernel (code size), and most large tensors (`HARDWARE_STREAMS`, with several
+#: streams for each).
+MAX_FUSED_STATEMENTS, MAX_FUSED_TENSORS = 64, 6
+#: Fraction of the vector registers that the accumulators of horizontally fused kernels may fill.
+ACCUMULATOR_SHARE = 1 / 2
+#: Statements of a kernel from which producer-consumer fusion adds nothing to it (code size).
+MAX_PRODUCER_STATEMENTS = 400
+#: Bytes of a short row: 4 KiB of an image added and then padded took 284 microseconds fused and 227 apart (Zen 5).
+MAX_ROW_BYTES = 2 << 10
+#: Most bytes that a unit passes on to a fused consumer: sums and extremes of its row.
+MAX_LINK_BYTES = 64
+#: How many times the size of a value its padded form may have to be kept instead.
+MAX_PADDED_GROWTH = 2
+
+
+def unit_part_bytes(target: Target) -> int:
+    """Bytes of a unit's part of a tensor that is computed in the unit (`compute_at`): it stays in the L2 cache."""
+    return l2_bytes(target) * 3 // 8
+
+
+# Scheduling of kernels
+
+#: Most instructions of a coalesced kernel (compile time), and most bytes that its members access (live memory).
+MAX_COALESCED_INSTRUCTIONS, MAX_COALESCED_BYTES = 1500, 64 << 10
+#: Most instructions of a kernel that is duplicated into coalesced kernels although others share its code.
+MAX_DUPLICATED_INSTRUCTIONS = 16
+#: Fewest rows of a block for which unroll-and-jam pays off.
+MIN_JAMMED_ROWS = 4
+#: Units per unit of `units` that unroll-and-jam must leave.
+JAMMED_UNITS = 2
+#: Bytes from which a buffer of the arena is padded at its end, and the padding in cache lines. Without it, large
+#: buffers, which are multiples of 4 KiB, would all start in the same set of the first-level cache.
+STAGGERED_BYTES, STAGGER_LINES = 64 << 10, 5
+
+
+def jammed_bytes(target: Target) -> int:
+    """Bytes of all rows of a block of unroll-and-jam: they stay in the first-level cache from step to step."""
+    return l1_bytes(target) * 5 // 8

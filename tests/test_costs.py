@@ -1,0 +1,124 @@
+"""Planning numbers: where they are, and what follows from them."""
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import adjoint
+from adjoint import Function, costs, ops, param
+from adjoint.codegen.targets import target_for
+from adjoint.ir import apply
+from adjoint.ir.printer import value_names
+from adjoint.kernel.target import Cache
+from adjoint.lower.contractions.inner_product import InnerProductPlan
+from adjoint.lower.program import contractions_of
+from adjoint.lower.winograd.plan import WinogradPlan
+from adjoint.ops.convolution import Conv2dWeightGradient
+
+ROOT = Path(adjoint.__file__).parent
+
+#: Numbers that are mathematics: coefficients of polynomials, points of Winograd's algorithm.
+MATHEMATICS = ("lower/vector_math/", "lower/winograd/algorithm.py", "ops/gaussian.py", "ops/transcendental.py")
+
+
+def numbers_of(tree):
+    """Names that a module assigns a number, or a product of numbers, at its top."""
+    for node in tree.body:
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        inner = list(ast.walk(node.value))
+        allowed = ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple | ast.operator | ast.unaryop | ast.expr_context
+        is_number = all(isinstance(n, allowed) for n in inner)
+        if is_number and any(isinstance(n, ast.Constant) and isinstance(n.value, int | float) for n in inner):
+            yield ast.unparse(node)
+
+
+def test_the_numbers_of_a_module_are_found():
+    tree = ast.parse("A = 4 * 1024\nB, C = 1.5, -2\nD = 'text'\nE = f(3)\nF: int = 7")
+    assert list(numbers_of(tree)) == ["A = 4 * 1024", "B, C = (1.5, -2)", "F: int = 7"]
+
+
+@pytest.mark.parametrize("room", ["lower", "ops", "transforms"])
+def test_planning_numbers_are_in_one_file(room):
+    found = {}
+    for path in sorted((ROOT / room).rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith(MATHEMATICS) and (numbers := list(numbers_of(ast.parse(path.read_text())))):
+            found[name] = numbers
+    assert found == {}, "a planning number belongs in costs.py"
+
+
+def product(m, k, n):
+    x, w = param("x", (m, k)), param("w", (k, n))
+    return Function("f", (x, w), (ops.matmul(x, w),))
+
+
+def weight_gradient():
+    x, ct = param("x", (64, 16, 34, 34)), param("ct", (64, 32, 32, 32))
+    op = Conv2dWeightGradient((1, 1), (0, 0), (1, 1), 1, (3, 3))
+    return Function("f", (x, ct), (apply(op, x, ct),))
+
+
+def plan_of(function, target):
+    (found,) = contractions_of(function, target, value_names(function))[1].values()
+    return found.plan
+
+
+def with_caches(l1, l2, ways=8):
+    return replace(target_for("avx512"), caches=(Cache(1, l1 << 10, ways), Cache(2, l2 << 10, 16)))
+
+
+def test_panels_follow_the_second_level_cache():
+    """A quarter of the cache, a quarter of the panel's depth; what is larger than the cache is walked in blocks."""
+    function = product(256, 4096, 512)
+    large, small = (plan_of(function, with_caches(32, size)) for size in (1024, 256))
+    assert large.pack_right
+    assert small.pack_right
+    assert 3 <= large.block / small.block <= 5
+    for plan, size in ((large, 1024), (small, 256)):
+        assert plan.block * plan.columns * 4 <= (size << 10) // 8
+
+
+def test_strides_that_conflict_follow_the_ways_of_the_first_level_cache():
+    """Steps of 4 KiB meet in one set of a cache of 32 KiB with 8 ways; with 2 ways, steps of 16 KiB would."""
+    function = Function("f", (x := param("x", (64, 1024)), w := param("w", (64, 2048))), (ops.matmul(x, w, True),))
+    assert plan_of(function, with_caches(32, 1024, ways=8)).pack_left
+    assert not plan_of(function, with_caches(32, 1024, ways=2)).pack_left
+
+
+def test_streaming_from_memory_depends_on_the_caches():
+    """16 MB stream from memory beside 1 MiB, and 4 MB do beside 512 KiB."""
+    large, small = product(128, 2048, 2048), product(128, 512, 2048)
+    assert plan_of(large, with_caches(48, 1024)).wide == 4
+    assert plan_of(small, with_caches(48, 1024)).wide == 1
+    assert plan_of(small, with_caches(48, 512)).wide == 4
+
+
+def test_more_cores_get_more_units():
+    function = product(1024, 512, 512)
+    few, many = (plan_of(function, replace(target_for("avx512"), cores=cores)) for cores in (2, 64))
+    assert many.groups > few.groups
+
+
+@pytest.mark.parametrize("target", ["avx512", "avx2", "neon", "cortex-a72", "rvv"])
+@pytest.mark.parametrize("cores", [1, 2, 64])
+@pytest.mark.parametrize("caches", [(32, 256), (48, 1024), (128, 4096)])
+def test_the_order_of_additions_follows_from_shapes_alone(target, cores, caches):
+    """Splits of k, partial sums in lanes and the units of Winograd's algorithm are those of the model."""
+    some = replace(target_for(target), caches=with_caches(*caches).caches, cores=cores)
+    x, w = param("x", (64, 16, 34, 34)), param("w", (16, 16, 3, 3))
+    function = Function("f", (x, w), (ops.conv2d(x, w),))
+    vector = Function("f", (m := param("m", (300, 512)), v := param("v", (512, 1))), (ops.matmul(m, v),))
+    for made in (function, product(64, 784, 128), weight_gradient(), vector):
+        plan, model = plan_of(made, some), plan_of(made, costs.MODEL)
+        assert type(plan) is type(model)
+        decided = {WinogradPlan: ("images", "rows"), InnerProductPlan: ("lanes",)}.get(type(plan), ())
+        for name in (*decided, "parts"):
+            assert getattr(plan, name, None) == getattr(model, name, None)
+
+
+def test_without_fused_multiply_adds_the_order_is_the_targets_own():
+    assert costs.order_target(target_for("sse2")) == target_for("sse2")
+    assert costs.order_target(target_for("avx2")) is costs.MODEL
