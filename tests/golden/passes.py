@@ -1,18 +1,15 @@
-"""Golden texts of the passes: ``<pass>/<case>.txt`` holds a program, a line ``=== after``, and what the pass makes of it.
+"""Golden texts of the passes: a program, and what the pass makes of it.
 
-``=== unchanged`` ends the case of a program that the pass leaves unchanged. Graph passes have graphs before and after, kernel passes
-kernels; `fuse` and `build_kernels` go from a graph to groups and to kernels, `plan_memory` from kernels to the plan.
+``<pass>/<case>.txt`` holds both, with a line ``=== after`` in between. Where the pass leaves the program unchanged, the
+file ends with ``=== unchanged`` instead. Graph passes go from graphs to graphs and kernel passes from kernels to
+kernels; `fuse` and `build_kernels` go from a graph to groups and to kernels, and `plan_memory` from kernels to the plan.
 Lines in front of the program that begin with ``#`` say what the case shows.
 
 Kernels say nothing of parameters: external buffers called ``result...`` are results, and any other external buffer that
 is written is a parameter updated in place.
-
-``python -m tests.golden.passes`` writes what the passes make of every program today, in place; look at the difference
-before you commit it. ``python -m tests.golden.passes PASS`` does so for one pass.
 """
 
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,16 +146,9 @@ def made(name, before):
     return PASSES[name].made(read(before, PASSES[name].kind))
 
 
-def main(names):
-    """Write every case of the passes anew."""
-    for case in CASES:
-        name = Path(case).parent.name
-        if not names or name in names:
-            before, _ = halves(case)
-            after = made(name, before)
-            same = after == without_remarks(before)
-            (FOLDER / case).write_text(f"{before}\n\n{UNCHANGED}\n" if same else f"{before}\n\n{AFTER}\n\n{after}\n")
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def rewrite(case):
+    """Write what the pass makes of a case's program anew."""
+    before, _ = halves(case)
+    after = made(Path(case).parent.name, before)
+    same = after == without_remarks(before)
+    (FOLDER / case).write_text(f"{before}\n\n{UNCHANGED}\n" if same else f"{before}\n\n{AFTER}\n\n{after}\n")

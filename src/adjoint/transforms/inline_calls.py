@@ -14,7 +14,7 @@ Before::
       return %1
     }
 
-After ``inline_calls(main)``::
+After::
 
     func @main(%x: f32[3]) -> f32[3] {
       %w: f32[3] = multiply(%x, %x)

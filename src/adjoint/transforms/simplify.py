@@ -13,7 +13,7 @@ Before::
       return %6
     }
 
-After ``simplify(main)``::
+After::
 
     func @main(%x: f32[2,3], %w: f32[4,3]) -> f32[2,4] {
       %y: f32[2,4] = matmul(%x, %w) {transpose_a = False, transpose_b = True}
