@@ -43,7 +43,7 @@ class PassContext:
 
 
 def name_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """The kernels with a number behind each name that an earlier kernel has.
+    """The kernels with unique names: a number is appended to a name that an earlier kernel has.
 
     Before::
 

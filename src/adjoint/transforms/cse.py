@@ -1,4 +1,4 @@
-"""Common subexpressions: values that compute the same from the same are made one.
+"""Common subexpression elimination: values with the same operator and the same operands become one.
 
 Before::
 

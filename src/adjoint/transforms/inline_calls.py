@@ -1,4 +1,4 @@
-"""Flatten calls: every body that is called takes the place of its call.
+"""Inlining of calls: the body of the called function takes the place of each call.
 
 Before::
 

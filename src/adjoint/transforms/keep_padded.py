@@ -1,4 +1,4 @@
-"""What is padded is kept padded: readers of a value that a convolution needs with a border read inside the border.
+"""Padded values in place of plain ones: where a convolution needs a border, other readers read inside the border.
 
 Before::
 

@@ -1,4 +1,4 @@
-"""Algebra: what can be said with fewer operators, without changing a bit of the results.
+"""Algebraic simplification: fewer operators that compute the same results, to the bit.
 
 Before::
 

@@ -1,4 +1,4 @@
-"""The order of kernels, and the barriers between them.
+"""Dependences: an order of kernels that respects them, and the barriers between kernels.
 
 Buffers that are updated in place add anti-dependences: everything that reads the old contents runs before the kernel
 that overwrites them. Where that closes a cycle, the update goes to a buffer of its own and is copied at the end.
