@@ -2,7 +2,7 @@
 
 ``<pass>/<case>.txt`` holds both, with a line ``=== after`` in between. Where the pass leaves the program unchanged, the
 file ends with ``=== unchanged`` instead. Graph passes go from graphs to graphs and kernel passes from kernels to
-kernels; `fuse` and `build_kernels` go from a graph to groups and to kernels, and `plan_memory` from kernels to the plan.
+kernels; `fuse` and `build_kernels` go from a graph to groups and to kernels, `plan_memory` from kernels to the plan.
 Lines in front of the program that begin with ``#`` say what the case shows.
 
 Kernels say nothing of parameters: external buffers called ``result...`` are results, and any other external buffer that

@@ -12,21 +12,21 @@ from tests.golden.passes import PASSES, made
 _BLOCK = re.compile(r"^( *)(Before|After)::\n\n((?:\1    [^\n]*\n|\n)+)", re.MULTILINE)
 
 
-def picture(name):
-    """Both programs in the docstring of what implements a pass, or of its module."""
+def picture_docstring(name):
+    """The docstring that has the picture of a pass: that of what implements it, or of its module."""
     function = PASSES[name].function
     for docstring in (function.__doc__, sys.modules[function.__module__].__doc__):
-        found = [(word, _text(block)) for _, word, block in _BLOCK.findall(f"{inspect.cleandoc(docstring or '')}\n")]
-        if found:
-            assert [word for word, _ in found] == ["Before", "After"], (
-                f"{name} needs one picture, got {len(found)} blocks"
-            )
-            return [text for _, text in found]
+        found = inspect.cleandoc(docstring or "") + "\n"
+        if _BLOCK.search(found):
+            return found
     raise AssertionError(f"the docstring of {name} needs the blocks Before:: and After::")
 
 
-def _text(block):
-    return textwrap.dedent(block).strip()
+def picture(name):
+    """Both programs in the docstring of a pass."""
+    found = _BLOCK.findall(picture_docstring(name))
+    assert [word for _, word, _ in found] == ["Before", "After"], f"{name} needs one picture, got {len(found)} blocks"
+    return [textwrap.dedent(block).strip() for _, _, block in found]
 
 
 def rewrite(name):
