@@ -115,7 +115,7 @@ PASSES = {
     "expand_math": Pass(expand_math, "kernels", lambda kernels: print_kernels(map(expand_math, kernels))),
 }
 
-CASES = sorted(str(path.relative_to(FOLDER)) for name in PASSES for path in (FOLDER / name).glob("*.txt"))
+CASES = sorted(path.relative_to(FOLDER).as_posix() for name in PASSES for path in (FOLDER / name).glob("*.txt"))
 
 
 def pass_of(case):

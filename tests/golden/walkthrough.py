@@ -72,7 +72,7 @@ def _table(names, same):
     """Passes, what they do, and whether they change the example."""
     rows = ["| pass | what it does | the example |", "| --- | --- | --- |"]
     for name in names:
-        source = Path(inspect.getsourcefile(PASSES[name].function)).relative_to(ROOT)
+        source = Path(inspect.getsourcefile(PASSES[name].function)).relative_to(ROOT).as_posix()
         summary = picture_docstring(name).partition("\n")[0].removesuffix(".")
         rows.append(f"| [`{name}`](../{source}) | {summary} | {'unchanged' if same[name] else 'changed'} |")
     return "\n".join(rows)
