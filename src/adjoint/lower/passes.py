@@ -43,7 +43,36 @@ class PassContext:
 
 
 def name_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
-    """The kernels with a number behind each name that an earlier kernel has."""
+    """The kernels with unique names: a number is appended to a name that an earlier kernel has.
+
+    Before::
+
+        kernel y: computes %1
+          4 units, on one thread; 4 flops, 32 bytes
+          reads x f32[4]; writes y f32[4]
+          for u in 0..4 units:
+            y[u] = neg(x[u])
+
+        kernel y: computes %2
+          4 units, on one thread; 4 flops, 32 bytes
+          reads x f32[4]; writes z f32[4]
+          for u in 0..4 units:
+            z[u] = abs(x[u])
+
+    After::
+
+        kernel y: computes %1
+          4 units, on one thread; 4 flops, 32 bytes
+          reads x f32[4]; writes y f32[4]
+          for u in 0..4 units:
+            y[u] = neg(x[u])
+
+        kernel y_1: computes %2
+          4 units, on one thread; 4 flops, 32 bytes
+          reads x f32[4]; writes z f32[4]
+          for u in 0..4 units:
+            z[u] = abs(x[u])
+    """
     seen: dict[str, int] = {}
     out = []
     for kernel in kernels:

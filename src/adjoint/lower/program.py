@@ -1,4 +1,27 @@
-"""The driver of lowering, from a function to a program: group values, build, fuse and order kernels, plan memory."""
+"""The driver of lowering, from a function to a program: group values, build, fuse and order kernels, plan memory.
+
+The pass `build_kernels` makes a kernel of every group, and several of some contractions.
+
+Before::
+
+    func @main(%x: f32[20], %z: f32[20]) -> f32[20] {
+      %p: f32[20] = multiply(%x, %z)
+      %y: f32[20] = relu(%p)
+      return %y
+    }
+
+After::
+
+    kernel y: computes %y
+      1 units, on one thread; 40 flops, 240 bytes
+      reads x f32[20], z f32[20]; writes result0 f32[20]
+      for u in 0..1 units:
+        for v in 0..2:
+          for l in 0..8 vector:
+            result0[v*8 + l] = max(mul(x[v*8 + l], z[v*8 + l]), 0)
+        for l in 0..4 vector:
+          result0[l + 16] = max(mul(x[l + 16], z[l + 16]), 0)
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

@@ -17,7 +17,7 @@ Before::
       return %2
     }
 
-After ``append_loss(backbone, loss)``::
+After::
 
     func @backbone_loss(%x: f32[2,3], %w: f32[3], %targets: f32[2]) -> (f32[], f32[3]) {
       %0: f32[2,3] = broadcast_to(%w) {shape = (2, 3)}

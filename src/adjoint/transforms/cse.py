@@ -1,4 +1,4 @@
-"""Common subexpressions: values that compute the same from the same are made one.
+"""Common subexpression elimination: values with the same operator and the same operands become one.
 
 Before::
 
@@ -11,7 +11,7 @@ Before::
       return %4
     }
 
-After ``cse(main)``::
+After::
 
     func @main(%x: f32[3], %y: f32[3]) -> f32[3] {
       %a: f32[3] = multiply(%x, %y)

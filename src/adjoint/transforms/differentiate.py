@@ -5,16 +5,16 @@ of the results to cotangents of the parameters. Both give ordinary functions, wh
 
 Before::
 
-    func @f(%x: f32[3], %w: f32[3]) -> f32[] {
+    func @main(%x: f32[3], %w: f32[3]) -> f32[] {
       %y: f32[3] = multiply(%x, %w)
       %1: f32[3] = sin(%y)
       %2: f32[] = sum(%1) {axes = (0,), keepdims = False}
       return %2
     }
 
-After ``gradient(f, wrt=["w"])``::
+After::
 
-    func @f_adjoint(%x: f32[3], %w: f32[3]) -> (f32[], f32[3]) {
+    func @main_adjoint(%x: f32[3], %w: f32[3]) -> (f32[], f32[3], f32[3]) {
       %y: f32[3] = multiply(%x, %w)
       %1: f32[3] = sin(%y)
       %2: f32[] = sum(%1) {axes = (0,), keepdims = False}
@@ -23,8 +23,9 @@ After ``gradient(f, wrt=["w"])``::
       %5: f32[3] = broadcast_to(%4) {shape = (3,)}
       %6: f32[3] = cos(%y)
       %y_adjoint: f32[3] = multiply(%5, %6)
+      %x_adjoint: f32[3] = multiply(%y_adjoint, %w)
       %w_adjoint: f32[3] = multiply(%y_adjoint, %x)
-      return %2, %w_adjoint
+      return %2, %x_adjoint, %w_adjoint
     }
 
 How: an analysis finds what varies with the wanted parameters (`adjoint.transforms.activity`); only that is

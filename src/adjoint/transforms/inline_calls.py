@@ -1,4 +1,4 @@
-"""Flatten calls: every body that is called takes the place of its call.
+"""Inlining of calls: the body of the called function takes the place of each call.
 
 Before::
 
@@ -14,7 +14,7 @@ Before::
       return %1
     }
 
-After ``inline_calls(main)``::
+After::
 
     func @main(%x: f32[3]) -> f32[3] {
       %w: f32[3] = multiply(%x, %x)

@@ -1,8 +1,8 @@
-"""What is padded is kept padded: readers of a value that a convolution needs with a border read inside the border.
+"""Padded values in place of plain ones: where a convolution needs a border, other readers read inside the border.
 
 Before::
 
-    func @f(%x: f32[1,1,16,16], %w: f32[1,1,3,3]) -> f32[1,1,16,16] {
+    func @main(%x: f32[1,1,16,16], %w: f32[1,1,3,3]) -> f32[1,1,16,16] {
       %h: f32[1,1,16,16] = relu(%x)
       %p: f32[1,1,18,18] = pad(%h) {low = (0, 0, 1, 1), high = (0, 0, 1, 1), interior = (0, 0, 0, 0), value = 0}
       %c: f32[1,1,16,16] = conv2d(%p, %w) {stride = (1, 1), padding = (0, 0), dilation = (1, 1), groups = 1}
@@ -12,7 +12,7 @@ Before::
 
 After::
 
-    func @f(%x: f32[1,1,16,16], %w: f32[1,1,3,3]) -> f32[1,1,16,16] {
+    func @main(%x: f32[1,1,16,16], %w: f32[1,1,3,3]) -> f32[1,1,16,16] {
       %h: f32[1,1,16,16] = relu(%x)
       %1: f32[1,1,18,18] = pad(%h) {low = (0, 0, 1, 1), high = (0, 0, 1, 1), interior = (0, 0, 0, 0), value = 0}
       %c: f32[1,1,16,16] = conv2d(%1, %w) {stride = (1, 1), padding = (0, 0), dilation = (1, 1), groups = 1}

@@ -7,7 +7,7 @@ Before::
       return %0
     }
 
-After ``prune_params(main)``::
+After::
 
     func @main(%x: f32[3]) -> f32[3] {
       %0: f32[3] = exp(%x)

@@ -2,7 +2,7 @@
 
 Before::
 
-    func @f(%x: f32[8,4], %w: f32[4,4], %v: f32[4,4]) -> (f32[4,4], f32[4,4]) {
+    func @main(%x: f32[8,4], %w: f32[4,4], %v: f32[4,4]) -> (f32[4,4], f32[4,4]) {
       %a: f32[8,4] = matmul(%x, %w) {transpose_a = False, transpose_b = False}
       %h: f32[8,4] = tanh(%a)
       %y: f32[8,4] = matmul(%h, %v) {transpose_a = False, transpose_b = False}
@@ -12,9 +12,9 @@ Before::
       return %dw, %dv
     }
 
-After ``rematerialize(f, 256)``::
+After::
 
-    func @f(%x: f32[8,4], %w: f32[4,4], %v: f32[4,4]) -> (f32[4,4], f32[4,4]) {
+    func @main(%x: f32[8,4], %w: f32[4,4], %v: f32[4,4]) -> (f32[4,4], f32[4,4]) {
       %a: f32[8,4] = matmul(%x, %w) {transpose_a = False, transpose_b = False}
       %h: f32[8,4] = tanh(%a)
       %y: f32[8,4] = matmul(%h, %v) {transpose_a = False, transpose_b = False}

@@ -2,14 +2,14 @@
 
 Before::
 
-    func @f(%x: f32[2]) -> (f32[2], f32[2], f32[2]) {
+    func @main(%x: f32[2]) -> (f32[2], f32[2], f32[2]) {
       %y: f32[2] = exp(%x)
       return %x, %y, %y
     }
 
 After::
 
-    func @f(%x: f32[2]) -> (f32[2], f32[2], f32[2]) {
+    func @main(%x: f32[2]) -> (f32[2], f32[2], f32[2]) {
       %0: f32[2] = stop_gradient(%x)
       %y: f32[2] = exp(%x)
       %2: f32[2] = stop_gradient(%y)

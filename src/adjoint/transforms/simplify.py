@@ -1,4 +1,4 @@
-"""Algebra: what can be said with fewer operators, without changing a bit of the results.
+"""Algebraic simplification: fewer operators that compute the same results, to the bit.
 
 Before::
 
@@ -13,7 +13,7 @@ Before::
       return %6
     }
 
-After ``simplify(main)``::
+After::
 
     func @main(%x: f32[2,3], %w: f32[4,3]) -> f32[2,4] {
       %y: f32[2,4] = matmul(%x, %w) {transpose_a = False, transpose_b = True}

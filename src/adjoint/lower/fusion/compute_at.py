@@ -1,18 +1,43 @@
 """Producer-consumer fusion across loop nests (Halide's `compute_at`): units of the consumer compute what they read.
 
-For example, an image is padded by the units that convolve it::
+Padding is an example: the units that convolve an image pad what they read of it. Here, units add up what was copied.
 
-    for u in 0..64 units:                                 for u in 0..8 units:
-      for l in 0..8192: p[u*8192 + l] = x[u*8192 + l]       for u.1 in 0..8:
-    for u in 0..8 units:                              ->      for l in 0..8192:
-      for l in 0..65536:                                        p[u.1*8192 + l] = x[u*65536 + u.1*8192 + l]
-        s[0] = s[0] + p[u*65536 + l]                        for l in 0..65536: s[0] = s[0] + p[l]
-      y[u] = s[0]                                           y[u] = s[0]
+Before::
 
-The tensor in between then stays in the second-level cache, and a barrier is saved. This is legal where each unit of the
-consumer reads a part of its own, units of the producer write parts of those, and nothing else reads the tensor. It is
-done where the tensor is larger than a cache and the part that a unit reads is not. Where units prefetched the next
-unit's part of the tensor, they prefetch the next unit's part of the producer's operands instead.
+    kernel p: computes %p
+      64 units, shared by threads; 0 flops, 4194304 bytes
+      reads x f32[524288]; writes p f32[524288] arena
+      for u in 0..64 units:
+        for l in 0..8192:
+          p[u*8192 + l] = x[u*8192 + l]
+
+    kernel y: computes %y
+      8 units, shared by threads; 524288 flops, 2097184 bytes
+      reads p f32[524288] arena; writes y f32[8]; registers s f32[1]
+      for u in 0..8 units:
+        s[0] = 0.0
+        for l in 0..65536:
+          s[0] = add(s[0], p[u*65536 + l])
+        y[u] = s[0]
+
+After::
+
+    kernel y: computes %p, %y
+      8 units, shared by threads; 524288 flops, 2097184 bytes
+      reads x f32[524288]; writes y f32[8]; registers s f32[1]; scratch p f32[65536]
+      for u in 0..8 units:
+        for u.1 in 0..8:
+          for l in 0..8192:
+            p[u.1*8192 + l] = x[u*65536 + u.1*8192 + l]
+        s[0] = 0.0
+        for l in 0..65536:
+          s[0] = add(s[0], p[l])
+        y[u] = s[0]
+
+The tensor in between, ``p``, then stays in the second-level cache, and a barrier is saved. This is legal where each
+unit of the consumer reads a part of its own, units of the producer write parts of those, and nothing else reads the
+tensor. It is done where the tensor is larger than a cache and the part that a unit reads is not. Where units prefetched
+the next unit's part of the tensor, they prefetch the next unit's part of the producer's operands instead.
 """
 
 from collections.abc import Iterable, Sequence

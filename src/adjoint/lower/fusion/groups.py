@@ -7,6 +7,26 @@ would cost more: several consumers of something expensive, an operand of a contr
 
 Groups have levels, one above the groups that they read. A value joins the highest group that it depends on, and only if
 that one is alone at its level: so no cycle can arise, and no reachability query is needed.
+
+Before::
+
+    func @main(%x: f32[8,16], %w: f32[16,16], %b: f32[16]) -> f32[8] {
+      %p: f32[8,16] = matmul(%x, %w) {transpose_a = False, transpose_b = False}
+      %bias: f32[8,16] = broadcast_to(%b) {shape = (8, 16)}
+      %a: f32[8,16] = add(%p, %bias)
+      %y: f32[8,16] = relu(%a)
+      %s: f32[8] = sum(%y) {axes = (1,), keepdims = False}
+      return %s
+    }
+
+After::
+
+    group at level 1: matmul %p, shape [8, 16]
+      computes %p, %a, %y
+      stores %y
+    group at level 2: sum %s, shape [8]
+      computes %s
+      stores %s
 """
 
 from collections.abc import Hashable, Mapping, Sequence

@@ -1,15 +1,40 @@
 """Horizontal fusion: independent kernels with the same loops become one, so that what both read is loaded once.
 
-For example, the sum of a cotangent, and of the cotangent times x::
+An example is the backward pass of a normalization, which sums a cotangent, and the cotangent times x.
 
-    for u in 0..16 units:                     for u in 0..16 units:
-      for k in 0..65536:                        for k in 0..65536:
-        acc[0] = acc[0] + ct[k*16 + u]            acc[0] = acc[0] + ct[k*16 + u]
-      b[u] = acc[0]                       ->      sum[0] = sum[0] + ct[k*16 + u]*x[k*16 + u]
-    for u in 0..16 units:                       b[u] = acc[0]
-      for k in 0..65536:                        g[u] = sum[0]
-        sum[0] = sum[0] + ct[k*16 + u]*x[k*16 + u]
-      g[u] = sum[0]
+Before::
+
+    kernel b: computes %b
+      16 units, shared by threads; 65536 flops, 262208 bytes
+      reads ct f32[65536]; writes b f32[16]; registers s f32[1]
+      for u in 0..16 units:
+        s[0] = 0.0
+        for k in 0..4096:
+          s[0] = add(s[0], ct[k*16 + u])
+        b[u] = s[0]
+
+    kernel g: computes %g
+      16 units, shared by threads; 131072 flops, 524352 bytes
+      reads ct f32[65536], x f32[65536]; writes g f32[16]; registers t f32[1]
+      for u in 0..16 units:
+        t[0] = 0.0
+        for k in 0..4096:
+          t[0] = add(t[0], mul(ct[k*16 + u], x[k*16 + u]))
+        g[u] = t[0]
+
+After::
+
+    kernel b: computes %b, %g
+      16 units, shared by threads; 196608 flops, 524416 bytes
+      reads ct f32[65536], x f32[65536]; writes b f32[16], g f32[16]; registers s f32[1], t f32[1]
+      for u in 0..16 units:
+        s[0] = 0.0
+        t[0] = 0.0
+        for k in 0..4096:
+          s[0] = add(s[0], ct[k*16 + u])
+          t[0] = add(t[0], mul(ct[k*16 + u], x[k*16 + u]))
+        b[u] = s[0]
+        g[u] = t[0]
 
 It is done where both read something large and the registers hold the accumulators of both.
 """

@@ -1,11 +1,35 @@
 """Producer-consumer fusion of consecutive kernels over the same rows: softmax, normalizations, losses, their gradients.
 
-::
+Before::
 
-    for u in 0..768 units: m[u] = max of x[u, :]                 for u in 0..768 units:
-    for u in 0..768 units: s[u] = sum of exp(x[u, :] - m[u])  ->   m[u] = max of x[u, :]
-    for u in 0..768 units: y[u, :] = exp(x[u, :] - m[u]) / s[u]    s[u] = sum of exp(x[u, :] - m[u])
-                                                                   y[u, :] = exp(x[u, :] - m[u]) / s[u]
+    kernel m: computes %m
+      4 units, on one thread; 16 flops, 80 bytes
+      reads x f32[16]; writes m f32[4] arena; registers s f32[1]
+      for u in 0..4 units:
+        s[0] = -inf
+        for l in 0..4:
+          s[0] = max(s[0], x[u*4 + l])
+        m[u] = s[0]
+
+    kernel y: computes %y
+      4 units, on one thread; 16 flops, 144 bytes
+      reads x f32[16], m f32[4] arena; writes y f32[16]
+      for u in 0..4 units:
+        for l in 0..4 vector:
+          y[u*4 + l] = sub(x[u*4 + l], m[u])
+
+After::
+
+    kernel y: computes %m, %y
+      4 units, on one thread; 32 flops, 144 bytes
+      reads x f32[16], m f32[4] arena; writes m f32[4] arena, y f32[16]; registers s f32[1]
+      for u in 0..4 units:
+        s[0] = -inf
+        for l in 0..4:
+          s[0] = max(s[0], x[u*4 + l])
+        m[u] = s[0]
+        for l in 0..4 vector:
+          y[u*4 + l] = sub(x[u*4 + l], m[u])
 
 Rows then stay in the first-level cache, and a barrier is saved. This is legal where units are independent: of every
 buffer that both kernels use and one writes, each unit uses a part of its own. Long rows are left alone: two kernels

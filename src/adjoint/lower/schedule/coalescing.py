@@ -1,13 +1,32 @@
 """Coalescing of serial kernels: small kernels that run on one thread become one, such as updates of biases and scales.
 
-::
+Before::
 
-    for u in 0..1 units:                for u in 0..1 units:
-      for l in 0..8 vector:               for l in 0..8 vector:
-        a[l] = p[l] + 1                     a[l] = p[l] + 1
-    for u in 0..4 units:          ->      for u.1 in 0..4:
-      for l in 0..2 vector:                 for l in 0..2 vector:
-        b[u*2 + l] = a[u*2 + l] + 1           b[u.1*2 + l] = a[u.1*2 + l] + 1
+    kernel a: computes %a
+      1 units, on one thread; 8 flops, 64 bytes
+      reads p f32[8]; writes a f32[8] arena
+      for u in 0..1 units:
+        for l in 0..8 vector:
+          a[l] = add(p[l], 1.0)
+
+    kernel result: computes %b
+      4 units, on one thread; 8 flops, 64 bytes
+      reads a f32[8] arena; writes result f32[8]
+      for u in 0..4 units:
+        for l in 0..2 vector:
+          result[u*2 + l] = mul(a[u*2 + l], 2.0)
+
+After::
+
+    kernel a_and_1: computes %a, %b
+      1 units, on one thread; 16 flops, 128 bytes
+      reads p f32[8], a f32[8] arena; writes a f32[8] arena, result f32[8]
+      for u in 0..1 units:
+        for l in 0..8 vector:
+          a[l] = add(p[l], 1.0)
+        for u.1 in 0..4:
+          for l in 0..2 vector:
+            result[u.1*2 + l] = mul(a[u.1*2 + l], 2.0)
 
 One thread runs them in order, so that one may read what another wrote, and each computes what it did before, to the
 bit.

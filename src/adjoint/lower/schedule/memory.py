@@ -1,4 +1,32 @@
-"""Memory planning: the arena is one block of memory, in which buffers with disjoint live ranges share places."""
+"""Memory planning: the arena is one block of memory, in which buffers with disjoint live ranges share places.
+
+Before::
+
+    kernel y: computes %a, %y
+      4 units, shared by threads; 8 flops, 64 bytes
+      reads x f32[4], a f32[4] arena; writes a f32[4] arena, y f32[4]
+      for u in 0..4 units:
+        a[u] = neg(x[u])
+        y[u] = abs(a[u])
+
+    kernel z: computes %b, %z
+      4 units, shared by threads; 8 flops, 64 bytes
+      reads x f32[4], b f32[4] arena; writes b f32[4] arena, z f32[4]
+      for u in 0..4 units:
+        b[u] = abs(x[u])
+        z[u] = neg(b[u])
+
+After::
+
+    program main
+      slot 0: x f32[4]
+      slot 1: y f32[4]
+      slot 2: z f32[4]
+      arena at 0: a f32[4] arena
+      arena at 0: b f32[4] arena
+      arena of 64 bytes; 0 bytes of scratch for each thread
+      barriers before: z
+"""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,35 @@
-"""The order of kernels, and the barriers between them.
+"""Dependences: an order of kernels that respects them, and the barriers between kernels.
 
 Buffers that are updated in place add anti-dependences: everything that reads the old contents runs before the kernel
 that overwrites them. Where that closes a cycle, the update goes to a buffer of its own and is copied at the end.
+
+Before::
+
+    kernel new_w: computes %new_w
+      4 units, on one thread; 4 flops, 48 bytes
+      reads w f32[4], dw f32[4] arena; writes w f32[4]
+      for u in 0..4 units:
+        w[u] = sub(w[u], dw[u])
+
+    kernel dw: computes %dw
+      4 units, on one thread; 4 flops, 48 bytes
+      reads x f32[4], w f32[4]; writes dw f32[4] arena
+      for u in 0..4 units:
+        dw[u] = mul(x[u], w[u])
+
+After::
+
+    kernel dw: computes %dw
+      4 units, on one thread; 4 flops, 48 bytes
+      reads x f32[4], w f32[4]; writes dw f32[4] arena
+      for u in 0..4 units:
+        dw[u] = mul(x[u], w[u])
+
+    kernel new_w: computes %new_w
+      4 units, on one thread; 4 flops, 48 bytes
+      reads w f32[4], dw f32[4] arena; writes w f32[4]
+      for u in 0..4 units:
+        w[u] = sub(w[u], dw[u])
 """
 
 from collections.abc import Mapping, Sequence

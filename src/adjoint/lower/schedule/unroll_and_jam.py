@@ -1,11 +1,28 @@
 """Unroll-and-jam of kernels that reduce short rows: a unit computes a block of rows, step by step.
 
-::
+Before::
 
-    for u in 0..3072 units:                         for u in 0..192 units:
-      result[0] = across(add, ..x[u, :]..)            for r in 0..16: result[r] = across(add, ..x[u*16 + r, :]..)
-      s[u] = log(result[0])                    ->     for r in 0..16 vector: s[u*16 + r] = log(result[r])
-      y[u, :] = exp(x[u, :] - s[u])                   for r in 0..16: y[u*16 + r, :] = exp(x[..] - s[u*16 + r])
+    kernel y: computes %y
+      256 units, on one thread; 4352 flops, 9216 bytes
+      reads x f32[2048]; writes y f32[256]; registers p f32[8], s f32[1]
+      for u in 0..256 units:
+        for l in 0..8 vector:
+          p[l] = mul(x[u*8 + l], x[u*8 + l])
+        s[0] = across(add, p[0..8] in 8 lanes)
+        y[u] = sqrt(s[0])
+
+After::
+
+    kernel y: computes %y
+      32 units, on one thread; 4352 flops, 9216 bytes
+      reads x f32[2048]; writes y f32[256]; registers p f32[8]; scratch s f32[8]
+      for u in 0..32 units:
+        for r in 0..8:
+          for l in 0..8 vector:
+            p[l] = mul(x[u*64 + r*8 + l], x[u*64 + r*8 + l])
+          s[r] = across(add, p[0..8] in 8 lanes)
+        for r in 0..8 vector:
+          y[u*8 + r] = sqrt(s[r])
 
 What follows a sum is then computed for a vector of rows instead of one scalar at a time; and several rows are in flight
 at once, where a single row is one chain of dependent operations: the tree of its lanes, the logarithm or root of the
