@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adjoint import ops, transforms
-from adjoint.codegen.native import target_for
+from adjoint.codegen.targets import target_for
 from adjoint.ir.printer import value_names
 from adjoint.kernel.parser import parse_kernels
 from adjoint.kernel.printer import print_kernels, print_program

@@ -46,21 +46,11 @@ def body(kernel):
     return [line.strip() for line in print_kernel(kernel).splitlines()[3:]]
 
 
-def test_what_the_docstring_shows():
+def test_a_producer_moves_into_the_units_of_its_consumer():
     (made,) = compute_at([copy(), sums()], MODEL)
     verify_kernel(made)
     assert made.reads == (X,)
     assert made.writes == (Y,)
-    assert body(made) == [
-        "for u in 0..8 units:",
-        "for u.1 in 0..8:",
-        "for l in 0..8192:",
-        "p[u.1*8192 + l] = x[u*65536 + u.1*8192 + l]",
-        "s[0] = 0.0",
-        "for l in 0..65536:",
-        "s[0] = add(s[0], p[l])",
-        "y[u] = s[0]",
-    ]
 
 
 def test_one_in_another_in_a_third():

@@ -12,25 +12,25 @@ Before::
           p[u*8192 + l] = x[u*8192 + l]
 
     kernel y: computes %y
-      8 units, shared by threads; 524288 flops, 2097184 bytes
-      reads p f32[524288] arena; writes y f32[8]; registers s f32[1]
-      for u in 0..8 units:
+      16 units, shared by threads; 524288 flops, 2097216 bytes
+      reads p f32[524288] arena; writes y f32[16]; registers s f32[1]
+      for u in 0..16 units:
         s[0] = 0.0
-        for l in 0..65536:
-          s[0] = add(s[0], p[u*65536 + l])
+        for l in 0..32768:
+          s[0] = add(s[0], p[u*32768 + l])
         y[u] = s[0]
 
 After::
 
     kernel y: computes %p, %y
-      8 units, shared by threads; 524288 flops, 2097184 bytes
-      reads x f32[524288]; writes y f32[8]; registers s f32[1]; scratch p f32[65536]
-      for u in 0..8 units:
-        for u.1 in 0..8:
+      16 units, shared by threads; 524288 flops, 2097216 bytes
+      reads x f32[524288]; writes y f32[16]; registers s f32[1]; scratch p f32[32768]
+      for u in 0..16 units:
+        for u.1 in 0..4:
           for l in 0..8192:
-            p[u.1*8192 + l] = x[u*65536 + u.1*8192 + l]
+            p[u.1*8192 + l] = x[u*32768 + u.1*8192 + l]
         s[0] = 0.0
-        for l in 0..65536:
+        for l in 0..32768:
           s[0] = add(s[0], p[l])
         y[u] = s[0]
 
