@@ -198,11 +198,11 @@ def limits(results: Results) -> str:
     least, direct = mlp["flops"] / peak / 1e3, resnet["flops"] / peak / 1e6
     attainable = 1e6 / best["steps_per_second"] / least
     return (
-        f"The core's peak limits these ratios. At {peak:.0f} GFLOP/s (docs/where-time-goes.md), the multiply-adds of "
-        f"the MLP take {least:.0f} µs, so no program that computes them all on one core can be more than about "
-        f"{attainable:.1f} times as fast as {_peer(best)}. ResNet-20's convolutions would take {direct:.0f} ms as "
-        "direct sums; with fewer products (docs/design/contractions.md), the whole step takes "
-        f"{1e3 / ours:.0f} ms."
+        f"The core's peak limits these ratios. At {peak:.0f} GFLOP/s ([where the time goes](where-time-goes.md)), the "
+        f"multiply-adds of the MLP take {least:.0f} µs, so no program that computes them all on one core can be more "
+        f"than about {attainable:.1f} times as fast as {_peer(best)}. ResNet-20's convolutions would take "
+        f"{direct:.0f} ms as direct sums; with fewer products ([contractions](design/contractions.md)), the whole step "
+        f"takes {1e3 / ours:.0f} ms."
     )
 
 

@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     """Measure, print and write; returns the exit status: 1 where a cell failed, 2 where nothing was measured."""
     options = parser()
     args = options.parse_args(arguments)
-    console = console or Console(width=None if sys.stdout.isatty() else 110)
+    console = console or Console(width=None if sys.stdout.isatty() else 120)
     if args.rounds < 1 or args.starts < 1 or args.seconds <= 0:
         options.error("--rounds and --starts are from 1, --seconds above 0")
     peers = roster.find_peers([*args.peer_folder, PEER_FOLDER], dict(args.python))
