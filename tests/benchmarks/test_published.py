@@ -60,6 +60,14 @@ def test_every_workload_and_every_block_is_published():
     assert shown == set(BLOCKS)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tables_come_with_where_they_were_measured(page):
+    shown = [match[2] for match in publish.BLOCK.finditer(page.read_text())]
+    measured = {name.partition("/")[0].replace("summary", "steps") for name in shown} - {"programs"}
+    origins = {"steps": "steps/origin", "where": "where/machine"}
+    assert {origins[kind] for kind in measured} <= set(shown)
+
+
 @pytest.mark.parametrize("entry", list(entries()))
 def test_results_are_of_a_commit(entry):
     run = entry["run"]
