@@ -25,7 +25,8 @@ from rich.text import Text
 from benchmarks import report, roster
 from benchmarks.contraction_cases import CASES, Case, expected, operands
 from benchmarks.harness import SETTLE_S, Cell, CellError, Process, Result
-from benchmarks.run import DISTURBED, python_option, thread_numbers
+from benchmarks.report import DISTURBED
+from benchmarks.run import python_option, thread_numbers
 
 __all__ = ["main", "measure", "table"]
 

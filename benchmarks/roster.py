@@ -36,6 +36,8 @@ class Peer:
         Relative difference that its losses may have, by workload, where its formulas are others.
     python : str or None
         Its interpreter; None where none is known.
+    workloads : dict of str to tuple of str
+        For modes that make sense for some workloads only, these workloads.
     """
 
     name: str
@@ -45,6 +47,11 @@ class Peer:
     cached_modes: tuple[str, ...] = ()
     tolerances: Mapping[str, float] = field(default_factory=dict, hash=False)
     python: str | None = None
+    workloads: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+
+    def runs(self, mode: str, workload: str) -> bool:
+        """Whether a mode takes part in a workload."""
+        return workload in self.workloads.get(mode, (workload,))
 
 
 def _literals(path: Path) -> dict[str, Any]:
@@ -83,7 +90,8 @@ def find_peers(
             python = sys.executable
         modes, caches, tolerances = (literals.get(key, ()) for key in ("MODES", "CACHES", "TOLERANCES"))
         cached_modes = literals.get("CACHED_MODES", modes)
-        peers[name] = Peer(name, files[name], modes, caches, cached_modes, dict(tolerances), python)
+        only = literals.get("WORKLOADS", {})
+        peers[name] = Peer(name, files[name], modes, caches, cached_modes, dict(tolerances), python, only)
     return peers
 
 

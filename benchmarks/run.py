@@ -1,11 +1,9 @@
 """Measure adjoint beside its peers: python benchmarks/run.py. See docs/benchmarks.md."""
 
 import argparse
-import json
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +12,11 @@ if not __package__:  # run as a file: what is imported is the package that the f
 
 from rich.console import Console
 
-from benchmarks import harness, report, roster, workloads
-from benchmarks.worker import CHECKED
+from benchmarks import harness, record, report, roster, workloads
 
 __all__ = ["PEER_FOLDER", "main", "python_option", "thread_numbers", "workload_names"]
 
 PEER_FOLDER = Path(__file__).resolve().parent / "peers"
-
-#: Cores that others may take before the numbers are said to be in doubt.
-DISTURBED = 0.1
 
 
 def _names(text: str) -> list[str]:
@@ -72,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", type=float, default=0.5, help="length of a window (default: 0.5)")
     made.add_argument("--starts", type=int, default=1, help="fresh processes whose first step is timed (default: 1)")
     made.add_argument("--limit", type=float, default=600.0, help="seconds a peer may take to start (default: 600)")
-    made.add_argument("--json", type=Path, metavar="FILE", help="write every number here")
+    record.json_options(made)
     python_option(made)
     made.add_argument(
         "--peer-folder", type=Path, action="append", default=[], metavar="DIR", help="look for peers here first"
@@ -87,8 +81,9 @@ def measured(args: argparse.Namespace, pairs: Sequence[tuple[roster.Peer, str]],
             workload = workloads.make(name)
             arrays = Path(folder) / f"{name}.npz"
             workloads.save(workload, arrays)
-            for threads in args.threads:
-                cells = [harness.Cell(peer, mode, name, threads) for peer, mode in pairs]
+            takes_part = [(peer, mode) for peer, mode in pairs if peer.runs(mode, name)]
+            for threads in args.threads if takes_part else ():
+                cells = [harness.Cell(peer, mode, name, threads) for peer, mode in takes_part]
                 results: list[harness.Result] = []
                 total = len(cells) + args.rounds
                 with console.status("") as status:
@@ -104,43 +99,40 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     """Measure, print and write; returns the exit status: 1 where a cell failed, 2 where nothing was measured."""
     options = parser()
     args = options.parse_args(arguments)
-    console = console or Console(width=None if sys.stdout.isatty() else 110)
+    console = console or Console(width=None if sys.stdout.isatty() else 120)
     if args.rounds < 1 or args.starts < 1 or args.seconds <= 0:
         options.error("--rounds and --starts are from 1, --seconds above 0")
     peers = roster.find_peers([*args.peer_folder, PEER_FOLDER], dict(args.python))
     try:
         pairs = roster.choose(peers, args.peers)
-    except ValueError as error:
+        record.check_clean(args.json, args.allow_dirty)
+    except (ValueError, record.DirtyError) as error:
         options.error(str(error))
     if not args.peers:
         for peer in peers.values():
             if peer.python is None:
                 console.print(f"{peer.name} is not installed here; --python {peer.name}=PATH names an interpreter")
+    settings = {"rounds": args.rounds, "seconds": args.seconds, "starts": args.starts}
+    run = record.provenance("run.py", sys.argv[1:] if arguments is None else arguments, settings)
     imports = {peer.name: harness.import_seconds(peer) for peer in dict.fromkeys(peer for peer, _ in pairs)}
-    found, failures = [], 0
+    count = failures = 0
     for workload, results in measured(args, pairs, console):
-        console.print(report.table(results, workload.flops, imports))
-        failures += _say(results, console)
-        found.append(report.as_json(results, workload.flops, imports))
-    if args.json is not None:
-        settings = {"rounds": args.rounds, "seconds": args.seconds, "starts": args.starts}
-        about = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "machine": report.machine()}
-        args.json.write_text(json.dumps({**about, "settings": settings, "results": found}, indent=1) + "\n")
+        count += 1
+        entry = report.as_json(results, workload.flops, imports)
+        console.print(report.table(entry))
+        failures += _say(results, entry, console)
+        if args.json is not None:  # after every table: a run that is cut short keeps what it has measured
+            record.store(args.json, ("steps", workload.name, str(entry["threads"])), {"run": run, **entry})
+    if not count:
+        console.print("nothing to measure: these modes take part in none of these workloads", style="bold red")
+        return 2
     return 1 if failures else 0
 
 
-def _say(results: Sequence[harness.Result], console: Console) -> int:
-    """The line under a table, and what went wrong: how many cells failed."""
-    if (best := report.summary(results)) is not None:
-        console.print(
-            f"adjoint is {best.ratio:.2f} times as fast as {best.label}, the best of its peers "
-            f"(rounds: {best.low:.2f} to {best.high:.2f})"
-        )
-    if (others := report.disturbance(results)) > DISTURBED:
-        console.print(f"not quiet: others took {others:.2f} of these cores while this was measured", style="yellow")
-    for result in results:
-        if 0 < len(result.losses) < CHECKED:
-            console.print(f"{result.cell.label} is slow: {len(result.losses)} of {CHECKED} losses were compared")
+def _say(results: Sequence[harness.Result], entry: Mapping[str, Any], console: Console) -> int:
+    """The lines under a table, and what went wrong: how many cells failed."""
+    for line in report.remarks(entry):
+        console.print(line, style="yellow" if line.startswith("not quiet") else None)
     failed = [r for r in results if r.error is not None]
     for result in failed:
         what = "LOSSES DIFFER, not measured" if result.differs else "failed"

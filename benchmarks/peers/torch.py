@@ -1,4 +1,7 @@
-"""PyTorch: eager with the plain and the fused optimizer, and torch.compile of the parts and of the whole step."""
+"""PyTorch: eager with the plain and the fused optimizer, and torch.compile of the parts and of the whole step.
+
+``eager_channels_last`` is ``eager_fused`` with images and the weights of convolutions stored with channels last.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -7,8 +10,11 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-MODES = ("eager", "eager_fused", "compile", "compile_whole")
+MODES = ("eager", "eager_fused", "eager_channels_last", "compile", "compile_whole")
 INT = "int64"
+
+#: Modes for networks with convolutions only.
+WORKLOADS = {"eager_channels_last": ("lenet", "resnet")}
 
 #: Environment variables that name the folders of compile caches, and the modes that use them.
 CACHES = ("TORCHINDUCTOR_CACHE_DIR",)
@@ -83,9 +89,11 @@ def build(w: Any, mode: str, threads: int) -> tuple[Step, Callable[[torch.Tensor
     states = {name: torch.tensor(a) for name, a in w.states.items()}
     if mode == "compile_whole":
         return _whole(w, params, states), float
+    images = torch.channels_last if mode == "eager_channels_last" else torch.contiguous_format
+    params = {name: t.to(memory_format=images) if t.ndim == 4 else t for name, t in params.items()}
     for tensor in params.values():
         tensor.requires_grad_()
-    optimizer = _optimizer(w.opt, list(params.values()), fused=mode == "eager_fused")
+    optimizer = _optimizer(w.opt, list(params.values()), fused=mode in ("eager_fused", "eager_channels_last"))
 
     def loss_of(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return _loss(w, params, states, x, y)
@@ -98,7 +106,8 @@ def build(w: Any, mode: str, threads: int) -> tuple[Step, Callable[[torch.Tensor
 
     def step(x: np.ndarray, y: np.ndarray) -> torch.Tensor:
         optimizer.zero_grad()
-        loss = loss_of(torch.from_numpy(x), torch.from_numpy(y))
+        batch = torch.from_numpy(x)
+        loss = loss_of(batch.to(memory_format=images) if batch.ndim == 4 else batch, torch.from_numpy(y))
         loss.backward()
         update()
         return loss.detach()

@@ -95,6 +95,12 @@ def test_peers_and_modes_are_chosen_by_name():
     assert [Cell(p, mode, "mlp", 1).label for p, mode in chosen] == ["b:y", "a", "b:x"]
 
 
+def test_a_mode_may_be_for_some_workloads_only(folder):
+    (folder / "fragile.py").write_text("MODES = ('a', 'b')\nWORKLOADS = {'b': ('lenet', 'resnet')}\n")
+    found = roster.find_peers([folder], {}, {})["fragile"]
+    assert [found.runs(mode, name) for mode in "ab" for name in ("mlp", "lenet")] == [True, True, False, True]
+
+
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [

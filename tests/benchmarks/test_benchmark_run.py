@@ -1,6 +1,5 @@
 """`benchmarks/run.py` from end to end with a peer that needs no framework, and what it makes of the numbers."""
 
-import json
 import subprocess
 import sys
 from io import StringIO
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks import report, run, worker, workloads
+from benchmarks import record, report, run, worker, workloads
 from benchmarks.harness import Cell, Result
 from benchmarks.roster import Peer
 from tests.benchmarks.test_benchmark_harness import FAKE
@@ -29,10 +28,11 @@ def measured(folder, peers, *more):
         console = Console(record=True, width=120, file=nowhere)
         status = run.main(
             ["--peer-folder", str(folder), "--python", f"fake={sys.executable}", "--peers", peers, "--threads", "1",
-             "--workloads", "linreg", "--rounds", "2", "--seconds", "0.02", "--json", str(folder / "out.json"), *more],
+             "--workloads", "linreg", "--rounds", "2", "--seconds", "0.02", "--json", str(folder / "out.json"),
+             "--allow-dirty", *more],
             console,
         )  # fmt: skip
-    return status, console.export_text(), json.loads((folder / "out.json").read_text())
+    return status, console.export_text(), record.load(folder / "out.json")["steps"]["linreg"]["1"]
 
 
 def test_a_peer_is_measured_and_its_caches_are_empty_and_then_full(folder):
@@ -40,14 +40,42 @@ def test_a_peer_is_measured_and_its_caches_are_empty_and_then_full(folder):
     assert status == 0
     assert "linreg, 1 thread" in text
     assert (folder / "log").read_text().split() == ["first", "firstagain"] * 2
-    (found,) = written["results"]
-    (cell,) = found["cells"]
+    (cell,) = written["cells"]
     assert len(cell["first_loss_cold_s"]) == len(cell["first_loss_cached_s"]) == len(cell["rounds"]) == 2
     assert cell["losses"] == [100 / count for count in range(1, 21)]
     assert cell["steps_per_second"] == np.median(cell["rounds"]) > 1000
     assert cell["peak_bytes"] > 5_000_000
-    assert (cell["import_s"], cell["error"], found["best_peer"]) == (None, None, None)
-    assert written["settings"] == {"rounds": 2, "seconds": 0.02, "starts": 2}
+    assert (cell["import_s"], cell["error"], cell["adjoint_is"], cell["losses_compared"]) == (None, None, None, 20)
+    assert written["run"]["settings"] == {"rounds": 2, "seconds": 0.02, "starts": 2}
+    assert written["run"]["command"].startswith("python benchmarks/run.py --peers fake:good --threads 1 --workloads")
+
+
+def test_a_run_leaves_the_results_of_others(folder):
+    record.store(folder / "out.json", ("steps", "linreg"), {"1": "old", "2": "kept"})
+    record.store(folder / "out.json", ("steps", "mlp"), "kept")
+    _, _, written = measured(folder, "fake:good")
+    assert written["workload"] == "linreg"
+    steps = record.load(folder / "out.json")["steps"]
+    assert (steps["linreg"]["2"], steps["mlp"]) == ("kept", "kept")
+
+
+def test_results_of_changed_sources_are_refused_before_anything_is_measured(folder, monkeypatch, capsys):
+    monkeypatch.setattr(record, "_changes", lambda: ["src/adjoint/compiler.py"])
+    arguments = ["--workloads", "linreg", "--peers", "adjoint", "--json", str(folder / "out.json")]
+    with pytest.raises(SystemExit) as stopped:
+        run.main(arguments)
+    assert stopped.value.code == 2
+    assert "src/adjoint/compiler.py changed" in capsys.readouterr().err
+    assert not (folder / "out.json").exists()
+
+
+def test_modes_for_other_workloads_take_no_part(folder):
+    (folder / "fake.py").write_text(FAKE + '\nWORKLOADS = {"good": ("lenet",)}\n')
+    console = Console(record=True, width=120, file=StringIO())
+    python = f"fake={sys.executable}"
+    arguments = ["--peer-folder", str(folder), "--python", python, "--peers", "fake:good", "--workloads", "linreg"]
+    assert run.main(arguments, console) == 2
+    assert "nothing to measure" in console.export_text()
 
 
 def test_a_slow_peer_takes_fewer_of_the_first_steps(folder, monkeypatch):
@@ -58,7 +86,8 @@ def test_a_slow_peer_takes_fewer_of_the_first_steps(folder, monkeypatch):
     assert answer["losses"] == [100.0, 50.0]
     assert window({"seconds": 0.01})["steps"] > 0
     console = Console(record=True, width=120, file=StringIO())
-    run._say([result("slow", [], losses=answer["losses"]), result("fast", [], losses=[1.0] * 20)], console)
+    results = [result("slow", [], losses=answer["losses"]), result("fast", [], losses=[1.0] * 20)]
+    run._say(results, report.as_json(results, 1, dict.fromkeys(("slow", "fast"))), console)
     assert console.export_text().strip() == "slow is slow: 2 of 20 losses were compared"
 
 
@@ -69,7 +98,7 @@ def test_peers_that_fail_are_named_and_the_status_says_so(folder):
     assert "fake:broken: failed: RuntimeError: it rains" in text
     assert "fake:mute: failed: ended with status 3" in text
     assert "fake:dies: failed: frameworks print what they like" in text
-    errors = {cell["mode"]: cell["error"] is not None for cell in written["results"][0]["cells"]}
+    errors = {cell["mode"]: cell["error"] is not None for cell in written["cells"]}
     assert errors == {"good": False, "wrong": True, "broken": True, "mute": True, "dies": True}
 
 
@@ -121,7 +150,9 @@ def test_ratios_are_of_windows_that_follow_each_other():
 def test_a_cell_that_failed_is_compared_with_nobody():
     ours, other = result("adjoint", [4.0, 4.0]), result("other", [9.0], error="gone")
     assert report.summary([ours, other]) is None
-    assert "adjoint_is" not in report.as_json([ours, other], 1, {"adjoint": None, "other": None})["cells"][1]
+    entry = report.as_json([ours, other], 1, {"adjoint": None, "other": None})
+    assert entry["cells"][1]["adjoint_is"] is None
+    assert report.best_cell(entry) is None
 
 
 def test_the_table_has_the_fastest_first_and_failures_last():
@@ -133,8 +164,8 @@ def test_the_table_has_the_fastest_first_and_failures_last():
     ]
     console = Console(width=120)
     with console.capture() as captured:
-        imports = {"adjoint": 0.01, "torch": 1.0, "tiny": None}
-        console.print(report.table(results, 32_000_000, imports))
+        imports = {"adjoint": 0.01, "torch": 1.0, "tiny": None, "lost": None}
+        console.print(report.table(report.as_json(results, 32_000_000, imports)))
     lines = [line.split() for line in captured.get().splitlines()]
     assert lines[0] == ["mlp,", "2", "threads"]
     rows = {line[0]: line[1:] for line in lines[4:] if line}

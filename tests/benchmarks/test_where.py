@@ -1,4 +1,4 @@
-"""`benchmarks/where.py`: a page's sections are rewritten with what was measured, and nothing else of it changes."""
+"""`benchmarks/where.py`: what it measures of a step, and the tables that are made of it."""
 
 import re
 
@@ -6,43 +6,18 @@ import pytest
 from rich.console import Console
 
 from adjoint.profiling.parts import PARTS, STEP
-from benchmarks import where, workloads
-
-PAGE = """\
-# Words
-
-before
-<!-- where: machine -->
-old
-<!-- end -->
-<!-- where: summary -->
-<!-- end -->
-between
-
-<!-- where: mlp -->
-
-| old | table |
-<!-- end -->
-<!-- where: linreg -->
-<!-- end -->
-after
-"""
+from benchmarks import breakdown, record, where
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    """The page after two runs: the second finds what the first wrote."""
-    path = tmp_path_factory.mktemp("page") / "page.md"
-    path.write_text(PAGE)
-    for _ in range(2):
+def entries(tmp_path_factory):
+    """The entries of two workloads, measured one after the other."""
+    path = tmp_path_factory.mktemp("results") / "results.json"
+    for name in ("mlp", "linreg"):
         with open("/dev/null", "w") as nowhere:
-            arguments = ["--page", str(path), "--runs", "4", "--seconds", "0.005"]
+            arguments = ["--workloads", name, "--runs", "4", "--seconds", "0.005", "--json", str(path), "--allow-dirty"]
             assert where.main(arguments, Console(file=nowhere)) == 0
-    return path.read_text()
-
-
-def section(page, name):
-    return re.search(rf"<!-- where: {name} -->\n(.*?)<!-- end -->", page, re.DOTALL)[1]
+    return record.load(path)["where"]
 
 
 def rows(text, first):
@@ -58,14 +33,9 @@ def rows(text, first):
     return table
 
 
-def test_the_rest_of_the_page_stays(page):
-    blank = re.compile(r"(<!-- where: \w+ -->\n).*?(<!-- end -->)", re.DOTALL)
-    assert blank.sub(r"\1\2", page) == blank.sub(r"\1\2", PAGE)
-    assert "old" not in page
-
-
-def test_the_hottest_kernels_come_first_and_shares_are_of_all(page):
-    kernels = rows(section(page, "mlp"), "kernel")
+def test_the_hottest_kernels_come_first_and_shares_are_of_all(entries):
+    text = breakdown.workload_text(entries["mlp"])
+    kernels = rows(text, "kernel")
     times = [float(row["µs"]) for row in kernels]
     assert len(kernels) == where.HOTTEST
     assert times == sorted(times, reverse=True)
@@ -73,13 +43,13 @@ def test_the_hottest_kernels_come_first_and_shares_are_of_all(page):
     # The first layer: 64x784 @ 784x128, beside what is fused behind it.
     assert float(product["µs"]) * float(product["GFLOP/s"]) * 1e3 == pytest.approx(2 * 64 * 784 * 128, rel=0.03)
     assert product["bound by"] == "multiply-adds"
-    kinds = rows(section(page, "mlp"), "around")
+    kinds = rows(text, "around")
     assert kinds[0]["around"] == "matmul"
     assert float(kinds[0]["µs"].replace(",", "")) >= times[0]
 
 
-def test_the_summary_has_a_row_a_workload_whose_parts_are_shares(page):
-    found = {row["workload"]: row for row in rows(section(page, "summary"), "workload")}
+def test_the_summary_has_a_row_a_workload_whose_parts_are_shares(entries):
+    found = {row["workload"]: row for row in rows(breakdown.summary_text(entries), "workload")}
     assert list(found) == ["`mlp`", "`linreg`"]
     # linreg's kernels take less than a clock can tell, so that shares of them may be 0.
     mlp = found["`mlp`"]
@@ -89,8 +59,17 @@ def test_the_summary_has_a_row_a_workload_whose_parts_are_shares(page):
     assert re.fullmatch(r"[\d.]+ (µs|ms)", found["`mlp`"]["step"])
 
 
-def test_the_machine_is_named_with_its_peaks(page):
-    assert re.search(r"one thread of .*at most \d+ GFLOP/s, and in GB/s L1 \d+.* memory \d+", section(page, "machine"))
+def test_entries_say_what_they_were_measured_on(entries):
+    text = breakdown.machine_text(entries["mlp"])
+    assert re.match(r"One core computes at most [\d.]+ GFLOP/s and transfers, in GB/s, L1 [\d.]+.* memory [\d.]+", text)
+    assert entries["mlp"]["run"]["command"].startswith("python benchmarks/where.py --workloads mlp --runs 4")
+    assert entries["mlp"]["run"]["settings"] == entries["linreg"]["run"]["settings"] == {"runs": 4, "seconds": 0.005}
+
+
+def test_a_disturbed_measurement_says_so(entries):
+    quiet = {**entries["mlp"], "others": 0.05}
+    assert "measure again" not in breakdown.machine_text(quiet)
+    assert "Others took 25% of the core" in breakdown.machine_text({**quiet, "others": 0.25})
 
 
 def test_the_least_time_is_that_of_operations_or_bytes():
@@ -103,24 +82,12 @@ def test_the_least_time_is_that_of_operations_or_bytes():
     assert 10 < measured.step < 1e6
 
 
-def test_the_page_of_the_documentation_has_every_section():
-    assert sorted(where.sections_of(where.PAGE.read_text())) == sorted([*workloads.WORKLOADS, "machine", "summary"])
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("words", "a section begins with the line"),
-        ("<!-- where: mlp -->\n", "a section begins with the line"),
-        ("<!-- where: vgg -->\n<!-- end -->\n", "got vgg"),
-    ],
-)
-def test_a_page_without_sections_is_refused_and_left(tmp_path, capsys, text, message):
-    path = tmp_path / "page.md"
-    path.write_text(text)
-    assert where.main(["--page", str(path)], Console(width=200)) == 2
-    assert message in capsys.readouterr().out
-    assert path.read_text() == text
+def test_results_of_changed_sources_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(record, "_changes", lambda: ["src/a.py"])
+    with pytest.raises(SystemExit) as stopped:
+        where.main(["--json", str(tmp_path / "out.json")])
+    assert stopped.value.code == 2
+    assert "src/a.py changed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--runs", "0"], ["--seconds", "0"]])

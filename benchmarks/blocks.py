@@ -1,0 +1,263 @@
+"""The generated blocks of README and docs, as Markdown, from the file of results; `publish.py` puts them in place."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from adjoint.profiling.figures import amount
+from benchmarks import breakdown, report, roster, workloads
+from benchmarks.run import PEER_FOLDER
+
+__all__ = ["BLOCKS", "provenance_text"]
+
+Results = Mapping[str, Any]
+
+#: Peers as they call themselves.
+FRAMEWORKS = {"jax": "JAX", "mindspore": "MindSpore", "tinygrad": "tinygrad", "torch": "PyTorch", "tvm": "TVM"}
+
+#: Workloads as the README describes them.
+TITLES = {
+    "mlp": "MLP 784-128-128-10, batch 64",
+    "linreg": "linear regression 4x2 (per-step overhead)",
+    "lenet": "LeNet-5, batch 32",
+    "resnet": "ResNet-20, batch 64",
+    "gpt": "GPT, 4 layers, batch 12x64",
+    "bigmlp": "MLP 1024-4096-4096-1024, Adam",
+}
+
+
+# ---- where results come from
+
+
+def _steps(results: Results) -> Iterator[dict[str, Any]]:
+    """The entries of `run.py`, in the order of `workloads.WORKLOADS` and then of threads."""
+    found = results.get("steps", {})
+    for name in workloads.WORKLOADS:
+        yield from (found[name][threads] for threads in sorted(found.get(name, ()), key=int))
+
+
+def _where(results: Results) -> dict[str, dict[str, Any]]:
+    """The entries of `where.py`, in the order of `workloads.WORKLOADS`."""
+    found = results.get("where", {})
+    return {name: found[name] for name in workloads.WORKLOADS if name in found}
+
+
+def _frameworks(peers: Iterable[str]) -> list[str]:
+    """Peers as they call themselves, in alphabetical order."""
+    return sorted({FRAMEWORKS.get(peer, peer) for peer in peers}, key=str.casefold)
+
+
+def _versions(entry: Mapping[str, Any]) -> list[str]:
+    found = {FRAMEWORKS.get(cell["peer"], cell["peer"]): cell["version"] for cell in entry.get("cells", ())}
+    return [f"{name} {found[name]}" for name in sorted(found, key=str.casefold) if found[name] and name != roster.OURS]
+
+
+def _list(words: list[str]) -> str:
+    """Words with commas, and an "and" before the last."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""
+
+
+def _origin(entry: Mapping[str, Any]) -> str:
+    """Where an entry comes from, without its date."""
+    run, machine = entry["run"], entry["run"]["machine"]
+    commit = f"adjoint at commit {run['commit']}" if run["commit"] else "adjoint at a commit that was not recorded"
+    commit += " with uncommitted changes" if run["dirty"] else ""
+    cores = f"{machine['cores']} core{'s' if machine['cores'] != 1 else ''} of " if machine["cores"] else ""
+    cpu = f"{machine['cpu']} ({machine['llvm_cpu']}, vectors of {machine['vector_bits']} bits)"
+    return f"{cores}{cpu}: {_list([commit, *_versions(entry)])}"
+
+
+def provenance_text(entries: Mapping[str, Mapping[str, Any]], more: Callable[[Any], str] | None = None) -> str:
+    """When and where entries were measured: a sentence if all come from one place, a list of places otherwise.
+
+    Parameters
+    ----------
+    entries : mapping
+        Entries by what they are called in the list.
+    more : callable, optional
+        What else has to be the same for two entries to be in one item; it is appended to the item.
+    """
+    places: dict[tuple[str, str], list[str]] = {}
+    for name, entry in entries.items():
+        places.setdefault((_origin(entry), more(entry) if more else ""), []).append(name)
+    texts = []
+    for (origin, rest), names in places.items():
+        days = sorted({entries[name]["run"]["time"][:10] for name in names})
+        when = days[0] if len(days) == 1 else f"from {days[0]} to {days[-1]}"
+        who = "" if len(places) == 1 else f"{'; '.join(names)}: "
+        texts.append(f"{who}{'on ' if len(days) == 1 else ''}{when}, on {origin}.{rest and ' ' + rest}")
+    if len(texts) == 1:
+        return f"Measured {texts[0]}"
+    return "These measurements come from different runs:\n\n" + "\n".join(f"- {text}" for text in texts)
+
+
+# ---- complete steps
+
+
+def steps_origin(results: Results) -> str:
+    """When and where the complete steps were measured, and what takes part now but did not yet at that time."""
+    entries = {report.title(entry): entry for entry in _steps(results)}
+    return "\n\n".join(filter(None, (provenance_text(entries), _missing(entries.values()))))
+
+
+def _missing(entries: Iterable[Mapping[str, Any]]) -> str:
+    """The modes of peers that some entries lack."""
+    missing: dict[str, None] = {}
+    for entry in entries:
+        there = {(cell["peer"], cell["mode"]) for cell in entry["cells"]}
+        for peer in roster.find_peers([PEER_FOLDER], {}, {}).values():
+            for mode in peer.modes:
+                if peer.runs(mode, entry["workload"]) and (peer.name, mode) not in there:
+                    missing[f"`{peer.name}:{mode}`"] = None
+    return f"Not measured in every case: {_list(list(missing))}." if missing else ""
+
+
+def steps_tables(results: Results) -> str:
+    """A table for each workload and number of threads."""
+    texts = []
+    for entry in _steps(results):
+        rows = [[_bold(cell) if row[0] == roster.OURS else cell for cell in row] for row in report.rows(entry)]
+        remarks = "".join(f"\n\n{line}." for line in report.remarks(entry))
+        texts.append(f"### {report.title(entry)}\n\n{breakdown.table(report.HEADINGS, 1, rows)}{remarks}")
+    return "\n\n".join(texts)
+
+
+def _bold(cell: str) -> str:
+    return f"**{cell}**" if cell else ""
+
+
+def _peer(cell: Mapping[str, Any]) -> str:
+    """A peer as the README calls it."""
+    name = FRAMEWORKS.get(cell["peer"], cell["peer"])
+    return name if cell["label"] == cell["peer"] else f"{name} (`{cell['mode']}`)"
+
+
+def _digits(value: float) -> str:
+    """Four digits of a rate: more are noise."""
+    return f"{float(f'{value:.4g}'):,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:,.0f}x" if value >= 9.95 else f"{value:.1f}x"
+
+
+def _factor(value: float) -> str:
+    """Two digits of a factor."""
+    return f"{value:.1f}" if value < 9.95 else f"{float(f'{value:.2g}'):,.0f}"
+
+
+def _ours(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return next(cell for cell in entry["cells"] if cell["peer"] == roster.OURS)
+
+
+def summary(results: Results) -> str:
+    """The README's table: a row for each workload."""
+    found, rows = results.get("steps", {}), []
+    for name in (name for name in workloads.WORKLOADS if name in found):
+        row = [TITLES[name]]
+        for threads in ("1", "2"):
+            entry = found[name].get(threads)
+            best = report.best_cell(entry) if entry else None
+            row.append(_digits(_ours(entry)["steps_per_second"]) if entry else "-")
+            row.append(f"{_ratio(best['adjoint_is']['ratio'])} {_peer(best)}" if best else "-")
+        entry = found[name].get("1")
+        row += report.rows({**entry, "cells": [_ours(entry)]})[0][-3:] if entry else ["-"] * 3
+        rows.append(row)
+    heads = ["workload", "steps/s, 1 thread", "vs. fastest peer", "steps/s, 2 threads", "vs. fastest peer"]
+    return breakdown.table([*heads, "first loss", "cached", "memory"], 1, rows)
+
+
+def summary_notes(results: Results) -> str:
+    """What all tables have in common: who was fastest, how slow the others were, and memory."""
+    found = [(entry, best) for entry in _steps(results) if (best := report.best_cell(entry)) is not None]
+    fastest = {best["peer"] for _, best in found}
+    slower = [c for entry, _ in found for c in report.measured_cells(entry) if c["peer"] not in (*fastest, roster.OURS)]
+    text = f"The fastest peer was {' or '.join(_frameworks(fastest))} in every case"
+    if slower:
+        ratios, names = [cell["adjoint_is"]["ratio"] for cell in slower], _frameworks(cell["peer"] for cell in slower)
+        text += f"; adjoint is {_factor(min(ratios))} to {_factor(max(ratios))} times as fast as {_list(names)}"
+    least = [
+        _ours(entry)["peak_bytes"] <= min(cell["peak_bytes"] for cell in report.measured_cells(entry))
+        for entry, _ in found
+    ]
+    often = "every measurement" if all(least) else f"{sum(least)} of {len(least)} measurements"
+    imports = sorted(
+        {f"{_ours(entry)['import_s']:.2f} s" for entry, _ in found if _ours(entry)["import_s"] is not None}
+    )
+    text += f". Its process needs the least memory in {often}"
+    return text + (f", and `import adjoint` takes {_list(imports)}." if imports else ".")
+
+
+def limits(results: Results) -> str:
+    """What the core's peak leaves for ratios, if it was measured on the same kind of machine; empty otherwise."""
+    steps, where = results.get("steps", {}), _where(results)
+    mlp, resnet = (steps.get(name, {}).get("1") for name in ("mlp", "resnet"))
+    best = report.best_cell(mlp) if mlp else None
+    if best is None or not resnet or "mlp" not in where or not _same_cpu([mlp, resnet, where["mlp"]]):
+        return "The core's peak was not measured on the machine of these tables."
+    peak, ours = where["mlp"]["peaks"]["gflops"], _ours(resnet)["steps_per_second"]
+    least, direct = mlp["flops"] / peak / 1e3, resnet["flops"] / peak / 1e6
+    attainable = 1e6 / best["steps_per_second"] / least
+    return (
+        f"The core's peak limits these ratios. At {peak:.0f} GFLOP/s ([where the time goes](where-time-goes.md)), the "
+        f"multiply-adds of the MLP take {least:.0f} µs, so no program that computes them all on one core can be more "
+        f"than about {attainable:.1f} times as fast as {_peer(best)}. ResNet-20's convolutions would take "
+        f"{direct:.0f} ms as direct sums; with fewer products ([contractions](design/contractions.md)), the whole step "
+        f"takes {1e3 / ours:.0f} ms."
+    )
+
+
+def _same_cpu(entries: list[Mapping[str, Any]]) -> bool:
+    return len({(e["run"]["machine"]["cpu"], e["run"]["machine"]["llvm_cpu"]) for e in entries}) == 1
+
+
+# ---- kernels, and programs
+
+
+def where_machine(results: Results) -> str:
+    """When and where the kernels were measured, and the peaks of the machine."""
+    entries = {f"`{name}`": entry for name, entry in _where(results).items()}
+    return provenance_text(entries, breakdown.machine_text)
+
+
+def programs(results: Results) -> str:
+    """What the compiler makes of each workload."""
+    facts = results["programs"]
+    rows = [
+        (
+            f"`{name}`",
+            *(f"{one[key]:,}" for key in ("kernels", "distinct", "barriers")),
+            *(amount(one[key]) for key in ("arena_bytes", "scratch_bytes", "parameter_bytes")),
+        )
+        for name, one in facts["workloads"].items()
+    ]
+    heads = ("workload", "kernels", "distinct", "barriers", "arena", "scratch per thread", "updated in place")
+    return f"Target `{facts['target']}`:\n\n{breakdown.table(heads, 1, rows)}"
+
+
+def coalescing(results: Results) -> str:
+    """Kernels before and after small serial ones are fused."""
+    facts = results["programs"]
+    rows = [
+        (f"`{name}`", *(f"{one[key]:,}" for key in ("uncoalesced", "kernels")))
+        for name, one in facts["workloads"].items()
+    ]
+    return breakdown.table(("workload", "kernels before", "after"), 1, rows)
+
+
+def _workload_block(name: str) -> Callable[[Results], str]:
+    return lambda results: breakdown.workload_text(results["where"][name])
+
+
+#: Every block by name.
+BLOCKS: dict[str, Callable[[Results], str]] = {
+    "steps/origin": steps_origin,
+    "steps/tables": steps_tables,
+    "steps/limits": limits,
+    "summary/table": summary,
+    "summary/notes": summary_notes,
+    "programs": programs,
+    "programs/coalescing": coalescing,
+    "where/machine": where_machine,
+    "where/summary": lambda results: breakdown.summary_text(_where(results)),
+    **{f"where/{name}": _workload_block(name) for name in workloads.WORKLOADS},
+}
