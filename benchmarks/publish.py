@@ -29,7 +29,7 @@ __all__ = ["BLOCK", "PageError", "main", "pages", "rendered"]
 BLOCK = re.compile(r"^(<!-- results: ([\w/-]+) -->)\n(.*?)^(<!-- end -->)$", re.DOTALL | re.MULTILINE)
 
 #: Lines that begin and end one; words inside a line are prose about blocks.
-_OPENING = re.compile(r"^<!-- results:", re.MULTILINE)
+_OPENING = re.compile(r"^<!-- (?:results|stage):", re.MULTILINE)
 _CLOSING = re.compile(r"^<!-- end -->", re.MULTILINE)
 
 #: Columns of a page.
@@ -56,7 +56,7 @@ def rendered(page: str, results: Mapping[str, Any]) -> str:
     found = [match[2] for match in BLOCK.finditer(page)]
     if unknown := [name for name in found if name not in BLOCKS]:
         raise PageError(f"blocks are {', '.join(BLOCKS)}, got {', '.join(unknown)}")
-    if not len(found) == len(_OPENING.findall(page)) == len(_CLOSING.findall(page)):
+    if len(_OPENING.findall(page)) != len(_CLOSING.findall(page)):
         raise PageError("a block begins with the line <!-- results: NAME --> and ends with the line <!-- end -->")
 
     def block(match: re.Match[str]) -> str:

@@ -38,7 +38,8 @@ def entries():
 
 def prose(page):
     """A page without its generated blocks and its code."""
-    return re.sub(r"^```.*?^```$", "", publish.BLOCK.sub("", page.read_text()), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^```.*?^```$", "", publish.BLOCK.sub("", page.read_text()), flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", "", text)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
