@@ -19,9 +19,6 @@ FIGURE = re.compile(
     r"|\d\s(?:times (?:as|the)|% (?:faster|slower))"
 )
 
-#: What looks like a measurement and is a setting, by page.
-SETTINGS = {"command-line.md": ("`500MB`",)}
-
 #: Commits at which results were measured in a changed work tree before that was refused.
 ONCE_DIRTY = {"8396c9c"}
 
@@ -82,11 +79,8 @@ def test_results_are_of_a_commit(entry):
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in DESIGN], ids=lambda page: page.name)
 def test_there_are_no_other_measurements_on_a_page(page):
     text = prose(page)
-    for setting in SETTINGS.get(page.name, ()):
-        assert setting in text, f"remove {setting} from SETTINGS"
-        text = text.replace(setting, "")
     around = [text[max(match.start() - 30, 0) : match.end()] for match in FIGURE.finditer(text)]
-    assert around == [], "show it in a block, or enter it in SETTINGS"
+    assert around == [], "show it in a block of results; settings are code"
 
 
 @pytest.mark.parametrize("page", DESIGN, ids=lambda page: page.name)
