@@ -1,0 +1,89 @@
+"""Every CPU with fused multiply-adds gives the same bits: AVX-512, AVX2 and, emulated, AArch64, on any number of threads.
+
+SSE2, which rounds products before it adds them, and ``tune=True``, which chooses by time, are outside of this promise.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from adjoint.codegen.targets import target_for
+from adjoint.compiler import CompileOptions, compile, host
+from adjoint.testing.programs import network
+from tests.codegen.emulator import run
+from tests.hardware import missing
+from tests.runtime.networks import NETWORKS, batches, module_of
+
+#: Levels of x86-64 that the promise is about.
+FUSED = [level for level in ("avx512", "avx2") if host().architecture == "x86_64" and not missing(level)] or ["host"]
+THREADS = (1, 2, 3, 7)
+#: Random programs: ten at all levels, and those of few operations in an emulator too.
+PROGRAMS, EMULATED_WORK = range(5_000, 5_010), 1e5
+
+
+@cache
+def step_of(name):
+    """A training step of a network with arguments for it."""
+    module = module_of(name)
+    step = module["step"]
+    ((x, y),) = batches(module, 1)
+    rng = np.random.default_rng(0)
+    rest = [rng.uniform(0.01, 0.1, p.shape).astype(p.dtype) for p in step.params[2:]]
+    return step, [*(np.asarray(a, p.dtype) for a, p in zip((x, y), step.params, strict=False)), *rest]
+
+
+def bits(results):
+    results = results if isinstance(results, list | tuple) else [results]
+    return [np.asarray(result).tobytes() for result in results]
+
+
+def compiled_bits(function, arrays, level, threads):
+    return bits(compile(function, level, CompileOptions(threads=threads))(*(a.copy() for a in arrays)))
+
+
+def different(found, want):
+    """Numbers of the results that differ."""
+    return [n for n, (a, b) in enumerate(zip(found, want, strict=True)) if a != b]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_training_steps_are_equal_at_all_widths_on_any_number_of_threads(name):
+    step, arrays = step_of(name)
+    want = compiled_bits(step, arrays, FUSED[0], 1)
+    for level in FUSED:
+        for threads in THREADS:
+            assert different(compiled_bits(step, arrays, level, threads), want) == [], (level, threads)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_training_steps_are_equal_on_aarch64(name):
+    step, arrays = step_of(name)
+    want = compiled_bits(step, arrays, FUSED[0], 1)
+    assert different(bits(run(step, target_for("neon"), *arrays)), want) == []
+
+
+@pytest.mark.parametrize("number", PROGRAMS)
+def test_random_networks_are_equal_at_all_widths(number):
+    program = network(number)
+    want = compiled_bits(program.function, program.arrays, FUSED[0], 1)
+    for level in FUSED:
+        for threads in THREADS:
+            found = compiled_bits(program.function, program.arrays, level, threads)
+            assert different(found, want) == [], (level, threads, program.steps)
+
+
+@pytest.mark.parametrize("number", PROGRAMS)
+def test_random_networks_are_equal_on_aarch64(number):
+    program = network(number, work=EMULATED_WORK)
+    want = compiled_bits(program.function, program.arrays, FUSED[0], 1)
+    assert different(bits(run(program.function, target_for("neon"), *program.arrays)), want) == [], program.steps
+
+
+def test_bits_that_differ_are_seen():
+    """What the tests above rely on: SSE2 rounds products, and that is found."""
+    if host().architecture != "x86_64":
+        pytest.skip("there is no CPU without fused multiply-adds of this architecture")
+    step, arrays = step_of("mlp")
+    want = compiled_bits(step, arrays, FUSED[0], 1)
+    assert different(compiled_bits(step, arrays, "sse2", 1), want)
