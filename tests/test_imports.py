@@ -12,18 +12,8 @@ import adjoint
 
 ROOT = Path(adjoint.__file__).parent
 GRAPHS = {"errors", "ir", "ops"}
-COMPILER = GRAPHS | {
-    "costs",
-    "paths",
-    "version",
-    "losses",
-    "optim",
-    "transforms",
-    "kernel",
-    "lower",
-    "codegen",
-    "runtime",
-}
+LIBRARIES = {"costs", "paths", "version", "losses", "optim", "transforms", "kernel", "nativelib"}
+COMPILER = GRAPHS | LIBRARIES | {"lower", "codegen", "runtime"}
 DOORS = COMPILER | {"compiler", "pipeline", "data", "models"}
 
 #: What each room (a folder or file right under src/adjoint) may import. Nothing but tests imports `testing`.
@@ -42,8 +32,11 @@ MAY_IMPORT = {
     "models": GRAPHS,
     "kernel": {"errors"},
     "lower": GRAPHS | {"costs", "kernel"},
-    "codegen": {"errors", "kernel"},
-    "runtime": {"errors", "paths", "kernel"},
+    # LLVM text that compiled programs and the thread pool share. A package of its own, because the runtime must not
+    # import codegen and kernel IR contains no LLVM. It needs only the target's architecture.
+    "nativelib": {"kernel"},
+    "codegen": {"errors", "kernel", "nativelib"},
+    "runtime": {"errors", "paths", "kernel", "nativelib"},
     "pipeline": COMPILER | {"tuning"},
     "compiler": COMPILER | {"pipeline", "tuning"},
     # Measures kernels before the compiler builds with what it found.

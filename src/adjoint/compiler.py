@@ -10,17 +10,17 @@ from typing import Any
 
 import llvmlite
 
-from adjoint.codegen.barrier import barrier_text
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode, compile_native
 from adjoint.codegen.targets import target_for
 from adjoint.errors import CompileError, InvalidValueError, own_bugs_reported
 from adjoint.ir import Function, IRModule
-from adjoint.kernel.float_mode import float_mode_text
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target, available_cores
-from adjoint.kernel.waiting import waiting_text
+from adjoint.nativelib.barrier import barrier_text
+from adjoint.nativelib.float_mode import float_mode_text
+from adjoint.nativelib.waiting import waiting_text
 from adjoint.paths import cache_dir
 from adjoint.pipeline import finish_program, lower_function
 from adjoint.runtime.bound import Runtime

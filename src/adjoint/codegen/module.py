@@ -12,7 +12,7 @@ Exported::
 
 where ``<symbol>`` is `Program.symbol`. The arena is `Program.working_bytes` long: what the threads
 share, then each thread's own scratch memory, so that a step needs next to nothing of the stack that it is called on.
-Each thread's part runs in the floating-point mode that `adjoint.kernel.float_mode` sets.
+Each thread's part runs in the floating-point mode that `adjoint.nativelib.float_mode` sets.
 
 With ``profile``, the step takes one more pointer, where each thread writes the clock (seconds and nanoseconds, two
 i64) at the start and at the end of its part of each kernel. Threads then wait for each other before the first kernel
@@ -23,17 +23,17 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
-from adjoint.codegen.barrier import barrier_text
 from adjoint.codegen.kernels import emit_kernel, parameters
 from adjoint.codegen.schedule_fuzzing import SCHEDULE_FUZZING_TEXT
 from adjoint.codegen.types import memory_type
 from adjoint.errors import CompileError
-from adjoint.kernel.float_mode import enter_mode, float_mode_text, kernel_attributes
 from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
 from adjoint.kernel.program import Program, RangeCheck, arena_size, kernel_symbol, scratch_offsets
 from adjoint.kernel.structure import structure
 from adjoint.kernel.target import Target
-from adjoint.kernel.waiting import waiting_text
+from adjoint.nativelib.barrier import barrier_text
+from adjoint.nativelib.float_mode import enter_mode, float_mode_text, kernel_attributes
+from adjoint.nativelib.waiting import waiting_text
 
 __all__ = ["emit_modules"]
 

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from adjoint.errors import InvalidValueError
-from adjoint.kernel.float_mode import enter_mode
+from adjoint.nativelib.float_mode import enter_mode
 from adjoint.runtime.bound import Bound, allowed, first_outside
 
 __all__ = ["EpochLoop", "epoch_text"]

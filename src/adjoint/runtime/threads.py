@@ -22,9 +22,9 @@ import threading
 import numpy as np
 
 from adjoint.errors import InvalidValueError
-from adjoint.kernel.float_mode import enter_mode
 from adjoint.kernel.target import available_cores
-from adjoint.kernel.waiting import SYNC_BYTES, SYNC_CORES, patient
+from adjoint.nativelib.float_mode import enter_mode
+from adjoint.nativelib.waiting import SYNC_BYTES, SYNC_CORES, patient
 from adjoint.runtime.library import Library
 
 __all__ = ["MAX_THREADS", "POOL_FUNCTIONS", "WORKERS", "Pool", "check_threads", "make_sync", "pool_text"]

@@ -10,11 +10,11 @@ import time
 import numpy as np
 import pytest
 
-from adjoint.codegen.barrier import barrier_text
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
 from adjoint.compiler import host
-from adjoint.kernel.waiting import BACKOFF_LIMIT, SYNC_BACKOFF, SYNC_CORES, SYNC_SLEEPERS, SYNC_WAKER, waiting_text
+from adjoint.nativelib.barrier import barrier_text
+from adjoint.nativelib.waiting import BACKOFF_LIMIT, SYNC_BACKOFF, SYNC_CORES, SYNC_SLEEPERS, SYNC_WAKER, waiting_text
 from adjoint.pipeline import finish_program, lower_function
 from adjoint.runtime.library import Library
 from adjoint.runtime.threads import make_sync, pool_text

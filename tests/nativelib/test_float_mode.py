@@ -12,9 +12,9 @@ from adjoint.codegen.native import NativeCode
 from adjoint.codegen.targets import host_target, target_for
 from adjoint.compiler import CompileOptions, compile
 from adjoint.errors import InvalidValueError
-from adjoint.kernel.float_mode import enter_mode, float_mode_text, flushes_subnormals
 from adjoint.kernel.interpreter import run_kernel
 from adjoint.kernel.target import Target
+from adjoint.nativelib.float_mode import enter_mode, float_mode_text, flushes_subnormals
 from adjoint.pipeline import finish_program, lower_function
 from adjoint.runtime.epoch import EpochLoop
 from adjoint.runtime.library import Library

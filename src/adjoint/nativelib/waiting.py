@@ -3,11 +3,11 @@
 Code of programs and the thread pool wait in the same way, and share the block that a barrier works on: six cache lines
 (`SYNC_BYTES`). The first is the barrier's own. The second is nearly always only read, and says how long spinning is
 worth it: the number of cores, set when the block is made, and the adaptive backoff, which starts at 0. After them comes
-the core of the last waker, and in the last four lines who sleeps on which core (`adjoint.kernel.placement`).
+the core of the last waker, and in the last four lines who sleeps on which core (`adjoint.nativelib.placement`).
 """
 
-from adjoint.kernel.placement import placement_text
 from adjoint.kernel.target import architecture
+from adjoint.nativelib.placement import placement_text
 
 __all__ = ["BACKOFF_LIMIT", "SYNC_BACKOFF", "SYNC_BYTES", "SYNC_CORES", "SYNC_WAKER", "patient", "waiting_text"]
 

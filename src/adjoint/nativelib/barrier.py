@@ -1,6 +1,6 @@
 """The barrier at which the threads of a step wait for each other."""
 
-from adjoint.kernel.waiting import BACKOFF_LIMIT, SYNC_BACKOFF, patient
+from adjoint.nativelib.waiting import BACKOFF_LIMIT, SYNC_BACKOFF, patient
 
 __all__ = ["barrier_text"]
 
@@ -10,7 +10,7 @@ _SPINS = 8000
 
 _BARRIER = """
 ; %sync: at 0, twice the arrivals since it was 0, with the lowest bit set where somebody sleeps; the rest in
-; adjoint.kernel.waiting.
+; adjoint.nativelib.waiting.
 ; The arrival that completes a round is what the others wait for: nothing else has to be written.
 define internal void @barrier(ptr %sync, i64 %threads) nounwind noinline {
 entry:
@@ -88,7 +88,7 @@ done:
 
 
 def barrier_text(triple: str) -> str:
-    """LLVM text of ``void @barrier(ptr sync, i64 threads)``; `adjoint.kernel.waiting.waiting_text` goes beside it."""
+    """LLVM text of ``void @barrier(ptr sync, i64 threads)``; it needs `waiting_text` in the same module."""
     text = _BARRIER
     for key, value in (("{backoff}", SYNC_BACKOFF), ("{limit}", BACKOFF_LIMIT), ("{spins}", _SPINS)):
         text = text.replace(key, str(value))
