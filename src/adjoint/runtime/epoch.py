@@ -14,7 +14,7 @@ has then changed nothing. Words of the block::
 A table is three words: address, bytes of a row, bytes to fetch of it. A schedule is four: values, bytes of one, the
 slot where the step finds its own, and the array where the last one stays.
 
-Each thread goes through a step by itself (`turn`): it gathers its share of the rows, meets the others once, and goes
+Each thread goes through a step by itself (`epoch_step`): it gathers its share of the rows, meets the others once, and goes
 on with its share of the step.
 """
 
@@ -82,7 +82,7 @@ run:
   %order.now = getelementptr i8, ptr %order, i64 %order.offset
   store ptr %order.now, ptr %order.slot
   call void @schedule(ptr %block, i64 %now)
-  %status = call i32 @run(ptr %pool, ptr @turn, ptr %block, ptr null, i64 %threads)
+  %status = call i32 @run(ptr %pool, ptr @epoch_step, ptr %block, ptr null, i64 %threads)
   %refused = icmp ne i32 %status, 0
   br i1 %refused, label %out, label %keep
 keep:
@@ -98,7 +98,7 @@ out:
 }}
 
 ; One thread's part of a step. Every thread checks the arguments, so that all agree.
-define internal i32 @turn(ptr %block, ptr %unused, i64 %thread, i64 %threads, ptr %sync) {{
+define internal i32 @epoch_step(ptr %block, ptr %unused, i64 %thread, i64 %threads, ptr %sync) {{
 entry:
 {_loads("gather", "gather.slots", "gather.arena", "step", "slots", "arena", "check")}
   call void @fetch(ptr %block, i64 %thread, i64 %threads)

@@ -4,7 +4,7 @@ A worker is a Python thread that calls `work` once and stays there, without the 
 ends. Whoever waits spins for a while, then sleeps in the system; with more threads than cores, it sleeps at once.
 Layout of the shared block, a separate cache line each, to avoid false sharing::
 
-      0  turn: number of the step to run          64  function, slots, arena, threads
+      0  generation: number of the step          64  function, slots, arena, threads
     128  workers that are done, and whether the caller sleeps
     192  stop flag; 196 lock; 200 workers        256  workers asleep
     320  sync of the barrier (six lines), with the number of cores
@@ -41,7 +41,7 @@ _BLOCK_BYTES = 320 + SYNC_BYTES
 _SYNC, _STOP, WORKERS = 320, 192, 200
 
 _TEXT = """
-; A worker's life: wait for a turn, run its share, say so.
+; A worker's life: wait for the next generation, run its share of the step, report completion.
 define void @work(ptr %block, i64 %thread) {
 entry:
   ; Steps find their mode set.
@@ -59,13 +59,13 @@ entry:
   %threads.all = add i32 %workers, 1
   br label %ready
 ready:
-  %seen = phi i32 [ 0, %entry ], [ %turn, %finished ], [ %turn, %rouse ]
+  %seen = phi i32 [ 0, %entry ], [ %generation, %finished ], [ %generation, %rouse ]
   %limit = call i32 @spins(ptr %sync, i32 %threads.all, i32 {spins})
   br label %wait
 wait:
   %tries = phi i32 [ 0, %ready ], [ %tried, %spin ], [ %tried, %doze ]
-  %turn = load atomic i32, ptr %block acquire, align 4
-  %same = icmp eq i32 %turn, %seen
+  %generation = load atomic i32, ptr %block acquire, align 4
+  %same = icmp eq i32 %generation, %seen
   br i1 %same, label %patience, label %go
 patience:
   %tried = add i32 %tries, 1
@@ -140,12 +140,12 @@ end:
   ret void
 }
 
-; Let the workers end. The turn is new, so no thread falls asleep any more, and threads that see it see the reason;
+; Let the workers end. The new generation keeps workers from falling asleep, and whoever sees it also sees the flag;
 ; sleepers are woken.
 define void @dismiss(ptr %block) {
   %stop.at = getelementptr i8, ptr %block, i64 192
   store atomic i32 1, ptr %stop.at monotonic, align 4
-  %turn = atomicrmw add ptr %block, i32 1 seq_cst, align 4
+  %generation = atomicrmw add ptr %block, i32 1 seq_cst, align 4
   call void @wake_all(ptr %block)
   ret void
 }
@@ -176,7 +176,7 @@ many:
   store atomic i32 0, ptr %done monotonic, align 4
   ; The barrier counts in rounds of as many arrivals as there are threads in this step.
   store atomic i32 0, ptr %sync monotonic, align 4
-  %turn = atomicrmw add ptr %block, i32 1 seq_cst, align 4
+  %generation = atomicrmw add ptr %block, i32 1 seq_cst, align 4
   %sleepers = load atomic i32, ptr %asleep seq_cst, align 4
   %any = icmp ne i32 %sleepers, 0
   br i1 %any, label %wake, label %own
@@ -216,7 +216,7 @@ end:
 }
 """
 
-#: Looks at the turn before a worker goes to sleep: about a quarter of a millisecond.
+#: Polls of the generation before a worker goes to sleep: about a quarter of a millisecond.
 _SPINS = 8000
 
 #: Looks of the caller at the workers that are done: as in the barrier.
@@ -316,7 +316,7 @@ class Pool:
                 self._let_go(self.block)
 
     def _restart(self, workers: int) -> None:
-        """Make the pool anew at a larger size: turn 0 must be current when a worker starts."""
+        """Make the pool anew at a larger size: workers start at generation 0."""
         self._halt()
         made = []
         ctypes.memset(self.block, 0, _STOP + 4)
