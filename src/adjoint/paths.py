@@ -48,7 +48,7 @@ def cache_limit(environ: Mapping[str, str] | None = None) -> int:
     Raises
     ------
     InvalidValueError
-        Where the limit is not of that form, or 0.
+        If the limit is not of that form, or 0.
     """
     given = (os.environ if environ is None else environ).get("ADJOINT_CACHE_LIMIT")
     if not given:
@@ -95,9 +95,9 @@ def private_bytes(path: Path) -> bytes:
     Raises
     ------
     CacheError
-        Where others may write to the file, or it is another user's.
+        If others may write to the file, or it is another user's.
     OSError
-        Where it cannot be read.
+        If it cannot be read.
     """
     with path.open("rb") as file:
         if os.name == "posix":
@@ -134,7 +134,7 @@ def write_whole(path: Path, content: bytes) -> None:
     Raises
     ------
     CacheError
-        Where the directory cannot be made or written, or the disk is full.
+        If the directory cannot be made or written, or the disk is full.
     """
     temporary: Path | None = None
     try:

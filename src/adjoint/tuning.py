@@ -100,7 +100,7 @@ class Tuning:
         Raises
         ------
         InvalidValueError
-            Where the file is not one of measurements of this CPU.
+            If the file is not one of measurements of this CPU.
         """
         try:
             text = self.path.read_text()

@@ -59,9 +59,9 @@ def load_model(name: str, batch_size: int | None) -> IRModule:
     Raises
     ------
     click.UsageError
-        Where there is neither, or a batch size is given for a file.
+        If there is neither, or a batch size is given for a file.
     ParseError
-        Where the file is not graph text.
+        If the file is not graph text.
     """
     if name in BUILTIN:
         builtin = BUILTIN[name]
@@ -93,7 +93,7 @@ def training_module(name: str, module: IRModule, optimizer: Optimizer) -> IRModu
     Raises
     ------
     InvalidValueError
-        Where a file has neither.
+        If a file has neither.
     """
     if "step" in module:
         return module

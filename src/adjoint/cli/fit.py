@@ -80,7 +80,7 @@ class Settings:
         Raises
         ------
         InvalidValueError
-            Where momentum is given to one that takes none, or a number is out of its range.
+            If momentum is given to one that takes none, or a number is out of its range.
         """
         lr = self.learning_rate()
         if self.optimizer == "sgd":

@@ -19,7 +19,7 @@ def check_plotting(path: Path) -> None:
     Raises
     ------
     InvalidValueError
-        Where matplotlib is not installed, or the name ends in no known format.
+        If matplotlib is not installed, or the name ends in no known format.
     """
     if find_spec("matplotlib") is None:
         raise InvalidValueError("plots require matplotlib, which is not installed; run pip install 'adjoint[plot]'")

@@ -65,7 +65,7 @@ def emit_modules(
     Raises
     ------
     CompileError
-        Where the program needs float16 and the CPU does not convert it.
+        If the program needs float16 and the CPU does not convert it.
     """
     if not target.converts_half and any(_uses_half(kernel) for kernel in program.kernels):
         raise CompileError(

@@ -76,9 +76,9 @@ def batches(
     Raises
     ------
     DataError
-        Where `images` are not uint8, or `labels` are not one for each.
+        If `images` are not uint8, or `labels` are not one for each.
     InvalidValueError
-        Where `batch_size` is below 1, or no batch is full and short ones are dropped.
+        If `batch_size` is below 1, or no batch is full and short ones are dropped.
     """
     if images.dtype != np.uint8 or images.ndim < 1:
         raise DataError(f"batches takes images as uint8 [N, ...], got {images.dtype} {images.shape}; convert them")

@@ -38,7 +38,7 @@ def files_of_package(package: str, paths: Iterable[str], apt_get: str | None = N
     Raises
     ------
     DataError
-        Where apt is not there, or cannot fetch the package, or the package lacks a file.
+        If apt is not there, or cannot fetch the package, or the package lacks a file.
     """
     program = apt_get or shutil.which("apt-get")
     if program is None:

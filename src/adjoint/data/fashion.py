@@ -126,10 +126,10 @@ def fashion_mnist(
     Raises
     ------
     DataError
-        Where the data cannot be had, with every way that was tried; or ``ADJOINT_DATA`` names no directory, or a
+        If the data cannot be had, with every way that was tried; or ``ADJOINT_DATA`` names no directory, or a
         file in it is wrong.
     CacheError
-        Where the cache directory cannot be written.
+        If the cache directory cannot be written.
     """
     environ = os.environ if environ is None else environ
     sources = sources or Sources()

@@ -54,7 +54,7 @@ class DataFile:
         Raises
         ------
         DataError
-            Where it is no gzip file, is truncated, or holds something else.
+            If it is no gzip file, is truncated, or holds something else.
         """
         try:
             content = gzip.decompress(packed)
@@ -110,7 +110,7 @@ def download(file: DataFile, base_url: str, progress: Progress) -> bytes:
     Raises
     ------
     DataError
-        Where the server cannot be reached, stalls, or sends something else.
+        If the server cannot be reached, stalls, or sends something else.
     """
     # It is slow to load, and most calls find the files on this machine.
     from pooch import HTTPDownloader  # noqa: PLC0415

@@ -29,7 +29,7 @@ def parse_idx(content: bytes, name: str = "idx data") -> np.ndarray:
     Raises
     ------
     DataError
-        Where the magic number, the element type or the length is wrong.
+        If the magic number, the element type or the length is wrong.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""Graph IR: types, values, functions, modules, text. It knows no operator."""
+"""Graph IR: types, values, functions, modules and the text format; independent of operators."""
 
 from adjoint.ir.function import Attribute, Function, IRModule, callees, closure, is_param, rebuild
 from adjoint.ir.parser import parse, parse_function

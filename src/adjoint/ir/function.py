@@ -24,17 +24,17 @@ class Function(Symbol):
     Parameters
     ----------
     name : str
-        Its name, unique in a module.
+        Unique within a module.
     params : tuple of Value
-        Values made by `param`, with distinct names.
+        Created with `param`, with distinct names.
     results : tuple of Value
-        What it returns; at least one. Every parameter that they reach is in `params`.
+        The returned values, at least one. All parameters that they depend on are in `params`.
     attrs : mapping, optional
-        Literals that travel with it, such as ``donate``: pairs ``(parameter name, result index)`` whose
-        buffers may be shared, so that the update happens in place.
+        Literals stored with the function, such as ``donate``: pairs ``(parameter name, result index)`` that may share a
+        buffer, so that the update happens in place.
 
-    Two functions are equal when their names, parameters, attributes and graphs are, whatever the hints for the
-    names of the values inside.
+    Two functions are equal if their names, parameters, attributes and graphs are; the labels of inner values do not
+    count.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Function(Symbol):
 
     @property
     def type(self) -> TensorType | TupleType:
-        """Type of a call: the result's, or a tuple of the results'."""
+        """Type of a call: the type of the result, or a tuple of the results' types."""
         if len(self.results) == 1:
             single: TensorType = self.results[0].type
             return single
@@ -82,11 +82,11 @@ class Function(Symbol):
         return Function(name, self.params, self.results, self.attrs)
 
     def structure(self) -> tuple[Hashable, ...]:
-        """A hashable description of the graph and of all that it calls; equal for equal functions."""
+        """A hashable description of the graph and everything it calls; equal functions have equal descriptions."""
         return tuple(_interned((self,)))
 
     def _key(self, symbol: Callable[[Any], Hashable]) -> Hashable:
-        """The body alone; `symbol` gives what stands for a function that it calls."""
+        """The body alone; `symbol` maps a called function to its key."""
         number: dict[Value, int] = {p: i for i, p in enumerate(self.params)}
         body: list[Hashable] = [(p.label, p.type) for p in self.params]
         for value in self.values():
@@ -119,7 +119,7 @@ def _functions_in(value: Any) -> Iterator[Function]:
 
 
 def callees(function: Function) -> list[Function]:
-    """The functions that a function's ops hold, each once, in the order in which the body mentions them."""
+    """The functions in a function's ops, each once, in order of first occurrence in the body."""
     found: dict[int, Function] = {}
     for value in function.values():
         for attribute in value.op.attributes().values():
@@ -129,7 +129,7 @@ def callees(function: Function) -> list[Function]:
 
 
 def _reached(functions: Iterable[Function]) -> list[Function]:
-    """What `functions` reach by calls, callees before callers, each object once. Iterative and linear."""
+    """All functions reachable from `functions` by calls, callees first, each object once. Iterative, linear time."""
     order: list[Function] = []
     seen: dict[int, Function] = {}
     for root in functions:
@@ -148,7 +148,7 @@ def _reached(functions: Iterable[Function]) -> list[Function]:
 
 
 def _interned(functions: Iterable[Function]) -> dict[Hashable, Function]:
-    """The same by structure, equal ones once. A key mentions callees by their number, so keys stay small."""
+    """The reachable functions, deduplicated by structure. A key refers to callees by number, so keys stay small."""
     found: dict[Hashable, Function] = {}
     numbers: dict[Hashable, int] = {}
     place: dict[int, int] = {}
@@ -160,10 +160,10 @@ def _interned(functions: Iterable[Function]) -> dict[Hashable, Function]:
 
 
 def closure(functions: Iterable[Function]) -> list[Function]:
-    """`functions` and all that they call, callees before callers, equal ones once."""
+    """`functions` and everything they call, callees before callers, without duplicates."""
     reached = _reached(functions)
     if len({f.name for f in reached}) == len(reached):
-        return reached  # equal ones have equal names
+        return reached  # equal functions have equal names
     return list(_interned(reached).values())
 
 
@@ -174,9 +174,9 @@ class IRModule:
     Parameters
     ----------
     functions : tuple of Function
-        In the order in which they print; a callee comes before its callers.
+        In printing order; callees come before their callers.
     attrs : mapping, optional
-        Literals that travel with the module.
+        Literals stored with the module.
     """
 
     functions: tuple[Function, ...]
@@ -204,7 +204,7 @@ class IRModule:
         return iter(self.functions)
 
     def with_function(self, function: Function) -> "IRModule":
-        """The module with a function added, or replaced where one has its name."""
+        """The module with the function added, or replacing the one of the same name."""
         if function.name not in self:
             return IRModule((*self.functions, function), self.attrs)
         kept = tuple(function if f.name == function.name else f for f in self.functions)
@@ -236,21 +236,21 @@ def rebuild(
     replace: Callable[[Value, tuple[Value, ...]], Value | None],
     known: Mapping[Value, Value] | None = None,
 ) -> tuple[Value, ...]:
-    """Copy a graph bottom-up, replacing values on the way: the one rewriting loop that passes share.
+    """Copy a graph bottom-up, replacing values on the way. All rewriting passes use this loop.
 
     Parameters
     ----------
     results : tuple of Value
         What to copy.
     replace : callable
-        Given a value and its new inputs, the value to put in its place, or None to keep the op.
+        Called with a value and its new inputs; returns the replacement, or None to keep the op.
     known : mapping, optional
-        Values that are already replaced, such as parameters by arguments.
+        Values already replaced, such as parameters by arguments.
 
     Returns
     -------
     tuple of Value
-        The new results. Values of which nothing changed are the same objects as before.
+        The new results. Unchanged values are the same objects as before.
     """
     new: dict[Value, Value] = dict(known or {})
     for value in toposort(results):

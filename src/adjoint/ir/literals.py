@@ -1,8 +1,8 @@
-"""Names and attribute values as text: what the printer writes and the parser reads, and when two are the same.
+"""Text form of names and attribute values, and when two of them are equal.
 
-A literal says its own kind: ``1`` is an int, ``1.0`` a float (`repr`, so exact; ``inf``, ``-inf``, ``nan``),
-``True`` a bool, ``"..."`` a string, ``b64"..."`` bytes, ``(1, 2)`` a tuple, ``f32`` a dtype, ``f32[2,3]`` a type,
-``None`` None and ``@name`` a function.
+The kind of a literal follows from its text: ``1`` is an int, ``1.0`` a float (`repr`, so exact; ``inf``, ``-inf``,
+``nan``), ``True`` a bool, ``"..."`` a string, ``b64"..."`` bytes, ``(1, 2)`` a tuple, ``f32`` a dtype, ``f32[2,3]`` a
+type, ``None`` None and ``@name`` a function.
 """
 
 import ast
@@ -32,16 +32,16 @@ __all__ = [
     "unquote",
 ]
 
-#: A name that needs no quotes.
+#: Names that are printed without quotes.
 NAME = r"[^\W\d][\w.]*"
 _PLAIN = re.compile(NAME)
 
-#: Words that a float literal starts with: as an attribute's name they are quoted.
+#: Words that start a float literal, and are therefore quoted as attribute names.
 _RESERVED = frozenset({"inf", "nan"})
 
 
 class Symbol:
-    """Something that text refers to by name, as ``@name``. `Function` is one."""
+    """Anything that text refers to by name, as ``@name``, such as a `Function`."""
 
     __slots__ = ()
     name: str
@@ -53,12 +53,12 @@ def quote(text: str) -> str:
 
 
 def unquote(token: str) -> Any:
-    """The string or bytes of a literal that `quote` or `literal` wrote.
+    """The string or bytes of a literal written by `quote` or `literal`.
 
     Raises
     ------
     ValueError
-        Where an escape is not one of Python's, or base64 is malformed.
+        If an escape is not one of Python's, or the base64 is malformed.
     """
     if token.startswith("b64"):
         return b64decode(token[4:-1], validate=True)
@@ -69,7 +69,7 @@ def unquote(token: str) -> Any:
 
 
 def quoted_name(name: str) -> str:
-    """The name itself, or in quotes where it would not read back as a name."""
+    """The name, quoted if it would not read back as a name."""
     return name if _PLAIN.fullmatch(name) and name not in _RESERVED else quote(name)
 
 
@@ -79,8 +79,8 @@ def literal(value: Any) -> str:
     Parameters
     ----------
     value : Any
-        A bool, int, float, str, bytes, None, dtype, `TensorType`, `Symbol`, or a tuple of such; NumPy scalars
-        print as Python's. Anything else prints as its `repr`, which does not parse.
+        A bool, int, float, str, bytes, None, dtype, `TensorType`, `Symbol`, or a tuple of these; NumPy scalars print as
+        Python scalars. Anything else prints as its `repr`, which does not parse.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -99,16 +99,16 @@ def literal(value: Any) -> str:
 
 
 def exact(value: Any, symbol: Callable[[Any], Hashable] | None = None) -> Hashable:
-    """A key that equal attribute values share and others do not.
+    """A key that is equal for identical attribute values only.
 
-    Python holds 0.0 equal to -0.0 and NaN unequal to itself; programs that hold them differ, and do not.
+    Unlike Python's ``==``, it distinguishes 0.0 from -0.0, and NaN is equal to itself.
 
     Parameters
     ----------
     value : Any
-        What `literal` takes.
+        Anything that `literal` accepts.
     symbol : callable, optional
-        Gives the key of a `Symbol`; default: the symbol itself.
+        Maps a `Symbol` to its key; default: the symbol itself.
     """
     if isinstance(value, float):
         if math.isnan(value):
@@ -123,7 +123,7 @@ def exact(value: Any, symbol: Callable[[Any], Hashable] | None = None) -> Hashab
 
 
 def attribute_hints(cls: Any) -> tuple[tuple[str, Any], ...]:
-    """Name and declared type of every attribute of an op class, in the order of declaration."""
+    """Name and declared type of every attribute of an op class, in declaration order."""
     return _hints(cls)
 
 
@@ -134,7 +134,7 @@ def _hints(cls: type) -> tuple[tuple[str, Any], ...]:
 
 
 def hint_text(hint: Any) -> str:
-    """A declared type as a reader knows it: ``int``, ``tuple[int, ...]``."""
+    """A declared type in readable form: ``int``, ``tuple[int, ...]``."""
     plain = isinstance(hint, type) and get_origin(hint) is None
     return hint.__name__ if plain else str(hint).replace("typing.", "")
 
@@ -173,12 +173,12 @@ _BY_ORIGIN = {tuple: _tuple, Union: _union, types.UnionType: _union, Literal: _c
 
 
 def convert(value: Any, hint: Any) -> Any:
-    """`value` as the declared type `hint`; an int does for a float.
+    """`value` converted to the declared type `hint`; an int is accepted as a float.
 
     Raises
     ------
     ValueError
-        Where it cannot be.
+        If it cannot be converted.
     """
     if hint is Any:
         return value

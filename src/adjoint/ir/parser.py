@@ -1,8 +1,8 @@
-"""Text to graphs: the reverse of `adjoint.ir.printer`, and a way to write graphs by hand.
+"""Parse graph text: the inverse of `adjoint.ir.printer`, also suitable for graphs written by hand.
 
-Every line is inferred again and compared with the type that it declares, so a text that parses is a well-typed
-graph. ``#`` starts a comment; line breaks are blanks. An attribute that has a default may be left out. Lines that
-no result reaches are read, checked and dropped: a graph is what its results reach.
+The type of every line is inferred and compared with the declared one, so text that parses is a well-typed graph. ``#``
+starts a comment, and a line break is whitespace. Attributes with a default may be omitted. Lines that no result depends
+on are parsed, checked and dropped.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,24 +18,24 @@ from adjoint.ir.value import Op, Value, infer_type, param
 
 __all__ = ["parse", "parse_function"]
 
-#: What a value is known by inside a function: its label, or its number. ``%"0"`` is not ``%0``.
+#: Key of a value inside a function: its label or its number. ``%"0"`` is not ``%0``.
 _Key = str | int
 
-#: How deeply tuples may nest in a literal.
+#: Maximum nesting depth of tuples in a literal.
 _MAX_DEPTH = 100
 
 _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None, **DTYPES}
 
 
 def parse(text: str, operators: Mapping[str, type[Op]]) -> IRModule:
-    """Read a module, or functions without a module around them.
+    """Parse a module, or functions without an enclosing module.
 
     Parameters
     ----------
     text : str
-        What ``str`` of an `IRModule` or `Function` gives, or text written by hand in that form.
+        The ``str`` of an `IRModule` or `Function`, or text written by hand in that form.
     operators : mapping of str to type
-        The operators that the text may name; `adjoint.ops.parse` knows all of adjoint's.
+        The operators that may occur; `adjoint.ops.parse` passes all of adjoint's.
 
     Returns
     -------
@@ -45,25 +45,25 @@ def parse(text: str, operators: Mapping[str, type[Op]]) -> IRModule:
     Raises
     ------
     ParseError
-        Where the text is no graph, with line, column, the line and the fix.
+        If the text is not a valid graph, with the line, the column, the line's text and the fix.
     """
     return _Parser(text, operators).module()
 
 
 def parse_function(text: str, operators: Mapping[str, type[Op]]) -> Function:
-    """Read functions and return the last one, which may call those before it.
+    """Parse functions and return the last one, which may call those before it.
 
     Parameters
     ----------
     text : str
-        One function, with those that it calls before it.
+        One function, preceded by the functions that it calls.
     operators : mapping of str to type
-        The operators that the text may name.
+        The operators that may occur.
 
     Raises
     ------
     ParseError
-        As `parse`; also where there is no function.
+        As for `parse`; also if there is no function.
     """
     parser = _Parser(text, operators)
     functions = parser.module().functions
@@ -73,7 +73,7 @@ def parse_function(text: str, operators: Mapping[str, type[Op]]) -> Function:
 
 
 def _near(name: str, known: Mapping[str, Any], what: str) -> str:
-    """The fix for a name that is not there."""
+    """A suggested fix for an unknown name."""
     close = get_close_matches(name, known, n=1)
     if close:
         return f"did you mean {close[0]}?"
@@ -82,7 +82,7 @@ def _near(name: str, known: Mapping[str, Any], what: str) -> str:
 
 
 class _Parser:
-    """Recursive descent over tokens. Only literals nest, and no deeper than `_MAX_DEPTH`."""
+    """A recursive descent parser. Only literals nest, at most `_MAX_DEPTH` deep."""
 
     def __init__(self, text: str, operators: Mapping[str, type[Op]]) -> None:
         self.tokens = Tokens(text)
@@ -92,7 +92,7 @@ class _Parser:
         self.depth = 0
 
     def module(self) -> IRModule:
-        """The whole text."""
+        """Parse the whole text."""
         tokens = self.tokens
         attrs: dict[str, Attribute] = {}
         wrapped = tokens.accept("module")
@@ -112,7 +112,7 @@ class _Parser:
         return IRModule(tuple(self.functions.values()), attrs)
 
     def _attrs_follow(self) -> bool:
-        """Whether a ``{`` opens attributes, not a body."""
+        """Whether the next ``{`` opens attributes rather than a body."""
         first, second, third = self.tokens.peek(3)
         if first.text != "{":
             return False
@@ -211,7 +211,7 @@ class _Parser:
         values[name] = Value(op, tuple(inputs), inferred, name if isinstance(name, str) else "")
 
     def _op(self, cls: type[Op], at: Token) -> Op:
-        """The op with the attributes that follow."""
+        """The op with the attributes that follow it."""
         tokens = self.tokens
         hints = dict(attribute_hints(cls))
         given: dict[str, Any] = {}
@@ -307,7 +307,7 @@ class _Parser:
         return found
 
     def _literal(self) -> Any:
-        """One literal; its kind is that of its token."""
+        """One literal; its kind is determined by its first token."""
         at = self.tokens.take()
         reader = self._READERS.get(at.kind)
         if reader is not None:
@@ -317,7 +317,7 @@ class _Parser:
         raise self.tokens.error(f"expected a literal, got {at.text!r}; write a number, string, tuple or dtype", at)
 
     def _tuple(self, at: Token) -> tuple[Any, ...]:
-        """``(1, 2)`` or ``(1,)``: a comma may stand behind the last item."""
+        """``(1, 2)`` or ``(1,)``; a trailing comma is allowed."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             raise self.tokens.error(f"tuples nest at most {_MAX_DEPTH} deep; flatten this one", at)

@@ -1,4 +1,4 @@
-"""Graphs as text, one value per line; `adjoint.ir.parser` reads it back.
+"""Print graphs as text, one value per line; `adjoint.ir.parser` parses it.
 
 ::
 
@@ -8,8 +8,8 @@
       return %1
     }
 
-A value prints under its label; where several share one, the later get ``_1``, ``_2``, ... A value without a label
-prints under the number of its line.
+A value is printed under its label; if several values share a label, the later ones get ``_1``, ``_2``, ... A value
+without a label is printed under its line number.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,9 +25,9 @@ __all__ = ["print_functions", "print_module", "value_names"]
 
 
 def value_names(function: "Function") -> dict[Value, str]:
-    """The printed name of every value of a function, ``%`` included, parameters first.
+    """The printed name of every value of a function, including ``%``, parameters first.
 
-    Distinct for distinct values, and the same for equal functions with equal labels.
+    Names are unique, and equal functions with equal labels get the same names.
     """
     values = function.values()
     labels = {value.label for value in values}
@@ -40,7 +40,7 @@ def value_names(function: "Function") -> dict[Value, str]:
             names[value] = f"%{position - len(function.params)}"
             continue
         if label in taken:
-            # A label that some value already has is left to it, so what is unique stays as it is.
+            # A suffixed name that is already some value's own label is skipped, so unique labels stay unchanged.
             count = tries.get(label, 0) + 1
             while f"{label}_{count}" in labels or f"{label}_{count}" in taken:
                 count += 1
@@ -68,11 +68,11 @@ def _attribute(value: Any, hint: Any) -> str:
     try:
         return literal(convert(value, hint))
     except ValueError:
-        return literal(value)  # an op with a wrong attribute prints all the same: the verifier refuses it
+        return literal(value)  # invalid attributes print too: rejecting them is the verifier's job
 
 
 def print_function(function: "Function") -> str:
-    """One function, without those that it calls."""
+    """One function, without the functions that it calls."""
     names = value_names(function)
     params = set(function.params)
     header = ", ".join(f"{names[p]}: {p.type}" for p in function.params)
@@ -90,7 +90,7 @@ def print_function(function: "Function") -> str:
 
 
 def print_functions(functions: Iterable["Function"]) -> str:
-    """Functions one after the other."""
+    """Several functions, separated by blank lines."""
     return "\n\n".join(print_function(function) for function in functions)
 
 

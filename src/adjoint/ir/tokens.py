@@ -1,4 +1,4 @@
-"""Text cut into tokens, with the place of each: the lower half of `adjoint.ir.parser`."""
+"""The tokenizer of `adjoint.ir.parser`; each token knows its position."""
 
 import re
 from typing import NamedTuple
@@ -11,7 +11,7 @@ __all__ = ["Token", "Tokens"]
 
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 
-#: Kinds of tokens, the first that matches wins.
+#: Kinds of tokens; the first match wins.
 _KINDS = {
     "blank": r"(?:[ \t\r\n]+|\#[^\n]*)+",
     "type": rf"(?:{'|'.join(DTYPES)})\[[0-9, ]*\]",
@@ -28,7 +28,7 @@ _TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KIND
 
 
 class Token(NamedTuple):
-    """A piece of text: its kind (a key of the table above, or ``end``), the text and where it starts."""
+    """A piece of text: its kind (a key of the table above, or ``end``), the text and its start offset."""
 
     kind: str
     text: str
@@ -41,7 +41,7 @@ class Tokens:
     Raises
     ------
     ParseError
-        From the start, where a character begins no token.
+        In the constructor, if a character starts no token.
     """
 
     def __init__(self, text: str) -> None:
@@ -70,21 +70,21 @@ class Tokens:
         return ahead + [self._end] * (count - len(ahead))
 
     def take(self) -> Token:
-        """The next token, and go on. The end stays the end."""
+        """Consume and return the next token. The end token is never consumed."""
         token = self._tokens[self._at]
         if token is not self._end:
             self._at += 1
         return token
 
     def accept(self, text: str) -> bool:
-        """Take the next token if it is `text`."""
+        """Consume the next token if it is `text`."""
         if self._tokens[self._at].text == text:
             self._at += 1
             return True
         return False
 
     def expect(self, text: str, why: str) -> Token:
-        """Take the next token, which must be `text`; `why` ends the sentence where it is not."""
+        """Consume the next token, which must be `text`; `why` completes the error message."""
         token = self._tokens[self._at]
         if token.text != text:
             raise self.error(f"expected {text!r} {why}, got {token.text!r}; insert it")
@@ -92,7 +92,7 @@ class Tokens:
         return token
 
     def expect_kind(self, kind: str, what: str) -> Token:
-        """Take the next token, which must be of that kind; `what` says so where it is not."""
+        """Consume the next token, which must be of this kind; `what` describes it in the error message."""
         token = self._tokens[self._at]
         if token.kind != kind:
             raise self.error(f"expected {what}, got {token.text!r}; insert it")
@@ -100,7 +100,7 @@ class Tokens:
         return token
 
     def error(self, message: str, token: Token | None = None) -> ParseError:
-        """The refusal at a token (default: the next one), with line, column and the line's text."""
+        """An error at a token (default: the next one), with its line, column and the line's text."""
         start = (token or self.next).start
         first = self.text.rfind("\n", 0, start) + 1
         line = self.text.count("\n", 0, start) + 1

@@ -1,4 +1,4 @@
-"""Types of graph values: a tensor of static shape, or a tuple of tensors (what a call returns)."""
+"""Types of graph values: a tensor of static shape, or a tuple of tensors (the result of a call)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ __all__ = ["DTYPES", "TensorType", "TupleType", "Type", "as_dtype", "dtype_name"
 
 Type = "TensorType | TupleType"
 
-#: Text name of every dtype, in the order of this table.
+#: Dtypes by text name; error messages list them in this order.
 DTYPES: dict[str, np.dtype] = {
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
@@ -30,7 +30,7 @@ DTYPES: dict[str, np.dtype] = {
     "bool": np.dtype(np.bool_),
 }
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
-#: `numpy.longdouble` is in no graph; references of operators are computed in it where float64 is what is tested.
+#: No graph contains `numpy.longdouble`: it is the wider float in which references for float64 tests are computed.
 _FLOATS = frozenset((*(DTYPES[name] for name in ("f32", "f64", "f16", "bf16")), np.dtype(np.longdouble)))
 
 
@@ -53,7 +53,7 @@ def dtype_name(dtype: np.dtype) -> str:
 
 
 def is_float(dtype: np.dtype) -> bool:
-    """Whether the dtype is a floating-point one, bfloat16 included."""
+    """Whether the dtype is a floating-point type, including bfloat16."""
     return dtype in _FLOATS
 
 
@@ -71,7 +71,7 @@ class TensorType:
     shape : iterable of int
         Sizes, each at least 0. ``()`` is a scalar.
     dtype : str or numpy dtype, default "f32"
-        Anything that `as_dtype` takes.
+        Anything that `as_dtype` accepts.
     """
 
     shape: tuple[int, ...]
@@ -101,11 +101,11 @@ class TensorType:
         return self.size * self.dtype.itemsize
 
     def with_shape(self, shape: Iterable[int]) -> "TensorType":
-        """The same dtype, another shape."""
+        """The type with the same dtype and another shape."""
         return TensorType(tuple(shape), self.dtype)
 
     def with_dtype(self, dtype: object) -> "TensorType":
-        """The same shape, another dtype."""
+        """The type with the same shape and another dtype."""
         return TensorType(self.shape, as_dtype(dtype))
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ class TensorType:
 
 @dataclass(frozen=True, slots=True)
 class TupleType:
-    """Several tensors, the type of a call to a function with several results, written ``(f32[2], i64[])``."""
+    """Several tensors: the type of a call to a function with several results, written ``(f32[2], i64[])``."""
 
     items: tuple[TensorType, ...]
 

@@ -1,7 +1,7 @@
-"""The two nouns that graphs are made of: `Op`, what is computed, and `Value`, one result of it.
+"""The two building blocks of graphs: `Op`, an operation, and `Value`, the result of applying one.
 
-Both are frozen. A graph is whatever its results reach through `Value.inputs`; there is no builder, no trace
-context and no hidden state. Values compare by identity, as nodes do; `Function` compares by structure.
+Both are frozen. A graph is everything that its results reach through `Value.inputs`; there is no builder, trace context
+or hidden state. Values, as nodes, compare by identity; `Function` compares by structure.
 """
 
 import inspect
@@ -30,36 +30,36 @@ def _field_names(cls: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """What a value computes. A subclass is a frozen dataclass whose fields are its attributes.
+    """An operation. A subclass is a frozen dataclass whose fields are its attributes.
 
-    The IR needs only `name` and `infer`; the rest of an operator's contract (reference, gradient, lowering,
-    samples) is `adjoint.ops.base.Operator`.
+    The IR needs only `name` and `infer`; `adjoint.ops.base.Operator` adds the rest of an operator's contract
+    (reference, gradient, lowering, samples).
     """
 
     name: ClassVar[str]
 
     def infer(self, *inputs: Any) -> TensorType | TupleType:
-        """The type of the result, or a TypeRuleError that says the rule, what was given and the fix."""
+        """The type of the result, or a TypeRuleError with the rule, the operands' types and the fix."""
         raise NotImplementedError
 
     def attributes(self) -> dict[str, Any]:
-        """Attribute values by name, in the order of declaration."""
+        """Attribute values by name, in declaration order."""
         return {name: getattr(self, name) for name in _attribute_names(type(self))}
 
     def key(self, symbol: Callable[[Any], Hashable] | None = None) -> Hashable:
-        """A key that ops share when they compute the same: 0.0 differs from -0.0, NaN equals NaN.
+        """A key shared by ops that compute the same: 0.0 differs from -0.0, NaN equals NaN.
 
         Parameters
         ----------
         symbol : callable, optional
-            Gives the key of a Function among the attributes; default: the Function itself.
+            Maps a Function among the attributes to its key; default: the Function itself.
         """
         return (type(self), *(exact(getattr(self, name), symbol) for name in _attribute_names(type(self))))
 
 
 @dataclass(frozen=True, slots=True)
 class Param(Op):
-    """The op of a function's parameter: a value with no inputs that the caller supplies."""
+    """The op of a function parameter: a value without inputs that the caller supplies."""
 
     name: ClassVar[str] = "param"
     type: TensorType
@@ -76,18 +76,18 @@ class Value:
     Parameters
     ----------
     op : Op
-        What computes it.
+        The operation that computes it.
     inputs : tuple of Value
         The operands.
     type : TensorType or TupleType
-        What `op.infer` said.
+        The type that `op.infer` returned.
     label : str, default ""
-        A hint for the printed name. It carries no meaning.
+        A hint for the printed name, without meaning.
     """
 
     op: Op
     inputs: tuple["Value", ...]
-    type: Any  # TensorType almost always; TupleType for a call with several results
+    type: Any  # TensorType, except for a call with several results, which has a TupleType
     label: str = ""
 
     @property
@@ -103,7 +103,7 @@ class Value:
         return dtype
 
     def named(self, label: str) -> "Value":
-        """The same value with another hint for its printed name (a new node)."""
+        """The same value with another label (a new node)."""
         return Value(self.op, self.inputs, self.type, label)
 
     def __repr__(self) -> str:
@@ -111,12 +111,12 @@ class Value:
 
 
 def infer_type(op: Op, types: tuple[TensorType | TupleType, ...]) -> TensorType | TupleType:
-    """What `op` makes of operands of these types.
+    """The result type of `op` for operands of these types.
 
     Raises
     ------
     TypeRuleError
-        What the op's own rule says; or that the number of operands is wrong, or that one is a tuple.
+        If the op's own rule is violated, the number of operands is wrong, or an operand is a tuple.
     """
     try:
         return op.infer(*types)
@@ -136,7 +136,7 @@ def infer_type(op: Op, types: tuple[TensorType | TupleType, ...]) -> TensorType 
 
 
 def apply(op: Op, *inputs: Value, label: str = "") -> Value:
-    """Apply `op` to `inputs`: infer the type and make the value."""
+    """Apply `op` to `inputs`: infer the type and create the value."""
     for value in inputs:
         if not isinstance(value, Value):
             raise TypeRuleError(f"{op.name}: operands must be graph values, got {type(value).__name__}")
@@ -149,7 +149,7 @@ def param(name: str, shape: Iterable[int], dtype: object = "f32") -> Value:
     Parameters
     ----------
     name : str
-        Its name in the function: part of the function's meaning, so it must be unique there.
+        Its name, which is part of the function's interface and must be unique in it.
     shape : iterable of int
         Its shape.
     dtype : str or numpy dtype, default "f32"
@@ -162,9 +162,9 @@ def param(name: str, shape: Iterable[int], dtype: object = "f32") -> Value:
 
 
 def toposort(results: Iterable[Value]) -> list[Value]:
-    """Every value that `results` reach, inputs before users, in a fixed order.
+    """Every value reachable from `results`, inputs before users, in a deterministic order.
 
-    Iterative and linear: graphs are deeper than Python's recursion limit.
+    Iterative and linear, because graphs are deeper than Python's recursion limit.
     """
     order: list[Value] = []
     seen: set[Value] = set()

@@ -1,4 +1,4 @@
-"""Is a graph what it says it is? Every rule of the IR that types and constructors cannot enforce alone."""
+"""The graph verifier: all rules of the IR that types and constructors cannot enforce by themselves."""
 
 from adjoint.errors import AdjointError, VerifyError
 from adjoint.ir.function import Function, IRModule, callees, closure, is_param
@@ -10,21 +10,21 @@ __all__ = ["verify"]
 
 
 def verify(program: Function | IRModule) -> None:
-    """Refuse a function or module that breaks a rule of the IR.
+    """Reject a function or module that violates a rule of the IR.
 
-    The rules: parameters are made by `param` and every one that the results reach is declared; each value has the
-    type that its op infers; results are tensors; ``donate`` pairs name a parameter and a result of one type, each
-    once; a function is called in the module that holds it, before its callers; one name means one function.
+    The rules: parameters are created with `param`, and all those that the results depend on are declared; each value
+    has the type that its op infers; results are tensors; each ``donate`` pair names a parameter and a result of equal
+    type, each at most once; a called function precedes its callers in the module; a name refers to one function only.
 
     Parameters
     ----------
     program : Function or IRModule
-        A function is verified with all that it calls.
+        A function is verified together with everything it calls.
 
     Raises
     ------
     VerifyError
-        Naming the function, the value and the fix.
+        With the function, the value and the fix.
     """
     if isinstance(program, Function):
         functions = closure((program,))
@@ -127,7 +127,7 @@ class _Verifier:
 
 
 def _donations(function: Function) -> list[tuple[str, int]]:
-    """The pairs of ``donate``, each of them checked to be a name and an index."""
+    """The pairs of ``donate``, each checked to be a name and an index."""
     given = function.attrs.get("donate", ())
     pairs: list[tuple[str, int]] = []
     for pair in given if isinstance(given, tuple) else (given,):

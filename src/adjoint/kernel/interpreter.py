@@ -177,7 +177,7 @@ def evaluate(expr: Expr, env: Environment, functions: Functions | None = None, f
     Raises
     ------
     VerifyError
-        Where a load is outside its buffer, or something in the expression is not in `env`.
+        If a load is outside its buffer, or something in the expression is not in `env`.
     """
     with np.errstate(all="ignore"):
         return _values(postorder([expr]), env, _Rules(functions or {}, flush_subnormals))[expr]

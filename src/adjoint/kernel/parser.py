@@ -32,7 +32,7 @@ def parse_kernel(text: str) -> Kernel:
     Raises
     ------
     ParseError
-        Where the text is not that of one kernel, with the line and column.
+        If the text is not that of one kernel, with the line and column.
     """
     found = parse_kernels(text)
     if len(found) != 1:
@@ -46,7 +46,7 @@ def parse_kernels(text: str) -> tuple[Kernel, ...]:
     Raises
     ------
     ParseError
-        Where the text is not that of kernels, with the line and column.
+        If the text is not that of kernels, with the line and column.
     """
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     return _Kernels(lines).all()

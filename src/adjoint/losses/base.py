@@ -57,7 +57,7 @@ class Loss:
         Raises
         ------
         TypeRuleError
-            Where their number or types do not fit the loss.
+            If their number or types do not fit the loss.
         """
         self.check_count(len(arg_types))
         for given in arg_types:

@@ -58,7 +58,7 @@ def cross_entropy(
     Raises
     ------
     TypeRuleError
-        Where shapes or dtypes do not fit.
+        If shapes or dtypes do not fit.
     InvalidValueError
         For a setting outside what is allowed.
     """

@@ -26,7 +26,7 @@ def mse(predictions: Value, targets: Value, reduction: str = "mean") -> Value:
     Raises
     ------
     TypeRuleError
-        Where the shapes differ: nothing is broadcast, because that hides a missing axis.
+        If the shapes differ: nothing is broadcast, because that hides a missing axis.
     """
     return reduced(ops.square(_difference("mse_loss", predictions, targets, reduction)), reduction)
 

@@ -147,7 +147,7 @@ def scaled_dot_product_attention(
     Raises
     ------
     TypeRuleError
-        Where shapes or dtypes do not fit.
+        If shapes or dtypes do not fit.
     InvalidValueError
         For a scale that is no number.
     """

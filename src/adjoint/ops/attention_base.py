@@ -37,7 +37,7 @@ class AttentionOperator(Operator):
     """The base of these operators.
 
     Operands have equal leading (batch) axes and one float dtype. Their last axes go by letters: T queries, S keys and
-    values, D elements of a query or key, E of a value. Floats of 16 bits are computed with in f32 and rounded once.
+    values, D elements of a query or key, E of a value. 16-bit floats are computed with in f32 and rounded once.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ def axis_of(name: str, axis: int, rank: int) -> int:
     Raises
     ------
     InvalidValueError
-        Where a tensor of that rank has no such axis.
+        If a tensor of that rank has no such axis.
     """
     if not -rank <= axis < rank:
         allowed = f"-{rank} to {rank - 1}" if rank else "none: a scalar has no axes"
@@ -33,7 +33,7 @@ def axes_of(name: str, axes: Axes, rank: int) -> tuple[int, ...]:
     Raises
     ------
     InvalidValueError
-        Where an axis does not exist or is named twice.
+        If an axis does not exist or is named twice.
     """
     if axes is None:
         return tuple(range(rank))

@@ -107,7 +107,7 @@ class Builder(Protocol):
         """Combine `body` over an index space: ``add``, ``max``, ``min``, ``mul``, or ``argmax`` (over one axis).
 
         An empty space gives 0 for ``add`` and 1 for ``mul``. ``max`` and ``min`` are NaN where an element is.
-        Floats of 16 bits are combined in f32.
+        16-bit floats are combined in f32.
         ``argmax`` is the i64 coordinate of the first greatest element, where NaN is greater than any number.
         """
 

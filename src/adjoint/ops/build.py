@@ -27,7 +27,7 @@ def broadcast(x: Argument, y: Argument) -> tuple[Value, Value]:
     Raises
     ------
     TypeRuleError
-        Where the shapes do not broadcast, neither is a graph value, or a scalar does not fit the other's dtype.
+        If the shapes do not broadcast, neither is a graph value, or a scalar does not fit the other's dtype.
     """
     first, second = broadcast_operands("broadcast", x, y)
     return first, second

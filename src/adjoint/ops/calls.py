@@ -146,7 +146,7 @@ def call(function: Function, *args: Value) -> Any:
     Raises
     ------
     TypeRuleError
-        Where the number of arguments or the type of one is another than the parameters'.
+        If the number of arguments or the type of one is another than the parameters'.
     """
     result = apply(Call(function), *args)
     if not isinstance(result.type, TupleType):

@@ -1,6 +1,6 @@
 """What softmax and the normalisations are made of: sums and scalings about a centre of each row.
 
-A row is what lies along the `axes` of an operator; an operand with one element a row has the shape without them.
+A row is what lies along the `axes` of an operator; an operand with one element per row has the shape without them.
 These are operators for the sake of their gradients. Made of subtraction, exponential and sum, a normalisation would
 come back with four sums over the data, one of which only adds up rounding errors to 0; made of these it has two, and
 the gradient of softmax needs its result alone.
@@ -38,14 +38,14 @@ class Centred(Operator):
 
     axes: tuple[int, ...]
 
-    #: What the operands behind the first are called, one element a row each.
+    #: What the operands behind the first are called, one element per row each.
     given: ClassVar[tuple[str, ...]]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "axes", tuple(self.axes))
 
     def _rows(self, *inputs: TensorType) -> TensorType:
-        """The type of one element a row."""
+        """The type of one element per row."""
         operands(self, inputs, 1 + len(self.given))
         require(self, inputs, "float", "cast to a float such as f32 first")
         x, *others = inputs
@@ -59,7 +59,7 @@ class Centred(Operator):
         return row
 
     def _whole(self, row: np.ndarray) -> np.ndarray:
-        """One element a row, ready to broadcast."""
+        """One element per row, ready to broadcast."""
         return np.expand_dims(row, self.axes)
 
     def _summed(self, k: Builder, index: Index, x: TensorType, body: Callable[[Index], Scalar]) -> Scalar:
@@ -97,7 +97,7 @@ class CentredSquares(Centred):
 
     The mean is given because it is known, not because it could be another: as a function of `x` the sum has the
     gradient ``2 * (x - mean)``, to which the mean's own dependence on `x` adds 0. So the mean gets no cotangent,
-    and no sum of differences from it is computed. Floats of 16 bits are added in f32 and rounded once.
+    and no sum of differences from it is computed. 16-bit floats are added in f32 and rounded once.
     """
 
     name: ClassVar[str] = "centred_squares"
@@ -105,7 +105,7 @@ class CentredSquares(Centred):
     given: ClassVar[tuple[str, ...]] = ("mean",)
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """One element a row."""
+        """One element per row."""
         return self._rows(*inputs)
 
     def reference(self, x: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -195,7 +195,7 @@ class Normalize(Centred):
 class SumExp(Centred):
     """The sum over a row of ``exp(x - top)``, where `top` is commonly the row's greatest element.
 
-    Floats of 16 bits are computed and added in f32 and rounded once.
+    16-bit floats are computed and added in f32 and rounded once.
     """
 
     name: ClassVar[str] = "sum_exp"
@@ -203,7 +203,7 @@ class SumExp(Centred):
     given: ClassVar[tuple[str, ...]] = ("top",)
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """One element a row."""
+        """One element per row."""
         return self._rows(*inputs)
 
     def reference(self, x: np.ndarray, top: np.ndarray) -> np.ndarray:

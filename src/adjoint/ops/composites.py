@@ -64,7 +64,7 @@ def softmax(x: Value, axis: Axes = -1) -> Value:
     Parameters
     ----------
     x : Value
-        Float, of rank 1 or more. Of 16 bits it is computed in f32 and rounded once.
+        Float, of rank 1 or more. 16-bit floats are computed in f32 and rounded once.
     axis : int or sequence of int, default -1
         Along which the result adds up to 1; None is every axis.
     """
@@ -79,7 +79,7 @@ def log_softmax(x: Value, axis: Axes = -1) -> Value:
     Parameters
     ----------
     x : Value
-        Float, of rank 1 or more. Of 16 bits it is computed in f32 and rounded once.
+        Float, of rank 1 or more. 16-bit floats are computed in f32 and rounded once.
     axis : int or sequence of int, default -1
         Along which the exponentials of the result add up to 1; None is every axis.
     """
@@ -104,7 +104,7 @@ def logsumexp(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     Parameters
     ----------
     x : Value
-        Float. Of 16 bits it is computed in f32 and rounded once.
+        Float. 16-bit floats are computed in f32 and rounded once.
     axis : int or sequence of int, optional
         What to add up over, negative counting from the end; default: every axis.
     keepdims : bool, default False

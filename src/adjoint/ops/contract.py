@@ -21,7 +21,7 @@ __all__ = ["MatMul", "matmul"]
 class MatMul(Operator):
     """``result[..., m, n] = sum over k of a[..., m, k] * b[..., k, n]``.
 
-    Operands have rank 2 or more and equal leading (batch) axes. Floats of 16 bits are multiplied and added in f32
+    Operands have rank 2 or more and equal leading (batch) axes. 16-bit floats are multiplied and added in f32
     and rounded once; integers wrap around.
 
     Parameters
@@ -181,7 +181,7 @@ def matmul(a: Value, b: Value, transpose_a: bool = False, transpose_b: bool = Fa
     Raises
     ------
     TypeRuleError
-        Where inner dimensions or dtypes differ, or batch axes do not broadcast.
+        If inner dimensions or dtypes differ, or batch axes do not broadcast.
     """
     _check_vectors(a, b, transpose_a, transpose_b)
     left = reshape(a, (1, *a.shape)) if len(a.shape) == 1 else a

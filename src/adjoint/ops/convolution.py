@@ -41,7 +41,7 @@ class Conv2d(Sliding):
     """The sum over a window of image times weight: ``x[N, C, H, W]`` and ``w[O, C/groups, KH, KW]``.
 
     ``result[n, o, i, j] = sum over c, a, b of x[n, c, i * stride + a * dilation - padding, ...] * w[o, c, a, b]``,
-    with zeros beside the image. Floats of 16 bits are multiplied and added in f32 and rounded once; integers wrap
+    with zeros beside the image. 16-bit floats are multiplied and added in f32 and rounded once; integers wrap
     around.
     """
 
@@ -360,7 +360,7 @@ def conv2d(
     Raises
     ------
     TypeRuleError
-        Where shapes or dtypes do not fit.
+        If shapes or dtypes do not fit.
     InvalidValueError
         For a setting outside what is allowed.
     """

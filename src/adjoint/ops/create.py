@@ -269,7 +269,7 @@ def full(value: float | int | bool, shape: int | tuple[int, ...] | list[int], dt
     Raises
     ------
     TypeRuleError
-        Where the dtype cannot hold the value: 2.5 in i32, 300 in u8, 1e300 in f32.
+        If the dtype cannot hold the value: 2.5 in i32, 300 in u8, 1e300 in f32.
     """
     return apply(Full(value, (shape,) if isinstance(shape, int) else tuple(shape), as_dtype(dtype)))
 

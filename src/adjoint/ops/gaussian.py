@@ -97,7 +97,7 @@ def gelu(x: Value, approximate: str = "none") -> Value:
     Parameters
     ----------
     x : Value
-        Float, any shape. Of 16 bits it is computed in f32 and rounded once.
+        Float, any shape. 16-bit floats are computed in f32 and rounded once.
     approximate : {"none", "tanh"}, default "none"
         "none": ``0.5 * x * (1 + erf(x / sqrt(2)))``. "tanh": ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
         x**3)))``. Both of Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2.

@@ -25,7 +25,7 @@ def variance(x: Value, axis: Axes = None, correction: float = 0, keepdims: bool 
     Parameters
     ----------
     x : Value
-        Float. Of 16 bits it is computed in f32 and rounded once.
+        Float. 16-bit floats are computed in f32 and rounded once.
     axis : int or sequence of int, optional
         What to reduce, negative counting from the end; default: every axis.
     correction : float, default 0
@@ -37,7 +37,7 @@ def variance(x: Value, axis: Axes = None, correction: float = 0, keepdims: bool 
     Raises
     ------
     InvalidValueError
-        Where the correction leaves nothing to divide by.
+        If the correction leaves nothing to divide by.
     """
     require_float("variance", x)
     axes = axes_of("variance", axis, len(x.shape))
@@ -59,7 +59,7 @@ def layer_norm(x: Value, weight: Value | None = None, bias: Value | None = None,
     Parameters
     ----------
     x : Value
-        Float, shape ``[..., D]``. Of 16 bits it is computed in f32 and rounded once.
+        Float, shape ``[..., D]``. 16-bit floats are computed in f32 and rounded once.
     weight, bias : Value, optional
         Shape ``[D]``, the dtype of `x`.
     eps : float, default 1e-5
@@ -117,7 +117,7 @@ def batch_norm(
     Raises
     ------
     TypeRuleError
-        Where shapes or dtypes do not fit, or a channel has but one element.
+        If shapes or dtypes do not fit, or a channel has but one element.
     InvalidValueError
         For a setting outside what is allowed.
     """

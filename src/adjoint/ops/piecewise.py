@@ -307,7 +307,7 @@ def clip(x: Value, low: float, high: float) -> Value:
     Raises
     ------
     InvalidValueError
-        Where `low` is above `high` or one is NaN.
+        If `low` is above `high` or one is NaN.
     """
     return apply(Clip(low, high), x)
 

@@ -49,7 +49,7 @@ class MaxPool2d(OfWindows):
 
 @dataclass(frozen=True, slots=True)
 class SumPool2d(OfWindows):
-    """The sum of each window. Floats of 16 bits are added in f32 and rounded once."""
+    """The sum of each window. 16-bit floats are added in f32 and rounded once."""
 
     name: ClassVar[str] = "sum_pool2d"
 
@@ -139,7 +139,7 @@ def avg_pool2d(
     Parameters
     ----------
     x : Value
-        Images, float, shape ``[N, C, H, W]``. Of 16 bits it is computed in f32 and rounded once.
+        Images, float, shape ``[N, C, H, W]``. 16-bit floats are computed in f32 and rounded once.
     window, stride, padding
         As in `max_pool2d`; what is padded is 0.
     count_include_pad : bool, default True

@@ -329,7 +329,7 @@ def widened(x: Value) -> Value:
 def mean(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     """The sum over axes divided by the number of elements; NaN of nothing. Parameters as in `max`.
 
-    `x` is float. Of 16 bits it is computed in f32 and rounded once: a sum in f16 would overflow.
+    `x` is float. 16-bit floats are computed in f32 and rounded once: a sum in f16 would overflow.
     """
     if not is_float(x.dtype):
         raise TypeRuleError(f"mean: the dtype must be float, got {x.type}; cast to a float such as f32 first")

@@ -152,7 +152,7 @@ class Reduction(Operator):
 class ReduceSum(Reduction):
     """The sum over axes.
 
-    Numbers of any kind; integers wrap around in their own dtype (NumPy would widen them). Floats of 16 bits are
+    Numbers of any kind; integers wrap around in their own dtype (NumPy would widen them). 16-bit floats are
     added in f32 and rounded once. A sum of nothing is 0.
 
     Parameters

@@ -261,9 +261,9 @@ def reshape(x: Value, shape: int | Sequence[int]) -> Value:
     Raises
     ------
     InvalidValueError
-        Where the size for -1 cannot be told.
+        If the size for -1 cannot be told.
     TypeRuleError
-        Where the number of elements would change.
+        If the number of elements would change.
     """
     wanted = (shape,) if isinstance(shape, int) else tuple(shape)
     if -1 in wanted:
@@ -323,7 +323,7 @@ def squeeze(x: Value, axis: Axes = None) -> Value:
     Raises
     ------
     InvalidValueError
-        Where an axis is named whose size is not 1.
+        If an axis is named whose size is not 1.
     """
     if axis is None:
         axes = tuple(n for n, size in enumerate(x.shape) if size == 1)

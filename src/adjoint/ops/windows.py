@@ -18,7 +18,7 @@ def pair(name: str, what: str, value: int | Sequence[int], least: int) -> Pair:
     Raises
     ------
     InvalidValueError
-        Where it is anything else, or below `least`.
+        If it is anything else, or below `least`.
     """
     given = (value, value) if isinstance(value, int) else tuple(value)
     if not _is_pair(given, least):
@@ -61,7 +61,7 @@ def positions(
     Raises
     ------
     TypeRuleError
-        Where not even one fits.
+        If not even one fits.
     """
     found = []
     for n, k, s, p, d in zip(size, window, stride, padding, dilation, strict=True):

@@ -89,7 +89,7 @@ class Peaks:
         Raises
         ------
         KeyError, TypeError, ValueError
-            Where the data is something else.
+            If the data is something else.
         """
         levels = tuple(
             Level(str(one["name"]), None if one["nbytes"] is None else int(one["nbytes"]), float(one["gbytes"]))

@@ -50,7 +50,7 @@ class CompileCache:
         Raises
         ------
         CacheError
-            Where others may write to the directory or the file: what is in it is run.
+            If others may write to the directory or the file: what is in it is run.
         """
         path = self._path(key)
         check_private(self.directory)

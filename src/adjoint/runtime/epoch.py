@@ -14,7 +14,7 @@ has then changed nothing. Words of the block::
 A table is three words: address, bytes of a row, bytes to fetch of it. A schedule is four: values, bytes of one, the
 slot where the step finds its own, and the array where the last one stays.
 
-Each thread goes through a step by itself (`epoch_step`): it gathers its share of the rows, meets the others once, and goes
+Each thread executes `epoch_step`: it gathers its share of the rows, waits once at a barrier, and goes
 on with its share of the step.
 """
 
@@ -299,7 +299,7 @@ class EpochLoop:
         Raises
         ------
         InvalidValueError
-            Where the next step's arguments are out of range; the steps before it are done, it has changed nothing.
+            If the next step's arguments are out of range; the steps before it are done, it has changed nothing.
         """
         self._gather.exclusively(self._step.exclusively, self._run, end)
 

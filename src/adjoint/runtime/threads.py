@@ -255,7 +255,7 @@ def check_threads(threads: object) -> int:
     Raises
     ------
     InvalidValueError
-        Where it is not an integer from 1 to `MAX_THREADS`.
+        If it is not an integer from 1 to `MAX_THREADS`.
     """
     if isinstance(threads, bool) or not isinstance(threads, int) or not 1 <= threads <= MAX_THREADS:
         raise InvalidValueError(f"threads must be an integer from 1 to {MAX_THREADS}, got {threads!r}")

@@ -43,7 +43,7 @@ def pullback(results: Sequence[Value], cotangents: Sequence[Value], wrt: Sequenc
     Raises
     ------
     DifferentiationError
-        Where the path goes through a call or another op without a vjp.
+        If the path goes through a call or another op without a vjp.
     """
     flowing: dict[Value, Value] = {}
 
@@ -109,7 +109,7 @@ def check_gradients(
     Raises
     ------
     AssertionError
-        Where a gradient and its quotient differ, with the input and the elements.
+        If a gradient and its quotient differ, with the input and the elements.
     """
     arrays = [_widened(np.asarray(value)) for value in inputs]
     params = [param(f"x{i}", array.shape, array.dtype) for i, array in enumerate(arrays)]

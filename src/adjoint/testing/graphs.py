@@ -98,7 +98,7 @@ def sample_recipe(operator: type[Operator]) -> Recipe:
     Raises
     ------
     InvalidValueError
-        Where none of its samples is finite and of f32, f64, integers or bool only.
+        If none of its samples is finite and of f32, f64, integers or bool only.
     """
     found = [(s, s.op.reference(*s.inputs)) for s in operator.samples() if not s.error and s.gradient]
     plain = [(s, made) for s, made in found if _is_plain(s, made)]

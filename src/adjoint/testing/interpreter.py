@@ -40,9 +40,9 @@ def interpret(function: Function, *arrays: Any) -> tuple[np.ndarray, ...]:
     Raises
     ------
     TypeRuleError
-        Where an argument is missing or of another type than its parameter.
+        If an argument is missing or of another type than its parameter.
     VerifyError
-        Where an operator's reference disagrees with its type rule, or a value has no reference.
+        If an operator's reference disagrees with its type rule, or a value has no reference.
 
     Notes
     -----

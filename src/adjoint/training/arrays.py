@@ -127,7 +127,7 @@ class Hyper(MutableMapping[str, float]):
         NameLookupError
             For an unknown name.
         InvalidValueError
-            Where `values` are not one axis of finite numbers.
+            If `values` are not one axis of finite numbers.
         """
         array = self._array(name)
         given = np.asarray(values)

@@ -28,7 +28,7 @@ def rows_per_step(batch: Mapping[str, TensorType]) -> int:
     Raises
     ------
     TypeRuleError
-        Where the first axes differ, or one has none.
+        If the first axes differ, or one has none.
     """
     sizes = {t.shape[:1] for t in batch.values()}
     if len(sizes) != 1 or sizes <= {(), (0,)}:

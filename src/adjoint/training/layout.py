@@ -15,7 +15,7 @@ def counts(module: IRModule, *names: str) -> tuple[int, ...]:
     Raises
     ------
     InvalidValueError
-        Where one is missing or no such number.
+        If one is missing or no such number.
     """
     found = []
     for name in names:
@@ -46,7 +46,7 @@ def inference(module: IRModule, state_num: int) -> Function:
     Raises
     ------
     VerifyError
-        Where ``backbone_inference`` takes or returns something else.
+        If ``backbone_inference`` takes or returns something else.
     """
     backbone = module["backbone"]
     outputs = backbone.results[: len(backbone.results) - state_num]

@@ -50,14 +50,14 @@ class SetupTrainer:
     Raises
     ------
     InvalidValueError
-        Where the module lacks an attribute, its counts do not fit the backbone, or ``init`` has a kind or numbers
+        If the module lacks an attribute, its counts do not fit the backbone, or ``init`` has a kind or numbers
         that do not fit.
     TypeRuleError
         For types that do not fit each other, and parameters that are not of a float dtype.
     NameLookupError
-        Where the module has no ``backbone``, and for names in ``init`` that are no parameters or states.
+        If the module has no ``backbone``, and for names in ``init`` that are no parameters or states.
     VerifyError
-        Where ``backbone_inference`` takes or returns something else than ``backbone``.
+        If ``backbone_inference`` takes or returns something else than ``backbone``.
     """
 
     loss: Loss

@@ -62,10 +62,10 @@ def append_loss(backbone: Function, loss: Function, num_backbone_results: int = 
     Raises
     ------
     InvalidValueError
-        Where the model has fewer results or the loss fewer parameters than that, or both have a parameter of one
+        If the model has fewer results or the loss fewer parameters than that, or both have a parameter of one
         name.
     TypeRuleError
-        Where a result's type is not the parameter's.
+        If a result's type is not the parameter's.
     """
     count = num_backbone_results
     if not 0 < count <= min(len(backbone.results), len(loss.params)):

@@ -77,11 +77,11 @@ def gradient(function: Function, wrt: Chosen = None, result: int = 0, name: str 
     Raises
     ------
     TypeRuleError
-        Where the result is no float scalar, or a parameter no float.
+        If the result is no float scalar, or a parameter no float.
     NameLookupError, InvalidValueError
-        Where there is no such parameter or result.
+        If there is no such parameter or result.
     DifferentiationError
-        Where operators on the way have no gradient; all of them are listed.
+        If operators on the way have no gradient; all of them are listed.
     """
     wanted = _chosen(function, wrt)
     (loss,) = _results(function, (result,))
