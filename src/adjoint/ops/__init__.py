@@ -1,7 +1,8 @@
 """Operators: ``from adjoint import ops; ops.add(x, y)``.
 
-Here are the functions that build graphs: they broadcast, take scalars and negative axes, and refuse in words.
-Classes, which are strict, stay in the modules of their families; `adjoint.ops.catalogue` lists all of them.
+This package exports the functions that build graphs: they broadcast, accept scalars and negative axes, and explain
+errors. The operator classes, which are strict, stay in the modules of their families; `adjoint.ops.catalogue` lists
+them all.
 """
 
 from adjoint.ops.arithmetic import add, divide, multiply, negative, subtract

@@ -1,7 +1,7 @@
-"""Arithmetic, elementwise: sums, differences, products and quotients.
+"""Elementwise arithmetic: sums, differences, products and quotients.
 
-Integers take part; they have no gradient. Powers and roots are in `adjoint.ops.powers`; extremes, absolute values
-and whatever else has slopes that jump, in `adjoint.ops.piecewise`.
+Integers are supported, but have no gradient. Powers and roots are in `adjoint.ops.powers`; extrema, absolute values and
+other functions with discontinuous derivatives in `adjoint.ops.piecewise`.
 """
 
 from dataclasses import dataclass
@@ -38,16 +38,16 @@ class Add(NumberOp):
         return rounded(np.add, x, y)
 
     def vjp(self, ct: Value, out: Value, x: Value, y: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent, to both; none for integers."""
+        """The cotangent, for both; none for integers."""
         return (ct, ct) if is_float(x.dtype) else (None, None)
 
     def scalar(self, k: Builder, x: Scalar, y: Scalar) -> Scalar:
-        """One sum."""
+        """The sum of two elements."""
         return k.call("add", x, y)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Floats, integers at the ends of their range."""
+        """Floats, and integers including the limits of their range."""
         return [*binary_samples(cls()), *integer_samples(cls())]
 
 
@@ -62,16 +62,16 @@ class Subtract(NumberOp):
         return rounded(np.subtract, x, y)
 
     def vjp(self, ct: Value, out: Value, x: Value, y: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent, and minus it; none for integers."""
+        """The cotangent and its negative; none for integers."""
         return (ct, negative(ct)) if is_float(x.dtype) else (None, None)
 
     def scalar(self, k: Builder, x: Scalar, y: Scalar) -> Scalar:
-        """One difference."""
+        """The difference of two elements."""
         return k.call("sub", x, y)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Floats, integers at the ends of their range."""
+        """Floats, and integers including the limits of their range."""
         return [*binary_samples(cls()), *integer_samples(cls())]
 
 
@@ -90,44 +90,44 @@ class Multiply(NumberOp):
         return (multiply(ct, y), multiply(ct, x)) if is_float(x.dtype) else (None, None)
 
     def scalar(self, k: Builder, x: Scalar, y: Scalar) -> Scalar:
-        """One product."""
+        """The product of two elements."""
         return k.call("mul", x, y)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Floats, integers at the ends of their range."""
+        """Floats, and integers including the limits of their range."""
         return [*binary_samples(cls()), *integer_samples(cls())]
 
 
 @dataclass(frozen=True, slots=True)
 class Divide(NumberOp):
-    """``x / y``; of integers, the quotient rounded down, as NumPy's ``//``.
+    """``x / y``; for integers, the quotient rounded down, like NumPy's ``//``.
 
-    Division never traps: a float by 0 is an infinity or NaN, an integer by 0 is 0, and the most negative
-    integer by -1 wraps around to itself.
+    Division never traps: a float divided by 0 is an infinity or NaN, an integer divided by 0 is 0, and the most
+    negative integer divided by -1 wraps around to itself.
     """
 
     name: ClassVar[str] = "divide"
     flops: ClassVar[float] = 4.0
 
     def reference(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """`numpy.divide`, or `numpy.floor_divide` of integers."""
+        """`numpy.divide`, or `numpy.floor_divide` for integers."""
         return rounded(np.divide if is_float(x.dtype) else np.floor_divide, x, y)
 
     def vjp(self, ct: Value, out: Value, x: Value, y: Value) -> tuple[Value | None, ...]:
-        """``ct / y`` and ``-(ct / y) * out``: no ``y * y``, which overflows early; none for integers."""
+        """``ct / y`` and ``-(ct / y) * out``, avoiding ``y * y``, which overflows early; none for integers."""
         if not is_float(x.dtype):
             return (None, None)
         share = divide(ct, y)
         return (share, negative(multiply(share, out)))
 
     def scalar(self, k: Builder, x: Scalar, y: Scalar) -> Scalar:
-        """One quotient."""
+        """The quotient of two elements."""
         return k.call("div", x, y)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Floats, divisors of 0, integers with every combination of signs and a divisor of 0."""
+        """Floats, floats divided by 0, and integers with every combination of signs and a divisor of 0."""
         zeros = (np.array([1, -1, 0, 2], np.float32), np.array([0, 0, 0, 4], np.float32))
         corners = (np.array([-128, 5, -7, 0], np.int8), np.array([-1, 0, 0, 0], np.int8))
         return [
@@ -140,13 +140,13 @@ class Divide(NumberOp):
 
 @dataclass(frozen=True, slots=True)
 class Negative(NumberOp):
-    """``-x`` of floats and signed integers."""
+    """``-x`` for floats and signed integers."""
 
     name: ClassVar[str] = "negative"
     arity: ClassVar[int] = 1
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """A number with a sign in, the same type out."""
+        """A signed number type, unchanged."""
         operands(self, inputs, 1)
         require(self, inputs, "float integer", "cast to a type with a sign, or use logical_not for bool")
         return inputs[0]
@@ -156,11 +156,11 @@ class Negative(NumberOp):
         return rounded(np.negative, x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """Minus the cotangent; none for integers."""
+        """The negative cotangent; none for integers."""
         return (negative(ct) if is_float(x.dtype) else None,)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One change of sign."""
+        """The negative of an element."""
         return k.call("neg", x)
 
     @classmethod
@@ -172,25 +172,25 @@ class Negative(NumberOp):
 
 
 def add(x: Argument, y: Argument) -> Value:
-    """``x + y``, broadcast; a scalar adopts the other's dtype."""
+    """``x + y``, broadcast; a scalar takes the other operand's dtype."""
     return apply(Add(), *broadcast_operands("add", x, y))
 
 
 def subtract(x: Argument, y: Argument) -> Value:
-    """``x - y``, broadcast; a scalar adopts the other's dtype."""
+    """``x - y``, broadcast; a scalar takes the other operand's dtype."""
     return apply(Subtract(), *broadcast_operands("subtract", x, y))
 
 
 def multiply(x: Argument, y: Argument) -> Value:
-    """``x * y``, broadcast; a scalar adopts the other's dtype."""
+    """``x * y``, broadcast; a scalar takes the other operand's dtype."""
     return apply(Multiply(), *broadcast_operands("multiply", x, y))
 
 
 def divide(x: Argument, y: Argument) -> Value:
-    """``x / y``, broadcast, and ``x // y`` of integers; a scalar adopts the other's dtype. See `Divide`."""
+    """``x / y``, broadcast, or ``x // y`` for integers; a scalar takes the other operand's dtype. See `Divide`."""
     return apply(Divide(), *broadcast_operands("divide", x, y))
 
 
 def negative(x: Value) -> Value:
-    """``-x`` of a number with a sign."""
+    """``-x`` for floats and signed integers."""
     return apply(Negative(), x)

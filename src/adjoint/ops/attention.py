@@ -1,7 +1,7 @@
-"""Scaled dot-product attention: composed of ordinary operators where it is small, else by operators that work in tiles.
+"""Scaled dot-product attention: composed of ordinary operators if it is small, otherwise of tiled operators.
 
-The operators are `Attention` and, for its gradients, `AttentionLogSum` and those of
-`adjoint.ops.attention_gradients`; docs/design/attention.md has the figures behind the choice.
+The tiled operators are `Attention` and, for its gradients, `AttentionLogSum` and those in
+`adjoint.ops.attention_gradients`. docs/design/attention.md has the measurements behind the thresholds.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Attention(AttentionOperator):
     gives: ClassVar[str] = "TE"
 
     def reference(self, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """The formula, relative to the greatest score of each row."""
+        """The formula, relative to the maximum score of each row."""
 
         def made(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
             scored = scores(q, k, self.scale, self.causal)
@@ -47,7 +47,7 @@ class Attention(AttentionOperator):
         return rounded(made, q, k, v)
 
     def vjp(self, ct: Value, out: Value, q: Value, k: Value, v: Value) -> tuple[Value | None, ...]:
-        """An operator for each; they share the logarithm of the sums of exponentials."""
+        """One operator per operand; they share the logarithm of the sums of exponentials."""
         logsum = apply(AttentionLogSum(self.scale, self.causal), q, k)
         delta = sum(multiply(ct, out), -1)
         return (
@@ -57,7 +57,7 @@ class Attention(AttentionOperator):
         )
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
-        """Rows are queries; keys and values pass by."""
+        """The rows are queries; keys and values are streamed."""
         q, keys, values = inputs
         *batch, t, e = index
         count = keys.type.shape[-2]
@@ -73,14 +73,14 @@ class Attention(AttentionOperator):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Sizes that fill no vectors, causal or not; scores far apart."""
+        """Sizes that are no multiple of a vector, causal or not; scores of very different magnitude."""
         far = tuple(100 * x for x in cls.arrays((2,), 20, 90, 4, 3))
         return [*cls.cases(), Sample(cls(1.0), far, gradient=False), *cls.bad()]
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionLogSum(AttentionOperator):
-    """The logarithm of the sum over a row of exponentials of scores; operands ``q, k``."""
+    """For each row, the logarithm of the sum of the exponentials of its scores; operands ``q, k``."""
 
     name: ClassVar[str] = "attention_log_sum"
     flops: ClassVar[float] = 2.0
@@ -88,7 +88,7 @@ class AttentionLogSum(AttentionOperator):
     gives: ClassVar[str] = "T"
 
     def reference(self, q: np.ndarray, k: np.ndarray) -> np.ndarray:
-        """The formula, relative to the greatest score of each row."""
+        """The formula, relative to the maximum score of each row."""
 
         def made(q: np.ndarray, k: np.ndarray) -> np.ndarray:
             scored = scores(q, k, self.scale, self.causal)
@@ -99,14 +99,14 @@ class AttentionLogSum(AttentionOperator):
         return rounded(made, q, k)
 
     def vjp(self, ct: Value, out: Value, q: Value, k: Value) -> tuple[Value | None, ...]:
-        """The weights times keys, which is attention to them, and times queries, as a gradient of values."""
+        """The weights times the keys, which is attention to them, and times the queries, as for a value gradient."""
         each = multiply(expand_dims(ct, -1), self.scale)
         seen = apply(Attention(self.scale, self.causal), q, k, k)
         to_keys = apply(AttentionValueGradient(self.scale, self.causal), q, k, out, multiply(each, q))
         return multiply(each, seen), to_keys
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
-        """Rows are queries; keys pass by."""
+        """The rows are queries; keys are streamed."""
         q, keys = inputs
         count = keys.type.shape[-2]
 
@@ -118,7 +118,7 @@ class AttentionLogSum(AttentionOperator):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Those of attention."""
+        """The same as for attention."""
         far = tuple(100 * x for x in cls.arrays((2,), 20, 90, 4, 3))
         return [*cls.cases(), Sample(cls(1.0), far, gradient=False), *cls.bad()]
 
@@ -126,7 +126,7 @@ class AttentionLogSum(AttentionOperator):
 def scaled_dot_product_attention(
     q: Value, k: Value, v: Value, causal: bool = False, scale: float | None = None
 ) -> Value:
-    """``softmax(q @ k.T * scale) @ v`` (Vaswani et al., 2017, formula 1), as PyTorch's function of that name.
+    """``softmax(q @ k.T * scale) @ v`` (Vaswani et al., 2017, formula 1), like PyTorch's function of that name.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def scaled_dot_product_attention(
     k, v : Value
         Keys ``[..., S, D]`` and values ``[..., S, E]``; leading axes broadcast.
     causal : bool, default False
-        Query t sees keys 0 to t only.
+        Query t attends to keys 0 to t only.
     scale : float, optional
         Default: ``1 / sqrt(D)``.
 
@@ -147,9 +147,9 @@ def scaled_dot_product_attention(
     Raises
     ------
     TypeRuleError
-        If shapes or dtypes do not fit.
+        If shapes or dtypes do not match.
     InvalidValueError
-        For a scale that is no number.
+        If the scale is not a number.
     """
     name = "scaled_dot_product_attention"
     for what, value in (("q", q), ("k", k), ("v", v)):
@@ -177,13 +177,13 @@ def scaled_dot_product_attention(
     ):
         whole = (broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
         return apply(Attention(float(scale), causal), *whole)
-    # The product is scaled, not the queries: that happens where it is stored, in registers.
+    # Scale the product rather than the queries: this happens in registers, where the product is stored.
     scored = multiply(matmul(q, k, transpose_b=True), scale)
     return matmul(softmax(masked(scored) if causal else scored), v)
 
 
 def _batch(*inputs: Value) -> tuple[int, ...]:
-    """The batch axes that all have when they are broadcast, or the refusal."""
+    """The common broadcast batch shape of all operands; raises if there is none."""
     try:
         return np.broadcast_shapes(*(x.shape[:-2] for x in inputs))
     except ValueError:

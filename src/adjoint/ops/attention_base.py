@@ -1,14 +1,14 @@
-"""What attention and its gradients share: shapes, weights, and how their elements are made.
+"""What attention and its gradients have in common: shapes, weights, and the computation of their elements.
 
 ::
 
-    scores[t, s]  = scale * sum over d of q[t, d] * k[s, d]        where causal, for s <= t only
+    scores[t, s]  = scale * sum over d of q[t, d] * k[s, d]        if causal, for s <= t only
     logsum[t]     = log(sum over s of exp(scores[t, s]))
     weights[t, s] = exp(scores[t, s] - logsum[t])
 
-No operator stores anything of T times S elements: each recomputes the weights that it needs from queries, keys and
-`logsum`, block by block (Dao et al., "FlashAttention", 2022). As operators of their own, the gradients have independent
-operands: `logsum` may be any numbers.
+No operator stores an array of T times S elements: each recomputes the weights that it needs from queries, keys and
+`logsum`, block by block (Dao et al., "FlashAttention", 2022). The gradients are operators with independent operands:
+`logsum` may have any value.
 """
 
 from dataclasses import dataclass
@@ -34,28 +34,28 @@ __all__ = ["AttentionOperator", "causal_span", "exponential", "masked", "product
 
 @dataclass(frozen=True, slots=True)
 class AttentionOperator(Operator):
-    """The base of these operators.
+    """Base class of the attention operators.
 
-    Operands have equal leading (batch) axes and one float dtype. Their last axes go by letters: T queries, S keys and
-    values, D elements of a query or key, E of a value. 16-bit floats are computed with in f32 and rounded once.
+    Operands have equal leading (batch) axes and the same float dtype. Letters denote their last axes: T queries, S keys
+    and values, D elements per query or key, E elements per value. 16-bit floats are computed in f32 and rounded once.
 
     Parameters
     ----------
     scale : float
-        Factor of the products of queries and keys.
+        Scale factor of the products of queries and keys.
     causal : bool, default False
-        Query t sees keys 0 to t only.
+        Query t attends to keys 0 to t only.
     """
 
     scale: float
     causal: bool = False
 
-    #: Names of the operands with the letters of their last axes, and the letters of the result.
+    #: Names of the operands with the letters of their last axes.
     takes: ClassVar[tuple[tuple[str, str], ...]]
     gives: ClassVar[str]
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Letters stand for one size each, 1 or more; batch axes are equal."""
+        """Check that each letter stands for one size of at least 1 and that batch axes are equal."""
         operands(self, inputs, len(self.takes))
         require(self, inputs, "float", "cast to a float such as f32 first")
         sizes: dict[str, int] = {}
@@ -77,7 +77,7 @@ class AttentionOperator(Operator):
 
     @classmethod
     def bad(cls) -> list[Sample]:
-        """Samples that are refused: an integer, and a last operand of another dtype, batch or size."""
+        """Samples that must be rejected: an integer, and a last operand of another dtype, batch or size."""
         sizes = {"T": 3, "S": 4, "D": 2, "E": 5}
         good = [((2, *(sizes[letter] for letter in letters)), "f32") for _, letters in cls.takes]
         shape = good[-1][0]
@@ -94,7 +94,7 @@ class AttentionOperator(Operator):
     def arrays(
         cls, batch: tuple[int, ...], t: int, s: int, d: int, e: int, dtype: str = "f32", causal: bool = False
     ) -> tuple[np.ndarray, ...]:
-        """Operands of these sizes, to test with; `logsum` is that of queries and keys at a scale of 0.5."""
+        """Test operands of these sizes; `logsum` is computed from the queries and keys with a scale of 0.5."""
         sizes = {"T": t, "S": s, "D": d, "E": e}
         made: dict[str, np.ndarray] = {}
         for number, (name, letters) in enumerate(cls.takes):
@@ -107,7 +107,7 @@ class AttentionOperator(Operator):
 
     @classmethod
     def cases(cls) -> list[Sample]:
-        """Good samples: one row, vectors that are not full, several batch axes, causal with fewer and more keys."""
+        """Valid samples: one row, partly filled vectors, several batch axes, causal with fewer and with more keys."""
 
         def sample(
             batch: tuple[int, ...], *sizes: int, causal: bool = False, dtype: str = "f32", gradient: bool = False
@@ -131,7 +131,7 @@ class AttentionOperator(Operator):
 
 
 def scores(q: np.ndarray, k: np.ndarray, scale: float, causal: bool) -> np.ndarray:
-    """``q @ k.T * scale`` with minus infinity where a query does not see a key, in NumPy."""
+    """``q @ k.T * scale`` in NumPy, with minus infinity where a query does not attend to a key."""
     made: np.ndarray = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(scale)
     if causal:
         made = np.where(np.tril(np.ones(made.shape[-2:])) > 0, made, q.dtype.type(-np.inf))
@@ -139,32 +139,32 @@ def scores(q: np.ndarray, k: np.ndarray, scale: float, causal: bool) -> np.ndarr
 
 
 def masked(scored: Value) -> Value:
-    """Scores of a causal attention: minus infinity where a query does not see a key."""
+    """Causally masked scores: minus infinity where a query does not attend to a key."""
     square = scored.shape[-2:]
-    # Rows are those of queries: each sees itself, so that no row is without an element.
+    # Rows are queries. Each attends at least to its own key, so no row is completely masked.
     seen = greater_equal(iota(square, 0, "i32"), iota(square, 1, "i32"))
     return where(seen, scored, float("-inf"))
 
 
 def weights_of(op: AttentionOperator, q: Value, k: Value, logsum: Value) -> Value:
-    """The weights as a value of T times S elements, for derivatives of higher order."""
+    """The weights as a value of T times S elements, for higher-order derivatives."""
     lowered = subtract(multiply(matmul(q, k, transpose_b=True), op.scale), expand_dims(logsum, -1))
     return exp(masked(lowered) if op.causal else lowered)
 
 
 def causal_span(op: AttentionOperator, row: Coordinate, count: int, rows: str) -> tuple[Coordinate, Coordinate] | None:
-    """The steps that a row counts: keys up to the query where rows are queries, else queries from the key on."""
+    """The range of steps of a row: keys up to the query if rows are queries, otherwise queries from the key on."""
     if not op.causal:
         return None
     return (0, row + 1) if rows == "T" else (row, count)
 
 
 def product(index: Index, a: Operand, b: Operand) -> Dot:
-    """Row `index` of `a` times rows of `b`."""
+    """The dot products of row `index` of `a` with rows of `b`."""
     *batch, row = index
     return Dot(a.type.shape[-1], lambda d: a((*batch, row, d)), lambda n, d: b((*batch, n, d)))
 
 
 def exponential(k: Builder, op: AttentionOperator, score: Scalar, logsum: Scalar) -> Scalar:
-    """The weight from a product of query and key."""
+    """The weight, given the dot product of query and key."""
     return k.call("exp", k.call("sub", k.call("mul", score, k.const(op.scale, k.dtype(score))), logsum))

@@ -1,4 +1,4 @@
-"""The gradients of attention, from weights that are made again: formulas of Dao et al., "FlashAttention", 2022.
+"""The gradients of attention with recomputed weights: the formulas of Dao et al., "FlashAttention", 2022.
 
 With the cotangent ``ct[t, e]`` of the result and ``delta[t] = sum over e of ct[t, e] * result[t, e]``::
 
@@ -7,7 +7,7 @@ With the cotangent ``ct[t, e]`` of the result and ``delta[t] = sum over e of ct[
     dk[s, d]     = scale * sum over t of slopes[t, s] * q[t, d]
     dv[s, e]     = sum over t of weights[t, s] * ct[t, e]
 
-Their own derivatives are composed of ordinary operators, and do store T times S elements.
+Their own derivatives are composed of ordinary operators, which do store T times S elements.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ __all__ = ["AttentionKeyGradient", "AttentionQueryGradient", "AttentionValueGrad
 
 @dataclass(frozen=True, slots=True)
 class _ScoreGradient(AttentionOperator):
-    """What the gradients of queries and keys share."""
+    """What the gradients of queries and keys have in common."""
 
     flops: ClassVar[float] = 6.0
     takes: ClassVar[tuple[tuple[str, str], ...]] = (
@@ -44,14 +44,14 @@ class _ScoreGradient(AttentionOperator):
     def _slopes(
         self, q: np.ndarray, k: np.ndarray, v: np.ndarray, logsum: np.ndarray, delta: np.ndarray, ct: np.ndarray
     ) -> np.ndarray:
-        """Gradients of the scores times the scale, ``[.., T, S]``, in NumPy."""
+        """The scaled gradients of the scores, ``[.., T, S]``, in NumPy."""
         weights: np.ndarray = np.exp(scores(q, k, self.scale, self.causal) - logsum[..., None])
         change: np.ndarray = np.matmul(ct, np.swapaxes(v, -1, -2)) - delta[..., None]
         slopes: np.ndarray = weights * change * q.dtype.type(self.scale)
         return slopes
 
     def _slope(self, k: Builder, dots: Sequence[Scalar], logsum: Scalar, delta: Scalar) -> Scalar:
-        """One of them, from the products of query and key and of cotangent and value."""
+        """A single slope, from the dot products of query and key and of cotangent and value."""
         score, change = dots
         weight = exponential(k, self, score, logsum)
         scaled = k.call("mul", k.call("sub", change, delta), k.const(self.scale, k.dtype(score)))
@@ -60,7 +60,7 @@ class _ScoreGradient(AttentionOperator):
     def _through_slopes(
         self, h: Value, q: Value, k: Value, v: Value, logsum: Value, delta: Value, ct: Value
     ) -> tuple[Value, tuple[Value, ...]]:
-        """The slopes times the scale, and the cotangents of all operands, given `h`, that of the slopes."""
+        """The scaled slopes, and the cotangents of all operands given `h`, the cotangent of the slopes."""
         weights = weights_of(self, q, k, logsum)
         change = subtract(matmul(ct, v, transpose_b=True), expand_dims(delta, -1))
         slopes = multiply(weights, change)
@@ -71,7 +71,7 @@ class _ScoreGradient(AttentionOperator):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Those of attention."""
+        """The same as for attention."""
         return [*cls.cases(), *cls.bad()]
 
 
@@ -87,13 +87,13 @@ class AttentionQueryGradient(_ScoreGradient):
         return rounded(lambda *xs: np.matmul(self._slopes(*xs), xs[1]), *inputs)
 
     def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """Composed, of T times S elements."""
+        """Composed of ordinary operators, with T times S elements."""
         h = multiply(matmul(ct, inputs[1], transpose_b=True), self.scale)
         slopes, (to_q, to_k, *others) = self._through_slopes(h, *inputs)
         return to_q, add(to_k, matmul(slopes, ct, transpose_a=True)), *others
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
-        """Rows are queries; keys pass by."""
+        """The rows are queries; keys are streamed."""
         q, keys, v, logsum, delta, ct = inputs
         *batch, t, d = index
         row = (*batch, t)
@@ -120,13 +120,13 @@ class AttentionKeyGradient(_ScoreGradient):
         return rounded(lambda *xs: np.matmul(np.swapaxes(self._slopes(*xs), -1, -2), xs[0]), *inputs)
 
     def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """Composed, of T times S elements."""
+        """Composed of ordinary operators, with T times S elements."""
         h = multiply(matmul(inputs[0], ct, transpose_b=True), self.scale)
         slopes, (to_q, *others) = self._through_slopes(h, *inputs)
         return add(to_q, matmul(slopes, ct)), *others
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
-        """Rows are keys; queries pass by."""
+        """The rows are keys; queries are streamed."""
         q, keys, v, logsum, delta, ct = inputs
         *batch, s, d = index
         row = (*batch, s)
@@ -161,14 +161,14 @@ class AttentionValueGradient(AttentionOperator):
         return rounded(made, *inputs)
 
     def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """Composed, of T times S elements."""
+        """Composed of ordinary operators, with T times S elements."""
         q, k, logsum, change = inputs
         weights = weights_of(self, q, k, logsum)
         to_scores = multiply(matmul(change, ct, transpose_b=True), weights)
         return *_through_scores(self, to_scores, q, k), matmul(weights, ct)
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
-        """Rows are keys; queries pass by."""
+        """The rows are keys; queries are streamed."""
         q, keys, logsum, ct = inputs
         *batch, s, e = index
 
@@ -183,11 +183,11 @@ class AttentionValueGradient(AttentionOperator):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Those of attention."""
+        """The same as for attention."""
         return [*cls.cases(), *cls.bad()]
 
 
 def _through_scores(op: AttentionOperator, h: Value, q: Value, k: Value) -> tuple[Value, Value, Value]:
-    """Cotangents of queries, keys and `logsum`, given that of the scores less `logsum`."""
+    """Cotangents of queries, keys and `logsum`, given that of the scores minus `logsum`."""
     scaled = multiply(h, op.scale)
     return matmul(scaled, k), matmul(scaled, q, transpose_a=True), negative(sum(h, -1))

@@ -1,4 +1,4 @@
-"""Axis arguments as people write them (negative, one or many, None) and as operators hold them."""
+"""Axis arguments as users write them (negative, one or several, None) and as operators store them."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -9,12 +9,12 @@ __all__ = ["Axes", "axes_of", "axis_of", "bad_axes", "fill", "without"]
 
 T = TypeVar("T")
 
-#: What a constructor takes for axes: all of them, one, or several; negative ones count from the end.
+#: An axis argument of a constructor: None (all axes), one axis, or several; negative axes count from the end.
 Axes = int | Sequence[int] | None
 
 
 def axis_of(name: str, axis: int, rank: int) -> int:
-    """`axis` counted from the start, for the constructor called `name`.
+    """`axis` counted from the start; `name` is the constructor, for the error message.
 
     Raises
     ------
@@ -28,12 +28,12 @@ def axis_of(name: str, axis: int, rank: int) -> int:
 
 
 def axes_of(name: str, axes: Axes, rank: int) -> tuple[int, ...]:
-    """`axes` counted from the start, in ascending order; None is every axis.
+    """`axes` counted from the start, in ascending order; None means all axes.
 
     Raises
     ------
     InvalidValueError
-        If an axis does not exist or is named twice.
+        If an axis does not exist or is repeated.
     """
     if axes is None:
         return tuple(range(rank))
@@ -45,7 +45,7 @@ def axes_of(name: str, axes: Axes, rank: int) -> tuple[int, ...]:
 
 
 def bad_axes(axes: Sequence[int], rank: int) -> str:
-    """What keeps `axes` from being distinct ascending axes of a tensor of that rank, or ``""``."""
+    """Why `axes` are not distinct ascending axes of a tensor of that rank, or ``""`` if they are."""
     if any(not 0 <= axis < rank for axis in axes):
         return f"axes must be from 0 to {rank - 1} at rank {rank}" if rank else "a scalar has no axes"
     if list(axes) != sorted(set(axes)):
@@ -54,13 +54,13 @@ def bad_axes(axes: Sequence[int], rank: int) -> str:
 
 
 def without(shape: Sequence[int], axes: Iterable[int]) -> tuple[int, ...]:
-    """The shape that is left when `axes` are taken out."""
+    """The shape with `axes` removed."""
     gone = set(axes)
     return tuple(size for axis, size in enumerate(shape) if axis not in gone)
 
 
 def fill(rest: Sequence[T], axes: Sequence[int], taken: Sequence[T]) -> tuple[T, ...]:
-    """What `without` came from: `taken` at the ascending `axes`, `rest` in order at the others."""
+    """The inverse of `without`: `taken` at the ascending `axes`, and `rest` in order at the others."""
     result = list(rest)
     for axis, item in zip(axes, taken, strict=True):
         result.insert(axis, item)

@@ -1,20 +1,20 @@
-"""The contract of an operator: everything adjoint knows about it, in its one class.
+"""The contract of an operator: one class contains everything that adjoint knows about it.
 
 ::
 
     class Softplus(Elementwise):
-        name = "softplus"                      # in the text form
-        beta: float = 1.0                      # a dataclass field is an attribute
-        def infer(self, x): ...                # type rule
-        def reference(self, x): ...            # NumPy: the specification
-        def vjp(self, ct, out, x): ...         # graph values in, graph values out
-        def scalar(self, k, x): ...            # lowering: one element
+        name = "softplus"                      # the name in graph text
+        beta: float = 1.0                      # dataclass fields are attributes
+        def infer(self, x): ...                # the type rule
+        def reference(self, x): ...            # the specification, in NumPy
+        def vjp(self, ct, out, x): ...         # takes and returns graph values
+        def scalar(self, k, x): ...            # lowering of one element
         @classmethod
-        def samples(cls): ...                  # inputs to test with, bad ones with the error they get
+        def samples(cls): ...                  # test inputs, and invalid ones with the errors they raise
 
-Lowering is *demand-driven*: `lower` is asked for one element of the result, at an index, and asks its operands for
-theirs. Composing these gives fusion and index maps for free; `k.reduce` marks where an element is a sum over
-many. `k` (a `Builder`) is all that an operator sees of the compiler.
+Lowering is *demand-driven*: `lower` computes one element of the result, at an index, and requests the elements that it
+needs from its operands. Composing these calls yields fusion and index maps; `k.reduce` marks an element that is a
+reduction. `k` (a `Builder`) is the only part of the compiler that an operator can access.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,19 +29,19 @@ from adjoint.ir.value import Op, Value
 
 __all__ = ["Builder", "Dot", "Elementwise", "Index", "Operand", "Operator", "Sample", "Scalar", "same_types"]
 
-#: One element's value inside a kernel being built. Opaque to operators.
+#: The value of one element inside a kernel under construction. Opaque to operators.
 Scalar = Any
 
-#: One coordinate: an integer expression over loop variables with ``+ - *`` by integers, ``// int``, ``% int``.
-#: A plain int is one too.
+#: One coordinate: an int, or an integer expression over loop variables with ``+ - *`` by integers, ``// int``, ``%
+#: int``.
 Coordinate = Any
 
-#: A position in a tensor, one coordinate an axis.
+#: A position in a tensor, one coordinate per axis.
 Index = tuple[Coordinate, ...]
 
 
 class Operand(Protocol):
-    """An operand of the op being lowered: give it an index, get its element there."""
+    """An operand of the op being lowered: maps an index to the element there."""
 
     @property
     def type(self) -> TensorType:
@@ -53,16 +53,16 @@ class Operand(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """What the weights of `Builder.fused_attention` are made of: ``sum over d < depth of row(d) * step(n, d)``.
+    """A dot product in the weights of `Builder.fused_attention`: ``sum over d < depth of row(d) * step(n, d)``.
 
     Parameters
     ----------
     depth : int
         Number of products.
     row : callable
-        From d to the factor that belongs to the result's row, the same for all its columns.
+        Maps d to the factor that belongs to the row of the result and is the same for all its columns.
     step : callable
-        From n and d to the factor that belongs to step n, the same for all rows and columns.
+        Maps n and d to the factor that belongs to step n and is the same for all rows and columns.
     """
 
     depth: int
@@ -71,22 +71,22 @@ class Dot:
 
 
 class Builder(Protocol):
-    """What an operator may say about one element of its result. Implemented by the compiler."""
+    """What an operator can use to compute one element of its result. Implemented by the compiler."""
 
     def const(self, value: float | int | bool, dtype: np.dtype) -> Scalar:
         """A constant."""
 
     def constant_data(self, data: bytes, shape: tuple[int, ...], dtype: np.dtype, index: Index) -> Scalar:
-        """The element at `index` of a literal array: `data` in C order, little-endian."""
+        """The element at `index` of a literal array given as `data`, in C order and little-endian."""
 
     def call(self, function: str, *args: Scalar) -> Scalar:
-        """A scalar function of `adjoint.kernel.scalars`: ``add``, ``fma``, ``exp``, ``less``, ..."""
+        """A call of a scalar function of `adjoint.kernel.scalars`: ``add``, ``fma``, ``exp``, ``less``, ..."""
 
     def select(self, condition: Scalar, then: Scalar, other: Scalar) -> Scalar:
-        """`then` where the bool `condition` holds, else `other`; both are computed."""
+        """`then` if the bool `condition` holds, otherwise `other`; both are evaluated."""
 
     def cast(self, x: Scalar, dtype: np.dtype) -> Scalar:
-        """`x` converted: to bool by ``!= 0``, float to int towards zero and saturating, NaN to 0."""
+        """`x` converted: to bool by ``!= 0``; from float to int by truncation, saturating, with NaN as 0."""
 
     def dtype(self, x: Scalar) -> np.dtype:
         """The dtype of an element."""
@@ -95,20 +95,20 @@ class Builder(Protocol):
         """A coordinate as a number."""
 
     def position(self, x: Scalar, size: int) -> Coordinate:
-        """An integer element as a coordinate of an axis of `size`; out of range reads as an element of 0."""
+        """An integer element as a coordinate of an axis of `size`; elements read out of range are 0."""
 
     def inside(self, i: Coordinate, start: int, stop: int) -> Scalar:
         """Whether ``start <= i < stop``, as a bool element."""
 
     def choose(self, condition: Scalar, then: Callable[[], Scalar], other: Callable[[], Scalar]) -> Scalar:
-        """Like `select`, but operands read by `then` are only read where `condition` holds, and `other` where not."""
+        """Like `select`, but `then` reads its operands only if `condition` holds, and `other` only if it does not."""
 
     def reduce(self, kind: str, extents: Sequence[int], body: Callable[[Index], Scalar]) -> Scalar:
         """Combine `body` over an index space: ``add``, ``max``, ``min``, ``mul``, or ``argmax`` (over one axis).
 
-        An empty space gives 0 for ``add`` and 1 for ``mul``. ``max`` and ``min`` are NaN where an element is.
-        16-bit floats are combined in f32.
-        ``argmax`` is the i64 coordinate of the first greatest element, where NaN is greater than any number.
+        An empty space gives 0 for ``add`` and 1 for ``mul``. ``max`` and ``min`` are NaN if any element is. 16-bit
+        floats are combined in f32. ``argmax`` is the i64 coordinate of the first maximum, where NaN is greater than any
+        number.
         """
 
     def scatter_add(
@@ -118,22 +118,22 @@ class Builder(Protocol):
         ids: Callable[[Coordinate], Scalar],
         updates: Callable[[Coordinate], Scalar],
     ) -> Scalar:
-        """One element of a sum of rows into places: ``sum of updates(n) for n < count where ids(n) == row``.
+        """One element of a scatter-add of rows: ``sum of updates(n) for n < count where ids(n) == row``.
 
-        An operator's `lower` returns this as its whole element, and the row is the first coordinate of the index
-        that it was asked for. The description lets the compiler walk the updates once, ``result[ids(n)] +=
-        updates(n)`` in the order of n from a result of zeros, instead of searching all of them for each row.
+            An operator's `lower` returns this as its entire element; the row is the first coordinate of the requested
+            index. The description lets the compiler iterate over the updates once, ``result[ids(n)] += updates(n)`` in
+            the order of n starting from zeros, instead of searching all of them for each row.
 
         Parameters
         ----------
         rows : int
-            Size of the result's first axis. An id outside ``[0, rows)`` adds nothing and is never written.
+            Size of the result's first axis. An id outside ``[0, rows)`` adds nothing and causes no write.
         count : int
             Number of updates.
         ids : callable
-            From n to the row, an integer element, of update n.
+            Maps n to the row of update n, an integer element.
         updates : callable
-            From n to the element of update n at the other coordinates of the index.
+            Maps n to the element of update n at the remaining coordinates of the index.
         """
 
     def fused_attention(
@@ -145,11 +145,11 @@ class Builder(Protocol):
         values: Callable[[Coordinate], Scalar] | None = None,
         span: tuple[Coordinate, Coordinate] | None = None,
     ) -> Scalar:
-        """One element of a product whose left factor is never stored: its elements are made of dot products.
+        """One element of a matrix product whose left factor is computed from dot products and never stored.
 
-        An operator's `lower` returns this as its whole element. The index that it was asked for ends in a row and a
-        column, or in a row where there are no `values`. The compiler keeps some rows at hand while steps pass by
-        block by block; memory grows with rows and with steps, not with their product.
+        An operator's `lower` returns this as its entire element. The requested index ends with a row and a column, or
+        with a row if there are no `values`. The compiler keeps some rows in fast memory and streams the steps block by
+        block; memory grows with the number of rows plus that of steps, not with their product.
 
         Parameters
         ----------
@@ -157,34 +157,33 @@ class Builder(Protocol):
             ``sum of weight(n) * values(n)``; the same with ``exp(weight(n))``, divided by the sum of those; or the
             logarithm of that sum, which needs no values.
         count : int
-            Number of steps, 1 or more.
+            Number of steps, at least 1.
         dots : sequence of Dot
-            The sums of products that a weight depends on, one or more.
+            The dot products that a weight depends on, at least one.
         weight : callable
-            From n and the dot products of step n to the weight, an element: whatever else it reads is read at n or
-            at the row.
+            Maps n and the dot products of step n to the weight; other elements are read at n or at the row only.
         values : callable, optional
-            From n to the value at the column of the index.
+            Maps n to the value at the column of the index.
         span : pair of coordinates, optional
-            The first step that counts and the first behind it that does not, depending on the row: neither falls
-            from one row to the next. Every row counts one step at least, but for ``sum``. Default: all steps count.
+            The first step that counts and the first after it that does not, as functions of the row that never
+            decrease. Except for ``sum``, every row has at least one such step. Default: all steps count.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Inputs that a contract test runs an operator with.
+    """Inputs for the contract tests of an operator.
 
     Parameters
     ----------
     op : Operator
         The operator with its attributes.
     inputs : tuple of numpy.ndarray
-        Its operands. Float operands are perturbed for the gradient check, so keep them off kinks and ties.
+        Its operands. Float operands are perturbed by the gradient check, so keep them away from kinks and ties.
     error : str, optional
-        For bad inputs: a part of the message that `infer` must give.
+        For invalid inputs: a part of the message that `infer` must raise.
     gradient : bool, default True
-        Whether to compare `vjp` with finite differences (False at a kink, where a convention rules).
+        Whether to compare `vjp` with finite differences (False at a kink, where the derivative is a convention).
     """
 
     op: "Operator"
@@ -195,26 +194,26 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Operator(Op):
-    """Base of every operator in CATALOGUE.
+    """Base class of every operator in CATALOGUE.
 
-    The operands are typed Any here, so that a subclass may name and count its own: TensorType in `infer`,
-    numpy.ndarray in `reference`, Value in `vjp`, Operand in `lower`.
+    The operands are typed Any here, so that subclasses can name and count them: they are TensorType in `infer`,
+    numpy.ndarray in `reference`, Value in `vjp`, and Operand in `lower`.
     """
 
     name: ClassVar[str]
-    #: Floating-point operations an element of the result costs, for the cost model.
+    #: Floating-point operations per element of the result, for the cost model.
     flops: ClassVar[float] = 1.0
 
     def infer(self, *inputs: Any) -> TensorType | TupleType:
-        """The result's type, or a TypeRuleError that says the rule, what was given and the fix."""
+        """The result's type; raises a TypeRuleError with the rule, the operands' types and the fix."""
         raise NotImplementedError
 
     def reference(self, *inputs: Any) -> np.ndarray:
-        """The specification, in NumPy: the dtype and shape are those that `infer` says."""
+        """The specification, in NumPy; returns an array of the dtype and shape that `infer` gives."""
         raise NotImplementedError
 
     def vjp(self, ct: Value, out: Value, *inputs: Any) -> tuple[Value | None, ...]:
-        """Cotangents of the inputs given the result's, `ct`; None where there is none (integers, conditions)."""
+        """Cotangents of the inputs given the result's, `ct`; None for inputs without one (integers, conditions)."""
         raise NotImplementedError
 
     def lower(self, k: Builder, index: Index, *inputs: Any) -> Scalar:
@@ -223,29 +222,29 @@ class Operator(Op):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Inputs to test with; at least one good and, where `infer` can refuse, one bad."""
+        """Test inputs: at least one valid sample and, if `infer` can fail, an invalid one."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Elementwise(Operator):
-    """An operator whose element at an index depends on its operands at that index only."""
+    """An operator whose element at an index depends only on its operands' elements at that index."""
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Equal types in, the same type out. Operators with another rule override it."""
+        """Operands of equal type, which is also the result's. Operators with another rule override this."""
         return same_types(self, *inputs)
 
     def scalar(self, k: Builder, *inputs: Any) -> Scalar:
-        """The element of the result from the elements of the operands."""
+        """The element of the result, given the elements of the operands."""
         raise NotImplementedError
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
-        """Ask every operand for its element at the same index."""
+        """Read every operand at the same index."""
         return self.scalar(k, *(operand(index) for operand in inputs))
 
 
 def same_types(op: Op, *inputs: TensorType) -> TensorType:
-    """The common type of the operands, or the refusal."""
+    """The common type of the operands; raises if they differ."""
     first = inputs[0]
     for other in inputs[1:]:
         if other.dtype != first.dtype:

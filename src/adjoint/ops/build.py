@@ -1,4 +1,4 @@
-"""What constructor functions share: scalars become tensors of the other operand's dtype, shapes are broadcast."""
+"""Helpers of constructor functions: turn scalars into tensors of the other operand's dtype, and broadcast shapes."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from adjoint.ops.shape import broadcast_to
 
 __all__ = ["Argument", "broadcast", "broadcast_operands", "full_like"]
 
-#: What the constructor of a binary operator takes: a graph value, or a scalar that adopts the other's dtype.
+#: An argument of a binary operator's constructor: a graph value, or a scalar that takes the other operand's dtype.
 Argument = Value | float | int | bool
 
 
@@ -22,31 +22,31 @@ def full_like(x: Value, value: float | int | bool) -> Value:
 
 
 def broadcast(x: Argument, y: Argument) -> tuple[Value, Value]:
-    """Two operands as values of one shape, by NumPy's rules.
+    """Two operands broadcast to a common shape by NumPy's rules.
 
     Raises
     ------
     TypeRuleError
-        If the shapes do not broadcast, neither is a graph value, or a scalar does not fit the other's dtype.
+        If the shapes do not broadcast, neither is a graph value, or the other's dtype cannot hold a scalar.
     """
     first, second = broadcast_operands("broadcast", x, y)
     return first, second
 
 
 def broadcast_operands(name: str, *arguments: Argument, typed: int = 0) -> tuple[Value, ...]:
-    """Operands of the operator called `name` as values of one shape.
+    """Operands broadcast to a common shape.
 
-    A scalar becomes ``full`` of that shape with the dtype of the first graph value. A value of another shape
-    goes through ``broadcast_to``, whose vjp sums the cotangent back.
+    A scalar becomes ``full`` of that shape with the dtype of the first graph value. A value of another shape is passed
+    through ``broadcast_to``, whose vjp sums the cotangent.
 
     Parameters
     ----------
     name : str
-        The operator, for refusals.
+        The operator, for error messages.
     *arguments : Value, float, int or bool
-        The operands; at least one is a graph value. Their dtypes are left for the operator to compare.
+        The operands; at least one is a graph value. Comparing their dtypes is up to the operator.
     typed : int, default 0
-        Position of the first operand whose dtype scalars adopt, where earlier ones are conditions.
+        Position of the first operand that determines the dtype of scalars, if the operands before it are conditions.
     """
     values = [argument for argument in arguments if isinstance(argument, Value)]
     models = [argument for argument in arguments[typed:] if isinstance(argument, Value)]

@@ -1,7 +1,7 @@
-"""Calls to other functions, and the items of the tuples that they return.
+"""Calls of other functions, and the items of the tuples that they return.
 
-A compiled program has none: `adjoint.transforms.inline_calls` flattens them first. So these two have no lowering.
-They have no vjp either: `adjoint.transforms.differentiate` differentiates the callee itself.
+`adjoint.transforms.inline_calls` removes both operators before lowering, so they have no `lower`. They have no vjp
+either: `adjoint.transforms.differentiate` differentiates the callee itself.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ __all__ = ["Call", "TupleGet", "call"]
 
 @dataclass(frozen=True, slots=True)
 class Call(Operator):
-    """What another function returns for these arguments.
+    """A call of another function.
 
     Parameters
     ----------
     callee : Function
-        The function. The result is a tensor where it has one result, else a tuple of its results.
+        The function. The result is a tensor if it has one result, otherwise a tuple of its results.
     """
 
     name: ClassVar[str] = "call"
@@ -34,7 +34,7 @@ class Call(Operator):
     callee: Function
 
     def infer(self, *inputs: TensorType) -> TensorType | TupleType:
-        """Arguments of the types of the parameters in, the type of the function out."""
+        """Arguments of the parameters' types; returns the type of the function."""
         callee = self.callee
         expected = ", ".join(f"%{p.label}: {p.type}" for p in callee.params)
         if len(inputs) != len(callee.params):
@@ -50,7 +50,7 @@ class Call(Operator):
         return callee.type
 
     def reference(self, *inputs: np.ndarray) -> Any:
-        """The callee's references one after the other; a tuple of arrays where the result is a tuple."""
+        """Evaluate the callee by its ops' references; returns a tuple of arrays if it has several results."""
         return _evaluate(self.callee, inputs)
 
 
@@ -61,7 +61,7 @@ class TupleGet(Operator):
     Parameters
     ----------
     index : int
-        Which one, counted from 0.
+        Index of the item, from 0.
     """
 
     name: ClassVar[str] = "tuple_get"
@@ -69,7 +69,7 @@ class TupleGet(Operator):
     index: int
 
     def infer(self, x: TupleType) -> TensorType:
-        """A tuple in, the type of the item out."""
+        """Takes a tuple; returns the type of the item."""
         if not isinstance(x, TupleType):
             raise TypeRuleError(f"tuple_get: the operand must be a tuple, got {x}; use the value itself")
         if not 0 <= self.index < len(x.items):
@@ -82,7 +82,7 @@ class TupleGet(Operator):
 
 
 def _evaluate(function: Function, arrays: tuple[np.ndarray, ...]) -> Any:
-    """Evaluate a function; calls in calls are frames of a list, so that they may nest deeply."""
+    """Evaluate a function; nested calls use an explicit stack of frames, so they may be deep."""
     frames = [_Frame(function, arrays)]
     while True:
         frame = frames[-1]
@@ -97,7 +97,7 @@ def _evaluate(function: Function, arrays: tuple[np.ndarray, ...]) -> Any:
 
 
 class _Frame:
-    """A function being evaluated: the values computed, and those to come."""
+    """A function under evaluation: the values computed so far, and those still pending."""
 
     def __init__(self, function: Function, arrays: tuple[np.ndarray, ...]) -> None:
         self.function = function
@@ -106,7 +106,7 @@ class _Frame:
         self.waiting: Value | None = None
 
     def run(self) -> "_Frame | None":
-        """Go on until a call, and return its frame, or None at the end."""
+        """Evaluate up to the next call and return its frame, or None at the end."""
         for value in self.pending:
             if value in self.known:
                 continue
@@ -123,7 +123,7 @@ class _Frame:
         self.known[self.waiting] = result
 
     def result(self) -> Any:
-        """What the function returns."""
+        """The function's return value."""
         results = tuple(self.known[r] for r in self.function.results)
         return results[0] if len(results) == 1 else results
 
@@ -141,12 +141,12 @@ def call(function: Function, *args: Value) -> Any:
     Returns
     -------
     Value or tuple of Value
-        The result, or a tuple of them where the function has several.
+        The result, or a tuple if the function has several results.
 
     Raises
     ------
     TypeRuleError
-        If the number of arguments or the type of one is another than the parameters'.
+        If the number or the types of the arguments do not match the parameters.
     """
     result = apply(Call(function), *args)
     if not isinstance(result.type, TupleType):

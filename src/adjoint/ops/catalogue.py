@@ -1,4 +1,4 @@
-"""CATALOGUE: every operator there is, in one explicit list. Contract tests run over it and the parser reads it."""
+"""CATALOGUE: an explicit list of all operators, used by the contract tests and the parser."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -127,6 +127,6 @@ CATALOGUE: tuple[type[Operator], ...] = (
 
 _NAMED: tuple[type[Operator], ...] = (*CATALOGUE, calls.Call, calls.TupleGet)
 
-#: Operators by the name that stands in graph text: those of CATALOGUE, and the two that tie functions together,
-#: which transforms treat by rules of their own.
+#: Operators by their name in graph text: those of CATALOGUE and the two for function calls, which transforms handle
+#: separately.
 OPERATORS: Mapping[str, type[Operator]] = MappingProxyType({op.name: op for op in _NAMED})

@@ -1,9 +1,9 @@
-"""What softmax and the normalisations are made of: sums and scalings about a centre of each row.
+"""The building blocks of softmax and the normalizations: sums and scalings relative to a centre of each row.
 
-A row is what lies along the `axes` of an operator; an operand with one element per row has the shape without them.
-These are operators for the sake of their gradients. Made of subtraction, exponential and sum, a normalisation would
-come back with four sums over the data, one of which only adds up rounding errors to 0; made of these it has two, and
-the gradient of softmax needs its result alone.
+A row extends along the `axes` of an operator; an operand with one element per row has the shape without those axes.
+These are operators for the sake of their gradients. Composed of subtraction, exponential and sum, a normalization would
+have four sums over the data in its gradient, one of which only adds up rounding errors to 0; with these operators it
+has two, and the gradient of softmax needs its result only.
 """
 
 from collections.abc import Callable
@@ -28,17 +28,17 @@ __all__ = ["CentredSquares", "Normalize", "SumExp"]
 
 @dataclass(frozen=True, slots=True)
 class Centred(Operator):
-    """What these operators share.
+    """Base class of these operators.
 
     Parameters
     ----------
     axes : tuple of int
-        What a row lies along: axes counted from the start, ascending.
+        The axes of a row, counted from the start, ascending.
     """
 
     axes: tuple[int, ...]
 
-    #: What the operands behind the first are called, one element per row each.
+    #: Names of the operands after the first; each has one element per row.
     given: ClassVar[tuple[str, ...]]
 
     def __post_init__(self) -> None:
@@ -59,11 +59,11 @@ class Centred(Operator):
         return row
 
     def _whole(self, row: np.ndarray) -> np.ndarray:
-        """One element per row, ready to broadcast."""
+        """An array with one element per row, ready to broadcast."""
         return np.expand_dims(row, self.axes)
 
     def _summed(self, k: Builder, index: Index, x: TensorType, body: Callable[[Index], Scalar]) -> Scalar:
-        """The sum of `body` over the elements of the row at `index`, given their indices."""
+        """The sum of `body`, a function of the index, over the elements of the row at `index`."""
         if not self.axes:
             return body(index)
         return k.reduce("add", [x.shape[axis] for axis in self.axes], lambda r: body(fill(index, self.axes, r)))
@@ -80,7 +80,7 @@ def _bad(op: Centred) -> list[Sample]:
     ]
 
 
-#: Axes of a row, and the shape of the operand.
+#: Axes of a row and shape of the operand, for samples.
 _CASES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((1,), (3, 4)),
     ((0, 2, 3), (2, 3, 2, 2)),
@@ -95,9 +95,9 @@ _CASES: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 class CentredSquares(Centred):
     """The sum over a row of ``(x - mean)**2``, where the second operand is the mean of the row.
 
-    The mean is given because it is known, not because it could be another: as a function of `x` the sum has the
-    gradient ``2 * (x - mean)``, to which the mean's own dependence on `x` adds 0. So the mean gets no cotangent,
-    and no sum of differences from it is computed. 16-bit floats are added in f32 and rounded once.
+    The mean is an operand because it is already known, not because it may take another value: as a function of `x`, the
+    sum has the gradient ``2 * (x - mean)``, to which the dependence of the mean on `x` adds 0. So the mean gets no
+    cotangent, and no sum of differences from it is computed. 16-bit floats are added in f32 and rounded once.
     """
 
     name: ClassVar[str] = "centred_squares"
@@ -109,11 +109,11 @@ class CentredSquares(Centred):
         return self._rows(*inputs)
 
     def reference(self, x: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """`numpy.sum` of squares."""
+        """`numpy.sum` of the squares."""
         return rounded(lambda a, m: np.sum(np.square(a - self._whole(m)), self.axes, dtype=a.dtype), x, mean)
 
     def vjp(self, ct: Value, out: Value, x: Value, mean: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """``2 * ct * (x - mean)``; none to the mean, see above."""
+        """``2 * ct * (x - mean)``; none for the mean, see above."""
         twice = spread_back(multiply(ct, 2.0), x.shape, self.axes)
         return multiply(twice, subtract(x, spread_back(mean, x.shape, self.axes))), None
 
@@ -157,18 +157,18 @@ class Normalize(Centred):
         return inputs[0]
 
     def reference(self, x: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """A difference and a product."""
+        """A subtraction and a multiplication."""
         return rounded(lambda a, m, s: (a - self._whole(m)) * self._whole(s), x, mean, scale)
 
     def vjp(self, ct: Value, out: Value, x: Value, mean: Value, scale: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """Two sums over each row: of ct, and of ct times the distance from the mean."""
+        """Two sums over each row: of ct, and of ct times the deviation from the mean."""
         whole = spread_back(scale, x.shape, self.axes)
         centred = subtract(x, spread_back(mean, x.shape, self.axes))
         to_mean = negative(multiply(sum(ct, self.axes), scale))
         return multiply(ct, whole), to_mean, sum(multiply(ct, centred), self.axes)
 
     def lower(self, k: Builder, index: Index, x: Operand, mean: Operand, scale: Operand) -> Scalar:
-        """The element, with those of its row."""
+        """The element, with the mean and scale of its row."""
         row = without(index, self.axes)
         return k.call("mul", k.call("sub", x(index), mean(row)), scale(row))
 
@@ -193,7 +193,7 @@ class Normalize(Centred):
 
 @dataclass(frozen=True, slots=True)
 class SumExp(Centred):
-    """The sum over a row of ``exp(x - top)``, where `top` is commonly the row's greatest element.
+    """The sum over a row of ``exp(x - top)``, where `top` is usually the maximum of the row.
 
     16-bit floats are computed and added in f32 and rounded once.
     """
@@ -207,11 +207,11 @@ class SumExp(Centred):
         return self._rows(*inputs)
 
     def reference(self, x: np.ndarray, top: np.ndarray) -> np.ndarray:
-        """`numpy.sum` of exponentials."""
+        """`numpy.sum` of the exponentials."""
         return rounded(lambda a, t: np.sum(np.exp(a - self._whole(t)), self.axes, dtype=a.dtype), x, top)
 
     def vjp(self, ct: Value, out: Value, x: Value, top: Value) -> tuple[Value | None, ...]:
-        """``ct * out`` times the softmax, which is in the graph already where softmax is what this was made for."""
+        """``ct * out`` times the softmax, which the graph already contains if this sum is part of a softmax."""
         weight = multiply(ct, out)
         lowered = subtract(x, spread_back(top, x.shape, self.axes))
         softmax = exp(subtract(lowered, spread_back(log(out), x.shape, self.axes)))
@@ -223,7 +223,7 @@ class SumExp(Centred):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Rows along each axis and along several; elements far below the top, and infinitely far."""
+        """Rows along each axis and along several; elements far below the maximum, and minus infinity."""
 
         def sample(axes: tuple[int, ...], x: np.ndarray, gradient: bool = True) -> Sample:
             return Sample(cls(axes), (x, np.max(x, axes)), gradient=gradient)

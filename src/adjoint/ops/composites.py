@@ -1,11 +1,11 @@
-"""Functions that are graphs of operators: activations, softmax and its kin, the linear layer, embeddings.
+"""Functions composed of operators: activations, softmax and related functions, the linear layer, embeddings.
 
-They need no gradient or lowering of their own: both follow from the operators, and fusion makes one kernel of what
-belongs together. Where a greatest element is subtracted for the sake of exponentials it goes through
-`stop_gradient`: the result does not depend on it, so its gradient is 0 and need not be computed.
+They need no gradient or lowering of their own: both follow from the operators, and fusion combines them into kernels. A
+maximum that is subtracted to avoid overflow of exponentials passes through `stop_gradient`: the result does not depend
+on it, so its gradient is 0 and need not be computed.
 
-``softmax(x)`` is ``exp(x - max - log(sum_exp))``, with the exponential last: so its gradient is made of its result
-alone, ``p * (ct - sum(ct * p))``, and the exponentials before the division need not be kept for it.
+``softmax(x)`` is ``exp(x - max - log(sum_exp))``, with the exponential last. So its gradient, ``p * (ct - sum(ct *
+p))``, depends on its result only, and the exponentials before the division need not be kept.
 """
 
 from adjoint.errors import TypeRuleError
@@ -44,8 +44,8 @@ def silu(x: Value) -> Value:
 def softplus(x: Value) -> Value:
     """``log(1 + exp(x))``, accurate for all finite `x`; its gradient is ``sigmoid(x)``. `x` is float.
 
-    With ``m = max(x, 0)`` it is ``m + log(exp(x - m) + exp(-m))``, of whose terms one is 1. It is smooth for m
-    constant, so that derivatives of every order are right at 0 too.
+    With ``m = max(x, 0)`` it is ``m + log(exp(x - m) + exp(-m))``, where one of the terms is 1. The formula is smooth
+    for constant m, so derivatives of every order are correct at 0 too.
     """
     require_float("softplus", x)
     top = stop_gradient(maximum(x, 0.0))
@@ -53,7 +53,7 @@ def softplus(x: Value) -> Value:
 
 
 def leaky_relu(x: Value, slope: float = 0.01) -> Value:
-    """`x` where it is positive, else ``slope * x``; the gradient at 0 is `slope`, as PyTorch's. `x` is float."""
+    """`x` if it is positive, otherwise ``slope * x``; the gradient at 0 is `slope`, as in PyTorch. `x` is float."""
     require_float("leaky_relu", x)
     return where(greater(x, 0.0), x, multiply(x, slope))
 
@@ -66,7 +66,7 @@ def softmax(x: Value, axis: Axes = -1) -> Value:
     x : Value
         Float, of rank 1 or more. 16-bit floats are computed in f32 and rounded once.
     axis : int or sequence of int, default -1
-        Along which the result adds up to 1; None is every axis.
+        Axes along which the result adds up to 1; None means all axes.
     """
     require_float("softmax", x)
     axes = axes_of("softmax", axis, len(x.shape))
@@ -74,14 +74,14 @@ def softmax(x: Value, axis: Axes = -1) -> Value:
 
 
 def log_softmax(x: Value, axis: Axes = -1) -> Value:
-    """``log(softmax(x))``, without the overflow and underflow of computing it so.
+    """``log(softmax(x))``, without the overflow and underflow of that formula.
 
     Parameters
     ----------
     x : Value
         Float, of rank 1 or more. 16-bit floats are computed in f32 and rounded once.
     axis : int or sequence of int, default -1
-        Along which the exponentials of the result add up to 1; None is every axis.
+        Axes along which the exponentials of the result add up to 1; None means all axes.
     """
     require_float("log_softmax", x)
     axes = axes_of("log_softmax", axis, len(x.shape))
@@ -89,7 +89,7 @@ def log_softmax(x: Value, axis: Axes = -1) -> Value:
 
 
 def _log_softmax(x: Value, axes: tuple[int, ...]) -> Value:
-    """In the very operators that the gradient of `SumExp` uses, so that both are one value."""
+    """Composed of the same operators as the gradient of `SumExp`, so that common subexpressions are merged."""
     top = stop_gradient(max(x, axes))
     total = apply(SumExp(axes), x, top)
     lowered = subtract(x, spread_back(top, x.shape, axes))
@@ -99,16 +99,16 @@ def _log_softmax(x: Value, axes: tuple[int, ...]) -> Value:
 def logsumexp(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     """``log(sum(exp(x)))`` over axes, computed from ``x - max(x)``.
 
-    It is -inf where every element is, and of nothing; its gradient is ``softmax(x)``.
+    It is -inf if all elements are, or if there are none; its gradient is ``softmax(x)``.
 
     Parameters
     ----------
     x : Value
         Float. 16-bit floats are computed in f32 and rounded once.
     axis : int or sequence of int, optional
-        What to add up over, negative counting from the end; default: every axis.
+        The axes to sum over, negative counting from the end; default: all axes.
     keepdims : bool, default False
-        Leave the axes in the result, with size 1.
+        Keep the axes in the result, with size 1.
     """
     require_float("logsumexp", x)
     axes = axes_of("logsumexp", axis, len(x.shape))
@@ -116,7 +116,7 @@ def logsumexp(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
         return add(sum(x, axes, keepdims), float("-inf"))
     wide = widened(x)
     top = max(wide, axes)
-    # Infinities are not subtracted: inf - inf would be NaN where exp, sum and log give the right infinity.
+    # Do not subtract infinities: inf - inf would be NaN, while exp, sum and log give the correct infinity.
     finite = equal(subtract(top, top), 0.0)
     top = stop_gradient(where(finite, top, 0.0))
     result = cast(add(top, log(apply(SumExp(axes), wide, top))), x.dtype)
@@ -131,7 +131,7 @@ def linear(x: Value, w: Value, b: Value | None = None) -> Value:
     x : Value
         Shape ``[..., in]``.
     w : Value
-        Shape ``[in, out]``; PyTorch stores its transpose.
+        Shape ``[in, out]``; PyTorch stores the transpose.
     b : Value, optional
         Shape ``[out]``.
     """
@@ -142,19 +142,20 @@ def linear(x: Value, w: Value, b: Value | None = None) -> Value:
 
 
 def embedding(table: Value, ids: Value) -> Value:
-    """Rows of a table, one for each id: `take`, with ids that are checked before the step runs.
+    """Rows of a table, one per id: `take`, with ids that are checked before the step runs.
 
     Parameters
     ----------
     table : Value
         Shape ``[V, ...]``.
     ids : Value
-        Integers of any dtype and shape. One that is not 0 to ``V - 1`` is refused, and nothing is modified.
+        Integers of any dtype and shape. If one is outside 0 to ``V - 1``, the call is rejected before it changes
+        anything.
 
     Returns
     -------
     Value
-        Shape ``ids.shape + table.shape[1:]``. The table's gradient adds up where a row is taken more than once.
+        Shape ``ids.shape + table.shape[1:]``. If a row is taken repeatedly, its gradients add up.
     """
     if not table.shape or not table.shape[0]:
         raise TypeRuleError(f"embedding: the table must not be empty, got {table.type}; pass at least one row")

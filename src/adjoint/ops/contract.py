@@ -1,4 +1,4 @@
-"""The matrix product, of either operand or its transpose, with batch dimensions."""
+"""The batched matrix product, with either operand optionally transposed."""
 
 from dataclasses import dataclass
 from math import prod
@@ -21,15 +21,15 @@ __all__ = ["MatMul", "matmul"]
 class MatMul(Operator):
     """``result[..., m, n] = sum over k of a[..., m, k] * b[..., k, n]``.
 
-    Operands have rank 2 or more and equal leading (batch) axes. 16-bit floats are multiplied and added in f32
-    and rounded once; integers wrap around.
+    Operands have rank 2 or more and equal leading (batch) axes. 16-bit floats are multiplied and added in f32 and
+    rounded once; integers wrap around.
 
     Parameters
     ----------
     transpose_a : bool, default False
-        The first operand is stored with its last two axes exchanged, ``a[..., k, m]``.
+        The first operand is stored with its last two axes swapped, ``a[..., k, m]``.
     transpose_b : bool, default False
-        The second operand is stored with its last two axes exchanged, ``b[..., n, k]``.
+        The second operand is stored with its last two axes swapped, ``b[..., n, k]``.
     """
 
     name: ClassVar[str] = "matmul"
@@ -38,7 +38,7 @@ class MatMul(Operator):
     transpose_b: bool = False
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Batch axes, rows of the first, columns of the second."""
+        """Batch axes, rows of the first operand, columns of the second."""
         operands(self, inputs, 2)
         require(self, inputs, "float integer unsigned", "cast it to i32 first")
         a, b = inputs
@@ -65,7 +65,7 @@ class MatMul(Operator):
         return rounded(np.matmul, left, right)
 
     def vjp(self, ct: Value, out: Value, a: Value, b: Value) -> tuple[Value | None, ...]:
-        """A matrix product for each, with other flags: nothing is transposed in memory. None for integers."""
+        """A matrix product for each, with other flags, so nothing is transposed in memory. None for integers."""
         if not is_float(out.dtype):
             return None, None
         ta, tb = self.transpose_a, self.transpose_b
@@ -87,7 +87,7 @@ class MatMul(Operator):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Every flag with no, one and two batch axes; sizes 0 and 1; integers."""
+        """Every combination of flags with no, one and two batch axes; sizes 0 and 1; integers."""
         flags = [(False, False), (False, True), (True, False), (True, True)]
         good = [
             Sample(cls(ta, tb), _pair(batch, *sizes, ta=ta, tb=tb))
@@ -146,7 +146,7 @@ def _matrix(x: TensorType, transposed: bool) -> tuple[int, int]:
 
 
 def _inner_differ(a: TensorType, b: TensorType, ta: bool, tb: bool) -> str:
-    """The refusal of inner dimensions, with the change that makes them equal where there is one."""
+    """The error for different inner dimensions, with the change that would make them equal if there is one."""
 
     def fits(flip_a: bool, flip_b: bool) -> bool:
         return _matrix(a, ta != flip_a)[1] == _matrix(b, tb != flip_b)[0]
@@ -165,18 +165,18 @@ def _inner_differ(a: TensorType, b: TensorType, ta: bool, tb: bool) -> str:
 
 
 def matmul(a: Value, b: Value, transpose_a: bool = False, transpose_b: bool = False) -> Value:
-    """The matrix product, as `numpy.matmul`.
+    """The matrix product, like `numpy.matmul`.
 
-    A vector takes part as a row on the left and as a column on the right, and that axis is not in the result.
-    Batch axes are broadcast. A product of a batch with one matrix, ``x[B,T,D] @ w[D,E]``, is a single product of
-    ``x[B*T,D]``, and so is the gradient of ``w``.
+    A vector is treated as a row on the left and as a column on the right, and the result lacks that axis. Batch axes
+    are broadcast. A product of a batch and one matrix, ``x[B,T,D] @ w[D,E]``, is a single product of ``x[B*T,D]``, and
+    so is the gradient of ``w``.
 
     Parameters
     ----------
     a, b : Value
         Rank 1 or more, one dtype.
     transpose_a, transpose_b : bool, default False
-        Take the operand with its last two axes exchanged; it has rank 2 or more.
+        Swap the last two axes of the operand, which must have rank 2 or more.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def _product(a: Value, b: Value, transpose_a: bool, transpose_b: bool) -> Value:
 
 
 def _check_vectors(a: Value, b: Value, transpose_a: bool, transpose_b: bool) -> None:
-    """Refuse, in the user's own shapes, what the rule for vectors cannot take."""
+    """Check the rules for vectors and scalars before reshaping, so that errors show the user's own shapes."""
     for value, transposed in ((a, transpose_a), (b, transpose_b)):
         if not value.shape:
             raise TypeRuleError(f"matmul: operands must not be scalars, got {a.type} @ {b.type}; use multiply instead")

@@ -1,4 +1,4 @@
-"""What passes a tensor on, with a change to its dtype, gradient, checks or time: cast, stop_gradient and others."""
+"""Operators that return their operand with another dtype, gradient, check or time: cast, stop_gradient and others."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,15 +16,15 @@ __all__ = ["After", "Cast", "CheckRange", "StopGradient", "after", "cast", "chec
 
 @dataclass(frozen=True, slots=True)
 class Cast(Elementwise):
-    """Another dtype.
+    """Convert to another dtype.
 
-    Between floats and from integers the nearest value that the dtype holds; from float to integer towards zero,
-    limited to the integer's range, NaN to 0; between integers modulo 2**bits; to bool, whether it is not 0.
+    To floats, and from integers to floats, values are rounded to the nearest; from float to integer truncated, limited
+    to the integer's range, with NaN as 0; between integers taken modulo 2**bits; to bool by ``!= 0``.
 
     Parameters
     ----------
     dtype : dtype
-        The result's.
+        Dtype of the result.
     """
 
     name: ClassVar[str] = "cast"
@@ -34,12 +34,12 @@ class Cast(Elementwise):
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Anything in, the same shape with the new dtype out."""
+        """Takes any type; returns the same shape with the new dtype."""
         operands(self, inputs, 1)
         return inputs[0].with_dtype(self.dtype)
 
     def reference(self, x: np.ndarray) -> np.ndarray:
-        """`numpy.ndarray.astype`, saturating from float to integer."""
+        """`numpy.ndarray.astype`, but saturating from float to integer."""
         if is_float(x.dtype) and is_integer(self.dtype):
             return _saturated(x.astype(np.float64), self.dtype)
         with np.errstate(all="ignore"):
@@ -51,12 +51,12 @@ class Cast(Elementwise):
         return (cast(ct, x.dtype) if smooth else None,)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One conversion."""
+        """The conversion of one element."""
         return k.cast(x, self.dtype)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Every dtype to every other; values outside the range, NaN."""
+        """Every dtype to every other; values out of range, NaN."""
         plain = np.array([[0, 1, 2], [5, 7, 100]], np.int64)
         good = [
             Sample(cls(target), (plain.astype(source),), gradient=False)
@@ -75,9 +75,9 @@ class Cast(Elementwise):
 
 
 def _saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """Float64 to integer towards zero, limited to the range, NaN to 0."""
+    """Float64 converted to integer by truncation, limited to the range, with NaN as 0."""
     limits = np.iinfo(dtype)
-    # max + 1 is a power of 2 and so exact; the minimum is one too, or 0.
+    # max + 1 is a power of 2, hence exact; so is the minimum, unless it is 0.
     low, high = x <= float(limits.min), x >= float(limits.max + 1)
     within = ~(low | high | np.isnan(x))
     whole = np.where(within, x, 0.0).astype(dtype)
@@ -86,13 +86,13 @@ def _saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class StopGradient(Elementwise):
-    """The operand itself, through which no gradient flows."""
+    """The operand itself, with no gradient."""
 
     name: ClassVar[str] = "stop_gradient"
     flops: ClassVar[float] = 0.0
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Anything in, the same type out."""
+        """Any type, unchanged."""
         operands(self, inputs, 1)
         return inputs[0]
 
@@ -101,7 +101,7 @@ class StopGradient(Elementwise):
         return x.copy()
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """None: that is its purpose."""
+        """None, by definition."""
         return (None,)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:  # noqa: ARG002
@@ -110,7 +110,7 @@ class StopGradient(Elementwise):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Floats, integers and bool. Difference quotients see through it, so none is compared."""
+        """Floats, integers and bool. The gradient is by definition not the derivative, so it is not compared."""
         good = [floats(3, 7), floats(dtype="f64"), np.arange(5), np.array([True, False])]
         bad = Sample(cls(), (np.zeros(2), np.zeros(2)), error="stop_gradient: takes 1 operand, got f64[2], f64[2]")
         return [*(Sample(cls(), (x,), gradient=False) for x in good), bad]
@@ -118,19 +118,19 @@ class StopGradient(Elementwise):
 
 @dataclass(frozen=True, slots=True)
 class CheckRange(Elementwise):
-    """Integers, refused when one is outside ``[low, high)`` and is not `allow`.
+    """The identity for integers, with the check that each is in ``[low, high)`` or equal to `allow`.
 
-    It is the identity. A compiled function checks its inputs before it starts, so that nothing is modified when
-    a class index is out of range.
+    A compiled function checks its inputs before it starts, so nothing is modified if, for example, a class index is out
+    of range.
 
     Parameters
     ----------
     low : int
-        Least value.
+        The minimum.
     high : int
-        One more than the greatest.
+        One more than the maximum.
     allow : int, optional
-        One more value that is let through, such as an index that a loss ignores.
+        One additional allowed value, such as an index that a loss ignores.
     """
 
     name: ClassVar[str] = "check_range"
@@ -143,14 +143,14 @@ class CheckRange(Elementwise):
             raise InvalidValueError(f"check_range: low must be below high, got {self.low} and {self.high}; swap them?")
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Integers in, the same type out."""
+        """Integers, type unchanged."""
         operands(self, inputs, 1)
         require(self, inputs, "integer unsigned", "cast it to i64")
         return inputs[0]
 
     def reference(self, x: np.ndarray) -> np.ndarray:
-        """A copy, or InvalidValueError that names the first element outside."""
-        # Python's integers: the bounds may be outside what the dtype holds.
+        """A copy; raises an InvalidValueError for the first element out of range."""
+        # Compare Python integers, because the dtype may be unable to hold the bounds.
         wrong = [
             (where, int(x[where]))
             for where in np.ndindex(x.shape)
@@ -176,7 +176,7 @@ class CheckRange(Elementwise):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Inside, at both ends, the allowed exception; floats are refused."""
+        """Values inside, at both limits, and the allowed exception; floats are rejected."""
         return [
             Sample(cls(0, 10), (np.array([0, 9, 5], np.int64),)),
             Sample(cls(-3, 4, -100), (np.array([[-3, 3], [-100, 0]], np.int32),)),
@@ -187,22 +187,22 @@ class CheckRange(Elementwise):
 
 @dataclass(frozen=True, slots=True)
 class After(Operator):
-    """The first operand, for use in what is computed after the second.
+    """The first operand, ordered after the computation of the second.
 
-    It is the identity and moves nothing. What reads it depends on the second operand as well, so that compiled code
-    computes it later. As ``optimization_barrier`` in XLA, which JAX recomputes with.
+    It is the identity and copies nothing. Its users also depend on the second operand, so compiled code computes them
+    later. It corresponds to ``optimization_barrier`` in XLA, which JAX uses for recomputation.
     """
 
     name: ClassVar[str] = "after"
     flops: ClassVar[float] = 0.0
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Any two tensors in, the type of the first out."""
+        """Takes any two tensors; returns the type of the first."""
         operands(self, inputs, 2)
         return inputs[0]
 
     def reference(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:  # noqa: ARG002
-        """A copy of the first."""
+        """A copy of the first operand."""
         return x.copy()
 
     def vjp(self, ct: Value, out: Value, x: Value, y: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
@@ -210,12 +210,12 @@ class After(Operator):
         return (ct, None)
 
     def lower(self, k: Builder, index: Index, x: Operand, y: Operand) -> Scalar:  # noqa: ARG002
-        """The element of the first."""
+        """The element of the first operand."""
         return x(index)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Equal and different types; one operand is refused."""
+        """Equal and different types; a single operand is rejected."""
         good = [
             (floats(3, 7), np.arange(5)),
             (floats(2, dtype="f64"), np.array(True)),
@@ -226,35 +226,35 @@ class After(Operator):
 
 
 def cast(x: Value, dtype: object) -> Value:
-    """`x` in another dtype; see `Cast` for what is rounded and limited.
+    """`x` in another dtype; `Cast` defines rounding and saturation.
 
     Parameters
     ----------
     x : Value
-        The operand. One that has the dtype already is returned as it is.
+        The operand, which is returned unchanged if it already has the dtype.
     dtype : str or numpy dtype
-        Such as ``"f32"``.
+        For example ``"f32"``.
     """
     target = as_dtype(dtype)
     return x if x.dtype == target else apply(Cast(target), x)
 
 
 def stop_gradient(x: Value) -> Value:
-    """`x`, through which no gradient flows."""
+    """`x`, with no gradient."""
     return apply(StopGradient(), x)
 
 
 def check_range(x: Value, low: int, high: int, allow: int | None = None) -> Value:
-    """`x`, an integer tensor, refused when an element is outside ``[low, high)`` and is not `allow`.
+    """`x`, an integer tensor, with the check that each element is in ``[low, high)`` or equal to `allow`.
 
     Raises
     ------
     InvalidValueError
-        Here, where `low` is not below `high`; when it runs, where an element is outside.
+        At construction, if `low` is not below `high`; at run time, if an element is out of range.
     """
     return apply(CheckRange(low, high, allow), x)
 
 
 def after(x: Value, y: Value) -> Value:
-    """`x`, where what reads it is to be computed after `y`."""
+    """`x`, for users that must be computed after `y`."""
     return apply(After(), x, y)

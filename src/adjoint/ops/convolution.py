@@ -1,17 +1,16 @@
-"""Convolution over images, with strides, padding, dilation and groups; its weights' and its input's gradients.
+"""Convolution of images, with stride, padding, dilation and groups, and the gradients of its weights and its input.
 
-Convolution is the operator that deep learning calls so: the window is not mirrored. `Conv2d` and
-`Conv2dWeightGradient` are sums of products of two tensors, read at affine indices. `simplify` moves their padding
-to a `Pad` of its own, so that where they are lowered no read of theirs is guarded; `keep_padded` lets others read the
-padded image too.
+As usual in deep learning, the window is not mirrored. `Conv2d` and `Conv2dWeightGradient` are sums of products of two
+tensors read at affine indices. `simplify` turns their padding into a separate `Pad`, so that their reads need no bounds
+checks when lowered; `keep_padded` lets other operators read the padded image too.
 
-**The gradient of the input** needs no operator: it is made of convolutions without stride (`_input_gradient`), one
-for each place that a row and a column can have between two windows. With stride 2 and a 3x3 window, even rows and
-columns meet 2x2 of the weights, odd ones 1x1, mixed ones 2x1 and 1x2: nine products for four elements, which is what
-the sum has. Zeros between the rows of the cotangent instead would make 36, three quarters of them with 0. Only
-what the caller asked for is computed: with padding inside the operator the border of the padded image never is.
+**The gradient of the input** needs no operator of its own. It is composed of convolutions without stride
+(`_input_gradient`), one for each remainder of row and column by the stride. With stride 2 and a 3x3 window, even rows
+and columns need 2x2 of the weights, odd ones 1x1, mixed ones 2x1 and 1x2: nine products for four elements, the minimum.
+Inserting zeros between the rows of the cotangent instead would need 36 products, three quarters of them with 0. Only
+the requested elements are computed: since the operator includes the padding, the border of the padded image never is.
 
-The three form a closed set: each is linear in both of its operands, and the vjp of each consists of the others.
+The three form a closed set: each is linear in both of its operands, and their vjps consist of each other.
 """
 
 from collections.abc import Sequence
@@ -41,14 +40,13 @@ class Conv2d(Sliding):
     """The sum over a window of image times weight: ``x[N, C, H, W]`` and ``w[O, C/groups, KH, KW]``.
 
     ``result[n, o, i, j] = sum over c, a, b of x[n, c, i * stride + a * dilation - padding, ...] * w[o, c, a, b]``,
-    with zeros beside the image. 16-bit floats are multiplied and added in f32 and rounded once; integers wrap
-    around.
+    with zeros around the image. 16-bit floats are multiplied and added in f32 and rounded once; integers wrap around.
     """
 
     name: ClassVar[str] = "conv2d"
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """An image of as many elements as there are windows, with a channel for each of the weight's."""
+        """An image with one element per window and one channel per output channel of the weight."""
         x, w = self.check(*inputs)
         images(self.name, "the weight", w)
         self.divided("output", w.shape[0], w)
@@ -73,7 +71,7 @@ class Conv2d(Sliding):
         return rounded(grouped, x, w)
 
     def vjp(self, ct: Value, out: Value, x: Value, w: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """Convolutions of the cotangent, and `Conv2dWeightGradient`; none for integers."""
+        """Convolutions of the cotangent, and a `Conv2dWeightGradient`; none for integers."""
         if not is_float(x.dtype):
             return None, None
         window = (w.shape[2], w.shape[3])
@@ -92,7 +90,7 @@ class Conv2d(Sliding):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Strides, padding, dilation and groups, alone and together; sizes 0 and 1; integers."""
+        """Stride, padding, dilation and groups, separately and combined; sizes 0 and 1; integers."""
         return [
             *(Sample(op, (_numbers(*x, dtype="f64"), _numbers(*w, dtype="f64"))) for op, x, w in _cases(cls)),
             Sample(cls(padding=(1, 1)), (_numbers(2, 3, 8, 17), _numbers(4, 3, 3, 3))),
@@ -135,7 +133,8 @@ class Conv2dWeightGradient(Sliding):
     """The cotangent of the weight of `Conv2d`, from the image ``x[N, C, H, W]`` and the result's, ``ct[N, O, I, J]``.
 
     ``result[o, c, a, b] = sum over n, i, j of x[n, c, i * stride + a * dilation - padding, ...] * ct[n, o, i, j]``.
-    The attributes are those of the convolution, and the size of its window, which strides leave open.
+    The attributes are those of the convolution plus its window size, which the shapes do not determine if there is a
+    stride.
 
     Parameters
     ----------
@@ -176,7 +175,7 @@ class Conv2dWeightGradient(Sliding):
         return rounded(grouped, x, ct)
 
     def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """A convolution with the new cotangent for each; none for integers."""
+        """A convolution with the new cotangent for each operand; none for integers."""
         x, old = inputs
         if not is_float(x.dtype):
             return None, None
@@ -197,7 +196,7 @@ class Conv2dWeightGradient(Sliding):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Those of `Conv2d`, with results in the place of weights."""
+        """The same as for `Conv2d`, with cotangents of the result in place of weights."""
         good = []
         for op, x, w in _cases(Conv2d):
             own = cls(op.stride, op.padding, op.dilation, op.groups, (w[2], w[3]))
@@ -235,18 +234,18 @@ def _cases(cls: type[Conv2d]) -> list[tuple[Conv2d, tuple[int, ...], tuple[int, 
 
 
 def _numbers(*shape: int, dtype: str = "f32") -> np.ndarray:
-    """Positive ones, so that sums of products lose nothing to cancellation."""
+    """Positive numbers, so that sums of products do not suffer from cancellation."""
     return spread(*shape, dtype=dtype, low=0.1)
 
 
 def _input_gradient(op: Sliding, ct: Value, w: Value, size: Pair) -> Value:
-    """The cotangent of the image of a convolution, ``[N, C, *size]``, from the result's and the weight.
+    """The cotangent of the image of a convolution, ``[N, C, *size]``, given the result's and the weight.
 
-    Row h of the image is met by the rows a of the weight for which ``h + padding - a * dilation`` is i times the
-    stride, at row i of the cotangent. Which ones they are depends on h modulo the stride alone: for the rows of one
-    remainder they form an arithmetic sequence, and i moves by 1 with the row. So all rows and columns of one
-    remainder are a convolution of the cotangent, padded or cut to the rows that are met, with every so-manieth
-    element of the mirrored weight.
+    Row h of the image is multiplied by those rows a of the weight for which ``h + padding - a * dilation`` is i times
+    the stride, i being the row of the cotangent. Which rows these are depends only on h modulo the stride. For the rows
+    of one remainder (a *phase*), they form an arithmetic sequence, and i increases by 1 from row to row. So all rows
+    and columns of one phase are a convolution of the cotangent, padded or cropped to the rows that are needed, with a
+    strided slice of the mirrored weight.
     """
     phases = [[_phase(op, axis, r, size[axis], w.shape[2 + axis]) for r in range(op.stride[axis])] for axis in (0, 1)]
     total: Value | None = None
@@ -261,25 +260,25 @@ def _input_gradient(op: Sliding, ct: Value, w: Value, size: Pair) -> Value:
                 interior=(0, 0, op.stride[0] - 1, op.stride[1] - 1),
             )
             total = part if total is None else add(total, part)
-    # Nothing is met where all windows lie on the padding.
+    # No row meets the weight if all windows lie within the padding.
     return full(0.0, (ct.shape[0], w.shape[1] * op.groups, *size), ct.dtype) if total is None else total
 
 
 @dataclass(frozen=True, slots=True)
 class _Phase:
-    """Rows (or columns) of an image that have one remainder by the stride.
+    """The rows (or columns) of an image with the same remainder by the stride.
 
     Parameters
     ----------
     remainder, behind : int
-        Where the first of them is, and how many rows are behind the last.
+        Index of the first of them, and the number of rows after the last.
     tap, step : int
-        The first row of the weight that they meet, and how far it is to the next.
+        The first row of the weight that applies to them, and the distance to the next.
     dilation : int
-        Rows of the cotangent from one of those to the next.
+        Rows of the cotangent between two consecutive taps.
     first, last : int
-        Rows of the cotangent that they meet together: from `first` up to, not including, `last`. They may lie
-        outside it.
+        The range of rows of the cotangent that they need: from `first` up to, not including, `last`. It may extend
+        beyond the cotangent.
     """
 
     remainder: int
@@ -292,7 +291,7 @@ class _Phase:
 
 
 def _phase(op: Sliding, axis: int, remainder: int, size: int, window: int) -> _Phase | None:
-    """What the rows of a remainder meet; None where there are none, or they meet nothing."""
+    """The phase of a remainder, or None if it has no rows or no row of the weight applies to it."""
     s, d, shift = op.stride[axis], op.dilation[axis], remainder + op.padding[axis]
     count = -(-(size - remainder) // s)
     taps = [a for a in range(window) if (shift - a * d) % s == 0]
@@ -316,7 +315,7 @@ def _one_phase(op: Sliding, ct: Value, w: Value, row: _Phase, column: _Phase) ->
 
 
 def _cut_or_padded(x: Value, axis: int, first: int, last: int) -> Value:
-    """Elements `first` up to, not including, `last` along an axis, with zeros where `x` has none."""
+    """Elements from `first` up to, not including, `last` along an axis, with zeros outside `x`."""
     size, length = x.shape[axis], last - first
     start = min(max(first, 0), size)
     stop = max(start, min(last, size))
@@ -336,7 +335,7 @@ def conv2d(
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
 ) -> Value:
-    """Convolution of images, as `torch.nn.functional.conv2d`.
+    """Convolution of images, like `torch.nn.functional.conv2d`.
 
     Parameters
     ----------
@@ -345,24 +344,24 @@ def conv2d(
     w : Value
         Weights, shape ``[O, C/groups, KH, KW]``.
     bias : Value, optional
-        Shape ``[O]``, the dtype of `x`: added to each channel of the result.
+        Shape ``[O]``, same dtype as `x`; added to each channel of the result.
     stride, padding, dilation : int or pair of int, default 1, 0, 1
-        For rows and columns: from one window to the next, zeros at both ends, from one element of a window to the
-        next. Zeros at one end only are put there with `pad`.
+        For rows and columns: the distance between windows, the zeros added at both ends, and the distance between the
+        elements of a window. To add zeros at one end only, use `pad`.
     groups : int, default 1
-        Groups of channels that see each other only; C and O are multiples of it. ``groups=C`` is depthwise.
+        Number of independent groups of channels; C and O are multiples of it. ``groups=C`` is a depthwise convolution.
 
     Returns
     -------
     Value
-        Shape ``[N, O, I, J]`` with ``I = (H + 2 * padding - (KH - 1) * dilation - 1) // stride + 1``, and J alike.
+        Shape ``[N, O, I, J]`` with ``I = (H + 2 * padding - (KH - 1) * dilation - 1) // stride + 1``, and J likewise.
 
     Raises
     ------
     TypeRuleError
-        If shapes or dtypes do not fit.
+        If shapes or dtypes do not match.
     InvalidValueError
-        For a setting outside what is allowed.
+        If a setting is out of range.
     """
     if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
         raise InvalidValueError(

@@ -1,4 +1,4 @@
-"""Tensors from nothing: one value everywhere, counting along an axis, a literal array."""
+"""Operators without operands: a constant value, a coordinate (iota), a literal array."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -15,9 +15,9 @@ __all__ = ["Constant", "Full", "Iota", "constant", "full", "iota", "plain_scalar
 
 
 def plain_scalar(value: Any, dtype: np.dtype) -> Any:
-    """`value` as the Python number that prints in an attribute of that dtype, or unchanged where it is none.
+    """`value` as the Python number that prints in an attribute of that dtype, or unchanged if there is none.
 
-    Nothing is lost: 2 becomes 2.0 for a float dtype, 2.0 becomes 2 for an integer one, 2.5 stays.
+    The value is preserved: 2 becomes 2.0 for a float dtype, 2.0 becomes 2 for an integer dtype, 2.5 is unchanged.
     """
     if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0:
         value = value.item()
@@ -29,7 +29,7 @@ def plain_scalar(value: Any, dtype: np.dtype) -> Any:
 
 
 def scalar_misfit(value: Any, dtype: np.dtype) -> str:
-    """Why a tensor of `dtype` cannot hold `value`, with the fix; ``""`` where it can."""
+    """Why a tensor of `dtype` cannot hold `value`, with the fix; ``""`` if it can."""
     name = dtype_name(dtype)
     if dtype == np.bool_:
         return "" if isinstance(value, bool) else f"bool holds True or False, got {value!r}; compare with 0 first"
@@ -50,12 +50,12 @@ def scalar_misfit(value: Any, dtype: np.dtype) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Full(Operator):
-    """One value everywhere.
+    """A tensor filled with one value.
 
     Parameters
     ----------
     value : float, int or bool
-        The value; its kind is that of `dtype`.
+        The value, of the kind of `dtype`.
     shape : tuple of int
         Shape of the result.
     dtype : dtype, default f32
@@ -74,7 +74,7 @@ class Full(Operator):
         object.__setattr__(self, "value", plain_scalar(self.value, self.dtype))
 
     def infer(self) -> TensorType:
-        """The attributes say it; a value that the dtype cannot hold is refused."""
+        """The type given by the attributes; raises if the dtype cannot hold the value."""
         misfit = scalar_misfit(self.value, self.dtype)
         if misfit:
             raise TypeRuleError(f"full: {misfit}")
@@ -89,12 +89,12 @@ class Full(Operator):
         return ()
 
     def lower(self, k: Builder, index: Index) -> Scalar:  # noqa: ARG002
-        """The value, at any index."""
+        """The value."""
         return k.const(self.value, self.dtype)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Every kind of value; sizes 0 and 1; values that do not fit."""
+        """Every kind of value; sizes 0 and 1; values that the dtype cannot hold."""
         good = [
             cls(1.5, (2, 3)),
             cls(2, ()),
@@ -125,9 +125,9 @@ class Iota(Operator):
     shape : tuple of int
         Shape of the result, of rank at least 1.
     axis : int, default 0
-        The axis that is counted along.
+        The axis whose coordinate is taken.
     dtype : dtype, default i64
-        Any number type; the last coordinate must fit an integer one.
+        Any number type; an integer type must be able to hold the last coordinate.
     """
 
     name: ClassVar[str] = "iota"
@@ -141,7 +141,7 @@ class Iota(Operator):
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
 
     def infer(self) -> TensorType:
-        """The attributes say it."""
+        """The type given by the attributes."""
         result = TensorType(self.shape, self.dtype)
         if not 0 <= self.axis < result.rank:
             raise TypeRuleError(
@@ -196,7 +196,7 @@ class Constant(Operator):
     Parameters
     ----------
     data : bytes
-        The elements in C order, little-endian as on every machine that adjoint knows; ``size * itemsize`` bytes.
+        The elements in C order, little-endian like all supported machines; ``size * itemsize`` bytes.
     shape : tuple of int
         Shape of the result.
     dtype : dtype
@@ -215,7 +215,7 @@ class Constant(Operator):
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
 
     def infer(self) -> TensorType:
-        """The attributes say it; the number of bytes must agree with them."""
+        """The type given by the attributes; raises if the number of bytes does not match."""
         result = TensorType(self.shape, self.dtype)
         if len(self.data) != result.nbytes:
             raise TypeRuleError(
@@ -255,14 +255,14 @@ def _literal(array: np.ndarray) -> Constant:
 
 
 def full(value: float | int | bool, shape: int | tuple[int, ...] | list[int], dtype: object = "f32") -> Value:
-    """One value everywhere.
+    """A tensor filled with one value.
 
     Parameters
     ----------
     value : float, int or bool
-        The value; a NumPy scalar does too.
+        The value, possibly a NumPy scalar.
     shape : int or sequence of int
-        Shape of the result; an int is one axis.
+        Shape of the result; an int means one axis.
     dtype : str or numpy dtype, default "f32"
         Dtype of the result.
 
@@ -280,9 +280,9 @@ def iota(shape: int | tuple[int, ...] | list[int], axis: int = 0, dtype: object 
     Parameters
     ----------
     shape : int or sequence of int
-        Shape of the result; an int is one axis.
+        Shape of the result; an int means one axis.
     axis : int, default 0
-        The axis that is counted along; negative counts from the end.
+        The axis whose coordinate is taken; negative counts from the end.
     dtype : str or numpy dtype, default "i64"
         Any number type.
 
@@ -302,7 +302,7 @@ def constant(array: Any, dtype: object = None) -> Value:
     array : array_like
         The elements, copied into the graph. Python floats become f32 and Python integers i64.
     dtype : str or numpy dtype, optional
-        Converts to this dtype; default: the array's own.
+        The dtype to convert to; default: the array's own.
     """
     elements = np.asarray(array)
     if dtype is not None:

@@ -1,8 +1,8 @@
-"""gelu, the Gaussian error linear unit: an operator of its own because of what its gradient keeps.
+"""gelu, the Gaussian error linear unit. It is an operator because of what its gradient needs to keep.
 
-Put together from `erf` and products, three tensors of its size are kept from the forward pass to the backward pass, of
-which the gradient is then made: ``x/2``, ``1 + erf(..)`` and the bell curve. As one operator it is one, its slope: the
-kernel that makes `x` has all parts of that at hand.
+Composed of `erf` and products, three tensors of its size are kept from the forward to the backward pass, from which the
+gradient is computed: ``x/2``, ``1 + erf(..)`` and the bell curve. As one operator it keeps one, its slope, which the
+kernel that computes `x` can compute at the same time.
 """
 
 import math
@@ -21,15 +21,15 @@ from adjoint.ops.transcendental import erf, exp, tanh
 
 __all__ = ["Gelu", "gelu"]
 
-#: ``erf`` takes x times this, and the bell curve is this high.
+#: The factor of x in ``erf``, and the height of the bell curve.
 _ERF_SCALE, _BELL = math.sqrt(0.5), 1.0 / math.sqrt(2.0 * math.pi)
-#: ``tanh`` takes ``_TANH_SCALE * (x + _CUBIC * x**3)``.
+#: Coefficients of the argument of ``tanh``, ``_TANH_SCALE * (x + _CUBIC * x**3)``.
 _TANH_SCALE, _CUBIC = math.sqrt(2.0 / math.pi), 0.044715
 
 
 @dataclass(frozen=True, slots=True)
 class Gelu(FloatOp):
-    """``x * P(Z <= x)`` for a standard normal Z, or what is close to it by a hyperbolic tangent.
+    """``x * P(Z <= x)`` for a standard normal Z, or an approximation of it by a hyperbolic tangent.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Gelu(FloatOp):
         return rounded(lambda wide: 0.5 * wide * (1 + np.tanh(_TANH_SCALE * (wide + _CUBIC * wide**3))), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """``ct * (P(Z <= x) + x * d/dx P(Z <= x))``, the factors of `ct` first: they do not wait for it."""
+        """``ct * (P(Z <= x) + x * d/dx P(Z <= x))``; the slope is computed first, since it does not depend on `ct`."""
         if self.approximate == "none":
             inner = erf(multiply(x, _ERF_SCALE))
             rise = multiply(exp(multiply(square(x), -0.5)), _BELL)
@@ -67,7 +67,7 @@ class Gelu(FloatOp):
         return (multiply(ct, add(multiply(add(inner, 1.0), 0.5), multiply(x, rise))),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One error function or hyperbolic tangent, written as in the gradient, which shares it."""
+        """An error function or hyperbolic tangent, written exactly as in the gradient, so that both share it."""
 
         def times(a: Scalar, by: float) -> Scalar:
             return k.call("mul", a, k.const(by, k.dtype(x)))
@@ -83,7 +83,7 @@ class Gelu(FloatOp):
     def samples(cls) -> list[Sample]:
         """Both forms; both signs, tiny numbers, saturation, infinity and NaN.
 
-        No number far below 0 before saturation: there ``1 + erf(..)`` leaves few digits of both.
+        No negative numbers just before saturation: there ``1 + erf(..)`` has few correct digits in either form.
         """
         edges = np.array([0, -0.0, 1e-10, 9, -13, -40, np.inf, np.nan], np.float32)
         exact, close = unary_samples(cls(), -1.2, 3.0), unary_samples(cls("tanh"), -1.2, 3.0)
@@ -100,6 +100,6 @@ def gelu(x: Value, approximate: str = "none") -> Value:
         Float, any shape. 16-bit floats are computed in f32 and rounded once.
     approximate : {"none", "tanh"}, default "none"
         "none": ``0.5 * x * (1 + erf(x / sqrt(2)))``. "tanh": ``0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
-        x**3)))``. Both of Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2.
+        x**3)))``. Both are from Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016, section 2.
     """
     return apply(Gelu(approximate), x)

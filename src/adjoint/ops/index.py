@@ -1,9 +1,8 @@
-"""Reading and writing by index: one-hot rows, rows of a table, one element of a row, rows added into places.
+"""Indexed reads and writes: one-hot rows, rows of a table, one element of each row, scatter-add of rows.
 
-Ids are integers of any dtype and count from 0; negative ones are out of range like those beyond the end. The
-references refuse an id out of range. Compiled code cannot stop inside a step: it reads some element in its place,
-never one out of bounds, and adds nothing to any place. Where ids come from outside, put
-`check_range` in front: it is checked before the step runs.
+Ids are integers of any dtype and count from 0; negative ones are out of range. The references reject an id out of
+range. Compiled code cannot stop inside a step: it reads some element within bounds instead, and skips such updates. For
+ids from outside, use `check_range`, which is checked before the step runs.
 """
 
 from dataclasses import dataclass
@@ -35,7 +34,7 @@ __all__ = [
 
 
 def check_ids(name: str, ids: np.ndarray, size: int) -> None:
-    """Refuse an id that is not a coordinate of an axis of that size."""
+    """Reject ids that are not coordinates of an axis of that size."""
     outside = ids[(ids < 0) | (ids >= size)]
     if outside.size:
         raise InvalidValueError(
@@ -50,9 +49,9 @@ def _integer_ids(op: Operator, ids: TensorType) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OneHot(Operator):
-    """A row of zeros for each id, with a one at the id.
+    """A row of zeros per id, with a one at the id.
 
-    An id out of range is refused by the reference; compiled code gives a row of zeros.
+    The reference rejects an id out of range; compiled code returns a row of zeros.
 
     Parameters
     ----------
@@ -71,31 +70,31 @@ class OneHot(Operator):
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """The ids' shape and an axis of `depth` behind it."""
+        """The shape of the ids with an axis of `depth` appended."""
         operands(self, inputs, 1)
         _integer_ids(self, inputs[0])
         return TensorType((*inputs[0].shape, self.depth), self.dtype)
 
     def reference(self, ids: np.ndarray) -> np.ndarray:
-        """The definition."""
+        """The definition, in NumPy."""
         check_ids(self.name, ids, self.depth)
         return np.asarray(ids[..., None] == np.arange(self.depth)).astype(self.dtype)
 
     def vjp(self, ct: Value, out: Value, ids: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """None: ids do not vary."""
+        """None: ids are not differentiable."""
         return (None,)
 
     def lower(self, k: Builder, index: Index, ids: Operand) -> Scalar:
-        """Whether the id is the last coordinate."""
+        """Whether the id equals the last coordinate."""
         own = ids.type.dtype
-        # The comparison is made in a dtype that holds every coordinate: in u8, column 256 would look like 0.
+        # Compare in a dtype that can hold every coordinate: in u8, column 256 would equal 0.
         common = own if self.depth - 1 <= np.iinfo(own).max else DTYPES["i64"]
         number = k.cast(ids(index[:-1]), common)
         return k.cast(k.call("eq", number, k.coordinate(index[-1], common)), self.dtype)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Ranks 0 to 2, several dtypes of ids and results, more columns than the ids' dtype counts."""
+        """Ranks 0 to 2, several dtypes of ids and results, more columns than the ids' dtype can count."""
         return [
             Sample(cls(4), (np.array([2, 0, 3]),)),
             Sample(cls(3, DTYPES["f64"]), (np.array([[2, 0], [1, 1]], np.int32),)),
@@ -114,14 +113,14 @@ class OneHot(Operator):
 class Take(Operator):
     """Rows of a table: ``result[i] = table[ids[i]]``, for ids of any shape.
 
-    An id out of range is refused by the reference; compiled code reads a row that is in the table.
+    The reference rejects an id out of range; compiled code reads some row of the table.
     """
 
     name: ClassVar[str] = "take"
     flops: ClassVar[float] = 0.0
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """The ids' shape, and behind it that of a row."""
+        """The shape of the ids followed by that of a row."""
         operands(self, inputs, 2)
         table, ids = inputs
         if not table.rank:
@@ -132,22 +131,22 @@ class Take(Operator):
         return table.with_shape((*ids.shape, *table.shape[1:]))
 
     def reference(self, table: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """NumPy's ``table[ids]``, with ids from 0 on only."""
+        """NumPy's ``table[ids]``, with nonnegative ids only."""
         check_ids(self.name, ids, table.shape[0])
         return np.asarray(table[ids.astype(np.int64)])
 
     def vjp(self, ct: Value, out: Value, table: Value, ids: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """To the table its rows' cotangents, added up where a row was taken more than once."""
+        """For the table, its rows' cotangents, added up if a row was taken repeatedly."""
         return (apply(ScatterAdd(table.shape[0]), ids, ct) if is_float(table.dtype) else None), None
 
     def lower(self, k: Builder, index: Index, table: Operand, ids: Operand) -> Scalar:
-        """The element of the row, kept within the table by `Builder.position`."""
+        """The element of the row; `Builder.position` keeps the id within the table."""
         rank, rows = ids.type.rank, table.type.shape[0]
         return table((k.position(ids(index[:rank]), rows), *index[rank:]))
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Tables and ids of several ranks; rows taken twice; nothing taken."""
+        """Tables and ids of several ranks; repeated rows; no rows."""
         ids = np.array([[2, 0], [4, 2]])
         return [
             Sample(cls(), (spread(5, 3), np.array([4, 0, 0, 2]))),
@@ -165,16 +164,16 @@ class Take(Operator):
 
 @dataclass(frozen=True, slots=True)
 class TakeAlong(Operator):
-    """One element of each row: ``result[i] = x[i, ids[i]]``, rows being along the last axis.
+    """One element of each row along the last axis: ``result[i] = x[i, ids[i]]``.
 
-    An id out of range is refused by the reference; compiled code reads an element of the same row.
+    The reference rejects an id out of range; compiled code reads some element of the same row.
     """
 
     name: ClassVar[str] = "take_along_last"
     flops: ClassVar[float] = 0.0
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """The shape of the ids: the operand's without the last axis."""
+        """The shape of the ids, which is the operand's without the last axis."""
         operands(self, inputs, 2)
         x, ids = inputs
         _integer_ids(self, ids)
@@ -190,18 +189,18 @@ class TakeAlong(Operator):
         return x.with_shape(ids.shape)
 
     def reference(self, x: np.ndarray, ids: np.ndarray) -> np.ndarray:
-        """`numpy.take_along_axis` on the last axis, with ids from 0 on only."""
+        """`numpy.take_along_axis` on the last axis, with nonnegative ids only."""
         check_ids(self.name, ids, x.shape[-1])
         return np.asarray(np.take_along_axis(x, ids.astype(np.int64)[..., None], -1)[..., 0])
 
     def vjp(self, ct: Value, out: Value, x: Value, ids: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent at the ids and 0 beside them, as a product that fuses with what follows."""
+        """The cotangent at the ids and 0 elsewhere, as a product that can be fused with its users."""
         if not is_float(x.dtype):
             return None, None
         return multiply(one_hot(ids, x.shape[-1], x.dtype), expand_dims(ct, -1)), None
 
     def lower(self, k: Builder, index: Index, x: Operand, ids: Operand) -> Scalar:
-        """The element of the row, kept within it by `Builder.position`."""
+        """The element of the row; `Builder.position` keeps the id within the row."""
         return x((*index, k.position(ids(index), x.type.shape[-1])))
 
     @classmethod
@@ -225,10 +224,10 @@ class TakeAlong(Operator):
 
 @dataclass(frozen=True, slots=True)
 class ScatterAdd(Operator):
-    """Rows added into places of a tensor of zeros: ``result[ids[i]] += updates[i]``, in the order of i.
+    """Add rows into a tensor of zeros: ``result[ids[i]] += updates[i]``, in the order of i.
 
-    The gradient of `Take`, and `Take` is its own. An id out of range is refused by the reference; in compiled code
-    its update is dropped.
+    The gradient of `Take`, which in turn is its gradient. The reference rejects an id out of range; compiled code skips
+    its update.
 
     Parameters
     ----------
@@ -240,7 +239,7 @@ class ScatterAdd(Operator):
     rows: int
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """`rows` rows as long as those of the updates."""
+        """`rows` rows of the shape of the updates' rows."""
         operands(self, inputs, 2)
         ids, updates = inputs
         _integer_ids(self, ids)
@@ -258,7 +257,7 @@ class ScatterAdd(Operator):
         return result
 
     def reference(self, ids: np.ndarray, updates: np.ndarray) -> np.ndarray:
-        """`numpy.add.at` on zeros, with ids from 0 on only."""
+        """`numpy.add.at` on zeros, with nonnegative ids only."""
         check_ids(self.name, ids, self.rows)
         result = np.zeros((self.rows, *updates.shape[ids.ndim :]), updates.dtype)
         with np.errstate(all="ignore"):
@@ -266,11 +265,11 @@ class ScatterAdd(Operator):
         return result
 
     def vjp(self, ct: Value, out: Value, ids: Value, updates: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """To each update the cotangent of the row that it went to."""
+        """For each update, the cotangent of the row that it was added to."""
         return None, (take(ct, ids) if is_float(updates.dtype) else None)
 
     def lower(self, k: Builder, index: Index, ids: Operand, updates: Operand) -> Scalar:
-        """The whole sum, as `Builder.scatter_add` describes it; a row out of range is never written."""
+        """The whole sum, described with `Builder.scatter_add`; a row out of range is never written."""
         shape = ids.type.shape
 
         def place(n: Coordinate) -> Index:
@@ -289,7 +288,7 @@ class ScatterAdd(Operator):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Ids of several ranks; places hit twice and never; nothing to add."""
+        """Ids of several ranks; rows with several updates and with none; no updates."""
         ids = np.array([[2, 0], [4, 2]])
         return [
             Sample(cls(5), (np.array([4, 0, 0, 2]), spread(4, 3))),
@@ -307,7 +306,7 @@ class ScatterAdd(Operator):
 
 
 def one_hot(ids: Value, depth: int, dtype: object = "f32") -> Value:
-    """A row of zeros for each id, with a one at the id.
+    """A row of zeros per id, with a one at the id.
 
     Parameters
     ----------
@@ -340,7 +339,7 @@ def take(table: Value, ids: Value) -> Value:
 
 
 def take_along_last(x: Value, ids: Value) -> Value:
-    """One element of the last axis for each row: what a loss over class indices needs.
+    """One element of each row along the last axis, as in a loss over class indices.
 
     Parameters
     ----------
@@ -353,15 +352,15 @@ def take_along_last(x: Value, ids: Value) -> Value:
 
 
 def scatter_add(ids: Value, updates: Value, rows: int) -> Value:
-    """Add rows into places: ``result[ids[i]] += updates[i]`` from zeros.
+    """Add rows into a tensor of zeros: ``result[ids[i]] += updates[i]``.
 
     Parameters
     ----------
     ids : Value
-        Integers of any dtype and shape, 0 to ``rows - 1``; a place may occur more than once.
+        Integers of any dtype and shape, 0 to ``rows - 1``; values may repeat.
     updates : Value
         Shape ``ids.shape + [...]``, numbers.
     rows : int
-        Size of the result's first axis; the others are those that `updates` has behind the ids'.
+        Size of the result's first axis; its other axes are those of `updates` after the axes of the ids.
     """
     return apply(ScatterAdd(rows), ids, updates)

@@ -1,4 +1,4 @@
-"""Comparisons, logical operators and selection, elementwise. Truth has no gradient; what is selected has."""
+"""Elementwise comparisons, logical operators and selection. Only the selected values have a gradient."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,17 +45,17 @@ _OTHER = np.array([True, False, True, False])
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Elementwise):
-    """Two tensors of one type in, bool out. Every comparison with NaN is False, except ``not_equal``."""
+    """Compare two tensors of one type. Every comparison with NaN is False, except ``not_equal``."""
 
-    #: The scalar function that computes it.
+    #: The name of the scalar function.
     function: ClassVar[str]
-    #: The same in NumPy.
+    #: The NumPy function.
     numpy: ClassVar[Callable[..., Any]]
-    #: Which dtypes have it.
+    #: The kinds of dtypes that it accepts.
     kinds: ClassVar[str] = "float integer unsigned"
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Operands of one type in, bool of their shape out."""
+        """Takes operands of one type; returns bool of their shape."""
         operands(self, inputs, 2)
         require(self, inputs, self.kinds, "cast it to u8, or use a logical operator")
         return same_types(self, *inputs).with_dtype(_BOOL)
@@ -65,16 +65,16 @@ class Comparison(Elementwise):
         return np.asarray(type(self).numpy(x, y))
 
     def vjp(self, ct: Value, out: Value, x: Value, y: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """None: truth does not change smoothly."""
+        """None: a bool is not differentiable."""
         return (None, None)
 
     def scalar(self, k: Builder, x: Scalar, y: Scalar) -> Scalar:
-        """One comparison."""
+        """The comparison of two elements."""
         return k.call(self.function, x, y)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Less, equal and greater in many dtypes, NaN and infinities; mixed types are refused."""
+        """Less, equal and greater in many dtypes, NaN and infinities; mixed types are rejected."""
         op = cls()
         x = np.array([1, 2, 3, -1, 0], np.int32)
         y = np.array([2, 2, 1, -2, 0], np.int32)
@@ -97,7 +97,7 @@ class Comparison(Elementwise):
 
 @dataclass(frozen=True, slots=True)
 class Equal(Comparison):
-    """``x == y``, of bool too."""
+    """``x == y``, also for bool."""
 
     name: ClassVar[str] = "equal"
     function: ClassVar[str] = "eq"
@@ -107,7 +107,7 @@ class Equal(Comparison):
 
 @dataclass(frozen=True, slots=True)
 class NotEqual(Comparison):
-    """``x != y``, of bool too."""
+    """``x != y``, also for bool."""
 
     name: ClassVar[str] = "not_equal"
     function: ClassVar[str] = "ne"
@@ -153,14 +153,14 @@ class GreaterEqual(Comparison):
 
 @dataclass(frozen=True, slots=True)
 class _Logical(Elementwise):
-    """Bool in, bool out."""
+    """A logical function of bools."""
 
     arity: ClassVar[int] = 2
     function: ClassVar[str]
     numpy: ClassVar[Callable[..., Any]]
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Bool of one shape in, the same out."""
+        """Takes bools of one shape; returns the same type."""
         operands(self, inputs, self.arity)
         require(self, inputs, "bool", "compare it, for example not_equal(x, 0)")
         return same_types(self, *inputs)
@@ -170,16 +170,16 @@ class _Logical(Elementwise):
         return np.asarray(type(self).numpy(*inputs))
 
     def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """None: truth does not change smoothly."""
+        """None: a bool is not differentiable."""
         return (None,) * len(inputs)
 
     def scalar(self, k: Builder, *inputs: Scalar) -> Scalar:
-        """One logical function."""
+        """The logical function of one element of each operand."""
         return k.call(self.function, *inputs)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """The truth table, a scalar; numbers are refused."""
+        """The truth table, a scalar; numbers are rejected."""
         both = (_TRUTH, _OTHER)
         ones = (np.array(True), np.array(True))
         bad = refused(cls(), *[((3,), "f32")] * cls.arity, error=f"{cls.name}: the dtype must be bool, got f32[3]")
@@ -188,7 +188,7 @@ class _Logical(Elementwise):
 
 @dataclass(frozen=True, slots=True)
 class LogicalAnd(_Logical):
-    """Both are True."""
+    """Whether both operands are True."""
 
     name: ClassVar[str] = "logical_and"
     function: ClassVar[str] = "and"
@@ -197,7 +197,7 @@ class LogicalAnd(_Logical):
 
 @dataclass(frozen=True, slots=True)
 class LogicalOr(_Logical):
-    """One at least is True."""
+    """Whether at least one operand is True."""
 
     name: ClassVar[str] = "logical_or"
     function: ClassVar[str] = "or"
@@ -206,7 +206,7 @@ class LogicalOr(_Logical):
 
 @dataclass(frozen=True, slots=True)
 class LogicalXor(_Logical):
-    """Exactly one is True."""
+    """Whether exactly one operand is True."""
 
     name: ClassVar[str] = "logical_xor"
     function: ClassVar[str] = "xor"
@@ -215,7 +215,7 @@ class LogicalXor(_Logical):
 
 @dataclass(frozen=True, slots=True)
 class LogicalNot(_Logical):
-    """True where the operand is False."""
+    """Whether the operand is False."""
 
     name: ClassVar[str] = "logical_not"
     arity: ClassVar[int] = 1
@@ -225,15 +225,15 @@ class LogicalNot(_Logical):
 
 @dataclass(frozen=True, slots=True)
 class Where(Elementwise):
-    """``x`` where the bool condition holds, else ``y``: what is not selected leaves no trace, NaN included.
+    """``x`` where the bool condition holds, otherwise ``y``. Values not selected have no effect, even if they are NaN.
 
-    The gradient goes to what was selected and is 0, not NaN, for the other.
+    The gradient goes to the selected operand and is 0, not NaN, for the other.
     """
 
     name: ClassVar[str] = "where"
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """A bool condition and two operands of one type, all of one shape; the type of the latter out."""
+        """A bool condition and two operands of one type, all of one shape; returns the operands' type."""
         operands(self, inputs, 3)
         condition, x, y = inputs
         require(self, (condition,), "bool", "the condition comes first: compare it, for example greater(x, 0)")
@@ -249,19 +249,19 @@ class Where(Elementwise):
         return np.where(condition, x, y)
 
     def vjp(self, ct: Value, out: Value, condition: Value, x: Value, y: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent where selected, else 0; none for integers, bool and the condition."""
+        """The cotangent where selected, otherwise 0; none for integers, bool and the condition."""
         if not is_float(x.dtype):
             return (None, None, None)
         zero = full_like(ct, 0.0)
         return (None, where(condition, ct, zero), where(condition, zero, ct))
 
     def scalar(self, k: Builder, condition: Scalar, x: Scalar, y: Scalar) -> Scalar:
-        """One selection."""
+        """The selection of one element."""
         return k.select(condition, x, y)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Floats, integers, bool, a NaN that is not selected; a number as condition, unequal types."""
+        """Floats, integers, bool, a NaN that is not selected; rejected: a number as condition, different types."""
         op = cls()
         mask = np.array([[True, False, True], [False, False, True]])
         hidden = np.array([np.nan, 2.0, np.inf, 4.0], np.float32)
@@ -283,32 +283,32 @@ class Where(Elementwise):
 
 
 def equal(x: Argument, y: Argument) -> Value:
-    """``x == y`` as bool, broadcast; a scalar adopts the other's dtype."""
+    """``x == y`` as bool, broadcast; a scalar takes the other operand's dtype."""
     return apply(Equal(), *broadcast_operands("equal", x, y))
 
 
 def not_equal(x: Argument, y: Argument) -> Value:
-    """``x != y`` as bool, broadcast; a scalar adopts the other's dtype."""
+    """``x != y`` as bool, broadcast; a scalar takes the other operand's dtype."""
     return apply(NotEqual(), *broadcast_operands("not_equal", x, y))
 
 
 def less(x: Argument, y: Argument) -> Value:
-    """``x < y`` as bool, broadcast; a scalar adopts the other's dtype."""
+    """``x < y`` as bool, broadcast; a scalar takes the other operand's dtype."""
     return apply(Less(), *broadcast_operands("less", x, y))
 
 
 def less_equal(x: Argument, y: Argument) -> Value:
-    """``x <= y`` as bool, broadcast; a scalar adopts the other's dtype."""
+    """``x <= y`` as bool, broadcast; a scalar takes the other operand's dtype."""
     return apply(LessEqual(), *broadcast_operands("less_equal", x, y))
 
 
 def greater(x: Argument, y: Argument) -> Value:
-    """``x > y`` as bool, broadcast; a scalar adopts the other's dtype."""
+    """``x > y`` as bool, broadcast; a scalar takes the other operand's dtype."""
     return apply(Greater(), *broadcast_operands("greater", x, y))
 
 
 def greater_equal(x: Argument, y: Argument) -> Value:
-    """``x >= y`` as bool, broadcast; a scalar adopts the other's dtype."""
+    """``x >= y`` as bool, broadcast; a scalar takes the other operand's dtype."""
     return apply(GreaterEqual(), *broadcast_operands("greater_equal", x, y))
 
 
@@ -318,7 +318,7 @@ def logical_and(x: Argument, y: Argument) -> Value:
 
 
 def logical_or(x: Argument, y: Argument) -> Value:
-    """Whether one at least is True, broadcast."""
+    """Whether at least one is True, broadcast."""
     return apply(LogicalOr(), *broadcast_operands("logical_or", x, y))
 
 
@@ -328,19 +328,19 @@ def logical_xor(x: Argument, y: Argument) -> Value:
 
 
 def logical_not(x: Value) -> Value:
-    """Whether it is False."""
+    """Whether the operand is False."""
     return apply(LogicalNot(), x)
 
 
 def where(condition: Value, x: Argument, y: Argument) -> Value:
-    """``x`` where the bool `condition` holds, else ``y``, broadcast.
+    """``x`` where the bool `condition` holds, otherwise ``y``, broadcast.
 
     Parameters
     ----------
     condition : Value
-        Bool, of any shape that broadcasts with the others.
+        Bool, of any shape that broadcasts with the other operands.
     x, y : Value, float, int or bool
-        What to select; at least one is a graph value, whose dtype a scalar adopts.
+        The values to select; at least one is a graph value, whose dtype a scalar takes.
     """
     if not isinstance(condition, Value):
         raise TypeRuleError(

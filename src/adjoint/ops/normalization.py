@@ -1,7 +1,8 @@
-"""Normalisation by mean and variance: of a batch, of a layer; and the variance itself.
+"""Normalization by mean and variance (batch and layer normalization), and the variance itself.
 
-All are made of `CentredSquares` and `Normalize`: two sums over the data forwards and two backwards. The variance is
-computed from distances to the mean, not as a difference of squares, which would lose what is small beside the mean.
+All are composed of `CentredSquares` and `Normalize`: two sums over the data in the forward pass and two in the backward
+pass. The variance is computed from deviations from the mean rather than as a difference of squares, which would cancel
+if the mean is large.
 """
 
 from adjoint.errors import InvalidValueError, TypeRuleError
@@ -20,24 +21,24 @@ __all__ = ["batch_norm", "batch_norm_inference", "layer_norm", "variance"]
 
 
 def variance(x: Value, axis: Axes = None, correction: float = 0, keepdims: bool = False) -> Value:
-    """The mean squared distance from the mean, over axes.
+    """The mean squared deviation from the mean, over axes.
 
     Parameters
     ----------
     x : Value
         Float. 16-bit floats are computed in f32 and rounded once.
     axis : int or sequence of int, optional
-        What to reduce, negative counting from the end; default: every axis.
+        The axes to reduce, negative counting from the end; default: all axes.
     correction : float, default 0
-        Taken from the number of elements that the sum of squares is divided by: 0 for the variance of the
-        elements, 1 for Bessel's estimate of the variance that they were drawn from.
+        Subtracted from the number of elements to get the divisor of the sum of squares: 0 for the variance of the
+        elements, 1 for the unbiased estimate (Bessel's correction).
     keepdims : bool, default False
-        Leave the axes in the result, with size 1.
+        Keep the axes in the result, with size 1.
 
     Raises
     ------
     InvalidValueError
-        If the correction leaves nothing to divide by.
+        If the divisor is not positive.
     """
     require_float("variance", x)
     axes = axes_of("variance", axis, len(x.shape))
@@ -61,9 +62,9 @@ def layer_norm(x: Value, weight: Value | None = None, bias: Value | None = None,
     x : Value
         Float, shape ``[..., D]``. 16-bit floats are computed in f32 and rounded once.
     weight, bias : Value, optional
-        Shape ``[D]``, the dtype of `x`.
+        Shape ``[D]``, same dtype as `x`.
     eps : float, default 1e-5
-        At least 0; keeps rows of equal elements from a division by 0.
+        At least 0; avoids a division by 0 for rows of equal elements.
     """
     require_float("layer_norm", x)
     if not x.shape or not x.shape[-1]:
@@ -90,36 +91,36 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> tuple[Value, Value, Value]:
-    """``(x - mean) / sqrt(variance + eps) * weight + bias``, by the mean and variance of the batch itself.
+    """``(x - mean) / sqrt(variance + eps) * weight + bias``, with the mean and variance of the batch itself.
 
-    Ioffe and Szegedy, "Batch Normalization", 2015; as `torch.nn.functional.batch_norm` with ``training=True``.
+    Ioffe and Szegedy, "Batch Normalization", 2015; like `torch.nn.functional.batch_norm` with ``training=True``.
 
     Parameters
     ----------
     x : Value
-        Float, shape ``[N, C]`` or ``[N, C, ...]``: normalised over all axes but the second. Of 16 bits it is
+        Float, shape ``[N, C]`` or ``[N, C, ...]``, normalized over all axes except the second. 16-bit floats are
         computed in f32 and rounded once.
     running_mean, running_var : Value
         The states, shape ``[C]``.
     weight, bias : Value, optional
         Shape ``[C]``.
     momentum : float, default 0.1
-        Between 0 and 1: the share of this batch in the new states.
+        Between 0 and 1: the weight of this batch in the new states.
     eps : float, default 1e-5
         At least 0.
 
     Returns
     -------
     tuple of Value
-        The result, of the type of `x`; and the new states, ``(1 - momentum) * running + momentum * own``, for which
-        the variance is divided by one less than the number of elements (Bessel's correction).
+        The result, of the type of `x`, and the new states ``(1 - momentum) * running + momentum * own``, where the
+        variance has the number of elements minus one as its divisor (Bessel's correction).
 
     Raises
     ------
     TypeRuleError
-        If shapes or dtypes do not fit, or a channel has but one element.
+        If shapes or dtypes do not match, or a channel has only one element.
     InvalidValueError
-        For a setting outside what is allowed.
+        If a setting is out of range.
     """
     name = "batch_norm"
     axes = _check_channels(name, x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
@@ -149,9 +150,9 @@ def batch_norm_inference(
     bias: Value | None = None,
     eps: float = 1e-5,
 ) -> Value:
-    """``(x - running_mean) / sqrt(running_var + eps) * weight + bias``: `batch_norm` once training is over.
+    """``(x - running_mean) / sqrt(running_var + eps) * weight + bias``: the inference mode of `batch_norm`.
 
-    Parameters as in `batch_norm`; the states stay as they are.
+    Parameters as in `batch_norm`; the states are not updated.
     """
     name = "batch_norm_inference"
     axes = _check_channels(name, x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
@@ -169,7 +170,7 @@ def _normalized(
     bias: Value | None,
     eps: float,
 ) -> Value:
-    """Scaled by one factor a channel, so that one product an element does it."""
+    """Normalize with a single factor per channel, so that each element needs one multiplication."""
     wide = widened(x)
     scale = rsqrt(add(spread, eps))
     if weight is not None:
@@ -181,7 +182,7 @@ def _normalized(
 
 
 def _check_channels(name: str, x: Value, **given: Value | None) -> tuple[int, ...]:
-    """The axes to normalise over; refuse what is not one element a channel."""
+    """The axes to normalize over; raises for an argument that does not have one element per channel."""
     require_float(name, x)
     if len(x.shape) < 2:
         raise TypeRuleError(f"{name}: the operand must have the shape [N, C, ...], got {x.type}; reshape it")

@@ -1,6 +1,6 @@
-"""Elementwise operators with kinks and steps: extremes, absolute value, relu, clip, sign, floor.
+"""Elementwise operators that are not differentiable everywhere: extrema, absolute value, relu, clip, sign, floor.
 
-Where a derivative is not unique the convention is PyTorch's; each class says it.
+Where the derivative is not unique, the convention is PyTorch's, stated in each class.
 """
 
 import math
@@ -40,19 +40,19 @@ _NAN, _INF = math.nan, math.inf
 
 
 def _good_floats(op: NumberOp) -> list[Sample]:
-    """Float samples of a unary operator that takes integers too."""
+    """Float samples of a unary operator that also accepts integers."""
     return [sample for sample in unary_samples(op) if not sample.error]
 
 
 def _shared(ct: Value, x: Value, y: Value, loses: Value) -> Value:
-    """The cotangent of x: none of it where x loses, half where x and y are equal, else all."""
+    """The cotangent of x: 0 where x loses, half where x and y are equal, otherwise all."""
     zero = full_like(ct, 0.0)
     return where(equal(x, y), multiply(ct, 0.5), where(loses, zero, ct))
 
 
 @dataclass(frozen=True, slots=True)
 class Maximum(NumberOp):
-    """The greater of two; NaN where one is NaN. Ties share the gradient equally."""
+    """The greater of two numbers; NaN if either is NaN. The gradient is split equally between ties."""
 
     name: ClassVar[str] = "maximum"
 
@@ -61,13 +61,13 @@ class Maximum(NumberOp):
         return rounded(np.maximum, x, y)
 
     def vjp(self, ct: Value, out: Value, x: Value, y: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent to the greater, half to each of equals, to both beside a NaN; none for integers."""
+        """The cotangent for the greater, half for each if they are equal, both if either is NaN; none for integers."""
         if not is_float(x.dtype):
             return (None, None)
         return (_shared(ct, x, y, less(x, y)), _shared(ct, x, y, less(y, x)))
 
     def scalar(self, k: Builder, x: Scalar, y: Scalar) -> Scalar:
-        """One maximum."""
+        """The maximum of two elements."""
         return k.call("max", x, y)
 
     @classmethod
@@ -79,7 +79,7 @@ class Maximum(NumberOp):
 
 @dataclass(frozen=True, slots=True)
 class Minimum(NumberOp):
-    """The smaller of two; NaN where one is NaN. Ties share the gradient equally."""
+    """The smaller of two numbers; NaN if either is NaN. The gradient is split equally between ties."""
 
     name: ClassVar[str] = "minimum"
 
@@ -88,13 +88,13 @@ class Minimum(NumberOp):
         return rounded(np.minimum, x, y)
 
     def vjp(self, ct: Value, out: Value, x: Value, y: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent to the smaller, half to each of equals, to both beside a NaN; none for integers."""
+        """The cotangent for the smaller, half for each if they are equal, both if either is NaN; none for integers."""
         if not is_float(x.dtype):
             return (None, None)
         return (_shared(ct, x, y, less(y, x)), _shared(ct, x, y, less(x, y)))
 
     def scalar(self, k: Builder, x: Scalar, y: Scalar) -> Scalar:
-        """One minimum."""
+        """The minimum of two elements."""
         return k.call("min", x, y)
 
     @classmethod
@@ -120,7 +120,7 @@ class Abs(NumberOp):
         return (multiply(ct, sign(x)) if is_float(x.dtype) else None,)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One absolute value; unsigned integers have it."""
+        """The absolute value of an element; unsigned integers are unchanged."""
         return x if k.dtype(x).kind == "u" else k.call("abs", x)
 
     @classmethod
@@ -132,7 +132,7 @@ class Abs(NumberOp):
 
 @dataclass(frozen=True, slots=True)
 class Sign(NumberOp):
-    """-1, 0 or 1, and NaN of NaN. It is constant between its steps: the gradient is 0 everywhere."""
+    """-1, 0 or 1, and NaN for NaN. Piecewise constant, so the gradient is 0 everywhere."""
 
     name: ClassVar[str] = "sign"
     arity: ClassVar[int] = 1
@@ -142,11 +142,11 @@ class Sign(NumberOp):
         return rounded(np.sign, x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """None: nothing flows back."""
+        """None: the gradient is 0."""
         return (None,)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """Two comparisons; what is on neither side, 0 and NaN, is its own sign."""
+        """Two comparisons; 0 and NaN, which satisfy neither, are returned unchanged."""
         dtype = k.dtype(x)
         zero, one = k.const(0, dtype), k.const(1, dtype)
         if dtype.kind == "u":
@@ -163,7 +163,7 @@ class Sign(NumberOp):
 
 @dataclass(frozen=True, slots=True)
 class Relu(NumberOp):
-    """``max(x, 0)``; NaN of NaN. Its gradient at 0 is 0."""
+    """``max(x, 0)``; NaN for NaN. Its gradient at 0 is 0."""
 
     name: ClassVar[str] = "relu"
     arity: ClassVar[int] = 1
@@ -173,13 +173,13 @@ class Relu(NumberOp):
         return rounded(lambda wide: np.maximum(wide, 0), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:
-        """The cotangent where the result is positive, so that x need not be kept; none for integers."""
+        """The cotangent where the result is positive, so x need not be kept; none for integers."""
         if not is_float(x.dtype):
             return (None,)
         return (where(greater(out, 0.0), ct, 0.0),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One maximum."""
+        """The maximum of the element and 0."""
         return k.call("max", x, k.const(0, k.dtype(x)))
 
     @classmethod
@@ -191,14 +191,14 @@ class Relu(NumberOp):
 
 @dataclass(frozen=True, slots=True)
 class Clip(FloatOp):
-    """Floats limited to ``[low, high]``; NaN stays. The gradient passes where ``low <= x <= high``.
+    """Clamp floats to ``[low, high]``; NaN is unchanged. The gradient is passed on where ``low <= x <= high``.
 
     Parameters
     ----------
     low : float
-        Lower bound; ``-inf`` for none.
+        Lower bound, or ``-inf``.
     high : float
-        Upper bound, at least `low`; ``inf`` for none.
+        Upper bound, at least `low`, or ``inf``.
     """
 
     name: ClassVar[str] = "clip"
@@ -213,7 +213,7 @@ class Clip(FloatOp):
             raise InvalidValueError(f"clip: low must be at most high, got {self.low} and {self.high}; swap them?")
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Floats whose dtype holds the bounds in, the same type out."""
+        """Floats whose dtype can hold the bounds; returns the same type."""
         type_ = FloatOp.infer(self, *inputs)
         for bound in (self.low, self.high):
             misfit = scalar_misfit(bound, type_.dtype)
@@ -226,7 +226,7 @@ class Clip(FloatOp):
         return rounded(lambda wide: np.clip(wide, self.low, self.high), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent where x is inside the closed interval."""
+        """The cotangent where x is in the closed interval."""
         low, high = (float(np.asarray(bound).astype(x.dtype)) for bound in (self.low, self.high))
         inside = logical_and(greater_equal(x, low), less_equal(x, high))
         return (where(inside, ct, 0.0),)
@@ -238,7 +238,7 @@ class Clip(FloatOp):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Both sides, one side, an empty interval's edge; x on a bound, infinities and NaN."""
+        """Bounds on both sides, on one side, and equal bounds; x on a bound, infinities and NaN."""
         edges = np.array([-1, 1, -_INF, _INF, _NAN, 0.1], np.float32)
         too_wide = Sample(cls(-1e9, 1e9), (np.zeros(2, np.float16),), error="-1000000000.0 overflows f16")
         return [
@@ -253,7 +253,7 @@ class Clip(FloatOp):
 
 @dataclass(frozen=True, slots=True)
 class Floor(FloatOp):
-    """The greatest whole number that is at most x. Constant between steps: the gradient is 0 everywhere."""
+    """The greatest integer not above x. Piecewise constant, so the gradient is 0 everywhere."""
 
     name: ClassVar[str] = "floor"
 
@@ -262,27 +262,27 @@ class Floor(FloatOp):
         return rounded(np.floor, x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """None: nothing flows back."""
+        """None: the gradient is 0."""
         return (None,)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One rounding down."""
+        """An element rounded down."""
         return k.call("floor", x)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Both signs; whole numbers, beyond the range of integers, infinities and NaN."""
+        """Both signs; whole numbers, numbers beyond the range of integers, infinities and NaN."""
         edges = np.array([2, -2, -0.5, 1e30, -1e30, _INF, -_INF, _NAN], np.float32)
         return [*unary_samples(cls(), -5.0, 5.0), Sample(cls(), (edges,), gradient=False)]
 
 
 def maximum(x: Argument, y: Argument) -> Value:
-    """The greater of two, broadcast; ties share the gradient. A scalar adopts the other's dtype."""
+    """The greater of two, broadcast; ties split the gradient. A scalar takes the other operand's dtype."""
     return apply(Maximum(), *broadcast_operands("maximum", x, y))
 
 
 def minimum(x: Argument, y: Argument) -> Value:
-    """The smaller of two, broadcast; ties share the gradient. A scalar adopts the other's dtype."""
+    """The smaller of two, broadcast; ties split the gradient. A scalar takes the other operand's dtype."""
     return apply(Minimum(), *broadcast_operands("minimum", x, y))
 
 
@@ -292,7 +292,7 @@ def abs(x: Value) -> Value:
 
 
 def sign(x: Value) -> Value:
-    """-1, 0 or 1; no gradient flows."""
+    """-1, 0 or 1, without a gradient."""
     return apply(Sign(), x)
 
 
@@ -302,16 +302,16 @@ def relu(x: Value) -> Value:
 
 
 def clip(x: Value, low: float, high: float) -> Value:
-    """Floats limited to ``[low, high]``; the gradient passes inside, bounds included.
+    """Floats clamped to ``[low, high]``; the gradient is passed on within the closed interval.
 
     Raises
     ------
     InvalidValueError
-        If `low` is above `high` or one is NaN.
+        If `low` is above `high`, or either is NaN.
     """
     return apply(Clip(low, high), x)
 
 
 def floor(x: Value) -> Value:
-    """Floats rounded down; no gradient flows."""
+    """Floats rounded down, without a gradient."""
     return apply(Floor(), x)

@@ -1,6 +1,6 @@
-"""Pooling over windows of images: the greatest element and the mean of each.
+"""Pooling over windows of images: maximum and mean.
 
-Windows lie in the image: the constructors pad it.
+The operators' windows lie within the image; the constructors pad it.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ __all__ = ["MaxPool2d", "SumPool2d", "avg_pool2d", "max_pool2d"]
 
 @dataclass(frozen=True, slots=True)
 class MaxPool2d(OfWindows):
-    """The greatest element of each window; NaN where one is NaN.
+    """The maximum of each window; NaN if any element is NaN.
 
-    The gradient goes to the element that `WindowArgMax` names.
+    The gradient goes to the element that `WindowArgMax` selects.
     """
 
     name: ClassVar[str] = "max_pool2d"
@@ -38,7 +38,7 @@ class MaxPool2d(OfWindows):
         return rounded(lambda wide: np.max(self.windows(wide), (4, 5)), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent of each window to its greatest element."""
+        """Each window's cotangent, passed to its maximum element."""
         places = apply(WindowArgMax(self.window, self.stride), x)
         return (apply(WindowSpread(self.window, self.stride, (x.shape[2], x.shape[3])), ct, places),)
 
@@ -58,9 +58,10 @@ class SumPool2d(OfWindows):
         return rounded(lambda wide: np.sum(self.windows(wide), (4, 5)), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """To each element the sum of the cotangents of the windows that it lies in.
+        """For each element, the sum of the cotangents of the windows that contain it.
 
-        Windows side by side repeat it; others are a sum over windows of the cotangent with zeros between.
+        For non-overlapping adjacent windows, the cotangent is repeated; otherwise it is a sum over windows of the
+        cotangent with zeros inserted.
         """
         (high, wide), (rows, columns) = self.window, ct.shape[2:]
         if self.window == self.stride:
@@ -102,9 +103,9 @@ def max_pool2d(
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] = 0,
 ) -> Value:
-    """The greatest element of each window, as `torch.nn.functional.max_pool2d`; NaN where one is NaN.
+    """The maximum of each window, like `torch.nn.functional.max_pool2d`; NaN if any element is NaN.
 
-    The gradient goes to the first of equals; where windows overlap it adds up.
+    The gradient goes to the first of equal elements; gradients of overlapping windows add up.
 
     Parameters
     ----------
@@ -113,14 +114,14 @@ def max_pool2d(
     window : int or pair of int
         Rows and columns of a window.
     stride : int or pair of int, optional
-        Rows and columns from one window to the next; default: `window`.
+        Distance between windows, in rows and columns; default: `window`.
     padding : int or pair of int, default 0
-        Rows above and below, columns left and right, that are never the greatest: at most half the window.
+        Rows above and below and columns left and right, at most half the window, which never are the maximum.
 
     Returns
     -------
     Value
-        Shape ``[N, C, I, J]`` with ``I = (H + 2 * padding - window) // stride + 1``, and J alike.
+        Shape ``[N, C, I, J]`` with ``I = (H + 2 * padding - window) // stride + 1``, and J likewise.
     """
     sizes, steps, around = _settings("max_pool2d", x, window, stride, padding)
     edges = (0, 0, *around)
@@ -134,16 +135,16 @@ def avg_pool2d(
     padding: int | Sequence[int] = 0,
     count_include_pad: bool = True,
 ) -> Value:
-    """The mean of each window, as `torch.nn.functional.avg_pool2d`. The mean of all pixels is ``mean(x, (2, 3))``.
+    """The mean of each window, like `torch.nn.functional.avg_pool2d`; ``mean(x, (2, 3))`` averages over all pixels.
 
     Parameters
     ----------
     x : Value
         Images, float, shape ``[N, C, H, W]``. 16-bit floats are computed in f32 and rounded once.
     window, stride, padding
-        As in `max_pool2d`; what is padded is 0.
+        As in `max_pool2d`; padded elements are 0.
     count_include_pad : bool, default True
-        Divide by the size of the window everywhere, not by how many of its elements are in the image.
+        Whether to divide by the size of the window everywhere rather than by the number of its elements in the image.
     """
     sizes, steps, around = _settings("avg_pool2d", x, window, stride, padding)
     edges = (0, 0, *around)

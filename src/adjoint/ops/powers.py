@@ -1,4 +1,4 @@
-"""Powers and roots, elementwise."""
+"""Elementwise powers and roots."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -44,9 +44,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Power(FloatOp):
-    """``x ** y`` of floats: NaN where x is negative and y is not whole; ``x ** 0`` is 1 for every x.
+    """``x ** y`` for floats: NaN if x is negative and y is not an integer; ``x ** 0`` is 1 for every x.
 
-    As in PyTorch the gradient for x is 0 where y is 0, and the one for y is 0 where x is 0 and ``y >= 0``; it is
+    As in PyTorch, the gradient for x is 0 where y is 0, and the gradient for y is 0 where x is 0 and ``y >= 0``, and
     NaN where x is negative.
     """
 
@@ -55,7 +55,7 @@ class Power(FloatOp):
     flops: ClassVar[float] = 30.0
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Floats of one type in, the same type out."""
+        """Floats of one type, which is also the result's."""
         operands(self, inputs, 2)
         require(self, inputs, "float", "cast to a float such as f32, or multiply an integer by itself")
         return FloatOp.infer(self, *inputs)
@@ -65,22 +65,22 @@ class Power(FloatOp):
         return rounded(np.power, x, y)
 
     def vjp(self, ct: Value, out: Value, x: Value, y: Value) -> tuple[Value | None, ...]:
-        """``ct * y * x**(y-1)`` and ``ct * out * log(x)``, with factors of 0 that win over infinities.
+        """``ct * y * x**(y-1)`` and ``ct * out * log(x)``, with 0 where a factor is 0 and another infinite.
 
-        Operands are replaced by 1 *before* the function that is singular there, so that the derivatives of
-        this graph are finite too.
+        Operands are replaced by 1 *before* the function that is singular there, so that the derivatives of this graph
+        are finite too.
         """
         bare = logical_and(equal(x, 0.0), greater_equal(y, 0.0))
         log_x = log(where(bare, 1.0, x))
         return (multiply(ct, _slope(x, y)), multiply(ct, multiply(out, log_x)))
 
     def scalar(self, k: Builder, x: Scalar, y: Scalar) -> Scalar:
-        """One power."""
+        """The power of two elements."""
         return k.call("pow", x, y)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Positive bases; zeros, negative bases and whole exponents, where no difference quotient exists."""
+        """Positive bases; zeros, negative bases and integer exponents, without a finite-difference check."""
         base = np.array([0, 0, 0, -2, -2, -2, 3, 0, 1], np.float32)
         exponent = np.array([0, 2, -1, 3, -2, 0.5, 0, 0.5, np.nan], np.float32)
         return [
@@ -92,11 +92,11 @@ class Power(FloatOp):
 
 
 def _slope(x: Value, y: Value) -> Value:
-    """``y * x**(y-1)``, and 0 where y is 0."""
+    """``y * x**(y-1)``, or 0 where y is 0."""
     if isinstance(y.op, Full):
         exponent = float(y.op.value)
         return multiply(power(x, exponent - 1.0), exponent) if exponent else multiply(x, 0.0)
-    # Where y is 0, x**-1 must be finite for the product to be 0. From the smallest normal number on it is.
+    # If y is 0, x**-1 must be finite for the product to be 0, which holds from the smallest normal number on.
     tiny = float(ml_dtypes.finfo(x.dtype).tiny)  # type: ignore[no-untyped-call]
     small = logical_not(greater_equal(abs(x), tiny))
     singular = logical_and(equal(y, 0.0), small)
@@ -119,7 +119,7 @@ class Square(NumberOp):
         return (multiply(ct, multiply(x, 2.0)) if is_float(x.dtype) else None,)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One product."""
+        """The square of an element."""
         return k.call("mul", x, x)
 
     @classmethod
@@ -131,7 +131,7 @@ class Square(NumberOp):
 
 @dataclass(frozen=True, slots=True)
 class Sqrt(FloatOp):
-    """The square root; NaN of negative numbers. Its gradient at 0 is infinite, as in PyTorch."""
+    """The square root; NaN for negative numbers. Its gradient at 0 is infinite, as in PyTorch."""
 
     name: ClassVar[str] = "sqrt"
     flops: ClassVar[float] = 4.0
@@ -145,19 +145,19 @@ class Sqrt(FloatOp):
         return (divide(ct, multiply(out, 2.0)),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One root."""
+        """The square root of an element."""
         return k.call("sqrt", x)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Positive numbers; 0, infinity and negative ones."""
+        """Positive numbers; 0, infinity and negative numbers."""
         edges = np.array([0, np.inf, -1, -0.0, 4], np.float32)
         return [*unary_samples(cls(), 0.25, 4.0), Sample(cls(), (edges,), gradient=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class Rsqrt(FloatOp):
-    """``1 / sqrt(x)``; infinity of 0, NaN of negative numbers."""
+    """``1 / sqrt(x)``; infinity for 0, NaN for negative numbers."""
 
     name: ClassVar[str] = "rsqrt"
     flops: ClassVar[float] = 8.0
@@ -167,23 +167,23 @@ class Rsqrt(FloatOp):
         return rounded(lambda wide: 1 / np.sqrt(wide), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:
-        """``(-ct / 2 * out) / x``; ``out ** 3`` would overflow where the gradient does not."""
+        """``(-ct / 2 * out) / x``; ``out ** 3`` could overflow although the gradient does not."""
         return (divide(multiply(multiply(ct, -0.5), out), x),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """A root and a quotient."""
+        """A root and a division."""
         return k.call("div", k.const(1.0, k.dtype(x)), k.call("sqrt", x))
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Positive numbers; 0, infinity and negative ones."""
+        """Positive numbers; 0, infinity and negative numbers."""
         edges = np.array([0, np.inf, -1, 4], np.float32)
         return [*unary_samples(cls(), 0.25, 4.0), Sample(cls(), (edges,), gradient=False)]
 
 
 @dataclass(frozen=True, slots=True)
 class Reciprocal(FloatOp):
-    """``1 / x``; an infinity of 0."""
+    """``1 / x``; an infinity for 0."""
 
     name: ClassVar[str] = "reciprocal"
     flops: ClassVar[float] = 4.0
@@ -197,7 +197,7 @@ class Reciprocal(FloatOp):
         return (negative(multiply(multiply(ct, out), out)),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One quotient."""
+        """The reciprocal of an element."""
         return k.call("div", k.const(1.0, k.dtype(x)), x)
 
     @classmethod
@@ -213,7 +213,7 @@ class Reciprocal(FloatOp):
 
 
 def power(x: Argument, y: Argument) -> Value:
-    """``x ** y`` of floats, broadcast; a scalar adopts the other's dtype. See `Power` for its gradients."""
+    """``x ** y`` for floats, broadcast; a scalar takes the other operand's dtype. See `Power` for its gradients."""
     return apply(Power(), *broadcast_operands("power", x, y))
 
 
@@ -223,15 +223,15 @@ def square(x: Value) -> Value:
 
 
 def sqrt(x: Value) -> Value:
-    """The square root of floats."""
+    """The square root, for floats."""
     return apply(Sqrt(), x)
 
 
 def rsqrt(x: Value) -> Value:
-    """``1 / sqrt(x)`` of floats."""
+    """``1 / sqrt(x)``, for floats."""
     return apply(Rsqrt(), x)
 
 
 def reciprocal(x: Value) -> Value:
-    """``1 / x`` of floats."""
+    """``1 / x``, for floats."""
     return apply(Reciprocal(), x)

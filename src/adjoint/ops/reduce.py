@@ -1,7 +1,7 @@
-"""Reductions over axes: sum, mean, product, greatest and least elements, and where the greatest is.
+"""Reductions over axes: sum, mean, product, maximum, minimum, and the position of the maximum.
 
-Constructors take ``axis`` as None (every axis), an int or several, negative counting from the end; the classes hold
-axes counted from the start, ascending. `ReduceSum` itself stands in `adjoint.ops.shape`, beside the broadcast.
+Constructors take ``axis`` as None (all axes), an int, or several, negative counting from the end; the classes store
+axes counted from the start, ascending. `ReduceSum` itself is in `adjoint.ops.shape`, next to the broadcast.
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ __all__ = [
 
 
 def _good(cls: type[Reduction], *, empty: bool = False) -> list[Sample]:
-    """Every choice of axes, the other dtypes, sizes 0 and 1; with `empty`, over an axis without elements too."""
+    """Every choice of axes, the other dtypes, sizes 0 and 1; with `empty`, also an axis without elements."""
     choices: list[tuple[int, ...]] = [(), (0,), (1,), (2,), (0, 2), (1, 2), (0, 1, 2)]
     good = [Sample(cls(axes, keep), (spread(2, 3, 4),)) for axes in choices for keep in (False, True)]
     whole = np.array([[3, -2, 5], [3, 4, -7]], np.int32)
@@ -80,18 +80,18 @@ def _bad(cls: type[Reduction]) -> list[Sample]:
 
 
 class _Extreme(Reduction):
-    """The greatest or the least element."""
+    """Base class of maximum and minimum."""
 
     __slots__ = ()
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """As for other reductions; nothing has no greatest or least element."""
+        """As for other reductions, but the reduced axes must not be empty."""
         result = Reduction.infer(self, *inputs)
         _not_empty(self.name, inputs[0], self.axes)
         return result
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:
-        """The cotangent to the elements that equal the result, shared equally among ties as PyTorch's amax does."""
+        """The cotangent for the elements that equal the result, split equally among ties as in PyTorch's amax."""
         if not is_float(x.dtype):
             return (None,)
         chosen = cast(equal(x, spread_back(out, x.shape, self.axes)), x.dtype)
@@ -101,7 +101,7 @@ class _Extreme(Reduction):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Every choice of axes; ties and NaN without the gradient check; nothing to choose from."""
+        """Every choice of axes; ties and NaN without the gradient check; empty axes."""
         return [
             *_good(cls),
             Sample(cls((1,)), (np.array([[1, 3, 3], [2, 2, 2]], np.float32),), gradient=False),
@@ -126,16 +126,16 @@ def _not_empty(name: str, x: TensorType, axes: tuple[int, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ReduceMax(_Extreme):
-    """The greatest element over axes; NaN where one is NaN.
+    """The maximum over axes; NaN if any element is NaN.
 
-    The gradient goes to the elements that are the greatest, in equal shares.
+    The gradient goes to the maximum elements, in equal shares.
 
     Parameters
     ----------
     axes : tuple of int
-        What is reduced: axes counted from the start, ascending, none of them empty.
+        The axes to reduce, counted from the start, ascending, none of them empty.
     keepdims : bool, default False
-        Leave the axes in the result, with size 1.
+        Keep the axes in the result, with size 1.
     """
 
     name: ClassVar[str] = "max"
@@ -148,16 +148,16 @@ class ReduceMax(_Extreme):
 
 @dataclass(frozen=True, slots=True)
 class ReduceMin(_Extreme):
-    """The least element over axes; NaN where one is NaN.
+    """The minimum over axes; NaN if any element is NaN.
 
-    The gradient goes to the elements that are the least, in equal shares.
+    The gradient goes to the minimum elements, in equal shares.
 
     Parameters
     ----------
     axes : tuple of int
-        What is reduced: axes counted from the start, ascending, none of them empty.
+        The axes to reduce, counted from the start, ascending, none of them empty.
     keepdims : bool, default False
-        Leave the axes in the result, with size 1.
+        Keep the axes in the result, with size 1.
     """
 
     name: ClassVar[str] = "min"
@@ -170,14 +170,14 @@ class ReduceMin(_Extreme):
 
 @dataclass(frozen=True, slots=True)
 class ReduceProd(Reduction):
-    """The product over axes. Of nothing it is 1; integers wrap around in their own dtype.
+    """The product over axes, 1 for an empty axis; integers wrap around in their own dtype.
 
     Parameters
     ----------
     axes : tuple of int
-        What is multiplied: axes counted from the start, ascending.
+        The axes to reduce, counted from the start, ascending.
     keepdims : bool, default False
-        Leave the axes in the result, with size 1.
+        Keep the axes in the result, with size 1.
     """
 
     name: ClassVar[str] = "prod"
@@ -188,10 +188,10 @@ class ReduceProd(Reduction):
         return rounded(lambda wide: wide.prod(self.axes, dtype=wide.dtype, keepdims=self.keepdims), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """To each element the product of the others.
+        """For each element, the product of the other elements.
 
-        Nothing is divided by an element: the products are those of a binary tree, so that zeros in the data are
-        no exception, to any order of differentiation, and the work is linear.
+        Computed without division, as products over a binary tree. So zeros in the data need no special case in
+        derivatives of any order, and the work is linear.
         """
         if not is_float(x.dtype):
             return (None,)
@@ -220,10 +220,10 @@ class ReduceProd(Reduction):
 
 
 def _product_gradient(x: Value, ct: Value) -> Value:
-    """`ct` times, for each element of the last axis, the product of the others.
+    """`ct` times, for each element of the last axis, the product of the other elements.
 
-    Halves are multiplied with one another until one product is left; on the way back each half's cotangent is
-    that of their product times the other half.
+    The two halves are multiplied repeatedly until one product is left. On the way back, the cotangent of each half is
+    that of the product times the other half.
     """
     halves: list[tuple[Value, Value, int]] = []
     while x.shape[-1] > 1:
@@ -239,26 +239,26 @@ def _product_gradient(x: Value, ct: Value) -> Value:
 
 
 def _padded(x: Value, size: int) -> Value:
-    """`x` with ones behind it, up to `size` on the last axis."""
+    """`x` padded at the end with ones, to `size` on the last axis."""
     rank = len(x.shape)
     return pad(x, 0, [*[0] * (rank - 1), size - x.shape[-1]], 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class ArgMax(Operator):
-    """The i64 coordinate of the greatest element along an axis: the first of equals, and NaN before any number.
+    """The i64 coordinate of the maximum along an axis: the first if there are several; NaN counts as greater.
 
     Parameters
     ----------
     axis : int
-        The axis, counted from the start; it has elements, and is not in the result.
+        The axis, counted from the start. It must not be empty, and is not in the result.
     """
 
     name: ClassVar[str] = "argmax"
     axis: int
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """The shape without the axis, i64."""
+        """The shape without the axis, as i64."""
         operands(self, inputs, 1)
         require(self, inputs, "float integer unsigned", "cast it to i32 first")
         shape = reduced_shape(self.name, inputs[0], (self.axis,), keepdims=False)
@@ -270,7 +270,7 @@ class ArgMax(Operator):
         return np.asarray(np.argmax(x, self.axis)).astype(np.int64)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """None: a coordinate does not vary."""
+        """None: a coordinate is not differentiable."""
         return (None,)
 
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:
@@ -297,37 +297,37 @@ class ArgMax(Operator):
 
 
 def max(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
-    """The greatest element over axes; NaN where one is NaN.
+    """The maximum over axes; NaN if any element is NaN.
 
     Parameters
     ----------
     x : Value
         Numbers of any dtype; the result has the same.
     axis : int or sequence of int, optional
-        What to reduce, negative counting from the end, none of them empty; default: every axis.
+        The axes to reduce, negative counting from the end, none of them empty; default: all axes.
     keepdims : bool, default False
-        Leave the axes in the result, with size 1.
+        Keep the axes in the result, with size 1.
     """
     return apply(ReduceMax(axes_of("max", axis, len(x.shape)), keepdims), x)
 
 
 def min(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
-    """The least element over axes; NaN where one is NaN. Parameters as in `max`."""
+    """The minimum over axes; NaN if any element is NaN. Parameters as in `max`."""
     return apply(ReduceMin(axes_of("min", axis, len(x.shape)), keepdims), x)
 
 
 def prod(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
-    """The product over axes, 1 of nothing. Parameters as in `max`, but axes may be empty."""
+    """The product over axes, 1 if they are empty. Parameters as in `max`, but axes may be empty."""
     return apply(ReduceProd(axes_of("prod", axis, len(x.shape)), keepdims), x)
 
 
 def widened(x: Value) -> Value:
-    """`x`, or as f32 where it is a float of 16 bits, so that squares and sums neither overflow nor round away."""
+    """`x`, converted to f32 if it is a 16-bit float, so that squares and sums neither overflow nor lose digits."""
     return cast(x, "f32") if x.dtype.itemsize < 4 else x
 
 
 def mean(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
-    """The sum over axes divided by the number of elements; NaN of nothing. Parameters as in `max`.
+    """The sum over axes divided by the number of elements; NaN if there are none. Parameters as in `max`.
 
     `x` is float. 16-bit floats are computed in f32 and rounded once: a sum in f16 would overflow.
     """
@@ -341,7 +341,7 @@ def mean(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
 
 
 def argmax(x: Value, axis: int = -1, keepdims: bool = False) -> Value:
-    """The i64 coordinate of the greatest element along an axis: the first of equals, and NaN before any number.
+    """The i64 coordinate of the maximum along an axis: the first if there are several; NaN counts as greater.
 
     Parameters
     ----------
@@ -350,7 +350,7 @@ def argmax(x: Value, axis: int = -1, keepdims: bool = False) -> Value:
     axis : int, default -1
         The axis, negative counting from the end.
     keepdims : bool, default False
-        Leave the axis in the result, with size 1.
+        Keep the axis in the result, with size 1.
     """
     at = axis_of("argmax", axis, len(x.shape))
     found = apply(ArgMax(at), x)

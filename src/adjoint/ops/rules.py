@@ -1,4 +1,4 @@
-"""What operators share: type rules that say the fix, references that round once, sample inputs."""
+"""Helpers shared by operators: type rules with suggested fixes, references that round once, sample inputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def operands(op: Op, inputs: tuple[TensorType, ...], count: int) -> None:
-    """Refuse a wrong number of operands, and operands that are tuples."""
+    """Raise if the number of operands is wrong or an operand is a tuple."""
     if len(inputs) != count:
         given = ", ".join(map(str, inputs)) or "none"
         raise TypeRuleError(f"{op.name}: takes {count} operand{'s' * (count > 1)}, got {given}; pass {count}")
@@ -38,18 +38,18 @@ def operands(op: Op, inputs: tuple[TensorType, ...], count: int) -> None:
 
 
 def require(op: Op, inputs: tuple[TensorType, ...], kinds: str, fix: str) -> None:
-    """Refuse operands whose dtype is none of `kinds`.
+    """Raise if the dtype of an operand is not among `kinds`.
 
     Parameters
     ----------
     op : Op
-        Named in the refusal.
+        Named in the error.
     inputs : tuple of TensorType
         The operands.
     kinds : str
-        Words among ``float``, ``integer`` (signed), ``unsigned`` and ``bool``, separated by spaces.
+        Space-separated words from ``float``, ``integer`` (signed), ``unsigned`` and ``bool``.
     fix : str
-        What to do instead: the end of the sentence.
+        What to do instead: the end of the error message.
     """
     for type_ in inputs:
         if _kind(type_.dtype) not in kinds.split():
@@ -58,13 +58,13 @@ def require(op: Op, inputs: tuple[TensorType, ...], kinds: str, fix: str) -> Non
 
 
 def require_float(name: str, x: Value) -> None:
-    """Raise, for the function called `name`, if a value is not float."""
+    """Raise if a value is not float; `name` is the function, for the error."""
     if not is_float(x.dtype):
         raise TypeRuleError(f"{name}: the dtype must be float, got {x.type}; cast to a float such as f32 first")
 
 
 def one_row(name: str, argument: str, row: Value, x: Value) -> Value:
-    """`row`, or a refusal where it is not one row along the last axis of `x`."""
+    """`row`; raises if it is not one row along the last axis of `x`."""
     if row.shape != x.shape[-1:] or row.dtype != x.dtype:
         wanted = f"{dtype_name(x.dtype)}[{x.shape[-1]}]"
         raise TypeRuleError(f"{name}: {argument} must be one row of {x.type}, got {row.type}; pass {wanted}")
@@ -85,7 +85,7 @@ class FloatOp(Elementwise):
     arity: ClassVar[int] = 1
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Floats of one type in, the same type out."""
+        """Floats of one type, which is also the result's."""
         operands(self, inputs, self.arity)
         require(self, inputs, "float", "cast to a float such as f32 first")
         return same_types(self, *inputs)
@@ -99,32 +99,32 @@ class NumberOp(Elementwise):
     arity: ClassVar[int] = 2
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """Numbers of one type in, the same type out."""
+        """Numbers of one type, which is also the result's."""
         operands(self, inputs, self.arity)
         require(self, inputs, "float integer unsigned", "cast it, or use a logical operator")
         return same_types(self, *inputs)
 
 
 def rounded(function: Callable[..., Any], *inputs: np.ndarray) -> np.ndarray:
-    """Apply a NumPy function: 16-bit floats are computed in float32 and rounded once; no overflow warnings."""
+    """Apply a NumPy function; 16-bit floats are computed in float32 and rounded once, overflow warnings suppressed."""
     wide = [x.astype(np.float32) if is_float(x.dtype) and x.dtype.itemsize == 2 else x for x in inputs]
     with np.errstate(all="ignore"):
         return np.asarray(function(*wide)).astype(inputs[0].dtype, copy=False)
 
 
 def floats(*shape: int, low: float = -2.0, high: float = 2.0, dtype: object = "f32", seed: int = 0) -> np.ndarray:
-    """Sample input: uniform random floats in ``[low, high)``, the same ones every time."""
+    """Sample input: uniform random floats in ``[low, high)``, always the same."""
     drawn = np.random.default_rng(seed).uniform(low, high, shape)
     return np.asarray(drawn).astype(as_dtype(dtype))
 
 
 def refused(op: Any, *types: tuple[tuple[int, ...], str], error: str) -> Sample:
-    """A bad sample: zeros of these ``(shape, dtype)`` must be refused with `error` in the message."""
+    """An invalid sample: zeros of these ``(shape, dtype)`` must be rejected with `error` in the message."""
     return Sample(op, tuple(np.zeros(shape, as_dtype(dtype)) for shape, dtype in types), error=error)
 
 
 def unary_samples(op: Any, low: float = -2.0, high: float = 2.0, *, gradient: bool = True) -> list[Sample]:
-    """Samples of a unary float operator: every float dtype, odd and empty shapes, and an integer refused."""
+    """Samples of a unary float operator: every float dtype, odd and empty shapes, and a rejected integer."""
     good = [
         Sample(op, (floats(3, 7, low=low, high=high),), gradient=gradient),
         Sample(op, (floats(low=low, high=high, dtype="f64", seed=1),), gradient=gradient),
@@ -138,7 +138,7 @@ def unary_samples(op: Any, low: float = -2.0, high: float = 2.0, *, gradient: bo
 
 
 def binary_samples(op: Any, low: float = -2.0, high: float = 2.0, *, gradient: bool = True) -> list[Sample]:
-    """Samples of a binary float operator: every float dtype, odd and empty shapes, and mixed types refused."""
+    """Samples of a binary float operator: every float dtype, odd and empty shapes, and rejected mixed types."""
 
     def pair(*shape: int, dtype: str, seed: int) -> tuple[np.ndarray, np.ndarray]:
         return (
@@ -159,7 +159,7 @@ def binary_samples(op: Any, low: float = -2.0, high: float = 2.0, *, gradient: b
 
 
 def integer_samples(op: Any, *, unsigned: bool = True) -> list[Sample]:
-    """Good samples of an operator on integers, ends of the range included; bool is refused."""
+    """Valid samples of an operator on integers, including the limits of the range; bool is rejected."""
     count = op.arity
     signed = [np.array([-128, -7, -1, 0, 1, 6, 127], np.int8), np.array([3, -2, -1, 5, -1, 4, 2], np.int8)]
     long = [np.array([[5, -9, 0], [7, 2, -1]], np.int64), np.array([[2, 4, -3], [-3, 7, 1]], np.int64)]

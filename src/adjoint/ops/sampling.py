@@ -1,4 +1,4 @@
-"""Numbers for `Operator.samples`."""
+"""Arrays for `Operator.samples`."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ __all__ = ["spread"]
 def spread(*shape: int, dtype: object = "f32", low: float = -1.9, high: float = 2.1) -> np.ndarray:
     """Distinct values between `low` and `high`, evenly spaced and shuffled, the same at every call.
 
-    Being distinct they are off ties; with the default bounds none of up to a few hundred is 0.
+    Distinct values avoid ties; with the default bounds, none of up to a few hundred is 0.
     """
     count = int(np.prod(shape))
     order = np.random.default_rng(count).permutation(count)

@@ -1,7 +1,7 @@
-"""The shape of a tensor: broadcast, reshape, permute; with the sum over axes, which is broadcast's gradient.
+"""Broadcasting, and the sum over axes, which is its gradient.
 
 Reshape, permute and flip are in `adjoint.ops.views`, slice, pad and concat in `adjoint.ops.slicing`; both are
-re-exported here. The sum is re-exported by `adjoint.ops.reduce`, beside the other reductions.
+re-exported here. The sum is re-exported by `adjoint.ops.reduce`, with the other reductions.
 """
 
 from collections.abc import Sequence
@@ -49,12 +49,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class BroadcastTo(Operator):
-    """Repeat along new leading axes and along axes of size 1, as NumPy does.
+    """Repeat along new leading axes and along axes of size 1, like NumPy.
 
     Parameters
     ----------
     shape : tuple of int
-        Shape of the result. From the last axis on, each axis of the operand has this size or is 1.
+        Shape of the result. Aligned at the last axis, the operand's sizes must be equal to these or 1.
     """
 
     name: ClassVar[str] = "broadcast_to"
@@ -90,7 +90,7 @@ class BroadcastTo(Operator):
         return (reshape(sum(ct, (*range(new), *stretched)), x.shape),)
 
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:  # noqa: ARG002
-        """The element that is repeated there."""
+        """The repeated element."""
         own = index[len(self.shape) - x.type.rank :]
         return x(tuple(0 if size == 1 else i for i, size in zip(own, x.type.shape, strict=True)))
 
@@ -115,17 +115,17 @@ class BroadcastTo(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Reduction(Operator):
-    """What reductions to the operand's own dtype share.
+    """Base class of reductions that keep the operand's dtype.
 
     Parameters
     ----------
     axes : tuple of int
-        What is reduced: axes counted from the start, ascending. None at all leaves the operand as it is.
+        The axes to reduce, counted from the start, ascending. If empty, the operand is unchanged.
     keepdims : bool, default False
-        Leave the axes in the result, with size 1.
+        Keep the axes in the result, with size 1.
     """
 
-    #: The kind that `Builder.reduce` knows.
+    #: The kind of reduction, for `Builder.reduce`.
     kind: ClassVar[str]
     axes: tuple[int, ...]
     keepdims: bool = False
@@ -152,15 +152,15 @@ class Reduction(Operator):
 class ReduceSum(Reduction):
     """The sum over axes.
 
-    Numbers of any kind; integers wrap around in their own dtype (NumPy would widen them). 16-bit floats are
-    added in f32 and rounded once. A sum of nothing is 0.
+    Supports all number types; integers wrap around in their own dtype (NumPy would widen them). 16-bit floats are added
+    in f32 and rounded once. An empty sum is 0.
 
     Parameters
     ----------
     axes : tuple of int
-        What is summed over: axes counted from the start, ascending. None at all leaves the operand as it is.
+        The axes to sum over, counted from the start, ascending. If empty, the operand is unchanged.
     keepdims : bool, default False
-        Leave the axes in the result, with size 1.
+        Keep the axes in the result, with size 1.
     """
 
     name: ClassVar[str] = "sum"
@@ -171,7 +171,7 @@ class ReduceSum(Reduction):
         return rounded(lambda wide: wide.sum(self.axes, dtype=wide.dtype, keepdims=self.keepdims), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent, to every element that was added; none for integers."""
+        """The cotangent, for every element of the sum; none for integers."""
         return (spread_back(ct, x.shape, self.axes) if is_float(x.dtype) else None,)
 
     @classmethod
@@ -196,7 +196,7 @@ class ReduceSum(Reduction):
 
 
 def reduced_shape(name: str, x: TensorType, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
-    """Shape of a reduction of `x` by the operator called `name`, or the refusal of its axes."""
+    """Shape of a reduction of `x` by the operator called `name`; raises if the axes are invalid."""
     wrong = bad_axes(axes, x.rank)
     if wrong:
         raise TypeRuleError(
@@ -207,17 +207,17 @@ def reduced_shape(name: str, x: TensorType, axes: tuple[int, ...], keepdims: boo
 
 
 def spread_back(value: Value, shape: tuple[int, ...], axes: tuple[int, ...]) -> Value:
-    """A result of reducing `shape` over `axes`, with or without them, repeated over the whole `shape`."""
+    """The result of reducing `shape` over `axes`, with or without keepdims, broadcast to the whole `shape`."""
     return broadcast_to(reshape(value, fill(without(shape, axes), axes, (1,) * len(axes))), shape)
 
 
 def broadcast_to(x: Value, shape: Sequence[int]) -> Value:
-    """Repeat `x` along new leading axes and along axes of size 1, by NumPy's rule.
+    """Repeat `x` along new leading axes and along axes of size 1, by NumPy's rules.
 
     Parameters
     ----------
     x : Value
-        Any tensor. It is returned itself where it has the shape already.
+        Any tensor. Returned unchanged if it already has the shape.
     shape : sequence of int
         Shape of the result.
     """
@@ -225,16 +225,16 @@ def broadcast_to(x: Value, shape: Sequence[int]) -> Value:
 
 
 def sum(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
-    """Add up over axes.
+    """The sum over axes.
 
     Parameters
     ----------
     x : Value
         Numbers of any dtype; the result has the same.
     axis : int or sequence of int, optional
-        What to sum over, negative counting from the end; default: every axis.
+        The axes to sum over, negative counting from the end; default: all axes.
     keepdims : bool, default False
-        Leave the axes in the result, with size 1.
+        Keep the axes in the result, with size 1.
     """
     axes = axes_of("sum", axis, len(x.shape))
     return apply(ReduceSum(axes, keepdims), x) if axes else x

@@ -1,4 +1,4 @@
-"""Slicing and joining: slice, pad, concat. The gradient of each is made of the others."""
+"""Slicing and joining: slice, pad, concat. The gradient of each is composed of the others."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ __all__ = ["Concat", "Pad", "Slice", "concat", "pad", "slice", "slice_axis"]
 
 
 def _one_each(name: str, x: TensorType, **fields: tuple[int, ...]) -> None:
-    """Refuse attributes that are not one integer for each axis."""
+    """Raise if an attribute does not have one integer per axis."""
     for field, given in fields.items():
         if len(given) != x.rank:
             raise TypeRuleError(
@@ -33,14 +33,14 @@ def _length(start: int, stop: int, step: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Slice(Operator):
-    """Every `step`-th element from `start` up to, not including, `stop`, along every axis.
+    """The elements from `start` up to, not including, `stop`, in steps of `step`, along every axis.
 
     Parameters
     ----------
     start, stop : tuple of int
-        One for each axis, ``0 <= start <= stop <= size``.
+        One per axis, ``0 <= start <= stop <= size``.
     step : tuple of int
-        One for each axis, at least 1.
+        One per axis, at least 1.
     """
 
     name: ClassVar[str] = "slice"
@@ -55,7 +55,7 @@ class Slice(Operator):
         object.__setattr__(self, "step", tuple(self.step))
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """The number of elements that are taken, along each axis."""
+        """The number of selected elements along each axis."""
         operands(self, inputs, 1)
         (x,) = inputs
         _one_each("slice", x, start=self.start, stop=self.stop, step=self.step)
@@ -76,7 +76,7 @@ class Slice(Operator):
         return np.array(x[tuple(np.s_[a:b:c] for a, b, c in zip(self.start, self.stop, self.step, strict=True))])
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:
-        """The cotangent where the elements were, 0 around and between them; none for integers."""
+        """The cotangent at the selected elements, 0 elsewhere; none for integers."""
         if not is_float(x.dtype):
             return (None,)
         extents = [(n - 1) * step + 1 if n else 0 for n, step in zip(out.shape, self.step, strict=True)]
@@ -89,7 +89,7 @@ class Slice(Operator):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Ends, middles, steps, nothing; and what is outside."""
+        """Ranges at the ends and in the middle, steps, empty ranges; bounds out of range."""
         return [
             Sample(cls((1,), (4,), (1,)), (spread(5),)),
             Sample(cls((0, 1), (2, 3), (1, 1)), (spread(3, 4),)),
@@ -107,16 +107,16 @@ class Slice(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Pad(Operator):
-    """`value` put before, behind and between the elements, along every axis.
+    """Insert `value` before, after and between the elements, along every axis.
 
     Parameters
     ----------
     low, high : tuple of int
-        How many to put before and behind, one for each axis, at least 0.
+        Number of values before and after, one per axis, at least 0.
     interior : tuple of int
-        How many to put between two neighbours, one for each axis, at least 0.
+        Number of values between two neighbours, one per axis, at least 0.
     value : float, int or bool, default 0.0
-        What to put there. The operand's dtype must hold it; a whole number does for every number type.
+        The inserted value. The operand's dtype must be able to hold it; a whole number fits every number type.
     """
 
     name: ClassVar[str] = "pad"
@@ -147,28 +147,28 @@ class Pad(Operator):
         return x.with_shape(self._padded(x.shape))
 
     def _extents(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """From the first to the last element of the operand in the result, along each axis."""
+        """Distance from the first to the last element of the operand in the result, inclusive, along each axis."""
         return tuple((n - 1) * (gap + 1) + 1 if n else 0 for n, gap in zip(shape, self.interior, strict=True))
 
     def _padded(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(a + n + b for a, n, b in zip(self.low, self._extents(shape), self.high, strict=True))
 
     def reference(self, x: np.ndarray) -> np.ndarray:
-        """The operand written into an array of `value`."""
+        """The operand written into an array filled with `value`."""
         result = np.full(self._padded(x.shape), self.value, x.dtype)
         spans = zip(self.low, self._extents(x.shape), self.interior, strict=True)
         result[tuple(np.s_[a : a + n : gap + 1] for a, n, gap in spans)] = x
         return result
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent of the elements that came from the operand; none for integers."""
+        """The cotangent at the operand's elements; none for integers."""
         if not is_float(x.dtype):
             return (None,)
         stop = tuple(a + n for a, n in zip(self.low, self._extents(x.shape), strict=True))
         return (slice(ct, self.low, stop, tuple(gap + 1 for gap in self.interior)),)
 
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:
-        """The operand's element where there is one, read only there; else the value."""
+        """The operand's element, read only where there is one; otherwise the value."""
         value = k.const(plain_scalar(self.value, x.type.dtype), x.type.dtype)
         if 0 in x.type.shape:
             return value
@@ -176,12 +176,12 @@ class Pad(Operator):
         for axis, extent in enumerate(self._extents(x.type.shape)):
             low, step = self.low[axis], self.interior[axis] + 1
             i = index[axis] - low
-            # What is nearer than a step to the first or last element is known by its remainder already.
+            # Elements less than one step outside need no bounds check: the remainder test already excludes them.
             if low >= step or self.high[axis] >= step:
                 tests.append(k.inside(i, 0, extent))
             if step > 1:
                 tests.append(k.inside(i % step, 0, 1))
-            # Where there is an element, that is i // step; elsewhere it stays near the operand.
+            # At an element its coordinate is i // step; elsewhere this is close to a valid coordinate.
             own.append(index[axis] // step - low // step)
         if not tests:
             return x(tuple(own))
@@ -192,7 +192,7 @@ class Pad(Operator):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Before, behind, between, all of them, nothing; values of each kind."""
+        """Padding before, after and between, combined, and none; values of each kind."""
         return [
             Sample(cls((1,), (2,), (0,)), (spread(3),)),
             Sample(cls((0, 2), (1, 0), (0, 0), -1.5), (spread(2, 3),)),
@@ -213,12 +213,12 @@ class Pad(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Concat(Operator):
-    """The operands one behind another along an axis.
+    """The operands concatenated along an axis.
 
     Parameters
     ----------
     axis : int
-        The axis, counted from the start; the operands' other axes and dtypes are equal.
+        The axis, counted from the start; the operands have equal dtypes and otherwise equal sizes.
     """
 
     name: ClassVar[str] = "concat"
@@ -226,7 +226,7 @@ class Concat(Operator):
     axis: int
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """The sizes along the axis add up."""
+        """The type with the sum of the sizes along the axis."""
         operands(self, inputs, max(len(inputs), 1))
         first = inputs[0]
         if not 0 <= self.axis < first.rank:
@@ -259,7 +259,7 @@ class Concat(Operator):
         return np.concatenate(inputs, self.axis)
 
     def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:
-        """To each operand its part of the cotangent; none for integers."""
+        """For each operand, its part of the cotangent; none for integers."""
         if not is_float(out.dtype):
             return (None,) * len(inputs)
         parts: list[Value | None] = []
@@ -271,7 +271,7 @@ class Concat(Operator):
         return tuple(parts)
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
-        """The element of the operand that the coordinate falls into, found by halving."""
+        """The element of the operand that contains the coordinate, found by binary search."""
         starts = [0]
         for x in inputs:
             starts.append(starts[-1] + x.type.shape[self.axis])
@@ -313,16 +313,16 @@ class Concat(Operator):
 
 
 def slice(x: Value, start: Sequence[int], stop: Sequence[int], step: Sequence[int] | None = None) -> Value:
-    """Every `step`-th element from `start` up to, not including, `stop`, along every axis.
+    """The elements from `start` up to, not including, `stop`, in steps of `step`, along every axis.
 
     Parameters
     ----------
     x : Value
-        Any tensor. It is returned itself where all of it is taken.
+        Any tensor. Returned unchanged if the slice contains all of it.
     start, stop : sequence of int
-        One for each axis; negative ones count from the end. Beyond the end they are refused, not clipped.
+        One per axis; negative ones count from the end. Bounds beyond the end are an error; they are not clipped.
     step : sequence of int, optional
-        One for each axis, at least 1; default: 1.
+        One per axis, at least 1; default: 1.
     """
     steps = (1,) * len(x.shape) if step is None else tuple(step)
     if len(start) == len(stop) == len(x.shape):
@@ -334,7 +334,7 @@ def slice(x: Value, start: Sequence[int], stop: Sequence[int], step: Sequence[in
 
 
 def slice_axis(x: Value, axis: int, start: int, stop: int, step: int = 1) -> Value:
-    """`slice` along one axis, which may be negative; all of the others."""
+    """`slice` along one axis, which may be negative, keeping all of the others."""
     n, rank = axis_of("slice", axis, len(x.shape)), len(x.shape)
 
     def at(number: int, others: Sequence[int]) -> list[int]:
@@ -350,18 +350,18 @@ def pad(
     value: Any = 0.0,
     interior: int | Sequence[int] = 0,
 ) -> Value:
-    """Put `value` before, behind and between the elements.
+    """Insert `value` before, after and between the elements.
 
     Parameters
     ----------
     x : Value
-        Any tensor. It is returned itself where nothing is to be put.
+        Any tensor. Returned unchanged if nothing is to be inserted.
     low, high : int or sequence of int
-        How many before and behind, at least 0: one number for each axis, or one for all.
+        Number of values before and after, at least 0: one number per axis, or one for all axes.
     value : float, int or bool, default 0.0
-        What to put; `x`'s dtype must hold it.
+        The inserted value; `x`'s dtype must be able to hold it.
     interior : int or sequence of int, default 0
-        How many between two neighbours, at least 0.
+        Number of values between two neighbours, at least 0.
     """
     rank = len(x.shape)
     low, high, interior = ((n,) * rank if isinstance(n, int) else tuple(n) for n in (low, high, interior))
@@ -373,13 +373,13 @@ def pad(
 
 
 def concat(*values: Value | Sequence[Value], axis: int = 0) -> Value:
-    """Put tensors one behind another along an axis.
+    """Concatenate tensors along an axis.
 
     Parameters
     ----------
     *values : Value
-        At least one, with equal dtypes and equal sizes except along `axis`; or one sequence of them. A single
-        tensor is returned itself.
+        One or more tensors, or one sequence of them, with equal dtypes and equal sizes except along `axis`. A single
+        tensor is returned unchanged.
     axis : int, default 0
         The axis; negative counts from the end.
     """

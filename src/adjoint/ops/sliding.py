@@ -1,4 +1,4 @@
-"""What the operators of convolution share: attributes, type rules, windows for NumPy, elements for lowering."""
+"""The base class of the convolution operators: attributes, type rules, windows in NumPy, elements for lowering."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ __all__ = ["Sliding"]
 
 @dataclass(frozen=True, slots=True)
 class Sliding(Operator):
-    """What both convolution operators have: where windows are, and which channels they see.
+    """The attributes of both convolution operators: the positions of windows, and the groups of channels.
 
     Parameters
     ----------
     stride : tuple of int, default (1, 1)
-        Rows and columns from one window to the next.
+        Distance between windows, in rows and columns.
     padding : tuple of int, default (0, 0)
         Rows of zeros above and below the image, columns of zeros left and right of it.
     dilation : tuple of int, default (1, 1)
-        Rows and columns from one element of a window to the next.
+        Distance between the elements of a window, in rows and columns.
     groups : int, default 1
-        Input and output channels are cut into so many groups, and an output channel sees the input channels of its
-        own group only.
+        Number of groups that input and output channels are divided into. An output channel depends on the input
+        channels of its own group only.
     """
 
     flops: ClassVar[float] = 2.0
@@ -44,7 +44,7 @@ class Sliding(Operator):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def check(self, *inputs: TensorType) -> tuple[TensorType, TensorType]:
-        """What both type rules ask of attributes and operands."""
+        """Check the rules that both operators share."""
         operands(self, inputs, 2)
         require(self, inputs, "float integer unsigned", "cast it to i32 first")
         fields(self.name, 1, stride=self.stride, dilation=self.dilation)
@@ -61,7 +61,7 @@ class Sliding(Operator):
         return first, second
 
     def divided(self, what: str, channels: int, of: TensorType) -> int:
-        """Channels in a group."""
+        """Number of channels per group."""
         if channels % self.groups:
             raise TypeRuleError(
                 f"{self.name}: groups must divide the {what} channels, got {channels} of {of} in {self.groups} groups; "
@@ -70,11 +70,11 @@ class Sliding(Operator):
         return channels // self.groups
 
     def positions(self, size: Sequence[int], window: Pair) -> Pair:
-        """How many windows there are along the rows and the columns of an image of that size."""
+        """Number of windows along the rows and the columns of an image of that size."""
         return positions(self.name, size, window, self.stride, self.padding, self.dilation)
 
     def windows(self, x: np.ndarray, window: Pair) -> np.ndarray:
-        """Every window of the image: ``[N, C, rows, columns, *window]``, without a copy of the padded image."""
+        """All windows of the image, ``[N, C, rows, columns, *window]``, as a view of the padded image."""
         edges = [(0, 0), (0, 0), *((p, p) for p in self.padding)]
         spans = [(k - 1) * d + 1 for k, d in zip(window, self.dilation, strict=True)]
         found = sliding_window_view(np.pad(x, edges), spans, axis=(2, 3))
@@ -84,10 +84,10 @@ class Sliding(Operator):
     def element(
         self, k: Builder, x: Operand, image: Index, output: tuple[Coordinate, int], at: Index, inside: Index
     ) -> Scalar:
-        """An element of the image: that at `inside` the window at `at`, in a channel of the output channel's group.
+        """The image's element at `inside` in the window at `at`, in a channel of the output channel's group.
 
-        `image` is the number of the image and of the channel in its group; `output` the output channel, and how
-        many of them a group has.
+        `image` contains the index of the image and that of the channel within its group; `output` the output channel
+        and the number of output channels per group.
         """
         (n, c), (o, per_group) = image, output
         channel = c if self.groups == 1 else (o // per_group) * (x.type.shape[1] // self.groups) + c

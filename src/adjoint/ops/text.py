@@ -1,4 +1,4 @@
-"""Graph text with every operator known: `adjoint.ir` knows none, here they are handed to it."""
+"""Parsing of graph text with adjoint's operators, which `adjoint.ir` itself does not know."""
 
 from adjoint import ir
 from adjoint.ops.catalogue import OPERATORS
@@ -7,22 +7,22 @@ __all__ = ["parse", "parse_function"]
 
 
 def parse(text: str) -> ir.IRModule:
-    """The module that `text` describes; ``parse(str(module)) == module``.
+    """Parse a module; ``parse(str(module)) == module``.
 
     Raises
     ------
     ParseError
-        With line and column, where the text is not graph IR.
+        If the text is not graph IR, with line and column.
     """
     return ir.parse(text, OPERATORS)
 
 
 def parse_function(text: str) -> ir.Function:
-    """The last function of `text`, which holds those that it calls above it; ``parse_function(str(f)) == f``.
+    """Parse functions and return the last one, preceded by those it calls; ``parse_function(str(f)) == f``.
 
     Raises
     ------
     ParseError
-        With line and column, where the text is not graph IR.
+        If the text is not graph IR, with line and column.
     """
     return ir.parse_function(text, OPERATORS)

@@ -1,6 +1,6 @@
-"""Exponentials, logarithms and their kin, elementwise on floats.
+"""Exponentials, logarithms and related functions, elementwise on floats.
 
-Gradients are written with the result where that is the accurate and cheap way.
+Gradients are expressed by the result where that is accurate and cheap.
 """
 
 import math
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def _with_edges(op: Any, *edges: float) -> list[Sample]:
-    """Samples at special values, where no difference quotient exists."""
+    """Samples at special values, without a finite-difference check."""
     return [Sample(op, (np.array(edges, dtype),), gradient=False) for dtype in (np.float32, np.float64)]
 
 
@@ -57,7 +57,7 @@ class Exp(FloatOp):
         return (multiply(ct, out),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One exponential."""
+        """The exponential of an element."""
         return k.call("exp", x)
 
     @classmethod
@@ -78,11 +78,11 @@ class Expm1(FloatOp):
         return rounded(np.expm1, x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """``ct * e**x``: ``out + 1`` would be cheaper, and 0 too early for very negative x."""
+        """``ct * e**x``. ``out + 1`` would be cheaper, but becomes 0 too early for very negative x."""
         return (multiply(ct, exp(x)),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One exponential less 1."""
+        """The exponential of an element, minus 1."""
         return k.call("expm1", x)
 
     @classmethod
@@ -94,7 +94,7 @@ class Expm1(FloatOp):
 
 @dataclass(frozen=True, slots=True)
 class Log(FloatOp):
-    """The natural logarithm; minus infinity of 0, NaN of negative numbers."""
+    """The natural logarithm; minus infinity for 0, NaN for negative numbers."""
 
     name: ClassVar[str] = "log"
     flops: ClassVar[float] = 14.0
@@ -108,18 +108,18 @@ class Log(FloatOp):
         return (divide(ct, x),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One logarithm."""
+        """The logarithm of an element."""
         return k.call("log", x)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Positive numbers; 0, negative ones, infinity and NaN."""
+        """Positive numbers; 0, negative numbers, infinity and NaN."""
         return [*unary_samples(cls(), 0.25, 4.0), *_with_edges(cls(), 0, -1, 1, 1e-37, 1e38, np.inf, np.nan)]
 
 
 @dataclass(frozen=True, slots=True)
 class Log1p(FloatOp):
-    """``log(1 + x)``, accurate near 0; minus infinity of -1, NaN below."""
+    """``log(1 + x)``, accurate near 0; minus infinity for -1, NaN below."""
 
     name: ClassVar[str] = "log1p"
     flops: ClassVar[float] = 18.0
@@ -133,12 +133,12 @@ class Log1p(FloatOp):
         return (divide(ct, add(x, 1.0)),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One logarithm of 1 more."""
+        """The logarithm of 1 plus the element."""
         return k.call("log1p", x)
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Numbers above -1; tiny ones, -1 and below, infinity."""
+        """Numbers above -1; tiny numbers, -1 and below, infinity."""
         edges = _with_edges(cls(), 0, 1e-10, -1e-5, -1, -2, 1e38, np.inf, np.nan)
         return [*unary_samples(cls(), -0.75, 4.0), *edges]
 
@@ -155,11 +155,11 @@ class Tanh(FloatOp):
         return rounded(np.tanh, x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """``ct * (1 - out) * (1 + out)``: ``1 - out**2`` would round away what is left near 1."""
+        """``ct * (1 - out) * (1 + out)``. Near 1, ``1 - out**2`` would lose digits by rounding."""
         return (multiply(ct, multiply(subtract(1.0, out), add(out, 1.0))),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One hyperbolic tangent."""
+        """The hyperbolic tangent of an element."""
         return k.call("tanh", x)
 
     @classmethod
@@ -176,7 +176,7 @@ class Sigmoid(FloatOp):
     flops: ClassVar[float] = 16.0
 
     def reference(self, x: np.ndarray) -> np.ndarray:
-        """The formula in NumPy: where e**-x overflows, the result is 0 as it should be."""
+        """The formula in NumPy; if e**-x overflows, the result is 0, as it should be."""
         return rounded(lambda wide: 1 / (1 + np.exp(-wide)), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
@@ -184,7 +184,7 @@ class Sigmoid(FloatOp):
         return (multiply(ct, multiply(out, subtract(1.0, out))),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One logistic function."""
+        """The logistic function of an element."""
         return k.call("sigmoid", x)
 
     @classmethod
@@ -195,7 +195,7 @@ class Sigmoid(FloatOp):
 
 @dataclass(frozen=True, slots=True)
 class Sin(FloatOp):
-    """The sine of x radians; NaN of infinities."""
+    """The sine of x radians; NaN for infinities."""
 
     name: ClassVar[str] = "sin"
     flops: ClassVar[float] = 16.0
@@ -209,7 +209,7 @@ class Sin(FloatOp):
         return (multiply(ct, cos(x)),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One sine."""
+        """The sine of an element."""
         return k.call("sin", x)
 
     @classmethod
@@ -220,7 +220,7 @@ class Sin(FloatOp):
 
 @dataclass(frozen=True, slots=True)
 class Cos(FloatOp):
-    """The cosine of x radians; NaN of infinities."""
+    """The cosine of x radians; NaN for infinities."""
 
     name: ClassVar[str] = "cos"
     flops: ClassVar[float] = 16.0
@@ -234,7 +234,7 @@ class Cos(FloatOp):
         return (negative(multiply(ct, sin(x))),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One cosine."""
+        """The cosine of an element."""
         return k.call("cos", x)
 
     @classmethod
@@ -251,7 +251,7 @@ class Erf(FloatOp):
     flops: ClassVar[float] = 18.0
 
     def reference(self, x: np.ndarray) -> np.ndarray:
-        """`math.erf` of every element, in float64 (NumPy has none)."""
+        """`math.erf` of every element, in float64 (NumPy lacks it)."""
         return rounded(np.vectorize(math.erf, otypes=[np.float64]), x)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
@@ -260,7 +260,7 @@ class Erf(FloatOp):
         return (multiply(ct, slope),)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
-        """One error function."""
+        """The error function of an element."""
         return k.call("erf", x)
 
     @classmethod
@@ -270,45 +270,45 @@ class Erf(FloatOp):
 
 
 def exp(x: Value) -> Value:
-    """``e ** x`` of floats."""
+    """``e ** x``, for floats."""
     return apply(Exp(), x)
 
 
 def expm1(x: Value) -> Value:
-    """``e ** x - 1`` of floats, accurate near 0."""
+    """``e ** x - 1``, for floats; accurate near 0."""
     return apply(Expm1(), x)
 
 
 def log(x: Value) -> Value:
-    """The natural logarithm of floats."""
+    """The natural logarithm, for floats."""
     return apply(Log(), x)
 
 
 def log1p(x: Value) -> Value:
-    """``log(1 + x)`` of floats, accurate near 0."""
+    """``log(1 + x)``, for floats; accurate near 0."""
     return apply(Log1p(), x)
 
 
 def tanh(x: Value) -> Value:
-    """The hyperbolic tangent of floats."""
+    """The hyperbolic tangent, for floats."""
     return apply(Tanh(), x)
 
 
 def sigmoid(x: Value) -> Value:
-    """``1 / (1 + e**-x)`` of floats."""
+    """``1 / (1 + e**-x)``, for floats."""
     return apply(Sigmoid(), x)
 
 
 def sin(x: Value) -> Value:
-    """The sine of floats, in radians."""
+    """The sine, for floats, in radians."""
     return apply(Sin(), x)
 
 
 def cos(x: Value) -> Value:
-    """The cosine of floats, in radians."""
+    """The cosine, for floats, in radians."""
     return apply(Cos(), x)
 
 
 def erf(x: Value) -> Value:
-    """The error function of floats."""
+    """The error function, for floats."""
     return apply(Erf(), x)

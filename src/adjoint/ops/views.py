@@ -1,4 +1,4 @@
-"""Other views of the same elements: reshape, permute and flip, and what is made of them."""
+"""Operators that rearrange elements: reshape, permute and flip, and functions composed of them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ __all__ = [
 
 
 def brackets(shape: Sequence[int]) -> str:
-    """A shape as it stands in a type: ``[2,3]``."""
+    """A shape as printed in a type: ``[2,3]``."""
     return f"[{','.join(map(str, shape))}]"
 
 
@@ -99,13 +99,13 @@ class Reshape(Operator):
 
 
 def _regrouped(index: Index, shape: Sequence[int], into: Sequence[int]) -> Index:
-    """The index into a tensor of shape `into` of the element at `index` of its reshape to `shape`.
+    """The index into a tensor of shape `into` that corresponds to `index` in its reshape to `shape`.
 
-    Runs of axes with equal products map to one another, so that an axis that is only moved keeps its coordinate
-    and expressions stay small. Axes of size 1 take no part.
+    Groups of axes with equal products are mapped to each other, so that an axis that is only moved keeps its coordinate
+    and expressions stay small. Axes of size 1 are ignored.
     """
     if 0 in into:
-        return (0,) * len(into)  # there is no element to ask for
+        return (0,) * len(into)  # an empty tensor: no element is ever read
     found: list[Coordinate] = [0] * len(into)
     pending = [(i, size) for i, size in zip(index, shape, strict=True) if size != 1]
     wanted = [axis for axis, size in enumerate(into) if size != 1]
@@ -129,12 +129,12 @@ def _regrouped(index: Index, shape: Sequence[int], into: Sequence[int]) -> Index
 
 @dataclass(frozen=True, slots=True)
 class Permute(Operator):
-    """The axes in another order: axis ``n`` of the result is axis ``axes[n]`` of the operand.
+    """Reorder the axes: axis ``n`` of the result is axis ``axes[n]`` of the operand.
 
     Parameters
     ----------
     axes : tuple of int
-        Every axis of the operand, counted from the start, once.
+        Every axis of the operand exactly once, counted from the start.
     """
 
     name: ClassVar[str] = "permute"
@@ -160,11 +160,11 @@ class Permute(Operator):
         return np.transpose(x, self.axes).copy()
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent in the old order; none for integers."""
+        """The cotangent in the original order; none for integers."""
         return (apply(Permute(self._inverse()), ct) if is_float(x.dtype) else None,)
 
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:  # noqa: ARG002
-        """The element at the index in the old order."""
+        """The element at the index in the original order."""
         return x(tuple(index[axis] for axis in self._inverse()))
 
     def _inverse(self) -> tuple[int, ...]:
@@ -192,12 +192,12 @@ class Permute(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Flip(Operator):
-    """The elements in the opposite order along axes.
+    """Reverse the elements along axes.
 
     Parameters
     ----------
     axes : tuple of int
-        Which: counted from the start, ascending.
+        The axes, counted from the start, ascending.
     """
 
     name: ClassVar[str] = "flip"
@@ -221,11 +221,11 @@ class Flip(Operator):
         return np.array(np.flip(x, self.axes))
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """The cotangent, turned back; none for integers."""
+        """The cotangent, reversed; none for integers."""
         return (apply(Flip(self.axes), ct) if is_float(x.dtype) else None,)
 
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:  # noqa: ARG002
-        """The element as far from the other end."""
+        """The element at the mirrored coordinates."""
         sizes = zip(index, x.type.shape, strict=True)
         return x(tuple(size - 1 - i if axis in self.axes else i for axis, (i, size) in enumerate(sizes)))
 
@@ -254,14 +254,14 @@ def reshape(x: Value, shape: int | Sequence[int]) -> Value:
     Parameters
     ----------
     x : Value
-        Any tensor. It is returned itself where it has the shape already.
+        Any tensor. Returned unchanged if it already has the shape.
     shape : int or sequence of int
-        Shape of the result. One size may be -1: what is left for it.
+        Shape of the result. One size may be -1; it is inferred from the others.
 
     Raises
     ------
     InvalidValueError
-        If the size for -1 cannot be told.
+        If the size given as -1 cannot be inferred.
     TypeRuleError
         If the number of elements would change.
     """
@@ -278,7 +278,7 @@ def reshape(x: Value, shape: int | Sequence[int]) -> Value:
 
 
 def permute(x: Value, axes: Sequence[int]) -> Value:
-    """The axes in another order.
+    """Reorder the axes.
 
     Parameters
     ----------
@@ -292,38 +292,38 @@ def permute(x: Value, axes: Sequence[int]) -> Value:
 
 
 def flip(x: Value, axis: Axes = None) -> Value:
-    """The elements in the opposite order along axes.
+    """Reverse the elements along axes.
 
     Parameters
     ----------
     x : Value
-        Any tensor. It is returned itself where no axis that is turned has two elements.
+        Any tensor. Returned unchanged if all the axes have at most one element.
     axis : int or sequence of int, optional
-        Which axes, negative counting from the end; default: every axis.
+        The axes, negative counting from the end; default: all axes.
     """
     axes = tuple(n for n in axes_of("flip", axis, len(x.shape)) if x.shape[n] > 1)
     return apply(Flip(axes), x) if axes else x
 
 
 def transpose(x: Value, axes: Sequence[int] | None = None) -> Value:
-    """The axes in another order; by default in the opposite one, as NumPy does (`permute` with a default)."""
+    """Reorder the axes; by default reverse them, like NumPy (`permute` with a default)."""
     return permute(x, tuple(reversed(range(len(x.shape)))) if axes is None else axes)
 
 
 def expand_dims(x: Value, axis: int | Sequence[int]) -> Value:
-    """Put in axes of size 1; `axis` says where they are in the result, negative counting from its end."""
+    """Insert axes of size 1; `axis` is their position in the result, negative counting from its end."""
     count = 1 if isinstance(axis, int) else len(axis)
     axes = axes_of("expand_dims", axis, len(x.shape) + count)
     return reshape(x, fill(x.shape, axes, (1,) * count))
 
 
 def squeeze(x: Value, axis: Axes = None) -> Value:
-    """Take out axes of size 1: those that `axis` names, or all of them.
+    """Remove axes of size 1: those given by `axis`, or all of them.
 
     Raises
     ------
     InvalidValueError
-        If an axis is named whose size is not 1.
+        If the size of a given axis is not 1.
     """
     if axis is None:
         axes = tuple(n for n, size in enumerate(x.shape) if size == 1)

@@ -1,9 +1,9 @@
-"""Places in windows of an image: where the greatest element is, what is there, and back.
+"""Positions of elements in windows of an image: find the maximum, read an element, and the gradient of both.
 
-The gradient of max pooling goes to the first of equals in row-major order, as PyTorch's does, and overlapping windows
-add up. It is computed on demand, without a scatter: `WindowArgMax` finds the place once for each window, and in
-`WindowSpread` each element of the image asks the windows that it lies in. `WindowPick` and `WindowSpread` are each
-other's gradients.
+As in PyTorch, the gradient of max pooling goes to the first of equal elements in row-major order, and overlapping
+windows add up. It is computed without a scatter: `WindowArgMax` finds the position once per window, and in
+`WindowSpread` each element of the image reads the positions of the windows that contain it. `WindowPick` and
+`WindowSpread` are each other's gradients.
 """
 
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ __all__ = ["OfWindows", "Pooling", "WindowArgMax", "WindowPick", "WindowSpread"]
 
 @dataclass(frozen=True, slots=True)
 class Pooling(Operator):
-    """What operators over windows of an image ``x[N, C, H, W]`` share.
+    """Base class of operators over windows of an image ``x[N, C, H, W]``.
 
     Parameters
     ----------
     window : tuple of int
         Rows and columns of a window.
     stride : tuple of int
-        Rows and columns from one window to the next.
+        Distance between windows, in rows and columns.
     """
 
     window: Pair
@@ -44,29 +44,29 @@ class Pooling(Operator):
         object.__setattr__(self, "stride", tuple(self.stride))
 
     def pooled(self, x: TensorType) -> tuple[int, ...]:
-        """The shape of one element a window."""
+        """The shape with one element per window."""
         fields(self.name, 1, window=self.window, stride=self.stride)
         images(self.name, "the image", x)
         require(self, (x,), "float", "cast to a float such as f32 first")
         return (*x.shape[:2], *positions(self.name, x.shape[2:], self.window, self.stride))
 
     def windows(self, x: np.ndarray) -> np.ndarray:
-        """Every window: ``[N, C, I, J, *window]``."""
+        """All windows: ``[N, C, I, J, *window]``."""
         found = sliding_window_view(x, self.window, axis=(2, 3))
         return np.asarray(found[:, :, :: self.stride[0], :: self.stride[1]])
 
     def flat_windows(self, x: np.ndarray) -> np.ndarray:
-        """The same with the elements of a window along one axis."""
+        """All windows, each flattened to one axis."""
         found = self.windows(x)
         return found.reshape(*found.shape[:4], self.window[0] * self.window[1])
 
     def at(self, index: Index, inside: Index) -> Index:
-        """Where in the image an element of a window is."""
+        """Index in the image of an element of a window."""
         n, c, i, j = index
         return n, c, i * self.stride[0] + inside[0], j * self.stride[1] + inside[1]
 
 
-#: ``(window, stride, shape of the image)``.
+#: Samples: ``(window, stride, shape of the image)``.
 _CASES: list[tuple[Pair, Pair, tuple[int, ...]]] = [
     ((2, 2), (2, 2), (2, 2, 4, 6)),
     ((2, 2), (2, 2), (1, 1, 5, 7)),
@@ -78,18 +78,18 @@ _CASES: list[tuple[Pair, Pair, tuple[int, ...]]] = [
 
 
 class OfWindows(Pooling):
-    """One element for each window, from the image alone."""
+    """An operator that computes one element per window from the image alone."""
 
     __slots__ = ()
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """One element a window."""
+        """One element per window."""
         operands(self, inputs, 1)
         return inputs[0].with_shape(self.pooled(inputs[0]))
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Windows side by side, apart and overlapping; rows left over; ties, NaN and infinities."""
+        """Adjacent, separate and overlapping windows; incomplete windows at the end; ties, NaN and infinities."""
         edges = np.array([[1, 1, np.nan, 2], [1, 0, 3, np.nan], [-np.inf, -np.inf, 0, 0], [-np.inf, -np.inf, 0, 0]])
         return [
             *(Sample(cls(k, s), (spread(*x, dtype="f64"),)) for k, s, x in _CASES),
@@ -107,15 +107,15 @@ class OfWindows(Pooling):
 
 @dataclass(frozen=True, slots=True)
 class WindowArgMax(OfWindows):
-    """Which element of each window is the greatest, as i64: rows of the window one after another.
+    """The position of the maximum of each window, as i64, in row-major order.
 
-    The first of equals, and NaN before any number.
+    The first of equal elements; NaN counts as greater than any number.
     """
 
     name: ClassVar[str] = "window_argmax"
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """One i64 a window."""
+        """One i64 per window."""
         operands(self, inputs, 1)
         return TensorType(self.pooled(inputs[0]), DTYPES["i64"])
 
@@ -124,7 +124,7 @@ class WindowArgMax(OfWindows):
         return np.asarray(np.argmax(self.flat_windows(x), -1)).astype(np.int64)
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """None: a place does not vary."""
+        """None: a position is not differentiable."""
         return (None,)
 
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:
@@ -134,7 +134,7 @@ class WindowArgMax(OfWindows):
 
 
 def _places(op: Pooling, shape: tuple[int, ...]) -> np.ndarray:
-    """Sample places, one per window."""
+    """Sample positions, one per window."""
     high, wide = op.window
     return np.asarray(np.random.default_rng(1).integers(0, high * wide, shape))
 
@@ -150,15 +150,15 @@ def _check_places(op: Pooling, places: TensorType, shape: tuple[int, ...]) -> No
 
 @dataclass(frozen=True, slots=True)
 class WindowPick(Pooling):
-    """One element of each window of an image: that at the place that `WindowArgMax` gives, or another.
+    """One element of each window of an image, at a given position, such as that of `WindowArgMax`.
 
-    A place outside the window is refused by the reference; compiled code takes some element of the window.
+    The reference rejects a position outside the window; compiled code reads some element of the window.
     """
 
     name: ClassVar[str] = "window_pick"
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """One element a window."""
+        """One element per window."""
         operands(self, inputs, 2)
         x, places = inputs
         shape = self.pooled(x)
@@ -177,14 +177,14 @@ class WindowPick(Pooling):
         return apply(WindowSpread(self.window, self.stride, (x.shape[2], x.shape[3])), ct, places), None
 
     def lower(self, k: Builder, index: Index, x: Operand, places: Operand) -> Scalar:
-        """The element, kept within the window by `Builder.position`."""
+        """The element; `Builder.position` keeps it within the window."""
         high, wide = self.window
         at = k.position(places(index), high * wide)
         return x(self.at(index, (at // wide, at % wide)))
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Windows side by side, apart and overlapping."""
+        """Adjacent, separate and overlapping windows."""
         good = []
         for window, stride, shape in _CASES:
             op = cls(window, stride)
@@ -201,9 +201,9 @@ class WindowPick(Pooling):
 
 @dataclass(frozen=True, slots=True)
 class WindowSpread(Pooling):
-    """An image of zeros to which each window adds its cotangent at its place: the gradient of `WindowPick`.
+    """Add each window's cotangent to an image of zeros at the given position: the gradient of `WindowPick`.
 
-    A place outside the window is refused by the reference; compiled code adds nothing for it.
+    The reference rejects a position outside the window; compiled code skips it.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class WindowSpread(Pooling):
         object.__setattr__(self, "size", tuple(self.size))
 
     def infer(self, *inputs: TensorType) -> TensorType:
-        """The image."""
+        """The type of the image."""
         operands(self, inputs, 2)
         ct, places = inputs
         images(self.name, "the cotangent", ct)
@@ -235,7 +235,7 @@ class WindowSpread(Pooling):
         return result
 
     def reference(self, ct: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """A sum of images, one for each place in the windows."""
+        """A sum of images, one for each position in a window."""
         high, wide = self.window
         check_ids(self.name, places, high * wide)
 
@@ -255,7 +255,7 @@ class WindowSpread(Pooling):
         return apply(WindowPick(self.window, self.stride), ct, inputs[1]), None
 
     def lower(self, k: Builder, index: Index, ct: Operand, places: Operand) -> Scalar:
-        """A sum over the windows that may hold the element; where they do not overlap there is one."""
+        """A sum over the windows that may contain the element, of which there is one if they do not overlap."""
         n, c, *at = index
         steps = zip(at, self.stride, strict=True)
         newest, first = zip(*((i // s, i % s) for i, s in steps), strict=True)
@@ -281,7 +281,7 @@ class WindowSpread(Pooling):
 
     @classmethod
     def samples(cls) -> list[Sample]:
-        """Windows side by side, apart and overlapping; rows left over."""
+        """Adjacent, separate and overlapping windows; incomplete windows at the end."""
         good = []
         for window, stride, shape in _CASES:
             op = cls(window, stride, (shape[2], shape[3]))

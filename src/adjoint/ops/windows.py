@@ -1,4 +1,4 @@
-"""Windows that slide over the last two axes: what convolution and pooling share."""
+"""Windows over the last two axes, for convolution and pooling."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,17 +8,17 @@ from adjoint.ir.types import TensorType
 
 __all__ = ["Pair", "fields", "images", "pair", "positions"]
 
-#: One number for the rows of an image and one for its columns.
+#: A number for the rows of an image and one for its columns.
 Pair = tuple[int, int]
 
 
 def pair(name: str, what: str, value: int | Sequence[int], least: int) -> Pair:
-    """An argument of the constructor called `name`: one number for both axes, or one for each.
+    """A constructor's argument that is one number for both axes, or a pair; `name` is the constructor.
 
     Raises
     ------
     InvalidValueError
-        If it is anything else, or below `least`.
+        If it is anything else, or less than `least`.
     """
     given = (value, value) if isinstance(value, int) else tuple(value)
     if not _is_pair(given, least):
@@ -38,14 +38,14 @@ def _is_pair(value: Any, least: int) -> bool:
 
 
 def fields(name: str, least: int, **given: tuple[int, ...]) -> None:
-    """Refuse attributes of the operator called `name` that are not two integers of at least `least`."""
+    """Raise if attributes of the operator called `name` are not two integers of at least `least`."""
     for field, value in given.items():
         if not _is_pair(value, least):
             raise TypeRuleError(f"{name}: {field} must be two integers of at least {least}, got {value!r}; correct it")
 
 
 def images(name: str, what: str, x: TensorType) -> None:
-    """Refuse an operand that has not four axes."""
+    """Raise if an operand does not have four axes."""
     if x.rank != 4:
         raise TypeRuleError(f"{name}: {what} must have 4 axes, got {x}; reshape it, with size 1 for missing axes")
 
@@ -53,15 +53,15 @@ def images(name: str, what: str, x: TensorType) -> None:
 def positions(
     name: str, size: Sequence[int], window: Pair, stride: Pair, padding: Pair = (0, 0), dilation: Pair = (1, 1)
 ) -> Pair:
-    """How many windows there are along the rows and the columns of an image.
+    """Number of windows along the rows and the columns of an image.
 
-    ``(size + 2 * padding - (window - 1) * dilation - 1) // stride + 1`` along each axis: windows that would reach
-    beyond the end are left out.
+    ``(size + 2 * padding - (window - 1) * dilation - 1) // stride + 1`` along each axis; incomplete windows at the end
+    do not count.
 
     Raises
     ------
     TypeRuleError
-        If not even one fits.
+        If not a single window fits.
     """
     found = []
     for n, k, s, p, d in zip(size, window, stride, padding, dilation, strict=True):
