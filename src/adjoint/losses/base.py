@@ -1,4 +1,4 @@
-"""What every loss shares: the face over a graph-building function, and the reductions."""
+"""The base class of losses, and the reductions."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,27 +9,27 @@ from adjoint.ir import Function, TensorType, Value, is_float, param
 
 __all__ = ["REDUCTIONS", "Loss", "check_reduction", "reduced"]
 
-#: What `reduction` may be.
+#: Allowed values of `reduction`.
 REDUCTIONS = ("mean", "sum", "none")
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A loss with its settings: call it on graph values, or ask for it as a Function.
+    """A loss with its settings, applied to graph values or converted to a Function.
 
     A subclass names its arguments and builds a graph in `__call__`. The first `num_backbone_results` arguments are
-    results of the model; the others (targets, weights) come with the batch.
+    results of the model; the others (targets, weights) are inputs from the batch.
 
     Attributes
     ----------
     name : str
-        Name of the Function that `function` makes.
+        Name of the Function that `function` returns.
     arg_names : tuple of str
-        Names of the arguments, the optional ones last.
+        Names of the arguments, optional ones last.
     num_optional : int
-        How many of them may be left out.
+        Number of optional arguments.
     num_backbone_results : int
-        How many of them the model returns.
+        Number of arguments that the model returns.
     """
 
     name: ClassVar[str] = "loss"
@@ -38,11 +38,11 @@ class Loss:
     num_backbone_results: ClassVar[int] = 1
 
     def __call__(self, *args: Value) -> Value:
-        """The loss of the arguments, as a value of their graph."""
+        """The loss as a graph value, given its arguments."""
         raise NotImplementedError
 
     def function(self, *arg_types: TensorType) -> Function:
-        """The loss as a function of its own.
+        """The loss as a separate function.
 
         Parameters
         ----------
@@ -52,12 +52,12 @@ class Loss:
         Returns
         -------
         Function
-            Called `name`, with a parameter an argument and one result.
+            Named `name`, with one parameter per argument and one result.
 
         Raises
         ------
         TypeRuleError
-            If their number or types do not fit the loss.
+            If the number or the types of the arguments do not match.
         """
         self.check_count(len(arg_types))
         for given in arg_types:
@@ -70,7 +70,7 @@ class Loss:
         return Function(self.name, params, (self(*params),))
 
     def check_count(self, given: int) -> None:
-        """Refuse a number of arguments that the loss does not take."""
+        """Raise if the loss does not take this number of arguments."""
         most = len(self.arg_names)
         if not most - self.num_optional <= given <= most:
             optional = self.arg_names[most - self.num_optional :]
@@ -79,13 +79,13 @@ class Loss:
 
 
 def check_reduction(name: str, reduction: str) -> None:
-    """Refuse a reduction that no loss knows."""
+    """Raise if the reduction is unknown."""
     if reduction not in REDUCTIONS:
         raise InvalidValueError(f"{name}: reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}")
 
 
 def check_predictions(name: str, predictions: Value) -> None:
-    """Refuse predictions that are no float tensor."""
+    """Raise if the predictions are not a float tensor."""
     if not isinstance(predictions, Value) or not isinstance(predictions.type, TensorType):
         raise TypeRuleError(f"{name}: predictions must be a graph value of tensor type, got {predictions!r}")
     if not is_float(predictions.dtype):
@@ -93,7 +93,7 @@ def check_predictions(name: str, predictions: Value) -> None:
 
 
 def reduced(losses: Value, reduction: str) -> Value:
-    """Element losses to a scalar by mean or sum, or as they are. The mean of no elements is NaN, as in PyTorch."""
+    """Reduce the losses of the elements by mean or sum, or not at all. The mean of none is NaN, as in PyTorch."""
     if reduction == "none":
         return losses
     total = ops.sum(losses)

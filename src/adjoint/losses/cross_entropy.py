@@ -27,40 +27,41 @@ def cross_entropy(
 ) -> Value:
     """Negative log-likelihood of `targets` under ``softmax(predictions)``.
 
-    With ``p = softmax(predictions)`` over the C classes, class weights ``w`` (1 where not given) and smoothing ``e``:
+    With ``p = softmax(predictions)`` over the C classes, class weights ``w`` (default: 1) and smoothing ``e``:
 
     * class indices ``y``: ``(1 - e) * -w[y] * log p[y] + e/C * sum_c(-w[c] * log p[c])``, and 0 where
-      ``y == ignore_index``. "mean" divides the sum by the sum of ``w[y]`` over what is not ignored (which is NaN
-      where all is ignored).
+      ``y == ignore_index``. "mean" divides the sum by the sum of ``w[y]`` over the rows that are not ignored (and is
+      NaN
+      if all are ignored).
     * probabilities ``t``: ``sum_c(-w[c] * ((1 - e) * t[c] + e/C) * log p[c])``. "mean" divides the sum by the
       number of rows.
 
-    Both are `torch.nn.functional.cross_entropy` of PyTorch 2.13.
+    Both definitions agree with `torch.nn.functional.cross_entropy` of PyTorch 2.13.
 
     Parameters
     ----------
     predictions : Value
-        Logits, float, ``[N, C]``; or ``[C]``; or ``[N, C, d1, ...]``, the classes on axis 1.
+        Logits, float, ``[N, C]``; or ``[C]``; or ``[N, C, d1, ...]`` with the classes on axis 1.
     targets : Value
-        Either class indices: of any integer dtype and the shape of `predictions` without its class axis. They are
-        checked before the step runs, so one outside ``[0, C)`` changes nothing.
-        Or probabilities (one-hot included): of the shape of `predictions`; an integer dtype is cast.
+        Either class indices, of any integer dtype and of the shape of `predictions` without its class axis. They are
+        checked before the step runs, so an index outside ``[0, C)`` changes nothing. Or probabilities (for example
+        one-hot), of the shape of `predictions`; an integer dtype is cast.
     weight : Value, numpy.ndarray or sequence of float, optional
-        One weight a class, shape ``[C]``. A Value has the dtype of `predictions`; an array is stored in the graph.
+        One weight per class, shape ``[C]``. A Value has the dtype of `predictions`; an array is stored in the graph.
     ignore_index : int or None, default -100
-        Class index that adds nothing to the loss or its gradient, whether or not it is one of the classes. None
-        ignores nothing. It has no meaning for probabilities, and is refused there where it is a class.
+        Class index that contributes nothing to the loss or its gradient, whether or not it is one of the classes. None
+        means that no index is ignored. It does not apply to probabilities, and is rejected there if it is a class.
     label_smoothing : float, default 0.0
-        Between 0 and 1: how much of each target is spread evenly over the classes.
+        Between 0 and 1: the part of each target that is distributed evenly over the classes.
     reduction : {"mean", "sum", "none"}, default "mean"
-        "none" gives one loss a row, in the shape of `predictions` without its class axis.
+        "none" returns one loss per row, in the shape of `predictions` without its class axis.
 
     Raises
     ------
     TypeRuleError
-        If shapes or dtypes do not fit.
+        If shapes or dtypes do not match.
     InvalidValueError
-        For a setting outside what is allowed.
+        If a setting is out of range.
     """
     _check_settings(ignore_index, label_smoothing, reduction)
     logits = _classes_last(predictions)
@@ -89,7 +90,7 @@ def _check_settings(ignore_index: int | None, label_smoothing: float, reduction:
 
 
 def _classes_last(x: Value) -> Value:
-    """Logits (or probabilities) with their class axis moved to the end, where rows are contiguous to compute on."""
+    """Logits or probabilities with their class axis moved to the end, so that rows are contiguous."""
     check_predictions(_NAME, x)
     rank = len(x.shape)
     if rank == 0 or x.shape[min(rank - 1, 1)] == 0:
@@ -110,7 +111,7 @@ def _class_weights(weight: Value | np.ndarray | Sequence[float], logits: Value) 
 
 
 def _check_indices(predictions: Value, targets: Value) -> None:
-    """Refuse targets that are neither class indices nor probabilities for these predictions."""
+    """Raise if the targets are neither class indices nor probabilities for these predictions."""
     shape = predictions.shape
     expected = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
     if targets.shape != expected:
@@ -126,7 +127,7 @@ def _check_indices(predictions: Value, targets: Value) -> None:
 
 
 def _rows_of_probabilities(logits: Value, targets: Value, weights: Value | None, smoothing: float) -> Value:
-    """One loss a row for probability targets, laid out as the predictions are."""
+    """One loss per row for probability targets, in the layout of the predictions."""
     if not is_float(targets.dtype) and not is_integer(targets.dtype):
         raise TypeRuleError(f"{_NAME}: probabilities must have a float or integer dtype, got {targets.type}; cast them")
     target = _classes_last(ops.cast(targets, logits.dtype))
@@ -139,21 +140,21 @@ def _rows_of_probabilities(logits: Value, targets: Value, weights: Value | None,
 def _rows_of_indices(
     logits: Value, targets: Value, weights: Value | None, ignore_index: int | None, smoothing: float
 ) -> tuple[Value, Value | None]:
-    """One loss a row for class indices, and what "mean" divides by (None: the number of rows)."""
+    """One loss per row for class indices, and the divisor of the mean (None: the number of rows)."""
     classes = logits.shape[-1]
     if ignore_index is not None:
         limits = np.iinfo(targets.dtype)
         if not limits.min <= ignore_index <= limits.max:
-            ignore_index = None  # no element can hold it, so nothing is ever ignored
+            ignore_index = None  # the dtype cannot hold it, so nothing is ignored
     ids = ops.check_range(targets, 0, classes, allow=ignore_index)
     valid = None
     if ignore_index is not None:
         valid = ops.not_equal(ids, ignore_index)
-        # An ignored index may lie outside the classes: it reads class 0, and what it reads is then dropped.
+        # An ignored index may lie outside the classes. It reads class 0, and that value is then dropped.
         ids = ops.where(valid, ids, 0)
     weight_of = None if weights is None else ops.take(weights, ids)
-    # log p = lowered - log_sum, but never formed for all classes: a row needs one element of it, and the gradient
-    # of log_sum is the softmax with no sum over classes left to do.
+    # log p = lowered - log_sum, but never computed for all classes: a row needs only one element of it, and the
+    # gradient of log_sum is the softmax, without another sum over classes.
     lowered = ops.subtract(logits, ops.stop_gradient(ops.max(logits, axis=-1, keepdims=True)))
     log_sum = ops.log(ops.sum(ops.exp(lowered), axis=-1))
     rows = ops.subtract(log_sum, ops.take_along_last(lowered, ids))
@@ -165,18 +166,18 @@ def _rows_of_indices(
         even = ops.subtract(ops.multiply(log_sum, total), spread)
         rows = ops.add(ops.multiply(rows, 1.0 - smoothing), ops.multiply(even, smoothing / classes))
     if valid is not None:
-        # `where`, not a product with 0: an infinite loss of an ignored row is dropped too.
+        # `where` rather than a product with 0, to drop infinite losses of ignored rows too.
         rows = ops.where(valid, rows, 0.0)
     return rows, _mean_divisor(valid, weight_of, logits.dtype)
 
 
 def _mean_divisor(valid: Value | None, weight_of: Value | None, dtype: np.dtype) -> Value | None:
-    """Sum of the weights in use; without weights the number of rows in use, None where that is all of them."""
+    """Sum of the weights of counted rows; without weights the number of counted rows, or None if all count."""
     if weight_of is not None:
         return ops.sum(weight_of if valid is None else ops.where(valid, weight_of, 0.0))
     if valid is None:
         return None
-    # Counted in integers: a 16-bit float stops counting at 256 or 2048.
+    # Count in integers: a 16-bit float cannot count beyond 256 or 2048.
     return ops.cast(ops.sum(ops.cast(valid, "i32")), dtype)
 
 
@@ -187,13 +188,14 @@ class CrossEntropyLoss(Loss):
     Parameters
     ----------
     reduction : {"mean", "sum", "none"}, default "mean"
-        As in `cross_entropy`, like all the others.
+        This and the other parameters are those of `cross_entropy`.
     ignore_index : int or None, default -100
-        Class index that adds nothing.
+        Class index that contributes nothing.
     label_smoothing : float, default 0.0
         Between 0 and 1.
     weight : sequence of float or numpy.ndarray, optional
-        One weight a class, kept as a tuple. They may instead be the third argument of the loss, ``weights``.
+        One weight per class, stored as a tuple. Alternatively, pass them as the third argument of the loss,
+        ``weights``.
     """
 
     name: ClassVar[str] = _NAME

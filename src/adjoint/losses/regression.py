@@ -19,14 +19,14 @@ def mse(predictions: Value, targets: Value, reduction: str = "mean") -> Value:
     predictions : Value
         Float, of any shape.
     targets : Value
-        Of the same shape, and the same dtype or an integer one, which is cast.
+        Same shape, and the same dtype or an integer one, which is cast.
     reduction : {"mean", "sum", "none"}, default "mean"
         "mean" divides by the number of elements, "none" keeps the shape of `predictions`.
 
     Raises
     ------
     TypeRuleError
-        If the shapes differ: nothing is broadcast, because that hides a missing axis.
+        If the shapes differ. Nothing is broadcast, because that would hide a missing axis.
     """
     return reduced(ops.square(_difference("mse_loss", predictions, targets, reduction)), reduction)
 

@@ -1,4 +1,4 @@
-"""Optimizers: frozen settings that build the graph of an update."""
+"""Optimizers: frozen dataclasses of settings that build the graph of an update."""
 
 from adjoint.optim.adam import Adam, AdamW
 from adjoint.optim.base import Optimizer, StateSpec

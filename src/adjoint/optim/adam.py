@@ -1,4 +1,4 @@
-"""Adam and AdamW: steps scaled by running moments of the gradient."""
+"""Adam and AdamW: updates scaled by running moments of the gradient."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,31 +30,31 @@ class Adam(Optimizer):
     lr : float, default 1e-3
         Learning rate.
     betas : pair of float, default (0.9, 0.999)
-        How much of the running moments each step keeps, at least 0 and below 1.
+        Decay rates of the running moments, at least 0 and below 1.
     eps : float, default 1e-8
         Added to the denominator.
     weight_decay : float, default 0.0
-        Decay added to the gradient. 0 means that there is none in the graph.
+        Weight decay, added to the gradient. If 0, the graph contains none.
 
     Raises
     ------
     InvalidValueError
-        For a setting outside its range.
+        If a setting is out of range.
 
     Notes
     -----
-    Hyperparameters, which change between steps without compiling: ``lr``, ``beta1``, ``beta2``, ``eps``, and
-    ``weight_decay`` where it is not 0 here. State: ``step`` (i64), ``beta1_power`` and ``beta2_power``, then
+    Hyperparameters, which can be changed between steps without recompilation: ``lr``, ``beta1``, ``beta2``, ``eps``,
+    and ``weight_decay`` unless it is 0 here. State: ``step`` (i64), ``beta1_power`` and ``beta2_power``, then
     ``<parameter>_exp_avg`` (m) and ``<parameter>_exp_avg_sq`` (v).
 
-    ``beta1**t`` is kept as a product of one factor a step, so after a change of ``beta1`` the correction is that of
-    the betas that were used; PyTorch takes the power of the newest. Betas and their powers are f64, and what the
-    parameters share is computed from them in f64, once a step: ``1 - 0.999`` has lost four digits in f32, and the
-    parameters differ from PyTorch's by 8e-6 instead of 5e-7 after 1000 steps at ``lr=0.01``.
+    ``beta1**t`` is maintained as a product of one factor per step, so if ``beta1`` changes, the correction is that of
+    the betas actually used; PyTorch uses a power of the latest. Betas and their powers are f64, and the quantities
+    common to all parameters are computed from them in f64, once per step. In f32, ``1 - 0.999`` loses four digits, and
+    after 1000 steps at ``lr=0.01`` the parameters would differ from PyTorch's by 8e-6 instead of 5e-7.
     """
 
     slot_names: ClassVar[tuple[str, ...]] = ("exp_avg", "exp_avg_sq")
-    #: Whether weight decay shrinks the parameter (AdamW) instead of adding to the gradient.
+    #: Whether weight decay shrinks the parameter (AdamW) instead of being added to the gradient.
     decoupled: ClassVar[bool] = False
     lr: float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
@@ -73,7 +73,7 @@ class Adam(Optimizer):
         object.__setattr__(self, "betas", betas)
 
     def hyper(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
-        """``lr``, ``beta1``, ``beta2``, ``eps`` and, where not 0, ``weight_decay``. The betas are f64."""
+        """``lr``, ``beta1``, ``beta2``, ``eps`` and, unless 0, ``weight_decay``. The betas are f64."""
         plain = TensorType((), hyper_dtype(params))
         decay = (StateSpec("weight_decay", plain, float(self.weight_decay)),) if self.weight_decay else ()
         return (
@@ -85,7 +85,7 @@ class Adam(Optimizer):
         )
 
     def shared(self) -> tuple[StateSpec, ...]:
-        """The number of updates so far, and the products of the betas over them."""
+        """The number of updates so far, and the products of their betas."""
         return (
             StateSpec("step", TensorType((), DTYPES["i64"]), 0.0),
             StateSpec("beta1_power", _F64, 1.0),
@@ -93,7 +93,7 @@ class Adam(Optimizer):
         )
 
     def prepare(self, hyper: Values, shared: Values) -> tuple[dict[str, Value], dict[str, Value]]:
-        """Step size, bias correction and the shares of old and new in the moments, all in f64."""
+        """Step size, bias correction and the weights of old and new values in the moments, all in f64."""
         power1 = ops.multiply(shared["beta1_power"], hyper["beta1"]).named("beta1_power_new")
         power2 = ops.multiply(shared["beta2_power"], hyper["beta2"]).named("beta2_power_new")
         lr = ops.cast(hyper["lr"], "f64")
@@ -114,7 +114,7 @@ class Adam(Optimizer):
         return scalars, {"step": step, "beta1_power": power1, "beta2_power": power2}
 
     def update(self, param: Value, grad: Value, slots: Values, scalars: Values) -> tuple[Value, dict[str, Value]]:
-        """One parameter's update, elementwise."""
+        """The elementwise update of one parameter."""
         name = param.label
         if self.weight_decay and self.decoupled:
             param = ops.multiply(param, scalars["keep"])
@@ -131,10 +131,10 @@ class Adam(Optimizer):
 
 @dataclass(frozen=True, slots=True)
 class AdamW(Adam):
-    """Adam whose weight decay shrinks the parameter: ``p = (1 - lr * weight_decay) * p``, then Adam's step.
+    """Adam with decoupled weight decay: ``p = (1 - lr * weight_decay) * p``, then Adam's step.
 
     Loshchilov and Hutter (2019), "Decoupled weight decay regularization"; `torch.optim.AdamW`. Parameters, state and
-    errors are those of `Adam`, but `weight_decay` is 0.01 by default.
+    errors as for `Adam`, except that `weight_decay` is 0.01 by default.
     """
 
     decoupled: ClassVar[bool] = True

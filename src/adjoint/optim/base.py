@@ -1,9 +1,9 @@
-"""What every optimizer shares: its state and hyperparameters as data, its update as a graph.
+"""The base class of optimizers: state and hyperparameters as data, the update as a graph.
 
-An optimizer holds no arrays. `Optimizer.init` says which state it needs, `Optimizer.prepare` computes what all
-parameters share (once a step), `Optimizer.update` is the elementwise update of one parameter, and `Optimizer.apply`
-puts them together. The numbers among its settings are inputs of the graph, so changing them recompiles nothing;
-settings that are 0 or a flag shape the graph, and changing those does.
+An optimizer holds no arrays. `Optimizer.init` describes the state, `Optimizer.prepare` computes what is common to all
+parameters (once per step), `Optimizer.update` is the elementwise update of one parameter, and `Optimizer.apply`
+combines them. Numeric settings are inputs of the graph, so changing them does not recompile; flags, and whether a
+setting is 0, determine the graph, so changing those does.
 """
 
 from collections.abc import Mapping
@@ -25,16 +25,16 @@ Values = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class StateSpec:
-    """One array of the state, or one hyperparameter, before any array exists.
+    """Description of one array of the state, or of one hyperparameter.
 
     Parameters
     ----------
     name : str
-        Name of the graph input that it is.
+        Name of the graph input.
     type : TensorType
         Its type.
     initial : float
-        What each of its elements starts from.
+        Initial value of all elements.
     """
 
     name: str
@@ -42,36 +42,36 @@ class StateSpec:
     initial: float
 
     def array(self) -> np.ndarray:
-        """A new array of the initial value."""
+        """A new array filled with the initial value."""
         return np.full(self.type.shape, self.initial, self.type.dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """Base of the optimizers.
+    """Base class of the optimizers.
 
     Attributes
     ----------
     slots : tuple of str
-        Kinds of state that each parameter has one array of; the array of parameter ``w`` is called ``w_<slot>``.
+        Kinds of per-parameter state; the array for parameter ``w`` is called ``w_<slot>``.
     """
 
     slot_names: ClassVar[tuple[str, ...]] = ()
 
     def slots(self) -> tuple[str, ...]:
-        """The kinds of state that these settings need, of `slot_names`."""
+        """The kinds of state, from `slot_names`, that these settings need."""
         return self.slot_names
 
     def hyper(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
-        """The hyperparameters: graph inputs that start from the settings."""
+        """The hyperparameters: graph inputs whose initial values are the settings."""
         raise NotImplementedError
 
     def shared(self) -> tuple[StateSpec, ...]:
-        """State that all parameters share, such as the number of steps."""
+        """State common to all parameters, such as the number of steps."""
         return ()
 
     def init(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
-        """The state for these parameters: what they share, then slot by slot one array per parameter, zeros.
+        """The state for these parameters: the shared state, then for each slot one array of zeros per parameter.
 
         Parameters
         ----------
@@ -81,27 +81,27 @@ class Optimizer:
         Raises
         ------
         TypeRuleError
-            For a parameter that is not of a float dtype.
+            If a parameter's dtype is not float.
         """
         check_params(params)
         slots = [StateSpec(f"{name}_{slot}", type_, 0.0) for slot in self.slots() for name, type_ in params.items()]
         return (*self.shared(), *slots)
 
     def prepare(self, hyper: Values, shared: Values) -> tuple[dict[str, Value], dict[str, Value]]:
-        """What the updates of all parameters share, computed once: ``(scalars, new shared state)``."""
+        """Compute once what all updates need: ``(scalars, new shared state)``."""
         raise NotImplementedError
 
     def update(self, param: Value, grad: Value, slots: Values, scalars: Values) -> tuple[Value, dict[str, Value]]:
-        """One parameter's update, elementwise: ``(new parameter, new slots)``.
+        """The elementwise update of one parameter: ``(new parameter, new slots)``.
 
         Parameters
         ----------
         param, grad : Value
-            The parameter and its gradient, of one type.
+            The parameter and its gradient, of the same type.
         slots : mapping of str to Value
-            The parameter's state by slot, of its type.
+            The parameter's state by slot, of the same type.
         scalars : mapping of str to Value
-            What `prepare` computed, in the parameter's dtype.
+            The scalars from `prepare`, in the parameter's dtype.
         """
         raise NotImplementedError
 
@@ -113,11 +113,11 @@ class Optimizer:
         Parameters
         ----------
         params, grads : mapping of str to Value
-            Parameters and their gradients, by the parameters' names.
+            Parameters and their gradients, by parameter name.
         state : mapping of str to Value
-            The state by the names of `init`.
+            The state, by the names from `init`.
         hyper : mapping of str to Value
-            The hyperparameters by the names of `hyper`.
+            The hyperparameters, by the names from `hyper`.
 
         Returns
         -------
@@ -130,7 +130,7 @@ class Optimizer:
                     f"optimizer: parameter {name!r} has no gradient; choose one of {', '.join(grads)}"
                 )
         scalars, new_state = self.prepare(hyper, {spec.name: state[spec.name] for spec in self.shared()})
-        # One cast of each scalar for a dtype, whatever the number of parameters.
+        # Cast each scalar once per dtype, regardless of the number of parameters.
         cast = {
             dtype: {name: x if x.dtype == dtype else ops.cast(x, dtype) for name, x in scalars.items()}
             for dtype in dict.fromkeys(p.dtype for p in params.values())
@@ -147,19 +147,19 @@ class Optimizer:
         return new_params, new_state
 
     def function(self, params: Mapping[str, TensorType]) -> Function:
-        """The update of all parameters as a function of its own, called ``optimizer``.
+        """The update of all parameters as a separate function called ``optimizer``.
 
         Parameters
         ----------
         params : mapping of str to TensorType
-            The parameters' types by name; the names are kept.
+            The parameters' types by name; the function uses the same names.
 
         Returns
         -------
         Function
-            ``(params..., grads..., state..., hyper...) -> (new params..., new state...)``, where the gradient of
-            ``w`` is called ``w_adjoint``, the state is that of `init` and the hyperparameters are those of `hyper`.
-            Its attribute ``donate`` lets parameters and state be updated in place.
+            ``(params..., grads..., state..., hyper...) -> (new params..., new state...)``. The gradient of ``w`` is
+            called ``w_adjoint``; the state and hyperparameters are those of `init` and `hyper`. Its attribute
+            ``donate`` lets parameters and state be updated in place.
         """
         state_specs, hyper_specs = self.init(params), self.hyper(params)
         weights = {name: param(name, t.shape, t.dtype) for name, t in params.items()}
@@ -174,7 +174,7 @@ class Optimizer:
 
 
 def check_params(params: Mapping[str, TensorType]) -> None:
-    """Refuse parameters that no gradient step can change."""
+    """Raise if there are no parameters or one of them is not float."""
     if not params:
         raise TypeRuleError("optimizer: at least one parameter is required, got none; check param_num")
     for name, type_ in params.items():
@@ -186,13 +186,13 @@ def check_params(params: Mapping[str, TensorType]) -> None:
 
 
 def hyper_dtype(params: Mapping[str, TensorType]) -> np.dtype:
-    """Dtype of the plain hyperparameters: f64 where a parameter is, else f32."""
+    """Dtype of the plain hyperparameters: f64 if any parameter is f64, otherwise f32."""
     widest = DTYPES["f64"]
     return widest if any(t.dtype == widest for t in params.values()) else DTYPES["f32"]
 
 
 def check_range(optimizer: str, name: str, value: float, high: float = inf) -> None:
-    """Refuse a setting outside ``[0, high)``, or no number."""
+    """Raise if a setting is not a number in ``[0, high)``."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.floating | np.integer):
         raise InvalidValueError(f"{optimizer}: {name} must be a number, got {value!r}")
     if not 0.0 <= value < high:

@@ -14,12 +14,12 @@ __all__ = ["SGD"]
 
 @dataclass(frozen=True, slots=True)
 class SGD(Optimizer):
-    """``p -= lr * d``, where ``d`` is the gradient, decayed and gathered over steps; `torch.optim.SGD`.
+    """``p -= lr * d``, where ``d`` is the gradient with decay and momentum; `torch.optim.SGD`.
 
     ::
 
         d = g + weight_decay * p
-        b = momentum * b + (1 - dampening) * d        # the first step: b = d, without the dampening
+        b = momentum * b + (1 - dampening) * d        # without dampening in the first step: b = d
         d = d + momentum * b  if nesterov else  b
         p = p - lr * d
 
@@ -28,23 +28,23 @@ class SGD(Optimizer):
     lr : float
         Learning rate.
     momentum : float, default 0.0
-        0 means that there is no momentum in the graph, and no state for it.
+        If 0, the graph contains no momentum and no state for it.
     dampening : float, default 0.0
-        0 means that there is none in the graph; else the state has ``step``, an i64 that counts the updates.
+        If 0, the graph contains none; otherwise the state has ``step``, an i64 that counts the updates.
     weight_decay : float, default 0.0
-        0 means that there is none in the graph.
+        If 0, the graph contains none.
     nesterov : bool, default False
-        Needs momentum, and no dampening.
+        Requires momentum, and no dampening.
 
     Raises
     ------
     InvalidValueError
-        For a setting that is negative or not finite, and for Nesterov without momentum or with dampening.
+        If a setting is negative or not finite, or `nesterov` is combined with no momentum or with dampening.
 
     Notes
     -----
-    Hyperparameters, which change between steps without compiling: ``lr``, and of ``momentum``, ``dampening`` and
-    ``weight_decay`` those that are not 0 here. State: ``<parameter>_momentum_buffer``.
+    Hyperparameters, which can be changed between steps without recompilation: ``lr``, and those of ``momentum``,
+    ``dampening`` and ``weight_decay`` that are not 0 here. State: ``<parameter>_momentum_buffer``.
     """
 
     slot_names: ClassVar[tuple[str, ...]] = ("momentum_buffer",)
@@ -64,11 +64,11 @@ class SGD(Optimizer):
             )
 
     def slots(self) -> tuple[str, ...]:
-        """``momentum_buffer``, where there is momentum."""
+        """``momentum_buffer``, if there is momentum."""
         return self.slot_names if self.momentum else ()
 
     def hyper(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
-        """The learning rate, and of the others those that are not 0; f32, or f64 where a parameter is."""
+        """The learning rate, and those of the others that are not 0; f32, or f64 if any parameter is f64."""
         used = {"lr": self.lr}
         if self.momentum:
             used["momentum"] = self.momentum
@@ -80,12 +80,12 @@ class SGD(Optimizer):
         return tuple(StateSpec(name, type_, float(value)) for name, value in used.items())
 
     def shared(self) -> tuple[StateSpec, ...]:
-        """The number of updates so far, where the first one differs: under dampening."""
+        """The number of updates so far, needed with dampening because the first update differs."""
         counts = self.momentum and self.dampening
         return (StateSpec("step", TensorType((), DTYPES["i64"]), 0.0),) if counts else ()
 
     def prepare(self, hyper: Values, shared: Values) -> tuple[dict[str, Value], dict[str, Value]]:
-        """The hyperparameters as they are, but ``fresh``, the share of the new gradient, for dampening."""
+        """The hyperparameters unchanged, except that dampening becomes ``fresh``, the weight of the new gradient."""
         scalars = dict(hyper)
         if "dampening" not in scalars:
             return scalars, {}
@@ -95,7 +95,7 @@ class SGD(Optimizer):
         return scalars, {"step": ops.add(step, 1).named("step_new")}
 
     def update(self, param: Value, grad: Value, slots: Values, scalars: Values) -> tuple[Value, dict[str, Value]]:
-        """One parameter's update, elementwise."""
+        """The elementwise update of one parameter."""
         direction, updated = grad, {}
         if self.weight_decay:
             direction = ops.add(direction, ops.multiply(scalars["weight_decay"], param))

@@ -13,24 +13,24 @@ from adjoint.ops.convert import StopGradient
 
 __all__ = ["Dependence", "Reach", "dependence", "flow"]
 
-#: For each item of a value (one, unless it is a tuple) the set of seeds that it varies with, as bits of an int.
+#: For each item of a value (one, unless it is a tuple), the set of seeds that it depends on, as a bit mask.
 Reach = tuple[int, ...]
 
-#: For each function and each of its results, the parameters that it varies with, as bits of an int.
+#: For each function and each of its results, the parameters that the result depends on, as a bit mask.
 Dependence = dict[Function, Reach]
 
 
 def flow(values: Iterable[Value], seeds: Mapping[Value, Reach], through: Dependence) -> dict[Value, Reach]:
-    """What each value varies with.
+    """The seeds that each value depends on.
 
     Parameters
     ----------
     values : iterable of Value
-        Inputs before users, as `toposort` gives.
+        Inputs before users, as returned by `toposort`.
     seeds : mapping
-        What the values to start from vary with.
+        The starting values with their bit masks.
     through : mapping
-        The `dependence` of every function that is called.
+        The `dependence` of every called function.
     """
     reach: dict[Value, Reach] = {}
     for value in values:
@@ -43,9 +43,9 @@ def flow(values: Iterable[Value], seeds: Mapping[Value, Reach], through: Depende
 
 
 def dependence(function: Function) -> Dependence:
-    """What each result of every function that `function` calls, directly or not, varies with.
+    """The parameters that each result depends on, for `function` and all functions that it calls.
 
-    Linear in the size of all bodies, times the number of machine words that the parameters need as bits.
+    The time is linear in the size of all bodies, times the number of machine words per bit mask.
     """
     found: Dependence = {}
     for callee in closure((function,)):
@@ -79,7 +79,7 @@ def _called(value: Value, inputs: list[Reach], through: Dependence) -> Reach:
 
 
 def _mapped(bits: int, inputs: list[Reach]) -> int:
-    """The union of the reach of those arguments whose bits are set."""
+    """The union of the masks of the arguments selected by `bits`."""
     union = 0
     for number, reach in enumerate(inputs):
         if bits >> number & 1:

@@ -40,32 +40,32 @@ __all__ = ["append_loss"]
 
 
 def append_loss(backbone: Function, loss: Function, num_backbone_results: int = 1, name: str | None = None) -> Function:
-    """The function that runs a model and a loss on what it returns.
+    """A function that runs a model and then a loss on its results.
 
     Parameters
     ----------
     backbone : Function
-        The model. Its first results go to the loss; the others (states) are returned.
+        The model. Its first results are passed to the loss; the others (states) are returned.
     loss : Function
-        Its first parameters take the model's first results; the others (targets, weights) become parameters.
+        The loss. Its first parameters receive the model's first results; the others (targets, weights) become
+        parameters.
     num_backbone_results : int, default 1
-        How many results go to the loss.
+        Number of results passed to the loss.
     name : str, optional
         Name of the new function; default: ``<backbone>_loss``.
 
     Returns
     -------
     Function
-        The parameters are the model's, then the loss's own; the results are the loss's, then the model's that did
-        not go to it. Attributes are the model's, with the result indices of ``donate`` moved.
+        The parameters are the model's, then the remaining ones of the loss; the results are the loss's, then the
+        remaining ones of the model. The attributes are the model's, with adjusted result indices in ``donate``.
 
     Raises
     ------
     InvalidValueError
-        If the model has fewer results or the loss fewer parameters than that, or both have a parameter of one
-        name.
+        If the model has too few results, the loss too few parameters, or both have a parameter of the same name.
     TypeRuleError
-        If a result's type is not the parameter's.
+        If the type of a result differs from that of the parameter.
     """
     count = num_backbone_results
     if not 0 < count <= min(len(backbone.results), len(loss.params)):
@@ -92,7 +92,7 @@ def append_loss(backbone: Function, loss: Function, num_backbone_results: int = 
 
 
 def _moved(attrs: Mapping[str, Attribute], count: int, shift: int) -> dict[str, Attribute]:
-    """The attributes with result indices in ``donate`` shifted; pairs of results that went to the loss are dropped."""
+    """The attributes with shifted result indices in ``donate``; pairs of results passed to the loss are dropped."""
     found = dict(attrs)
     pairs = found.get("donate")
     if isinstance(pairs, tuple):

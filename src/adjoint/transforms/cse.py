@@ -34,13 +34,13 @@ def cse(function: Function) -> Function:
     Parameters
     ----------
     function : Function
-        Any. Functions that it calls stay as they are; a call is merged with an equal one.
+        Any function. Functions that it calls are unchanged; equal calls are merged.
 
     Returns
     -------
     Function
-        The same name, parameters, attributes and meaning, to the bit: 0.0 is not merged with -0.0. One walk, with a
-        table keyed by operator, attributes and inputs.
+        Same name, parameters, attributes and bitwise equal results: 0.0 is not merged with -0.0. A single traversal,
+        with a table keyed by operator, attributes and inputs.
     """
     table: dict[Hashable, Value] = {}
 

@@ -50,7 +50,7 @@ from adjoint.transforms.activity import dependence, flow
 
 __all__ = ["gradient", "vjp"]
 
-#: Parameters by name or position, or one of them.
+#: Parameters given by name or position, one or several.
 Chosen = str | int | Sequence[str | int] | None
 
 
@@ -60,28 +60,28 @@ def gradient(function: Function, wrt: Chosen = None, result: int = 0, name: str 
     Parameters
     ----------
     function : Function
-        What to differentiate.
+        The function to differentiate.
     wrt : str, int or sequence of them, optional
-        Parameters, by name or position, that the derivatives are taken with respect to; default: all float ones.
+        Parameters, by name or position, to differentiate with respect to; default: all float parameters.
     result : int, default 0
-        Which result is differentiated: a float scalar.
+        Index of the result to differentiate, a float scalar.
     name : str, optional
         Name of the new function; default: ``<name>_adjoint``.
 
     Returns
     -------
     Function
-        The same parameters and attributes; the results are the original ones, then for each of `wrt` the derivative,
-        of the parameter's type. It is zeros where the result does not vary with the parameter.
+        Same parameters and attributes. The results are the original ones, followed by one derivative per parameter in
+        `wrt`, of its type; zeros if the result does not depend on it.
 
     Raises
     ------
     TypeRuleError
-        If the result is no float scalar, or a parameter no float.
+        If the result is not a float scalar, or a parameter is not float.
     NameLookupError, InvalidValueError
         If there is no such parameter or result.
     DifferentiationError
-        If operators on the way have no gradient; all of them are listed.
+        If operators on the path have no gradient; the error lists all of them.
     """
     wanted = _chosen(function, wrt)
     (loss,) = _results(function, (result,))
@@ -101,29 +101,29 @@ def gradient(function: Function, wrt: Chosen = None, result: int = 0, name: str 
 def vjp(
     function: Function, wrt: Chosen = None, results: int | Sequence[int] | None = None, name: str | None = None
 ) -> Function:
-    """The function that takes cotangents of the results to cotangents of the parameters.
+    """The function that maps cotangents of the results to cotangents of the parameters.
 
     Parameters
     ----------
     function : Function
-        What to differentiate.
+        The function to differentiate.
     wrt : str, int or sequence of them, optional
-        Parameters whose cotangents are wanted, by name or position; default: all float ones.
+        Parameters whose cotangents are computed, by name or position; default: all float parameters.
     results : int or sequence of int, optional
-        Results whose cotangents are given; default: all float ones. The others' are zeros.
+        Results whose cotangents are given; default: all float results. Those of the others are zeros.
     name : str, optional
         Name of the new function; default: ``vjp_<name>``.
 
     Returns
     -------
     Function
-        It takes the parameters of `function`, then for each of `results` a cotangent ``ct_<index>`` of its type, and
-        returns the cotangents of `wrt`, zeros where no result varies with the parameter.
+        Its parameters are those of `function`, followed by a cotangent ``ct_<index>`` for each of `results`, of its
+        type; it returns the cotangents of `wrt`, zeros if no result depends on the parameter.
 
     Raises
     ------
     TypeRuleError, NameLookupError, InvalidValueError, DifferentiationError
-        As `gradient`; a result may have any shape.
+        As for `gradient`, except that results may have any shape.
     """
     wanted = _chosen(function, wrt)
     if results is None:
@@ -141,7 +141,7 @@ def vjp(
 
 
 def _chosen(function: Function, wrt: Chosen) -> list[Value]:
-    """The parameters that `wrt` names."""
+    """The parameters selected by `wrt`."""
     if wrt is None:
         found = [p for p in function.params if is_float(p.dtype)]
     else:
@@ -170,7 +170,7 @@ def _parameter(function: Function, key: str | int) -> Value:
 
 
 def _results(function: Function, indices: tuple[int, ...]) -> list[Value]:
-    """The float results at these places, each named once."""
+    """The float results at these indices, which must be distinct."""
     if not indices or len(set(indices)) != len(indices):
         raise InvalidValueError(
             f"results must be at least one distinct float result, got {indices} for @{function.name}; correct them"
@@ -190,7 +190,7 @@ def _or_zeros(cotangent: Value | None, p: Value) -> Value:
 
 
 def _ct_params(function: Function, results: Iterable[int]) -> tuple[Value, ...]:
-    """Parameters for the cotangents of these results, under names that the function does not use."""
+    """Parameters for the cotangents of these results, with names that the function does not use."""
     taken = {p.label for p in function.params}
     prefix = "ct_"
     while any(label.startswith(prefix) for label in taken):
@@ -200,7 +200,7 @@ def _ct_params(function: Function, results: Iterable[int]) -> tuple[Value, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A callee, its results whose cotangents arrive, its parameters whose cotangents are wanted."""
+    """A callee, the results whose cotangents are given, and the parameters whose cotangents are needed."""
 
     callee: Function
     results: tuple[int, ...]
@@ -209,18 +209,18 @@ class _Request:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """The vjp function of a request, and which parameters it returns cotangents of; None where there are none."""
+    """The vjp function for a request, with the parameters whose cotangents it returns; None if there are none."""
 
     function: Function | None
     params: tuple[int, ...]
 
 
-#: What differentiates a body: it yields a request for each call and is sent the answer.
+#: A coroutine that differentiates a body: it yields a request per call and is sent the answer.
 _Walk = Generator[_Request, _Answer, list[Value | None]]
 
 
 class _Session:
-    """One differentiation: what is known about callees, their vjp functions, and the rules found missing."""
+    """One differentiation: information about callees, their vjp functions, and the operators without a gradient."""
 
     def __init__(self, root: Function, name: str) -> None:
         self.through = dependence(root)
@@ -231,9 +231,9 @@ class _Session:
     def cotangents(
         self, function: Function, seeds: list[tuple[Value, Value]], wanted: list[Value]
     ) -> list[Value | None]:
-        """Cotangents of `wanted` given those of some results, or None where a parameter is not reached.
+        """Cotangents of `wanted` given those of some results, or None for parameters that are not reached.
 
-        Callees are differentiated by a stack of generators, so that calls nest without recursion.
+        Callees are differentiated with an explicit stack of generators, so nested calls need no recursion.
         """
         walk = self._walk(function, seeds, wanted)
         pending: list[tuple[_Request, Generator[_Request, _Answer, _Answer]]] = []
@@ -253,7 +253,7 @@ class _Session:
                 pending.append((request, self._answer(request)))
 
     def _answer(self, request: _Request) -> Generator[_Request, _Answer, _Answer]:
-        """Make the vjp function of a callee."""
+        """Build the vjp function of a callee."""
         callee = request.callee
         cts = _ct_params(callee, request.results)
         seeds = [(callee.results[i], ct) for i, ct in zip(request.results, cts, strict=True)]
@@ -273,7 +273,7 @@ class _Session:
         return name
 
     def _walk(self, function: Function, seeds: list[tuple[Value, Value]], wanted: list[Value]) -> _Walk:
-        """Walk a body backwards."""
+        """Traverse a body backwards."""
         values = toposort(result for result, _ in seeds)
         reach = flow(values, dict.fromkeys(wanted, (1,)), self.through)
         cts = _Cotangents({v for v, items in reach.items() if any(items)})
@@ -294,7 +294,7 @@ class _Session:
     def _through_call(
         self, value: Value, callee: Function, given: dict[int, Value], cts: "_Cotangents"
     ) -> Generator[_Request, _Answer, None]:
-        """Differentiate the callee for the results whose cotangents arrive and the arguments that vary."""
+        """Differentiate the callee for the given cotangents and the arguments that need one."""
         active = tuple(j for j, argument in enumerate(value.inputs) if argument in cts.active)
         answer = yield _Request(callee, tuple(sorted(given)), active)
         if answer.function is None:
@@ -304,10 +304,10 @@ class _Session:
             cts.add(value.inputs[j], ct)
 
     def _through_op(self, function: Function, value: Value, ct: Value, cts: "_Cotangents") -> None:
-        """Hand the cotangent to the operator's own rule."""
+        """Apply the operator's own vjp rule to the cotangent."""
         op = value.op
         if not isinstance(op, Operator) or type(op).vjp is Operator.vjp:
-            # Go on with zeros, to find what else is missing before refusing.
+            # Continue with zeros, so that the error can list all operators without a gradient.
             self.missing.setdefault(value, function)
             for v in value.inputs:
                 if v in cts.active:
@@ -344,24 +344,24 @@ class _Session:
 
 
 class _Cotangents:
-    """Cotangents of the values of one body, added up as they arrive."""
+    """Cotangents of the values of one body, accumulated."""
 
     def __init__(self, active: set[Value]) -> None:
         self.active = active
         self._found: dict[Value, dict[int, Value]] = {}
 
     def add(self, value: Value, ct: Value, item: int = 0) -> None:
-        """Add to the cotangent of a value, or of an item of a tuple; dropped where nothing wanted is behind it."""
+        """Accumulate the cotangent of a value, or of an item of a tuple; ignored if nothing wanted depends on it."""
         if value in self.active:
             items = self._found.setdefault(value, {})
             items[item] = add(items[item], ct) if item in items else ct
 
     def of(self, value: Value) -> dict[int, Value]:
-        """The cotangents of a value by item; empty where none arrived."""
+        """The cotangents of a value by item; empty if there are none."""
         return self._found.get(value, {})
 
     def labelled(self, forward: list[Value], wanted: list[Value]) -> list[Value | None]:
-        """The cotangents of `wanted`, in a graph where the cotangent of ``%x`` is called ``%x_adjoint``."""
+        """The cotangents of `wanted`, with the cotangent of each value ``%x`` labelled ``%x_adjoint``."""
         known = {v: v for v in forward}
         labels: dict[Value, str] = {}
         for v in (*wanted, *reversed(forward)):

@@ -31,18 +31,18 @@ __all__ = ["inline_calls"]
 
 
 def inline_calls(function: Function) -> Function:
-    """The function without calls.
+    """Replace every call by the body of its callee.
 
     Parameters
     ----------
     function : Function
-        Its callees may call others, as deeply as they like.
+        Its callees may contain calls too, nested to any depth.
 
     Returns
     -------
     Function
-        The same name, parameters, attributes and meaning. A body that is called n times is there n times; `cse`
-        merges what is the same in them. The work is linear in the size of the result.
+        Same name, parameters, attributes and meaning. A body that is called n times is copied n times; `cse` merges
+        what the copies have in common. The work is linear in the size of the result.
     """
     if not callees(function):
         return function
@@ -62,7 +62,7 @@ def inline_calls(function: Function) -> Function:
 
 
 class _Frame:
-    """A body being copied with arguments in place of its parameters: what is copied, and what is to come."""
+    """A body being copied with arguments in place of its parameters: the copied values, and those pending."""
 
     def __init__(self, function: Function, arguments: tuple[Value, ...], orders: dict[int, list[Value]]) -> None:
         self.function = function
@@ -74,7 +74,7 @@ class _Frame:
         self.waiting: Value | None = None
 
     def run(self) -> tuple[Function, tuple[Value, ...]] | None:
-        """Go on until a call; return its callee and arguments, or None at the end."""
+        """Copy up to the next call and return its callee and arguments, or None at the end."""
         for value in self.pending:
             if value in self.new:
                 continue
@@ -90,11 +90,11 @@ class _Frame:
         return None
 
     def returned(self, results: tuple[Value, ...]) -> None:
-        """Take the results of the call that `run` stopped at."""
+        """Store the results of the call at which `run` stopped."""
         assert self.waiting is not None
         self.returns[self.waiting] = results
-        self.new[self.waiting] = results[0]  # only tuple_get asks for a call with several, and it asks `returns`
+        self.new[self.waiting] = results[0]  # only tuple_get uses a call with several results, and it reads `returns`
 
     def results(self) -> tuple[Value, ...]:
-        """What the copied body returns."""
+        """The results of the copied body."""
         return tuple(self.new[r] for r in self.function.results)

@@ -42,21 +42,22 @@ __all__ = ["keep_padded"]
 
 
 def keep_padded(function: Function) -> Function:
-    """Let elementwise values that are padded be read through the padded value.
+    """Let the users of an elementwise value that is padded read the padded value instead.
 
-    That is done where every other reader reads rows of the value as they are: one that takes several rows for a long
-    one, as a matrix product or a convolution with a window of one element does, would be slower with gaps in between.
-    Pads of any value that differ in their borders are made one in any case.
+    This requires that every other user reads whole rows of the value. A user that treats several rows as one long row,
+    such as a matrix product or a convolution with a window of one element, would be slowed down by gaps between them.
+    Pads of the same value with different borders are always merged.
 
     Parameters
     ----------
     function : Function
-        A graph without calls, after `simplify` and `cse`: padding of convolutions is said apart, once for each border.
+        A graph without calls, after `simplify` and `cse`, so that the padding of convolutions is a separate op, once
+        per border.
 
     Returns
     -------
     Function
-        The same name, parameters, attributes and meaning, to the bit. One walk.
+        Same name, parameters, attributes and bitwise equal results. A single traversal.
     """
     borders = _borders(function)
     kept: dict[Value, Value] = {}
@@ -81,7 +82,7 @@ def keep_padded(function: Function) -> Function:
 
 @dataclass(frozen=True, slots=True)
 class _Border:
-    """How a value is kept padded: the widest pad, those it takes the place of, and whether all readers read it."""
+    """How a value is padded: the widest pad, the pads that it replaces, and whether all users read the padded value."""
 
     op: Pad
     pads: frozenset[Value]
@@ -89,7 +90,7 @@ class _Border:
 
 
 def _borders(function: Function) -> dict[Value, _Border]:
-    """The values of which one padded form is read by more than one pad's readers."""
+    """The values with a padded form that the users of more than one pad can read."""
     results = set(function.results)
     readers: dict[Value, list[Value]] = {}
     for value in function.values():
@@ -110,14 +111,14 @@ def _borders(function: Function) -> dict[Value, _Border]:
 
 
 def _alike(pads: dict[Value, Pad]) -> dict[Value, Pad]:
-    """Those of some pads that put the same around their operand as the first, and nothing in between."""
+    """Those of the pads that pad with the same value as the first, without interior padding."""
     around = {value: op for value, op in pads.items() if not any(op.interior)}
     keys = [replace(op, low=(), high=()).key() for op in around.values()]
     return {value: op for (value, op), key in zip(around.items(), keys, strict=True) if key == keys[0]}
 
 
 def _reads_rows(reader: Value, x: Value) -> bool:
-    """Whether a reader takes a row of a value at a time at most, and so does not mind gaps between rows."""
+    """Whether a user reads at most one row of a value at a time, so that gaps between rows do not matter."""
     op = reader.op
     if isinstance(op, Conv2d):
         return reader.inputs[1] is not x and (reader.inputs[1].shape[3], op.stride[1]) != (1, 1)
@@ -127,5 +128,5 @@ def _reads_rows(reader: Value, x: Value) -> bool:
 
 
 def _cut(x: Value, start: Sequence[int], like: Value) -> Value:
-    """A part of a value, in the shape of another one."""
+    """A slice of a value, with the shape of `like`."""
     return slice(x, start, [a + size for a, size in zip(start, like.shape, strict=True)])

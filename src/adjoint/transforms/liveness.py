@@ -23,15 +23,15 @@ __all__ = ["Liveness", "Work", "work_of"]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What computing a value takes.
+    """The cost of computing a value.
 
     Parameters
     ----------
     kind : str
-        ``param``; ``view``, nothing is computed; ``map``, one element from a few; ``root``, one element from many,
-        which starts a stage.
+        ``param``; ``view``, which needs no computation; ``map``, one element from a few; ``root``, one element from
+        many, which starts a stage.
     flops : float
-        Operations, by `Operator.flops` and how often an element is asked for.
+        Number of operations: `Operator.flops` times the number of points evaluated.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """Stands for an element while its operator is watched."""
+    """A placeholder for an element, while an operator's `lower` is observed."""
 
     dtype: np.dtype
     of: int = -1
@@ -48,7 +48,7 @@ class _Element:
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """An operand whose every element is the same."""
+    """An operand that returns a placeholder at every index."""
 
     type: TensorType
     number: int
@@ -58,7 +58,7 @@ class _Operand:
 
 
 class _Watch:
-    """A `Builder` that counts how many elements are combined, at the coordinates 0."""
+    """A `Builder` that counts the points that are combined, with all coordinates 0."""
 
     def __init__(self) -> None:
         self.points = 0
@@ -105,7 +105,7 @@ class _Watch:
     def scatter_add(
         self, rows: int, count: int, ids: Callable[[Any], _Element], updates: Callable[[Any], _Element]
     ) -> _Element:
-        # Each update is walked once for all rows together.
+        # Each update is visited once for all rows together.
         self.points += max(1, count // max(rows, 1))
         ids(0)
         return _Element(updates(0).dtype)
@@ -119,13 +119,13 @@ class _Watch:
         values: Callable[[Any], _Element] | None = None,
         span: Any = None,  # noqa: ARG002
     ) -> _Element:
-        # Weights are shared by columns: about as many as there are steps in a dot product.
+        # Columns share the weights: their number is about that of the steps of a dot product.
         self.points += count * (1 if values is not None else sum(dot.depth for dot in dots))
         return _Element(weight(0, [dot.row(0) for dot in dots]).dtype)
 
 
 def work_of(value: Value) -> Work:
-    """What computing a value takes, by asking its operator for one element."""
+    """The cost of computing a value, found by lowering one element of it."""
     op = value.op
     if is_param(value) or not isinstance(op, Operator):
         return Work("param", 0.0)
@@ -143,14 +143,14 @@ def work_of(value: Value) -> Work:
 
 @dataclass(frozen=True)
 class Liveness:
-    """When the values of a function live.
+    """The live ranges of the values of a function.
 
     Parameters
     ----------
     function : Function
-        A graph without calls, whose results are distinct values.
+        A graph without calls whose results are distinct values.
     works : mapping
-        The `work_of` every value of it.
+        The `work_of` each of its values.
     """
 
     function: Function
@@ -158,12 +158,12 @@ class Liveness:
 
     @cached_property
     def order(self) -> list[Value]:
-        """Inputs before users."""
+        """All values, inputs before users."""
         return self.function.values()
 
     @cached_property
     def place(self) -> dict[Value, int]:
-        """Where each value stands in `order`."""
+        """The position of each value in `order`."""
         return {value: number for number, value in enumerate(self.order)}
 
     @cached_property
@@ -176,7 +176,7 @@ class Liveness:
         return found
 
     def is_view(self, value: Value) -> bool:
-        """Whether reading the value is reading what it is made of. Results are not: they are written."""
+        """Whether the value needs no memory of its own. Results are never views, because they are written."""
         return self.works[value].kind == "view" and value not in self._results
 
     @cached_property
@@ -184,7 +184,7 @@ class Liveness:
         return frozenset(self.function.results)
 
     def sources(self, value: Value) -> list[Value]:
-        """What a value is computed from: its operands, and what those of them look at that are views."""
+        """The values that a value is computed from: its operands, with views replaced by what they refer to."""
         found: dict[Value, None] = {}
         pending = list(_read(value))
         while pending:
@@ -197,7 +197,7 @@ class Liveness:
 
     @cached_property
     def readers(self) -> dict[Value, list[Value]]:
-        """For each value those that are computed from it, directly or through views."""
+        """For each value, the values computed from it, directly or through views."""
         found: dict[Value, list[Value]] = {value: [] for value in self.order}
         for value in self.order:
             if not self.is_view(value):
@@ -207,21 +207,21 @@ class Liveness:
 
     @cached_property
     def last(self) -> dict[Value, int]:
-        """The last stage that reads each value, at least its own."""
+        """The last stage that reads each value; at least its own stage."""
         return {v: max((self.stage[r] for r in self.readers[v]), default=self.stage[v]) for v in self.order}
 
     def is_stored(self, value: Value) -> bool:
-        """Whether a value lies in memory of the function's own."""
+        """Whether a value is in memory allocated by the function itself."""
         outside = value in self._results or self.works[value].kind in ("param", "view")
         return not outside and self.last[value] > self.stage[value]
 
     def is_kept(self, value: Value) -> bool:
-        """Whether a value can be read at a later stage: it is in memory, regardless of the owner."""
+        """Whether a value is in memory, allocated by anyone, so that a later stage can read it."""
         return self.is_stored(value) or value in self._results or self.works[value].kind == "param"
 
     @cached_property
     def live(self) -> list[int]:
-        """Bytes that are live in each stage."""
+        """Number of live bytes in each stage."""
         change = [0] * (max(self.stage.values(), default=0) + 2)
         for value in self.order:
             if self.is_stored(value):
@@ -235,10 +235,10 @@ class Liveness:
 
     @property
     def peak(self) -> int:
-        """The most bytes that are live in any stage."""
+        """The maximum number of live bytes in any stage."""
         return max(self.live)
 
 
 def _read(value: Value) -> tuple[Value, ...]:
-    """Operands whose elements are read."""
+    """Operands whose elements are read; `After` does not read its second operand."""
     return value.inputs[:1] if isinstance(value.op, After) else value.inputs

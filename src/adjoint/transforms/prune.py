@@ -23,19 +23,19 @@ __all__ = ["prune_params"]
 
 
 def prune_params(function: Function, keep: Iterable[str] = ()) -> Function:
-    """The function without the parameters that its results do not reach.
+    """Remove the parameters that no result depends on.
 
     Parameters
     ----------
     function : Function
-        Any.
+        Any function.
     keep : iterable of str, optional
-        Names of parameters that stay all the same. Those that ``donate`` names stay too.
+        Names of parameters to keep in any case. Those in ``donate`` are kept too.
 
     Returns
     -------
     Function
-        The same name, results and attributes.
+        Same name, results and attributes.
     """
     needed = {*keep, *_donated(function)}
     reached = set(toposort(function.results))

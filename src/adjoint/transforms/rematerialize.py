@@ -48,25 +48,25 @@ from adjoint.transforms.liveness import Liveness, Work, work_of
 
 __all__ = ["rematerializations", "rematerialize"]
 
-#: Values that are computed again, each with those of its readers that read the second copy.
+#: Recomputed values, each with the users that read the second copy.
 _Late = Mapping[Value, frozenset[Value]]
 
 
 def rematerialize(function: Function, budget: int) -> Function:
-    """Recompute values until the most bytes that are live at once are within a budget, or nothing more helps.
+    """Recompute values until the peak of live bytes is within a budget, or nothing more helps.
 
     Parameters
     ----------
     function : Function
-        A graph without calls, whose results are distinct values that it computes: as `separate_results` gives it,
-        and after `cse`, which would undo this.
+        A graph without calls whose results are distinct values that it computes, as returned by `separate_results`, and
+        after `cse`, which would undo the recomputation.
     budget : int
-        Bytes of values that are neither parameters nor results, by the estimate of `Liveness`.
+        Maximum number of live bytes, not counting parameters and results, as estimated by `Liveness`.
 
     Returns
     -------
     Function
-        The same name, parameters, attributes and meaning; the function itself where it is within the budget.
+        Same name, parameters, attributes and meaning; the function itself if it is within the budget.
     """
     made = function
     for peak, step in rematerializations(function):
@@ -77,9 +77,9 @@ def rematerialize(function: Function, budget: int) -> Function:
 
 
 def rematerializations(function: Function) -> Iterator[tuple[int, Function]]:
-    """The function with more and more values computed again, each with its peak in bytes; first of all as it is.
+    """The function with more and more recomputed values, each time with its peak in bytes; initially unchanged.
 
-    Peaks do not rise. The sequence ends where nothing more helps.
+    The peaks never increase. The sequence ends when nothing more helps.
     """
     works = {value: work_of(value) for value in function.values()}
     original = _Original(Liveness(function, works))
@@ -97,14 +97,14 @@ def rematerializations(function: Function) -> Iterator[tuple[int, Function]]:
 
 
 class _Original:
-    """The graph as given, and what computing a value of it again starts from."""
+    """The original graph, and the values from which each of its values can be recomputed."""
 
     def __init__(self, live: Liveness) -> None:
         self.live = live
         self._inner: dict[Value, list[Value]] = {}
 
     def inner(self, value: Value) -> list[Value]:
-        """The value and what is computed on the way to it from memory, inputs before users."""
+        """The value and everything computed on the way to it from memory, inputs before users."""
         if value not in self._inner:
             found = {value}
             pending = [value]
@@ -117,7 +117,7 @@ class _Original:
         return self._inner[value]
 
     def starts(self, value: Value) -> list[Value]:
-        """What `inner` begins with: values in memory, constants, and views of parameters."""
+        """The inputs of `inner`: values in memory, constants, and views of parameters."""
         inner = self.inner(value)
         inside = set(inner)
         return list(dict.fromkeys(v for u in inner for v in u.inputs if v not in inside))
@@ -130,14 +130,14 @@ class _Original:
 
 @dataclass(frozen=True)
 class _Rewritten:
-    """The graph with some values computed again.
+    """The graph with some values recomputed.
 
     Attributes
     ----------
     live : Liveness
-        Of the new graph.
+        Live ranges of the new graph.
     late : mapping
-        What is computed again.
+        The recomputed values.
     new : dict
         The first copy of each value of the original graph.
     """
@@ -148,7 +148,7 @@ class _Rewritten:
 
 
 def _cheapest(original: _Original, now: _Rewritten, refused: set[Value]) -> tuple[Value, frozenset[Value]] | None:
-    """The value to compute again next and those who read the second copy; None where there is none."""
+    """The next value to recompute, and the users of its second copy; None if there is none."""
     live = now.live
     peak = live.live.index(live.peak)
     of_new = {new: old for old, new in now.new.items()}
@@ -161,7 +161,7 @@ def _cheapest(original: _Original, now: _Rewritten, refused: set[Value]) -> tupl
         starts = original.starts(value)
         cost[value] = sum(live.works[v].flops for v in original.inner(value))
         cost[value] += sum(cost[v] for v in starts if v in now.late)
-        # A first copy without readers is dropped.
+        # A first copy without users has been removed.
         if value in now.late or copy not in live.stage or not live.stage[copy] < peak < live.last[copy]:
             continue
         stages = [live.stage[r] for r in live.readers[copy]]
@@ -178,7 +178,7 @@ def _cheapest(original: _Original, now: _Rewritten, refused: set[Value]) -> tupl
 
 
 def _longer(now: _Rewritten, starts: list[Value], stage: int) -> int:
-    """Bytes of values that would be live in a stage because something is computed from them later."""
+    """Bytes of values that would be live in a stage because something is recomputed from them later."""
     live = now.live
     copies = [now.new[v] for v in starts if v not in now.late]
     kept = [v for v in copies if v in live.stage and live.is_stored(v)]
@@ -186,7 +186,7 @@ def _longer(now: _Rewritten, starts: list[Value], stage: int) -> int:
 
 
 def _due(original: _Original, late: _Late) -> dict[Value, Value]:
-    """For each value that is computed again the first of those, in the original graph, for whom it is."""
+    """For each recomputed value, the first of its users in the original graph."""
     live = original.live
     users: dict[Value, list[Value]] = {value: list(readers) for value, readers in late.items()}
     first: dict[Value, Value] = {}
@@ -199,7 +199,7 @@ def _due(original: _Original, late: _Late) -> dict[Value, Value]:
 
 
 def _trigger(original: _Original, late: _Late, value: Value, reader: Value) -> Value | None:
-    """The newest value that the first late reader waits for anyway, and that is there a stage earlier."""
+    """The newest value that the first late user depends on anyway, from an earlier stage."""
     live = original.live
     stage = live.stage[reader]
     seen: dict[Value, None] = {reader: None}
@@ -216,10 +216,10 @@ def _trigger(original: _Original, late: _Late, value: Value, reader: Value) -> V
 
 
 def _rewrite(original: _Original, late: _Late, works: dict[Value, Work]) -> _Rewritten | None:
-    """The graph in which the values of `late` are computed again; None where one has nothing to wait for.
+    """The graph in which the values of `late` are recomputed; None if one has no trigger.
 
-    Values are made in the order of their stages, a second copy at the beginning of the stage that first needs it. It
-    waits for a value of an earlier stage, so no cycle can arise.
+    Values are created in the order of their stages, a second copy at the beginning of the stage that first needs it. It
+    depends on a value of an earlier stage, so no cycle can arise.
     """
     live = original.live
     due = _due(original, late)
@@ -242,7 +242,7 @@ def _rewrite(original: _Original, late: _Late, works: dict[Value, Work]) -> _Rew
 
 
 class _Maker:
-    """Makes the values of the new graph."""
+    """Builds the values of the new graph."""
 
     def __init__(self, original: _Original, late: _Late, works: dict[Value, Work]) -> None:
         self.new: dict[Value, Value] = {}
@@ -255,12 +255,12 @@ class _Maker:
         self._readers = frozenset().union(*late.values())
 
     def compute(self, value: Value) -> None:
-        """The first copy."""
+        """Create the first copy."""
         operands = self._late_operands(value) if value in self._readers else self.new
         self.new[value] = self._copy(value, [operands[v] for v in value.inputs], value.label)
 
     def compute_again(self, value: Value, trigger: Value) -> None:
-        """The second copy, from second copies and from what lies in memory; not before the trigger."""
+        """Create the second copy, from second copies and values in memory, ordered after the trigger."""
         made: dict[Value, Value] = {}
         for start in self._original.starts(value):
             made[start] = self._again[start] if start in self._late else self._wait(start, trigger)
@@ -272,7 +272,7 @@ class _Maker:
         self._again[value] = made[value]
 
     def _late_operands(self, reader: Value) -> dict[Value, Value]:
-        """What a late reader reads: second copies, also behind views."""
+        """The operands of a late user: second copies, also behind views."""
         live = self._original.live
         views: set[Value] = set()
         pending = [reader]
@@ -294,7 +294,7 @@ class _Maker:
     def _wait(self, value: Value, trigger: Value) -> Value:
         copy = self.new[value]
         if not value.inputs and not is_param(value):
-            return copy  # constants take no memory
+            return copy  # constants need no memory
         if (value, trigger) not in self._waiting:
             made = self._waiting[value, trigger] = after(copy, self.new[trigger])
             self._works[made] = Work("view", 0.0)

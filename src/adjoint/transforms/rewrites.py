@@ -19,20 +19,20 @@ from adjoint.ops.sliding import Sliding
 
 __all__ = ["Rule"]
 
-#: A rule: the value, with simple inputs, to what takes its place.
+#: A rule maps a value with simplified inputs to its replacement, or None.
 Rule = Callable[[Value], Value | None]
 
-#: Floats and the floats that hold all of their values.
+#: Float dtypes, with the wider dtypes that can represent all of their values.
 _WIDER = {"float16": ("float32", "float64"), "bfloat16": ("float32", "float64"), "float32": ("float64",)}
 
 
 def _make(value: Value, op: Operator, *inputs: Value) -> Value:
-    """A value that takes the place, and the label, of another."""
+    """A replacement of a value, with the same label."""
     return apply(op, *inputs, label=value.label)
 
 
 def _is(x: Value, number: float) -> bool:
-    """Whether `x` is that number everywhere: to the bit, so 0.0 is not -0.0."""
+    """Whether all elements of `x` are exactly that number; 0.0 is not -0.0."""
     if not isinstance(x.op, create.Full) or isinstance(x.op.value, bool) or x.op.value != number:
         return False
     return math.copysign(1.0, x.op.value) == math.copysign(1.0, number)
@@ -46,9 +46,9 @@ def _either_way(value: Value) -> Iterator[tuple[Value, Value]]:
 
 
 def fold(value: Value) -> Value | None:
-    """An elementwise operator on constants is a constant: one element of its reference.
+    """Fold an elementwise operator on constants, by evaluating its reference on one element.
 
-    Only for operators whose results have one right value to the bit, so that compiled code would compute the same.
+    Only for operators with bitwise defined results, so that compiled code would compute the same.
     """
     scalars = []
     for x in value.inputs:
@@ -61,13 +61,13 @@ def fold(value: Value) -> Value | None:
 
 
 def add_nothing(value: Value) -> Value | None:
-    """``x + 0`` of integers and ``x + -0.0`` of floats are x. ``x + 0.0`` is not where x is -0.0."""
+    """``x + 0`` for integers and ``x + -0.0`` for floats are x. ``x + 0.0`` is not, if x is -0.0."""
     nothing = -0.0 if is_float(value.dtype) else 0
     return next((x for x, y in _either_way(value) if _is(y, nothing)), None)
 
 
 def add_negative(value: Value) -> Value | None:
-    """``x + -y`` is ``x - y``, by the definition of the latter."""
+    """``x + -y`` is ``x - y``, by definition."""
     for x, y in _either_way(value):
         if isinstance(y.op, arithmetic.Negative):
             return _make(value, arithmetic.Subtract(), x, y.inputs[0])
@@ -75,7 +75,7 @@ def add_negative(value: Value) -> Value | None:
 
 
 def subtract_nothing(value: Value) -> Value | None:
-    """``x - 0`` is x, -0.0 included; ``x - -0.0`` is not."""
+    """``x - 0`` is x, even if x is -0.0; ``x - -0.0`` is not."""
     return value.inputs[0] if _is(value.inputs[1], 0) else None
 
 
@@ -118,11 +118,11 @@ def divide_by_one(value: Value) -> Value | None:
 
 
 def divide_by_power_of_two(value: Value) -> Value | None:
-    """``x / 2**n`` is ``x * 2**-n``, where that is a normal number: both are the float nearest to the same quotient."""
+    """``x / 2**n`` is ``x * 2**-n`` if that is a normal number: both are the same number, correctly rounded."""
     x, y = value.inputs
     if not isinstance(y.op, create.Full) or not is_float(value.dtype):
         return None
-    # The divisor as the dtype holds it: 4.001 is 4 in f16.
+    # The divisor rounded to the dtype: 4.001 is 4 in f16.
     divisor = float(np.asarray(y.op.value).astype(y.dtype))
     limits = ml_dtypes.finfo(y.dtype)  # type: ignore[no-untyped-call]
     if abs(math.frexp(divisor)[0]) != 0.5 or not float(limits.tiny) <= abs(1.0 / divisor) <= float(limits.max):
@@ -144,7 +144,7 @@ def twice_is_once(value: Value) -> Value | None:
 
 
 def sign_is_lost(value: Value) -> Value | None:
-    """The absolute value and the square of ``-x``, and the square of ``abs(x)``, are those of x."""
+    """``abs(-x)`` is ``abs(x)``; ``square(-x)`` and ``square(abs(x))`` are ``square(x)``."""
     inner = value.inputs[0]
     loses = (arithmetic.Negative, piecewise.Abs) if isinstance(value.op, powers.Square) else (arithmetic.Negative,)
     if isinstance(inner.op, loses) and isinstance(value.op, Operator):
@@ -153,7 +153,7 @@ def sign_is_lost(value: Value) -> Value | None:
 
 
 def same_operands(value: Value) -> Value | None:
-    """The greater and the smaller of x and x are x."""
+    """The maximum and the minimum of x and x are x."""
     x, y = value.inputs
     return x if x is y else None
 
@@ -161,7 +161,7 @@ def same_operands(value: Value) -> Value | None:
 def small_power(value: Value) -> Value | None:
     """``x**0`` is 1, ``x**1`` is x, ``x**2`` is ``square(x)`` and ``x**-1`` is ``reciprocal(x)``.
 
-    The last two are exactly rounded, where a power is only close to it: this rule may change the last bit.
+    ``square`` and ``reciprocal`` are correctly rounded but ``power`` is not, so this rule may change the last bit.
     """
     x, y = value.inputs
     if _is(y, 0) or _is(y, -0.0):
@@ -174,15 +174,15 @@ def small_power(value: Value) -> Value | None:
 
 
 def same_type(value: Value) -> Value | None:
-    """A cast, reshape, broadcast, slice, ... to the type that the operand has already is the operand.
+    """A cast, reshape, broadcast, slice, ... to the operand's own type is the operand.
 
-    Only where equal types leave nothing to do: a permute or a pad may keep the shape too.
+    Only for operators that do nothing if the types are equal: a permute or a pad may preserve the shape too.
     """
     return value.inputs[0] if value.type == value.inputs[0].type else None
 
 
 def cast_twice(value: Value) -> Value | None:
-    """A cast that loses nothing and then another cast is the other cast."""
+    """A cast after a cast that preserves all values is a single cast."""
     inner = value.inputs[0]
     if not isinstance(inner.op, convert.Cast):
         return None
@@ -199,7 +199,7 @@ def view_of_constant(value: Value) -> Value | None:
 
 
 def broadcast_twice(value: Value) -> Value | None:
-    """Broadcasting what was broadcast is broadcasting at once."""
+    """Two consecutive broadcasts are one."""
     inner = value.inputs[0]
     if isinstance(inner.op, shape.BroadcastTo):
         return _make(value, shape.BroadcastTo(value.shape), inner.inputs[0])
@@ -207,7 +207,7 @@ def broadcast_twice(value: Value) -> Value | None:
 
 
 def broadcast_leading_ones(value: Value) -> Value | None:
-    """Leading axes of size 1 need not be made before broadcasting: that makes them."""
+    """Leading axes of size 1 need not be inserted before a broadcast, which inserts them anyway."""
     inner = value.inputs[0]
     if not isinstance(inner.op, shape.Reshape):
         return None
@@ -219,7 +219,7 @@ def broadcast_leading_ones(value: Value) -> Value | None:
 
 
 def reshape_twice(value: Value) -> Value | None:
-    """Reshaping what was reshaped is reshaping at once."""
+    """Two consecutive reshapes are one."""
     inner = value.inputs[0]
     if isinstance(inner.op, shape.Reshape):
         return _make(value, shape.Reshape(value.shape), inner.inputs[0])
@@ -227,13 +227,13 @@ def reshape_twice(value: Value) -> Value | None:
 
 
 def permute_nothing(value: Value) -> Value | None:
-    """Axes in the order that they have are the operand."""
+    """A permute that keeps the order of the axes is its operand."""
     assert isinstance(value.op, shape.Permute)
     return value.inputs[0] if value.op.axes == tuple(range(len(value.op.axes))) else None
 
 
 def permute_twice(value: Value) -> Value | None:
-    """Permuting what was permuted is permuting at once."""
+    """Two consecutive permutes are one."""
     inner = value.inputs[0]
     if not isinstance(inner.op, shape.Permute) or not isinstance(value.op, shape.Permute):
         return None
@@ -242,7 +242,7 @@ def permute_twice(value: Value) -> Value | None:
 
 
 def where_known(value: Value) -> Value | None:
-    """A constant condition selects one operand, and any condition selects x of x and x."""
+    """A constant condition selects one operand; if both operands are x, the result is x."""
     condition, x, y = value.inputs
     if isinstance(condition.op, create.Full):
         return x if condition.op.value else y
@@ -258,7 +258,7 @@ def where_not(value: Value) -> Value | None:
 
 
 def where_again(value: Value) -> Value | None:
-    """A selection that was made by the same condition need not be made again."""
+    """A nested selection by the same condition is redundant."""
     condition, x, y = value.inputs
     if isinstance(x.op, logic.Where) and x.inputs[0] is condition:
         return _make(value, logic.Where(), condition, x.inputs[1], y)
@@ -268,10 +268,10 @@ def where_again(value: Value) -> Value | None:
 
 
 def pad_before(value: Value) -> Value | None:
-    """The padding of a convolution, and of its weight's gradient, is a pad of the image.
+    """The padding of a convolution, and of its weight gradient, becomes a separate pad of the image.
 
-    Said apart, the operator reads its image without asking whether it is inside; and the padded image that both
-    read is made once. It ends where the last window does: at a stride of two that is a row and a column earlier.
+    Then the operator reads its image without bounds checks, and both operators share the padded image. The pad ends
+    where the last window does: with a stride of two, a row and a column earlier.
     """
     op = value.op
     assert isinstance(op, Sliding)
@@ -291,7 +291,7 @@ def pad_before(value: Value) -> Value | None:
 
 
 def pad_twice(value: Value) -> Value | None:
-    """A border of the same around a border is one border."""
+    """Two consecutive pads with the same value are one."""
     outer, inner = value.op, value.inputs[0].op
     if not isinstance(outer, shape.Pad) or not isinstance(inner, shape.Pad) or any(outer.interior):
         return None
@@ -304,7 +304,7 @@ def pad_twice(value: Value) -> Value | None:
 
 
 def matmul_of_transposed(value: Value) -> Value | None:
-    """A matrix product takes a transposed operand by a flag."""
+    """A transpose of an operand becomes a flag of the matrix product."""
     assert isinstance(value.op, contract.MatMul)
     (a, flip_a), (b, flip_b) = map(_untransposed, value.inputs)
     if not flip_a and not flip_b:
@@ -314,7 +314,7 @@ def matmul_of_transposed(value: Value) -> Value | None:
 
 
 def _untransposed(x: Value) -> tuple[Value, bool]:
-    """What `x` is the transpose of in its last two axes, and whether it is."""
+    """`x` without a transpose of its last two axes, and whether there was one."""
     rank = len(x.shape)
     if isinstance(x.op, shape.Permute) and x.op.axes == (*range(rank - 2), rank - 1, rank - 2):
         return x.inputs[0], True

@@ -32,7 +32,7 @@ __all__ = ["separate_results"]
 
 
 def separate_results(function: Function) -> Function:
-    """Put an identity behind results that are parameters, come twice, or are donated and read by other values."""
+    """Insert an identity for results that are parameters, repeated, or donated and also read by other values."""
     pairs: Any = function.attrs.get("donate", ())
     donated = {index for _, index in pairs}
     read = {operand for value in function.values() for operand in value.inputs}

@@ -36,7 +36,7 @@ from adjoint.transforms.rewrites import Rule
 
 __all__ = ["RULES", "simplify"]
 
-#: For each operator the rules that are tried, in this order; the first that applies is taken.
+#: The rules of each operator, in the order in which they are tried; the first that applies is used.
 RULES: Mapping[type[Op], tuple[Rule, ...]] = MappingProxyType(
     {
         arithmetic.Add: (rewrites.fold, rewrites.add_nothing, rewrites.add_negative),
@@ -95,12 +95,12 @@ def simplify(function: Function) -> Function:
     Parameters
     ----------
     function : Function
-        Any. Functions that it calls stay as they are: `inline_calls` first to reach them.
+        Any function. Functions that it calls are unchanged; to simplify those too, run `inline_calls` first.
 
     Returns
     -------
     Function
-        The same name, parameters, attributes and meaning. One walk, inputs before users.
+        Same name, parameters, attributes and meaning. A single traversal, inputs before users.
     """
 
     def replace(value: Value, inputs: tuple[Value, ...]) -> Value:
@@ -116,7 +116,7 @@ def simplify(function: Function) -> Function:
 
 
 def _rewritten(value: Value) -> Value | None:
-    """What the first rule that applies makes of a value."""
+    """The value after the first rule that applies, or None."""
     for rule in RULES.get(type(value.op), ()):
         made = rule(value)
         if made is not None:
