@@ -1,1 +1,1 @@
-"""The run time: loaded code, threads, entry points, the compile cache. It never sees a graph."""
+"""The runtime: loaded code, threads, entry points, the compile cache. Independent of graphs."""

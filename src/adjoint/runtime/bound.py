@@ -1,4 +1,4 @@
-"""An entry point bound to arrays that stay: what a training loop calls."""
+"""An entry point bound to resident arrays, as called by a training loop."""
 
 import ctypes
 import itertools
@@ -20,18 +20,18 @@ from adjoint.runtime.turn import Turn
 __all__ = ["Bound", "Runtime", "Signature", "accept", "aligned", "allowed", "first_outside", "miscounted"]
 
 
-#: Bytes of a cache line and of a page, from the start of a large array to that of the next one, and what is large.
+#: Sizes in bytes: a cache line, a page, the offset between the starts of large arrays, and the least size of these.
 _LINE, _PAGE, _APART, _LARGE = 64, 4096, 5 * 64, 1 << 16
 
-#: Large arrays so far: they begin at different lines of a page.
+#: Counts large arrays, so that they start at different lines of a page.
 _large = itertools.count()
 
 
 def aligned(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     """A zeroed array whose first element is at the start of a cache line.
 
-    Large arrays do not all start at the same line of a page, as they would by themselves: equal places of a weight and
-    of its two moments would share a set of the first-level cache, in which there is no room for a few rows of each.
+    Large arrays start at different lines of a page. If they all started at the same one, the same rows of a weight and
+    its two moments would map to the same set of the L1 cache, which cannot hold a few rows of each.
     """
     nbytes = math.prod(shape) * dtype.itemsize
     unit, skipped = (_PAGE, next(_large) * _APART % _PAGE) if nbytes >= _LARGE else (_LINE, 0)
@@ -41,7 +41,7 @@ def aligned(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
 
 
 class Runtime:
-    """What all entry points of a process share: the thread pool and the entry point for calls from Python."""
+    """What all entry points of a process share: the thread pool and the fast call path from Python."""
 
     _shared: "ClassVar[Runtime | None]" = None
     _lock: ClassVar[threading.Lock] = threading.Lock()
@@ -54,7 +54,7 @@ class Runtime:
 
     @classmethod
     def of_process(cls, objects: Callable[[], tuple[bytes, ...]]) -> "Runtime":
-        """The one of this process; `objects` gives its object files the first time."""
+        """The instance of this process; `objects` returns its object files if it must be created."""
         with cls._lock:
             if cls._shared is None:
                 cls._shared = cls(objects())
@@ -63,22 +63,22 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a compiled function takes and gives.
+    """The interface of a compiled function.
 
     Parameters
     ----------
     name : str
-        The function's.
+        Name of the function.
     arguments, results : tuple
         In order.
     checks : tuple of RangeCheck
-        What arguments must satisfy.
+        Conditions that the arguments must satisfy.
     arena, scratch : int
-        Bytes of working memory: of all threads together, and of each thread's own.
+        Bytes of working memory: shared by all threads, and for each thread.
     shared : bool
-        Whether any kernel is worth sharing among threads.
+        Whether any kernel is large enough to run on several threads.
     brief : bool
-        Whether a call takes about a microsecond at most.
+        Whether a call takes at most about a microsecond.
     """
 
     name: str
@@ -91,34 +91,34 @@ class Signature:
     brief: bool
 
     def loaded(self, objects: tuple[bytes, ...]) -> Library:
-        """Its object files, loaded."""
+        """Load the object files of the function."""
         return Library(objects, (entry_symbol(self.name), check_symbol(self.name)))
 
 
 class Bound:
-    """An entry point with some arguments fixed to arrays that stay.
+    """An entry point with some arguments fixed to resident arrays.
 
     Attributes
     ----------
     call : builtin function
-        Takes the remaining arguments in order and runs. One 0-d result comes as a Python number, others as fresh
-        arrays, several as a tuple, none as None. Calls from several Python threads run one after the other.
+        Takes the remaining arguments in order and runs. A single 0-d result is returned as a Python number, other
+        results as new arrays, several as a tuple, no results as None. Calls from several Python threads are serialized.
     exclusively : builtin function
-        ``exclusively(function, *args)`` is ``function(*args)`` at a time when no call runs.
+        ``exclusively(function, *args)`` calls ``function(*args)`` while no other call runs.
     runtime : Runtime
-        Of the process.
+        The process's runtime.
     resident : dict
-        The arrays that stay, by name.
+        The resident arrays by name.
     arguments : tuple of Argument
-        What the remaining arguments are.
+        The remaining arguments.
     outputs : list of numpy.ndarray
-        Where the results are written that are not donated.
+        The arrays that receive the results that are not donated.
     slots : array of addresses
-        The table of addresses that a run reads and writes.
+        The table of addresses that the compiled code uses.
     arena : numpy.ndarray
         Working memory.
     function, check : int
-        Addresses of the entry point and of its check, 0 where it has none.
+        Addresses of the entry point and of its check, or 0 if it has none.
     """
 
     def __init__(
@@ -171,14 +171,14 @@ class Bound:
 
     @property
     def runs(self) -> int:
-        """How often it has run by being called: counted natively, so that an exception of a signal cannot hide one."""
+        """Number of calls, counted in native code so that an exception raised by a signal handler does not lose one."""
         return self._fast.block[7]
 
     def timed(self, arrays: Sequence[Any], clock: np.ndarray) -> None:
-        """Run code that reads the clock, once for each row of `clock`: i64[runs, threads, kernels, 2, 2].
+        """Run code that reads the clock, once per row of `clock`: i64[runs, threads, kernels, 2, 2].
 
-        The last axes are start and end, seconds and nanoseconds. The threads are made for the purpose and meet
-        before each run.
+        The last two axes are start and end, and seconds and nanoseconds. The threads are created for this call and
+        synchronize before each run.
         """
         kept = self.place(arrays)
         threads = clock.shape[1]
@@ -201,11 +201,11 @@ class Bound:
         del kept
 
     def run_in_turn(self, *arrays: Any) -> Any:
-        """The slow way in, in its turn: accept what can be taken as it is or copied, refuse the rest."""
+        """The slow call path, in its turn: convert the arguments if possible, and raise otherwise."""
         kept = self.place(arrays)
         self.runtime.pool.grow(self.threads)
         run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64)(self.runtime.pool.run_address)
-        # Counted before: a signal is delivered as soon as the call returns.
+        # Count before the run, because signals are delivered as soon as the call returns.
         self._fast.block[7] += 1
         run(
             self.runtime.pool.block,
@@ -218,7 +218,7 @@ class Bound:
         return self._collect()
 
     def place(self, arrays: Sequence[Any]) -> list[np.ndarray]:
-        """Put the addresses of arguments in the table, and check what they must satisfy."""
+        """Store the addresses of the arguments in the table, and check the arguments."""
         if len(arrays) != len(self.arguments):
             raise miscounted(self.entry.name, self.arguments, len(arrays))
         kept = [accept(self.entry.name, a, x) for a, x in zip(self.arguments, arrays, strict=True)]
@@ -239,7 +239,7 @@ class Bound:
                 )
 
     def resident_at(self, slot: int) -> tuple[str, np.ndarray]:
-        """Name and array of the argument that stays at a slot."""
+        """Name and array of the resident argument at a slot."""
         name = next(a.name for a in self.entry.arguments if a.slot == slot)
         return name, self.resident[name]
 
@@ -251,7 +251,7 @@ class Bound:
 
 
 def first_outside(check: RangeCheck, array: np.ndarray) -> tuple[int, ...] | None:
-    """Where the first element lies that a check refuses, or None."""
+    """Index of the first element that violates a check, or None."""
     bad = (array < check.low) | (array >= check.high)
     if check.allow is not None:
         bad &= array != check.allow
@@ -259,7 +259,7 @@ def first_outside(check: RangeCheck, array: np.ndarray) -> tuple[int, ...] | Non
 
 
 def allowed(check: RangeCheck) -> str:
-    """What a check wants, in words."""
+    """The condition of a check, in words."""
     also = f" or {check.allow}" if check.allow is not None else ""
     return f"in [{check.low}, {check.high}){also}"
 
@@ -284,13 +284,13 @@ def _residents(entry: Signature, resident: Mapping[str, np.ndarray]) -> dict[str
 
 
 def miscounted(entry: str, arguments: Sequence[Argument], given: int) -> TypeRuleError:
-    """The refusal of a wrong number of arguments."""
+    """The error for a wrong number of arguments."""
     names = ", ".join(a.name for a in arguments) or "none"
     return TypeRuleError(f"{entry} takes {len(arguments)} arguments ({names}), got {given}; give it all of them")
 
 
 def accept(entry: str, argument: Argument, given: Any) -> np.ndarray:
-    """The argument as an array that the step can read: copied only where its layout needs it."""
+    """The argument as an array that the step can read, copied only if its layout requires it."""
     array = np.asarray(given)
     if array.shape != argument.shape:
         raise TypeRuleError(

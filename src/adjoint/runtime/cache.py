@@ -1,6 +1,6 @@
-"""The compile cache on disk: one file an entry, whole or absent, checked when read, least recently used ones removed.
+"""The compile cache on disk: one file per entry, written atomically, verified when read, with LRU eviction.
 
-Several processes may use one directory: a file comes and goes whole, whatever others do.
+Several processes may share a directory: files are created and replaced atomically.
 """
 
 import contextlib
@@ -21,43 +21,43 @@ from adjoint.paths import cache_limit, check_private, private_bytes, write_whole
 __all__ = ["CacheWarning", "CompileCache"]
 
 _MAGIC = b"adjoint2"
-#: Seconds after which a file that is being written is that of a process that died.
+#: Age in seconds after which a temporary file is considered abandoned by a dead process.
 _ABANDONED = 3600
 
 
 class CacheWarning(UserWarning):
-    """The compile cache cannot be written; compiling goes on without it."""
+    """The compile cache cannot be written; compilation continues without it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompileCache:
-    """Compiled code by key.
+    """A persistent map from keys to compiled code.
 
     Parameters
     ----------
     directory : Path
-        Where the files are; made when first needed.
+        The directory of the files, created on first use.
     limit : int, optional
-        How many bytes they may take together: `adjoint.paths.cache_limit` where nothing is said.
+        Maximum total size in bytes; default: `adjoint.paths.cache_limit`.
     """
 
     directory: Path
     limit: int = field(default_factory=cache_limit)
 
     def read(self, key: str) -> tuple[dict[str, Any], tuple[bytes, ...]] | None:
-        """Summary and object files of a key, or None. A damaged file counts as none and will be replaced.
+        """The summary and object files of a key, or None. A damaged file counts as missing and will be replaced.
 
         Raises
         ------
         CacheError
-            If others may write to the directory or the file: what is in it is run.
+            If other users can write to the directory or the file, because its contents are executed.
         """
         path = self._path(key)
         check_private(self.directory)
         try:
             content = private_bytes(path)
             with contextlib.suppress(OSError):
-                os.utime(path)  # now is when it was used; the file system's own time of access is often turned off
+                os.utime(path)  # record the time of use; the file system's own access time is often disabled
         except CacheError:
             raise
         except OSError:
@@ -71,7 +71,7 @@ class CompileCache:
         return summary, tuple(rest[start:end] for start, end in pairwise(ends))
 
     def write(self, key: str, summary: Mapping[str, Any], objects: Sequence[bytes]) -> None:
-        """Keep object files under a key. Where that is impossible, say so once and go on."""
+        """Store object files under a key. If that is impossible, warn and continue."""
         header = json.dumps([summary, [len(code) for code in objects]]).encode()
         rest = b"".join((len(header).to_bytes(8, "little"), header, *objects))
         try:
@@ -82,11 +82,11 @@ class CompileCache:
             self._make_room(self._path(key))
 
     def _make_room(self, kept: Path) -> None:
-        """Remove what was used longest ago until the rest is within the limit, and what dead writers left."""
+        """Remove the least recently used entries until the rest is within the limit, and abandoned temporary files."""
         entries = []
         with contextlib.suppress(OSError), os.scandir(self.directory) as found:
             for entry in found:
-                # Another process may have removed it since.
+                # Another process may have removed it in the meantime.
                 with contextlib.suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
                     if entry.name.endswith(".bin"):

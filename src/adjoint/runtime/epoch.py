@@ -1,21 +1,21 @@
-"""Many steps in one native call: rows gathered by index, arguments checked, the step run, its loss kept.
+"""Many steps in one native call: gather rows by index, check the arguments, run the step, record its loss.
 
-`epoch` is given the address of a block of 64-bit words and runs the steps from `first` to before `end`. It returns
-how many steps of the epoch are done: less than `end` where a check of the arguments has refused the next one, which
-has then changed nothing. Words of the block::
+`epoch` receives the address of a block of 64-bit words and runs the steps from `first` up to, not including, `end`. It
+returns the number of steps of the epoch that are done, which is less than `end` if the arguments of the next step
+failed their check; that step has then changed nothing. Words of the block::
 
-     0 pool's block       1 threads            2 steps done         3 rows of a step
+     0 pool's block       1 threads            2 steps done         3 rows per step
      4 gather             5 its slots          6 its arena
      7 step               8 its slots          9 its arena         10 its check, or 0
-    11 order             12 bytes of it a step 13 the slot that it goes to
+    11 order             12 its bytes per step 13 the slot it goes to
     14 loss              15 history           16 bytes of a loss
     17 tables            18 their number      19 schedules         20 their number
 
-A table is three words: address, bytes of a row, bytes to fetch of it. A schedule is four: values, bytes of one, the
-slot where the step finds its own, and the array where the last one stays.
+A table has three words: address, bytes per row, bytes per row to prefetch. A schedule has four: values, bytes per
+value, the slot from which the step reads its value, and the array that keeps the last value.
 
-Each thread executes `epoch_step`: it gathers its share of the rows, waits once at a barrier, and goes
-on with its share of the step.
+Each thread executes `epoch_step`: it gathers its share of the rows, waits once at a barrier, and continues with its
+share of the step.
 """
 
 import ctypes
@@ -41,12 +41,12 @@ _WORDS = (
 
 _NUMBERS = {"threads", "done", "rows", "order.bytes", "loss.bytes", "tables.count", "schedules.count"}
 
-#: Bytes of a row that are asked for ahead; the processor sees by itself that a longer row goes on.
+#: Maximum number of bytes per row that are prefetched by software; the hardware prefetcher handles the rest.
 _FETCHED = 1024
 
 
 def _loads(*names: str) -> str:
-    """LLVM text that loads words of the block under their names."""
+    """LLVM text that loads words of the block into variables of the same names."""
     lines = []
     for name in names:
         lines.append(f"  %{name}.at = getelementptr i64, ptr %block, i64 {_WORDS.index(name)}")
@@ -68,7 +68,7 @@ _SCHEDULE = """  %i.word = mul i64 %i, 4
 _TEXT = f"""
 define i64 @epoch(ptr %block, i64 %first, i64 %end) {{
 entry:
-  ; Steps find their mode set.
+  ; Set the mode once, so that the steps find it already set.
   %mode = {{enter}}
 {_loads("pool", "threads", "done", "order", "order.bytes", "order.slot", "loss", "history", "loss.bytes")}
   br label %next
@@ -97,7 +97,7 @@ out:
   ret i64 %now
 }}
 
-; One thread's part of a step. Every thread checks the arguments, so that all agree.
+; One thread's part of a step. Every thread checks the arguments, so that all take the same branch.
 define internal i32 @epoch_step(ptr %block, ptr %unused, i64 %thread, i64 %threads, ptr %sync) {{
 entry:
 {_loads("gather", "gather.slots", "gather.arena", "step", "slots", "arena", "check")}
@@ -122,7 +122,7 @@ refused:
   ret i32 1
 }}
 
-; Ask for all rows of a thread's share at once: in random order, each would be waited for on its own.
+; Prefetch all rows of a thread's share at once: they are in random order, so each would miss the cache separately.
 define internal void @fetch(ptr %block, i64 %thread, i64 %threads) {{
 entry:
 {_loads("rows", "order.slot", "tables", "tables.count")}
@@ -172,7 +172,7 @@ out:
   ret void
 }}
 
-; Let a step find its scheduled values: its slots lead to them.
+; Point the slots of a step to its scheduled values.
 define internal void @schedule(ptr %block, i64 %now) {{
 entry:
 {_loads("schedules", "schedules.count")}
@@ -192,7 +192,7 @@ out:
   ret void
 }}
 
-; Let the values of the last step that was done stay in their own arrays, and the slots lead there again.
+; Copy the values of the last completed step to their own arrays, and point the slots there again.
 define internal void @settle(ptr %block, i64 %first, i64 %done) {{
 entry:
 {_loads("schedules", "schedules.count")}
@@ -225,33 +225,33 @@ declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 
 
 def epoch_text(triple: str) -> str:
-    """LLVM text of ``i64 epoch(ptr block, i64 first, i64 end)``; the pool's and ``float_mode_text`` go beside it."""
+    """LLVM text of ``i64 epoch(ptr block, i64 first, i64 end)``; it uses `pool_text` and `float_mode_text`."""
     enter, leave = enter_mode(triple, flush_subnormals=True)
     return _TEXT.replace("{enter}", enter).replace("{leave}", leave)
 
 
 class EpochLoop:
-    """The steps of one epoch, over rows of arrays that stay in memory.
+    """The steps of one epoch, over rows of resident arrays.
 
     Parameters
     ----------
     gather : Bound
-        Takes the tables and last the rows of one step, i64[B]; its results are the arguments of `step`, in order. It
-        runs on the threads of `step`, for which it is bound too.
+        Takes the tables, then the row indices of one step, i64[B]; its results are the arguments of `step`, in order.
+        It runs on the threads of `step`, and must be bound for them too.
     step : Bound
-        Takes what `gather` gives; its only result that is not donated is the loss.
+        Takes the results of `gather`; its only result that is not donated is the loss.
     tables : sequence of numpy.ndarray
-        What `gather` takes rows of.
+        The arrays from which `gather` takes rows.
     order : numpy.ndarray
-        i64 [steps * B], C-contiguous: the rows of every step, one after the other.
+        i64 [steps * B], C-contiguous: the row indices of all steps, concatenated.
     history : numpy.ndarray
-        [steps] of the loss's dtype: written as the steps are done.
+        [steps] of the loss's dtype, filled in as the steps complete.
     schedules : mapping of str to numpy.ndarray
-        Values [steps] of resident scalars by name, of their dtype, one for each step. The last one stays.
+        Values [steps] for resident scalars by name, of the same dtype, one per step. The last one is kept.
 
     Notes
     -----
-    Between two calls of `run` the step may be used in any other way: every call places its arguments anew.
+    Between two calls of `run` the step can be used in other ways, because every call sets its arguments again.
     """
 
     def __init__(
@@ -289,17 +289,17 @@ class EpochLoop:
 
     @property
     def done(self) -> int:
-        """Steps done so far, also where an exception has come between."""
+        """Number of steps done so far, even after an exception."""
         done: int = self._block[_WORDS.index("done")]
         return done
 
     def run(self, end: int) -> None:
-        """Go on until `end` steps are done, without the interpreter's lock, in the turn of the step.
+        """Continue until `end` steps are done, without the interpreter's lock, in the turn of the step.
 
         Raises
         ------
         InvalidValueError
-            If the next step's arguments are out of range; the steps before it are done, it has changed nothing.
+            If an argument of the next step is out of range. The steps before it are done; it has changed nothing.
         """
         self._gather.exclusively(self._step.exclusively, self._run, end)
 
@@ -313,7 +313,7 @@ class EpochLoop:
             raise self._refusal()
 
     def _refusal(self) -> InvalidValueError:
-        """What the check of the next step has refused."""
+        """The error for the check that failed in the next step."""
         done = self.done
         given = {a.slot: (a.name, x) for a, x in zip(self._step.arguments, self._gather.outputs, strict=True)}
         for check in self._step.entry.checks:
@@ -337,6 +337,6 @@ def _slot(bound: Bound, number: int) -> int:
 
 
 def _words(rows: Iterable[Iterable[int]]) -> "ctypes.Array[ctypes.c_int64]":
-    """64-bit words, one row after the other."""
+    """64-bit words, row after row."""
     words = list(itertools.chain(*rows))
     return (ctypes.c_int64 * len(words))(*words)

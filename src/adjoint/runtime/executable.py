@@ -1,4 +1,4 @@
-"""Executables: entry points over loaded code."""
+"""Executables: the entry points of loaded code."""
 
 import math
 import threading
@@ -15,31 +15,31 @@ from adjoint.runtime.turn import Turn
 
 __all__ = ["Entry", "Executable"]
 
-#: Floating-point operations plus bytes up to which a call is brief: a core does some ten of either in a nanosecond, so
-#: that they take a microsecond or two.
+#: Maximum number of floating-point operations plus bytes of a brief call. A core performs about ten of either per
+#: nanosecond, so such a call takes one or two microseconds.
 _BRIEF = 16384
 
 
 class Entry:
     """One compiled function.
 
-    Calling it takes every argument in order and returns its results as fresh arrays (a tuple where there are
-    several); `bind` keeps some of the arguments in place instead.
+    Calling it takes all arguments in order and returns its results as new arrays, several as a tuple; `bind` makes some
+    of the arguments resident instead.
 
     Parameters
     ----------
     summary : mapping
-        `Program.summary` of what was compiled.
+        The `Program.summary` of the compiled program.
     objects : tuple of bytes
-        Its object files, to be linked together.
+        Its object files, which are linked together.
     runtime : Runtime
-        Shared by the process.
+        The process's runtime.
     threads : int
-        Threads to run on unless `bind` says otherwise.
+        Default number of threads.
     texts : callable
-        Gives the text of a stage, for `text`.
+        Returns the text of a stage, for `text`.
     profiled : callable
-        Gives object files whose code also reads the clock, for `profile`.
+        Returns object files of code that also reads the clock, for `profile`.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Entry:
         self._whole: Bound | None = None
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run on all arguments, in order. Donated ones are copied first, so nothing of the caller's changes."""
+        """Run on all arguments, in order. Donated ones are copied first, so the caller's arrays do not change."""
         whole = self._bound_whole()
         if len(arrays) != len(self.arguments):
             raise miscounted(self.name, self.arguments, len(arrays))
@@ -91,14 +91,14 @@ class Entry:
         return whole.exclusively(self._updated, whole, arrays)
 
     def _bound_whole(self) -> Bound:
-        """The entry bound to arrays of its own for donated arguments."""
+        """The entry point bound to internal arrays for its donated arguments."""
         with self._lock:
             if self._whole is None:
                 self._whole = self.bind({a.name: aligned(a.shape, a.dtype) for a in self.arguments if a.donated})
             return self._whole
 
     def _updated(self, whole: Bound, arrays: tuple[Any, ...]) -> Any:
-        """A run on copies of the donated arguments, in its turn."""
+        """Run on copies of the donated arguments, in its turn."""
         rest = []
         for argument, array in zip(self.arguments, arrays, strict=True):
             if argument.donated:
@@ -108,7 +108,7 @@ class Entry:
         return self._shaped(whole, whole.run_in_turn(*rest))
 
     def _shaped(self, whole: Bound, plain: Any) -> Any:
-        """Results as arrays, donated ones among them."""
+        """All results as arrays, including donated ones."""
         apart = iter(plain if isinstance(plain, tuple) else (plain,))
         slots = {a.slot: a.name for a in self.arguments}
         made = [
@@ -118,29 +118,28 @@ class Entry:
         return made[0] if len(made) == 1 else tuple(made)
 
     def bind(self, resident: Mapping[str, np.ndarray], threads: int | None = None, turn: Turn | None = None) -> Bound:
-        """Fix some arguments to arrays that stay where they are; donated ones are updated there.
+        """Bind some arguments to resident arrays; donated ones are updated in place.
 
         Parameters
         ----------
         resident : mapping
-            Arrays by parameter name, C-contiguous, of exact shape and dtype. Every donated parameter is among
-            them.
+            C-contiguous arrays by parameter name, of exact shape and dtype. They must include every donated parameter.
         threads : int, optional
-            Threads to run on.
+            Number of threads.
         turn : Turn, optional
-            What calls take in turn with those of other entries that are bound to the same arrays.
+            Shared with other entry points that are bound to the same arrays, to serialize their calls.
         """
         threads = self.threads if threads is None else threads
         return Bound(self.signature, self._runtime, self._library, resident, threads, turn)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
-        """What it takes, in order."""
+        """The arguments, in order."""
         return self.signature.arguments
 
     @property
     def results(self) -> tuple[Result, ...]:
-        """What it gives, in order."""
+        """The results, in order."""
         return self.signature.results
 
     def text(self, stage: str) -> str:
@@ -148,7 +147,7 @@ class Entry:
         return self._texts(stage)
 
     def symbol_of(self, kernel: str) -> str:
-        """What the function of a kernel is called in the stages ``llvm`` and ``asm``."""
+        """The name of a kernel's function in the stages ``llvm`` and ``asm``."""
         return kernel_symbol(self.name, kernel)
 
     def profile(
@@ -161,9 +160,9 @@ class Entry:
         arrays : array_like
             The arguments that are not in `resident`, in order.
         resident : mapping, optional
-            As in `bind`. Donated arguments are copied, so that profiling trains nothing.
+            As in `bind`. Donated arguments are copied, so profiling does not train.
         runs : int, default 50
-            Runs after three that are not counted; of each kernel, the mean of the middle half of them is taken.
+            Number of runs, after three warm-up runs; the result for each kernel is the interquartile mean.
         """
         times = self.clocks(*arrays, resident=resident, runs=runs).typical()
         return [KernelTime(k, float(t)) for k, t in zip(self.kernels, times, strict=True)]
@@ -171,16 +170,16 @@ class Entry:
     def clocks(
         self, *arrays: Any, resident: Mapping[str, np.ndarray] | None = None, runs: int = 50, threads: int = 1
     ) -> Clocks:
-        """When each thread started and ended its part of each kernel.
+        """Record when each thread started and finished its part of each kernel.
 
         Parameters
         ----------
         arrays, resident
             As in `profile`.
         runs : int, default 50
-            Runs after three that are not counted.
+            Number of runs, after three warm-up runs.
         threads : int, default 1
-            Threads to run on.
+            Number of threads.
         """
         if runs < 1:
             raise InvalidValueError(f"clocks: runs must be at least 1, got {runs}")
@@ -205,9 +204,9 @@ class Executable(Mapping[str, Entry]):
     Attributes
     ----------
     seconds : float
-        What compiling took.
+        Time spent compiling.
     cached : bool
-        Whether all of it came from the compile cache.
+        Whether all code came from the compile cache.
     """
 
     def __init__(self, entries: Mapping[str, Entry], seconds: float, cached: bool) -> None:

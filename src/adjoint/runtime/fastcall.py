@@ -1,9 +1,9 @@
-"""The way into a step from Python in well under a microsecond: a builtin function written in LLVM.
+"""The fast call path from Python into a step, well below a microsecond: a builtin function written in LLVM.
 
-`ctypes` spends more time on one call than a small step takes. Here the step is a method of CPython's own fast
-calling convention (``METH_FASTCALL``): it looks at each argument through the documented layout of NumPy's array
-objects (``PyArrayObject_fields``), and where one is not exactly what the step takes, hands the whole call to a
-Python function that converts or refuses. A call takes its turn (`adjoint.runtime.turn`) before it writes anything.
+One call through `ctypes` takes longer than a small step. Here the step is a method with CPython's fast calling
+convention (``METH_FASTCALL``). It examines each argument through the documented layout of NumPy's array objects
+(``PyArrayObject_fields``); if one is not exactly what the step takes, it passes the whole call to a Python function
+that converts the arguments or raises. A call takes its turn (`adjoint.runtime.turn`) before it writes anything.
 ``self`` is the address of a block of 64-bit words::
 
      0 number of arguments      1 fallback (object)       2 slots            3 arena
@@ -13,9 +13,9 @@ Python function that converts or refuses. A call takes its turn (`adjoint.runtim
     15 turn                    16 whether it is brief
     24 + 16*i: for argument i: slot, dtype (object), number of axes, sizes...
 
-Kind of result: 0 none, 1 float32, 2 float64, 3 whatever calling `finish` gives. A brief step keeps the interpreter's
-lock: to let go of it and take it again would take as long as the step. One on several threads goes through the fallback
-as long as the pool has too few of them, as it has in a process that has just forked.
+Kind of result: 0 none, 1 float32, 2 float64, 3 the result of calling `finish`. A brief step keeps the interpreter's
+lock, because releasing and reacquiring it would take as long as the step. A step on several threads uses the fallback
+as long as the pool has too few, for example in a process that has just forked.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ from adjoint.runtime.turn import Turn
 
 __all__ = ["FASTCALL_TEXT", "MAX_RANK", "FastCall"]
 
-#: Arrays of more axes than this go through the fallback.
+#: Maximum number of axes of an array; others go through the fallback.
 MAX_RANK = 12
 
 _TEXT = """
@@ -188,7 +188,7 @@ slow:
   ret ptr %object4
 }
 
-; Call a Python function, its first argument, with the others, in the turn of a block.
+; Call a Python function (the first argument) with the remaining arguments, in the turn of a block.
 define ptr @exclusively(ptr %self, ptr %args, i64 %count) {
   %block = call ptr @PyLong_AsVoidPtr(ptr %self)
   %turn.at = getelementptr i64, ptr %block, i64 15
@@ -220,7 +220,7 @@ declare ptr @PyFloat_FromDouble(double)
 declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
 """
 
-#: LLVM text of ``fastcall`` and ``exclusively``; `adjoint.runtime.turn.TURN_TEXT` and the pool's go beside it.
+#: LLVM text of ``fastcall`` and ``exclusively``; it uses `adjoint.runtime.turn.TURN_TEXT` and the pool's text.
 FASTCALL_TEXT = _TEXT.replace("{workers}", str(WORKERS))
 
 _METH_FASTCALL = 0x80
@@ -238,7 +238,7 @@ class _MethodDef(ctypes.Structure):
     )
 
 
-#: Words of a block before those of its arguments, and words of an argument.
+#: Number of words of a block before those of its arguments, and per argument.
 _HEAD, _PER_ARGUMENT = 24, 16
 
 
@@ -248,24 +248,24 @@ class FastCall:
     Parameters
     ----------
     addresses : tuple of int
-        Of ``fastcall`` and ``exclusively`` in a loaded library.
+        Addresses of ``fastcall`` and ``exclusively`` in a loaded library.
     arguments : sequence of Argument
-        What the builtin takes, in order.
+        The arguments of the builtin, in order.
     words : dict
-        The block's words by number; see the module's docstring.
+        The block's words by number; see the module docstring.
     turn : Turn
-        What calls of this builtin, and of others that share its memory, take in turn.
+        Serializes the calls of this builtin and of others that share its memory.
     fallback : callable
-        Takes whatever the builtin was given, where that is not exactly what the step takes.
+        Receives the arguments if they are not exactly what the step takes.
     finish : callable
-        Makes the result of kind 3.
+        Computes the result of kind 3.
 
     Attributes
     ----------
     call : builtin function
-        The builtin. It keeps alive what it needs.
+        The builtin. It keeps everything it needs alive.
     exclusively : builtin function
-        ``exclusively(function, *args)`` is ``function(*args)`` while no call runs.
+        ``exclusively(function, *args)`` calls ``function(*args)`` while no other call runs.
     block : array of int
         The block.
     """
@@ -298,11 +298,11 @@ class FastCall:
 
     def _builtin(self, name: bytes, address: int, doc: bytes) -> Callable[..., Any]:
         definition = _MethodDef(name, address, _METH_FASTCALL, doc)
-        # A builtin reads its definition even while it is freed, and the garbage collector frees what belongs
-        # together in any order: so the definition, 32 bytes, is never freed.
+        # A builtin reads its definition even while being freed, and the garbage collector frees cycles in any order. So
+        # the definition, 32 bytes, is never freed.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.py_object)
-        # The last argument, the builtin's module, is what it keeps alive: this object, and through it the arrays.
+        # The last argument, the builtin's module, is the object that it keeps alive: self, and thereby the arrays.
         made: Callable[..., Any] = make(ctypes.addressof(definition), ctypes.addressof(self.block), self)
         return made

@@ -1,4 +1,4 @@
-"""Object code made callable in this process."""
+"""Load object code into this process."""
 
 import itertools
 
@@ -10,21 +10,21 @@ _numbers = itertools.count()
 
 
 class Library:
-    """Loaded object code; it stays loaded while this object lives.
+    """Loaded object code, which stays loaded as long as this object exists.
 
     Parameters
     ----------
     objects : tuple of bytes
-        Relocatable object files for this machine, which are linked together.
+        Relocatable object files for this machine, to be linked together.
     names : tuple of str
-        Functions wanted.
+        Names of the functions to look up.
     """
 
     def __init__(self, objects: tuple[bytes, ...], names: tuple[str, ...]) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        # JITLink puts an object into one piece of memory. The older linker may put its constants beyond the reach of
-        # its code, in a process with gigabytes of arrays, and then ends the process.
+        # JITLink allocates an object contiguously. In a process with gigabytes of arrays, the older linker may place
+        # constants out of reach of the code, and then aborts the process.
         self._jit = llvm.create_lljit_compiler(use_jit_link=True)
         builder = llvm.JITLibraryBuilder().add_current_process()
         for code in objects:

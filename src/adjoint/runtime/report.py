@@ -1,4 +1,4 @@
-"""What is known of compiled code: its kernels, what they took, the memory it needs."""
+"""Information about compiled code: its kernels, their times, and the memory it needs."""
 
 from dataclasses import dataclass
 
@@ -9,20 +9,20 @@ __all__ = ["Clocks", "KernelInfo", "KernelTime", "Memory"]
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """What a kernel is.
+    """Description of a kernel.
 
     Parameters
     ----------
     name : str
-        Its name.
+        Name of the kernel.
     values : tuple of str
         Names of the graph values that it computes.
     flops, bytes : int
         Floating-point operations and bytes moved, each element counted once.
     units : int
-        Pieces of work that threads share.
+        Number of work items.
     parallel : bool
-        Whether they do.
+        Whether threads share them.
     """
 
     name: str
@@ -35,56 +35,56 @@ class KernelInfo:
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """How long a kernel took: nanoseconds, the mean of the middle half of the runs."""
+    """The time of a kernel in nanoseconds: the interquartile mean of the runs."""
 
     kernel: KernelInfo
     nanoseconds: float
 
     @property
     def gflops(self) -> float:
-        """Floating-point operations a second, in billions."""
+        """Billions of floating-point operations per second."""
         return self.kernel.flops / self.nanoseconds if self.nanoseconds else 0.0
 
     @property
     def gbytes(self) -> float:
-        """Bytes a second, in billions."""
+        """Billions of bytes per second."""
         return self.kernel.bytes / self.nanoseconds if self.nanoseconds else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clocks:
-    """When each thread started and ended its part of each kernel, in each of several runs.
+    """Start and end times of each thread's part of each kernel, for several runs.
 
     Parameters
     ----------
     nanoseconds : numpy.ndarray
-        i64[runs, threads, kernels, 2], start and end on one clock.
+        i64[runs, threads, kernels, 2], start and end on the same clock.
     """
 
     nanoseconds: np.ndarray
 
     def typical(self) -> np.ndarray:
-        """Nanoseconds of each kernel, f64[kernels]: the mean of the middle half of the runs.
+        """Nanoseconds per kernel, f64[kernels]: the interquartile mean of the runs.
 
-        A median would be a multiple of the clock's tick, which is longer than a small kernel. Of several threads the
-        slowest counts. What reading the clock takes is not in it.
+        A median would be a multiple of the clock's tick, which is longer than a small kernel takes. With several
+        threads, the slowest counts. The time of reading the clock is subtracted.
         """
         start, end = self.nanoseconds[..., 0], self.nanoseconds[..., 1]
         made: np.ndarray = np.maximum(_middle((end - start).max(axis=1)) - self.reading(), 0.0)
         return made
 
     def reading(self) -> float:
-        """Nanoseconds that reading the clock takes.
+        """Nanoseconds needed to read the clock.
 
-        Between a kernel's end and the next one's start lies one reading, as between a start and an end; the gap
-        that is shortest on the whole has no wait in it.
+        Between the end of a kernel and the start of the next there is one reading, as between start and end. The
+        shortest gap on average contains no waiting.
         """
         start, end = self.nanoseconds[..., 0], self.nanoseconds[..., 1]
         gaps = (start[..., 1:] - end[..., :-1]).min(axis=1)
         return float(_middle(gaps).min()) if gaps.size else 0.0
 
     def waits(self) -> np.ndarray:
-        """Nanoseconds of each run that a thread spends between kernels, the mean of the threads; f64[runs]."""
+        """Nanoseconds per run that a thread spends between kernels, averaged over threads; f64[runs]."""
         start, end = self.nanoseconds[..., 0], self.nanoseconds[..., 1]
         kernels = start.shape[2]
         inside = self.walls()[:, None] - (end - start).sum(axis=2) - max(kernels - 1, 0) * self.reading()
@@ -92,7 +92,7 @@ class Clocks:
         return made
 
     def walls(self) -> np.ndarray:
-        """Nanoseconds of each run, from the first start to the last end; i64[runs]."""
+        """Nanoseconds per run, from the first start to the last end; i64[runs]."""
         if not self.nanoseconds.size:
             return np.zeros(len(self.nanoseconds), np.int64)
         made: np.ndarray = self.nanoseconds.max(axis=(1, 2, 3)) - self.nanoseconds.min(axis=(1, 2, 3))
@@ -100,7 +100,7 @@ class Clocks:
 
 
 def _middle(samples: np.ndarray) -> np.ndarray:
-    """The mean along the first axis of what lies between the quartiles."""
+    """The interquartile mean along the first axis."""
     count = len(samples)
     quarter = count // 4
     made: np.ndarray = np.sort(samples, axis=0)[quarter : count - quarter].mean(axis=0)
@@ -109,22 +109,22 @@ def _middle(samples: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes that an entry point needs.
+    """Bytes of memory that an entry point needs.
 
     Parameters
     ----------
     donated : int
-        Arguments that are updated in place: parameters and states.
+        Arguments updated in place: parameters and states.
     arguments : int
         All other arguments.
     results : int
-        Results that are not written over an argument.
+        Results that do not share memory with an argument.
     arena : int
-        Everything between, as far as threads share it.
+        Intermediate values, shared by the threads.
     arena_bound : int
-        The most bytes of that live at once: no plan needs less.
+        The maximum number of bytes of them that are live at once, a lower bound for any plan.
     scratch : int
-        What the threads have to themselves, of all of them together.
+        Thread-private memory, of all threads together.
     """
 
     donated: int
@@ -136,10 +136,10 @@ class Memory:
 
     @property
     def working(self) -> int:
-        """The memory that is needed while a step runs and not between steps: arena and scratch."""
+        """The memory needed while a step runs but not between steps: arena and scratch."""
         return self.arena + self.scratch
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """The sum of all."""
         return self.donated + self.arguments + self.results + self.working

@@ -1,17 +1,17 @@
-"""Threads that run steps: one pool a process, parked in native code between steps.
+"""The thread pool that runs steps: one per process, parked in native code between steps.
 
 A worker is a Python thread that calls `work` once and stays there, without the interpreter's lock, until the pool
-ends. Whoever waits spins for a while, then sleeps in the system; with more threads than cores, it sleeps at once.
-Layout of the shared block, a separate cache line each, to avoid false sharing::
+stops. A waiting thread spins for a while and then sleeps in the kernel; with more threads than cores it sleeps at once.
+Layout of the shared block, with a separate cache line for each group to avoid false sharing::
 
-      0  generation: number of the step          64  function, slots, arena, threads
-    128  workers that are done, and whether the caller sleeps
-    192  stop flag; 196 lock; 200 workers        256  workers asleep
+      0  generation: number of the step           64  function, slots, arena, threads
+    128  number of finished workers, and whether the caller sleeps
+    192  stop flag; 196 lock; 200 workers         256  number of sleeping workers
     320  sync of the barrier (six lines), with the number of cores
 
-The lock is 0 while it is free, 1 while a step runs, and 2 if a thread may be asleep until it is free.
+The lock is 0 if free, 1 while a step runs, and 2 if a thread may be sleeping until it is free.
 
-A process that has forked has none of the threads: its pool is empty until a step needs one.
+A forked process has none of the threads: its pool is empty until a step needs one.
 """
 
 import atexit
@@ -29,22 +29,22 @@ from adjoint.runtime.library import Library
 
 __all__ = ["MAX_THREADS", "POOL_FUNCTIONS", "WORKERS", "Pool", "check_threads", "make_sync", "pool_text"]
 
-#: The most threads that a step may run on: more than any machine has cores. Each takes a thread of the system.
+#: Maximum number of threads of a step: more than any machine has cores. Each is a system thread.
 MAX_THREADS = 1024
 
-#: Functions of `pool_text` that are called from outside it.
+#: Functions of `pool_text` that are called from outside.
 POOL_FUNCTIONS = ("run", "work", "hold", "let_go", "dismiss")
 
 _BLOCK_BYTES = 320 + SYNC_BYTES
 
-#: Places in the block that Python writes, and where the number of workers stands (i32).
+#: Offsets in the block: the barrier's sync block, the stop flag, the number of workers (i32).
 _SYNC, _STOP, WORKERS = 320, 192, 200
 
 _TEXT = """
-; A worker's life: wait for the next generation, run its share of the step, report completion.
+; The loop of a worker: wait for the next generation, run its share of the step, report completion.
 define void @work(ptr %block, i64 %thread) {
 entry:
-  ; Steps find their mode set.
+  ; Set the mode once, so that the steps find it already set.
   %mode = {enter}
   %stop.at = getelementptr i8, ptr %block, i64 192
   %asleep = getelementptr i8, ptr %block, i64 256
@@ -94,7 +94,7 @@ run:
   %status = call i32 %function(ptr %slots, ptr %arena, i64 %thread, i64 %threads, ptr %sync)
   br label %finished
 finished:
-  ; The last one wakes the caller, if that has said that it sleeps.
+  ; The last worker to finish wakes the caller if the caller has marked the word as asleep.
   %n3 = atomicrmw add ptr %done, i32 1 acq_rel, align 4
   %n4 = add i32 %n3, 1
   %marked = or i32 %workers, {asleep}
@@ -108,7 +108,7 @@ end:
   ret void
 }
 
-; Wait until no step runs and none can start.
+; Wait until no step runs, and prevent others from starting.
 define void @hold(ptr %block) {
 entry:
   %lock = getelementptr i8, ptr %block, i64 196
@@ -126,7 +126,7 @@ end:
   ret void
 }
 
-; Let steps start again.
+; Allow steps to start again.
 define void @let_go(ptr %block) {
 entry:
   %lock = getelementptr i8, ptr %block, i64 196
@@ -140,8 +140,8 @@ end:
   ret void
 }
 
-; Let the workers end. The new generation keeps workers from falling asleep, and whoever sees it also sees the flag;
-; sleepers are woken.
+; Stop the workers. The new generation keeps workers from falling asleep, and workers that see it also see the stop
+; flag; sleeping ones are woken.
 define void @dismiss(ptr %block) {
   %stop.at = getelementptr i8, ptr %block, i64 192
   store atomic i32 1, ptr %stop.at monotonic, align 4
@@ -150,7 +150,7 @@ define void @dismiss(ptr %block) {
   ret void
 }
 
-; One step on `threads` threads, of which the caller is the first.
+; Run one step on `threads` threads, including the caller.
 define i32 @run(ptr %block, ptr %function, ptr %slots, ptr %arena, i64 %threads) {
 entry:
   %alone = icmp ult i64 %threads, 2
@@ -174,7 +174,7 @@ many:
   store ptr %arena, ptr %arena.at
   store i64 %threads, ptr %threads.at
   store atomic i32 0, ptr %done monotonic, align 4
-  ; The barrier counts in rounds of as many arrivals as there are threads in this step.
+  ; The barrier counts rounds of as many arrivals as this step has threads.
   store atomic i32 0, ptr %sync monotonic, align 4
   %generation = atomicrmw add ptr %block, i32 1 seq_cst, align 4
   %sleepers = load atomic i32, ptr %asleep seq_cst, align 4
@@ -216,18 +216,18 @@ end:
 }
 """
 
-#: Polls of the generation before a worker goes to sleep: about a quarter of a millisecond.
+#: Number of times a worker polls the generation before it sleeps: about a quarter of a millisecond.
 _SPINS = 8000
 
-#: Looks of the caller at the workers that are done: as in the barrier.
+#: Number of times the caller polls the number of finished workers before it sleeps; as in the barrier.
 _OWN_SPINS = 8000
 
-#: The bit of the number of workers that are done which says that the caller sleeps.
+#: The bit in the number of finished workers that is set while the caller sleeps.
 _ASLEEP = 1 << 30
 
 
 def pool_text(triple: str) -> str:
-    """LLVM text of the pool's functions; ``waiting_text`` and ``float_mode_text`` go beside it."""
+    """LLVM text of the pool's functions; it uses `waiting_text` and `float_mode_text`."""
     text = _TEXT
     for key, value in (
         ("{enter}", enter_mode(triple, flush_subnormals=True)[0]),
@@ -241,7 +241,7 @@ def pool_text(triple: str) -> str:
 
 
 def make_sync() -> np.ndarray:
-    """A block for the barrier of threads that belong to no pool."""
+    """A sync block for a barrier of threads outside the pool."""
     block = np.zeros(SYNC_BYTES + 64, np.uint8)
     start = -block.ctypes.data % 64
     sync = block[start : start + SYNC_BYTES]
@@ -250,7 +250,7 @@ def make_sync() -> np.ndarray:
 
 
 def check_threads(threads: object) -> int:
-    """The number of threads, or the refusal.
+    """Return the number of threads, if it is valid.
 
     Raises
     ------
@@ -268,11 +268,11 @@ class Pool:
     Parameters
     ----------
     library : Library
-        Holding the functions of `pool_text`.
+        Library that contains the functions of `pool_text`.
 
     Notes
     -----
-    Steps of one process run one after the other: a second Python thread that calls a step waits for its turn.
+    The steps of a process are serialized: a second Python thread that calls a step waits for its turn.
     """
 
     def __init__(self, library: Library) -> None:
@@ -291,7 +291,7 @@ class Pool:
             os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
-        """In a process that has forked: there are no workers, and the holder of any lock is gone."""
+        """Reset the pool in a forked process, which has no workers, and where the owner of any lock is gone."""
         self._lock = threading.Lock()
         self._threads = []
         ctypes.memset(self.block, 0, _BLOCK_BYTES)
@@ -302,13 +302,13 @@ class Pool:
         return self._library["run"]
 
     def grow(self, threads: int) -> None:
-        """Make sure that steps on that many threads can run."""
+        """Ensure that steps on that many threads can run."""
         if len(self._threads) >= threads - 1:
             return
         with self._lock:
             if len(self._threads) >= threads - 1:
                 return
-            # Another Python thread may be in a step, which counts on the workers that it started with.
+            # Another Python thread may be in a step, which relies on the workers that it started with.
             self._hold(self.block)
             try:
                 self._restart(threads - 1)
@@ -316,12 +316,12 @@ class Pool:
                 self._let_go(self.block)
 
     def _restart(self, workers: int) -> None:
-        """Make the pool anew at a larger size: workers start at generation 0."""
+        """Recreate the pool with more workers, which start at generation 0."""
         self._halt()
         made = []
         ctypes.memset(self.block, 0, _STOP + 4)
         ctypes.memset(self.block + _SYNC, 0, SYNC_BYTES)
-        # Workers read both as soon as they start.
+        # Workers read both when they start.
         ctypes.c_int32.from_address(self.block + _SYNC + SYNC_CORES).value = available_cores()
         ctypes.c_int32.from_address(self.block + WORKERS).value = workers
         for number in range(1, workers + 1):
@@ -333,7 +333,7 @@ class Pool:
         self._threads = made
 
     def stop(self) -> None:
-        """End the workers."""
+        """Stop the workers."""
         with self._lock:
             self._halt()
 

@@ -1,11 +1,11 @@
-"""Turns: calls of entry points that share memory run one after the other, from any Python thread.
+"""Turns: calls of entry points that share memory are serialized, from any Python thread.
 
-A turn is held from before the arguments are placed until the results are taken, and its words are only read and
-written by a thread that holds the interpreter's lock; so taking a free one costs a load and a store. Who finds it
-taken sleeps without the interpreter's lock, and Ctrl-C ends the wait. The words, 8 bytes each::
+A turn is held from before the arguments are stored until the results are taken. Its words are only accessed by threads
+that hold the interpreter's lock, so taking a free turn costs one load and one store. A thread that finds it taken
+sleeps without the interpreter's lock, and Ctrl-C interrupts the wait. The words, 8 bytes each::
 
-     0 state: 0 free, 1 taken, 2 taken and awaited        8 thread that runs Python code in its turn, or 0
-    16 refusal (object): raises, for a thread that would wait for itself
+     0 state: 0 free, 1 taken, 2 taken with waiters       8 thread that runs Python code in its turn, or 0
+    16 refusal (object): raises if a thread would wait for itself
 """
 
 import ctypes
@@ -19,7 +19,7 @@ from adjoint.errors import ReentryError
 __all__ = ["TURN_TEXT", "Turn"]
 
 TURN_TEXT = """
-; Take the turn, after its current holder: false, and an exception is set, where a signal or a rule forbids to wait.
+; Take the turn, waiting for its holder. Returns false, with an exception set, on a signal or if waiting is forbidden.
 define internal i1 @take_turn(ptr %turn) {
 entry:
   %owner.at = getelementptr i8, ptr %turn, i64 8
@@ -53,7 +53,7 @@ stop:
   ret i1 false
 }
 
-; Say that this thread runs Python code in its turn.
+; Record that this thread runs Python code in its turn.
 define internal void @own_turn(ptr %turn) {
   %owner.at = getelementptr i8, ptr %turn, i64 8
   %me = call i64 @PyThread_get_thread_ident()
@@ -61,7 +61,7 @@ define internal void @own_turn(ptr %turn) {
   ret void
 }
 
-; End the turn, and wake a waiting thread.
+; Release the turn, and wake a waiting thread.
 define internal void @give_turn(ptr %turn) {
 entry:
   %owner.at = getelementptr i8, ptr %turn, i64 8
@@ -83,12 +83,12 @@ declare i32 @PyErr_CheckSignals()
 
 
 class Turn:
-    """What calls that share memory take in turn.
+    """A lock that serializes the calls of entry points that share memory.
 
     Attributes
     ----------
     address : int
-        Of its words.
+        Address of its words.
     """
 
     _alive: ClassVar["weakref.WeakSet[Turn]"] = weakref.WeakSet()
@@ -102,7 +102,7 @@ class Turn:
 
     @classmethod
     def free_all(cls) -> None:
-        """In a process that has forked: threads that held a turn are not there any more."""
+        """Release all turns in a forked process, where the threads that held them do not exist."""
         for turn in list(cls._alive):
             turn._words[0] = turn._words[1] = 0
 
