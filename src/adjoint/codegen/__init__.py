@@ -1,1 +1,1 @@
-"""Code generation: from kernels to LLVM, and from LLVM to object code."""
+"""Code generation: from kernels to LLVM IR, and from LLVM IR to object code."""

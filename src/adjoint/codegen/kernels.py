@@ -1,7 +1,7 @@
-"""One kernel as one LLVM function: ``void kernel(ptr buffer0, ptr buffer1, ..., i64 low, i64 high)``.
+"""A kernel as an LLVM function: ``void kernel(ptr buffer0, ptr buffer1, ..., i64 low, i64 high)``.
 
-The function runs units ``low <= unit < high``. Vector loops become vector instructions, unrolled loops become
-straight lines, and what remains are counted loops.
+The function runs the units ``low <= unit < high``. Vector loops become vector instructions, unrolled loops
+straight-line code, and other loops counted loops.
 """
 
 from adjoint.codegen.transpose import Transpose, emit_transpose, match_transpose
@@ -16,12 +16,12 @@ __all__ = ["emit_kernel", "parameters"]
 
 
 def parameters(kernel: Kernel) -> tuple[Buffer, ...]:
-    """The buffers that a kernel's function takes, in order: all but its registers."""
+    """The buffers that are parameters of a kernel's function, in order: all except registers."""
     return tuple(dict.fromkeys((*kernel.writes, *kernel.reads, *kernel.scratch)))
 
 
 def emit_kernel(kernel: Kernel, name: str, target: Target, declarations: dict[str, str]) -> str:
-    """The text of a kernel's function; equal for kernels that differ in names only."""
+    """The text of a kernel's function; equal for kernels that differ only in names."""
     return _KernelEmitter(kernel, Writer(declarations), target.masks_loads).function(name)
 
 
@@ -84,7 +84,7 @@ class _KernelEmitter(ValueEmitter):
             self.loop(statement)
 
     def transpose(self, match: Transpose) -> None:
-        """A copy that transposes a square: rows are loaded, shuffled and stored as vectors."""
+        """Emit a copy that transposes a square: load rows as vectors, shuffle them, and store columns."""
         ((target, place, value),) = match.store.targets
         assert isinstance(value, Load)
         type_, align = memory_type(target.dtype), target.dtype.itemsize
@@ -123,7 +123,7 @@ class _KernelEmitter(ValueEmitter):
     def when(self, when: When) -> None:
         index = self.index(when.index)
         yes, no, after = (self.w.label(h) for h in ("then", "else", "after"))
-        # One unsigned comparison covers both bounds.
+        # A single unsigned comparison checks both bounds.
         shifted = index if not when.low else self.w.pure(f"sub i64 {index}, {when.low}")
         inside = self.w.pure(f"icmp ult i64 {shifted}, {max(when.high - when.low, 0)}")
         self.w.line(f"  br i1 {inside}, label %{yes}, label %{no}")
@@ -144,9 +144,9 @@ class _KernelEmitter(ValueEmitter):
     def prefetch(self, statement: Prefetch) -> None:
         self.values = {}
         type_, pointer = memory_type(statement.buffer.dtype), self.pointer(statement.buffer)
-        # Not "inbounds": a hint may be about a place where nothing is.
+        # Not "inbounds", because a prefetched address may be outside the buffer.
         where = self.w.pure(f"getelementptr {type_}, ptr {pointer}, i64 {self.index(statement.index)}")
-        # Into every level of the cache: what is asked for is used next.
+        # Into every level of the cache (locality 3), because the data is used next.
         args = [where, str(int(statement.write)), "3", "1"]
         self.w.line(f"  {self.w.call_text('llvm.prefetch.p0', 'void', ['ptr', 'i32', 'i32', 'i32'], args)}")
 
@@ -165,7 +165,7 @@ class _KernelEmitter(ValueEmitter):
             if lanes.active == lanes.width:
                 self.w.store(self.pointer(buffer), f"store {wide} {text}, ptr {where}, align {align}")
             elif buffer.space == "register":
-                # The lanes beyond the loop keep what they held.
+                # The lanes beyond the loop's extent keep their old values.
                 old = self.w.load(self.pointer(buffer), f"load {wide}, ptr {where}, align {align}")
                 mixed = self.w.pure(f"select <{lanes.width} x i1> {self.mask()}, {wide} {text}, {wide} {old}")
                 self.w.store(self.pointer(buffer), f"store {wide} {mixed}, ptr {where}, align {align}")

@@ -1,22 +1,22 @@
-"""A program as LLVM modules: its kernels, the step that calls them, the barrier, the checks of arguments.
+"""A program as LLVM modules: its kernels, the step function that calls them, the barrier, argument checks.
 
-A large program is several modules, so that threads can compile them: kernels, cut where enough text has come
-together, and last the module with the remaining kernels and the step. Where the cuts are follows from the program
-alone. Kernels are hidden symbols with the program's name in front: what is linked of the modules exports the entry
-points only, and several programs can be linked together.
+A large program is split into several modules, so that threads can compile them in parallel: modules of kernels, each
+ended when its text is long enough, and finally one with the remaining kernels and the step function. The split depends
+on the program only. Kernels are hidden symbols prefixed with the program's name, so linking the modules exports the
+entry points only, and several programs can be linked together.
 
-Exported::
+Exported functions::
 
     i32  <symbol>(ptr slots, ptr arena, i64 thread, i64 threads, ptr sync)   one thread's part of one call
-    i64  <symbol>.check(ptr slots)     0, or 1 + the number of the first check that fails
+    i64  <symbol>.check(ptr slots)     0, or 1 + the index of the first check that fails
 
-where ``<symbol>`` is `Program.symbol`. The arena is `Program.working_bytes` long: what the threads
-share, then each thread's own scratch memory, so that a step needs next to nothing of the stack that it is called on.
-Each thread's part runs in the floating-point mode that `adjoint.nativelib.float_mode` sets.
+where ``<symbol>`` is `Program.symbol`. The arena has `Program.working_bytes` bytes: the part that threads share, then
+the scratch memory of each thread, so that a step needs almost no stack. Each thread's part runs in the floating-point
+mode set by `adjoint.nativelib.float_mode`.
 
-With ``profile``, the step takes one more pointer, where each thread writes the clock (seconds and nanoseconds, two
-i64) at the start and at the end of its part of each kernel. Threads then wait for each other before the first kernel
-too; a wait counts for no kernel.
+With ``profile``, the step function has another pointer parameter, to an array in which each thread records the clock
+(seconds and nanoseconds, two i64) at the start and end of its part of each kernel. Threads then also wait for each
+other before the first kernel, and waiting is not attributed to any kernel.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -37,35 +37,35 @@ from adjoint.nativelib.waiting import waiting_text
 
 __all__ = ["emit_modules"]
 
-#: Characters of text from which on kernels are a module of their own: about 0.2 seconds of LLVM's time.
+#: Number of characters at which a module of kernels ends: about 0.2 seconds of compilation by LLVM.
 _MODULE_TEXT = 400_000
 
 
 def emit_modules(
     program: Program, target: Target, profile: bool = False, jitter: bool = False, flush_subnormals: bool = True
 ) -> Iterator[str]:
-    """The LLVM texts of a program, to be compiled apart and linked together; the last has the entry points.
+    """The LLVM texts of a program, to be compiled separately and linked together; the last has the entry points.
 
-    They come one after the other, so that one can be compiled while the next is written. Kernels that differ in names
-    only are emitted once.
+    They are generated lazily, so one can be compiled while the next is generated. Kernels that differ only in names are
+    emitted once.
 
     Parameters
     ----------
     program : Program
-        What to write.
+        The program to emit.
     target : Target
-        The CPU.
+        The target CPU.
     profile : bool, default False
-        Let the step read the clock around every kernel.
+        Whether the step function reads the clock around every kernel.
     jitter : bool, default False
-        Hold every thread up for a random while before its part of each kernel: a test of the barriers.
+        Whether to delay every thread by a random time before its part of each kernel, to test the barriers.
     flush_subnormals : bool, default True
-        Let arithmetic read and give zeros in place of subnormal numbers, where the CPU has a mode for it.
+        Whether arithmetic treats subnormal operands and results as zeros, if the CPU has a mode for it.
 
     Raises
     ------
     CompileError
-        If the program needs float16 and the CPU does not convert it.
+        If the program needs float16 and the CPU cannot convert it.
     """
     if not target.converts_half and any(_uses_half(kernel) for kernel in program.kernels):
         raise CompileError(
@@ -115,13 +115,13 @@ def _module(target: Target, attributes: str, texts: Sequence[str]) -> str:
 
 
 def _declaration(definition: str) -> str:
-    """What another module says of a function that it calls."""
+    """The declaration of a function defined in another module."""
     head = definition.partition(" #0 {")[0]
     return head.replace("define", "declare", 1)
 
 
 def _runtime_texts(target: Target, profile: bool, jitter: bool) -> list[str]:
-    """The barrier and what it and the step call."""
+    """The barrier, and the functions that it and the step function call."""
     clock = ["declare i32 @clock_gettime(i32, ptr)"] if profile else []
     held = [SCHEDULE_FUZZING_TEXT] if jitter else []
     return [float_mode_text(target.triple), waiting_text(target.triple), barrier_text(target.triple), *clock, *held]
@@ -181,7 +181,7 @@ def _step(program: Program, function_of: dict[Kernel, str], mode: tuple[str, str
 
 
 def _meet(k: int) -> list[str]:
-    """Wait for all threads before kernel `k`."""
+    """A barrier before kernel `k`."""
     return [
         f"  br i1 %many, label %meet{k}, label %go{k}",
         f"meet{k}:",
@@ -192,7 +192,7 @@ def _meet(k: int) -> list[str]:
 
 
 def _call(k: int, kernel: Kernel, function: str, pointers: dict[Buffer, str]) -> list[str]:
-    """The part of kernel `k` that is this thread's."""
+    """Call the function of kernel `k` for this thread's units."""
     args = ", ".join(f"ptr {pointers[b]}" for b in parameters(kernel))
     args = f"{args}, " if args else ""
     units = kernel.unit.extent
@@ -214,7 +214,7 @@ def _call(k: int, kernel: Kernel, function: str, pointers: dict[Buffer, str]) ->
 
 
 def _tick(number: int) -> list[str]:
-    """Write the monotonic clock (seconds and nanoseconds) at place `number`."""
+    """Record the monotonic clock (seconds and nanoseconds) as entry `number`."""
     return [
         f"  %tick{number} = getelementptr i8, ptr %clock, i64 {16 * number}",
         f"  %ticked{number} = call i32 @clock_gettime(i32 1, ptr %tick{number})",

@@ -1,4 +1,4 @@
-"""LLVM at work: text to optimized object code, for this machine or another."""
+"""Compile LLVM IR to optimized object code with llvmlite, for this machine or another."""
 
 import ctypes
 from collections.abc import Iterable
@@ -16,13 +16,14 @@ from adjoint.kernel.target import Target, available_cores
 
 __all__ = ["NativeCode", "compile_native"]
 
-#: LLVM's effort, 0 to 3. Steps of 2 are no faster, and take 11 to 19 % longer to compile; those of 0 are slower.
+#: LLVM's optimization level, 0 to 3. Steps at level 2 are no faster, but compile 11 to 19% slower; at 0 they are
+#: slower.
 _EFFORT = 1
 
 
 @cache
 def _initialize(family: str) -> None:
-    """Make LLVM's code for a kind of CPU available: this machine's alone where that is it, which takes 10 MB less."""
+    """Initialize LLVM's backend for an architecture: only this machine's if possible, which needs 10 MB less."""
     if family == host_target().architecture:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -32,7 +33,7 @@ def _initialize(family: str) -> None:
 
 
 class NativeCode:
-    """Object code of one module, and the texts on the way to it."""
+    """One compiled module: its object code, assembly and optimized LLVM text."""
 
     def __init__(self, text: str, target: Target) -> None:
         _initialize(target.architecture)
@@ -55,22 +56,21 @@ class NativeCode:
 
 
 def compile_native(texts: Iterable[str], target: Target, threads: int | None = None) -> tuple[bytes, ...]:
-    """Object code of LLVM texts that belong together.
+    """Compile LLVM modules to object code.
 
     Parameters
     ----------
     texts : iterable of str
-        Modules. Threads begin with the first while the iterable still makes the others.
+        The modules. Threads start with the first ones while the iterable still generates others.
     target : Target
-        The CPU.
+        The target CPU.
     threads : int, optional
-        Threads that compile; default: the cores that this process may use.
+        Number of compiler threads; default: the number of cores available to this process.
 
     Returns
     -------
     tuple of bytes
-        One relocatable object file for each text, in their order, to be linked into one product; the same bytes for
-        any number of threads.
+        One relocatable object file per module, in order, to be linked together; identical for any number of threads.
     """
     threads = threads or available_cores()
     if threads == 1:
@@ -84,10 +84,10 @@ def _object(text: str, target: Target) -> bytes:
 
 
 def _emit_object(machine: Any, module: Any) -> bytes:
-    """Object code of a module, made beside other threads.
+    """Generate the object code of a module, in parallel with other threads.
 
-    llvmlite lets one thread into LLVM at a time. LLVM itself asks only that threads share neither contexts nor
-    machines, which they do not here; and this is where most of the time goes. So it is called behind that lock.
+    llvmlite serializes all calls of LLVM. LLVM itself only requires that threads share neither contexts nor target
+    machines, which is the case here, and most of the time is spent in this call. So it bypasses llvmlite's lock.
     """
     emit = ffi.lib.LLVMPY_TargetMachineEmitToMemory
     emit = getattr(emit, "_cfn", emit)
@@ -102,7 +102,7 @@ def _emit_object(machine: Any, module: Any) -> bytes:
 
 
 def _machine(target: Target) -> Any:
-    # A machine belongs to one module at a time, so each compilation makes its own.
+    # A target machine must not be shared by modules, so each compilation creates its own.
     found = llvm.Target.from_triple(target.triple)
     return found.create_target_machine(
         cpu=target.cpu, features=target.features, opt=_EFFORT, reloc="pic", codemodel="small"
@@ -119,10 +119,10 @@ def _parse(text: str) -> Any:
 
 
 def _optimize(module: Any, machine: Any) -> None:
-    """The few passes that generated code gains from.
+    """Run the few passes that improve generated code.
 
-    Vectors, unrolling and fusion are explicit already, so LLVM's own loop and vector passes stay off: they cost
-    most of the compile time and find nothing.
+    Vectors, unrolling and fusion are explicit already. So LLVM's own loop and vectorization passes are disabled: they
+    would take most of the compile time without finding anything.
     """
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)
     builder = llvm.create_pass_builder(machine, tuning)

@@ -1,7 +1,7 @@
-"""Partial vector loads: the leading lanes of a vector, on CPUs without masked loads.
+"""Partial vector loads: load the leading lanes of a vector, on CPUs without masked loads.
 
-On those, LLVM loads the lanes of a mask one by one. Where the mask is the edge of a matrix and known at compile time,
-the active lanes are loaded in parts that are powers of two instead: three of four lanes by two loads.
+On those CPUs, LLVM loads the lanes of a mask one by one. If the mask is the edge of a matrix and known at compile time,
+the active lanes are loaded in parts that are powers of two instead: three of four lanes with two loads.
 """
 
 from collections.abc import Callable
@@ -15,16 +15,16 @@ __all__ = ["active_prefix", "load_prefix"]
 
 
 def active_prefix(guard: Expr | None, var: Var, active: int, text: Callable[[Index], str]) -> int:
-    """How many lanes a guard activates, where these are the leading ones; 0 where that is not known.
+    """Number of lanes that a guard activates, if they are the leading ones; 0 if unknown.
 
     Parameters
     ----------
     guard : Expr or None
-        The guard of a load, if it has one.
+        The guard of the load, if any.
     var, active : Var, int
         The vector loop's variable and extent.
     text : callable
-        The text of an index, which is a number where it is known.
+        Returns the text of an index, which is a number if the index is known.
     """
     if guard is None:
         return active
@@ -38,18 +38,18 @@ def active_prefix(guard: Expr | None, var: Var, active: int, text: Callable[[Ind
 
 
 def load_prefix(w: Writer, count: int, width: int, type_: str, load: Callable[[str, int], str]) -> str:
-    """A vector whose first `count` lanes are loaded and whose others are 0.
+    """A vector with the first `count` lanes loaded and the others 0.
 
     Parameters
     ----------
     w : Writer
         Where to emit instructions.
     count, width : int
-        Lanes to load, at least one, and lanes of the vector.
+        Number of lanes to load, at least one, and number of lanes of the vector.
     type_ : str
         LLVM's type of an element.
     load : callable
-        Loads a value of a type, starting at an element.
+        Loads a value of a given type, starting at a given element.
     """
     wide, made, done = vector(type_, width), "zeroinitializer", 0
     while done < count:

@@ -1,7 +1,7 @@
-"""The scalar functions of kernel IR as LLVM instructions, for scalars and vectors alike: one table.
+"""The scalar functions of kernel IR as LLVM instructions, for scalars and vectors.
 
-Every entry takes a `Writer`, the operands' text, their dtype and the number of lanes, and returns the result's
-text. Transcendental functions are not here: they are arithmetic by the time code is generated.
+Every entry takes a `Writer`, the operands' texts, their dtype and the number of lanes, and returns the text of the
+result. Transcendental functions are missing, because they have been expanded to arithmetic before.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ def _intrinsic(floating: str, signed: str = "", unsigned: str = "") -> Emitter:
 
 
 def _extreme(floating: str, signed: str, unsigned: str) -> Emitter:
-    """The greater or the smaller; NaN where one is. Of 0.0 and -0.0 either: to tell them apart takes as long again."""
+    """Maximum or minimum; NaN if either is NaN. Of 0.0 and -0.0 it may be either, which halves the cost."""
     whole = _intrinsic("", signed, unsigned)
 
     def emit(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str:
@@ -93,7 +93,7 @@ def _not(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str:
 
 
 def _divide(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str:
-    """Floats divide; integers divide rounding down, and by zero give 0, as in NumPy."""
+    """Division; integers are rounded down, and divided by zero give 0, as in NumPy."""
     type_, element = _type(dtype, lanes), value_type(dtype)
     x, y = args
     if dtype.kind == "f":
@@ -105,7 +105,7 @@ def _divide(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str:
         safe = w.pure(f"select {mask} {by_zero}, {type_} {one}, {type_} {y}")
         quotient = w.pure(f"udiv {type_} {x}, {safe}")
         return w.pure(f"select {mask} {by_zero}, {type_} {zero}, {type_} {quotient}")
-    # Dividing the smallest integer by -1 overflows, and traps: negate instead.
+    # The smallest integer divided by -1 overflows and traps, so negate instead.
     by_minus = w.pure(f"icmp eq {type_} {y}, {splat('-1', element, lanes)}")
     special = w.pure(f"or {mask} {by_zero}, {by_minus}")
     safe = w.pure(f"select {mask} {special}, {type_} {one}, {type_} {y}")
@@ -122,7 +122,7 @@ def _divide(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str:
     return w.pure(f"select {mask} {by_zero}, {type_} {zero}, {type_} {other}")
 
 
-#: LLVM for every scalar function that needs no expansion.
+#: LLVM instructions of every scalar function that is not expanded.
 INSTRUCTIONS: dict[str, Emitter] = {
     "add": _binary("fadd", "add"),
     "sub": _binary("fsub", "sub"),
@@ -152,13 +152,13 @@ INSTRUCTIONS: dict[str, Emitter] = {
 
 
 def cast(w: Writer, x: str, source: np.dtype, to: np.dtype, lanes: int) -> str:
-    """Convert between dtypes: to bool by ``!= 0``, float to integer towards zero, saturating, NaN to 0."""
+    """Convert between dtypes: to bool by ``!= 0``, float to integer by truncation, saturating, with NaN as 0."""
     if source == to:
         return x
     if to in (F16, BFLOAT16) and source == F64:
         return cast(w, _round_to_odd(w, x, lanes), F32, to, lanes)
     if to == F16 and source.kind in "iu" and source.itemsize > 2:
-        # Exact where it matters: beyond 2**24 a half float is infinite.
+        # Rounding twice is harmless here: integers beyond 2**24 are infinite in float16.
         return cast(w, cast(w, x, source, F32, lanes), F32, to, lanes)
     if source == BFLOAT16:
         wide = w.pure(f"zext {vector('i16', lanes)} {x} to {vector('i32', lanes)}")
@@ -185,9 +185,9 @@ def cast(w: Writer, x: str, source: np.dtype, to: np.dtype, lanes: int) -> str:
 
 
 def _round_to_odd(w: Writer, x: str, lanes: int) -> str:
-    """A double as a float that rounds on to a half float as the double itself would.
+    """Round a double to a float such that rounding this to a half float gives the correctly rounded double.
 
-    Towards zero, with the last bit set where anything was lost (Boldo and Melquiond, "Emulation of FMA and
+    Rounds toward zero and sets the last bit if the result is inexact (Boldo and Melquiond, "Emulation of FMA and
     correctly rounded sums: proved algorithms using rounding to odd", 2008).
     """
     double, single = vector("double", lanes), vector("float", lanes)
@@ -210,7 +210,7 @@ def _round_to_odd(w: Writer, x: str, lanes: int) -> str:
 
 
 def _to_bfloat16(w: Writer, x: str, lanes: int) -> str:
-    """Round to nearest even on the bits; NaN stays NaN."""
+    """Round to nearest even with integer operations on the bits; NaN stays NaN."""
     i32, mask = vector("i32", lanes), vector("i1", lanes)
 
     def number(value: int) -> str:

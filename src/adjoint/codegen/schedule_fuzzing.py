@@ -2,7 +2,7 @@
 
 __all__ = ["SCHEDULE_FUZZING_TEXT"]
 
-#: Random number generators: threads beyond this number share them.
+#: Number of random number generators; threads beyond this number share them.
 _STREAMS = 64
 
 #: LLVM text of ``void @jitter(i64 thread, i64 position)``. Each thread has a linear congruential generator of its own
@@ -44,7 +44,7 @@ fast:
   br i1 %spins, label %spin, label %out
 spin:
   %turn = phi i64 [ 0, %fast ], [ %turn.next, %spin ]
-  ; Stored and volatile: LLVM would remove a loop without effect.
+  ; Volatile, because LLVM would remove a loop without side effects.
   store volatile i64 %new, ptr %state.at
   %turn.next = add i64 %turn, 1
   %more = icmp ult i64 %turn.next, %turns

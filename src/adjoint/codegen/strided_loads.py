@@ -1,4 +1,4 @@
-"""Strided vector loads: the offsets of the lanes, and the contiguous runs that they form."""
+"""Strided vector loads: the offsets of the lanes, and the contiguous runs among them."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ __all__ = ["contiguous_run", "lane_offsets"]
 
 
 def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
-    """The offset that each lane adds to an index; empty where it depends on more than the lane."""
+    """The offset that each lane adds to an index; empty if it depends on anything else."""
 
     def value(of: Index, lane: int) -> int | None:
         total = of.constant
@@ -28,7 +28,7 @@ def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
 
 
 def contiguous_run(offsets: Sequence[int]) -> int:
-    """The largest power of two such that offsets form contiguous runs of that length."""
+    """The largest power of two such that the offsets consist of contiguous runs of that length."""
     size = len(offsets)
     while size > 1 and any(offsets[i] != offsets[i - i % size] + i % size for i in range(len(offsets))):
         size //= 2

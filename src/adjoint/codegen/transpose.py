@@ -1,13 +1,13 @@
-"""In-register transposes: copies of a square whose rows become columns.
+"""In-register transposes: copies of a square that exchange rows and columns.
 
-The pattern is an unrolled loop around a vector loop of the same extent, holding one plain copy whose source has stride
-1 along the *outer* variable and whose target has stride 1 along the *inner* one::
+The pattern is an unrolled loop around a vector loop of the same extent, containing one unconditional copy whose source
+has stride 1 along the *outer* variable and whose destination has stride 1 along the *inner* one::
 
     for i in 0..16 unroll:
       for l in 0..16 vector:
         panel[i*32 + l] = w[l*128 + i]
 
-Lane by lane that takes 16 gathers. As a transpose it takes 16 vector loads, four rounds of shuffles that exchange
+Lane by lane this takes 16 gathers. As a transpose it takes 16 vector loads, four rounds of shuffles that exchange
 halves, quarters, ... between rows, and 16 vector stores.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["Transpose", "emit_transpose", "match_transpose"]
 
 @dataclass(frozen=True, slots=True)
 class Transpose:
-    """A copy that transposes a square of `size`, with the variables of its loops."""
+    """A copy that transposes a square of `size`, and the variables of its loops."""
 
     store: Store
     outer: Var
@@ -51,7 +51,7 @@ def match_transpose(loop: For) -> Transpose | None:
 
 
 def emit_transpose(w: Writer, rows: list[str], type_: str) -> list[str]:
-    """The columns of a square whose rows are given, as vectors of `type_`."""
+    """The columns of a square given by its rows, as vectors of `type_`."""
     size = len(rows)
     distance = size // 2
     while distance:
@@ -61,7 +61,7 @@ def emit_transpose(w: Writer, rows: list[str], type_: str) -> list[str]:
                 continue
             high = low | distance
             for out, start in ((low, 0), (high, distance)):
-                # Lanes of the two rows whose bit `distance` is that of `start`, interleaved in runs.
+                # Interleave in runs the lanes of both rows whose bit `distance` equals that of `start`.
                 picks = [(lane & ~distance) + start + (size if lane & distance else 0) for lane in range(size)]
                 mask = f"<{size} x i32> <{', '.join(f'i32 {p}' for p in picks)}>"
                 transposed[out] = w.pure(

@@ -1,4 +1,4 @@
-"""How LLVM spells dtypes, constants and vectors."""
+"""LLVM types and constants for dtypes, scalars and vectors."""
 
 import struct
 
@@ -19,7 +19,7 @@ __all__ = [
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
-#: LLVM type of an element in memory. bfloat16 is 16 bits that only casts look into.
+#: LLVM type of an element in memory. bfloat16 is stored as i16; only casts interpret it.
 MEMORY: dict[np.dtype, str] = {
     np.dtype(np.float32): "float",
     np.dtype(np.float64): "double",
@@ -36,7 +36,7 @@ MEMORY: dict[np.dtype, str] = {
     np.dtype(np.bool_): "i8",
 }
 
-#: The same in a register: a bool is one bit there.
+#: LLVM type of an element in a register, where a bool is one bit.
 _VALUE = {**MEMORY, np.dtype(np.bool_): "i1"}
 
 
@@ -51,12 +51,12 @@ def value_type(dtype: np.dtype) -> str:
 
 
 def vector(type_: str, lanes: int) -> str:
-    """The type of `lanes` elements: the element's own where there is one."""
+    """The type of a vector with `lanes` elements; for one lane, the element type itself."""
     return type_ if lanes == 1 else f"<{lanes} x {type_}>"
 
 
 def mangled(type_: str) -> str:
-    """``<16 x float>`` as intrinsics' names spell it: ``v16f32``."""
+    """``<16 x float>`` as in names of intrinsics: ``v16f32``."""
     lanes, element = type_[1:-1].split(" x ") if type_.startswith("<") else ("", type_)
     name = {"float": "f32", "double": "f64", "half": "f16"}.get(element, element)
     return f"v{lanes}{name}" if lanes else name
@@ -68,7 +68,7 @@ def is_signed(dtype: np.dtype) -> bool:
 
 
 def constant(value: float | int | bool, dtype: np.dtype) -> str:
-    """A constant of a dtype, exact: floats by their bits."""
+    """The exact text of a constant; floats are written as bits."""
     if dtype.kind == "b":
         return "true" if value else "false"
     if dtype.kind == "f" and dtype.itemsize > 2:
@@ -82,5 +82,5 @@ def constant(value: float | int | bool, dtype: np.dtype) -> str:
 
 
 def splat(text: str, type_: str, lanes: int) -> str:
-    """A constant in every lane."""
+    """A constant vector with all lanes equal."""
     return text if lanes == 1 else f"splat ({type_} {text})"

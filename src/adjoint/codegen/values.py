@@ -1,8 +1,8 @@
 """Values in a kernel's function: loads, expressions and indices, scalar or vector.
 
-An expression that is uniform across lanes stays scalar, and is broadcast where it meets one that is not. A load is a
-vector load where lanes are contiguous, a few loads and shuffles where they are strided but close, else a gather. Lanes
-beyond a loop's extent are masked.
+An expression that is uniform across lanes stays scalar, and is broadcast where it is combined with one that is not. A
+load is a vector load if the lanes are contiguous, a few loads and shuffles if they are strided but close, and a gather
+otherwise. Lanes beyond a loop's extent are masked.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,13 +23,13 @@ __all__ = ["Lanes", "Result", "ValueEmitter"]
 
 I64 = np.dtype(np.int64)
 
-#: Fewest elements of a run that is worth a vector load.
+#: Minimum number of elements of a contiguous run for which a vector load is used.
 _MIN_RUN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """The vector loop around a store: its variable, how many lanes do work, how many the type has."""
+    """The vector loop around a store: its variable, the number of active lanes, and that of the vector type."""
 
     var: Var
     active: int
@@ -38,7 +38,7 @@ class Lanes:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Text of a value, and its lanes: 1 where it is the same in all."""
+    """The text of a value, and its number of lanes: 1 if it is uniform."""
 
     text: str
     lanes: int
@@ -46,24 +46,24 @@ class Result:
 
 @dataclass
 class ValueEmitter:
-    """Emits what statements compute; a kernel's emitter adds the statements.
+    """Emits the values that statements compute; a kernel's emitter adds the statements.
 
     Attributes
     ----------
     kernel : Kernel
         Named in errors.
     w : Writer
-        Where instructions go.
+        Receives the instructions.
     masks : bool
-        Whether the CPU can leave out lanes of a load.
+        Whether the CPU supports masked loads.
     env : dict
-        Text of each loop variable in scope: a name, or a number where the loop is unrolled.
+        Text of each loop variable in scope: a name, or a number if the loop is unrolled.
     pointers : dict
-        Name of each buffer's address.
+        Name of the pointer to each buffer.
     lanes : Lanes or None
-        The vector loop around, if any.
+        The enclosing vector loop, if any.
     values : dict
-        What was computed for the current statement, by identity of the expression.
+        Values computed so far for the current statement, by identity of the expression.
     """
 
     kernel: Kernel
@@ -77,7 +77,7 @@ class ValueEmitter:
     # Memory
 
     def pointer(self, buffer: Buffer) -> str:
-        """The name of a buffer's address; registers get their memory here, which LLVM then makes real registers."""
+        """The name of a buffer's pointer; registers are allocated on the stack here, which LLVM then promotes."""
         found = self.pointers.get(buffer)
         if found is None:
             if buffer.space != "register":
@@ -95,7 +95,7 @@ class ValueEmitter:
         )
 
     def read(self, load: Load) -> Result:
-        """A load of one element, or of one for each lane."""
+        """A load of one element, or of one per lane."""
         buffer, lanes = load.buffer, self.lanes
         guard = self.values[id(load.guard)] if load.guard is not None else None
         if lanes is None or (not _depends(load.index, lanes.var) and (guard is None or guard.lanes == 1)):
@@ -130,9 +130,9 @@ class ValueEmitter:
         return self.from_memory(buffer, Result(text, lanes.width))
 
     def load_strided(self, load: Load) -> str:
-        """A strided load: lanes that are close together, by vector loads and shuffles; empty where a gather is needed.
+        """A strided load by vector loads and shuffles, if the lanes are close together; empty if a gather is needed.
 
-        Whatever is loaded lies between the first and the last element that is wanted.
+        Only elements between the first and the last requested one are loaded.
         """
         assert self.lanes is not None
         buffer, lanes = load.buffer, self.lanes
@@ -155,7 +155,7 @@ class ValueEmitter:
         size = min(lanes.width, 1 << (span.bit_length() - 1))
         ends = all(o - low < size or o - low >= span - size for o in offsets)
         if 1 < size <= span and ends:
-            # Two loads, of the first elements and of the last, have all that is wanted.
+            # Two loads, starting at the first element and ending at the last, cover all requested elements.
             a, b = vector_at(low, size), vector_at(low + span - size, size)
             ahead = span - size
             picks = [o - low if o - low < size else size + o - low - ahead for o in offsets]
@@ -170,7 +170,7 @@ class ValueEmitter:
         return parts[0]
 
     def read_one(self, load: Load, guard: Result | None) -> Result:
-        """A read that is the same for all lanes; where its guard fails, the buffer's first element is read."""
+        """A load that is uniform across lanes; if its guard does not hold, it reads the first element."""
         buffer = load.buffer
         type_ = memory_type(buffer.dtype)
         where = self.address(buffer, self.index(load.index))
@@ -183,14 +183,14 @@ class ValueEmitter:
         return self.from_memory(buffer, Result(text, 1))
 
     def masked_load(self, buffer: Buffer, wide: str, pointers: str, where: str, mask: str, name: str) -> str:
-        """A read of the lanes in a mask."""
+        """A load of the lanes in a mask."""
         assert self.lanes is not None
         types = [pointers, "i32", f"<{self.lanes.width} x i1>", wide]
         args = [where, str(buffer.dtype.itemsize), mask, "zeroinitializer"]
         return self.w.load(self.pointer(buffer), self.w.call_text(name, wide, types, args))
 
     def addresses(self, buffer: Buffer, index: Index) -> str:
-        """One address a lane."""
+        """One address per lane."""
         assert self.lanes is not None
         at = self.widen(self.vector_index(index), "i64").text
         type_ = memory_type(buffer.dtype)
@@ -199,7 +199,7 @@ class ValueEmitter:
         )
 
     def mask(self, guard: Result | None = None) -> str:
-        """Which lanes work."""
+        """The mask of active lanes."""
         assert self.lanes is not None
         active, width = self.lanes.active, self.lanes.width
         fixed = f"<{', '.join(['i1 true'] * active + ['i1 false'] * (width - active))}>" if width > 1 else "true"
@@ -209,7 +209,7 @@ class ValueEmitter:
         return text if active == width else self.w.pure(f"and <{width} x i1> {text}, {fixed}")
 
     def from_memory(self, buffer: Buffer, value: Result) -> Result:
-        """A value as it is computed with: a bool is a byte in memory and a bit in a register."""
+        """A value converted to its form in registers: a bool is a byte in memory and a bit in a register."""
         if buffer.dtype.kind != "b":
             return value
         wide = vector("i8", value.lanes)
@@ -218,14 +218,14 @@ class ValueEmitter:
     # Expressions
 
     def expr(self, root: Expr) -> Result:
-        """The value of an expression; what it shares with others of the statement is computed once."""
+        """The value of an expression; subexpressions shared within the statement are computed once."""
         for expr in postorder([root]):
             if id(expr) not in self.values:
                 self.values[id(expr)] = self.node(expr)
         return self.values[id(root)]
 
     def node(self, expr: Expr) -> Result:
-        """The value of an expression whose operands are computed."""
+        """The value of an expression whose operands have been computed."""
         if isinstance(expr, Const):
             return Result(constant(expr.value, expr.dtype), 1)
         if isinstance(expr, Load):
@@ -238,7 +238,7 @@ class ValueEmitter:
         return self.apply(expr)
 
     def coordinate(self, expr: Coordinate) -> Result:
-        """An index as a number of its dtype; lanes that step evenly are counted in that dtype."""
+        """An index as a number of its dtype; if lanes have a constant stride, they are computed in that dtype."""
         type_ = value_type(expr.dtype)
         lanes = self.lanes
         step = expr.index.coefficient(lanes.var) if lanes is not None else 0
@@ -256,7 +256,7 @@ class ValueEmitter:
         return Result(self.w.pure(f"add {vector(type_, lanes.width)} {start.text}, {text}"), lanes.width)
 
     def apply(self, expr: Apply) -> Result:
-        """A scalar function of values."""
+        """A scalar function of computed operands."""
         args = [self.values[id(a)] for a in expr.operands]
         lanes = max(a.lanes for a in args)
         texts = [self.widen(a, value_type(e.dtype), lanes).text for a, e in zip(args, expr.operands, strict=True)]
@@ -273,7 +273,7 @@ class ValueEmitter:
         return Result(INSTRUCTIONS[expr.function](self.w, texts, first, lanes), lanes)
 
     def across(self, expr: Across) -> Result:
-        """Halves are combined until one element is left."""
+        """Combine halves until one element is left."""
         type_ = value_type(expr.dtype)
         width = expr.width
         text = self.w.load(
@@ -299,7 +299,7 @@ class ValueEmitter:
         return Result(text, 1)
 
     def widen(self, value: Result, type_: str, lanes: int | None = None) -> Result:
-        """A value in every lane."""
+        """Broadcast a uniform value to all lanes."""
         width = lanes if lanes is not None else self.lanes.width if self.lanes is not None else 1
         if value.lanes == width:
             return value
@@ -313,17 +313,17 @@ class ValueEmitter:
     # Indices
 
     def index(self, index: Index) -> str:
-        """An index that is the same for all lanes."""
+        """An index that is uniform across lanes."""
         return self.sum(index, lambda atom: Result(self.atom(atom), 1)).text
 
     def vector_index(self, index: Index) -> Result:
-        """An index, for each lane where it depends on the lane."""
+        """An index, with one value per lane if it depends on the lane."""
         if self.lanes is None or not _depends(index, self.lanes.var):
             return Result(self.index(index), 1)
         return self.sum(index, self.vector_atom)
 
     def sum(self, index: Index, emit: Callable[[Atom], Result]) -> Result:
-        """Constant and terms, largest steps first so that neighbours share prefixes."""
+        """The constant plus all terms, largest coefficients first, so that adjacent elements share partial sums."""
         fixed = index.constant
         total: Result | None = None
         for atom, c in sorted(index.terms, key=lambda t: (-abs(t[1]), str(t[0]))):
@@ -349,10 +349,10 @@ class ValueEmitter:
         return Result(self.w.pure(f"add nsw {vector('i64', lanes)} {x}, {y}"), lanes)
 
     def atom(self, atom: Atom) -> str:
-        """An atom that is the same for all lanes."""
+        """An atom that is uniform across lanes."""
         if isinstance(atom, Var):
             if self.lanes is not None and atom is self.lanes.var:
-                return "0"  # the first lane: what is left when the lane's own part is taken off
+                return "0"  # the first lane's value; the contribution of the lane itself is handled separately
             return self.env[atom]
         if isinstance(atom, Dynamic):
             return self.expr(atom.expr).text
@@ -362,10 +362,10 @@ class ValueEmitter:
         return self.divided(atom, Result(inner, 1)).text
 
     def divided(self, atom: Quotient | Remainder, inner: Result) -> Result:
-        """Quotient or remainder of `inner`, rounded down: an index that may be negative is moved up first.
+        """Quotient or remainder of `inner`, rounded down; an index that may be negative is shifted first.
 
-        It moves by a multiple of the divisor, so that unsigned instructions give the remainder, and the quotient but
-        for that multiple.
+        The shift is a multiple of the divisor, so that an unsigned instruction gives the correct remainder, and the
+        correct quotient after subtracting that multiple.
         """
         up = max(-(atom.of.low // atom.by), 0)
         moved = self.plus(inner, Result(str(up * atom.by), 1)) if up else inner
@@ -376,7 +376,7 @@ class ValueEmitter:
         return self.plus(made, Result(str(-up), 1)) if up else made
 
     def vector_atom(self, atom: Atom) -> Result:
-        """An atom, for each lane where it depends on the lane."""
+        """An atom, with one value per lane if it depends on the lane."""
         assert self.lanes is not None
         if isinstance(atom, Var) and atom is self.lanes.var:
             numbers = ", ".join(f"i64 {i}" for i in range(self.lanes.width))

@@ -1,4 +1,4 @@
-"""Writes one LLVM function as text: names, blocks, and no instruction twice where one result serves."""
+"""Writer of the text of one LLVM function: allocates names, and reuses the results of equal instructions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,10 +9,10 @@ __all__ = ["Writer"]
 
 @dataclass
 class Writer:
-    """Instructions of a function in the making.
+    """The instructions of a function under construction.
 
-    Pure instructions are numbered by value: the same text in the same or an enclosing scope gives the same name.
-    Loads are remembered only inside their own scope, and until something is stored to their buffer.
+    Pure instructions are value-numbered: the same text in the same or an enclosing scope has the same name. Loads are
+    only reused within their own scope, until there is a store to their buffer.
     """
 
     declarations: dict[str, str]
@@ -23,21 +23,21 @@ class Writer:
     _loads: list[dict[tuple[str, str], str]] = field(default_factory=lambda: [{}])
 
     def name(self) -> str:
-        """A fresh value name."""
+        """A new value name."""
         self._count += 1
         return f"%v{self._count}"
 
     def label(self, hint: str) -> str:
-        """A fresh label."""
+        """A new label."""
         self._count += 1
         return f"{hint}{self._count}"
 
     def line(self, text: str) -> None:
-        """An instruction without a result, or a label."""
+        """Add an instruction without a result, or a label."""
         self.lines.append(text)
 
     def pure(self, text: str) -> str:
-        """An instruction whose result depends on its text alone."""
+        """Add an instruction whose result depends only on its text, and return its name."""
         for scope in self._scopes:
             if text in scope:
                 return scope[text]
@@ -47,7 +47,7 @@ class Writer:
         return made
 
     def load(self, buffer: str, text: str) -> str:
-        """A read of a buffer."""
+        """Add a load from a buffer and return its name."""
         made = self._loads[-1].get((buffer, text))
         if made is None:
             made = self.name()
@@ -56,30 +56,30 @@ class Writer:
         return made
 
     def store(self, buffer: str, text: str) -> None:
-        """A write to a buffer: what was read from it is forgotten."""
+        """Add a store to a buffer, after which loads from it are no longer reused."""
         self.lines.append(f"  {text}")
         loads = self._loads[-1]
         for key in [k for k in loads if k[0] == buffer]:
             del loads[key]
 
     def intrinsic(self, name: str, result: str, types: list[str], args: list[str]) -> str:
-        """A call of an LLVM intrinsic without side effects."""
+        """Add a call of an LLVM intrinsic without side effects, and return its name."""
         return self.pure(self.call_text(name, result, types, args))
 
     def call_text(self, name: str, result: str, types: list[str], args: list[str]) -> str:
-        """The text of a call, with its declaration noted."""
+        """The text of a call; adds its declaration."""
         self.declarations[name] = f"declare {result} @{name}({', '.join(types)})"
         return f"call {result} @{name}({', '.join(f'{t} {a}' for t, a in zip(types, args, strict=True))})"
 
     def alloca(self, text: str) -> str:
-        """Memory of the function's own, in its entry block."""
+        """Allocate stack memory in the entry block."""
         made = self.name()
         self.entry.append(f"  {made} = alloca {text}")
         return made
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Instructions that need not have run by what follows: a loop body or a branch."""
+        """A scope whose instructions do not dominate what follows: a loop body or a branch."""
         self._scopes.append({})
         self._loads.append({})
         try:

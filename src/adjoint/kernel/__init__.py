@@ -1,1 +1,1 @@
-"""Kernel IR: loop nests over flat buffers, and the programs made of them."""
+"""Kernel IR: loop nests over flat buffers, and programs of kernels."""

@@ -1,8 +1,8 @@
-"""Integer expressions over loop variables: how a kernel says where in a flat buffer it reads and writes.
+"""Integer expressions over loop variables: the positions in flat buffers at which a kernel reads and writes.
 
-An `Index` is kept in the canonical form ``constant + sum(coefficient * atom)``, where an atom is a loop variable,
-a quotient or remainder that did not simplify, or a number read from memory. Ranges are known for every atom, so
-``(i*12 + j) // 12`` with ``0 <= j < 12`` *is* ``i``: reshapes vanish here and need no pass of their own.
+An `Index` has the canonical form ``constant + sum(coefficient * atom)``, where an atom is a loop variable, a quotient
+or remainder that could not be simplified, or a number read from memory. The range of every atom is known, so ``(i*12 +
+j) // 12`` with ``0 <= j < 12`` *is* ``i``: reshapes disappear during construction, without a separate pass.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Atom", "Dynamic", "Index", "Quotient", "Remainder", "Var", "as_index
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Var:
-    """A loop variable, ``0 <= var < extent``. Two variables are one only if they are the same object."""
+    """A loop variable, ``0 <= var < extent``. Variables compare by identity."""
 
     name: str
     extent: int
@@ -84,7 +84,7 @@ class Remainder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dynamic:
-    """An integer element read while the kernel runs, already known to be in ``[0, size)``."""
+    """An integer element read at run time, guaranteed to be in ``[0, size)``."""
 
     expr: Expr
     size: int
@@ -127,7 +127,7 @@ class Index:
         return self.constant + sum(c * (a.high if c > 0 else a.low) for a, c in self.terms)
 
     def coefficient(self, var: Var) -> int | None:
-        """How far the index moves when `var` moves by one; None where that is not a constant."""
+        """The change of the index when `var` increases by one; None if that is not constant."""
         found = 0
         for atom, c in self.terms:
             if atom is var:
@@ -137,11 +137,11 @@ class Index:
         return found
 
     def without(self, var: Var) -> Index:
-        """The index at ``var = 0``, where `var` occurs affinely."""
+        """The index at ``var = 0``; it must be affine in `var`."""
         return Index(self.constant, frozenset((a, c) for a, c in self.terms if a is not var))
 
     def variables(self) -> set[Var]:
-        """Every loop variable that it depends on, also through quotients, remainders and memory."""
+        """All loop variables that it depends on, including those in quotients, remainders and memory reads."""
         found: set[Var] = set()
         for atom, _ in self.terms:
             found |= _variables(atom)
@@ -218,9 +218,9 @@ class Index:
         return _single(Remainder(rest, by))
 
     def _cancel(self, by: int) -> tuple[int, Index, Index]:
-        """A common factor of the divisor and of most terms, which cancels as the others cannot reach it, or 1.
+        """A common factor of the divisor and most terms that cancels, given the range of the other terms, or 1.
 
-        ``(f, q, r)`` with ``self == q * f + r`` and ``0 <= r < f``.
+        Returns ``(f, q, r)`` with ``self == q * f + r`` and ``0 <= r < f``.
         """
         common = by
         for _, c in self.terms:
@@ -257,7 +257,7 @@ def _single(atom: Atom) -> Index:
 
 
 def as_index(value: int | Atom | Index) -> Index:
-    """An integer or an atom as an index."""
+    """Convert an integer or an atom to an index."""
     if isinstance(value, Index):
         return value
     if isinstance(value, int):
@@ -266,7 +266,7 @@ def as_index(value: int | Atom | Index) -> Index:
 
 
 def _make(constant: int, total: dict[Atom, int]) -> Index:
-    """Drop zero terms and put ``(x // c) * c + x % c`` together again as ``x``."""
+    """Drop zero terms and simplify ``(x // c) * c + x % c`` to ``x``."""
     for atom, c in list(total.items()):
         if isinstance(atom, Remainder) and c:
             quotient = atom.of // atom.by
@@ -293,7 +293,7 @@ def uses(atom: Atom, var: Var) -> bool:
 
 
 def flatten(index: Iterable[Index], shape: Iterable[int]) -> Index:
-    """Row-major position of an index in a tensor of that shape."""
+    """Row-major position of a multidimensional index in a tensor of that shape."""
     flat = as_index(0)
     for i, size in zip(index, shape, strict=True):
         flat = flat * size + i
@@ -301,10 +301,10 @@ def flatten(index: Iterable[Index], shape: Iterable[int]) -> Index:
 
 
 def unflatten(flat: Index, shape: Sequence[int]) -> tuple[Index, ...]:
-    """The index whose row-major position is `flat`."""
+    """The multidimensional index whose row-major position is `flat`."""
     out: list[Index] = []
     for axis in range(len(shape) - 1, -1, -1):
-        # The outermost axis needs no remainder: flat is within the tensor.
+        # The outermost axis needs no remainder, because flat is within the tensor.
         inside = flat % shape[axis] if axis else flat
         out.append(inside if shape[axis] != 1 else as_index(0))
         flat = flat // max(shape[axis], 1)

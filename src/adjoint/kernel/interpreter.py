@@ -1,8 +1,8 @@
-"""What kernel IR means, executed in the slowest and plainest way: the yardstick for code generators in tests.
+"""The reference interpreter of kernel IR, simple and slow: tests compare generated code with it.
 
-`run_kernel` runs a kernel over NumPy arrays, one scalar at a time, and refuses every access outside a buffer.
-`evaluate` computes one expression, over scalars or over whole arrays of them. Both flush subnormal numbers where kernel
-IR does, unless they are told not to.
+`run_kernel` runs a kernel on NumPy arrays, one scalar at a time, and rejects every access outside a buffer. `evaluate`
+computes one expression, over scalars or over whole arrays. Both flush subnormal numbers where kernel IR does, unless
+told otherwise.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from adjoint.kernel.scalars import SCALARS
 
 __all__ = ["Environment", "convert", "evaluate", "run_kernel"]
 
-#: What is known while an expression is evaluated: values of variables and of expressions, contents of buffers.
+#: Inputs of an evaluation: values of variables and expressions, and contents of buffers.
 Environment = Mapping[Var | Buffer | Expr, Any]
 
-#: Replacements for the meaning of scalar functions.
+#: Scalar functions that replace those of SCALARS.
 Functions = Mapping[str, Callable[..., Any]]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -46,27 +46,27 @@ BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 #: The smallest normal number of each dtype whose subnormal numbers are flushed.
 _SMALLEST_NORMAL = {np.dtype(t): np.finfo(t).smallest_normal for t in (np.float32, np.float64)}
 
-#: Scalar functions that only touch the sign of a float.
+#: Scalar functions that only change the sign of a float.
 _SIGN_ONLY = ("neg", "abs")
 
 
 def run_kernel(kernel: Kernel, memory: Mapping[Buffer, np.ndarray], flush_subnormals: bool = True) -> None:
-    """Run a kernel, unit after unit.
+    """Run a kernel, one unit after another.
 
     Parameters
     ----------
     kernel : Kernel
-        What to run. ``vector`` and ``unroll`` loops run as the scalar loops that they mean.
+        The kernel. ``vector`` and ``unroll`` loops run as scalar loops.
     memory : mapping of Buffer to numpy.ndarray
-        A flat array of the buffer's dtype and size for every buffer outside registers; written in place.
+        A flat array of the right dtype and size for every buffer except registers; modified in place.
     flush_subnormals : bool, default True
-        Whether arithmetic reads and gives zeros in place of subnormal numbers (`adjoint.kernel.ir`).
+        Whether arithmetic treats subnormal operands and results as zeros (`adjoint.kernel.ir`).
 
     Raises
     ------
     VerifyError
-        At an access outside a buffer, with the buffer's name and the index; for a buffer without a fitting array;
-        for a variable that no loop binds.
+        If an access is outside its buffer, with the buffer's name and the index; if a buffer has no matching array; if
+        no loop binds a variable.
     """
     for buffer, array in memory.items():
         if array.shape != (buffer.size,) or array.dtype != buffer.dtype:
@@ -77,7 +77,7 @@ def run_kernel(kernel: Kernel, memory: Mapping[Buffer, np.ndarray], flush_subnor
     run = _Run(memory, flush_subnormals)
     with np.errstate(all="ignore"):
         for unit in range(kernel.unit.extent):
-            # Nothing may be carried from unit to unit in registers: another thread may have run the last one.
+            # Registers must not carry values from unit to unit: another thread may have run the previous unit.
             run.forget_registers()
             run.env[kernel.unit] = unit
             run.body(kernel.body)
@@ -85,7 +85,7 @@ def run_kernel(kernel: Kernel, memory: Mapping[Buffer, np.ndarray], flush_subnor
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """How scalar functions are computed: by which replacements, and whether subnormal numbers are flushed."""
+    """How to compute scalar functions: with which replacements, and whether to flush subnormal numbers."""
 
     functions: Functions
     flush: bool
@@ -98,7 +98,7 @@ class _Rules:
 
 
 class _Run:
-    """The state of a kernel that is running: memory, registers, loop variables."""
+    """The state of a running kernel: memory, registers, loop variables."""
 
     def __init__(self, memory: Mapping[Buffer, np.ndarray], flush: bool) -> None:
         self.env: dict[Any, Any] = dict(memory)
@@ -129,12 +129,12 @@ class _Run:
     def store(self, statement: Store) -> None:
         if statement not in self._roots:
             values = [v for _, _, v in statement.targets]
-            # Where to store is computed together with what, so that what they share is computed once.
+            # Evaluate indices together with values, so that shared subexpressions are computed once.
             places: list[Expr] = [Coordinate(i, np.dtype(np.int64)) for _, i, _ in statement.targets]
             self._roots[statement] = (postorder(values + places), values + places)
         order, roots = self._roots[statement]
         for buffer in _registers(order, statement):
-            # A register buffer begins full of what no kernel may rely on.
+            # A register buffer starts with values that no kernel may rely on.
             self.env.setdefault(buffer, _poison(buffer))
         found = _values(order, self.env, self.rules)
         count = len(statement.targets)
@@ -156,17 +156,17 @@ def _poison(buffer: Buffer) -> np.ndarray:
 
 
 def evaluate(expr: Expr, env: Environment, functions: Functions | None = None, flush_subnormals: bool = True) -> Any:
-    """The value of one expression.
+    """Evaluate an expression.
 
     Parameters
     ----------
     expr : Expr
-        What to compute; a shared subexpression is computed once.
+        The expression; shared subexpressions are computed once.
     env : mapping
-        Values by `Var`, contents by `Buffer`, and values by `Expr`, which then need not be computed. Values may be
-        arrays: everything is then computed elementwise, broadcasting.
+        Values by `Var`, contents by `Buffer`, and values by `Expr`, which are then not computed. Values may be arrays,
+        in which case the computation is elementwise with broadcasting.
     functions : mapping of str to callable, optional
-        Scalar functions to use instead of those of SCALARS, to fuse ``fma`` say, which NumPy rounds twice.
+        Scalar functions that replace those of SCALARS, for example a fused ``fma``, which NumPy would round twice.
     flush_subnormals : bool, default True
         As in `run_kernel`.
 
@@ -177,14 +177,14 @@ def evaluate(expr: Expr, env: Environment, functions: Functions | None = None, f
     Raises
     ------
     VerifyError
-        If a load is outside its buffer, or something in the expression is not in `env`.
+        If a load is outside its buffer, or `env` lacks something that the expression needs.
     """
     with np.errstate(all="ignore"):
         return _values(postorder([expr]), env, _Rules(functions or {}, flush_subnormals))[expr]
 
 
 def _flushed(x: Any) -> Any:
-    """Zeros of the same sign in place of subnormal numbers of a dtype that is flushed."""
+    """Replace subnormal numbers by zeros of the same sign, if the dtype is flushed."""
     given = np.asarray(x)
     limit = _SMALLEST_NORMAL.get(given.dtype)
     if limit is None:
@@ -194,10 +194,10 @@ def _flushed(x: Any) -> Any:
 
 
 def convert(x: Any, dtype: np.dtype) -> Any:
-    """What ``cast`` does to NumPy values.
+    """The semantics of ``cast``, in NumPy.
 
-    To bool by ``!= 0``; from float to integer towards zero, saturating, NaN to 0; between integers modulo the
-    width; else rounded to nearest.
+    To bool by ``!= 0``; from float to integer by truncation, saturating, with NaN as 0; between integers modulo the
+    width; otherwise rounded to nearest.
     """
     with np.errstate(all="ignore"):
         given = np.asarray(x)
@@ -210,14 +210,14 @@ def convert(x: Any, dtype: np.dtype) -> Any:
 
 def _saturated(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     limits = np.iinfo(dtype)
-    # The largest 64-bit integer is no float: compare with the power of two above.
+    # The largest 64-bit integer is not a float, so compare with the next power of two.
     high, low = x >= float(limits.max) + 1.0, x <= float(limits.min)
     inside = np.where(high | low | np.isnan(x), 0.0, np.trunc(x)).astype(dtype)
     return np.where(high, dtype.type(limits.max), np.where(low, dtype.type(limits.min), inside))
 
 
 def _values(order: Sequence[Expr], env: Environment, rules: _Rules) -> dict[Expr, Any]:
-    """Values of expressions that are in order, operands first."""
+    """Values of expressions given in order, operands first."""
     found: dict[Expr, Any] = {}
     for expr in order:
         found[expr] = env[expr] if expr in env else _value(expr, found, env, rules)
@@ -244,7 +244,7 @@ def _apply(expr: Apply, args: list[Any], rules: _Rules) -> Any:
     if expr.function == "select":
         return np.where(args[0], args[1], args[2]).astype(expr.dtype)[()]
     if expr.function == "cast":
-        # Conversions from and to bfloat16 move bits.
+        # Conversions from and to bfloat16 do not flush.
         moved = not rules.flush or BFLOAT16 in (expr.dtype, expr.operands[0].dtype)
         return convert(args[0], expr.dtype) if moved else _flushed(convert(_flushed(args[0]), expr.dtype))
     if expr.function == "bitcast":
@@ -261,13 +261,13 @@ def _load(expr: Load, found: Mapping[Expr, Any], env: Environment) -> Any:
     if not live.any():
         return np.zeros(live.shape, expr.dtype)[()]
     _inside(expr.buffer, index[live])
-    # Where the guard does not hold, some element inside is read and dropped.
+    # Where the guard does not hold, read some element within bounds and discard it.
     some = index[live].flat[0]
     return np.where(live, array[np.where(live, index, some)], expr.dtype.type(0)).astype(expr.dtype)[()]
 
 
 def _position(index: Index, found: Mapping[Expr, Any], env: Environment, live: Any) -> Any:
-    """The value of an index; numbers from memory must be in their range where `live` holds."""
+    """The value of an index; numbers read from memory must be in range where `live` holds."""
     total: Any = index.constant
     for atom, coefficient in index.terms:
         if isinstance(atom, Var):
@@ -301,7 +301,7 @@ def _contents(buffer: Buffer, env: Environment) -> np.ndarray:
 
 
 def _inside(buffer: Buffer, index: Any) -> Any:
-    """The index, which must be inside the buffer."""
+    """The index, checked to be inside the buffer."""
     wrong = np.asarray((index < 0) | (index >= buffer.size))
     if wrong.any():
         first = np.asarray(index)[wrong].flat[0]
@@ -310,7 +310,7 @@ def _inside(buffer: Buffer, index: Any) -> Any:
 
 
 def _identity(function: str, dtype: np.dtype) -> Any:
-    """The element that changes nothing."""
+    """The identity element of the function."""
     if function in ("max", "min"):
         if dtype.kind in "iu":
             return np.iinfo(dtype).min if function == "max" else np.iinfo(dtype).max
@@ -324,7 +324,7 @@ def _identity(function: str, dtype: np.dtype) -> Any:
 
 
 def _across(expr: Across, array: np.ndarray, rules: _Rules) -> Any:
-    """Halves combined until one lane is left; nothing else adds up in the same order."""
+    """Combine halves until one lane is left; any other order would round differently."""
     lanes = np.full(expr.width, np.asarray(_identity(expr.function, expr.dtype)).astype(expr.dtype), expr.dtype)
     lanes[: expr.count] = array[: expr.count]
     while len(lanes) > 1:

@@ -1,30 +1,30 @@
 """Kernel IR: loop nests over flat buffers.
 
-The whole grammar, on one screen::
+The complete grammar::
 
-    Program = buffers, kernels in order                  one entry point: what one native call does
-    Kernel  = params: Buffer*, unit: Var, body: Stmt*    units [0, unit.extent) are shared out to threads
+    Program = buffers, kernels in order                  an entry point, executed by one native call
+    Kernel  = params: Buffer*, unit: Var, body: Stmt*    units [0, unit.extent) are distributed to threads
 
     Stmt = For(var, body, kind)                          kind: serial | unroll | vector (innermost only)
          | When(index, low, high, then, other)           if low <= index < high
          | Store((buffer, index, value)*)                all values are computed, then all are stored
-         | Prefetch(buffer, index, write)                a hint: will be read or written soon
+         | Prefetch(buffer, index, write)                a hint: will soon be read or written
     Expr = Const(value, dtype)
-         | Load(buffer, index, guard)                    0 where the guard does not hold; then nothing is read
-         | Apply(function, args, dtype)                  scalar functions, see scalars.py; select, cast too
+         | Load(buffer, index, guard)                    0 if the guard does not hold; then nothing is read
+         | Apply(function, args, dtype)                  scalar functions, see scalars.py; also select, cast
          | Coordinate(index, dtype)                      an index as a number
          | Across(function, buffer, width)               combines `width` elements of a register buffer, as a tree
 
-Meaning is that of the scalar program: ``vector`` and ``unroll`` only say how to run a loop whose iterations are
-independent of each other. Buffers in the spaces "register" and "scratch" exist once per thread.
-Expressions are graphs: a shared object is computed once for each execution of the statement around it.
+The semantics are those of the scalar program; ``vector`` and ``unroll`` only specify how to run a loop whose iterations
+are independent. Buffers in the spaces "register" and "scratch" exist once per thread. Expressions are DAGs: a shared
+object is computed once per execution of the enclosing statement.
 
-Subnormal numbers of float32 and float64 are flushed: every scalar function but ``neg`` and ``abs``, every ``cast`` but
-those from and to bfloat16, and ``across`` read a zero of the same sign in place of a subnormal operand and give one in
-place of a subnormal result. Loads, stores, ``select`` and ``bitcast`` move bits as they are; only a ``select`` of one
-of the two numbers that its condition compares may flush it, as x86-64 has that in one instruction. float16 keeps its
-subnormal numbers: they are normal in float32, where its arithmetic happens. A program may be compiled without
-flushing, and one for an architecture without such a mode (RISC-V) is.
+Subnormal numbers of float32 and float64 are flushed: every scalar function except ``neg`` and ``abs``, every ``cast``
+except those from and to bfloat16, and ``across`` treat a subnormal operand as a zero of the same sign, and return one
+in place of a subnormal result. Loads, stores, ``select`` and ``bitcast`` preserve all bits, except that a ``select`` of
+one of the two numbers compared by its condition may flush it, because x86-64 has a single instruction for that. float16
+keeps its subnormal numbers, because they are normal in float32, in which it is computed. A program can be compiled
+without flushing; for an architecture without such a mode (RISC-V), it always is.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ __all__ = [
     "postorder",
 ]
 
-#: Where a buffer lives: handed over by the caller, in the arena, in a literal of the program; or, a thread's own
-#: and undefined when a unit starts, in registers (indexed by constants once loops are unrolled) or in its part of the
-#: arena.
+#: Where a buffer is located: passed by the caller, in the arena, or in a literal of the program. Or, private to a
+#: thread and undefined at the start of a unit, in registers (indexed by constants after unrolling) or in the thread's
+#: part of the arena.
 Space = Literal["external", "arena", "literal", "register", "scratch"]
 
 #: Spaces that exist once per thread.
@@ -69,7 +69,7 @@ PRIVATE = frozenset(("register", "scratch"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
-    """A flat run of elements. Identity is its identity: two buffers never overlap while both are live."""
+    """A flat array of elements. Buffers compare by identity; two of them never overlap while both are live."""
 
     name: str
     dtype: np.dtype
@@ -78,7 +78,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        """Bytes it takes."""
+        """Size in bytes."""
         return self.size * self.dtype.itemsize
 
     def __str__(self) -> str:
@@ -86,17 +86,17 @@ class Buffer:
 
 
 class Expr:
-    """Base of expressions; they compare by identity."""
+    """Base class of expressions, which compare by identity."""
 
     dtype: np.dtype
 
     @property
     def args(self) -> tuple[Expr, ...]:
-        """The expressions that it is made of."""
+        """The operands."""
         return ()
 
     def variables(self) -> frozenset[Var]:
-        """Every loop variable that its value depends on."""
+        """All loop variables that its value depends on."""
         return frozenset().union(*(a.variables() for a in self.args))
 
 
@@ -113,7 +113,7 @@ class Const(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Load(Expr):
-    """An element of a buffer; 0, reading nothing, where `guard` is there and does not hold."""
+    """An element of a buffer; 0, without a read, if there is a `guard` and it does not hold."""
 
     buffer: Buffer
     index: Index
@@ -121,12 +121,12 @@ class Load(Expr):
 
     @property
     def dtype(self) -> np.dtype:  # type: ignore[override]
-        """The buffer's."""
+        """The dtype of the buffer."""
         return self.buffer.dtype
 
     @property
     def args(self) -> tuple[Expr, ...]:
-        """The guard and what the index reads from memory."""
+        """The guard, and expressions that the index reads from memory."""
         found = list(dynamics(self.index))
         return (*found, self.guard) if self.guard is not None else tuple(found)
 
@@ -136,7 +136,7 @@ class Load(Expr):
         return own | self.guard.variables() if self.guard is not None else own
 
     def variables(self) -> frozenset[Var]:
-        """Those of the index and the guard."""
+        """The variables of the index and the guard."""
         return self._variables
 
     def __str__(self) -> str:
@@ -146,7 +146,7 @@ class Load(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Apply(Expr):
-    """A scalar function of expressions."""
+    """A scalar function applied to expressions."""
 
     function: str
     operands: tuple[Expr, ...]
@@ -162,7 +162,7 @@ class Apply(Expr):
         return frozenset().union(*(a.variables() for a in self.operands))
 
     def variables(self) -> frozenset[Var]:
-        """Those of the operands."""
+        """The variables of the operands."""
         return self._variables
 
     def __str__(self) -> str:
@@ -178,11 +178,11 @@ class Coordinate(Expr):
 
     @property
     def args(self) -> tuple[Expr, ...]:
-        """What the index reads from memory."""
+        """Expressions that the index reads from memory."""
         return tuple(dynamics(self.index))
 
     def variables(self) -> frozenset[Var]:
-        """Those of the index."""
+        """The variables of the index."""
         return frozenset(self.index.variables())
 
     def __str__(self) -> str:
@@ -191,10 +191,10 @@ class Coordinate(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Across(Expr):
-    """The elements ``[0, count)`` of a register buffer combined.
+    """The elements ``[0, count)`` of a register buffer, combined.
 
-    As a tree over `width` lanes (a power of two; missing lanes are the function's identity): halves are combined
-    until one is left. The order is part of the meaning, so that results are the same bits everywhere.
+    The order is that of a tree over `width` lanes (a power of two; missing lanes are the function's identity): halves
+    are combined until one is left. It is part of the semantics, so that results are bitwise identical everywhere.
     """
 
     function: str
@@ -204,7 +204,7 @@ class Across(Expr):
 
     @property
     def dtype(self) -> np.dtype:  # type: ignore[override]
-        """The buffer's."""
+        """The dtype of the buffer."""
         return self.buffer.dtype
 
     def __str__(self) -> str:
@@ -225,7 +225,7 @@ StoreTarget = tuple[Buffer, Index, Expr]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:
-    """Parallel assignment: every value is computed before any is stored."""
+    """Parallel assignment: all values are computed before any is stored."""
 
     targets: tuple[StoreTarget, ...]
 
@@ -234,8 +234,8 @@ class Store:
 class For:
     """A loop of ``var.extent`` iterations.
 
-    ``unroll`` and ``vector`` loops have independent iterations; a ``vector`` loop holds only stores and its
-    extent is at most the target's lanes.
+    The iterations of ``unroll`` and ``vector`` loops are independent. A ``vector`` loop contains only stores, and its
+    extent is at most the number of lanes of the target.
     """
 
     var: Var
@@ -245,7 +245,7 @@ class For:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class When:
-    """``then`` where ``low <= index < high``, else ``other``; the index is the same for all lanes."""
+    """``then`` if ``low <= index < high``, otherwise ``other``; the index is uniform across lanes."""
 
     index: Index
     low: int
@@ -256,9 +256,9 @@ class When:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prefetch:
-    """Ask for an element ahead of its use; nothing changes. The kernel reads or writes the buffer elsewhere.
+    """A software prefetch of an element of a buffer that the kernel also reads or writes elsewhere.
 
-    A hint: the element may lie beyond the buffer.
+    It has no effect on results, and the element may be outside the buffer.
     """
 
     buffer: Buffer
@@ -276,19 +276,19 @@ class Kernel:
     Parameters
     ----------
     name : str
-        Unique in its program.
+        Unique within a program.
     unit : Var
-        The outermost loop. Units are independent; threads take contiguous ranges of them.
+        The outermost loop. Units are independent; each thread runs a contiguous range of them.
     body : tuple of Stmt
-        What a unit does.
+        The statements of a unit.
     values : tuple of str
         Names of the graph values that it computes.
     flops : int
-        Floating-point operations of all units together.
+        Number of floating-point operations of all units.
     bytes : int
-        Bytes read and written by all units together, each element counted once.
+        Number of bytes read and written by all units, counting each element once.
     parallel : bool
-        False where the work is too small to share: one thread does all units.
+        False if the work is too small to be distributed: one thread runs all units.
     """
 
     name: str
@@ -301,12 +301,12 @@ class Kernel:
 
     @property
     def reads(self) -> tuple[Buffer, ...]:
-        """Buffers that it reads and that are not a thread's own, in order of first use."""
+        """Buffers that it reads, except those private to a thread, in order of first use."""
         return tuple(b for b in self._loaded if b.space not in PRIVATE)
 
     @property
     def writes(self) -> tuple[Buffer, ...]:
-        """Buffers that it writes and that are not a thread's own, in order of first use."""
+        """Buffers that it writes, except those private to a thread, in order of first use."""
         return tuple(b for b in self._stored if b.space not in PRIVATE)
 
     @property
@@ -331,7 +331,7 @@ class Kernel:
 
 
 def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    """Every statement, outer before inner."""
+    """All statements, outer before inner."""
     for statement in body:
         yield statement
         if isinstance(statement, For):
@@ -342,7 +342,7 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 
 def postorder(roots: list[Expr]) -> list[Expr]:
-    """Every expression that the roots are made of, operands first, each once. Iterative."""
+    """All expressions reachable from the roots, operands first, each once. Iterative."""
     order: list[Expr] = []
     seen: set[int] = set()
     stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]

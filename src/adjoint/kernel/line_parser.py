@@ -1,4 +1,4 @@
-"""One line of a kernel's text: its tokens, and the indices and expressions that it may hold."""
+"""Parser of a single line of kernel text: its tokens, indices and expressions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Untyped:
-    """A constant or an index, to be made when its dtype is known; `default` where nothing says it."""
+    """A constant or an index whose dtype is not known yet; `default` applies if the context gives none."""
 
     make: Callable[[np.dtype], Expr]
     default: np.dtype | None = None
@@ -47,7 +47,7 @@ class Untyped:
 
 @dataclass
 class Line:
-    """A line's tokens and how far they are read; the names that it may use."""
+    """A line's tokens, the current position, and the names in scope."""
 
     number: int
     text: str
@@ -74,23 +74,23 @@ class Line:
 
     @property
     def next(self) -> str:
-        """The text of the token to be read; that of the end is no token's."""
+        """The text of the current token; at the end, a text that equals no token."""
         return self.tokens[self.at][1]
 
     def wrong(self, wanted: str) -> ParseError:
-        """The refusal of the token to be read."""
+        """The error for the current token."""
         _, text, column = self.tokens[self.at]
         return ParseError(f"{wanted} was expected, got {text}", self.number, column + 1)
 
     def take(self, *texts: str) -> None:
-        """Read tokens that have to be there."""
+        """Read the given tokens, which must be next."""
         for text in texts:
             if self.next != text or self.tokens[self.at][0] in ("string", "end"):
                 raise self.wrong(repr(text))
             self.at += 1
 
     def skip(self, text: str) -> bool:
-        """Read a token if it is there."""
+        """Read a token if it is next."""
         found = self.next == text and self.tokens[self.at][0] not in ("string", "end")
         self.at += found
         return found
@@ -112,12 +112,12 @@ class Line:
         return sign * int(self.tokens[self.at - 1][1])
 
     def end(self) -> None:
-        """Nothing may be left."""
+        """Check that no tokens are left."""
         if self.tokens[self.at][0] != "end":
             raise self.wrong("the end of the line")
 
     def known(self, kind: type) -> Any:
-        """Read the name of a buffer or a variable."""
+        """Read the name of a buffer or a variable in scope."""
         start = self.at
         found = self.names.get(self.name())
         if not isinstance(found, kind):
@@ -129,7 +129,7 @@ class Line:
     # Indices
 
     def index(self) -> Index:
-        """Read an index, as it is written."""
+        """Read an index as written, without simplification."""
         constant, terms = 0, dict[Atom, int]()
         sign = 1
         while True:
@@ -146,12 +146,12 @@ class Line:
                 return Index(constant, frozenset((a, c) for a, c in terms.items() if c))
 
     def term(self) -> tuple[Atom, int]:
-        """Read an atom, and what it is multiplied by."""
+        """Read an atom and its coefficient."""
         atom = self.atom()
         return atom, self.integer() if self.skip("*") else 1
 
     def atom(self) -> Atom:
-        """Read a variable, a quotient, a remainder or a number from memory."""
+        """Read a variable, a quotient, a remainder or a number read from memory."""
         if self.skip("["):
             expr = self.typed()
             self.take("in", "0", "..")
@@ -163,7 +163,7 @@ class Line:
         if self.next == "(":
             start = self.at
             inner = self.atom()
-            # What stands in two pairs of parentheses is an atom, unless it is divided in its turn.
+            # Two pairs of parentheses enclose an atom, unless it is itself divided.
             if isinstance(inner, Quotient | Remainder) and self.skip(")") and self.next not in ("//", "%"):
                 return inner
             self.at = start
@@ -177,14 +177,14 @@ class Line:
     # Expressions
 
     def typed(self) -> Expr:
-        """Read an expression that says its dtype."""
+        """Read an expression that specifies its dtype."""
         made = self.expr()
         if isinstance(made, Untyped):
             raise self.wrong("an expression that says its dtype, such as f32(1.0)")
         return made
 
     def expr(self) -> Expr | Untyped:
-        """Read an expression; a constant or an index is still to be told its dtype."""
+        """Read an expression; the dtype of a constant or an index may still be unknown."""
         kind, text, _ = self.tokens[self.at]
         following = self.tokens[self.at + 1][1] if self.at + 1 < len(self.tokens) else ""
         if kind == "name" and following == "(":
@@ -221,7 +221,7 @@ class Line:
         return Load(buffer, index, guard)
 
     def call(self) -> Expr | Untyped:
-        """Read a scalar function of operands, a number with its dtype, or a combination of lanes."""
+        """Read a scalar function with operands, a number with its dtype, or a combination of lanes."""
         start = self.at
         function = self.name()
         self.take("(")
@@ -246,7 +246,7 @@ class Line:
         return _applied(self, function, operands, to)
 
     def across(self) -> Expr:
-        """Read the rest of a combination of lanes."""
+        """Read the rest of a combination of lanes (`Across`)."""
         function = self.name()
         self.take(",")
         buffer: Buffer = self.known(Buffer)
@@ -267,7 +267,7 @@ class Line:
 
 
 def _applied(line: Line, function: str, operands: Sequence[Any], to: np.dtype | None) -> Expr:
-    """A scalar function of operands, of which those that have to be of one dtype tell each other's."""
+    """Apply a scalar function to operands; operands that must have the same dtype determine each other's."""
     alike = operands[1:] if function == "select" else operands
     shared = next((a.dtype for a in alike if isinstance(a, Expr)), None)
     shared = shared or next((a.default for a in alike if a.default is not None), None)

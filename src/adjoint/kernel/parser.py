@@ -1,7 +1,7 @@
-"""Kernels from their text: the inverse of `adjoint.kernel.printer`, line by line.
+"""Parse kernel text: the inverse of `adjoint.kernel.printer`, line by line.
 
-What comes out prints as the same text. Indices are taken as they are written, without simplification, and loads that
-were one object may be several, which mean the same within a statement.
+The result prints as the same text. Indices are not simplified, and loads that were one object may become several, which
+are equivalent within a statement.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from adjoint.kernel.line_parser import Line, Untyped
 
 __all__ = ["parse_kernel", "parse_kernels"]
 
-#: Groups of buffers in a kernel's head, and the space of those whose space is not written.
+#: Groups of buffers in a kernel's header, and the default space of each.
 _GROUPS: dict[str, Space] = {
     "reads": "external",
     "writes": "external",
@@ -27,12 +27,12 @@ _GROUPS: dict[str, Space] = {
 
 
 def parse_kernel(text: str) -> Kernel:
-    """The kernel of a text.
+    """Parse the text of a single kernel.
 
     Raises
     ------
     ParseError
-        If the text is not that of one kernel, with the line and column.
+        If the text is not a single valid kernel, with line and column.
     """
     found = parse_kernels(text)
     if len(found) != 1:
@@ -41,19 +41,19 @@ def parse_kernel(text: str) -> Kernel:
 
 
 def parse_kernels(text: str) -> tuple[Kernel, ...]:
-    """The kernels of a text; buffers of one name are one buffer in all of them, except registers and scratch.
+    """Parse several kernels; a buffer name denotes the same buffer in all of them, except registers and scratch.
 
     Raises
     ------
     ParseError
-        If the text is not that of kernels, with the line and column.
+        If the text is not a sequence of valid kernels, with line and column.
     """
     lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     return _Kernels(lines).all()
 
 
 class _Kernels:
-    """Reads lines in order; indentation says what is inside of what."""
+    """Parses lines in order; indentation determines nesting."""
 
     def __init__(self, lines: Sequence[tuple[int, str]]) -> None:
         self._lines, self._at = lines, 0
@@ -68,7 +68,7 @@ class _Kernels:
         return tuple(found)
 
     def _line(self) -> Line:
-        """The next line, which is read."""
+        """Read the next line."""
         if self._at == len(self._lines):
             raise ParseError("a kernel ends before its body", self._lines[-1][0] if self._lines else 1, 1)
         number, text = self._lines[self._at]
@@ -76,7 +76,7 @@ class _Kernels:
         return Line(number, text, self._names, self._temporaries)
 
     def _indent(self) -> int:
-        """Of the next line; none where there is none."""
+        """Indentation of the next line, or -1 at the end."""
         if self._at == len(self._lines):
             return -1
         text = self._lines[self._at][1]
@@ -156,7 +156,7 @@ class _Kernels:
         return var, kind
 
     def _body(self, outer: int) -> tuple[Stmt, ...]:
-        """Statements that are indented by more than `outer`."""
+        """Parse the statements that are indented by more than `outer`."""
         found: list[Stmt] = []
         indent = self._indent()
         while self._indent() > outer:

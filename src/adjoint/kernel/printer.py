@@ -1,4 +1,4 @@
-"""Kernels as text: loops indented, shared subexpressions named where they are first needed.
+"""Print kernels as text: loops are indented, and shared subexpressions get names where they are first used.
 
 ::
 
@@ -10,12 +10,12 @@
           t0 = tanh(x[u*16 + l])
           y[u*16 + l] = mul(t0, sub(1.0, t0))
 
-`adjoint.kernel.parser` reads it back. Buffers are external unless ``arena`` or ``literal`` stands behind their type.
-``x[i if c]`` is a load with a guard, ``[e in 0..n]`` inside an index a number read from memory. An assignment that
-ends in a comma belongs to the same statement as the next one: all values are computed before any is stored. A constant
-or an index has the dtype of the operands beside it, or of the buffer that it is stored to; where neither says, it is
-written like a call: ``f32(1.0)``. Among constants and indices alone, all are i64. ``at(3)`` is an index that is a
-constant.
+`adjoint.kernel.parser` parses it. Buffers are external unless their type is followed by ``arena`` or ``literal``. ``x[i
+if c]`` is a load with a guard, and ``[e in 0..n]`` inside an index is a number read from memory. An assignment that
+ends with a comma belongs to the same statement as the next one: all values are computed before any is stored. A
+constant or index has the dtype of the other operands, or of the buffer that it is stored to; if neither determines it,
+it is written like a call: ``f32(1.0)``. If all operands are constants and indices, they are i64. ``at(3)`` is a
+constant index.
 """
 
 from __future__ import annotations
@@ -49,32 +49,32 @@ from adjoint.kernel.program import Program
 
 __all__ = ["PLAIN_NAME", "dtype_name", "print_kernel", "print_kernels", "print_program"]
 
-#: Longer expressions are broken up, so that no line grows without bounds.
+#: Maximum width of an expression; longer ones are split, so that lines have bounded length.
 _WIDTH = 100
 
-#: Names that are written as they are; any other is written as a JSON string.
+#: Names that are printed unchanged; any other is printed as a JSON string.
 PLAIN_NAME = re.compile(r"%?[A-Za-z_0-9][\w.$]*")
 
 _I64 = np.dtype(np.int64)
 
-#: Names that mean something else in the text: temporaries, numbers, words.
+#: Names with another meaning in the text: temporaries, numbers, keywords.
 _RESERVED = re.compile(r"t\d+|\d.*|inf|nan|True|False|if|in|as|at")
 
 
-#: A shared or long expression's name.
+#: Names of shared or long expressions.
 _TEMPORARY = re.compile(r"t\d+")
 
 
 def print_kernel(kernel: Kernel) -> str:
-    """The text of a kernel, in time linear in its size.
+    """Print a kernel, in time linear in its size.
 
-    Variables of nested loops and buffers that share a name are told apart by a number behind it: ``i``, ``i.1``.
+    Variables of nested loops and buffers with the same name are distinguished by a suffix: ``i``, ``i.1``.
     """
     return print_kernels((kernel,))
 
 
 def print_kernels(kernels: Iterable[Kernel]) -> str:
-    """The text of several kernels, in which a buffer has the same name throughout."""
+    """Print several kernels, in which a buffer has the same name throughout."""
     printer = _Printer()
     for kernel in kernels:
         printer.kernel(kernel)
@@ -82,7 +82,7 @@ def print_kernels(kernels: Iterable[Kernel]) -> str:
 
 
 def print_program(program: Program) -> str:
-    """The text of a program: where its buffers lie, where threads wait for each other, and its kernels."""
+    """Print a program: the locations of its buffers, its barriers, and its kernels."""
     printer = _Printer()
     lines = [f"program {_quoted(program.name)}"]
     lines += [f"  slot {n}: {printer.buffer(buffer)}" for n, buffer in enumerate(program.slots)]
@@ -107,7 +107,7 @@ def _quoted(name: str) -> str:
 
 
 class _Printer:
-    """Lines so far, and the names that are taken."""
+    """The lines printed so far, and the names in use."""
 
     def __init__(self) -> None:
         self.names: dict[Var | Buffer, str] = {}
@@ -130,18 +130,18 @@ class _Printer:
         self.release(kernel.unit)
 
     def buffers(self, kernel: Kernel) -> str:
-        """What the kernel reads and writes, and what each thread has to itself."""
+        """The buffers that the kernel reads and writes, and those private to a thread."""
         own = {"registers": _registers(kernel), "scratch": kernel.scratch}
         groups = {"reads": kernel.reads, "writes": kernel.writes, **own}
         return "; ".join(f"{verb} " + ", ".join(map(self.buffer, found)) for verb, found in groups.items() if found)
 
     def buffer(self, buffer: Buffer) -> str:
-        """A buffer's name, type and, where it is no external one, its space."""
+        """A buffer's name, type and, unless it is external, its space."""
         space = f" {buffer.space}" if buffer.space in ("arena", "literal") else ""
         return f"{self.name(buffer)} {dtype_name(buffer.dtype)}[{buffer.size}]{space}"
 
     def name(self, of: Var | Buffer) -> str:
-        """Its own name, with a number behind it where something else has that."""
+        """The name of a variable or buffer, with a numeric suffix if another one has the same name."""
         if of not in self.names:
             count = self.taken[of.name] or int(_RESERVED.fullmatch(of.name) is not None)
             self.taken[of.name] = count + 1
@@ -149,7 +149,7 @@ class _Printer:
         return self.names[of]
 
     def release(self, var: Var) -> None:
-        """The loop over `var` is over: its name is free again."""
+        """End the scope of a loop variable, so that its name can be reused."""
         self.taken[var.name] -= 1
         del self.names[var]
 
@@ -186,7 +186,7 @@ class _Printer:
             self.lines.append(f"{indent}{self.name(buffer)}[{self.index(index, text)}] = {made}{more}")
 
     def expressions(self, roots: list[Expr], indent: str) -> dict[int, str]:
-        """The text of every expression by identity; long ones and shared ones get a line."""
+        """The text of every expression by identity; long and shared ones get a line of their own."""
         order = postorder(roots)
         readers = Counter(id(a) for expr in order for a in expr.args)
         readers.update(id(r) for r in roots)
@@ -204,7 +204,7 @@ class _Printer:
         return text
 
     def operand(self, expr: Expr, text: dict[int, str], bare: bool) -> str:
-        """The text of an expression where something else says its dtype (`bare`), or nothing does."""
+        """The text of an operand; if nothing else determines its dtype (not `bare`), with the dtype."""
         made = text[id(expr)]
         untyped = isinstance(expr, Const | Coordinate) and not _TEMPORARY.fullmatch(made)
         if not untyped or bare or made in ("True", "False"):
@@ -212,7 +212,7 @@ class _Printer:
         return f"{dtype_name(expr.dtype)}({made})"
 
     def call(self, expr: Apply, text: dict[int, str]) -> str:
-        """A function of operands: all that have one dtype tell each other's."""
+        """A function with operands; those that must have the same dtype determine each other's."""
         alike = expr.operands[1:] if expr.function == "select" else expr.operands
         typed = [a for a in alike if not isinstance(a, Const | Coordinate) or _TEMPORARY.fullmatch(text[id(a)])]
         known = bool(typed) or any(isinstance(a, Coordinate) and a.dtype == _I64 for a in alike)
@@ -221,7 +221,7 @@ class _Printer:
         return f"{expr.function}({', '.join(parts)}{to})"
 
     def text(self, expr: Expr, text: dict[int, str]) -> str:
-        """One expression, from the texts of its parts."""
+        """The text of an expression, given the texts of its operands."""
         if isinstance(expr, Apply):
             return self.call(expr, text)
         if isinstance(expr, Load):
@@ -235,7 +235,7 @@ class _Printer:
         return repr(expr.value.item() if isinstance(expr.value, np.generic) else expr.value)
 
     def index(self, index: Index, text: dict[int, str]) -> str:
-        """An index, terms with large coefficients first."""
+        """An index, with the largest coefficients first."""
         terms = [(self.atom(atom, text), atom, c) for atom, c in index.terms]
         terms.sort(key=lambda t: (-abs(t[2]), t[0]))
         parts = []

@@ -1,4 +1,4 @@
-"""A `Program`: kernels in order over buffers with known places. What code generation and the runtime take."""
+"""A `Program`: an ordered list of kernels over buffers with known locations; the input of codegen and the runtime."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = [
     "scratch_offsets",
 ]
 
-#: Characters of a function's name that are in its symbol as they are.
+#: Characters of a function's name that appear unchanged in its symbol.
 _PLAIN = frozenset(string.ascii_letters + string.digits + "_")
 
-#: Bytes: every buffer of the arena begins at a multiple of a cache line, which is also the widest vector.
+#: Alignment in bytes of buffers in the arena: a cache line, which is also the size of the widest vector.
 ALIGNMENT = 64
 
-#: Bytes: scratch memory of a thread, and every buffer in it, begins at a multiple of this. Two cache lines, because
-#: processors fetch them in pairs and threads are to disturb each other in none.
+#: Alignment in bytes of a thread's scratch memory and of every buffer in it. Two cache lines, because processors
+#: prefetch lines in pairs, and threads must not share either (false sharing).
 _SCRATCH_ALIGNMENT = 128
 
 
@@ -47,9 +47,9 @@ class Argument:
     dtype : numpy dtype
         Its dtype.
     slot : int
-        Place of its address in the table of addresses.
+        Index of its address in the table of addresses.
     donated : bool
-        Whether the program writes its new value over it.
+        Whether the program overwrites it with its new value.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A result of the entry point; its slot is an argument's where it is written over a donated one."""
+    """A result of the entry point; if it overwrites a donated argument, it has the argument's slot."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
@@ -71,7 +71,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class RangeCheck:
-    """Elements of an argument must be in ``[low, high)`` or equal `allow`; seen to before anything runs."""
+    """Elements of an argument must be in ``[low, high)`` or equal to `allow`; checked before anything runs."""
 
     slot: int
     low: int
@@ -81,31 +81,31 @@ class RangeCheck:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """One entry point, lowered.
+    """A lowered function.
 
     Parameters
     ----------
     name : str
-        The function's.
+        Name of the function.
     arguments, results : tuple
-        Its signature.
+        Signature of the entry point.
     slots : tuple of Buffer
-        External buffers: arguments, then results that are not donated.
+        External buffers: the arguments, then the results that are not donated.
     kernels : tuple of Kernel
-        In the order in which they run.
+        In execution order.
     barriers : frozenset of int
-        Positions of kernels before which threads wait for each other.
+        Indices of kernels that are preceded by a barrier.
     offsets : dict
-        Byte offset in the arena of every arena buffer.
+        Byte offset in the arena for every arena buffer.
     arena_bytes : int
-        What the threads share of the arena: the peak, known before anything runs. Behind it lie `scratch_bytes` for
-        each thread (`scratch_offsets`).
+        Size of the shared part of the arena, planned at compile time. It is followed by `scratch_bytes` per thread
+        (`scratch_offsets`).
     arena_bound : int
-        The most bytes that are live at once: what no plan can go below.
+        Maximum number of bytes that are live at once, a lower bound for any memory plan.
     literals : dict
-        Contents of literal buffers.
+        Contents of the literal buffers.
     checks : tuple of RangeCheck
-        Checks of the arguments.
+        Checks of arguments.
     """
 
     name: str
@@ -122,25 +122,25 @@ class Program:
 
     @property
     def symbol(self) -> str:
-        """The linker's name of the entry point."""
+        """The symbol of the entry point."""
         return entry_symbol(self.name)
 
     @property
     def check_symbol(self) -> str:
-        """The linker's name of the function that checks the arguments."""
+        """The symbol of the function that checks the arguments."""
         return check_symbol(self.name)
 
     @property
     def scratch_bytes(self) -> int:
-        """Bytes of each thread's own part of the arena: what the kernel with the most scratch buffers needs."""
+        """Size of each thread's part of the arena, determined by the kernel with the most scratch memory."""
         return max((_end(scratch_offsets(kernel)) for kernel in self.kernels), default=0)
 
     def working_bytes(self, threads: int) -> int:
-        """Bytes of the whole arena on that many threads."""
+        """Size of the whole arena for that many threads."""
         return arena_size(self.arena_bytes, self.scratch_bytes, threads)
 
     def summary(self) -> dict[str, Any]:
-        """What the runtime needs, as plain data that goes to the compile cache."""
+        """The information for the runtime, as plain data that can be stored in the compile cache."""
         return {
             "name": self.name,
             "arguments": [(a.name, list(a.shape), a.dtype.name, a.slot, a.donated) for a in self.arguments],
@@ -164,25 +164,25 @@ class Program:
 
 
 def entry_symbol(name: str) -> str:
-    """The linker's name of a function's entry point: no two names share one, and none is that of another library.
+    """The symbol of a function's entry point, distinct for distinct names and from those of other libraries.
 
-    ASCII letters, digits and underscores stay; any other byte of the name in UTF-8 is written ``$hh``.
+    ASCII letters, digits and underscores are unchanged; any other byte of the name in UTF-8 becomes ``$hh``.
     """
     return f"adjoint.{_escaped(name)}"
 
 
 def check_symbol(name: str) -> str:
-    """The linker's name of the function that checks a function's arguments."""
+    """The symbol of the function that checks a function's arguments."""
     return f"{entry_symbol(name)}.check"
 
 
 def kernel_symbol(name: str, kernel: str) -> str:
-    """The linker's name of the function of a kernel, by the names of function and kernel."""
+    """The symbol of a kernel's function, given the names of the function and the kernel."""
     return f"{entry_symbol(name)}.kernel.{_escaped(kernel)}"
 
 
 def scratch_offsets(kernel: Kernel) -> dict[Buffer, int]:
-    """Where the scratch buffers of a kernel lie in its thread's part of the arena, in bytes."""
+    """Byte offsets of a kernel's scratch buffers in a thread's part of the arena."""
     offsets, end = {}, 0
     for buffer in kernel.scratch:
         offsets[buffer] = end
@@ -191,7 +191,7 @@ def scratch_offsets(kernel: Kernel) -> dict[Buffer, int]:
 
 
 def arena_size(shared: int, scratch: int, threads: int) -> int:
-    """Bytes of an arena: what threads share of it, then each thread's own part."""
+    """Size of an arena: the shared part, then each thread's part."""
     return _aligned(shared) + threads * scratch if scratch else shared
 
 

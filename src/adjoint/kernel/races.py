@@ -1,7 +1,7 @@
-"""Barriers, checked: between two of them, threads touch the same memory only to read it.
+"""The race checker: between two barriers, threads may access the same memory only for reading.
 
-This asks less than `adjoint.lower.schedule.order`, which sets the barriers, and knows nothing of how: it looks at each
-pair of kernels that no barrier is between.
+This requires less than `adjoint.lower.schedule.order`, which inserts the barriers, and is independent of it: it
+examines every pair of kernels without a barrier in between.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ __all__ = ["verify_barriers"]
 
 
 def verify_barriers(program: Program) -> None:
-    """Check that threads wait for each other wherever they have to.
+    """Check that there is a barrier wherever one is needed.
 
-    Two kernels with no barrier between them may run at the same time, each on another thread, unless both run on the
-    first thread alone. Then neither may write to memory that the other reads or writes. External buffers are memory of
-    their own each; buffers in the arena overlap where their places do.
+    Two kernels with no barrier between them may run at the same time on different threads, unless both run on the first
+    thread only. Then neither may write to memory that the other reads or writes. External buffers never overlap; arena
+    buffers overlap if their locations do.
 
     Parameters
     ----------
     program : Program
-        What to check.
+        The program to check.
 
     Raises
     ------
     VerifyError
-        At the first two kernels that break the rule.
+        For the first two kernels that violate the rule.
     """
     for start, end in _intervals(program):
         for later in range(start, end):
@@ -48,7 +48,7 @@ def verify_barriers(program: Program) -> None:
 
 
 def _intervals(program: Program) -> Iterator[tuple[int, int]]:
-    """Ranges of kernels that run without a barrier in between."""
+    """Ranges of kernels without a barrier in between."""
     cuts = sorted({0, len(program.kernels), *program.barriers})
     yield from pairwise(cuts)
 

@@ -1,4 +1,4 @@
-"""Rewriting the statements of a kernel: every index and every expression, what is shared staying shared."""
+"""Rewriting of a kernel's statements, indices and expressions that preserves sharing."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,7 +7,7 @@ from adjoint.kernel.ir import Apply, Buffer, Coordinate, Expr, For, Load, Prefet
 
 __all__ = ["rewritten"]
 
-#: A place in memory to another one.
+#: Maps a location in memory to another.
 _Move = Callable[[Buffer, Index], tuple[Buffer, Index]]
 
 
@@ -17,10 +17,10 @@ def rewritten(
     apply: Callable[[Apply], Expr] = lambda same: same,
     move: _Move = lambda buffer, at: (buffer, at),
 ) -> tuple[Stmt, ...]:
-    """Statements with `index` done to every index, and `apply` to every application of a function, operands first.
+    """Apply `index` to every index, and `apply` to every function application, operands first.
 
-    `move` is done to every place that is read, written or prefetched, after `index`; what `Across` combines stays where
-    it is. Numbers that indices read from memory (`Dynamic`) stay as they are.
+    `move` is applied, after `index`, to every location that is read, written or prefetched; operands of `Across` are
+    not moved. Numbers that indices read from memory (`Dynamic`) are unchanged.
     """
 
     def expressions(roots: list[Expr]) -> list[Expr]:

@@ -1,6 +1,6 @@
-"""The scalar functions that `Apply` may name: how many operands, what dtype comes out, what NumPy says they do.
+"""The scalar functions of `Apply`: number of operands, dtype of the result, and semantics in NumPy.
 
-Code generators hold a table with the same keys; transcendental ones are expanded to arithmetic beforehand
+Code generators have a table with the same keys. Transcendental functions are expanded to arithmetic beforehand
 (`adjoint.lower.vector_math`), so that results do not depend on a target's libm.
 """
 
@@ -16,20 +16,20 @@ __all__ = ["SCALARS", "ScalarFunction"]
 
 @dataclass(frozen=True, slots=True)
 class ScalarFunction:
-    """One scalar function.
+    """A scalar function.
 
     Parameters
     ----------
     arity : int
         Number of operands.
     result : {"same", "bool"}
-        Dtype of the result: the operands' or bool.
+        Dtype of the result: that of the operands, or bool.
     numpy : callable
-        Its meaning, on NumPy scalars or arrays of the operands' dtype.
+        The semantics, for NumPy scalars or arrays of the operands' dtype.
     flops : float
-        Floating-point operations it costs, for the cost model.
+        Number of floating-point operations, for the cost model.
     operands : str
-        Kinds of dtypes that it takes: ``f`` floats, ``i`` and ``u`` integers, ``b`` bool.
+        Kinds of dtypes accepted: ``f`` floats, ``i`` and ``u`` integers, ``b`` bool.
     """
 
     arity: int

@@ -1,4 +1,4 @@
-"""Which kernels are the same but for names: code is made for one of them and called with the buffers of all."""
+"""Structural equality of kernels: those that differ only in names share one native function."""
 
 from collections.abc import Hashable
 from dataclasses import fields
@@ -12,7 +12,7 @@ from adjoint.kernel.ir import Buffer, Expr, Kernel, postorder
 
 __all__ = ["structure"]
 
-#: What kernels may differ in: names are for people.
+#: Fields that may differ between structurally equal kernels.
 _NAMES = frozenset(("name", "values"))
 
 
@@ -22,17 +22,17 @@ def _fields(cls: type) -> tuple[str, ...]:
 
 
 def structure(kernel: Kernel) -> Hashable:
-    """A description of what a kernel does to its buffers, equal for kernels that do the same.
+    """A description of a kernel's effect on its buffers; equal descriptions imply equal effects.
 
-    Buffers stand for their places in the order in which they are first written, then first read, with scratch buffers
-    last; variables for their loops. Kernels with equal descriptions compute the same from corresponding buffers; there
-    may be others that do.
+    Buffers are represented by their position in the order of first writes, then first reads, with scratch buffers last;
+    variables by their loops. Kernels with equal descriptions compute the same from corresponding buffers. The converse
+    need not hold.
     """
     return _Walk().kernel(kernel)
 
 
 class _Walk:
-    """Numbers what is told by identity: variables, buffers, expressions."""
+    """Numbers the objects that compare by identity: variables, buffers, expressions."""
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
@@ -60,7 +60,7 @@ class _Walk:
         if isinstance(thing, frozenset):
             return frozenset(map(self._key, thing))
         if isinstance(thing, float | bool | np.generic):
-            return repr(thing)  # 0.0, -0.0 and False are different, NaN is one
+            return repr(thing)  # distinguishes 0.0, -0.0 and False, and NaN equals itself
         if thing is None or isinstance(thing, int | str | np.dtype):
             return thing
         return self._described(thing)

@@ -1,12 +1,12 @@
-"""The rules of kernel IR, checked: what a code generator takes for granted.
+"""The kernel verifier: the rules of kernel IR that code generators rely on.
 
-- Every variable is bound by a loop around its use, once.
-- Every access is inside its buffer, as far as the ranges of its variables tell. A `When` around it narrows them; a
-  load with a guard looks after itself.
-- Vector loops hold stores alone, and every lane stores to a place of its own.
+- Every variable is bound by exactly one enclosing loop.
+- Every access is inside its buffer, according to the ranges of its variables. An enclosing `When` narrows the ranges;
+  loads with a guard are exempt.
+- Vector loops contain only stores, and every lane stores to a different location.
 - Registers have no addresses: they are indexed by constants and by variables of unroll and vector loops.
-- Functions get as many operands as they take, of one dtype and a kind that they know; what is stored has the
-  buffer's dtype. Literals are never written.
+- Functions have the right number of operands, of the same dtype and a supported kind; stored values have the buffer's
+  dtype. Literals are never written.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def verify_kernel(kernel: Kernel) -> None:
     Parameters
     ----------
     kernel : Kernel
-        What to check.
+        The kernel to check.
 
     Raises
     ------
     VerifyError
-        At the first rule that is broken: kernel, rule, what was found.
+        For the first violation, with the kernel, the rule and what was found.
     """
     if kernel.unit.extent:
         _body(kernel.body, _Scope(kernel.name, {kernel.unit: "serial"}))
@@ -62,7 +62,7 @@ def verify_kernel(kernel: Kernel) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What is known at a statement: the loops around it, and ranges that conditions leave."""
+    """The context of a statement: the enclosing loops, and the ranges implied by conditions."""
 
     kernel: str
     loops: dict[Var, str]
@@ -75,11 +75,11 @@ class _Scope:
         return replace(self, loops={**self.loops, statement.var: statement.kind})
 
     def given(self, index: Index, low: int, high: int) -> _Scope:
-        """Where ``low <= index <= high`` too."""
+        """The scope with the additional condition ``low <= index <= high``."""
         facts = [*self.facts, (index, low, high)]
         ((atom, step), *others) = index.terms or ((None, 0),)
         if isinstance(atom, Remainder) and step == 1 and not others and not index.constant:
-            # The ends of what is divided are out of reach where their remainders are.
+            # Exclude the limits of the dividend if their remainders are out of range.
             before, behind = atom.of.low, atom.of.high
             before += atom.by - before % atom.by if before % atom.by > high else 0
             behind -= behind % atom.by + 1 if behind % atom.by < low else 0
@@ -87,7 +87,7 @@ class _Scope:
         return replace(self, facts=tuple(facts))
 
     def impossible(self) -> bool:
-        """Whether some condition around can never hold: what is inside never runs."""
+        """Whether an enclosing condition can never hold, so that the statement never runs."""
         return any(max(low, index.low) > min(high, index.high) for index, low, high in self.facts)
 
 
@@ -98,7 +98,7 @@ def _body(body: Sequence[Stmt], scope: _Scope) -> None:
         elif isinstance(statement, For):
             _loop(statement, scope)
         elif isinstance(statement, Prefetch):
-            # A hint: where nothing is, nothing is fetched.
+            # A prefetch is a hint, and may be outside the buffer.
             _expressions(list(dynamics(statement.index)), scope)
             _bound(statement.index, scope)
         else:
@@ -122,7 +122,7 @@ def _when(statement: When, scope: _Scope) -> None:
     _bound(statement.index, scope)
     index, low, high = statement.index, statement.low, statement.high
     branches = [(statement.then, scope.given(index, low, high - 1))]
-    # Where the index cannot be too small, `other` is where it is too large, and the other way round.
+    # If the index cannot be too small, it is too large in `other`, and vice versa.
     if index.low >= low:
         branches.append((statement.other, scope.given(index, high, index.high)))
     elif index.high < high:
@@ -234,7 +234,7 @@ def _register(buffer: Buffer, index: Index, scope: _Scope) -> None:
 
 
 def _bound(index: Index, scope: _Scope) -> None:
-    """Every variable of the index must be one of a loop around."""
+    """Check that every variable of the index belongs to an enclosing loop."""
     for atom, _ in index.terms:
         if isinstance(atom, Var) and atom not in scope.loops:
             raise scope.refuse(f"a variable is bound by a loop around its use, but {atom} in {index} is not")
@@ -245,11 +245,11 @@ def _bound(index: Index, scope: _Scope) -> None:
 
 
 def _range(index: Index, facts: Sequence[tuple[Index, int, int]], thorough: bool = False) -> tuple[int, int]:
-    """Bounds of an index, by the ranges of its atoms and by what conditions say of parts of it.
+    """Bounds of an index, from the ranges of its atoms and from conditions on parts of it.
 
-    Where ``low <= part <= high`` is known and ``index == c * part + rest``, the index is also in c times that range
-    plus the range of the rest. A condition is taken out once, so that this comes to an end. With `thorough`, rests are
-    also bounded as `_respelled` writes them.
+    If ``low <= part <= high`` is known and ``index == c * part + rest``, then the index is also within c times that
+    range plus the range of the rest. Each condition is used once, so the recursion terminates. With `thorough`, the
+    variants of `_respelled` are also used to bound rests.
     """
     low = high = index.constant
     for atom, c in index.terms:
@@ -268,9 +268,9 @@ def _range(index: Index, facts: Sequence[tuple[Index, int, int]], thorough: bool
 
 
 def _respelled(index: Index) -> Iterator[Index]:
-    """The index with ``x - x % n`` written as ``x // n * n``, for each remainder of which the `x` goes.
+    """The index with ``x - x % n`` rewritten as ``x // n * n``, for each remainder whose `x` disappears.
 
-    That is what a condition on ``x % n`` leaves of an index in `x`.
+    A condition on ``x % n`` leaves such terms in an index that contains `x`.
     """
     for atom, c in index.terms:
         if isinstance(atom, Remainder):
@@ -280,7 +280,7 @@ def _respelled(index: Index) -> Iterator[Index]:
 
 
 def _atom_range(atom: Atom, facts: Sequence[tuple[Index, int, int]], thorough: bool) -> tuple[int, int]:
-    """Bounds of an atom; those of a quotient or remainder follow from what is known of what is divided."""
+    """Bounds of an atom; those of a quotient or remainder follow from the bounds of the dividend."""
     if not isinstance(atom, Quotient | Remainder):
         return atom.low, atom.high
     low, high = _range(atom.of, facts, thorough)
