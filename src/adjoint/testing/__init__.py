@@ -1,6 +1,6 @@
-"""Tools to test graphs with: a reference interpreter, gradient checks, random graphs, estimates of rounding.
+"""Test tools for graphs: a reference interpreter, gradient checks, random graphs, rounding error estimates.
 
-`adjoint.testing.graphs` needs hypothesis (the ``test`` extra) and is imported by its own name.
+`adjoint.testing.graphs` requires hypothesis (the ``test`` extra) and must be imported explicitly.
 """
 
 from adjoint.testing.gradients import check_gradients, pullback

@@ -1,7 +1,7 @@
-"""Numeric gradient checks: what vjp rules say beside difference quotients in float64.
+"""Numeric gradient checks: compare vjp rules with finite differences in float64.
 
-`pullback` is a reverse mode of its own, forty lines that know nothing of activity, calls or checkpoints. It stays
-independent of `adjoint.transforms.differentiate`, so that each can be tested with the other.
+`pullback` is a minimal reverse mode, forty lines without activity analysis, calls or checkpoints. It is independent of
+`adjoint.transforms.differentiate`, so that each can be tested with the other.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,32 +18,32 @@ from adjoint.testing.interpreter import interpret
 
 __all__ = ["check_gradients", "numeric_gradient", "pullback"]
 
-#: A difference quotient's step, relative to 1 or the element if that is greater: near the cube root of the spacing
-#: of float64, where the error of the quotient and that of rounding are about equal.
+#: Step of a finite difference, relative to max(1, abs(element)). It is close to the cube root of float64's epsilon,
+#: where truncation error and rounding error are about equal.
 STEP = 6e-6
 
 
 def pullback(results: Sequence[Value], cotangents: Sequence[Value], wrt: Sequence[Value]) -> tuple[Value, ...]:
-    """Cotangents of `wrt`, given those of `results`, by the vjp rules alone.
+    """Cotangents of `wrt`, given those of `results`, computed by the vjp rules only.
 
     Parameters
     ----------
     results : sequence of Value
-        Floats that depend on `wrt`.
+        Float values that depend on `wrt`.
     cotangents : sequence of Value
-        One for each result, of its type.
+        One per result, of its type.
     wrt : sequence of Value
-        Floats anywhere in the graph.
+        Float values anywhere in the graph.
 
     Returns
     -------
     tuple of Value
-        One for each of `wrt`, of its type: zeros where nothing flows.
+        One per value in `wrt`, of its type; zeros if no result depends on it.
 
     Raises
     ------
     DifferentiationError
-        If the path goes through a call or another op without a vjp.
+        If there is a call, or another op without a vjp, on the path.
     """
     flowing: dict[Value, Value] = {}
 
@@ -89,27 +89,26 @@ def check_gradients(
     *,
     seed: int = 0,
 ) -> None:
-    """Compare gradients of what `build` builds with central difference quotients, in float64.
+    """Compare gradients with central differences, in float64.
 
     Parameters
     ----------
     build : callable
-        From a graph value for each input to one result or several. Results that are not floats are left out.
+        Maps one graph value per input to one or several results. Results that are not floats are ignored.
     inputs : sequence of array_like
-        Where to check. Floats are converted to float64 and differentiated, anything else is handed on as it is.
-        Keep them at least 1e-4 away from kinks and ties.
+        The point at which to check. Floats are converted to float64 and differentiated; others are passed unchanged.
+        Keep the values at least 1e-4 away from kinks and ties.
     rtol : float, default 1e-5
-        Relative tolerance of each element; 1e-2 of it, relative to 1 or the greatest element, is allowed in absolute
-        terms too.
+        Relative tolerance of each element; the absolute tolerance is 1e-2 of it, relative to the greatest element or 1.
     order : int, default 2
-        2 also checks gradients of the gradient, with respect to inputs and cotangent; and so on.
+        With 2, check also the gradients of the gradient, with respect to inputs and cotangent; and so on.
     seed : int, default 0
-        Of the random cotangents.
+        Seed of the random cotangents.
 
     Raises
     ------
     AssertionError
-        If a gradient and its quotient differ, with the input and the elements.
+        If a gradient and its finite difference differ, with the input and the elements.
     """
     arrays = [_widened(np.asarray(value)) for value in inputs]
     params = [param(f"x{i}", array.shape, array.dtype) for i, array in enumerate(arrays)]
@@ -132,7 +131,7 @@ def check_gradients(
 
 
 def _random_weights(rng: np.random.Generator, ct: Value) -> np.ndarray:
-    """Cotangents of both signs, away from 0."""
+    """Cotangents of both signs, bounded away from 0."""
     weights = rng.uniform(0.5, 1.5, ct.shape) * rng.choice((-1.0, 1.0), ct.shape)
     return np.asarray(weights, ct.dtype)
 
@@ -145,7 +144,7 @@ def _compare(
     names: tuple[str, ...],
     rtol: float,
 ) -> None:
-    """One order: the gradient function against quotients of the weighted sum of the primal's results."""
+    """One order: compare the gradient function with finite differences of the weighted sum of the primal's results."""
     for name, found in zip(names, interpret(exact, *arrays, *weights), strict=True):
         at = next(i for i, p in enumerate(primal.params) if p.label == name)
         expected = numeric_gradient(primal, arrays, weights, at)
@@ -157,18 +156,18 @@ def _compare(
 def numeric_gradient(
     function: Function, arrays: Sequence[np.ndarray], weights: Sequence[np.ndarray], at: int
 ) -> np.ndarray:
-    """Central difference quotients of ``sum(weight * result)`` for argument number `at`, in float64.
+    """Central differences of ``sum(weight * result)`` with respect to argument `at`, in float64.
 
     Parameters
     ----------
     function : Function
-        Its results are summed, each times its weight.
+        The function; the weighted sum of its results is differentiated.
     arrays : sequence of numpy.ndarray
         The arguments.
     weights : sequence of numpy.ndarray
-        One for each result, of its shape.
+        One per result, of its shape.
     at : int
-        Which argument: a float64 one.
+        Index of the argument, which must be float64.
     """
 
     def quotient(place: tuple[int, ...], step: float) -> float:
@@ -177,7 +176,7 @@ def numeric_gradient(
             moved = arrays[at].copy()
             moved[place] += sign * step
             sides.append((moved[place], interpret(function, *arrays[:at], moved, *arrays[at + 1 :])))
-        # Summing differences, not differencing sums: what does not change cancels exactly.
+        # Sum differences instead of subtracting sums, so that unchanged terms cancel exactly.
         terms = (np.sum(w * _difference(a, b)) for w, a, b in zip(weights, sides[0][1], sides[1][1], strict=True))
         return float(sum(terms) / (sides[0][0] - sides[1][0]))
 
@@ -188,7 +187,7 @@ def numeric_gradient(
 
 
 def _difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """``a - b``, and 0 for an infinity that does not move."""
+    """``a - b``, and 0 for equal infinities."""
     with np.errstate(invalid="ignore"):
         return np.where(a == b, 0.0, a - b)
 

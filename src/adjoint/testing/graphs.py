@@ -1,4 +1,4 @@
-"""Hypothesis strategies for random functions over the whole CATALOGUE. They need the ``test`` extra.
+"""Hypothesis strategies for random functions over the whole CATALOGUE. They require the ``test`` extra.
 
 ::
 
@@ -6,9 +6,10 @@
     def test_text_reads_back(function):
         assert parse_function(str(function)) == function
 
-Shapes are small, with sizes 1, 7, 17 and 33 that no vector width divides; values are shared, results several. The
-graphs are tame, so that two correct programs for one agree closely: magnitudes stay small, nothing is NaN, and
-whatever jumps (a comparison, floor, argmax, a cast to integers) is applied to values that nothing has rounded.
+Shapes are small, with sizes 1, 7, 17 and 33 that are no multiple of a vector width; values are shared, and there are
+several results. The graphs are well-conditioned, so that two correct programs for a graph agree closely: magnitudes
+stay small, nothing is NaN, and discontinuous operators (a comparison, floor, argmax, a cast to integers) are applied
+only to values without rounding errors.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from adjoint.testing.recipes import CALL, RECIPES, Recipe
 
 __all__ = ["NAMES", "arguments", "functions", "losses", "sample_recipe"]
 
-#: Every operator's name.
+#: Names of all operators.
 NAMES = tuple(operator.name for operator in CATALOGUE)
 
 
@@ -43,15 +44,16 @@ def functions(
     Parameters
     ----------
     draw : callable
-        Hypothesis passes it.
+        Passed by Hypothesis.
     max_ops : int, default 10
-        How many operators are applied at most; some bring helpers, such as a scaling, with them.
+        Maximum number of operators; some add helpers, such as a scaling.
     names : sequence of str, default all of CATALOGUE
-        The operators to apply.
+        The operators to use.
     calls : bool, default False
-        Whether calls of other functions occur too.
+        Whether to include calls of other functions.
     smooth : bool, default False
-        Whether operators with kinks are kept to values that nothing has rounded, so that gradients are comparable.
+        Whether operators with kinks are applied only to values without rounding errors, so that gradients can be
+        compared.
     """
     grown = _grown(draw, max_ops, names, calls, smooth)
     last = grown.nodes[-1].value
@@ -65,9 +67,9 @@ def functions(
 def losses(
     draw: Draw, max_ops: int = 8, names: Sequence[str] = NAMES, calls: bool = False, smooth: bool = True
 ) -> Function:
-    """Random functions of at least one float parameter to one f32 or f64 scalar, to be differentiated.
+    """Random functions with at least one float parameter and an f32 or f64 scalar result, for differentiation.
 
-    Parameters are those of `functions`; `smooth` is True.
+    Parameters as for `functions`; `smooth` is True by default.
     """
     grown = _grown(draw, max_ops, names, calls, smooth)
     dtype = next((p.dtype for p in grown.params if is_float(p.dtype)), None)
@@ -93,12 +95,12 @@ def _grown(draw: Draw, max_ops: int, names: Sequence[str], calls: bool, smooth: 
 
 
 def sample_recipe(operator: type[Operator]) -> Recipe:
-    """How to apply an operator that has no recipe of its own: to the inputs of one of its samples, as constants.
+    """A recipe for an operator that has none: apply it to the inputs of one of its samples, as constants.
 
     Raises
     ------
     InvalidValueError
-        If none of its samples is finite and of f32, f64, integers or bool only.
+        If every sample contains 16-bit floats, infinities or NaN.
     """
     found = [(s, s.op.reference(*s.inputs)) for s in operator.samples() if not s.error and s.gradient]
     plain = [(s, made) for s, made in found if _is_plain(s, made)]
@@ -114,7 +116,7 @@ def sample_recipe(operator: type[Operator]) -> Recipe:
 
 
 def _is_plain(sample: Sample, made: np.ndarray) -> bool:
-    """Whether nothing is of 16-bit floats, infinite or NaN, and something comes out."""
+    """Whether there are results, and neither these nor the inputs are 16-bit floats, infinite or NaN."""
     half = (DTYPES["f16"], DTYPES["bf16"])
     return made.size > 0 and all(x.dtype not in half and np.isfinite(x).all() for x in (made, *sample.inputs))
 
@@ -123,7 +125,7 @@ _ALL: dict[str, Recipe] = {op.name: RECIPES.get(op.name) or sample_recipe(op) fo
 
 
 def arguments(function: Function, seed: int = 0) -> tuple[np.ndarray, ...]:
-    """Random arguments for a function of `functions`: floats in [-2, 2), integers in [-3, 3], bool."""
+    """Random arguments for a function from `functions`: floats in [-2, 2), integers in [-3, 3], bool."""
     rng = np.random.default_rng(seed)
     return tuple(_argument(p, rng) for p in function.params)
 

@@ -1,4 +1,4 @@
-"""A random graph while it grows: the values so far, what is known about each, and how to pick operands."""
+"""A random graph under construction: its values, what is known about each, and the selection of operands."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,36 +15,36 @@ __all__ = ["INTEGER_BOUND", "SIZES", "Draw", "Growing", "Node"]
 
 T = TypeVar("T")
 
-#: What hypothesis hands to a composite strategy.
+#: The `draw` function of a composite strategy.
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
-#: Sizes of axes: 1, which broadcasts, and sizes that no vector width divides.
+#: Sizes of axes: 1, which broadcasts, and sizes that are mostly no multiple of a vector width.
 SIZES = (1, 2, 3, 7, 17, 33)
 
-#: Most elements of a parameter and of an operand.
+#: Maximum number of elements of a parameter or operand.
 MOST = 1200
 
-#: Arguments are floats in [-2, 2] and integers in [-3, 3].
+#: Bounds of the magnitude of float and integer arguments.
 FLOAT_BOUND, INTEGER_BOUND = 2.0, 3.0
 
-#: Results beyond this magnitude are scaled down.
+#: Maximum magnitude of results; larger ones are scaled down.
 LIMIT = 40.0
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value of the graph and what is known about it.
+    """A value of the graph, with what is known about it.
 
     Parameters
     ----------
     value : Value
         The value.
     bound : float
-        No element is greater in magnitude.
+        Upper bound of the magnitude of its elements.
     exact : bool
-        Whether every correct program computes the same bits: nothing on the way was rounded. Only such values are
-        compared, rounded to whole numbers or searched for their greatest element, because a difference in the last
-        place would make another result altogether.
+        Whether every correct program computes the same bits, because no operation rounded. Only such values are
+        compared, rounded to integers or searched for their maximum, because otherwise a difference in the last bit
+        could change the result completely.
     """
 
     value: Value
@@ -65,9 +65,9 @@ class Growing:
     Parameters
     ----------
     draw : callable
-        Hypothesis's.
+        Hypothesis's function.
     smooth : bool
-        Whether operators with kinks take exact operands only, so that gradients are unambiguous too.
+        Whether operators with kinks are applied to exact operands only, so that gradients are unambiguous too.
     """
 
     draw: Draw
@@ -76,12 +76,12 @@ class Growing:
     nodes: list[Node] = field(default_factory=list)
 
     def choose(self, options: Sequence[T]) -> T:
-        """One of several; the first is the simplest."""
+        """One of several options; the first is the simplest."""
         made: T = self.draw(st.sampled_from(options))
         return made
 
     def flag(self) -> bool:
-        """Yes or no."""
+        """A random bool."""
         return self.choose((False, True))
 
     def shape(self, min_rank: int = 0) -> tuple[int, ...]:
@@ -92,7 +92,7 @@ class Growing:
         return tuple(shape)
 
     def parameter(self, shape: tuple[int, ...], kind: str = "float", dtype: object = None) -> Node:
-        """A new parameter: of a given dtype, or f32 mostly, i32, i64 or bool as the kind says."""
+        """A new parameter of the given dtype, by default a random one of the given kind, mostly f32."""
         if dtype is None:
             dtypes = {"float": ("f32", "f32", "f32", "f32", "f64"), "integer": ("i64", "i32"), "bool": ("bool",)}
             dtype = self.choose(dtypes[kind])
@@ -102,7 +102,7 @@ class Growing:
         return self.add(Node(value, bound, True))
 
     def add(self, node: Node) -> Node:
-        """Put a value into the graph; one that may be large is scaled down first."""
+        """Add a value to the graph, scaling it down if it may be large."""
         if node.bound > LIMIT and node.kind == "float":
             scale = 2.0 ** np.floor(np.log2(1 / node.bound))
             node = Node(ops.multiply(node.value, float(scale)), node.bound * float(scale), False)
@@ -113,7 +113,7 @@ class Growing:
         return node
 
     def pick(self, kind: str = "float", *, exact: bool = False, rank: int = 0) -> Node:
-        """A value of the graph, of that kind and at least that rank; a new parameter where there is none."""
+        """A value of the graph of the given kind and minimum rank; a new parameter if there is none."""
 
         def fits(node: Node) -> bool:
             suits = node.kind == kind and node.exact >= exact
@@ -122,18 +122,18 @@ class Growing:
         found = [node for node in reversed(self.nodes) if fits(node)]
         if not found:
             return self.parameter(self.shape(rank), kind)
-        return self.choose(found if self.flag() else found[:2])  # the latest ones, mostly: graphs grow deep
+        return self.choose(found if self.flag() else found[:2])  # prefer the latest values, so that graphs become deep
 
     def number(self, *, exact: bool = False, rank: int = 0) -> Node:
-        """Floats, seldom integers."""
+        """A number: usually floats, sometimes integers."""
         return self.pick(self.choose(("float", "float", "float", "float", "integer")), exact=exact, rank=rank)
 
     def kinked(self) -> Node:
-        """The operand of an operator with a kink."""
+        """An operand for an operator with a kink."""
         return self.number(exact=self.smooth)
 
     def partner(self, node: Node, *, exact: bool = False) -> Node:
-        """Another operand that broadcasts with `node`: of its dtype, from the graph or new."""
+        """A second operand that broadcasts with `node` and has its dtype, from the graph or new."""
 
         def fits(other: Node) -> bool:
             if other.value.dtype != node.value.dtype or other.exact < exact:
@@ -152,5 +152,5 @@ class Growing:
         return self.parameter(tail, node.kind, node.value.dtype)
 
     def axes(self, node: Node) -> tuple[int, ...]:
-        """Some axes of a value, none or all included."""
+        """A random subset of the axes of a value."""
         return tuple(axis for axis in range(len(node.value.shape)) if self.flag())

@@ -1,6 +1,6 @@
-"""The reference interpreter: a graph computed value by value with every operator's NumPy reference.
+"""The reference interpreter: evaluate a graph value by value with the operators' NumPy references.
 
-It is slow and obvious. What the compiler makes is compared with it.
+It is simple and slow; compiled code is compared with it.
 """
 
 from collections import Counter
@@ -17,20 +17,19 @@ from adjoint.ops.calls import Call, TupleGet
 
 __all__ = ["interpret"]
 
-#: What a value is while interpreting: an array, or several where a call returned them.
+#: The result of evaluating a value: an array, or several for a call with several results.
 Result = np.ndarray | tuple[np.ndarray, ...]
 
 
 def interpret(function: Function, *arrays: Any) -> tuple[np.ndarray, ...]:
-    """Run a function on arrays.
+    """Evaluate a function on arrays.
 
     Parameters
     ----------
     function : Function
-        What to run; the functions that it calls are run with it. Neither depth of the graph nor of the calls is
-        limited by Python's recursion limit.
+        The function. Neither the depth of the graph nor that of calls is limited by Python's recursion limit.
     *arrays : array_like
-        An argument for each parameter, of exactly its shape and dtype.
+        One argument per parameter, of exactly its shape and dtype.
 
     Returns
     -------
@@ -40,9 +39,9 @@ def interpret(function: Function, *arrays: Any) -> tuple[np.ndarray, ...]:
     Raises
     ------
     TypeRuleError
-        If an argument is missing or of another type than its parameter.
+        If an argument is missing or has the wrong type.
     VerifyError
-        If an operator's reference disagrees with its type rule, or a value has no reference.
+        If an operator's reference contradicts its type rule, or a value has no reference.
 
     Notes
     -----
@@ -66,7 +65,7 @@ def interpret(function: Function, *arrays: Any) -> tuple[np.ndarray, ...]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """A function's values in order, and how often each is used."""
+    """A function's values in order, with their numbers of uses."""
 
     function: Function
     order: list[Value]
@@ -74,7 +73,7 @@ class _Plan:
 
 
 def _planned(function: Function, plans: dict[int, _Plan]) -> _Plan:
-    """The plan of a function, made once however often it is called."""
+    """The plan of a function, computed once."""
     if id(function) not in plans:
         order = function.values()
         uses = Counter(operand for value in order for operand in value.inputs)
@@ -85,7 +84,7 @@ def _planned(function: Function, plans: dict[int, _Plan]) -> _Plan:
 
 @dataclass
 class _Frame:
-    """One call that is under way."""
+    """An active call."""
 
     plan: _Plan
     arguments: tuple[np.ndarray, ...]
@@ -98,7 +97,7 @@ class _Frame:
         self.left = self.plan.uses.copy()
 
     def run(self) -> tuple[Function, tuple[np.ndarray, ...]] | None:
-        """Compute up to the next call, which is returned with its arguments, or to the end."""
+        """Evaluate up to the next call and return its callee and arguments, or None at the end."""
         order = self.plan.order
         while self.at < len(order):
             value = order[self.at]
@@ -115,7 +114,7 @@ class _Frame:
         return None
 
     def resume(self, results: tuple[np.ndarray, ...]) -> None:
-        """Take the results of the call that `run` stopped at."""
+        """Store the results of the call at which `run` stopped."""
         value = self.plan.order[self.at]
         made: Result = results if isinstance(value.type, TupleType) else results[0]
         self._finish(value, made)
@@ -129,12 +128,12 @@ class _Frame:
                 self.known.pop(operand, None)
 
     def results(self) -> tuple[np.ndarray, ...]:
-        """The function's results, all of which are known now."""
+        """The function's results, after `run` has reached the end."""
         return tuple(self.known[value] for value in self.plan.function.results)  # type: ignore[misc]
 
 
 def _computed(value: Value, inputs: tuple[Result, ...]) -> Result:
-    """The value by its operator's reference, checked against its type."""
+    """The value computed by its operator's reference, checked against its type."""
     if isinstance(value.op, TupleGet):
         return inputs[0][value.op.index]
     if not isinstance(value.op, Operator):
@@ -151,7 +150,7 @@ def _agree(value: Value, made: object) -> None:
 
 
 def _arguments(function: Function, arrays: Sequence[Any]) -> tuple[np.ndarray, ...]:
-    """The arguments as arrays, or the refusal."""
+    """Convert the arguments to arrays; raises if their number or types are wrong."""
     if len(arrays) != len(function.params):
         names = ", ".join(p.label for p in function.params) or "nothing"
         raise TypeRuleError(f"@{function.name} takes {names}, got {len(arrays)} arrays; pass one for each")
@@ -166,7 +165,7 @@ def _arguments(function: Function, arrays: Sequence[Any]) -> tuple[np.ndarray, .
 
 
 def _described(array: np.ndarray) -> str:
-    """The type of an array, also of one whose dtype graphs do not have."""
+    """The type of an array, whose dtype need not be supported by graphs."""
     try:
         return str(TensorType(array.shape, array.dtype))
     except TypeRuleError:

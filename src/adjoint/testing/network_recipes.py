@@ -1,4 +1,4 @@
-"""Recipes for the operators of networks: convolution, pooling, and what normalisations are made of."""
+"""Recipes for the operators of neural networks: convolution, pooling, attention, normalization."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -25,7 +25,7 @@ def _flip(g: Growing) -> Node:
 
 
 def _row(g: Growing, x: Node, axes: tuple[int, ...]) -> Node:
-    """A parameter with one element for each row of `x`."""
+    """A parameter with one element per row of `x`."""
     return g.parameter(tuple(n for axis, n in enumerate(x.value.shape) if axis not in axes), "float", x.value.dtype)
 
 
@@ -54,7 +54,7 @@ def _sum_exp(g: Growing) -> Node:
 
 
 def _attended(g: Growing, *, values: bool) -> Node:
-    """Attention of a value of the graph to new keys, or the logarithm of its sums."""
+    """Attention of a graph value to new keys, or the log-sum-exp of its scores."""
     q = g.pick(rank=2)
     if 0 in q.value.shape[-2:]:
         q = g.parameter((2, 3), "float", q.value.dtype)
@@ -68,7 +68,7 @@ def _attended(g: Growing, *, values: bool) -> Node:
 
 
 def _image(g: Growing, *, exact: bool = False) -> Node:
-    """A float of the graph with four axes."""
+    """A float value of the graph, reshaped to four axes."""
     x = g.pick(exact=exact)
     shape = x.value.shape
     whole = (1,) * (4 - len(shape)) + shape if len(shape) <= 4 else (prod(shape[:-3]), *shape[-3:])
@@ -76,7 +76,7 @@ def _image(g: Growing, *, exact: bool = False) -> Node:
 
 
 def _sliding(g: Growing, x: Node) -> tuple[Conv2d, Pair]:
-    """A convolution whose windows fit into the image, and their size."""
+    """A convolution whose windows fit into the image, and the window size."""
 
     def some(options: tuple[int, ...]) -> Pair:
         return g.choose(options), g.choose(options)
@@ -107,14 +107,14 @@ def _conv2d_weight_gradient(g: Growing) -> Node:
 
 
 def _windows(g: Growing, x: Node) -> tuple[Pair, Pair]:
-    """Sizes of windows that fit into the image, and strides."""
+    """Window sizes that fit into the image, and strides."""
     height, width = x.value.shape[2:]
     window = g.choose([k for k in (1, 2, 3) if k <= height]), g.choose([k for k in (1, 2, 3) if k <= width])
     return window, g.choose((window, (1, 1), (2, 3)))
 
 
 def _pool(made: Callable[[Pair, Pair], Pooling], *, exact: bool, adds: bool) -> Callable[[Growing], Node]:
-    """Pooling; `exact` where what jumps is looked for, `adds` where a window is added up."""
+    """Pooling; `exact` for discontinuous operators, `adds` for sums over windows."""
 
     def recipe(g: Growing) -> Node:
         x = _image(g, exact=exact or (g.smooth and not adds))
@@ -142,7 +142,7 @@ def _window_spread(g: Growing) -> Node:
     return Node(apply(WindowSpread(window, stride, size), ct.value, places), ct.bound * overlaps, False)
 
 
-#: By the operator's name.
+#: Recipes by operator name.
 NETWORK_RECIPES: Mapping[str, Callable[[Growing], Node]] = MappingProxyType(
     {
         "flip": _flip,

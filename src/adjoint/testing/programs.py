@@ -1,8 +1,8 @@
-"""Random programs like networks, forward and all gradients, at sizes where every form of kernel is chosen.
+"""Random network-like programs, forward and all gradients, with sizes that exercise every form of kernel.
 
-A number names a program: `network` makes it again anywhere, in float32 or, the same graph, in float64. Sizes reach
-large register tiles, sums that are cut into parts, packed panels, Winograd's convolutions, attention in tiles, and
-edges that no vector width divides.
+A number identifies a program: `network` reproduces it anywhere, in float32 or, as the same graph, in float64. The sizes
+lead to large register tiles, split sums, packed panels, Winograd convolutions, tiled attention, and edges that are no
+multiple of a vector width.
 """
 
 import random
@@ -18,7 +18,7 @@ from adjoint.transforms.differentiate import gradient
 
 __all__ = ["Network", "network"]
 
-#: Sizes of axes, and of summed axes that are long.
+#: Sizes of axes, and of long summed axes.
 _SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 17, 31, 32, 33, 40, 63, 64, 65, 96, 130)
 _LONG = (515, 784, 1024, 2050)
 
@@ -47,15 +47,15 @@ class Network:
     Parameters
     ----------
     number : int
-        Its name.
+        The number that identifies it.
     work : float
-        What its size was kept to.
+        The limit on its work.
     function : Function
         The graph.
     arrays : tuple of numpy.ndarray
-        An argument for each parameter, with the values of float32 numbers whatever the dtype.
+        One argument per parameter; all values are float32 numbers, whatever the dtype.
     steps : tuple of str
-        What was put one behind the other.
+        The operations applied, in order.
     """
 
     number: int
@@ -67,7 +67,7 @@ class Network:
 
 @dataclass
 class _Maker:
-    """A program while it grows."""
+    """A program under construction."""
 
     random: random.Random
     normal: np.random.Generator
@@ -78,18 +78,18 @@ class _Maker:
     steps: list[str] = field(default_factory=list)
 
     def leaf(self, shape: tuple[int, ...], scale: float = 1.0) -> Value:
-        """A new parameter, of normal numbers."""
+        """A new parameter with normally distributed values."""
         array = np.asarray(self.normal.standard_normal(shape) * scale, np.float32)
         self.params.append(param(f"p{len(self.params)}", shape, self.dtype))
         self.arrays.append(array.astype(self.dtype))
         return self.params[-1]
 
     def size(self, most: float = 1e9) -> int:
-        """A size of an axis, at most so large."""
+        """A random axis size, at most `most`."""
         return self.random.choice([size for size in _SIZES if size <= max(most, 1)])
 
     def step(self, x: Value) -> Value:
-        """One operation more."""
+        """Apply one more operation."""
         rank = len(x.shape)
         kinds = [kind for kind, (ranks, weight, _) in _STEPS.items() if rank in ranks for _ in range(weight)]
         kind = self.random.choice(kinds)
@@ -101,16 +101,16 @@ class _Maker:
 
 
 def network(number: int, dtype: str = "f32", work: float = 4e6) -> Network:
-    """A program of some operations.
+    """A program of a few operations.
 
     Parameters
     ----------
     number : int
-        Which.
+        Number that identifies the program.
     dtype : {"f32", "f64"}, default "f32"
-        Of its parameters; the graph is the same otherwise.
+        Dtype of its parameters; the graph is otherwise the same.
     work : float, default 4e6
-        Multiply-adds of an operation at most, roughly, and a tenth of it elements of a value.
+        Approximate maximum number of multiply-adds per operation; a value has at most a tenth as many elements.
     """
     maker = _Maker(random.Random(number), np.random.default_rng(number), param("x", (), dtype).dtype, work)
     x = maker.leaf(_start(maker))
@@ -124,7 +124,7 @@ def network(number: int, dtype: str = "f32", work: float = 4e6) -> Network:
 
 
 def _start(m: _Maker) -> tuple[int, ...]:
-    """The shape to begin with: a matrix, one with a long axis, a batch of sequences, a batch of images."""
+    """The initial shape: a matrix, one with a long axis, a batch of sequences, a batch of images."""
     r = m.random
     kind = r.choice(("matrix", "long", "sequences", "sequences", "images", "images"))
     if kind == "matrix":
@@ -143,7 +143,7 @@ def _binary(m: _Maker, x: Value) -> Value:
 
 
 def _matmul(m: _Maker, x: Value) -> Value:
-    """A product in any transposition, its other factor shared by the batch or not."""
+    """A product with any transposition; the batch may share the other factor."""
     down, across = m.random.random() < 0.3, m.random.random() < 0.3
     rows, inner = x.shape[-1 if down else -2], x.shape[-2 if down else -1]
     n = m.size(m.work / (prod(x.shape[:-2]) * rows * inner))
@@ -229,7 +229,7 @@ def _attention(m: _Maker, x: Value) -> Value:
 
 _ANY, _TWO, _THREE, _FOUR = (1, 2, 3, 4), (2, 3, 4), (3,), (4,)
 
-#: By name: the ranks that it is for, how often, and how.
+#: By name: the ranks it applies to, its relative frequency, and its implementation.
 _STEPS: dict[str, tuple[tuple[int, ...], int, Callable[[_Maker, Value], Value | None]]] = {
     "unary": (_ANY, 2, lambda m, x: m.random.choice(_UNARY)(x)),
     "binary": (_ANY, 2, _binary),

@@ -1,4 +1,4 @@
-"""One recipe for every operator of CATALOGUE: how to apply it to values of a growing random graph."""
+"""One recipe per operator of CATALOGUE: how to apply it to values of a growing random graph."""
 
 from collections.abc import Callable, Mapping
 from math import exp, prod
@@ -14,17 +14,17 @@ from adjoint.testing.network_recipes import NETWORK_RECIPES
 
 __all__ = ["CALL", "RECIPES", "Recipe"]
 
-#: Applies one operator and returns the new value.
+#: A recipe applies one operator and returns the new value.
 Recipe = Callable[[Growing], Node]
 
 
 def _small(node: Node, limit: float = 3.0) -> Node:
-    """The value itself, or its hyperbolic tangent where it may be larger than `limit`."""
+    """The value itself, or its hyperbolic tangent if it may be larger than `limit`."""
     return node if node.bound <= limit else Node(ops.tanh(node.value), 1.0, False)
 
 
 def _positive(node: Node) -> Node:
-    """Something between 0.5 and 9.5."""
+    """A value between 0.5 and 9.5."""
     small = _small(node)
     return Node(ops.add(ops.square(small.value), 0.5), small.bound**2 + 0.5, False)
 
@@ -34,7 +34,7 @@ def _smooth(
     bound: Callable[[float], float],
     prepare: Callable[[Node], Node] = lambda node: node,
 ) -> Recipe:
-    """A unary operator on floats, whose result is at most `bound` of the operand's bound."""
+    """A unary operator on floats whose result is bounded by `bound` of the operand's bound."""
 
     def recipe(g: Growing) -> Node:
         x = prepare(g.pick())
@@ -44,7 +44,7 @@ def _smooth(
 
 
 def _arithmetic(function: Callable[[Value, Value], Value], bound: Callable[[float, float], float]) -> Recipe:
-    """A binary operator on numbers. Integers stay exact."""
+    """A binary operator on numbers; integer results are exact."""
 
     def recipe(g: Growing) -> Node:
         x = g.number()
@@ -74,7 +74,7 @@ def _power(g: Growing) -> Node:
 
 
 def _kinked(function: Callable[[Value], Value]) -> Recipe:
-    """A unary operator on numbers that rounds nothing."""
+    """A unary operator on numbers that does not round."""
 
     def recipe(g: Growing) -> Node:
         x = g.kinked()
@@ -109,7 +109,7 @@ def _clip(g: Growing) -> Node:
 
 
 def _step(function: Callable[[Value], Value]) -> Recipe:
-    """An operator with steps, which takes exact values."""
+    """An operator with steps, applied to exact values."""
 
     def recipe(g: Growing) -> Node:
         x = g.pick(exact=True)
@@ -154,7 +154,8 @@ def _cast(g: Growing) -> Node:
         x = g.pick(g.choose(("float", "integer", "bool")))
         return Node(ops.cast(x.value, target), x.bound, x.exact)
     x = g.pick(exact=True)
-    if target in ("f16", "bf16"):  # there and back: 16-bit floats may be kept in more bits between operators
+    if target in ("f16", "bf16"):
+        # There and back, because 16-bit floats may be kept in higher precision between operators.
         return Node(ops.cast(ops.cast(x.value, target), x.value.dtype), 1.01 * x.bound, True)
     return Node(ops.cast(x.value, target), x.bound if target != "bool" else 1.0, True)
 
@@ -283,7 +284,7 @@ def _matmul(g: Growing) -> Node:
 
 
 def _ids(g: Growing, size: int, shape: tuple[int, ...] | None = None) -> Value:
-    """Integers that are coordinates of an axis of `size`."""
+    """Integers that are valid coordinates of an axis of `size`."""
     found = g.pick("integer") if shape is None else g.parameter(shape, "integer")
     return ops.maximum(ops.minimum(found.value, size - 1), 0)
 
@@ -314,7 +315,7 @@ def _scatter_add(g: Growing) -> Node:
 
 
 def CALL(g: Growing) -> Node:  # noqa: N802
-    """A call of a function with two results, one of which may stay unused. Not among RECIPES: ask for it."""
+    """A call of a function with two results, one of which may be unused. Not in RECIPES, so it must be requested."""
     x = _small(g.pick())
     inner = param("x", x.value.shape, x.value.dtype)
     name = f"inner{len(g.nodes)}"
@@ -324,7 +325,7 @@ def CALL(g: Growing) -> Node:  # noqa: N802
     return Node(second, x.bound * exp(x.bound), False)
 
 
-#: By the operator's name.
+#: Recipes by operator name.
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
         "add": _arithmetic(ops.add, lambda a, b: a + b),

@@ -1,20 +1,20 @@
-"""How far rounding takes what is computed of a graph: the graph in wider floats, with a bound for every element.
+"""Rounding error estimates: evaluate a graph in wider floats, with an error bound for every element.
 
-Compiled code sums in another order than NumPy, and each BLAS in its own; none is the truth. Here each value is
-computed in floats twice as wide (float32 in float64, float64 in `numpy.longdouble`), and beside it what rounding to
-its own dtype may do to each element.
+Compiled code sums in another order than NumPy, and so does each BLAS; none of them is exact. Here each value is
+computed in floats of twice the width (float32 in float64, float64 in `numpy.longdouble`), together with the error that
+rounding to its own dtype may cause in each element.
 
-- A sum of n products is off by no more than ``n u sum |a| |b|`` [1]_, u being the unit roundoff, and by the rule of
-  thumb [2]_ by no more than about ``sqrt(n) u sum |a| |b|``: errors of both signs cancel. Taken is
-  ``sqrt(n) + 1``, as those of few terms need not.
-- How that reaches later values is seen by trial: the graph is computed some more times, with every value moved up and
-  down at random by what its own operator may be off. The spread of an element bounds its error [3]_. Cancellation,
-  a division by something small or a comparison of equal numbers show in it, element by element.
+- The error of a sum of n products is at most ``n u sum |a| |b|`` [1]_, where u is the unit roundoff, and by a rule of
+  thumb [2]_ about ``sqrt(n) u sum |a| |b|``, because errors of both signs cancel. The factor used is ``sqrt(n) + 1``,
+  since errors of a few terms need not cancel.
+- The propagation to later values is determined by random trials: the graph is evaluated several times more, with every
+  value randomly perturbed by the error of its own operator. The spread of an element estimates its error [3]_. This
+  captures cancellation, division by small numbers and comparisons of equal numbers, element by element.
 
 .. [1] N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., SIAM 2002: sections 3.1 (inner
    products) and 3.5 (products of matrices).
-.. [2] The same, section 2.8; proved for errors that are independent by N. J. Higham and T. Mary, A new approach to
-   probabilistic rounding error analysis, SIAM J. Sci. Comput. 41 (2019).
+.. [2] The same, section 2.8; proved for independent errors by N. J. Higham and T. Mary, A new approach to probabilistic
+   rounding error analysis, SIAM J. Sci. Comput. 41 (2019).
 .. [3] J. Vignes, A stochastic arithmetic for reliable scientific computation, Math. Comput. Simulation 35 (1993).
 """
 
@@ -34,35 +34,35 @@ _WIDER: dict[np.dtype, np.dtype] = {
     np.dtype(np.float32): np.dtype(np.float64),
     np.dtype(np.float64): np.dtype(np.longdouble),
 }
-#: Unit roundoffs that an elementwise operator is off by: the polynomials of vector math have up to four.
+#: Error of an elementwise operator in unit roundoffs: the polynomials of vector math have up to four.
 _ELEMENTWISE = 4
-#: By how much more than a sum Winograd's form of a convolution is off, as it adds and subtracts before it multiplies.
+#: Additional error factor of Winograd convolutions, which add and subtract before they multiply.
 _WINOGRAD = 3
-#: Trials, and how many times their root mean square is taken for a bound.
+#: Number of trials, and the factor from their root mean square to the bound.
 _TRIALS, _SPREAD = 8, 4.0
 
 
 def unit_roundoff(dtype: Any) -> float:
-    """Half the distance from 1 to the next number of a dtype: 2**-24 of float32."""
+    """Half the distance from 1 to the next number of a dtype; 2**-24 for float32."""
     bits = {DTYPES["f16"]: 11, DTYPES["bf16"]: 8, DTYPES["f32"]: 24, DTYPES["f64"]: 53}
     return float(2.0 ** -bits[np.dtype(dtype)])
 
 
 def rounding(function: Function, *arrays: Any) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """The results of a function in wider floats, each with a bound for every element.
+    """The results of a function in wider floats, with an error bound for every element.
 
     Parameters
     ----------
     function : Function
-        What to run, of any operators; calls are inlined.
+        The function, with any operators; calls are inlined.
     *arrays : array_like
-        An argument for each parameter, of its dtype; taken as exact.
+        One argument per parameter, of its dtype, assumed to be exact.
 
     Returns
     -------
     tuple of (numpy.ndarray, numpy.ndarray)
-        For each result the value, and the distance that is put down to rounding; of integers and bool this is 0, or 1
-        where it came out otherwise in a trial.
+        For each result the value and the error bound. For integers and bool, the bound is 0, or 1 if the element
+        changed in a trial.
     """
     flat = inline_calls(function)
     rng = np.random.default_rng(0)
@@ -83,7 +83,7 @@ def rounding(function: Function, *arrays: Any) -> tuple[tuple[np.ndarray, np.nda
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A value in wider floats: as it is, as it comes out in each trial, and what its own operator may be off."""
+    """A value in wider floats: unperturbed, in each trial, and the error of its own operator."""
 
     exact: np.ndarray
     trials: list[np.ndarray]
@@ -102,7 +102,7 @@ def _bound(known: _Known) -> np.ndarray:
     exact = _at_least_double(exact)
     squares = [np.where(exact == trial, 0, exact - trial) ** 2 for trial in map(_at_least_double, known.trials)]
     spread: np.ndarray = known.own + _SPREAD * np.sqrt(sum(squares) / _TRIALS)
-    # What is infinite or no number has to be so; where only a trial is, the value could be anything.
+    # Infinities and NaN must agree; if only a trial is not finite, any value is accepted.
     return np.where(np.isfinite(exact), np.where(np.isnan(spread), np.inf, spread), 0)
 
 
@@ -111,7 +111,7 @@ def _at_least_double(array: np.ndarray) -> np.ndarray:
 
 
 def _moved(known: _Known, rng: np.random.Generator) -> _Known:
-    """The same with trials up or down by what the operator may be off."""
+    """The value with its trials randomly perturbed by the error of its operator."""
     if not known.own.any():
         return known
     trials = [_at_least_double(trial) + rng.standard_normal(known.own.shape) * known.own for trial in known.trials]
@@ -126,7 +126,7 @@ def _computed(value: Value, inputs: list[_Known]) -> _Known:
 
     def made(*operands: np.ndarray) -> np.ndarray:
         wide: np.ndarray = np.asarray(run(*operands)).astype(_wider(value.dtype))
-        if value.dtype in _WIDER:  # what overflows does so in the value's own dtype
+        if value.dtype in _WIDER:  # overflow occurs in the value's own dtype
             wide = np.where(abs(wide) > np.finfo(value.dtype).max, np.copysign(np.inf, wide), wide)
         return wide
 
@@ -146,33 +146,33 @@ def _trials(made: Callable[..., np.ndarray], inputs: list[_Known]) -> list[np.nd
 
 
 def _own(value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
-    """What an operator may be off where its operands are exact, in unit roundoffs."""
+    """The error of an operator with exact operands, in unit roundoffs."""
     op = value.op
     size = abs(_at_least_double(exact))
     if op.name in _TERMS:
         sizes = [abs(x) if is_float(v.dtype) else x for x, v in zip(operands, value.inputs, strict=True)]
         size = _at_least_double(made(*sizes)) * (np.sqrt(_TERMS[op.name](value)) + 1)
         if op.name.startswith("conv2d") and size.size:
-            # Winograd's transforms mix neighbours, so that errors are relative to the greatest in an image.
+            # Winograd's transforms combine neighbours, so errors are relative to the maximum of an image.
             size = np.broadcast_to(_WINOGRAD * size.max((2, 3), keepdims=True), size.shape)
     elif op.name in ("centred_squares", "sum_exp"):
         size = size * (np.sqrt(operands[0].size / max(exact.size, 1)) + _ELEMENTWISE)
     elif op.name.startswith("attention"):
         size = _of_attention(value, made, exact, operands)
     elif op.name == "gelu":
-        # What is left of a negative operand after a subtraction is small, and as far off as the operand is.
+        # What remains of a negative operand after the subtraction is small, but its error is that of the operand.
         size = _ELEMENTWISE * abs(_at_least_double(operands[0]))
     elif isinstance(op, Elementwise) or op.name == "normalize":
         size = size * _ELEMENTWISE
     elif value.dtype in _WIDER:
-        size = np.zeros_like(size)  # what only moves numbers does not round them
+        size = np.zeros_like(size)  # moving values does not round them
     return np.where(np.isfinite(size), size, 0)
 
 
 def _of_attention(
     value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, operands: list[np.ndarray]
 ) -> np.ndarray:
-    """Of attention and its gradients: sums inside of it are off like those of operands that are off."""
+    """The error of attention and its gradients: that of inner sums is modelled by perturbed operands."""
     rng = np.random.default_rng(1)
     terms = np.sqrt(max(n for x in operands for n in x.shape[-2:]))
     unit = unit_roundoff(value.dtype)
@@ -184,7 +184,7 @@ def _of_attention(
     return size
 
 
-#: Operators whose results are sums of products, or a product: how many terms each element has.
+#: For operators that compute products or sums of products: the number of terms per element.
 _TERMS: dict[str, Callable[[Value], float]] = {
     "matmul": lambda v: v.inputs[0].shape[-2 if v.op.transpose_a else -1],  # type: ignore[attr-defined]
     "conv2d": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[0], 1),

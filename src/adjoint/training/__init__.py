@@ -1,4 +1,4 @@
-"""Training: the passes that build a training module, and the trainer that runs it."""
+"""Training: passes that build a training module, and the trainer that runs it."""
 
 from adjoint.training.epochs import EpochResult
 from adjoint.training.passes import AppendLoss, Gradient

@@ -1,4 +1,4 @@
-"""Resident arrays: what a trainer keeps between steps, by name, loaded all or not at all."""
+"""Resident arrays: what a trainer keeps between steps, by name; loading is all or nothing."""
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from math import isfinite
@@ -14,14 +14,14 @@ __all__ = ["Hyper", "Residents"]
 
 
 class Residents:
-    """Arrays of one kind (parameters, states, optimizer states) at addresses that never change.
+    """Arrays of one kind (parameters, states, optimizer states) at fixed addresses.
 
     Parameters
     ----------
     kind : str
-        What one of them is called in messages.
+        The name of the kind in messages.
     types : mapping of str to TensorType
-        Names, in order, and types.
+        Names and types, in order.
     """
 
     def __init__(self, kind: str, types: Mapping[str, TensorType]) -> None:
@@ -30,20 +30,20 @@ class Residents:
         self.arrays = {name: aligned(t.shape, t.dtype) for name, t in self.types.items()}
 
     def export(self) -> dict[str, np.ndarray]:
-        """Copies by name, in order."""
+        """Copies of the arrays by name, in order."""
         return {name: array.copy() for name, array in self.arrays.items()}
 
     def load(self, given: Sequence[np.ndarray] | Mapping[str, np.ndarray]) -> None:
-        """Copy arrays in: a mapping by name, or a sequence in order; all of them, after all are checked.
+        """Copy arrays from a mapping by name or a sequence in order, all of them, after checking all.
 
         Raises
         ------
         NameLookupError
-            For names that are missing or unknown.
+            If names are missing or unknown.
         InvalidValueError
-            For a wrong number of arrays.
+            If the number of arrays is wrong.
         TypeRuleError
-            For a wrong shape or dtype.
+            If a shape or dtype is wrong.
         """
         checked = self._checked(self._by_name(given))
         for name, array in checked.items():
@@ -89,14 +89,14 @@ class Residents:
 
 
 class Hyper(MutableMapping[str, float]):
-    """Hyperparameters by name; what is set here holds from the next step on, and nothing is compiled again.
+    """Hyperparameters by name; a new value takes effect in the next step, without recompilation.
 
     Parameters
     ----------
     types : mapping of str to TensorType
-        Names and scalar types.
+        Names and types of the scalars.
     initial : mapping of str to float
-        Where they start.
+        Initial values.
     """
 
     def __init__(self, types: Mapping[str, TensorType], initial: Mapping[str, float]) -> None:
@@ -106,7 +106,7 @@ class Hyper(MutableMapping[str, float]):
 
     def __getitem__(self, name: str) -> float:
         array = self._array(name)
-        # The shortest text of an f32 reads back as what was written: 0.01, not 0.009999999776482582.
+        # The shortest text of an f32 is what was assigned: 0.01 instead of 0.009999999776482582.
         return float(array[()]) if array.dtype == DTYPES["f64"] else float(str(array[()]))
 
     def __setitem__(self, name: str, value: float) -> None:
@@ -125,9 +125,9 @@ class Hyper(MutableMapping[str, float]):
         Raises
         ------
         NameLookupError
-            For an unknown name.
+            If the name is unknown.
         InvalidValueError
-            If `values` are not one axis of finite numbers.
+            If `values` is not a one-dimensional array of finite numbers.
         """
         array = self._array(name)
         given = np.asarray(values)

@@ -24,7 +24,7 @@ __all__ = ["Callback", "EpochResult", "Epochs", "Plan", "epoch_order"]
 #: Seconds of native steps after which control returns to Python to check for Ctrl-C.
 _BREATH = 0.05
 
-#: Bound gathering functions that are kept, one for each set of shapes, dtypes and scales.
+#: Maximum number of cached gathering functions, one per combination of shapes, dtypes and scales.
 _GATHERS = 8
 
 
@@ -80,7 +80,7 @@ class Plan:
 
 
 def epoch_order(shuffle: bool, seed: int | Sequence[int]) -> Callable[[int], np.ndarray]:
-    """The order of an epoch, as a function of the number of rows: the one that `data.batches` goes in."""
+    """The order of an epoch as a function of the number of rows, the same as in `data.batches`."""
     try:
         generator = np.random.default_rng(seed)
     except (TypeError, ValueError) as error:
@@ -91,7 +91,7 @@ def epoch_order(shuffle: bool, seed: int | Sequence[int]) -> Callable[[int], np.
 
 
 class _Watch:
-    """Counts the steps of an epoch, keeps their losses, and tells the callback."""
+    """Counts the steps of an epoch, stores their losses, and calls the callback."""
 
     def __init__(self, dtype: np.dtype, room: int, plan: Plan) -> None:
         self.history = np.zeros(room, dtype)
@@ -108,7 +108,7 @@ class _Watch:
         self.history[step] = loss
 
     def tell(self, done: int) -> bool:
-        """Call the callback; whether it asks to stop."""
+        """Call the callback, and return whether it asks to stop."""
         self._told = done
         if self._callback is not None and self._callback(done, self._losses(done)):
             self.stopped = True
@@ -181,7 +181,7 @@ class Epochs:
         schedules = self._schedules(plan.schedule, steps)
         gather = self._gather(tables)
         watch = _Watch(self._step.outputs[0].dtype, steps, plan)
-        # Where a short last batch is not dropped, it is filled up from the start of the order.
+        # An incomplete last batch that is not dropped is filled with rows from the start of the order.
         rows = np.resize(order(count), steps * size).astype(np.int64, copy=False)
         loop = EpochLoop(gather, self._step, [t.array for t in tables], rows, watch.history, schedules)
         self.begun += 1

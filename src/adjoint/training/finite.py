@@ -1,4 +1,4 @@
-"""What `check_finite` refuses: NaN and infinity in batches and losses."""
+"""The checks of `check_finite`: NaN and infinity in batches and losses."""
 
 from math import isfinite
 
@@ -10,12 +10,12 @@ __all__ = ["refuse_array", "refuse_loss"]
 
 
 def refuse_array(method: str, name: str, array: np.ndarray) -> None:
-    """Refuse floats that are not finite.
+    """Raise if an array contains floats that are not finite.
 
     Raises
     ------
     DataError
-        Naming the first one's place.
+        With the position of the first one.
     """
     if array.dtype.kind != "f":
         return
@@ -28,12 +28,12 @@ def refuse_array(method: str, name: str, array: np.ndarray) -> None:
 
 
 def refuse_loss(method: str, loss: float) -> None:
-    """Refuse a loss that is not finite.
+    """Raise if a loss is not finite.
 
     Raises
     ------
     InvalidValueError
-        The parameters have been updated already.
+        Always after the parameters have been updated.
     """
     if not isfinite(loss):
         raise InvalidValueError(

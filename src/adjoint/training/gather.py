@@ -1,4 +1,4 @@
-"""Cutting batches out of whole arrays, as a graph of its own: rows by index, converted and scaled."""
+"""Gather batches from whole arrays, as a separate graph: select rows by index, convert and scale them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -14,7 +14,7 @@ __all__ = ["gather_function", "given_rows", "rows_per_step", "tables_of"]
 
 
 def given_rows(data: object) -> tuple[np.ndarray | Rows, ...] | None:
-    """The arrays that data for an epoch consist of, or None where they are batches."""
+    """The arrays that the data of an epoch consist of, or None if they are batches."""
     if isinstance(data, np.ndarray | Rows):
         return (data,)
     if isinstance(data, tuple | list) and data and all(isinstance(d, np.ndarray | Rows) for d in data):
@@ -23,12 +23,12 @@ def given_rows(data: object) -> tuple[np.ndarray | Rows, ...] | None:
 
 
 def rows_per_step(batch: Mapping[str, TensorType]) -> int:
-    """How many rows a step takes: the first axis of all that it takes.
+    """The number of rows of a step: the size of the first axis of all its inputs.
 
     Raises
     ------
     TypeRuleError
-        If the first axes differ, or one has none.
+        If the first axes differ, or an input has none.
     """
     sizes = {t.shape[:1] for t in batch.values()}
     if len(sizes) != 1 or sizes <= {(), (0,)}:
@@ -41,14 +41,14 @@ def rows_per_step(batch: Mapping[str, TensorType]) -> int:
 
 
 def tables_of(batch: Mapping[str, TensorType], data: Sequence[np.ndarray | Rows]) -> list[Rows]:
-    """The arrays to cut, one for each that a step takes, as they are to be converted.
+    """The arrays to gather from, one per input of the step, with their conversions.
 
     Raises
     ------
     TypeRuleError
-        For a wrong number of arrays, for dtypes and shapes that do not fit, for numbers of rows that differ.
+        If the number of arrays, their dtypes, shapes or numbers of rows do not match.
     InvalidValueError
-        For a scale where the step takes integers.
+        If there is a scale for an integer input.
     """
     rows_per_step(batch)
     if len(data) != len(batch):
@@ -66,14 +66,14 @@ def tables_of(batch: Mapping[str, TensorType], data: Sequence[np.ndarray | Rows]
 
 
 def gather_function(batch: Mapping[str, TensorType], tables: Sequence[Rows]) -> Function:
-    """``(tables..., order) -> (arrays of a step...)``: the rows that `order`, i64[B], names.
+    """``(tables..., order) -> (arrays of a step...)``: the rows selected by `order`, i64[B].
 
     Parameters
     ----------
     batch : mapping of str to TensorType
-        What a step takes.
+        The inputs of a step.
     tables : sequence of Rows
-        What `tables_of` gives; only shapes, dtypes and scales are looked at.
+        The result of `tables_of`; only shapes, dtypes and scales are used.
     """
     params: list[Value] = []
     results: list[Value] = []
@@ -94,7 +94,7 @@ def _free(name: str, taken: Mapping[str, object]) -> str:
 
 
 def _table(name: str, wanted: TensorType, given: np.ndarray | Rows) -> Rows:
-    """An array of rows for one argument of a step, or the refusal."""
+    """The rows for one input of a step; raises if they do not match it."""
     rows = given if isinstance(given, Rows) else Rows(given)
     dtype, shape = rows.array.dtype, rows.array.shape
     if shape[1:] != wanted.shape[1:]:
@@ -110,7 +110,7 @@ def _table(name: str, wanted: TensorType, given: np.ndarray | Rows) -> Rows:
         raise TypeRuleError(
             f"run_epoch: {name} must be {wanted.dtype}, got {dtype}; wrap it in Rows, which converts each batch"
         )
-    # Floats may round; integers that wrap around would be other labels.
+    # Floats may be rounded, but integers that wrap around would become other labels.
     casting: Literal["same_kind", "safe"] = "same_kind" if is_float(wanted.dtype) else "safe"
     if dtype not in DTYPES.values() or not np.can_cast(dtype, wanted.dtype, casting):
         raise TypeRuleError(

@@ -1,4 +1,4 @@
-"""How parameters and states begin: what a module says of them, and a rule for those of which it says nothing."""
+"""Initial values of parameters and states: as specified by the module, or by a default rule."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,60 +16,60 @@ __all__ = ["Start", "initial_params", "initial_states", "stated_starts"]
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """How one parameter or state begins.
+    """The initializer of a parameter or state.
 
     Parameters
     ----------
     kind : str
         One of the kinds of `stated_starts`.
     numbers : tuple of float, default ()
-        What the kind takes.
+        Parameters of the kind.
     """
 
     kind: str
     numbers: tuple[float, ...] = ()
 
     def draw(self, type_: TensorType, stream: np.random.SeedSequence) -> np.ndarray:
-        """The array: of that shape and dtype, random numbers from that stream."""
+        """An array of that shape and dtype, with random numbers from the stream."""
         drawn = _KINDS[self.kind].draw(np.random.default_rng(stream), type_.shape, *self.numbers)
         return drawn.astype(type_.dtype)
 
 
 def stated_starts(module: IRModule, types: Mapping[str, TensorType]) -> dict[str, Start]:
-    """What a module's attribute ``init`` says: tuples of a name, a kind and the numbers that it takes.
+    """The initializers in a module's attribute ``init``: tuples of a name, a kind and the kind's parameters.
 
-    ``init = (("table", "normal", 0.02), ("scale", "ones"))``, with the kinds
+    ``init = (("table", "normal", 0.02), ("scale", "ones"))``, with the following kinds:
 
     * ``zeros`` and ``ones``;
-    * ``normal``, standard deviation: normal around 0;
-    * ``uniform``, low, high: uniform between them;
+    * ``normal``, standard deviation: normal with mean 0;
+    * ``uniform``, low, high: uniform in this range;
     * ``xavier_uniform``: uniform within ``sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio 2010, "Understanding the
       difficulty of training deep feedforward neural networks", formula 16);
     * ``kaiming_normal``: normal with standard deviation ``sqrt(2 / fan_in)``, for layers before a relu (He et al.
       2015, "Delving Deep into Rectifiers", formula 10).
 
-    The last two are for ranks from 2. A matrix has the shape ``[fan_in, fan_out]`` as in `ops.linear`; at higher ranks
-    the first two axes are output and input channels and the others the window, as in a convolution's weight, and
-    fans count channels times elements of the window.
+    The last two require a rank of at least 2. A matrix has the shape ``[fan_in, fan_out]``, as in `ops.linear`. At
+    higher ranks, as in the weight of a convolution, the first two axes are output and input channels and the others the
+    window, and a fan is the number of channels times the elements of the window.
 
     Parameters
     ----------
     module : IRModule
-        It need not have the attribute.
+        The module, with or without the attribute.
     types : mapping of str to TensorType
-        Its parameters and states by name.
+        Types of its parameters and states by name.
 
     Returns
     -------
     dict of str to Start
-        For the names that the attribute mentions.
+        For the names in the attribute.
 
     Raises
     ------
     InvalidValueError
-        For an attribute of another form, a name given twice, and a kind or numbers that do not fit.
+        If the attribute is malformed, a name is repeated, or a kind or its parameters are invalid.
     NameLookupError
-        For a name that is no parameter or state.
+        If a name is not that of a parameter or state.
     """
     entries = module.attrs.get("init", ())
     if not isinstance(entries, tuple):
@@ -94,19 +94,19 @@ def initial_params(
     Parameters
     ----------
     params : mapping of str to TensorType
-        Names and types.
+        Names and types of the parameters.
     starts : mapping of str to Start
-        How some of them begin; names of others are not looked at.
+        Initializers of some of them; other names are ignored.
     seed : int
-        The same seed gives the same values: each parameter draws its own stream from it, so they do not depend on
-        the parameters before.
+        Equal seeds give equal values. Each parameter has its own random stream, so its values do not depend on the
+        other parameters.
     kind : {"xavier_uniform", "kaiming_normal", "zeros"}
-        How the others begin that are of a rank from 2; of lower ranks they are zeros.
+        Initializer of the other parameters of rank 2 or more; those of lower rank are zeros.
 
     Raises
     ------
     InvalidValueError
-        For an unknown kind.
+        If the kind is unknown.
     """
     if kind not in _RULES:
         raise InvalidValueError(
@@ -123,7 +123,7 @@ def initial_params(
 def initial_states(
     params: Mapping[str, TensorType], states: Mapping[str, TensorType], starts: Mapping[str, Start], seed: int
 ) -> dict[str, np.ndarray]:
-    """One array a state: zeros where `starts` does not mention it; streams are those after the parameters'."""
+    """One array per state, zeros by default; the random streams continue after those of the parameters."""
     streams = np.random.SeedSequence(seed).spawn(len(params) + len(states))[len(params) :]
     pairs = zip(states.items(), streams, strict=True)
     return {name: starts.get(name, Start("zeros")).draw(type_, stream) for (name, type_), stream in pairs}
@@ -131,7 +131,7 @@ def initial_states(
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a kind takes, what it is for, and how it draws."""
+    """A kind of initializer: its sampler, the names of its parameters, the minimum rank, whether it needs floats."""
 
     draw: Callable[..., np.ndarray]
     numbers: tuple[str, ...] = ()
@@ -175,7 +175,7 @@ _KINDS = {
     "kaiming_normal": _Kind(_kaiming_normal, rank=2),
 }
 
-#: What the rule for parameters of which a module says nothing may be.
+#: Allowed default initializers.
 _RULES = ("xavier_uniform", "kaiming_normal", "zeros")
 
 
@@ -187,7 +187,7 @@ def _form(given: object) -> InvalidValueError:
 
 
 def _checked(name: str, kind: str, numbers: Sequence[Any], types: Mapping[str, TensorType]) -> Start:
-    """How that name begins, or the refusal."""
+    """The initializer for that name; raises if it is invalid."""
     if name not in types:
         near = get_close_matches(name, types, n=1)
         fix = f"did you mean {near[0]!r}?" if near else f"the names are {', '.join(types)}"

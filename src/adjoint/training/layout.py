@@ -1,4 +1,4 @@
-"""Which inputs of a compiled step are the batch, the parameters, the states: read from the module's attributes."""
+"""The groups of a compiled step's inputs (batch, parameters, states), from the module's attributes."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ def counts(module: IRModule, *names: str) -> tuple[int, ...]:
     Raises
     ------
     InvalidValueError
-        If one is missing or no such number.
+        If one is missing or not such an integer.
     """
     found = []
     for name in names:
@@ -28,25 +28,25 @@ def counts(module: IRModule, *names: str) -> tuple[int, ...]:
 
 
 def inference(module: IRModule, state_num: int) -> Function:
-    """What predicts: the module's ``backbone_inference`` where it has one, else its ``backbone`` without states.
+    """The function for prediction: ``backbone_inference`` if the module has it, else ``backbone`` without states.
 
     Parameters
     ----------
     module : IRModule
-        With ``backbone``, whose last `state_num` results are updated states.
+        A module with ``backbone``, whose last `state_num` results are updated states.
     state_num : int
-        How many.
+        Number of states.
 
     Returns
     -------
     Function
-        ``(inputs..., params..., states...) -> (outputs...)``. Without the updated states in its results, what computes
-        only them is not compiled.
+        ``(inputs..., params..., states...) -> (outputs...)``. The results do not include the updated states, so nothing
+        that only they depend on is compiled.
 
     Raises
     ------
     VerifyError
-        If ``backbone_inference`` takes or returns something else.
+        If ``backbone_inference`` has another signature.
     """
     backbone = module["backbone"]
     outputs = backbone.results[: len(backbone.results) - state_num]
@@ -63,25 +63,25 @@ def inference(module: IRModule, state_num: int) -> Function:
         raise VerifyError(
             f"@backbone_inference must return the outputs of @backbone, [{wanted}], got [{got}]; return no states"
         )
-    return Function(given.name, given.params, given.results)  # without `donate`: predicting changes nothing
+    return Function(given.name, given.params, given.results)  # without `donate`, because prediction changes nothing
 
 
 class StepLayout:
-    """The inputs of a module's ``step``, in groups.
+    """The inputs of a module's ``step``, grouped.
 
     Parameters
     ----------
     module : IRModule
-        Made by `SetupTrainer`.
+        A module created by `SetupTrainer`.
 
     Attributes
     ----------
     batch, params, states, optimizer, hyper : dict of str to TensorType
-        Names and types, in the order of the step: ``batch`` holds inputs and targets.
+        Names and types, in the order of the step; ``batch`` contains inputs and targets.
     initial_optimizer, initial_hyper : dict of str to float
-        What the optimizer's states and the hyperparameters start from.
+        Initial values of the optimizer's states and of the hyperparameters.
     starts : dict of str to Start
-        How those parameters and states begin of which the module's attribute ``init`` speaks.
+        Initializers of the parameters and states in the module's attribute ``init``.
     """
 
     def __init__(self, module: IRModule) -> None:

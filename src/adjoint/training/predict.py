@@ -1,4 +1,4 @@
-"""Running a model that is compiled for one batch size on any number of rows."""
+"""Prediction for any number of rows, with a model compiled for a fixed batch size."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -12,17 +12,17 @@ __all__ = ["Predictor"]
 
 
 class Predictor:
-    """A bound model, called in batches.
+    """A bound model that is called in batches.
 
     Parameters
     ----------
     run : callable
-        The bound entry: takes arrays of exactly the types of `inputs`, returns an array for each output (a tuple
-        where there are several).
+        The bound entry point: takes arrays of exactly the types of `inputs` and returns an array per output, several as
+        a tuple.
     inputs : mapping of str to TensorType
-        Names and types of what it takes.
+        Names and types of the inputs.
     outputs : sequence of TensorType
-        Types of what it returns.
+        Types of the outputs.
     """
 
     def __init__(
@@ -33,11 +33,11 @@ class Predictor:
         self._outputs = tuple(outputs)
         self._shapes = [t.shape for t in self._inputs.values()]
         sizes = {t.shape[:1] for t in (*self._inputs.values(), *self._outputs)}
-        # Rows can be padded and split only where all inputs and outputs count them, on axis 0.
+        # Rows can be padded and split only if axis 0 of all inputs and outputs is the batch.
         self._rows = next(iter(sizes), ()) if len(sizes) == 1 else ()
 
     def __call__(self, *inputs: Any) -> Any:
-        """The outputs for these rows: an array, or a tuple of them."""
+        """The outputs for these rows: an array, or a tuple of arrays."""
         arrays = [np.asarray(x) for x in inputs]
         rows = self._rows[0] if self._rows else 0
         if not rows or [a.shape for a in arrays] == self._shapes:
@@ -52,7 +52,7 @@ class Predictor:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _count(self, arrays: Sequence[np.ndarray]) -> int:
-        """How many rows all arrays have, or the refusal."""
+        """The number of rows of all arrays; raises if they do not match."""
         names = ", ".join(self._inputs)
         if len(arrays) != len(self._inputs):
             raise TypeRuleError(f"predict: the model takes {names}, got {len(arrays)} arrays; pass one for each")
@@ -71,7 +71,7 @@ class Predictor:
 
 
 def _batch(array: np.ndarray, start: int, rows: int) -> np.ndarray:
-    """Rows from `start`, one batch of them, made full by repeating the last row: data that the model can take."""
+    """One batch of rows from `start`, filled by repeating the last row, which is valid data for the model."""
     part = array[start : start + rows]
     if len(part) < rows:
         part = np.concatenate([part, np.repeat(part[-1:], rows - len(part), axis=0)])

@@ -1,4 +1,4 @@
-"""How long the parts of a step take."""
+"""Times of the parts of a step."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,12 +20,12 @@ __all__ = ["Profile", "profile_step"]
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Where the time of a step goes.
+    """The time of a step, by phase and by kernel.
 
-    The optimizer's update is fused behind the gradients and these behind the forward pass, so no clock can stand
-    between them: forward, forward with backward, and the whole step are compiled and timed in turn, on the
-    trainer's threads, and each phase is what it adds (at least 0). The kernels are those of the step, timed one by
-    one on one thread.
+    Fusion combines the optimizer's update with the gradients, and these with the forward pass, so the phases cannot be
+    timed separately within a step. Instead, the forward pass, forward plus backward pass, and the whole step are
+    compiled and timed alternately, on the trainer's threads; the time of a phase is the difference, at least 0. The
+    kernels are those of the step, timed individually on one thread.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Profile:
     step : float
         Microseconds of the whole step.
     kernels : tuple of KernelTime
-        Of the step, in the order in which they run.
+        The kernels of the step, in execution order.
     """
 
     forward: float
@@ -60,15 +60,15 @@ def profile_step(
     Parameters
     ----------
     module : IRModule
-        Made by `SetupTrainer`.
+        A module created by `SetupTrainer`.
     resident : mapping of str to numpy.ndarray
         Parameters, states, optimizer states and hyperparameters by name.
     batch : sequence of array_like
         Inputs, then targets.
     options : CompileOptions
-        How to compile.
+        Compile options.
     runs : int
-        How often each is timed; the median counts.
+        Number of measurements, of which the median is used.
     """
     if runs < 1:
         raise InvalidValueError(f"profile: runs must be at least 1, got {runs}")
@@ -84,14 +84,14 @@ def profile_step(
 
 
 def _parts(adjoint: Function, layout: StepLayout) -> tuple[Function, Function]:
-    """Forward alone, and with the gradients, with the step's order of inputs; what they return stays in place."""
+    """The forward pass alone, and with gradients, with inputs in the order of the step and results written in place."""
     by_name = {p.label: p for p in adjoint.params}
     inputs = tuple(by_name[name] for name in (*layout.batch, *layout.params, *layout.states))
     loss, *rest = adjoint.results
     states, grads = rest[: len(layout.states)], rest[len(layout.states) :]
     donate = tuple((name, i) for i, name in enumerate(layout.states, 1))
     forward = Function("forward", inputs, (loss, *states), {"donate": donate})
-    # Gradients are written to buffers that stay: returning them would copy them, which the step never does.
+    # Gradients go to resident buffers. Returning them would copy them, which the step never does.
     buffers = [param(f"{n}_gradient_buffer", t.shape, t.dtype) for n, t in layout.params.items()]
     both = (*donate, *((b.label, i) for i, b in enumerate(buffers, 1 + len(states))))
     return forward, Function("backward", (*inputs, *buffers), (loss, *states, *grads), {"donate": both})
@@ -100,7 +100,7 @@ def _parts(adjoint: Function, layout: StepLayout) -> tuple[Function, Function]:
 def _copies(
     function: Function, batch: Mapping[str, TensorType], resident: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Arrays for all parameters but the batch: copies of the resident ones, zeros for buffers."""
+    """Arrays for all parameters except the batch: copies of the resident ones, zeros for buffers."""
     copies = {}
     for p in function.params:
         if p.label not in batch:
@@ -110,7 +110,7 @@ def _copies(
 
 
 def _medians(calls: Sequence[Callable[..., Any]], arrays: Sequence[np.ndarray], runs: int) -> list[float]:
-    """Median microseconds of each call; they take turns, because a machine's speed changes from second to second."""
+    """Median time of each call in microseconds; the calls alternate, because a machine's speed drifts."""
     for call in calls:
         call(*arrays)
     samples = np.zeros((runs, len(calls)))

@@ -1,4 +1,4 @@
-"""`SetupTrainer`: from a model to everything that a trainer runs."""
+"""`SetupTrainer`: derive everything that a trainer runs from a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,43 +21,42 @@ class SetupTrainer:
     """Turn a module with a model into a module that trains it: ``SetupTrainer(loss, optimizer, loss_args)(module)``.
 
     The given module has a function ``backbone``, ``(inputs..., params..., states...) -> (outputs..., updated
-    states...)``, and the attributes ``param_num`` and ``state_num``. Where the model predicts in another way than it
-    trains, as batch normalisation does, it also has ``backbone_inference``, ``(inputs..., params..., states...) ->
-    (outputs...)``, which `Trainer.predict` runs. The attribute ``init`` may say how parameters and states begin:
-    tuples of a name, a kind and its numbers, such as ``(("scale", "ones"), ("table", "normal", 0.02))``; the kinds
-    are those of `adjoint.training.initialize.stated_starts`. The result has the functions and attributes of the module,
-    and:
+    states...)``, and the attributes ``param_num`` and ``state_num``. If inference differs from training, as in batch
+    normalization, it also has ``backbone_inference``, ``(inputs..., params..., states...) -> (outputs...)``, which
+    `Trainer.predict` runs. The attribute ``init`` may specify initial values of parameters and states as tuples of a
+    name, a kind and its parameters, such as ``(("scale", "ones"), ("table", "normal", 0.02))``;
+    `adjoint.training.initialize.stated_starts` lists the kinds. The result has the functions and attributes of the
+    module, and:
 
     * ``backbone_loss``: ``(inputs..., params..., states..., targets...) -> (loss, updated states...)``;
     * ``backbone_loss_adjoint``: the same inputs ``-> (loss, updated states..., gradients of the params...)``;
     * ``optimizer``: ``(params..., gradients..., optimizer states..., hyper...) -> (params..., optimizer states...)``;
-    * ``step``: all of it in one graph without calls, ``(inputs..., targets..., params..., states..., optimizer
-      states..., hyper...) -> (loss, params..., states..., optimizer states...)``, with the attribute ``donate``
-      that updates everything but the batch in place;
+    * ``step``: all of these in one graph without calls, ``(inputs..., targets..., params..., states..., optimizer
+      states..., hyper...) -> (loss, params..., states..., optimizer states...)``, with the attribute ``donate``, which
+      updates everything except the batch in place;
 
-    and the attributes ``input_num``, ``target_num``, ``optimizer_state`` and ``hyper``, the last two pairs of name
-    and initial value.
+    as well as the attributes ``input_num``, ``target_num``, ``optimizer_state`` and ``hyper``, the last two as pairs of
+    a name and an initial value.
 
     Parameters
     ----------
     loss : Loss
-        Such as `CrossEntropyLoss`; its reduction must give a scalar.
+        For example `CrossEntropyLoss`; its reduction must return a scalar.
     optimizer : Optimizer
-        Such as `SGD`.
+        For example `SGD`.
     loss_args : sequence of TensorType
-        Types of all arguments of the loss: of the outputs of the backbone first, then of the targets.
+        Types of all arguments of the loss: the outputs of the backbone, then the targets.
 
     Raises
     ------
     InvalidValueError
-        If the module lacks an attribute, its counts do not fit the backbone, or ``init`` has a kind or numbers
-        that do not fit.
+        If the module lacks an attribute, its counts do not match the backbone, or ``init`` is invalid.
     TypeRuleError
-        For types that do not fit each other, and parameters that are not of a float dtype.
+        If types do not match, or a parameter is not float.
     NameLookupError
-        If the module has no ``backbone``, and for names in ``init`` that are no parameters or states.
+        If the module has no ``backbone``, or a name in ``init`` is not that of a parameter or state.
     VerifyError
-        If ``backbone_inference`` takes or returns something else than ``backbone``.
+        If the signature of ``backbone_inference`` does not match that of ``backbone``.
     """
 
     loss: Loss
@@ -74,7 +73,7 @@ class SetupTrainer:
         object.__setattr__(self, "loss_args", tuple(self.loss_args))
 
     def __call__(self, module: IRModule) -> IRModule:
-        """The module that trains; `module` stays as it is."""
+        """Return the training module; `module` is not modified."""
         backbone = module["backbone"]
         param_num, state_num = counts(module, "param_num", "state_num")
         parts = _split(backbone, param_num, state_num)
@@ -131,7 +130,7 @@ class SetupTrainer:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """The backbone's parameters and results, by what they are."""
+    """The backbone's parameters and results, grouped."""
 
     inputs: tuple[Value, ...]
     params: tuple[Value, ...]
@@ -140,7 +139,7 @@ class _Parts:
 
 
 def _split(backbone: Function, param_num: int, state_num: int) -> _Parts:
-    """The backbone in parts, or the refusal."""
+    """Group the backbone's parameters and results; raises if there are too few."""
     input_num = len(backbone.params) - param_num - state_num
     output_num = len(backbone.results) - state_num
     if param_num == 0 or input_num < 0 or output_num < 1:

@@ -96,7 +96,7 @@ class Trainer:
         self.hyper = Hyper(layout.hyper, layout.initial_hyper)
         self._check_finite = check_finite
         self._executables: dict[str, Executable] = {}
-        # Two threads may be the first to need a compiled entry. Step and model share arrays, so they take turns.
+        # Two threads may request the same compiled entry at once. Step and model share arrays, hence a common turn.
         self._compiling = threading.RLock()
         self._turn = Turn()
         # Replaced by the bound entry once it is compiled, so that steps need not check for compilation.
