@@ -1,4 +1,4 @@
-"""``python -m adjoint`` is ``adjoint``."""
+"""Run the command line with ``python -m adjoint``."""
 
 import sys
 

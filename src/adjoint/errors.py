@@ -42,7 +42,7 @@ __all__ = [
     "own_bugs_reported",
 ]
 
-#: Lines from which on a graph is written to a file instead of a terminal.
+#: Number of lines from which a graph is written to a file instead of a terminal.
 _LONG_GRAPH = 100
 
 _PACKAGE = str(Path(__file__).parent)
@@ -137,7 +137,7 @@ class InternalError(CompileError):
 
 
 def _kept(graph: str) -> str:
-    """Write a graph to a file of its own, and say where it is; the graph itself where that fails."""
+    """Write a graph to a temporary file and return a note with its path; the graph itself if that fails."""
     try:
         with tempfile.NamedTemporaryFile("w", prefix="adjoint-", suffix=".txt", delete=False, encoding="utf-8") as file:
             file.write(graph)
@@ -147,7 +147,7 @@ def _kept(graph: str) -> str:
 
 
 class ReentryError(AdjointError, RuntimeError):
-    """An entry point that is called from inside its own call."""
+    """An entry point called from inside its own call."""
 
 
 class DataError(AdjointError, ValueError):

@@ -131,10 +131,10 @@ def resnet20(batch_size: int = 64, size: int = 32, classes: int = 10) -> IRModul
     -------
     IRModule
         ``backbone(x: f32[batch, 3, size, size], stem, stem_g, stem_b, s0b0_c1, ..., w, b, stem_mean, stem_var, ...)
-        -> (logits: f32[batch, classes], updated states...)``: each convolution has a weight, a scale ``_g`` and a
-        shift ``_b`` of its batch normalisation, and two states; and ``backbone_inference``, which takes the same, is
-        normalised by the states and returns the logits. Weights of convolutions begin Kaiming normal as in the paper,
-        scales and variances as ones.
+        -> (logits: f32[batch, classes], updated states...)``: each convolution has a weight, and a scale ``_g``, a
+        shift ``_b`` and two states of its batch normalization. ``backbone_inference`` has the same parameters,
+        normalizes by the states and returns the logits. Weights of convolutions are initialized Kaiming normal as in
+        the paper, scales and variances as ones.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def resnet20(batch_size: int = 64, size: int = 32, classes: int = 10) -> IRModul
 
 
 def _resnet20(net: "_Network", shape: Sequence[int], classes: int) -> tuple[Value, Value]:
-    """Images and logits, with parameters and states out of `net`."""
+    """Images and logits, with parameters and states created by `net`."""
     x = param("x", shape)
     out = ops.relu(net.normalized(x, "stem", 16, 3, 1))
     for stage, channels in enumerate((16, 32, 64)):
@@ -184,10 +184,10 @@ def gpt(
     -------
     IRModule
         ``backbone(ids: i64[batch, length], wte, wpe, lnf, l0_ln1, l0_qkv, l0_proj, l0_ln2, l0_fc, l0_out, ...) ->
-        logits: f32[batch * length, vocabulary]``. ``wte`` is both what tokens are embedded with and, transposed,
-        the last layer. All begin as in the paper: scales of layer norm as ones, the others normal with standard
-        deviation 0.02, which is divided by ``sqrt(2 * layers)`` for the weights ``proj`` and ``out``, whose products
-        are added to what goes through all layers.
+        logits: f32[batch * length, vocabulary]``. ``wte`` is both the token embedding and, transposed, the last layer.
+        The initializers are those of the paper: scales of layer norm are ones, the others normal with standard
+        deviation 0.02, divided by ``sqrt(2 * layers)`` for the weights ``proj`` and ``out``, whose products are added
+        to the residual stream.
 
     Raises
     ------
@@ -217,7 +217,7 @@ def gpt(
 
 
 def _attention(joined: Value, heads: int) -> Value:
-    """Causal attention of queries, keys and values that lie side by side, ``[B, T, 3 * D] -> [B, T, D]``."""
+    """Causal attention of queries, keys and values concatenated along the last axis, ``[B, T, 3 * D] -> [B, T, D]``."""
     batch, length, width = joined.shape[0], joined.shape[1], joined.shape[2] // 3
     parts = [ops.slice_axis(joined, -1, n * width, (n + 1) * width) for n in range(3)]
     q, k, v = (ops.permute(ops.reshape(p, (batch, length, heads, width // heads)), (0, 2, 1, 3)) for p in parts)
@@ -228,7 +228,7 @@ def _attention(joined: Value, heads: int) -> Value:
 class _Network:
     """Parameters and states of a module under construction, in order of creation.
 
-    Without `training`, batch normalisation is that of inference and no state is updated.
+    Without `training`, batch normalization is in inference mode and no state is updated.
     """
 
     def __init__(self, training: bool = True) -> None:
@@ -244,7 +244,7 @@ class _Network:
         return self.params[-1]
 
     def normalized(self, x: Value, name: str, channels: int, window: int, stride: int) -> Value:
-        """A convolution that keeps the size up to its stride, and batch normalisation with its states."""
+        """A convolution that divides the image size by its stride, and batch normalization with its states."""
         weight = self.weight(name, channels, x.shape[1], window, window, init=("kaiming_normal",))
         scale, shift = self.weight(f"{name}_g", channels, init=("ones",)), self.weight(f"{name}_b", channels)
         mean, var = self._begun(f"{name}_mean", (channels,)), self._begun(f"{name}_var", (channels,), ("ones",))

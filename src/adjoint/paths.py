@@ -1,4 +1,4 @@
-"""Where adjoint keeps files on this machine: one cache directory, who may write to it, how files get into it whole."""
+"""Adjoint's files on this machine: the cache directory, its permissions, and atomic writes."""
 
 import contextlib
 import errno
@@ -16,39 +16,39 @@ from adjoint.errors import CacheError, InvalidValueError
 
 __all__ = ["cache_dir", "cache_limit", "check_private", "check_writable", "private_bytes", "write_whole"]
 
-#: What the compile cache may take where nobody says otherwise.
+#: Default limit of the compile cache in bytes.
 _LIMIT = 1 << 30
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
 def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """Adjoint's cache directory; it need not exist yet.
+    """The path of adjoint's cache directory, which need not exist yet.
 
     Parameters
     ----------
     environ : mapping, optional
-        Where ``ADJOINT_CACHE`` is looked up, which names the directory; `os.environ` where None. Without it, the
-        directory is ``adjoint`` in the platform's own place: ``$XDG_CACHE_HOME`` or ``~/.cache``,
-        ``~/Library/Caches`` on macOS, ``%LOCALAPPDATA%`` on Windows.
+        The environment; default: `os.environ`. The directory is ``ADJOINT_CACHE`` if set, otherwise ``adjoint`` in the
+        platform's usual place: ``$XDG_CACHE_HOME`` or ``~/.cache``, ``~/Library/Caches`` on macOS, ``%LOCALAPPDATA%``
+        on Windows.
     """
     if chosen := (os.environ if environ is None else environ).get("ADJOINT_CACHE"):
         return Path(chosen).expanduser()
-    # No folder of an author around it and none called Cache in it, which are Windows's habits.
+    # Without the author's directory around it and the directory Cache in it, which are Windows conventions.
     return PlatformDirs("adjoint", appauthor=False, opinion=False).user_cache_path
 
 
 def cache_limit(environ: Mapping[str, str] | None = None) -> int:
-    """How many bytes of compiled code may be kept: ``ADJOINT_CACHE_LIMIT``, or 1 GiB.
+    """Maximum size of the compile cache in bytes: ``ADJOINT_CACHE_LIMIT``, or 1 GiB.
 
     Parameters
     ----------
     environ : mapping, optional
-        The environment, `os.environ` where None. The limit is in bytes or like ``500MB`` or ``2GiB``.
+        The environment; default: `os.environ`. The limit is in bytes, or like ``500MB`` or ``2GiB``.
 
     Raises
     ------
     InvalidValueError
-        If the limit is not of that form, or 0.
+        If the limit is malformed or 0.
     """
     given = (os.environ if environ is None else environ).get("ADJOINT_CACHE_LIMIT")
     if not given:
@@ -63,16 +63,16 @@ def cache_limit(environ: Mapping[str, str] | None = None) -> int:
 
 
 def check_private(directory: Path) -> None:
-    """Refuse a directory of code that will be run where others could have put it; it need not exist yet.
+    """Reject a directory of code to be executed if other users could modify it; it need not exist yet.
 
-    On POSIX, it belongs to the effective user or root and nobody else may write to it; the same holds of adjoint's
-    cache directory around it. Above that no directory may be open to everyone, unless it is sticky as ``/tmp`` is:
-    who can rename in there can put another directory in place of this one. Elsewhere nothing is looked at.
+    On POSIX, it must belong to the effective user or root, and nobody else may have write permission; the same applies
+    to adjoint's cache directory that contains it. No directory above may be world-writable unless it is sticky, like
+    ``/tmp``, because whoever can rename entries there can replace this directory. On other systems nothing is checked.
 
     Raises
     ------
     CacheError
-        With what is wrong and the fix.
+        With the problem and the fix.
     """
     if os.name != "posix":
         return
@@ -90,12 +90,12 @@ def check_private(directory: Path) -> None:
 
 
 def private_bytes(path: Path) -> bytes:
-    """The content of a file that `check_private` would allow.
+    """The content of a file whose permissions satisfy the rules of `check_private`.
 
     Raises
     ------
     CacheError
-        If others may write to the file, or it is another user's.
+        If other users can write to the file, or it belongs to another user.
     OSError
         If it cannot be read.
     """
@@ -106,7 +106,7 @@ def private_bytes(path: Path) -> bytes:
 
 
 def _check_own(path: Path, status: os.stat_result) -> None:
-    """Refuse what belongs to another user or may be written by others."""
+    """Raise if a file belongs to another user or is writable by others."""
     if status.st_uid not in (0, os.geteuid()):
         raise CacheError(
             f"compiled code is read only from what belongs to user {os.geteuid()} or root, and {path} belongs to user "
@@ -120,7 +120,7 @@ def _check_own(path: Path, status: os.stat_result) -> None:
 
 
 def _make(directory: Path) -> None:
-    """Make a directory and those around it that are missing, for this user alone."""
+    """Create a directory and its missing parents, accessible to this user only."""
     if not directory.exists():
         _make(directory.parent)
         directory.mkdir(mode=0o700, exist_ok=True)
@@ -129,17 +129,17 @@ def _make(directory: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put a file in its place in one move: a reader sees all of it or none, and a failure leaves nothing behind.
+    """Write a file atomically: readers see all of it or none, and a failure leaves nothing behind.
 
     Raises
     ------
     CacheError
-        If the directory cannot be made or written, or the disk is full.
+        If the directory cannot be created or written, or the disk is full.
     """
     temporary: Path | None = None
     try:
         _make(path.parent)
-        # A name of its own for every writer: two that come at once each move a whole file into place.
+        # A unique name per writer, so that concurrent writers each move a complete file into place.
         temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}.part"
         temporary.touch(0o600, exist_ok=False)
         temporary.write_bytes(content)
@@ -153,7 +153,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def check_writable(directory: Path) -> None:
-    """Refuse a directory that cannot be made or written, before the work whose result belongs there is done.
+    """Reject a directory that cannot be created or written, before doing the work whose result belongs there.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Tuning: contractions are measured in every form that is worth it, and the best is remembered on disk.
+"""Autotuning: measure contractions with every promising schedule, and store the best on disk.
 
-The file is JSON, one a CPU, that can be read, copied to other machines of its kind, or deleted::
+The file is JSON, one per CPU, which can be read, copied to other machines of the same kind, or deleted::
 
     {"cpu": "znver5, 64-byte vectors",
      "contractions": {"float32 m16:144,0 n32:0,1 ...": {"form": "8x2x1", "microseconds": 1283.1,
@@ -36,28 +36,28 @@ from adjoint.runtime.library import Library
 
 __all__ = ["Measured", "Tuning", "measure_contractions"]
 
-#: Floating-point operations below which a contraction is not worth measuring.
+#: Minimum number of floating-point operations of a contraction that is measured.
 _WORTH_MEASURING = 200_000
-#: Rounds in which the forms of a contraction are timed in turn, and nanoseconds of each.
+#: Number of rounds in which the forms of a contraction are timed alternately, and nanoseconds per form and round.
 _ROUNDS, _NANOSECONDS = 5, 2_000_000
-#: What a form must save to be preferred to the estimated one.
+#: Maximum ratio of times at which a form is preferred to the estimated one.
 _SAVES = 0.97
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was found out about a contraction.
+    """The measurement of a contraction.
 
     Parameters
     ----------
     form : str
         The best form (`adjoint.lower.contractions.schedules`).
     microseconds : float
-        What it takes on one thread.
+        Its time on one thread.
     estimated : str
-        The form that would have been taken without measuring.
+        The form that would be chosen without measuring.
     estimated_microseconds : float
-        What that takes.
+        Its time.
     """
 
     form: str
@@ -68,14 +68,14 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What is remembered of contractions on one kind of CPU.
+    """The stored measurements for one kind of CPU.
 
     Parameters
     ----------
     path : Path
-        The file; made when there is something to remember.
+        The file, created when there are measurements to store.
     cpu : str
-        The CPU that its measurements are of.
+        The CPU of the measurements.
     """
 
     path: Path
@@ -88,19 +88,19 @@ class Tuning:
         return cls(directory / f"{name}-{width}.json", f"{name}, {width}-byte vectors")
 
     def digest(self) -> str:
-        """Of what the file holds, so that code made from it is told from code made from another."""
+        """A digest of the file, part of the cache key of code that depends on it."""
         try:
             return hashlib.sha256(self.path.read_bytes()).hexdigest()
         except OSError:
             return ""
 
     def read(self) -> dict[str, Measured]:
-        """Measurements by signature; none where there is no file.
+        """Measurements by signature; empty if there is no file.
 
         Raises
         ------
         InvalidValueError
-            If the file is not one of measurements of this CPU.
+            If the file does not contain measurements of this CPU.
         """
         try:
             text = self.path.read_text()
@@ -121,7 +121,7 @@ class Tuning:
         return found
 
     def write(self, found: Mapping[str, Measured]) -> None:
-        """Keep measurements, with those that are there already."""
+        """Add measurements to the file."""
         merged = {**self.read(), **found}
         content = {"cpu": self.cpu, "contractions": {name: asdict(m) for name, m in sorted(merged.items())}}
         write_whole(self.path, (json.dumps(content, indent=1) + "\n").encode())
@@ -137,7 +137,7 @@ def measure_contractions(
     context, planned
         What `adjoint.lower.program.contractions_of` returns.
     known : mapping
-        Signatures that need no measuring.
+        Signatures that need not be measured.
     """
     found: dict[str, Measured] = {}
     for group, made in planned.items():
@@ -161,7 +161,7 @@ def _measure(context: Context, group: Group, c: Contraction) -> Measured:
 
 
 class _Candidate:
-    """Kernels of one contraction, made callable; what lies outside the arena is shared by all its forms."""
+    """The kernels of one form of a contraction, compiled; all its forms share buffers outside the arena."""
 
     def __init__(self, context: Context, kernels: list[Kernel], memory: dict[Buffer, np.ndarray]) -> None:
         program = _alone(context, [replace(k, parallel=False) for k in kernels])
@@ -181,7 +181,7 @@ class _Candidate:
         self._runs = max(1, min(1000, int(_NANOSECONDS / max(min(self.nanoseconds() for _ in range(3)), 1.0))))
 
     def nanoseconds(self) -> float:
-        """A run's, the mean over some."""
+        """The average time of a run."""
         start = time.perf_counter_ns()
         for _ in range(self._runs):
             self._function(self._slots, self._arena.ctypes.data, 0, 1, None)
@@ -189,7 +189,7 @@ class _Candidate:
 
 
 def _filled(size: int, dtype: np.dtype) -> np.ndarray:
-    """Ordinary numbers: neither zero nor so small that arithmetic slows down."""
+    """Ordinary numbers: neither zeros nor subnormals."""
     array = aligned((max(size, 1),), dtype)
     if dtype.kind == "f" or dtype.name == "bfloat16":
         array.fill(0.5)
@@ -197,7 +197,7 @@ def _filled(size: int, dtype: np.dtype) -> np.ndarray:
 
 
 def _alone(context: Context, kernels: list[Kernel]) -> Program:
-    """A program of these kernels and nothing else."""
+    """A program that consists of these kernels only."""
     kernels = [expand_math(k) for k in kernels]
     offsets, arena, bound = plan_arena(kernels)
     used = dict.fromkeys(b for k in kernels for b in (*k.writes, *k.reads))

@@ -1,3 +1,3 @@
-"""The version, alone, so that packaging and the compile cache read it without importing more."""
+"""The version, in a separate file so that packaging and the compile cache need not import more."""
 
 __version__ = "0.1.0"

@@ -1,7 +1,8 @@
 """The command line: ``adjoint COMMAND ...``.
 
-A command's module is loaded when the command is called, so that ``adjoint --help`` is quick. Every refusal is one
-sentence on standard error and exit status 2, and the graph where it is a bug in adjoint; Ctrl-C is exit status 130.
+A command's module is loaded when the command is called, so that ``adjoint --help`` is fast. Every error is one sentence
+on standard error with exit status 2, followed by the graph if it is a bug in adjoint; after Ctrl-C the exit status is
+130.
 """
 
 import os
@@ -18,7 +19,7 @@ from adjoint.version import __version__
 
 __all__ = ["main"]
 
-#: Commands by name, and what ``adjoint --help`` says of them without loading them.
+#: Commands by name, with the descriptions that ``adjoint --help`` prints without loading them.
 _COMMANDS = {
     "train": "Train a model on a dataset.",
     "show": "Print a stage of a model's way to machine code.",
@@ -64,12 +65,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     arguments : sequence of str, optional
-        The words after ``adjoint``; those of this process where None.
+        The arguments after ``adjoint``; default: those of this process.
 
     Returns
     -------
     int
-        Exit status: 0, 2 for a refusal, 130 after Ctrl-C.
+        Exit status: 0, 2 for an error, 130 after Ctrl-C.
     """
     try:
         with warnings.catch_warnings():
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(help_text.format_message(), file=sys.stderr)
         return REFUSED
     except click.NoSuchOption as error:
-        # In adjoint's words: click's own differ from version to version.
+        # In adjoint's own words, because click's change from version to version.
         near = " or ".join(sorted(error.possibilities or ()))
         hint = f"did you mean {near}?" if near else "--help lists those that there are"
         return _refuse(f"no option {error.option_name!r}; {hint}", REFUSED)
@@ -93,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AdjointError as error:
         return _refuse(error.message, REFUSED)
     except BrokenPipeError:
-        # The reader of a pipe has gone. Python would complain once more when it closes the stream.
+        # The reader of the pipe has exited. Without this, Python would print another error when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     return status if isinstance(status, int) else 0

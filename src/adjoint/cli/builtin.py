@@ -29,13 +29,13 @@ class Builtin:
     Parameters
     ----------
     build : callable
-        The module for a batch size.
+        Builds the module for a batch size.
     batch_size : int
-        Rows of a batch where none is given.
+        Default batch size.
     loss : Loss
-        What it is trained with.
+        The loss for training.
     indices : bool
-        Whether the targets are class indices; else they have the type of the output.
+        Whether the targets are class indices; otherwise they have the type of the output.
     """
 
     build: Callable[[int], IRModule]
@@ -59,7 +59,7 @@ def load_model(name: str, batch_size: int | None) -> IRModule:
     Raises
     ------
     click.UsageError
-        If there is neither, or a batch size is given for a file.
+        If there is no such model or file, or a batch size is given for a file.
     ParseError
         If the file is not graph text.
     """
@@ -87,13 +87,13 @@ def load_model(name: str, batch_size: int | None) -> IRModule:
 def training_module(name: str, module: IRModule, optimizer: Optimizer) -> IRModule:
     """The module with its loss, gradients, optimizer and step.
 
-    A module from a file that holds a ``step`` is taken as it is; one that holds a ``backbone`` is trained towards
-    targets of its output's type with `MSELoss`.
+    A module from a file that contains a ``step`` is returned unchanged; one that contains a ``backbone`` is trained
+    with `MSELoss`, with targets of its output's type.
 
     Raises
     ------
     InvalidValueError
-        If a file has neither.
+        If a file contains neither.
     """
     if "step" in module:
         return module

@@ -10,7 +10,7 @@ from adjoint.paths import cache_dir, cache_limit
 
 __all__ = ["command"]
 
-#: What adjoint puts into its cache directory. Nothing else in there is ever touched.
+#: The parts of adjoint's cache directory. Nothing else in it is touched.
 _PARTS = {
     "compiled": "compiled code",
     "fashion-mnist": "Fashion-MNIST",
@@ -36,7 +36,7 @@ def command(clear: bool) -> None:
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file; another process may have removed it by now."""
+    """Size of a file in bytes; 0 if another process has removed it in the meantime."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

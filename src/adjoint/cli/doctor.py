@@ -53,7 +53,7 @@ def command(measure: bool) -> int:
 
 
 def _peaks(target: Target, threads: int) -> str:
-    """What so many threads reach; `adjoint profile` measures kernels by it."""
+    """The measured peaks for that many threads, with which `adjoint profile` compares kernels."""
     peaks = machine_peaks(target, threads, again=True)
     levels = ", ".join(f"{level.name} {level.gbytes:.0f} GB/s" for level in peaks.levels)
     return f"{peaks.gflops:.0f} GFLOP/s (f32); {levels}"

@@ -1,4 +1,4 @@
-"""A training run: its settings, the loop and its results. It prints nothing."""
+"""A training run: its settings, the loop and its results. Prints nothing."""
 
 import time
 from collections.abc import Callable
@@ -17,15 +17,15 @@ from adjoint.training import Trainer
 
 __all__ = ["LEARNING_RATES", "Epoch", "Report", "Run", "Settings", "fit", "make_trainer"]
 
-#: Learning rate of each optimizer where none is given.
+#: Default learning rate of each optimizer.
 LEARNING_RATES = {"sgd": 0.05, "adam": 0.002, "adamw": 0.002}
 
 _MOMENTUM = 0.9
 
-#: What a pixel is multiplied with.
+#: Factor applied to pixels.
 _SCALE = 1 / 255
 
-#: Steps after which the watcher is told.
+#: Number of steps between calls of the watcher.
 _EVERY = 20
 
 
@@ -36,25 +36,25 @@ class Settings:
     Parameters
     ----------
     model, dataset : str
-        Their names, for the report.
+        Names, for the report.
     epochs, batch_size : int
-        Passes over the training images, and rows of a step.
+        Number of passes over the training images, and batch size.
     optimizer : {"sgd", "adam", "adamw"}
-        How parameters are updated.
+        The optimizer.
     lr : float, optional
-        Learning rate; of `LEARNING_RATES` where None.
+        Learning rate; default: that of `LEARNING_RATES`.
     momentum : float, optional
-        Of SGD; 0.9 where None.
+        Momentum of SGD; default: 0.9.
     schedule : {"linear", "constant"}
-        Whether the learning rate falls linearly to 0 over the run, or stays.
+        Whether the learning rate decreases linearly to 0 over the run, or is constant.
     seed : int
-        Of the initial parameters and the order of the images.
+        Seed of the initial parameters and the order of the images.
     threads : int, optional
-        Of the compiled step; what the machine has where None.
+        Number of threads of the compiled step; default: all cores.
     limit : int, optional
-        Steps after which to stop.
+        Maximum number of steps.
     check_finite : bool
-        Whether to refuse NaN and infinity in batches and losses.
+        Whether to reject NaN and infinity in batches and losses.
     """
 
     model: str = "mlp"
@@ -80,7 +80,7 @@ class Settings:
         Raises
         ------
         InvalidValueError
-            If momentum is given to one that takes none, or a number is out of its range.
+            If momentum is given for another optimizer, or a number is out of range.
         """
         lr = self.learning_rate()
         if self.optimizer == "sgd":
@@ -104,7 +104,7 @@ class Epoch:
 
 @dataclass(slots=True)
 class Run:
-    """Results so far, filled in by the loop, so that an interrupted run has them too."""
+    """Results so far, updated by the loop, so that an interrupted run has them too."""
 
     losses: list[float] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
@@ -130,21 +130,21 @@ class Report:
     Parameters
     ----------
     test_accuracy : float
-        Share of test images whose class is right, at the end.
+        Fraction of test images that are classified correctly, at the end.
     final_loss : float or None
-        Loss of the last step, every bit of it; None where no step was done or it is not finite.
+        Exact loss of the last step; None if there was none or it is not finite.
     train_seconds : float
-        Time in steps and in cutting batches for them, without compilation and evaluation.
+        Time spent in steps and in preparing their batches, without compilation and evaluation.
     compile_seconds : float
-        Time from the model to machine code: differentiation, compilation or loading from the cache.
+        Time to obtain machine code for the model: differentiation, then compilation or loading from the cache.
     steps_per_second : float
         ``steps / train_seconds``.
     steps : int
-        Steps done.
+        Number of completed steps.
     interrupted : bool
-        Whether Ctrl-C ended it.
+        Whether the run was ended by Ctrl-C.
     history : list of Epoch
-        After each epoch.
+        The results after each epoch.
 
     The other fields are the settings.
     """
@@ -172,12 +172,12 @@ class Report:
         return asdict(self)
 
 
-#: Told every few steps and after each epoch: the run so far, steps in all.
+#: Called every few steps and after each epoch with the run so far and the total number of steps.
 Watcher = Callable[[Run, int], None]
 
 
 def make_trainer(settings: Settings, run: Run) -> Trainer:
-    """The compiled trainer of a run with fresh parameters; notes how long that took."""
+    """The compiled trainer of a run, with initialized parameters; records how long that took."""
     optimizer = settings.make_optimizer()
     started = time.perf_counter()
     rows = settings.batch_size
@@ -191,7 +191,7 @@ def make_trainer(settings: Settings, run: Run) -> Trainer:
 
 
 def fit(settings: Settings, data: FashionMnist, trainer: Trainer, run: Run, watch: Watcher) -> Report:
-    """Train until the epochs are done, the limit is reached or Ctrl-C is pressed; evaluate; report."""
+    """Train until the epochs are done, the limit is reached or Ctrl-C is pressed; then evaluate and report."""
     per_epoch = len(data.train_labels) // settings.batch_size
     total = per_epoch * settings.epochs
     if settings.limit is not None:
@@ -220,7 +220,7 @@ def _epoch(
     epoch: int,
     watch: Watcher,
 ) -> None:
-    """One pass over the training images, or what the limit leaves of it."""
+    """One pass over the training images, or the part of it that the limit allows."""
     first, before, started = run.steps, run.train_seconds, time.perf_counter()
     steps = min(len(training[1].array) // settings.batch_size, total - first)
     falling = 1.0 - (first + np.arange(steps)) / total
@@ -241,7 +241,7 @@ def _epoch(
             limit=steps,
         )
     finally:
-        # Ctrl-C may come after steps that have not been reported.
+        # Ctrl-C may come after steps that have not been reported yet.
         reached = trainer.last_epoch
         if reached is not None:
             run.losses += reached.losses[run.steps - first :].tolist()

@@ -9,10 +9,10 @@ import click
 
 __all__ = ["INTERRUPTED", "REFUSED", "Name", "WritablePath", "closest", "write_text"]
 
-#: Exit status after Ctrl-C, as shells have it.
+#: Exit status after Ctrl-C, by the convention of shells.
 INTERRUPTED = 130
 
-#: Exit status of a refusal, as click has it.
+#: Exit status after an error, as in click.
 REFUSED = 2
 
 
@@ -30,7 +30,7 @@ class Name(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
     Parameters
     ----------
     what : str
-        What they are names of, for messages.
+        What the names denote, for messages.
     known : iterable of str
         The names.
     """
@@ -42,12 +42,12 @@ class Name(click.ParamType):  # type: ignore[type-arg]  # generic only from clic
         self.known = tuple(known)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """``[one|two|...]``, as click's own choices print."""
+        """``[one|two|...]``, like click's own choices."""
         del param, ctx
         return f"[{'|'.join(self.known)}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """`value`, where it is one of the names."""
+        """`value`, if it is one of the names."""
         del param, ctx
         if value not in self.known:
             raise click.UsageError(f"no {self.what} {value!r}; {closest(str(value), self.known)}")
@@ -60,7 +60,7 @@ class WritablePath(click.ParamType):  # type: ignore[type-arg]  # generic only f
     name = "file"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path, where a file can be made."""
+        """The path, if a file can be created there."""
         del ctx
         path = Path(value)
         option = param.opts[-1] if param is not None else "the file"

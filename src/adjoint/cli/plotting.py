@@ -19,7 +19,7 @@ def check_plotting(path: Path) -> None:
     Raises
     ------
     InvalidValueError
-        If matplotlib is not installed, or the name ends in no known format.
+        If matplotlib is not installed, or the file name does not end with a supported suffix.
     """
     if find_spec("matplotlib") is None:
         raise InvalidValueError("plots require matplotlib, which is not installed; run pip install 'adjoint[plot]'")
@@ -35,17 +35,17 @@ def plot_training(path: Path, losses: Sequence[float], accuracies: Sequence[tupl
     path : Path
         File to write: ``.png``, ``.svg`` or ``.pdf``.
     losses : sequence of float
-        One a step. Beside them stands their running mean.
+        One per step. Their running mean is drawn too.
     accuracies : sequence of (int, float)
-        Step and accuracy from 0 to 1.
+        Pairs of step and accuracy, from 0 to 1.
 
     Raises
     ------
     InvalidValueError
-        As `check_plotting`; or the file cannot be written.
+        As for `check_plotting`; also if the file cannot be written.
     """
     check_plotting(path)
-    # An optional dependency, and slow to load. Its Figure is used without pyplot, so that no window system is asked.
+    # Optional and slow to load. Figure is used without pyplot, so no window system is needed.
     from matplotlib.figure import Figure  # noqa: PLC0415
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")

@@ -18,7 +18,7 @@ from adjoint.profiling.trace import trace_text
 
 __all__ = ["command"]
 
-#: Columns of a terminal from which the table says what kernels compute.
+#: Minimum width of a terminal, in columns, at which the table shows what kernels compute.
 _WIDE = 110
 
 
@@ -87,7 +87,7 @@ def _parts(profile: StepProfile) -> Table:
 
 
 def _machine(profile: StepProfile) -> str:
-    """What the shares are shares of."""
+    """The peaks that the percentages refer to."""
     peaks = profile.peaks
     count = "one thread" if profile.threads == 1 else f"{profile.threads} threads"
     levels = ", ".join(f"{level.name} {rate(level.gbytes)}" for level in peaks.levels)

@@ -57,7 +57,7 @@ def command(
         click.echo(text if kernel is None else _only(kernel, stage, text, entry))
 
 
-#: Where the text of one kernel begins and ends, by stage; NAME stands for its name.
+#: Regular expressions for the text of one kernel, by stage; NAME stands for its name.
 _PATTERNS = {
     "kernels": r"^kernel NAME\b.*?(?=^kernel |\Z)",
     "llvm": r"^define [^\n]*@NAME\(.*?^\}",
@@ -66,7 +66,7 @@ _PATTERNS = {
 
 
 def _only(kernel: str, stage: str, text: str, entry: Entry) -> str:
-    """The part of a stage's text that is one kernel."""
+    """The text of one kernel within the text of a stage."""
     names = [k.name for k in entry.kernels]
     if kernel not in names:
         raise click.UsageError(f"no kernel {kernel!r}; {closest(kernel, names)}")

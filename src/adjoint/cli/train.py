@@ -1,4 +1,4 @@
-"""``adjoint train``: a progress bar, a table, and on request a JSON file and a plot."""
+"""``adjoint train``: a progress bar, a table, and optionally a JSON file and a plot."""
 
 import json
 import time
@@ -16,10 +16,10 @@ from adjoint.data import fashion_mnist
 
 __all__ = ["command"]
 
-#: Seconds between two looks of the progress bar: drawing it takes time from the step.
+#: Seconds between updates of the progress bar, because drawing slows down training.
 _REDRAW = 0.1
 
-#: Steps that the shown loss is a mean of.
+#: Number of steps over which the displayed loss is averaged.
 _WINDOW = 50
 
 _RATES = ", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items())
@@ -68,14 +68,14 @@ def command(dataset: str, json_file: Path | None, plot_file: Path | None, **opti
 
 
 class _Bar:
-    """A progress bar on a terminal, and a line after each epoch on anything.
+    """A progress bar on a terminal, and a line after each epoch on any output.
 
     Parameters
     ----------
     console : rich.console.Console
-        Where to draw.
+        The console to draw on.
     epochs : int
-        Epochs in all.
+        Total number of epochs.
     """
 
     def __init__(self, console: Console, epochs: int) -> None:
@@ -83,7 +83,7 @@ class _Bar:
         self._epochs = epochs
         self._told = 0
         self._drawn = 0.0
-        # Drawn by hand: a thread of rich's own would take time from the step's threads whenever it likes.
+        # Refresh it explicitly, because rich's own refresh thread would compete with the threads of the step.
         self._progress = Progress(
             TextColumn("epoch {task.fields[epoch]}"), BarColumn(), MofNCompleteColumn(),
             TextColumn("loss {task.fields[loss]}  accuracy {task.fields[accuracy]}  {task.fields[speed]} steps/s"),
@@ -100,7 +100,7 @@ class _Bar:
         self._progress.stop()
 
     def watch(self, run: Run, total: int) -> None:
-        """Draw the run so far, where the last drawing is old or an epoch has ended."""
+        """Update the progress bar if the last update is old enough; print a line if an epoch has ended."""
         if len(run.epochs) > self._told:
             self._told = len(run.epochs)
             self._console.print(_line(run.epochs[-1], self._epochs), highlight=False)

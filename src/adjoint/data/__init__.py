@@ -1,4 +1,4 @@
-"""Datasets: found on this machine or fetched, checked, and cut into batches."""
+"""Datasets: find them on this machine or download them, verify them, and split them into batches."""
 
 from adjoint.data.batching import Rows, batches
 from adjoint.data.fashion import FashionMnist, fashion_mnist

@@ -1,4 +1,4 @@
-"""Batches of a dataset that lies in memory."""
+"""Batches of an in-memory dataset."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,17 +14,18 @@ __all__ = ["Rows", "batches"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows that are converted batch by batch, where they are cut: for `Trainer.run_epoch`.
+    """Rows that are converted batch by batch as they are gathered, for `Trainer.run_epoch`.
 
     Parameters
     ----------
     array : numpy.ndarray
-        Shape [N, ...]. Any numbers become floats, rounded where they must be; integers become integers that hold
-        all of theirs: uint8 images for a model that takes float32, uint8 labels for a loss that takes int64.
+        Shape [N, ...]. Any number type is converted to floats, with rounding if necessary, and integers to integer
+        types that can hold all their values: uint8 images for a model that takes float32, uint8 labels for a loss that
+        takes int64.
     scale : float, default 1.0
-        What every element is multiplied with after its conversion, in the wanted dtype; a float one unless it is 1.
+        Factor for every element after conversion, in the target dtype, which must be a float unless the factor is 1.
     dtype : str or numpy dtype, optional
-        The wanted dtype; default: what the step takes there.
+        The target dtype; default: that of the step's input.
 
     Examples
     --------
@@ -51,7 +52,7 @@ def batches(
     shuffle: bool = True,
     drop_last: bool = True,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Go once over images and labels, batch by batch.
+    """Iterate once over images and labels, batch by batch.
 
     Parameters
     ----------
@@ -60,13 +61,13 @@ def batches(
     labels : numpy.ndarray
         [N], any dtype.
     batch_size : int
-        Rows of a batch.
+        Number of rows per batch.
     seed : int or sequence of int, default 0
-        Seed of the order, ``(seed, epoch)`` for instance: the same seed gives the same order everywhere.
+        Seed of the order, for example ``(seed, epoch)``; equal seeds give equal orders on any machine.
     shuffle : bool, default True
-        Whether to take rows in a random order.
+        Whether to visit the rows in random order.
     drop_last : bool, default True
-        Whether to leave out the last batch where it is short: a compiled step has one batch size.
+        Whether to omit an incomplete last batch; compiled steps have a fixed batch size.
 
     Yields
     ------
@@ -76,9 +77,9 @@ def batches(
     Raises
     ------
     DataError
-        If `images` are not uint8, or `labels` are not one for each.
+        If `images` are not uint8, or there is not one label per image.
     InvalidValueError
-        If `batch_size` is below 1, or no batch is full and short ones are dropped.
+        If `batch_size` is below 1, or there are fewer rows than a batch and incomplete ones are dropped.
     """
     if images.dtype != np.uint8 or images.ndim < 1:
         raise DataError(f"batches takes images as uint8 [N, ...], got {images.dtype} {images.shape}; convert them")
@@ -94,11 +95,11 @@ def batches(
 def _batches(
     images: np.ndarray, labels: np.ndarray, size: int, seed: int | Sequence[int], shuffle: bool, drop_last: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The generator itself: apart, so that `batches` refuses bad arguments when called, not at the first batch."""
+    """The generator, separate so that `batches` checks its arguments when called, not at the first batch."""
     count = len(images)
     rows = images.reshape(count, prod(images.shape[1:]))
     order = np.random.default_rng(seed).permutation(count) if shuffle else np.arange(count)
     for start in range(0, count - size + 1 if drop_last else count, size):
         picked = order[start : start + size]
-        # True division of the uint8 rows writes float32 at once: the only copy besides the gather.
+        # Dividing the uint8 rows writes float32 directly: the only copy besides the gather.
         yield np.divide(rows[picked], np.float32(255), dtype=np.float32), labels[picked]

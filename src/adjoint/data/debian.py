@@ -1,4 +1,4 @@
-"""Files out of a Debian package, fetched and unpacked without root and without installing anything."""
+"""Read files from a Debian package, without root and without installing it."""
 
 import os
 import shutil
@@ -16,29 +16,29 @@ _FETCH_SECONDS = 300
 
 
 def files_of_package(package: str, paths: Iterable[str], apt_get: str | None = None) -> dict[str, bytes]:
-    """Read files out of a Debian package that ``apt-get download`` fetches.
+    """Read files from a Debian package downloaded with ``apt-get download``.
 
-    Where apt's own package list is missing or does not know the package, a list of its own is fetched into a
-    temporary directory: neither needs root, and nothing of the system changes.
+    If the system's package list is missing or does not contain the package, a private list is fetched into a temporary
+    directory. Neither needs root or changes the system.
 
     Parameters
     ----------
     package : str
         Name of the package.
     paths : iterable of str
-        Paths inside it, without the leading slash.
+        Paths inside the package, without the leading slash.
     apt_get : str, optional
-        The program; looked up in PATH where None.
+        The program; default: found in PATH.
 
     Returns
     -------
     dict
-        Content by path.
+        Contents by path.
 
     Raises
     ------
     DataError
-        If apt is not there, or cannot fetch the package, or the package lacks a file.
+        If apt is not installed, cannot fetch the package, or the package lacks a file.
     """
     program = apt_get or shutil.which("apt-get")
     if program is None:
@@ -57,7 +57,7 @@ def files_of_package(package: str, paths: Iterable[str], apt_get: str | None = N
 
 
 def _fetch(program: str, package: str, folder: Path) -> Path:
-    """Download the package into `folder`, with the system's package list or else a private one."""
+    """Download the package to `folder`, with the system's package list or, if that fails, a private one."""
     try:
         _run([program, "download", package], folder, _FETCH_SECONDS)
     except DataError:
@@ -71,7 +71,7 @@ def _fetch(program: str, package: str, folder: Path) -> Path:
 
 
 def _private_state(folder: Path) -> list[str]:
-    """Options that make apt keep its package list under `folder`, which any user may write."""
+    """Options that make apt keep its package list under `folder`, without special permissions."""
     for part in ("state/lists/partial", "cache/archives/partial"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     status = "/var/lib/dpkg/status" if Path("/var/lib/dpkg/status").is_file() else os.devnull
@@ -79,14 +79,14 @@ def _private_state(folder: Path) -> list[str]:
         "-o", f"Dir::State={folder}/state",
         "-o", f"Dir::State::status={status}",
         "-o", f"Dir::Cache={folder}/cache",
-        "-o", "APT::Sandbox::User=",  # apt drops root for a user that may not write here
+        "-o", "APT::Sandbox::User=",  # otherwise apt switches from root to a user that cannot write here
         "-o", "Acquire::Languages=none",
         "-o", "Acquire::Retries=0",
     ]  # fmt: skip
 
 
 def _run(command: list[str], folder: Path, seconds: float) -> None:
-    """Run a command in `folder`, silently; its last complaint becomes the error."""
+    """Run a command in `folder`, silently; its last error message becomes the exception's."""
     environment = {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
     what = " ".join(word for word in command if not word.startswith(("-o", "Dir::", "APT::", "Acquire::")))
     try:

@@ -1,4 +1,4 @@
-"""Fashion-MNIST: where it is looked for, how it is fetched, what it must hold."""
+"""Fashion-MNIST: search, download and verification."""
 
 import os
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from adjoint.paths import cache_dir, check_writable, write_whole
 
 __all__ = ["FILES", "FashionMnist", "Sources", "fashion_mnist"]
 
-#: The four files. MD5 of the packed files: the table in the project's README. SHA-256 of the content: computed
-#: from files with those MD5s.
+#: The four files. The MD5 sums of the compressed files are from the table in the project's README; the SHA-256 sums of
+#: the contents were computed from files with those MD5 sums.
 FILES = (
     DataFile(
         "train-images-idx3-ubyte",
@@ -47,20 +47,20 @@ CLASS_NAMES = (
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the files of a dataset may come from; the default is the public places of Fashion-MNIST.
+    """Locations of a dataset's files; by default the public ones of Fashion-MNIST.
 
     Parameters
     ----------
     files : tuple of DataFile
-        What is wanted: training images and labels, test images and labels.
+        The files: training images and labels, test images and labels.
     system : Path
-        Where the system's package puts them.
+        The directory in which the system's package installs them.
     urls : tuple of str
-        Folders to download from, tried in turn.
+        Base URLs for downloads, tried in order.
     package : str
-        The Debian package that holds them under `system`.
+        The Debian package that installs them in `system`.
     apt_get : str or None
-        The program ``apt-get``; looked up in PATH where None.
+        The program ``apt-get``; default: found in PATH.
     """
 
     files: tuple[DataFile, ...] = FILES
@@ -75,7 +75,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FashionMnist:
-    """70,000 grey images of clothes, 28x28, in 10 classes (Xiao, Rasul and Vollgraf, arXiv:1708.07747).
+    """70,000 greyscale images of clothes, 28x28, in 10 classes (Xiao, Rasul and Vollgraf, arXiv:1708.07747).
 
     Parameters
     ----------
@@ -105,29 +105,29 @@ def fashion_mnist(
     sources: Sources | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> FashionMnist:
-    """Fashion-MNIST, from this machine or else from the network; checked by checksum in any case.
+    """Load Fashion-MNIST from this machine or else from the network, verified by checksums.
 
-    Each of its four files (``.gz`` or unpacked) is looked for in the cache, in the directory that
-    ``ADJOINT_DATA`` names, and where Debian's package ``dataset-fashion-mnist`` puts it. A file that is in none
-    of them is downloaded into the cache from the project's own addresses, or else taken out of that Debian
-    package, which ``apt-get`` fetches without root.
+    Each of its four files (``.gz`` or uncompressed) is searched for in the cache, in the directory given by
+    ``ADJOINT_DATA``, and where Debian's package ``dataset-fashion-mnist`` installs it. Missing files are downloaded
+    into the cache from the project's own URLs or, if that fails, extracted from that Debian package, which ``apt-get``
+    fetches without root.
 
     Parameters
     ----------
     cache : path, optional
-        Directory to keep the files in; ``fashion-mnist`` in `adjoint.paths.cache_dir` where None.
+        Directory for downloaded files; default: ``fashion-mnist`` in `adjoint.paths.cache_dir`.
     progress : callable, optional
-        Told ``(file name, bytes so far, bytes in all)`` during a download; a line on a terminal where None.
+        Called as ``progress(file name, bytes so far, total bytes)`` during a download; default: a line on a terminal.
     sources : Sources, optional
-        Other places, for mirrors and tests.
+        Other locations, for mirrors and tests.
     environ : mapping, optional
-        The environment, `os.environ` where None.
+        The environment; default: `os.environ`.
 
     Raises
     ------
     DataError
-        If the data cannot be had, with every way that was tried; or ``ADJOINT_DATA`` names no directory, or a
-        file in it is wrong.
+        If the data cannot be obtained, with all attempts; if ``ADJOINT_DATA`` is not a directory, or a file in it is
+        wrong.
     CacheError
         If the cache directory cannot be written.
     """
@@ -151,7 +151,7 @@ def fashion_mnist(
 
 
 def _chosen(environ: Mapping[str, str]) -> Path | None:
-    """The directory that ``ADJOINT_DATA`` names; a wrong name is refused, or it would cost a download in silence."""
+    """The directory given by ``ADJOINT_DATA``; raises if it does not exist, instead of silently downloading."""
     name = environ.get("ADJOINT_DATA")
     if not name:
         return None
@@ -161,17 +161,17 @@ def _chosen(environ: Mapping[str, str]) -> Path | None:
 
 
 def _find(file: DataFile, cache: Path, chosen: Path | None, system: Path, reasons: list[str]) -> bytes | None:
-    """The file's content from this machine, or None; what is wrong with a copy goes to `reasons`."""
+    """The content of the file on this machine, or None; problems with copies are appended to `reasons`."""
     if (path := file.find(cache)) is not None:
         try:
             return file.read(path)
         except DataError as error:
-            # The cache is ours: a wrong file there is thrown away and fetched again.
+            # The cache is adjoint's own, so a corrupt file in it is deleted and downloaded again.
             reasons.append(error.message)
             path.unlink(missing_ok=True)
     for folder in (chosen, chosen / "fashion-mnist") if chosen is not None else ():
         if (path := file.find(folder)) is not None:
-            # The user named this directory, so a wrong file in it is an error and not passed over.
+            # The user chose this directory, so a corrupt file in it is an error.
             return file.read(path)
     if (path := file.find(system)) is not None:
         try:
@@ -184,7 +184,7 @@ def _find(file: DataFile, cache: Path, chosen: Path | None, system: Path, reason
 def _fetch(
     missing: list[DataFile], cache: Path, sources: Sources, progress: Progress, reasons: list[str]
 ) -> dict[str, bytes]:
-    """Content by name of files fetched into the cache, or the one error that names all the ways."""
+    """Contents by name of files fetched into the cache; raises a single error that lists all attempts."""
     for fetch in (_download_all, _from_package):
         try:
             packed = fetch(missing, sources, progress)

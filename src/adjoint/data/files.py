@@ -1,4 +1,4 @@
-"""Files of a dataset: told by checksum, read packed or unpacked, downloaded."""
+"""Files of a dataset: verified by checksum, read compressed or uncompressed, downloaded."""
 
 import gzip
 import hashlib
@@ -13,13 +13,13 @@ from adjoint.errors import DataError
 
 __all__ = ["DataFile", "Progress", "download", "terminal_progress"]
 
-#: Told as bytes arrive: file name, bytes so far, bytes in all (0 where the server does not say).
+#: Called during a download: file name, bytes so far, total bytes (0 if the server does not say).
 Progress = Callable[[str, int, int], None]
 
-#: Seconds to wait for a connection: an offline machine moves on to the next way soon.
+#: Seconds to wait for a connection; short, so that an offline machine soon tries the next source.
 CONNECT_TIMEOUT = 5.0
 
-#: Seconds without a single byte after which a transfer that had begun is given up.
+#: Seconds without data after which a transfer is aborted.
 STALL_TIMEOUT = 30.0
 
 _CHUNK = 1 << 16
@@ -27,16 +27,16 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """One file of a dataset and what it must hold.
+    """A file of a dataset, with its checksums.
 
     Parameters
     ----------
     name : str
-        Its name, unpacked. Packed, it is this and ``.gz``.
+        Its name, without the suffix ``.gz`` of the compressed file.
     sha256 : str
-        Of the unpacked content: packers differ, content does not.
+        Checksum of the uncompressed content, because compressors differ.
     md5 : str
-        Of the packed file as its project publishes it, checked after a download.
+        Checksum of the compressed file as published, verified after a download.
     """
 
     name: str
@@ -49,12 +49,12 @@ class DataFile:
         return f"{self.name}.gz"
 
     def unpack(self, packed: bytes, where: str) -> bytes:
-        """The content of a gzip file, checked.
+        """The verified content of a gzip file.
 
         Raises
         ------
         DataError
-            If it is no gzip file, is truncated, or holds something else.
+            If it is not a gzip file, is truncated, or has the wrong content.
         """
         try:
             content = gzip.decompress(packed)
@@ -63,14 +63,14 @@ class DataFile:
         return self.check(content, where)
 
     def check_packed(self, packed: bytes, where: str) -> bytes:
-        """`packed`, once its checksum is that of the published file."""
+        """`packed`, after verifying the checksum of the published file."""
         found = hashlib.md5(packed, usedforsecurity=False).hexdigest()
         if found != self.md5:
             raise DataError(f"{where} must have MD5 {self.md5}, got {found} in {len(packed)} bytes; try again later")
         return packed
 
     def check(self, content: bytes, where: str) -> bytes:
-        """`content`, once its checksum is what it must be."""
+        """`content`, after verifying its checksum."""
         found = hashlib.sha256(content).hexdigest()
         if found != self.sha256:
             raise DataError(
@@ -80,14 +80,14 @@ class DataFile:
         return content
 
     def find(self, directory: Path) -> Path | None:
-        """Where the file lies in a directory, packed or unpacked, unread; None where it is not there."""
+        """The path of the file in a directory, compressed or not; None if it does not exist."""
         for name in (self.packed_name, self.name):
             if (directory / name).is_file():
                 return directory / name
         return None
 
     def read(self, path: Path) -> bytes:
-        """The unpacked content of the file that `find` found, checked."""
+        """The verified, uncompressed content of a file found by `find`."""
         try:
             content = path.read_bytes()
         except OSError as error:
@@ -96,23 +96,23 @@ class DataFile:
 
 
 def download(file: DataFile, base_url: str, progress: Progress) -> bytes:
-    """Fetch a packed file and check it.
+    """Download a compressed file and verify it.
 
     Parameters
     ----------
     file : DataFile
-        What to fetch.
+        The file.
     base_url : str
-        The address of its folder, with a final slash.
+        The URL of its directory, with a trailing slash.
     progress : callable
-        Told as bytes arrive.
+        Called as data arrives.
 
     Raises
     ------
     DataError
-        If the server cannot be reached, stalls, or sends something else.
+        If the server cannot be reached, stalls, or sends wrong data.
     """
-    # It is slow to load, and most calls find the files on this machine.
+    # Imported here because it is slow to load, and most calls find the files on this machine.
     from pooch import HTTPDownloader  # noqa: PLC0415
 
     url = base_url + file.packed_name
@@ -120,12 +120,12 @@ def download(file: DataFile, base_url: str, progress: Progress) -> bytes:
         progressbar=_Bar(file.packed_name, progress),
         chunk_size=_CHUNK,
         timeout=(CONNECT_TIMEOUT, STALL_TIMEOUT),
-        headers={"Accept-Encoding": "identity"},  # a server that packs the packed file again would be undone too far
+        headers={"Accept-Encoding": "identity"},  # a second compression by the server would be undone twice
     )
-    packed = io.BytesIO()  # nothing is on the disk before it is checked
+    packed = io.BytesIO()  # verified before anything is written to disk
     try:
         fetch(url, packed, None)
-    except OSError as error:  # what requests raises is one
+    except OSError as error:  # the base class of what requests raises
         if (response := getattr(error, "response", None)) is not None:
             response.close()
             reason, fix = f"HTTP {response.status_code} {response.reason}", "address"
@@ -136,35 +136,35 @@ def download(file: DataFile, base_url: str, progress: Progress) -> bytes:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What an error began with, under what requests and urllib3 wrap around it."""
+    """The root cause of an error wrapped by requests and urllib3."""
     while error.__context__ is not None:
         error = error.__context__
     return error
 
 
 class _Bar:
-    """What pooch takes for a progress bar, and tells of the file how far it is."""
+    """A progress bar for pooch that calls a progress function."""
 
     def __init__(self, name: str, progress: Progress) -> None:
         self.total = 0
         self._name, self._progress, self._done = name, progress, 0
 
     def update(self, count: int) -> None:
-        """Count bytes; pooch counts whole chunks, and at the end all bytes once more."""
+        """Count bytes. Pooch counts whole chunks, and at the end all bytes again."""
         done = min(self._done + count, self.total) if self.total else self._done + count
         if done > self._done:
             self._done = done
             self._progress(self._name, done, self.total)
 
     def reset(self) -> None:
-        """Nothing: what was counted was true."""
+        """Do nothing, because the count is already right."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because nothing is open."""
 
 
 def terminal_progress(name: str, done: int, total: int) -> None:
-    """A progress line on standard error, where that is a terminal."""
+    """Print progress on standard error, if it is a terminal."""
     if not sys.stderr.isatty():
         return
     share = f"{100 * done // total:3d} %" if total else "     "

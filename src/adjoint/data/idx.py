@@ -1,4 +1,4 @@
-"""The idx format of MNIST and its kin: a magic number, sizes as big-endian integers, then the elements."""
+"""The idx format of MNIST and similar datasets: a magic number, big-endian sizes, then the elements."""
 
 from math import prod
 
@@ -12,19 +12,19 @@ _UNSIGNED_BYTE = 0x08
 
 
 def parse_idx(content: bytes, name: str = "idx data") -> np.ndarray:
-    """Read an array of unsigned bytes from the text of an idx file.
+    """Read an array of unsigned bytes in idx format.
 
     Parameters
     ----------
     content : bytes
-        The whole file, unpacked.
+        The whole file, uncompressed.
     name : str, default "idx data"
-        What messages call it.
+        Its name in error messages.
 
     Returns
     -------
     numpy.ndarray
-        uint8, of the shape that the header says; a read-only view of `content`.
+        uint8, with the shape given in the header; a read-only view of `content`.
 
     Raises
     ------
@@ -33,8 +33,8 @@ def parse_idx(content: bytes, name: str = "idx data") -> np.ndarray:
 
     Notes
     -----
-    The format is described at the end of http://yann.lecun.com/exdb/mnist/: bytes 0 and 1 are zero, byte 2 is
-    the element type (8 for unsigned bytes), byte 3 the number of axes, then one 32-bit size for each.
+    The format is described at the end of http://yann.lecun.com/exdb/mnist/: bytes 0 and 1 are zero, byte 2 is the
+    element type (8 for unsigned bytes), byte 3 the number of axes, followed by one 32-bit size per axis.
     """
     if len(content) < 4 or content[:2] != b"\0\0":
         raise DataError(f"an idx file begins with two zero bytes, {name} begins with {content[:4]!r}; is it unpacked?")

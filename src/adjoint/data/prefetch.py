@@ -1,4 +1,4 @@
-"""Items prepared by a thread ahead of their use."""
+"""Prefetching: a thread prepares items before they are needed."""
 
 import threading
 import warnings
@@ -14,23 +14,23 @@ __all__ = ["Prefetcher"]
 
 T = TypeVar("T")
 
-#: Seconds that closing waits for an item that is being prepared.
+#: Seconds that `close` waits for an item in preparation.
 _PATIENCE = 10.0
 
 
 class Prefetcher(Generic[T]):
-    """Goes through an iterable in a thread of its own that is up to `depth` items ahead.
+    """Iterate over an iterable in a separate thread that is up to `depth` items ahead.
 
-    An exception of the iterable is raised where its item would have come, with the traceback of the thread. Used as
-    a context manager, it ends the thread when the block is left, however that happens.
+    An exception of the iterable is raised in place of its item, with the thread's traceback. As a context manager, it
+    ends the thread when the block is left for any reason.
 
     Parameters
     ----------
     source : iterable
-        Gives the items; each one is an object of its own, not a buffer that is filled again. An iterator stays the
-        caller's: it is not closed, and items that have been prepared and not taken are lost to it.
+        Yields the items, each a separate object rather than a reused buffer. An iterator remains the caller's: it is
+        not closed, and items prepared but not consumed are lost to it.
     depth : int, default 3
-        Items that wait at most.
+        Maximum number of prepared items.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class Prefetcher(Generic[T]):
         iterator = iter(source)
         self._queue: _Queue[T] = _Queue(depth)
         owned = iterator is not source
-        # The thread knows the queue and not this object, so that dropping this object ends it.
+        # The thread refers to the queue rather than to this object, so that deleting this object ends it.
         self._thread = threading.Thread(
             target=_fill, args=(self._queue, iterator, owned), name="adjoint-prefetch", daemon=True
         )
@@ -59,7 +59,7 @@ class Prefetcher(Generic[T]):
         return self._queue.take()
 
     def close(self) -> None:
-        """End the thread: it finishes the item that it is at, and no further one is asked for."""
+        """End the thread: it finishes the current item and requests no further ones."""
         self._finalizer()
         self._thread.join(_PATIENCE)
         if self._thread.is_alive():
@@ -79,7 +79,7 @@ class Prefetcher(Generic[T]):
 
 
 class _Queue(Generic[T]):
-    """Items between two threads: at most `depth` of them, then the end or an error."""
+    """Items passed between two threads: at most `depth`, followed by the end or an error."""
 
     def __init__(self, depth: int) -> None:
         self._depth = depth
@@ -89,7 +89,7 @@ class _Queue(Generic[T]):
         self._error: BaseException | None = None
 
     def put(self, item: T) -> bool:
-        """Add an item when there is room; False where nobody wants more."""
+        """Add an item when there is room; return False if no more are wanted."""
         with self._changed:
             while len(self._items) >= self._depth and not self._over:
                 self._changed.wait()
@@ -99,14 +99,14 @@ class _Queue(Generic[T]):
             return not self._over
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Say that nothing comes any more, and why."""
+        """Signal the end of the items, with an error if there was one."""
         with self._changed:
             self._over = True
             self._error = error
             self._changed.notify_all()
 
     def take(self) -> T:
-        """The next item when it is there; StopIteration at the end, or the error."""
+        """Wait for the next item and return it; raise StopIteration at the end, or the error."""
         with self._changed:
             while not self._items and not self._over:
                 self._changed.wait()
@@ -120,7 +120,7 @@ class _Queue(Generic[T]):
         raise error
 
     def close(self) -> None:
-        """Want nothing any more."""
+        """Discard all items and accept no more."""
         with self._changed:
             self._items.clear()
             self._over = True
@@ -129,7 +129,7 @@ class _Queue(Generic[T]):
 
 
 def _fill(queue: _Queue[Any], iterator: Iterator[Any], owned: bool) -> None:
-    """The thread's life."""
+    """The thread's main function."""
     try:
         while queue.put(next(iterator)):
             pass

@@ -1,4 +1,4 @@
-"""The profiler: what each kernel of a step takes, beside what the machine can do; tables, traces and pages of it."""
+"""The profiler: the time of each kernel of a step compared with the machine's limits, as table, trace or HTML page."""
 
 from adjoint.profiling.machine import Peaks, machine_peaks
 from adjoint.profiling.page import page_text

@@ -1,4 +1,4 @@
-"""The arena over the course of a step, as a drawing: a rectangle a buffer, from its first kernel to its last."""
+"""A drawing of the arena over time: one rectangle per buffer, from its first kernel to its last."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ __all__ = ["ArenaDrawing", "Rectangle", "draw_arena"]
 _WIDTH, _HEIGHT = 1080.0, 300.0
 _LEFT, _TOP = 76.0, 10.0
 
-#: Kernels up to which each is named below the drawing.
+#: Maximum number of kernels that are all named below the drawing.
 _NAMED = 48
 
 
 @dataclass(frozen=True, slots=True)
 class Rectangle:
-    """A buffer: where it is drawn, what it is, and its first kernel."""
+    """A buffer: its position in the drawing, its description, and its first kernel."""
 
     x: float
     y: float
@@ -43,21 +43,21 @@ class ArenaDrawing:
 
 
 def draw_arena(rows: Sequence[Row], blocks: Sequence[Block], arena: int, bound: int) -> ArenaDrawing:
-    """The drawing.
+    """Draw the arena.
 
     Parameters
     ----------
     rows : sequence of Row
-        The kernels in order: the axis to the right.
+        The kernels in order, along the horizontal axis.
     blocks : sequence of Block
-        The buffers, by offset: the axis upwards.
+        The buffers, with their offsets along the vertical axis.
     arena, bound : int
-        Bytes of the arena, and the least that any plan needs.
+        Size of the arena in bytes, and the lower bound for any plan.
     """
     wide = (_WIDTH - _LEFT) / max(len(rows), 1)
     scale = (_HEIGHT - _TOP) / max(arena, 1)
     named = len(rows) <= _NAMED
-    # A power of two, so that four to eight lines come of it.
+    # A power of two that yields four to eight grid lines.
     step = 1 << max((arena // 4).bit_length() - 1, 0)
     marks = {offset: _HEIGHT - offset * scale for offset in (*range(0, arena - step // 3, step), arena)}
     lines = [Line(_LEFT, at, _WIDTH, at) for at in marks.values()]

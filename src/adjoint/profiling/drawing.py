@@ -1,8 +1,8 @@
-"""The step's graph as a drawing with time on it: a box a kernel, a line where one reads what another wrote.
+"""A drawing of the step's graph with times: one box per kernel, and a line where one reads what another wrote.
 
-Forward kernels go down on the left. Backward kernels go up beside them, each at the height of the activations that
-it reads, so that what is kept for it runs straight across. Kernels that update something stand at the right. Time is
-how deep a box is coloured.
+Forward kernels go down on the left. Backward kernels go up beside them, each at the height of the activations that it
+reads, so that lines for kept activations are horizontal. Kernels that update something are on the right. The colour
+intensity of a box shows its time.
 """
 
 import math
@@ -22,10 +22,10 @@ __all__ = ["Box", "Curve", "GraphDrawing", "Node", "draw_graph", "place_kernels"
 _WIDE, _HIGH = 196.0, 42.0
 _BESIDE, _BELOW, _BETWEEN, _MARGIN = 18.0, 18.0, 84.0, 12.0
 
-#: How far a line that passes boxes stands out beside them.
+#: Distance in pixels by which a line that passes boxes bends sideways.
 _SWING = 22.0
 
-#: Bytes up to which a line is drawn faintly.
+#: Maximum number of bytes for which a line is drawn faintly.
 _SCALARS = 64
 
 _LANES = {FORWARD: 0, STEP: 0, BACKWARD: 1}
@@ -33,7 +33,7 @@ _LANES = {FORWARD: 0, STEP: 0, BACKWARD: 1}
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Where a kernel is drawn: the upper left corner in pixels, and the lane (0 forward, 1 backward, 2 update)."""
+    """The position of a kernel: the upper left corner in pixels, and the lane (0 forward, 1 backward, 2 update)."""
 
     x: float
     y: float
@@ -41,14 +41,14 @@ class Box:
 
 
 def place_kernels(parts: Sequence[str], edges: Sequence[Edge]) -> list[Box]:
-    """A place for each kernel.
+    """Compute a position for each kernel.
 
     Parameters
     ----------
     parts : sequence of str
-        The part of each kernel, in the order in which they run.
+        The part of each kernel, in execution order.
     edges : sequence of Edge
-        Who reads whom.
+        The dependences between kernels.
     """
     lanes = [_LANES.get(part, 2) for part in parts]
     reads: list[list[int]] = [[] for _ in parts]
@@ -67,14 +67,14 @@ def place_kernels(parts: Sequence[str], edges: Sequence[Edge]) -> list[Box]:
 
 
 def _cells(lanes: Sequence[int], reads: Sequence[Sequence[int]]) -> tuple[list[int], list[int]]:
-    """Row and column of each forward and backward kernel, column within its lane."""
+    """Row and column of each forward and backward kernel; columns are relative to the lane."""
     bands = _bands(lanes, reads)
     levels = [0] * len(lanes)
     for k, lane in enumerate(lanes):
         if lane == 1:
             before = [levels[s] for s in reads[k] if lanes[s] == 1 and bands[s] == bands[k]]
             levels[k] = 1 + max(before, default=-1)
-    # Kernels of one lane, band and level stand side by side; what the lane goes through comes first.
+    # Kernels with the same lane, band and level are placed side by side; those on the lane's main path come first.
     columns = [0] * len(lanes)
     seen: Counter[tuple[int, int, int]] = Counter()
     for k in sorted(range(len(lanes)), key=lambda k: not any(lanes[s] == lanes[k] for s in reads[k])):
@@ -85,13 +85,13 @@ def _cells(lanes: Sequence[int], reads: Sequence[Sequence[int]]) -> tuple[list[i
     for k, band in enumerate(bands):
         depth[band] = max(depth[band], levels[k] + 1)
     tops = [0, *accumulate(depth)]
-    # Within a band, backward kernels go up.
+    # Within a band, backward kernels go upwards.
     rows = [tops[b] + (depth[b] - 1 - levels[k] if lanes[k] == 1 else 0) for k, b in enumerate(bands)]
     return rows, columns
 
 
 def _bands(lanes: Sequence[int], reads: Sequence[Sequence[int]]) -> list[int]:
-    """The horizontal band of each kernel: counted down along the forward pass, and back up along the other."""
+    """The horizontal band of each kernel, counted down along the forward pass and up along the backward pass."""
     bands = [0] * len(lanes)
     users: list[list[int]] = [[] for _ in lanes]
     for k, sources in enumerate(reads):
@@ -101,7 +101,7 @@ def _bands(lanes: Sequence[int], reads: Sequence[Sequence[int]]) -> list[int]:
         if lane == 0:
             bands[k] = 1 + max((bands[s] for s in reads[k] if lanes[s] == 0), default=-1)
     for k in reversed(range(len(lanes))):
-        # What reads no forward kernel stands right before the first that reads it.
+        # A kernel that reads no forward kernel is placed just before the first that reads it.
         later = [bands[u] - 1 for u in users[k] if lanes[u] == 0]
         if lanes[k] == 0 and later and not any(lanes[s] == 0 for s in reads[k]):
             bands[k] = max(min(later), 0)
@@ -114,7 +114,7 @@ def _bands(lanes: Sequence[int], reads: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _set_updates(lanes: Sequence[int], reads: Sequence[Sequence[int]], rows: list[int]) -> None:
-    """Put each update into the free row of its lane that is nearest to the last of what it reads."""
+    """Place each update in the free row of its lane that is nearest to the last kernel that it reads."""
     end = max((row for row, lane in zip(rows, lanes, strict=True) if lane < 2), default=0)
     taken: set[int] = set()
     for k, lane in enumerate(lanes):
@@ -129,7 +129,7 @@ def _set_updates(lanes: Sequence[int], reads: Sequence[Sequence[int]], rows: lis
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """An edge: its path, how thick it is, and the kernels at its ends."""
+    """An edge: its path, its width, and the kernels at its ends."""
 
     path: str
     style: str
@@ -140,7 +140,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A kernel: its box, what is written in it, and how hot it is, from 0 to 1."""
+    """A kernel: its box, the text in it, and its heat, from 0 to 1."""
 
     box: Box
     name: str
@@ -152,7 +152,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class GraphDrawing:
-    """The drawing, for the template ``graph.html.j2``; `wide` and `high` are the size of each box."""
+    """The drawing, for the template ``graph.html.j2``; `wide` and `high` are the size of a box."""
 
     width: float
     height: float
@@ -164,7 +164,7 @@ class GraphDrawing:
 
 
 def draw_graph(rows: Sequence[Row], edges: Sequence[Edge]) -> GraphDrawing:
-    """The drawing."""
+    """Draw the graph."""
     boxes = place_kernels([row.part for row in rows], edges)
     most = max((row.nanoseconds for row in rows), default=0.0)
     return GraphDrawing(
@@ -194,7 +194,7 @@ def _curve(edge: Edge, boxes: Sequence[Box]) -> Curve:
         down = b.y > a.y
         x1, y1 = a.x + _WIDE / 2, a.y + (_HIGH if down else 0)
         x2, y2 = b.x + _WIDE / 2, b.y + (0 if down else _HIGH)
-        # A line that passes other boxes swings out to the side, the further the more it passes.
+        # A line that passes other boxes bends sideways, the more of them the further.
         bend = 0.5 * (y2 - y1)
         passes = abs(y2 - y1) > _HIGH + 2 * _BELOW and abs(x1 - x2) < 1
         side = -(_WIDE / 2 + 2.6 * _SWING) if passes else 0.0

@@ -1,4 +1,4 @@
-"""Numbers and names as tables and the page write them: no more digits than are known."""
+"""Formatting of numbers and names in tables and on the page, without insignificant digits."""
 
 import math
 
@@ -6,17 +6,17 @@ __all__ = ["amount", "clipped", "duration", "micros", "part_class", "percent", "
 
 
 def pixels(value: float) -> str:
-    """A length or place without what a pixel does not show."""
+    """A length or coordinate, rounded to what a pixel can show."""
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
 def part_class(part: str) -> str:
-    """The style of a part of the step."""
+    """The CSS class of a part of the step."""
     return f"p-{part.replace('+', '-')}"
 
 
 def micros(nanoseconds: float) -> str:
-    """A time in microseconds, three digits of it."""
+    """A time in microseconds, with three digits."""
     value = nanoseconds / 1e3
     if value >= 100:
         return f"{value:,.0f}"
@@ -31,19 +31,19 @@ def duration(nanoseconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share, two digits of it."""
+    """A fraction as a percentage, with two digits."""
     return f"{share:.0%}" if share >= 0.0995 else f"{share:.1%}"
 
 
 def rate(value: float) -> str:
-    """A number of GFLOP/s, GB/s or operations a byte, three digits of it."""
+    """A number of GFLOP/s, GB/s or operations per byte, with three digits."""
     if value >= 99.95:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
 def amount(nbytes: float) -> str:
-    """Bytes in the unit that fits."""
+    """A number of bytes in a suitable unit."""
     for unit in ("bytes", "KB", "MB"):
         if nbytes < 1024:
             return f"{nbytes:.0f} {unit}" if nbytes >= 100 or nbytes == int(nbytes) else f"{nbytes:.1f} {unit}"
@@ -52,6 +52,6 @@ def amount(nbytes: float) -> str:
 
 
 def clipped(text: str, width: float, size: float) -> str:
-    """As much of a text as fits into `width` pixels at a font size, about."""
+    """As much of a text as approximately fits into `width` pixels at a font size."""
     room = math.floor(width / (size * 0.62))
     return text if len(text) <= room else text[: max(room - 1, 0)] + "…" if room > 3 else ""

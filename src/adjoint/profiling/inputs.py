@@ -1,4 +1,4 @@
-"""Arrays to run a step on when nobody brings any: parameters as training starts, and random data."""
+"""Default inputs for running a step: initial parameters and random data."""
 
 import numpy as np
 
@@ -17,13 +17,13 @@ def random_arrays(module: IRModule, entry: Entry, seed: int = 0) -> dict[str, np
     Parameters
     ----------
     module : IRModule
-        Where the step comes from. Made by `SetupTrainer`, it says what parameters, states, states of the optimizer
-        and hyperparameters start from; else all floats are random in [0, 0.1).
+        The step's module. If it was created by `SetupTrainer`, parameters, states, states of the optimizer and
+        hyperparameters have their initial values; otherwise all floats are random in [0, 0.1).
     entry : Entry
-        The compiled step. Its checks say which integers are allowed; those without a check are 0, which is an
-        index everywhere.
+        The compiled step. Integers with a range check are random within the range; others are 0, which is always a
+        valid index.
     seed : int, default 0
-        Of the random numbers.
+        Seed of the random numbers.
     """
     rng = np.random.default_rng(seed)
     checks = {check.slot: check for check in entry.signature.checks}

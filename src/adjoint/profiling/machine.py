@@ -1,4 +1,4 @@
-"""What this machine can do at most, measured: multiply-adds a second, and bytes a second from each level of memory."""
+"""Measured limits of this machine: multiply-adds per second, and bytes per second from each level of memory."""
 
 import hashlib
 import json
@@ -17,10 +17,10 @@ from adjoint.runtime.cache import CacheWarning
 
 __all__ = ["Level", "Peaks", "machine_peaks", "measure_peaks"]
 
-#: Seconds for each measurement: long enough to meet the machine at its best, so that all take half a second.
+#: Seconds per measurement, long enough to reach the machine's peak; all of them take half a second.
 _SECONDS = 0.05
 
-#: Bytes of the arrays that measure memory, beside four times the last cache: at least, and at most.
+#: Limits in bytes of the arrays for measuring memory, which otherwise have four times the size of the last cache.
 _LEAST, _MOST = 32 << 20, 512 << 20
 
 
@@ -33,9 +33,9 @@ class Level:
     name : str
         ``L1``, ``L2``, ... or ``memory``.
     nbytes : int or None
-        What it holds, the caches of all threads together; None of memory.
+        Its capacity, the caches of all threads together; None for memory.
     gbytes : float
-        Billions of bytes a second that a triad reached in it.
+        Billions of bytes per second that a triad reached.
     """
 
     name: str
@@ -45,20 +45,20 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """What some cores of a machine reach at most: the roofline.
+    """The limits of some cores of a machine: the roofline.
 
     Parameters
     ----------
     cpu : str
-        As LLVM spells it.
+        LLVM's name of the CPU.
     vector_bits : int
         Width of a vector register.
     threads : int
-        Threads that were at work at once.
+        Number of threads that ran at once.
     gflops : float
-        Billions of floating-point operations a second, f32 multiply-adds counted as two.
+        Billions of floating-point operations per second, counting f32 multiply-adds as two.
     levels : tuple of Level
-        From the nearest to memory, which is always there.
+        From the fastest to memory, which is always included.
     """
 
     cpu: str
@@ -68,13 +68,13 @@ class Peaks:
     levels: tuple[Level, ...]
 
     def level(self, nbytes: int) -> Level:
-        """The nearest level that holds so many bytes."""
+        """The fastest level that can hold that many bytes."""
         return next(level for level in self.levels if level.nbytes is None or nbytes <= level.nbytes)
 
     def nanoseconds(self, flops: float, nbytes: int) -> float:
-        """The least time for some operations on some bytes: the roofline, as time.
+        """The minimum time for some operations on some bytes: the roofline, as a time.
 
-        The bytes come from the nearest level that holds them all; operations and transfers overlap.
+        The bytes come from the fastest level that can hold them all; operations and transfers overlap.
         """
         return max(flops / self.gflops, nbytes / self.level(nbytes).gbytes)
 
@@ -84,12 +84,12 @@ class Peaks:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Peaks":
-        """What `as_dict` gave.
+        """The inverse of `as_dict`.
 
         Raises
         ------
         KeyError, TypeError, ValueError
-            If the data is something else.
+            If the data is malformed.
         """
         levels = tuple(
             Level(str(one["name"]), None if one["nbytes"] is None else int(one["nbytes"]), float(one["gbytes"]))
@@ -101,7 +101,7 @@ class Peaks:
         return cls(str(data["cpu"]), int(data["vector_bits"]), int(data["threads"]), rates[0], levels)
 
     def best_of(self, other: "Peaks") -> "Peaks":
-        """The higher of each figure: a machine that was slowed down has not become a slower machine."""
+        """The higher of each number, because a machine that was slowed down is not slower in principle."""
         levels = tuple(
             a if a.gbytes >= b.gbytes else b for a, b in zip(self.levels, other.levels, strict=True)
         )  # fmt: skip
@@ -109,16 +109,16 @@ class Peaks:
 
 
 def measure_peaks(target: Target, threads: int = 1, seconds: float = _SECONDS) -> Peaks:
-    """Measure this machine now.
+    """Measure the limits of this machine.
 
     Parameters
     ----------
     target : Target
-        What to compile for: this machine, at the vector width wanted.
+        The compilation target: this machine, with the desired vector width.
     threads : int, default 1
-        Threads at work at once. They share what they share in the machine, memory above all.
+        Number of threads that run at once and share resources, above all memory bandwidth.
     seconds : float, default 0.05
-        For each of the figures; the best moment counts.
+        Time per measurement, of which the best moment counts.
     """
     if threads < 1:
         raise InvalidValueError(f"measure_peaks: threads is at least 1, got {threads}")
@@ -126,7 +126,7 @@ def measure_peaks(target: Target, threads: int = 1, seconds: float = _SECONDS) -
     levels = []
     caches = host_target().caches
     for cache in caches:
-        # Half of a cache, so that nothing else drives the arrays out.
+        # Half of a cache, so that other data does not evict the arrays.
         share = threads if cache.shared else 1
         rate = triad(cache.nbytes // (2 * share), target).best(seconds, threads) / 1e9
         levels.append(Level(f"L{cache.level}", cache.nbytes * threads // share, rate))
@@ -136,7 +136,7 @@ def measure_peaks(target: Target, threads: int = 1, seconds: float = _SECONDS) -
 
 
 def machine_peaks(target: Target, threads: int = 1, again: bool = False, directory: Path | None = None) -> Peaks:
-    """The peaks of this machine: from the cache directory, or measured and kept there.
+    """The limits of this machine, from the cache directory, or measured and stored there.
 
     Parameters
     ----------
@@ -145,9 +145,9 @@ def machine_peaks(target: Target, threads: int = 1, again: bool = False, directo
     threads : int, default 1
         As in `measure_peaks`.
     again : bool, default False
-        Measure even where there are figures, and keep the higher of each.
+        Measure even if there are stored numbers, and keep the higher of each.
     directory : Path, optional
-        Where they are kept; default: ``peaks`` in adjoint's cache directory.
+        Directory of the stored numbers; default: ``peaks`` in adjoint's cache directory.
     """
     path = (directory or cache_dir() / "peaks") / f"{_key(target, threads)}.json"
     known = _read(path)
@@ -164,7 +164,7 @@ def machine_peaks(target: Target, threads: int = 1, again: bool = False, directo
 
 
 def _read(path: Path) -> Peaks | None:
-    """The peaks in a file, or None where there are none that make sense."""
+    """The limits stored in a file, or None if there are none or they are invalid."""
     try:
         return Peaks.from_dict(json.loads(path.read_bytes()))
     except (OSError, KeyError, TypeError, ValueError):
@@ -172,6 +172,6 @@ def _read(path: Path) -> Peaks | None:
 
 
 def _key(target: Target, threads: int) -> str:
-    """A name for the figures: the target and the number of threads."""
+    """A name for the numbers: a digest of the target and the number of threads."""
     whole = f"2|{target.key}|{threads}"
     return hashlib.sha256(whole.encode()).hexdigest()[:32]

@@ -1,6 +1,6 @@
-"""A profile as one HTML page: it needs no network, no server, and to be read not even its script.
+"""A profile as a single HTML page, which needs neither network nor server, and is readable without its script.
 
-What it looks like stands in ``templates``; here is what they are filled with.
+The layout is defined in ``templates``; this module fills them in.
 """
 
 import re
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["page_text"]
 
-#: Operators of a kernel that its row shows.
+#: Maximum number of operators shown in a kernel's row.
 _OPERATORS = 6
 
-#: Kernels up to which the strip keeps them apart.
+#: Maximum number of kernels that are separated by gaps in the strip.
 _APART = 80
 
-#: Figures that templates may write, as filters.
+#: Formatting functions that are available in templates, as filters.
 _FILTERS = ("amount", "clipped", "duration", "micros", "part_class", "percent", "pixels", "rate")
 
 
 @dataclass(frozen=True, slots=True)
 class _KernelRow:
-    """A row of the table: the kernel, its time beside the longest, its operators in short and with all values."""
+    """A row of the table: the kernel, its time relative to the longest, and its operators, abbreviated and in full."""
 
     k: int
     row: Row
@@ -43,7 +43,7 @@ class _KernelRow:
 
 @dataclass(frozen=True, slots=True)
 class _ProgramLine:
-    """A line of the step's text: whether it makes a value, and the kernel that computes that in its own place."""
+    """A line of the step's text: whether it defines a value, and the kernel that computes it."""
 
     text: str
     is_value: bool
@@ -51,7 +51,7 @@ class _ProgramLine:
 
 
 def page_text(profile: StepProfile) -> str:
-    """The page."""
+    """The page's HTML."""
     memory = profile.memory
     return (
         _environment()
@@ -73,8 +73,8 @@ def page_text(profile: StepProfile) -> str:
 
 
 def _environment() -> "Environment":
-    """The templates, in which everything is escaped and nothing may be missing."""
-    # It takes a while to load, and only this page needs it.
+    """The template environment, with automatic escaping and without undefined variables."""
+    # Imported here because it is slow to load, and only this page needs it.
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
 
     environment = Environment(
@@ -91,7 +91,7 @@ def _environment() -> "Environment":
 
 
 def _kernels(profile: StepProfile) -> Iterator[_KernelRow]:
-    """The table's rows, the kernel that takes most first."""
+    """The rows of the table, slowest kernel first."""
     most = max((row.share for row in profile.rows), default=0.0) or 1.0
     for k in sorted(range(len(profile.rows)), key=lambda k: -profile.rows[k].nanoseconds):
         row = profile.rows[k]
@@ -102,7 +102,7 @@ def _kernels(profile: StepProfile) -> Iterator[_KernelRow]:
 
 
 def _program(profile: StepProfile) -> Iterator[_ProgramLine]:
-    """The graph line by line, with the kernel that computes each."""
+    """The graph's lines, each with the kernel that computes its value."""
     kernel_of = {name: k for k, row in reversed(list(enumerate(profile.rows))) for name in row.kernel.values}
     names = set(value_names(profile.step).values())
     for line in str(profile.step).splitlines():

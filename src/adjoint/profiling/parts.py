@@ -1,10 +1,10 @@
-"""Which part of a training step a kernel belongs to: forward, backward, update.
+"""The part of a training step that a kernel belongs to: forward, backward, update.
 
-A step made by `SetupTrainer` holds the graph of ``backbone_loss``, the rest of ``backbone_loss_adjoint`` around it,
-and the optimizer's update around that. The passes that run before lowering look at a value and what it is made of,
-never at who reads it, except `adjoint.transforms.keep_padded`: its borders are looked through here. So they turn each
-of those three functions into the same values, and a value of the step is found in the others by its structure: its
-operator, its attributes and, all the way down, what it is made of.
+A step created by `SetupTrainer` contains the graph of ``backbone_loss``, which is extended to
+``backbone_loss_adjoint``, and this by the optimizer's update. The passes before lowering depend on a value and its
+operands, never on its users, except `adjoint.transforms.keep_padded`, whose borders are ignored here. So they transform
+each of those three functions into the same values, and a value of the step is found in the others by its structure: its
+operator, its attributes and, recursively, its operands.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -28,15 +28,15 @@ __all__ = [
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 BACKWARD_UPDATE, FORWARD_UPDATE = "backward+update", "forward+update"
 
-#: The part of a kernel where a module does not say what is forward and what is not.
+#: The part of all kernels if the module does not tell forward and backward apart.
 STEP = "step"
 
-#: Every part that a kernel may have, in the order in which they are told.
+#: All possible parts of a kernel, in display order.
 PARTS = (FORWARD, BACKWARD, BACKWARD_UPDATE, FORWARD_UPDATE, UPDATE, STEP)
 
 
 def after_passes(function: Function) -> Function:
-    """The function as lowering takes it."""
+    """The function after the graph passes, as lowering receives it."""
     for graph_pass in GRAPH_PASSES:
         function = graph_pass(function)
     return function
@@ -48,14 +48,14 @@ def value_parts(module: IRModule, step: Function) -> dict[Value, str]:
     Parameters
     ----------
     module : IRModule
-        Where it comes from. Without ``backbone_loss`` and ``backbone_loss_adjoint``, all is part of the `STEP`.
+        The step's module. Without ``backbone_loss`` and ``backbone_loss_adjoint``, the part is always `STEP`.
     step : Function
-        Its function ``step``, `after_passes`.
+        Its function ``step``, after `after_passes`.
 
     Returns
     -------
     dict
-        `FORWARD`, `BACKWARD` or `UPDATE` (or `STEP`) for each value, parameters included.
+        `FORWARD`, `BACKWARD` or `UPDATE` (or `STEP`) for each value, including parameters.
     """
     values = step.values()
     names = ("backbone_loss", "backbone_loss_adjoint")
@@ -64,7 +64,7 @@ def value_parts(module: IRModule, step: Function) -> dict[Value, str]:
     numbers: dict[Hashable, int] = {}
     mine = _structures(values, numbers)
     parts = dict.fromkeys(values, UPDATE)
-    # Backward first: what the forward pass needs as well is then given to it.
+    # Backward first, so that values which the forward pass needs too are then assigned to it.
     for name, part in zip(reversed(names), (BACKWARD, FORWARD), strict=True):
         theirs = set(_structures(after_passes(module[name]).values(), numbers).values())
         found = [value for value in values if mine[value] in theirs and not is_param(value)]
@@ -73,9 +73,9 @@ def value_parts(module: IRModule, step: Function) -> dict[Value, str]:
 
 
 def _structures(values: Iterable[Value], numbers: dict[Hashable, int]) -> dict[Value, int]:
-    """A number for each value (inputs come before users), the same for the same structure; `numbers` keeps them.
+    """A number for each value, equal for equal structures; operands come first. `numbers` stores the assignment.
 
-    What is read inside a border is what has the border: which of them a reader reads depends on all readers.
+    A value and its part inside a padded border are equal, because which of them an operator reads depends on all users.
     """
     found: dict[Value, int] = {}
     for value in values:
@@ -90,7 +90,7 @@ def _structures(values: Iterable[Value], numbers: dict[Hashable, int]) -> dict[V
 
 
 def _without_border(value: Value) -> Value | None:
-    """What was padded, where the value is a part of a padded value without its border."""
+    """The value that was padded, if the given one is exactly its part of the padded value."""
     border = value.inputs[0].op if isinstance(value.op, Slice) else None
     if not isinstance(value.op, Slice) or not isinstance(border, Pad) or any(border.interior):
         return None
@@ -100,10 +100,10 @@ def _without_border(value: Value) -> Value | None:
 
 
 def part_of(values: Iterable[Value], parts: Mapping[Value, str]) -> str:
-    """The part of a kernel that computes some values: the first that needs it.
+    """The part of a kernel that computes these values: the first that needs it.
 
-    The forward product that also stores the mask for its gradient is forward. Where a kernel computes any of the
-    update, it counts for that too: ``backward+update``.
+    For example, a forward product that also stores the mask for its gradient is forward. If a kernel also computes part
+    of the update, that is included: ``backward+update``.
     """
     found = {parts[value] for value in values}
     first = next((part for part in (FORWARD, BACKWARD, UPDATE) if part in found), STEP)

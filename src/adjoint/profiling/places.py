@@ -1,4 +1,4 @@
-"""Where a program keeps what: buffers of the arena with their lifetimes, and who reads what who wrote."""
+"""Data flow of a program: the arena's buffers with their lifetimes, and the dependences between kernels."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,11 +17,11 @@ class Block:
     Parameters
     ----------
     name : str
-        Of the graph value in it.
+        Name of the graph value in it.
     offset, nbytes : int
-        Its place.
+        Its location, in bytes.
     first, last : int
-        Positions of the first and the last kernel that use it.
+        Indices of the first and last kernel that use it.
     """
 
     name: str
@@ -37,16 +37,16 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A kernel reads what another one wrote.
+    """A dependence: a kernel reads what another one wrote.
 
     Parameters
     ----------
     source, target : int
-        Positions of the kernels.
+        Indices of the kernels.
     buffers : tuple of str
-        Names of what goes over.
+        Names of the buffers.
     nbytes : int
-        Bytes of that.
+        Their size in bytes.
     """
 
     source: int
@@ -60,7 +60,7 @@ class Edge:
 
 
 def blocks_of(program: Program) -> tuple[Block, ...]:
-    """The arena's buffers, in the order of their first use."""
+    """The arena's buffers, in order of first use."""
     lives: dict[Buffer, tuple[int, int]] = {}
     for position, kernel in enumerate(program.kernels):
         for buffer in (*kernel.writes, *kernel.reads):
@@ -74,7 +74,7 @@ def blocks_of(program: Program) -> tuple[Block, ...]:
 
 
 def live_bytes(blocks: Sequence[Block], kernels: int) -> list[int]:
-    """Bytes of the arena in use while each kernel runs."""
+    """Number of arena bytes in use while each kernel runs."""
     change = [0] * (kernels + 1)
     for block in blocks:
         change[block.first] += block.nbytes
@@ -87,7 +87,7 @@ def live_bytes(blocks: Sequence[Block], kernels: int) -> list[int]:
 
 
 def edges_of(kernels: Sequence[Kernel]) -> tuple[Edge, ...]:
-    """Who reads what who wrote within one step, in the order of the readers."""
+    """The dependences between the kernels of a step, in the order of the readers."""
     writer: dict[Buffer, int] = {}
     found: list[Edge] = []
     for position, kernel in enumerate(kernels):

@@ -1,4 +1,4 @@
-"""Kernels that do one thing as fast as this machine can: multiply-adds in registers, and streams through memory."""
+"""Kernels that measure the machine's limits: multiply-adds in registers, and streams through memory."""
 
 import ctypes
 import threading
@@ -21,28 +21,28 @@ __all__ = ["Probe", "best_nanoseconds", "multiply_adds", "triad"]
 
 _F32 = np.dtype(np.float32)
 
-#: Multiply-adds in a row in one call of the probe: well above what a call costs, well below a scheduler's slice.
+#: Number of multiply-adds per chain and call: well above a call's overhead, well below a scheduler's time slice.
 _ROUNDS = 10_000
 
-#: Bytes that a stream probe moves in one call, where the arrays are smaller.
+#: Minimum number of bytes that a stream probe moves per call, repeating if the arrays are smaller.
 _STREAMED = 8 << 20
 
-#: Vectors a turn of the stream's loop.
+#: Vectors per iteration of the stream's loop.
 _UNROLLED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Native code that does a known amount of work on arrays of its own.
+    """Native code that performs a known amount of work on its own arrays.
 
     Parameters
     ----------
     amount : float
-        What a call does: floating-point operations, or bytes moved.
+        Work per call: floating-point operations, or bytes moved.
     sizes : tuple of int
-        Elements (f32) of each array that it works on.
+        Number of elements (f32) of each array.
     library : Library
-        Holding the function ``probe``.
+        Contains the function ``probe``.
     """
 
     amount: float
@@ -50,14 +50,14 @@ class Probe:
     library: Library
 
     def best(self, seconds: float, threads: int = 1) -> float:
-        """The most work a second that was reached, all threads at work at once, each on its own arrays.
+        """The maximum work per second, with all threads running at once, each on its own arrays.
 
         Parameters
         ----------
         seconds : float
-            How long to try; at least three calls are made.
+            Time to measure; there are at least three calls.
         threads : int, default 1
-            Threads.
+            Number of threads.
         """
         found = [0.0] * threads
         together = threading.Barrier(threads)
@@ -79,7 +79,7 @@ class Probe:
 
 
 def best_nanoseconds(library: Library, arrays: Sequence[np.ndarray], seconds: float) -> int:
-    """The shortest call within some time, and within three calls at least."""
+    """The shortest call within the given time, but of at least three calls."""
     slots = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
     call = ctypes.CFUNCTYPE(
         ctypes.c_int, *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2, ctypes.c_void_p, use_errno=False
@@ -96,7 +96,7 @@ def best_nanoseconds(library: Library, arrays: Sequence[np.ndarray], seconds: fl
 
 
 def multiply_adds(target: Target) -> Probe:
-    """A probe that multiplies and adds in registers: enough independent chains to hide the latency of each."""
+    """A probe of multiply-adds in registers, with enough independent chains to hide their latency."""
     lanes = target.lanes(_F32)
     chains = min(24, target.vector_registers - 4)
     given, made = (Buffer(name, _F32, size, "external") for name, size in (("given", lanes), ("made", chains * lanes)))
@@ -122,9 +122,9 @@ def multiply_adds(target: Target) -> Probe:
 
 
 def triad(total: int, target: Target) -> Probe:
-    """A probe that streams through three arrays, ``a = b + s * c``, `total` bytes in all.
+    """A probe that streams through three arrays, ``a = b + s * c``, with `total` bytes.
 
-    As in STREAM, the bytes of ``a`` count once, though a cache may read them before they are written.
+    As in STREAM, the bytes of ``a`` count once, although a cache may read them before they are written.
     """
     lanes = target.lanes(_F32)
     turn = _UNROLLED * lanes

@@ -1,7 +1,7 @@
-"""The roofline as a drawing: a dot a kernel, operations a byte against GFLOP/s, under what the machine allows.
+"""A drawing of the roofline: one dot per kernel, GFLOP/s over operations per byte, below the machine's limits.
 
 After Williams, Waterman and Patterson 2009, "Roofline: an insightful visual performance model for multicore
-architectures". Both axes are logarithmic; a level of memory is a slope, the multiply-adds are the flat roof.
+architectures". Both axes are logarithmic; levels of memory are slopes, the multiply-adds a horizontal roof.
 """
 
 import math
@@ -18,13 +18,13 @@ __all__ = ["Dot", "RooflineDrawing", "draw_roofline"]
 _WIDTH, _HEIGHT = 1080.0, 500.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 24.0, 28.0, 48.0
 
-#: Share of the time from which a kernel's name is written beside its dot.
+#: Minimum share of the time for which a kernel's name is written next to its dot.
 _NAMED = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """A logarithmic axis: decades of values to pixels."""
+    """A logarithmic axis that maps decades of values to pixels."""
 
     low: int
     high: int
@@ -43,7 +43,7 @@ def _axis(values: Sequence[float], start: float, end: float) -> _Axis:
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """A kernel: its place, its size, and the part of the step that it belongs to."""
+    """A kernel: its position, its size, and its part of the step."""
 
     x: float
     y: float
@@ -65,16 +65,16 @@ class RooflineDrawing:
 
 
 def draw_roofline(rows: Sequence[Row], peaks: Peaks) -> RooflineDrawing:
-    """The drawing of all kernels that have operations and took time to do them."""
+    """Draw the kernels that have both operations and a measured time."""
     kernels = [(k, row) for k, row in enumerate(rows) if row.gflops > 0 and row.intensity > 0]
     ridge = peaks.gflops / peaks.levels[-1].gbytes
     intensities = [row.intensity for _, row in kernels]
-    # Half a decade is left beside the roof's edge, so that it looks like one.
+    # Leave half a decade beside the ridge point, so that it is visible.
     x = _axis([min([0.3, *intensities]), max([3 * ridge, *intensities])], _LEFT, _WIDTH - _RIGHT)
     rates = [max(row.gflops, peaks.gflops * 1e-4) for _, row in kernels]
     y = _axis([min([peaks.gflops / 100, *rates]), 1.5 * peaks.gflops], _HEIGHT - _BOTTOM, _TOP)
     roofs = list(_roofs(x, y, peaks))
-    # The large ones first, so that the small ones lie on them.
+    # Large dots first, so that small ones are drawn on top.
     kernels.sort(key=lambda kernel: -kernel[1].share)
     dots = [
         Dot(x(row.intensity), y(max(row.gflops, 10.0**y.low)), 4 + 22 * math.sqrt(row.share), row.part, k)
@@ -113,7 +113,7 @@ def _plain(power: int) -> str:
 
 
 def _roofs(x: _Axis, y: _Axis, peaks: Peaks) -> Iterator[tuple[Line, Label]]:
-    """What the machine allows, each with its name."""
+    """The machine's limits, each with its label."""
     left, right, floor = 10.0**x.low, 10.0**x.high, 10.0**y.low
     for level in peaks.levels:
         begin = max(left, floor / level.gbytes)
@@ -123,7 +123,7 @@ def _roofs(x: _Axis, y: _Axis, peaks: Peaks) -> Iterator[tuple[Line, Label]]:
         slope = Line(x(begin), y(begin * level.gbytes), x(ridge), y(peaks.gflops), "roof slope")
         decade_x, decade_y = x(10) - x(1), y(1) - y(10)
         angle = -math.degrees(math.atan2(decade_y, decade_x))
-        # Every label at the same height, where the slopes lie well apart.
+        # All labels at the same height, where the slopes are well separated.
         mark = max(begin * 1.15, peaks.gflops * 0.012 / level.gbytes)
         text = f"{level.name} {rate(level.gbytes)} GB/s"
         yield slope, Label(text, x(mark), y(mark * level.gbytes) - 6, angle=angle)
@@ -134,7 +134,7 @@ def _roofs(x: _Axis, y: _Axis, peaks: Peaks) -> Iterator[tuple[Line, Label]]:
 
 
 def _names(dots: Sequence[Dot], rows: Sequence[Row], x: _Axis, y: _Axis) -> Iterator[Label]:
-    """Names that find room beside their dots, those of large ones first."""
+    """Names for which there is space next to their dots, those of large dots first."""
     boxes = [(dot.x - dot.radius, dot.y - dot.radius, dot.x + dot.radius, dot.y + dot.radius) for dot in dots]
     for dot in dots:
         name, r = rows[dot.k].kernel.name, dot.radius

@@ -1,4 +1,4 @@
-"""What drawings are made of: lines and words with their places in pixels. Templates make elements of them."""
+"""Elements of drawings: lines and text with positions in pixels, which templates turn into SVG."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ class Line:
     Parameters
     ----------
     x1, y1, x2, y2 : float
-        From where to where.
+        The end points.
     style : str, default "grid"
-        Its classes in the style sheet.
+        CSS classes.
     """
 
     x1: float
@@ -26,22 +26,22 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Words.
+    """A text.
 
     Parameters
     ----------
     text : str
-        What they are.
+        The text.
     x, y : float
-        Where the baseline is.
+        Position of the baseline.
     style : str, default "tick"
-        Its classes in the style sheet.
+        CSS classes.
     anchor : {"middle", "end"}, optional
-        What of them stands at `x`; where they begin if None.
+        The point of the text at `x`; default: its start.
     angle : float, optional
-        Degrees by which they are turned about their place.
+        Rotation in degrees around this position.
     k : int, optional
-        The kernel that they are about.
+        The kernel that it refers to.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""A step measured kernel by kernel, beside what the machine can do: what tables, traces and pages are made from."""
+"""Measure a step kernel by kernel and compare it with the machine's limits: the data of tables, traces and pages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,30 +24,30 @@ from adjoint.version import __version__
 
 __all__ = ["Row", "StepProfile", "Total", "profile_module"]
 
-#: Seconds to look at the machine's pace, before the runs and after them.
+#: Seconds to measure the machine's current speed, before and after the runs.
 _GLANCE = 0.004
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A kernel, and what it took.
+    """A kernel and its measurements.
 
     Parameters
     ----------
     kernel : KernelInfo
-        What it is.
+        The kernel.
     part : str
-        Of the step: one of `adjoint.profiling.parts.PARTS`.
+        Part of the step, one of `adjoint.profiling.parts.PARTS`.
     nanoseconds : float
-        The mean of the middle half of the runs; of several threads the slowest counts.
+        The interquartile mean of the runs; with several threads, the slowest counts.
     share : float
-        Of the time of all kernels.
+        Fraction of the time of all kernels.
     operators : tuple of str
-        Names of the operators of ``kernel.values``.
+        Operator names of ``kernel.values``.
     least : float
-        Nanoseconds of a machine at its peaks: see `Peaks.nanoseconds`.
+        Minimum time in nanoseconds at the machine's peaks; see `Peaks.nanoseconds`.
     level : Level
-        The nearest level of memory that holds the kernel's bytes.
+        The fastest level of memory that can hold the kernel's bytes.
     """
 
     kernel: KernelInfo
@@ -60,22 +60,22 @@ class Row:
 
     @property
     def gflops(self) -> float:
-        """Billions of operations a second."""
+        """Billions of operations per second."""
         return self.kernel.flops / self.nanoseconds if self.nanoseconds else 0.0
 
     @property
     def gbytes(self) -> float:
-        """Billions of bytes a second."""
+        """Billions of bytes per second."""
         return self.kernel.bytes / self.nanoseconds if self.nanoseconds else 0.0
 
     @property
     def intensity(self) -> float:
-        """Operations a byte."""
+        """Operations per byte."""
         return self.kernel.flops / self.kernel.bytes if self.kernel.bytes else 0.0
 
     @property
     def attained(self) -> float:
-        """Share of what the roofline allows: 1 where the kernel takes the least time."""
+        """Fraction of the roofline that is reached: 1 if the kernel takes the minimum time."""
         return self.least / self.nanoseconds if self.nanoseconds else 0.0
 
     def as_dict(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Kernels of one part together."""
+    """The kernels of one part, combined."""
 
     part: str
     kernels: int
@@ -114,30 +114,30 @@ class Total:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepProfile:
-    """A step measured.
+    """The measurements of a step.
 
     Parameters
     ----------
     title : str
-        What was measured, for people.
+        Description of what was measured.
     threads, runs : int
-        How.
+        Number of threads and runs.
     rows : tuple of Row
-        A row a kernel, in the order in which they run.
+        One row per kernel, in execution order.
     clocks : Clocks
-        Of all runs.
+        The times of all runs.
     peaks : Peaks
-        Of the machine, for so many threads.
+        The machine's limits for that many threads.
     pace : float
-        Multiply-adds a second around the runs, as a share of ``peaks``: 1 on a machine that was at its best.
+        Multiply-adds per second around the time of the runs, as a fraction of ``peaks``.
     memory : Memory
-        What the step needs.
+        The memory that the step needs.
     blocks : tuple of Block
-        The arena's buffers, with their places and lifetimes.
+        The arena's buffers, with their locations and lifetimes.
     edges : tuple of Edge
-        Which kernel reads what which kernel writes.
+        The dependences between kernels.
     step : Function
-        The graph that the kernels compute, after the passes before lowering.
+        The graph that the kernels compute, after the graph passes.
     """
 
     title: str
@@ -154,37 +154,37 @@ class StepProfile:
 
     @property
     def nanoseconds(self) -> float:
-        """Of all kernels."""
+        """Total time of all kernels."""
         return sum(row.nanoseconds for row in self.rows)
 
     @property
     def wall(self) -> float:
-        """Median nanoseconds from the first kernel's start to the last one's end, reading the clock included."""
+        """Median nanoseconds from the start of the first kernel to the end of the last, including clock reads."""
         return float(np.median(self.clocks.walls()))
 
     @property
     def waiting(self) -> float:
-        """Median nanoseconds that a thread waits for others, the mean of all threads."""
+        """Median nanoseconds that a thread waits for others, averaged over all threads."""
         return float(np.median(self.clocks.waits())) if self.threads > 1 else 0.0
 
     @property
     def flops(self) -> int:
-        """Operations of a step."""
+        """Number of operations of a step."""
         return sum(row.kernel.flops for row in self.rows)
 
     @property
     def gflops(self) -> float:
-        """Billions of operations a second."""
+        """Billions of operations per second."""
         return self.flops / self.nanoseconds if self.nanoseconds else 0.0
 
     @property
     def attained(self) -> float:
-        """Share of what the roofline allows, of all kernels together."""
+        """Fraction of the roofline that all kernels together reach."""
         return sum(row.least for row in self.rows) / self.nanoseconds if self.nanoseconds else 0.0
 
     @property
     def totals(self) -> tuple[Total, ...]:
-        """The parts of the step that have kernels; their times add up to that of all kernels."""
+        """The parts of the step that have kernels; the sum of their times is that of all kernels."""
         made = []
         for part in PARTS:
             rows = [row for row in self.rows if row.part == part]
@@ -233,22 +233,22 @@ def profile_module(
     arrays: Mapping[str, np.ndarray] | None = None,
     peaks: Peaks | None = None,
 ) -> StepProfile:
-    """Measure the function ``step`` of a module, on copies of its arrays: nothing is trained.
+    """Measure the function ``step`` of a module on copies of its arrays, so that nothing is trained.
 
     Parameters
     ----------
     module : IRModule
-        Made by `SetupTrainer`. Of any other that has a ``step``, the parts are not told apart.
+        Created by `SetupTrainer`. For any other module with a ``step``, the parts are not distinguished.
     title : str, default "step"
-        What to call it.
+        Description of what is measured.
     options : CompileOptions, optional
-        How to compile, and the threads to run on; default: one thread, on which kernels are best compared.
+        Compile options and number of threads; default: one thread, which is best for comparing kernels.
     runs : int, default 50
-        Runs; the mean of the middle half of them counts.
+        Number of runs, of which the interquartile mean is used.
     arrays : mapping, optional
         Arrays by name for some or all arguments, of exactly their types; default: `random_arrays`.
     peaks : Peaks, optional
-        What the machine can do; default: measured, once for all (`machine_peaks`).
+        The machine's limits; default: those of `machine_peaks`, measured once and stored.
     """
     if runs < 1:
         raise InvalidValueError(f"profile: runs is at least 1, got {runs}")
@@ -276,7 +276,7 @@ def profile_module(
 
 
 def _run(entry: Entry, given: Mapping[str, np.ndarray], runs: int, target: Target) -> tuple[Clocks, float]:
-    """The clocks of some runs, and how many billions of multiply-adds a second the machine made around them."""
+    """Run the step; return its times, and the machine's billions of multiply-adds per second around the runs."""
     resident = {a.name: given[a.name] for a in entry.arguments if a.donated}
     batch = [given[a.name] for a in entry.arguments if not a.donated]
     probe = multiply_adds(target)

@@ -1,7 +1,7 @@
-"""A profile as a trace that Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) open.
+"""A profile as a trace for Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing).
 
-The format is the JSON object form of the "Trace Event Format": complete events (``ph`` "X") with start and duration
-in microseconds, a track a thread; metadata events name the tracks, counter events draw the arena's use.
+The format is the JSON object form of the "Trace Event Format": complete events (``ph`` "X") with start and duration in
+microseconds, one track per thread; metadata events name the tracks, counter events show the arena's use.
 """
 
 import json
@@ -13,10 +13,10 @@ from adjoint.profiling.step import StepProfile
 
 __all__ = ["trace_events", "trace_text"]
 
-#: Steps of a trace.
+#: Number of steps in a trace.
 _STEPS = 5
 
-#: Shortest wait that is drawn, in nanoseconds: what is shorter is reading the clock.
+#: Shortest wait that is shown, in nanoseconds; a shorter one is the time for reading the clock.
 _WAIT = 100
 
 _PROCESS = 1
@@ -28,9 +28,9 @@ def trace_events(profile: StepProfile, steps: int = _STEPS) -> list[dict[str, An
     Parameters
     ----------
     profile : StepProfile
-        What was measured.
+        The profile.
     steps : int, default 5
-        How many runs; where fewer were made, all.
+        Number of runs; all if there were fewer.
     """
     clock = profile.clocks.nanoseconds[-steps:]
     events = list(_tracks(profile))
@@ -46,14 +46,14 @@ def trace_events(profile: StepProfile, steps: int = _STEPS) -> list[dict[str, An
 
 
 def trace_text(profile: StepProfile, steps: int = _STEPS) -> str:
-    """The trace as a JSON file; arguments as those of `trace_events`."""
+    """The trace as the content of a JSON file; arguments as for `trace_events`."""
     about = {"title": profile.title, "cpu": profile.peaks.cpu, "threads": profile.threads}
     whole = {"displayTimeUnit": "ns", "otherData": about, "traceEvents": trace_events(profile, steps)}
     return json.dumps(whole) + "\n"
 
 
 def _tracks(profile: StepProfile) -> Iterator[dict[str, Any]]:
-    """Names of the process and of its threads."""
+    """The names of the process and its threads."""
     yield {"ph": "M", "pid": _PROCESS, "tid": 0, "name": "process_name", "args": {"name": f"adjoint {profile.title}"}}
     for thread in range(profile.threads):
         name = {"name": f"thread {thread}"}
