@@ -1,1 +1,1 @@
-"""Measurements of adjoint beside other frameworks; see docs/benchmarks.md."""
+"""Benchmarks of adjoint and other frameworks; see docs/benchmarks.md."""

@@ -1,7 +1,7 @@
-"""Compare two commits by the instructions of a step: python benchmarks/compare.py A B. See docs/benchmarks.md.
+"""Compare the instruction counts of a step in two commits: python benchmarks/compare.py A B. See docs/benchmarks.md.
 
-Instructions do not depend on who else uses the machine, so a change of a thousandth shows where times differ by a
-fifth from run to run.
+Instruction counts are independent of the load of the machine, so they show changes of 0.1% where times vary by 20% from
+run to run.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-if not __package__:  # run as a file: what is imported is the package that the file lies in
+if not __package__:  # run as a script: import the package that contains it
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from rich import box
@@ -33,24 +33,24 @@ from benchmarks.run import workload_names
 
 __all__ = ["Comparison", "checkout", "compare", "main"]
 
-#: Counters by name, and what each is.
+#: Instruction counters by name.
 COUNTERS = ("blocks", "perf", "valgrind")
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Instructions of a workload's step on both sides.
+    """Instruction counts of a workload's step in both commits.
 
     Parameters
     ----------
     workload : str
-        Which.
+        Name of the workload.
     counts : tuple of float
-        Instructions a step, the first commit's and the second's; empty where one could not be counted.
+        Instructions per step in the first and the second commit; empty if counting failed.
     functions : tuple of mapping
-        Those of each kernel, where the counter tells them.
+        Instructions per kernel, if the counter supports it.
     error : str or None
-        Why there are none.
+        Why counting failed.
     """
 
     workload: str
@@ -60,12 +60,12 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """The second commit's instructions over the first's."""
+        """Ratio of the second commit's instructions to the first's."""
         before, after = self.counts
         return after / before
 
     def changed(self, most: int) -> list[tuple[str, float | None, float | None]]:
-        """Kernels whose instructions changed most, with both counts; None where a commit has none of the name."""
+        """Kernels whose counts changed most, with both counts; None if a commit has no kernel of that name."""
         if not self.functions:
             return []
         before, after = self.functions
@@ -84,7 +84,7 @@ class Comparison:
 
 @contextlib.contextmanager
 def checkout(commit: str, repository: Path) -> Iterator[Path]:
-    """The folder with the files of a commit: a temporary worktree, or the repository itself for ``.``."""
+    """A directory with the files of a commit: a temporary worktree, or the repository itself for ``.``."""
     if commit == ".":
         yield repository
         return
@@ -98,12 +98,12 @@ def checkout(commit: str, repository: Path) -> Iterator[Path]:
 
 
 def _git(repository: Path, *words: str) -> str:
-    """What git prints.
+    """The output of git.
 
     Raises
     ------
     CellError
-        Where it fails, with the last line that it says.
+        If it fails, with the last line of its output.
     """
     done = subprocess.run(["git", *words], cwd=repository, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -112,14 +112,14 @@ def _git(repository: Path, *words: str) -> str:
 
 
 def count(tree: Path, workload: str, counter: str, steps: int, limit: float) -> dict[str, Any]:
-    """Instructions of a workload's step as the adjoint in a folder compiles it.
+    """Count the instructions of a workload's step, compiled by the adjoint in a directory.
 
     Raises
     ------
     CellError
-        Where that commit cannot build or run it.
+        If that commit cannot build or run it.
     NoCounterError
-        Where the counter does not work here.
+        If the counter does not work here.
     """
     request = {"source": str(tree), "counter": counter, "workload": workload, "steps": steps}
     command = [sys.executable, "-m", "benchmarks.count_worker", json.dumps(request)]
@@ -138,20 +138,20 @@ def count(tree: Path, workload: str, counter: str, steps: int, limit: float) -> 
 def compare(
     trees: Sequence[Path], names: Sequence[str], counter: str, steps: int, limit: float
 ) -> Iterator[Comparison]:
-    """Compare workload by workload.
+    """Compare the commits for each workload.
 
     Parameters
     ----------
     trees : sequence of Path
-        The files of the two commits.
+        Directories with the files of the two commits.
     names : sequence of str
-        Workloads.
+        Names of workloads.
     counter : str
         One of `COUNTERS`.
     steps : int
-        N: the instructions of N steps are taken from those of 2 N.
+        N: the count of N steps is subtracted from that of 2 N.
     limit : float
-        Seconds that a process may take.
+        Time limit of a process in seconds.
     """
     for name in names:
         try:
@@ -164,12 +164,12 @@ def compare(
 
 
 def choose_counter(wanted: str) -> str:
-    """The counter to take: ``auto`` takes `blocks` on x86-64 and `perf` elsewhere.
+    """Choose a counter; ``auto`` means `blocks` on x86-64 and `perf` elsewhere.
 
     Raises
     ------
     NoCounterError
-        Where it does not work on this machine.
+        If it does not work on this machine.
     """
     if wanted == "auto":
         wanted = "blocks" if platform.machine() in ("x86_64", "AMD64") else "perf"
@@ -181,7 +181,7 @@ def choose_counter(wanted: str) -> str:
 
 
 def table(found: Sequence[Comparison], kernels: int) -> Table:
-    """A row a workload, and under it the kernels that changed most."""
+    """One row per workload, followed by the kernels that changed most."""
     made = Table(box=box.SIMPLE_HEAD)
     made.add_column("workload", no_wrap=True)
     for heading in ("before", "after", "ratio"):
@@ -217,7 +217,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Count, print and write; returns the exit status: 1 where a step failed or grew too much, 2 for no counter."""
+    """Count, print and write. The exit status is 1 if a step failed or grew too much, 2 if the counter does not
+    work."""
     options = parser()
     args = options.parse_args(arguments)
     console = console or Console(width=None if sys.stdout.isatty() else 110)

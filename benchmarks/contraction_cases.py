@@ -1,4 +1,4 @@
-"""Single contractions to measure: products of matrices, and convolutions with both of their gradients."""
+"""Cases for the contraction benchmarks: matrix products, and convolutions with both of their gradients."""
 
 from dataclasses import asdict, dataclass
 from math import prod
@@ -17,17 +17,17 @@ class Case:
     Parameters
     ----------
     name : str
-        What it is, for people; unique.
+        A unique description.
     kind : str
-        ``matmul``: left @ right. ``matmul_ta``: left.T @ right. Of a convolution of an image x [N, C, H, W] with
-        weights w [O, C, K, K] into y, ``forward``: from x and w to y. ``data``: from the cotangent of y and w to
-        that of x. ``weight``: from x and the cotangent of y to that of w.
+        ``matmul``: left @ right. ``matmul_ta``: left.T @ right. For a convolution of an image x [N, C, H, W] with
+        weights w [O, C, K, K] that gives y: ``forward`` maps x and w to y; ``data`` maps the cotangent of y and w to
+        that of x; ``weight`` maps x and the cotangent of y to that of w.
     left, right, result : tuple of int
         Shapes.
     flops : int
-        Two for each product in the sum, of convolutions those with the padding too, in all three kinds.
+        Two per product in the sum; for all three kinds of a convolution including those with the padding.
     stride, padding : int
-        Of a convolution, the same for rows and columns.
+        Of a convolution; equal for rows and columns.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Case:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Case":
-        """What `as_dict` gave, from JSON."""
+        """The inverse of `as_dict`."""
         shapes = {name: tuple(data[name]) for name in ("left", "right", "result")}
         return cls(**(data | shapes))
 
 
 def product(m: int, k: int, n: int, transposed: bool = False) -> Case:
-    """The product of [m, k] and [k, n]; where `transposed`, the left one lies as [k, m]."""
+    """The product of [m, k] and [k, n]; if `transposed`, the left operand is stored as [k, m]."""
     left = (k, m) if transposed else (m, k)
     name = f"({k}x{m})T @ {k}x{n}" if transposed else f"{m}x{k} @ {k}x{n}"
     return Case(name, "matmul_ta" if transposed else "matmul", left, (k, n), (m, n), 2 * m * k * n)
@@ -60,7 +60,7 @@ def product(m: int, k: int, n: int, transposed: bool = False) -> Case:
 def convolution(
     network: str, batch: int, channels: int, outputs: int, size: int, window: int = 3, stride: int = 1
 ) -> list[Case]:
-    """A convolution that keeps the size up to its stride, and its gradients: three cases."""
+    """A convolution that divides the image size by its stride, and its gradients: three cases."""
     padding = window // 2
     rows = (size + 2 * padding - window) // stride + 1
     x, w, y = (batch, channels, size, size), (outputs, channels, window, window), (batch, outputs, rows, rows)
@@ -70,8 +70,8 @@ def convolution(
     return [Case(f"{name} {kind}", kind, *three, flops, stride, padding) for kind, three in shapes.items()]
 
 
-#: The MLP's products, square ones, and one whose right side lives in memory; the convolutions of ResNet-20 for CIFAR
-#: (batch 64) and of ResNet-18 for ImageNet (batch 8), shortcuts of 1x1 included for the former.
+#: The products of the MLP, square ones, and one whose right side exceeds the caches; the convolutions of ResNet-20 for
+#: CIFAR (batch 64), including the 1x1 shortcuts, and of ResNet-18 for ImageNet (batch 8).
 CASES: tuple[Case, ...] = (
     product(64, 784, 128),
     product(64, 128, 784),
@@ -101,13 +101,13 @@ CASES: tuple[Case, ...] = (
 
 
 def operands(case: Case, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Random left and right, f32."""
+    """Random left and right operands, f32."""
     rng = np.random.default_rng(seed)
     return rng.standard_normal(case.left, np.float32), rng.standard_normal(case.right, np.float32)
 
 
 def expected(case: Case, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """What it is, by NumPy, in the dtype of the operands."""
+    """The result computed by NumPy, in the dtype of the operands."""
     if case.kind.startswith("matmul"):
         return np.asarray((left.T if case.kind == "matmul_ta" else left) @ right)
     if case.kind == "data":
@@ -124,7 +124,7 @@ def _padded(image: np.ndarray, by: int) -> np.ndarray:
 
 
 def _data(case: Case, ct: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """The cotangent of the image: what each element of the window passes on goes to where it was read."""
+    """The cotangent of the image: each element of the window adds its contribution where it was read."""
     made = _padded(np.zeros(case.result, ct.dtype), case.padding)
     span_y, span_x = (case.stride * (size - 1) + 1 for size in ct.shape[2:])
     for a in range(weight.shape[2]):

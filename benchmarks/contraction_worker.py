@@ -1,7 +1,7 @@
-"""One library: a process in its own interpreter, which prepares contractions and runs them when it is told to.
+"""The process of one library, in its own interpreter: prepares contractions and runs them on request.
 
-`benchmarks.contractions` starts it as ``python -m benchmarks.contraction_worker REQUEST`` and talks to it in lines of
-JSON: ``{"case": ..., "arrays": ...}`` prepares a contraction, and ``{"seconds": ...}`` asks for a window of calls.
+`benchmarks.contractions` starts it as ``python -m benchmarks.contraction_worker REQUEST`` and communicates in lines of
+JSON: ``{"case": ..., "arrays": ...}`` prepares a contraction, and ``{"seconds": ...}`` requests a window of calls.
 """
 
 import time
@@ -17,12 +17,13 @@ from benchmarks.worker import WARM, load_peer, observed, serve, version
 
 __all__ = ["difference", "main", "run_calls"]
 
-#: About how many seconds lie between two looks at the clock.
+#: Approximate time between two readings of the clock, in seconds.
 GLANCE_S = 0.001
 
 
 def run_calls(run: Callable[[], object], seconds: float, glance: int) -> tuple[int, float]:
-    """Call something for a time, looking at the clock every `glance` calls: how often, and how long it took."""
+    """Call a function for a given time, reading the clock every `glance` calls; return the number of calls and the
+    time."""
     calls, clock = 0, time.perf_counter
     start = clock()
     while True:
@@ -34,12 +35,12 @@ def run_calls(run: Callable[[], object], seconds: float, glance: int) -> tuple[i
 
 
 def difference(got: np.ndarray, wanted: np.ndarray) -> float:
-    """The largest difference between two arrays, relative to the largest number of the second."""
+    """The maximum difference of two arrays, relative to the maximum of the second."""
     return float(np.max(np.abs(got.astype(np.float64) - wanted))) / float(np.max(np.abs(wanted)))
 
 
 class _Library:
-    """What answers the lines: the contraction that was prepared last."""
+    """Answers requests for the contraction prepared last."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self._request = request
@@ -48,7 +49,7 @@ class _Library:
         self._glance = 1
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Prepare or run."""
+        """Answer a request to prepare or run."""
         if "case" in asked:
             return self._prepare(Case.from_dict(asked["case"]), Path(asked["arrays"]))
         run_calls(self._run, asked["seconds"] * WARM, self._glance)

@@ -1,4 +1,4 @@
-"""Measure single contractions beside NumPy and PyTorch: python benchmarks/contractions.py. See docs/benchmarks.md."""
+"""Compare single contractions with NumPy and PyTorch: python benchmarks/contractions.py. See docs/benchmarks.md."""
 
 import argparse
 import contextlib
@@ -13,7 +13,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-if not __package__:  # run as a file: what is imported is the package that the file lies in
+if not __package__:  # run as a script: import the package that contains it
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 import numpy as np
@@ -32,21 +32,22 @@ __all__ = ["main", "measure", "table"]
 
 PEER_FOLDER = Path(__file__).resolve().parent / "contraction_peers"
 
-#: How far results may lie from NumPy's, relative to its largest number.
+#: Maximum difference from NumPy's result, relative to the maximum of that.
 TOLERANCE = 1e-4
 
-#: The C library's allocator keeps memory that is freed and hands it out again, so that libraries which return new
-#: arrays do not pay for new pages in every call.
+#: Settings of the C library's allocator to keep freed memory for reuse, so that libraries that return new arrays need
+#: not map new pages in every call.
 ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(8 << 30), "MALLOC_TOP_PAD_": str(64 << 20)}
 
-#: Seconds before each window of one thread; with several, those of the library before may spin a while.
+#: Pause in seconds before each window with one thread. With several threads it is longer, because those of the previous
+#: library may still spin.
 PAUSE_S = 0.01
 
 
 class _Library(Process):
-    """A process that runs contractions by one library; see `benchmarks.contraction_worker`.
+    """A process that runs contractions with one library; see `benchmarks.contraction_worker`.
 
-    Once it has ended or does not answer in time, `lost` says why and nothing more is asked of it.
+    If it has exited or does not answer in time, `lost` contains the reason, and it gets no further requests.
     """
 
     def __init__(self, peer: roster.Peer, mode: str, threads: int, limit: float) -> None:
@@ -54,7 +55,7 @@ class _Library(Process):
         self.version = ""
         self.lost: str | None = None
         request = {"peer": str(peer.path), "mode": mode, "threads": threads}
-        assert peer.python is not None  # `choose` refuses others
+        assert peer.python is not None  # `choose` rejects others
         command = [peer.python, "-m", "benchmarks.contraction_worker", json.dumps(request)]
         super().__init__(command, threads, ALLOCATOR, limit)
 
@@ -63,20 +64,20 @@ class _Library(Process):
         self.version = self._unless_lost(self.answer).get("version", "")
 
     def prepare(self, case: Case, arrays: Path) -> Result | None:
-        """An empty result for a contraction, or one with an error; None where the library does not know it."""
+        """An empty result for a contraction, or one with an error; None if the library does not support it."""
         answer = self._unless_lost(lambda: self.ask(case=case.as_dict(), arrays=str(arrays)))
         result = Result(Cell(self.peer, self.mode, case.name, self.threads), version=self.version, error=self.lost)
         if self.lost is not None:
             return result
         if not answer["supported"]:
             return None
-        if not answer["difference"] <= TOLERANCE:  # so that NaN differs too
+        if not answer["difference"] <= TOLERANCE:  # also true for NaN
             result.differs = True
             result.error = f"its result differs from NumPy's by {answer['difference']:.2g} of the largest number"
         return result
 
     def window(self, result: Result, seconds: float) -> None:
-        """One window, counted into a result."""
+        """Measure one window and add it to a result."""
         time.sleep(PAUSE_S if self.threads == 1 else SETTLE_S)
         answer = self._unless_lost(lambda: self.ask(seconds=seconds))
         result.error = self.lost
@@ -100,27 +101,27 @@ def measure(
     seconds: float,
     limit: float = 120.0,
 ) -> Iterator[tuple[Case, list[Result]]]:
-    """Measure each contraction by each library, in turn: A B C, A B C, ... .
+    """Measure each contraction with each library, interleaved: A B C, A B C, ... .
 
     Parameters
     ----------
     cases : sequence of Case
-        What to compute.
+        The contractions.
     pairs : sequence of (Peer, str)
         Libraries and their modes; each is one process for all cases.
     threads : int
-        Threads of each, and the cores that it is pinned to.
+        Number of threads of each, and of cores that it is pinned to.
     rounds : int
-        Windows of each library and case.
+        Number of windows per library and case.
     seconds : float
         Length of a window.
     limit : float, default 120.0
-        Seconds that a process may take to answer.
+        Time limit for an answer, in seconds.
 
     Yields
     ------
     (Case, list of Result)
-        One result a library that knows the case; one that fails or computes something else has an `error`.
+        One result per library that supports the case; if it fails or its result is wrong, with an `error`.
     """
     with contextlib.ExitStack() as stack:
         arrays = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="adjoint-contractions-"))) / "arrays.npz"
@@ -142,12 +143,12 @@ def measure(
 
 
 def gflops(case: Case, result: Result) -> float:
-    """Billions of operations a second: the median of the rounds."""
+    """Billions of operations per second: the median of the rounds."""
     return statistics.median(result.rates) * case.flops / 1e9
 
 
 def table(found: Sequence[tuple[Case, Sequence[Result]]], threads: int) -> Table:
-    """A row a contraction, adjoint beside the best of the others."""
+    """One row per contraction, with adjoint and the fastest of the others."""
     made = Table(
         title=f"single contractions, {threads} thread{'s' if threads > 1 else ''}",
         title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
@@ -173,7 +174,7 @@ def table(found: Sequence[tuple[Case, Sequence[Result]]], threads: int) -> Table
 
 
 def summary(found: Sequence[tuple[Case, Sequence[Result]]]) -> str | None:
-    """One line about all of them."""
+    """One line that summarizes all of them."""
     ratios = {case.name: ratio.ratio for case, results in found if (ratio := report.summary(results)) is not None}
     if not ratios:
         return None
@@ -187,7 +188,7 @@ def summary(found: Sequence[tuple[Case, Sequence[Result]]]) -> str | None:
 
 
 def as_json(case: Case, results: Sequence[Result]) -> dict[str, Any]:
-    """One contraction on one number of threads, with every round."""
+    """The results of one contraction with one number of threads, including every round."""
     best, ratio = report.best_peer(results), report.summary(results)
     libraries = [
         {
@@ -228,11 +229,11 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Measure, print and write; returns the exit status: 1 where a library failed or computed something else."""
+    """Measure, print and write. The exit status is 1 if a library failed or computed a wrong result."""
     options = parser()
     args = options.parse_args(arguments)
     console = console or Console(width=None if sys.stdout.isatty() else 110)
-    # The letters of a pattern stand for themselves anywhere in a name: "64x784" finds "64x784 @ 784x128".
+    # The pattern may match anywhere in a name: "64x784" finds "64x784 @ 784x128".
     cases = [case for case in CASES if fnmatch(case.name, f"*{args.only}*")]
     if not cases:
         options.error(f"no contraction is called {args.only!r}; --list prints their names")
@@ -268,7 +269,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
 
 
 def _say(found: Sequence[tuple[Case, Sequence[Result]]], console: Console) -> int:
-    """The lines under a table: how many results there are not."""
+    """Print the lines below a table, and return the number of missing results."""
     if (line := summary(found)) is not None:
         console.print(line)
     if (others := report.disturbance([r for _, results in found for r in results])) > DISTURBED:

@@ -1,4 +1,4 @@
-"""One commit: a process that builds a workload's step with that commit's adjoint and counts what a step executes.
+"""The process of one commit: builds a workload's step with that commit's adjoint and counts its instructions.
 
 `benchmarks.compare` starts it as ``python -m benchmarks.count_worker REQUEST`` with the commit's sources in the path;
 it answers with one line of JSON.
@@ -17,7 +17,7 @@ from benchmarks.worker import load_peer, serve
 
 __all__ = ["main"]
 
-#: Functions of a step; kernels are told without their prefix, which differs between commits.
+#: Functions of a step; the names of kernels are reported without their prefix, which differs between commits.
 STEP = re.compile(r"(?:adjoint\.)?(?:step[_.])?(?:kernel[_.])?(step|step[_.]check|(?<=kernel[_.]).+)")
 
 
@@ -33,7 +33,7 @@ def _counter(name: str) -> Counter:
 
 
 def _counted(request: dict[str, Any]) -> dict[str, Any]:
-    """Instructions of a step: those of 2 N steps less those of N, so that what only begins and ends is not in it."""
+    """Instructions per step: those of 2 N steps minus those of N, so that startup and shutdown are excluded."""
     adjoint = importlib.import_module("adjoint")
     source = Path(request["source"])
     if not Path(str(adjoint.__file__)).is_relative_to(source):

@@ -1,4 +1,4 @@
-"""Cells: the processes that run peers in turn, and what is measured of them."""
+"""Cells: processes that run the peers, interleaved, and the measurements of them."""
 
 import contextlib
 import json
@@ -31,26 +31,26 @@ __all__ = [
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: Environment variables that tell libraries how many threads to use.
+#: Environment variables that set the number of threads of libraries.
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
-#: How far losses may lie apart, relative to them.
+#: Maximum relative difference of losses.
 TOLERANCE = 1e-4
 
-#: How long to wait before each window: threads of the peer before may spin a while before they sleep.
+#: Seconds to wait before each window, because threads of the previous peer may still spin.
 SETTLE_S = 0.25
 
-#: Steps a second below which a peer takes part in the first rounds only, and how many these are.
+#: Number of steps per second below which a peer takes part only in the first rounds, and the number of these.
 SLOW, SLOW_ROUNDS = 0.1, 3
 
 
 class CellError(Exception):
-    """A cell that could not be measured; the message is the last line of what it printed."""
+    """A cell could not be measured; the message is the last line of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one process measures."""
+    """The configuration that one process measures."""
 
     peer: Peer
     mode: str
@@ -59,18 +59,18 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """``peer:mode``, or the peer alone where it has one mode."""
+        """``peer:mode``, or the peer alone if it has only one mode."""
         return self.peer.name if len(self.peer.modes) == 1 else f"{self.peer.name}:{self.mode}"
 
     @property
     def caches(self) -> tuple[str, ...]:
-        """The cache variables that matter to this mode."""
+        """The cache variables that apply to this mode."""
         return self.peer.caches if self.mode in self.peer.cached_modes else ()
 
 
 @dataclass(slots=True)
 class Result:
-    """What was measured of a cell.
+    """The measurements of a cell.
 
     Attributes
     ----------
@@ -79,21 +79,21 @@ class Result:
     cold_s : list of float
         Seconds from importing the peer to its first loss, in fresh processes with an empty compile cache.
     cached_s : list of float
-        The same with the cache that a process before has filled; empty where the mode has no cache.
+        The same with the cache that a previous process has filled; empty if the mode has no cache.
     losses : list of float
-        Of the first steps.
+        Losses of the first steps.
     rates : list of float
-        Steps a second, round by round.
+        Steps per second in each round.
     cores, others : list of float
-        Cores' worth of processor time that the process used, and that others took on its cores, round by round.
+        Cores' worth of CPU time used in each round by the process, and by others on its cores.
     peak_bytes : int
-        The most memory that the process held.
+        Maximum memory of the process.
     version : str
         Version of the framework.
     error : str or None
         Why there is no result.
     differs : bool
-        Whether that is because its losses are not those of the others.
+        Whether the reason is that its losses differ from the others'.
     """
 
     cell: Cell
@@ -109,7 +109,7 @@ class Result:
     differs: bool = False
 
     def add(self, window: Mapping[str, Any]) -> None:
-        """Count a window in."""
+        """Add a window."""
         self.rates.append(window["steps"] / window["seconds"])
         self.cores.append(window["cores"])
         self.others.append(window["others"])
@@ -118,12 +118,12 @@ class Result:
 
 @contextlib.contextmanager
 def pinned(threads: int) -> Iterator[None]:
-    """Start processes on as many cores as threads inside this context; where cores cannot be chosen, on all."""
+    """Start processes on as many cores as threads within this context; on all if affinity is not supported."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(before)[-threads:])  # the last ones: the first serves most interrupts
+    os.sched_setaffinity(0, sorted(before)[-threads:])  # the last ones, because the first serves most interrupts
     try:
         yield
     finally:
@@ -131,25 +131,25 @@ def pinned(threads: int) -> Iterator[None]:
 
 
 def environment(threads: int, extra: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a cell: CPU only, no more threads than it has cores, and Python compiled once, as ever."""
+    """The environment of a cell: CPU only, at most one thread per core, and with Python's bytecode cache."""
     counts = dict.fromkeys(THREAD_VARIABLES, str(threads))
     here = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return {**here, **counts, "CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu", **extra}
 
 
 class Process:
-    """A process that answers in lines of JSON, and is told what to do in such lines.
+    """A process that receives requests and sends answers as lines of JSON.
 
     Parameters
     ----------
     command : sequence of str
-        How to start it; it runs in the root of the checkout.
+        The command that starts it, run in the root of the checkout.
     threads : int
-        Cores that it is pinned to, and threads that libraries are told to use.
+        Number of cores that it is pinned to, and number of threads that libraries should use.
     extra : mapping of str to str
         Further environment variables.
     limit : float
-        Seconds until a process that does not answer is given up.
+        Time limit for an answer, in seconds.
     """
 
     def __init__(self, command: Sequence[str], threads: int, extra: Mapping[str, str], limit: float) -> None:
@@ -167,12 +167,12 @@ class Process:
             )
 
     def answer(self) -> dict[str, Any]:
-        """What the process says next.
+        """Read the next answer.
 
         Raises
         ------
         CellError
-            Where it has ended or does not answer in time.
+            If the process has exited or does not answer in time.
         """
         assert self._process.stdout is not None
         if not select.select([self._process.stdout], [], [], self._limit)[0]:
@@ -187,7 +187,7 @@ class Process:
         return found
 
     def ask(self, **message: Any) -> dict[str, Any]:
-        """Say a line, and return the answer; raises as `answer`."""
+        """Send a request and return the answer; raises like `answer`."""
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # then there is no answer either
             self._process.stdin.write(json.dumps(message) + "\n")
@@ -214,30 +214,30 @@ class Worker(Process):
     Parameters
     ----------
     cell : Cell
-        What to run.
+        The cell to run.
     arrays : Path
-        Where the workload's arrays are.
+        File with the workload's arrays.
     extra, limit
-        As in `Process`.
+        As for `Process`.
     """
 
     def __init__(self, cell: Cell, arrays: Path, extra: Mapping[str, str], limit: float) -> None:
         request: dict[str, Any] = {"peer": str(cell.peer.path), "mode": cell.mode, "workload": cell.workload}
         request |= {"threads": cell.threads, "arrays": str(arrays)}
-        assert cell.peer.python is not None  # `choose` refuses others
+        assert cell.peer.python is not None  # `choose` rejects others
         super().__init__([cell.peer.python, "-m", "benchmarks.worker", json.dumps(request)], cell.threads, extra, limit)
 
     def window(self, seconds: float) -> dict[str, Any]:
-        """Run steps for a time; raises as `answer`."""
+        """Run steps for a given time; raises like `answer`."""
         return self.ask(seconds=seconds)
 
 
 def check_losses(results: Sequence[Result], tolerance: float = TOLERANCE) -> None:
-    """Give an error to each result whose losses are not those of a peer: the first of those with most losses.
+    """Set the error of each result whose losses differ from a peer's: the first peer with the most losses.
 
-    Losses agree within `tolerance`, or what a peer needs where that is more, relative to the loss; below a millionth
-    of the first loss, where what is left of a perfect fit is rounding, relative to that. A peer too slow for as many
-    steps has fewer losses.
+    Losses must agree within `tolerance`, or the tolerance of a peer if that is greater, relative to the loss. Below a
+    millionth of the first loss, where only rounding errors of a perfect fit remain, the difference is relative to that.
+    A peer that is too slow for all steps has fewer losses.
     """
     found = [r for r in results if r.losses]
     reference = max((r for r in found if r.cell.peer.name != OURS), key=lambda r: len(r.losses), default=None)
@@ -248,7 +248,7 @@ def check_losses(results: Sequence[Result], tolerance: float = TOLERANCE) -> Non
         cells = result.cell, reference.cell
         most = max(tolerance, *(cell.peer.tolerances.get(cell.workload, 0.0) for cell in cells))
         for step, (ours, theirs) in enumerate(zip(result.losses, reference.losses, strict=False), 1):
-            if not abs(ours - theirs) <= most * max(abs(theirs), least):  # so that NaN differs too
+            if not abs(ours - theirs) <= most * max(abs(theirs), least):  # also true for NaN
                 result.differs = True
                 result.error = f"loss {step} is {ours:.7g}, that of {reference.cell.label} {theirs:.7g}"
                 break
@@ -259,7 +259,7 @@ def _first_loss(answer: Mapping[str, Any]) -> float:
 
 
 def _begin(result: Result, arrays: Path, folder: Path, starts: int, limit: float) -> Worker:
-    """Start a cell `starts` times with empty compile caches, and as often with full ones; the last one stays."""
+    """Start a cell `starts` times with empty compile caches, and as often with full ones; keep the last process."""
     for _ in range(starts):
         caches = {name: tempfile.mkdtemp(dir=folder) for name in result.cell.caches}
         for times in (result.cold_s, result.cached_s) if caches else (result.cold_s,):
@@ -286,33 +286,34 @@ def measure(
     limit: float = 600.0,
     tolerance: float = TOLERANCE,
 ) -> Iterator[list[Result]]:
-    """Measure cells in turn: A B C, A B C, ... . One whose steps take more than ten seconds has three turns at most.
+    """Measure cells, interleaved: A B C, A B C, ... . A cell with steps of more than ten seconds has at most three
+    rounds.
 
-    Each cell is one process. All are started first, one after the other, and then wait; in each round each of them
-    runs for one window while the others sleep, so that a machine whose speed drifts slows all of them alike.
+    Each cell is one process. All are started first, one after another, and then wait. In each round each of them runs
+    for one window while the others sleep, so that drift of the machine's speed affects all of them alike.
 
     Parameters
     ----------
     cells : sequence of Cell
-        Of one workload and one number of threads.
+        Cells of one workload and one number of threads.
     arrays : Path
-        Where the workload's arrays are.
+        File with the workload's arrays.
     rounds : int
-        Windows of each cell.
+        Number of windows per cell.
     seconds : float
         Length of a window.
     starts : int, default 1
-        Fresh processes of which the first step is timed.
+        Number of fresh processes whose first step is timed.
     limit : float, default 600.0
-        Seconds that a process may take to answer.
+        Time limit for an answer, in seconds.
     tolerance : float, default 1e-4
-        Relative difference that losses may have.
+        Maximum relative difference of losses.
 
     Yields
     ------
     list of Result
-        The same list after each start and after each round, filled further. A cell that fails has an `error`, and
-        one whose losses differ is not measured.
+        The same list after each start and after each round, with more results each time. A cell that fails has an
+        `error`, and one whose losses differ is not measured.
     """
     results = [Result(cell) for cell in cells]
     workers: dict[int, Worker] = {}
@@ -336,7 +337,7 @@ def measure(
 
 
 def _round(result: Result, worker: Worker, seconds: float) -> None:
-    """One window of one cell."""
+    """Measure one window of one cell."""
     time.sleep(SETTLE_S)
     try:
         found = worker.window(seconds)
@@ -347,9 +348,9 @@ def _round(result: Result, worker: Worker, seconds: float) -> None:
 
 
 def import_seconds(peer: Peer, times: int = 3) -> float | None:
-    """Seconds that ``import`` of a peer takes in a fresh process: the least of several; None where it fails."""
+    """Time in seconds to import a peer in a fresh process, the minimum of several; None if it fails."""
     code = f"import time; start = time.perf_counter(); import {peer.name}; print(time.perf_counter() - start)"
-    assert peer.python is not None  # `choose` refuses others
+    assert peer.python is not None  # `choose` rejects others
     found = []
     for _ in range(times):
         command, env = [peer.python, "-c", code], environment(1, {})

@@ -1,12 +1,13 @@
-"""Measure a step late in training beside the same step at the start: python benchmarks/late.py.
+"""Compare a step late in training with the same step at the start: python benchmarks/late.py.
 
-Where a gradient stays 0 (a border pixel that is always black, a unit that is never active), momentum and Adam's moments
-decay by a constant factor per step. After some hundred steps they are subnormal numbers, and stay so: the smallest one
-times 0.9 rounds to itself. Many CPUs compute a hundred times slower with those.
+If a gradient stays 0 (for a border pixel that is always black, or a unit that is never active), momentum and Adam's
+moments decay by a constant factor per step. After a few hundred steps they are subnormal numbers, and stay so, because
+the smallest one times 0.9 rounds to itself. Many CPUs compute a hundred times slower with these.
 
-Each workload is trained with momentum and with Adam, on batches half of whose input features are 0. Three trainers take
-turns, window by window: *early* begins; *late* has the state that a long training leaves, subnormal numbers wherever
-no gradient has come; *gradual* has that state too, and is compiled with ``flush_subnormals=False``.
+Each workload is trained with momentum and with Adam, on batches in which half of the input features are 0. Windows of
+three trainers are interleaved: *early* is at the start of training; *late* has the state after long training, with
+subnormal numbers wherever there is no gradient; *gradual* has that state too, and is compiled with
+``flush_subnormals=False``.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from itertools import cycle
 from pathlib import Path
 from types import ModuleType
 
-if not __package__:  # run as a file: what is imported is the package that the file lies in
+if not __package__:  # run as a script: import the package that contains it
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 import numpy as np
@@ -38,35 +39,35 @@ OPTIMIZERS = {
     "adam": {"kind": "adam", "lr": 1e-4, "betas": (0.9, 0.999), "eps": 1e-8},
 }
 
-#: Steps after which the elements whose state is still 0 count as those without a gradient.
+#: Number of steps after which elements whose state is still 0 count as elements without a gradient.
 _FIRST_STEPS = 10
 
-#: What a long training leaves there: a few units of the smallest subnormal number of float32, 1.4e-45.
+#: Their state after long training: a few units of float32's smallest subnormal number, 1.4e-45.
 _LEFT_OVER = np.float32(7e-45)
 
 
 class Late:
-    """What was measured: seconds of a step in each window, by the name of the trainer.
+    """The measurements: seconds per step in each window, by trainer.
 
     Parameters
     ----------
     seconds : dict of str to list of float
-        Of ``early``, ``late`` and ``gradual``.
+        For ``early``, ``late`` and ``gradual``.
     share : float
-        Of the optimizer's state, the part that is subnormal in ``late``.
+        Fraction of the optimizer's state that is subnormal in ``late``.
     """
 
     def __init__(self, seconds: dict[str, list[float]], share: float) -> None:
         self.seconds, self.share = seconds, share
 
     def ratio(self, name: str) -> float:
-        """Time of a step of a trainer to that of ``early``: the median over the windows."""
+        """Ratio of a trainer's time per step to that of ``early``: the median over the windows."""
         pairs = zip(self.seconds[name], self.seconds["early"], strict=True)
         return statistics.median(one / other for one, other in pairs)
 
 
 def without_half_of_the_features(workload: Workload) -> Workload:
-    """The workload with every second input feature 0; token ids stay as they are."""
+    """The workload with every second input feature set to 0; token ids are unchanged."""
 
     def dimmed(x: np.ndarray) -> np.ndarray:
         return x if x.dtype.kind == "i" else x * (np.arange(x.shape[-1]) % 2).astype(x.dtype)
@@ -103,7 +104,7 @@ def _trainer(peer: ModuleType, workload: Workload, options: CompileOptions) -> T
 
 
 def _age(trainer: Trainer) -> float:
-    """Put subnormal numbers where the optimizer's state is 0, and say what share of it that is."""
+    """Replace zeros in the optimizer's state by subnormal numbers, and return the fraction replaced."""
     state = trainer.export_optimizer_state()
     aged = {name: np.where(array == 0, _LEFT_OVER, array) if array.ndim else array for name, array in state.items()}
     trainer.load_optimizer_state(aged)
@@ -112,7 +113,7 @@ def _age(trainer: Trainer) -> float:
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
-    """Measure and print a table; the exit status is 1 where a late step takes longer than `--at-most` allows."""
+    """Measure and print a table. The exit status is 1 if a late step takes longer than `--at-most` allows."""
     options = argparse.ArgumentParser(description="Measure steps late in training beside those at the start.")
     options.add_argument("--workloads", type=workload_names, default=list(workloads.WORKLOADS), help="default: all")
     options.add_argument("--threads", type=int, default=1, help="of the step (default: 1)")

@@ -1,8 +1,8 @@
-"""Train the MLP 784-128-128-10 with adjoint and with PyTorch, from the same weights on the same batches.
+"""Train the MLP 784-128-128-10 with adjoint and with PyTorch, with the same initial weights and batches.
 
     python benchmarks/loss_curve.py [--python torch=/path/to/python]
 
-Prints how far the losses lie apart, and the test accuracy of both; exit status 1 where they disagree.
+Prints the differences of the losses and the test accuracy of both; the exit status is 1 if they disagree.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-if not __package__:  # run as a file: what is imported is the package that the file lies in
+if not __package__:  # run as a script: import the package that contains it
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 import numpy as np
@@ -31,18 +31,18 @@ from benchmarks.run import PEER_FOLDER, python_option
 
 __all__ = ["ACCURACY_TOLERANCE", "EARLY", "EARLY_TOLERANCE", "SEED", "Curve", "main", "problem", "train", "verdict"]
 
-#: The loss and the optimizer are those of the workload mlp, the sum of a batch's cross-entropies and SGD, at a rate
-#: that suits real images: with 0.01 the training of either framework breaks down.
+#: The loss and the optimizer are those of the workload mlp, the sum of a batch's cross-entropies and SGD, with a
+#: learning rate for real images: with 0.01, training diverges in either framework.
 BATCH, RATE, DECAY = 64, 0.0005, 0.01
 
-#: Where some unit's input comes within rounding of 0, its relu may open in one framework and not in the other, and
-#: then the curves part for good, both of them right. With this seed none comes closer than 3e-6 in the early steps.
+#: If the input of a relu is within rounding error of 0, it may be active in one framework and not in the other; then
+#: the curves diverge, although both are right. With this seed, none is closer than 3e-6 in the early steps.
 SEED = 1
 
-#: The step at which losses are held to `EARLY_TOLERANCE`, relative; later, differences in rounding have grown.
+#: The step at which losses must agree within `EARLY_TOLERANCE` (relative); later, rounding differences have grown.
 EARLY, EARLY_TOLERANCE = 20, 1e-4
 
-#: How far the accuracies may lie apart at the end.
+#: Maximum difference of the final accuracies.
 ACCURACY_TOLERANCE = 0.003
 
 Arrays = dict[str, np.ndarray]
@@ -50,7 +50,7 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """What training gave: the loss of each step, and the share of test images that were classified right."""
+    """The result of training: the loss of each step, and the fraction of test images classified correctly."""
 
     losses: np.ndarray
     accuracy: float
@@ -64,9 +64,9 @@ def problem(steps: int, seed: int, synthetic: bool) -> Arrays:
     steps : int
         Number of batches.
     seed : int
-        Of the order of the images and of the weights.
+        Seed of the order of the images and of the weights.
     synthetic : bool
-        Make images up instead of taking Fashion-MNIST.
+        Whether to generate images instead of using Fashion-MNIST.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def _fashion() -> tuple[np.ndarray, ...]:
 
 
 def _synthetic(seed: int) -> tuple[np.ndarray, ...]:
-    """Noise over a pattern of the image's class, so faint that some images are hard to tell."""
+    """A pattern per class plus noise, so strong that some images are hard to classify."""
     rng = np.random.default_rng((seed, 1))
     labels = rng.integers(0, 10, 20_000)
     noisy = 128 + 10 * rng.standard_normal((10, 784))[labels] + 50 * rng.standard_normal((len(labels), 784))
@@ -129,11 +129,11 @@ def train_torch(arrays: Mapping[str, np.ndarray], python: str) -> Curve:
 
 
 def verdict(ours: Curve, theirs: Curve) -> tuple[float, float, float, list[str]]:
-    """Relative differences of the losses at step `EARLY` and at the end, of the accuracies, and what is wrong."""
+    """Relative differences of the losses at step `EARLY` and at the end, that of the accuracies, and the violations."""
     apart = np.abs(ours.losses - theirs.losses) / np.abs(theirs.losses)
     early, end, accuracy = float(apart[EARLY - 1]), float(apart[-1]), abs(ours.accuracy - theirs.accuracy)
     wrong = []
-    if not early <= EARLY_TOLERANCE:  # so that NaN is wrong too
+    if not early <= EARLY_TOLERANCE:  # also true for NaN
         wrong.append(f"the losses of step {EARLY} differ by {early:.1e}, more than {EARLY_TOLERANCE:.0e}")
     if not accuracy <= ACCURACY_TOLERANCE:
         wrong.append(f"the accuracies differ by {accuracy:.2%}, more than {ACCURACY_TOLERANCE:.1%}")

@@ -1,4 +1,4 @@
-"""The larger workloads: LeNet-5, ResNet-20, a small GPT, and a perceptron that lives in memory rather than cache."""
+"""The larger workloads: LeNet-5, ResNet-20, a small GPT, and a perceptron that exceeds the caches."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -43,7 +43,7 @@ def lenet() -> Workload:
         "cb1": np.zeros(16, np.float32),
         **_perceptron(rng, (400, 120, 84, 10)),
     }
-    # The first convolution needs no gradient of the images; the first linear layer passes its own on.
+    # The first convolution needs no gradient of the images; the first linear layer does need that of its input.
     convolutions = 2 * (2 * batch * 6 * 25 * 28 * 28) + 3 * (2 * batch * 16 * 150 * 10 * 10)
     linear = linear_flops(batch, (400, 120, 84, 10)) + 2 * batch * 400 * 120
     settings = {"kind": "sgd", "lr": 0.01, "momentum": 0.9}
@@ -58,7 +58,7 @@ def _lenet(o: Any, p: Mapping[str, Any], x: Any) -> Any:
 
 
 def resnet() -> Workload:
-    """ResNet-20 for 32x32 images, with 1x1 projections where a block changes shape."""
+    """ResNet-20 for 32x32 images, with 1x1 projections in blocks that change the shape."""
     rng, batch = np.random.default_rng(0), 64
     params: Parameters = {}
     states: Parameters = {}
@@ -84,8 +84,8 @@ def resnet() -> Workload:
                 convolution(f"{name}.cs", channels, width, 1, size)
             channels = width
     params["w"], params["b"] = _normal(rng, (64, 10), sqrt(1 / 64)), np.zeros(10, np.float32)
-    # At a larger rate differences of rounding grow within twenty steps; PyTorch on one thread and on two differs
-    # from itself by 5e-4.
+    # With a larger learning rate, rounding differences grow within twenty steps; PyTorch on one thread and on two
+    # differs by 5e-4.
     settings = {"kind": "sgd", "lr": 0.01, "momentum": 0.9, "wd": 1e-4}
     batches = images(rng, (batch, 3, 32, 32), 10)
     return Workload("resnet", params, states, batches, _resnet, "ce_mean", settings, flops + 3 * 2 * batch * 640, 2e-3)
@@ -106,7 +106,7 @@ def _resnet(o: Any, p: Mapping[str, Any], x: Any) -> Any:
 
 
 def gpt() -> Workload:
-    """A GPT of four layers with tied output weights and no biases; its language is nearly deterministic."""
+    """A GPT of four layers with tied output weights and no biases, on an almost deterministic language."""
     rng = np.random.default_rng(0)
     params = {
         "wte": _normal(rng, (VOCABULARY, WIDTH), 0.02),
@@ -130,7 +130,7 @@ def gpt() -> Workload:
 
 
 def _tokens(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Sequences in which nine tokens of ten follow from the one before, and the next token of each."""
+    """Sequences in which nine of ten tokens are determined by the previous one, and the next token of each."""
     text = rng.integers(0, VOCABULARY, (BATCH, TOKENS + 1))
     for t in range(1, TOKENS + 1):
         follows = (5 * text[:, t - 1] + 3) % VOCABULARY
@@ -152,7 +152,7 @@ def _gpt(o: Any, p: Mapping[str, Any], ids: Any) -> Any:
 
 
 def bigmlp() -> Workload:
-    """A perceptron whose weights and optimizer state do not fit any cache, trained by Adam."""
+    """A perceptron whose weights and optimizer state do not fit into any cache, trained with Adam."""
     rng, sizes, batch = np.random.default_rng(0), (1024, 4096, 4096, 1024), 128
     settings = {"kind": "adam", "lr": 1e-4, "betas": (0.9, 0.999), "eps": 1e-8}
     params = _perceptron(rng, sizes)

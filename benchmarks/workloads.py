@@ -1,13 +1,13 @@
-"""What is trained: shapes, data, initial weights, networks, losses and optimizers.
+"""The workloads: shapes, data, initial weights, networks, losses and optimizers.
 
-A network is written once, over a namespace of operators that each peer supplies, so that all peers compute the same
-function:
+A network is written once, in terms of a namespace of operators that each peer supplies, so that all peers compute the
+same function:
 
     linear(x, w, b)          w is [in, out] (a peer may keep it transposed), b may be None
     conv(x, w, b, stride, pad)   NCHW and OIHW, b may be None
     relu(x), gelu(x) (its erf form), add(a, b), reshape(x, shape), transpose(x, axes)
     maxpool2(x)              2x2 with stride 2
-    batchnorm(x, name)       of the batch; parameters name.g and name.b, states name.mean and name.var
+    batchnorm(x, name)       by batch statistics; parameters name.g and name.b, states name.mean and name.var
     avgpool(x)               over the pixels, [N, C, H, W] -> [N, C]
     flatten(x)               [N, C, H, W] -> [N, C*H*W]
     embed(table, ids)        rows of the table
@@ -17,7 +17,7 @@ function:
     split3(x)                three equal parts of the last axis
     head(x, table)           x @ table.T
 
-A further workload is one more function in `WORKLOADS`.
+To add a workload, add a function to `WORKLOADS`.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def mlp() -> Workload:
 
 
 def linreg() -> Workload:
-    """Four rows of y = 2 a + 3 b, which OneFlow's tutorial fits: a step that costs what a step costs at least."""
+    """Four rows of y = 2 a + 3 b, as fitted in OneFlow's tutorial: it measures the overhead of a step."""
     x = np.array([[1, 2], [2, 3], [4, 6], [3, 1]], np.float32)
     y = x @ np.array([[2], [3]], np.float32)
     params = {"w0": np.random.default_rng(0).standard_normal((2, 1)).astype(np.float32)}
@@ -71,7 +71,7 @@ def make(name: str) -> Workload:
 
 
 def save(workload: Workload, path: Path) -> None:
-    """Write its arrays: NumPy's random streams may differ between the versions that peers have."""
+    """Write its arrays, because NumPy's random streams may differ between the peers' versions."""
     arrays = {f"param/{name}": array for name, array in workload.params.items()}
     arrays |= {f"state/{name}": array for name, array in workload.states.items()}
     for i, (x, y) in enumerate(workload.batches):
@@ -80,7 +80,7 @@ def save(workload: Workload, path: Path) -> None:
 
 
 def load(name: str, path: Path) -> Workload:
-    """The workload of that name, with the arrays that `save` wrote."""
+    """The workload of that name, with the arrays written by `save`."""
     with np.load(path) as file:
         arrays = {key: file[key] for key in file.files}
 

@@ -8,7 +8,7 @@ BATCH, EPOCHS, RATE = 64, 5, 0.002
 
 
 def model() -> IRModule:
-    """784 pixels, two hidden layers of 128, 10 classes."""
+    """A perceptron with 784 inputs, two hidden layers of 128 units, and 10 classes."""
     x = param("x", (BATCH, 784))
     w0, b0 = param("w0", (784, 128)), param("b0", (128,))
     w1, b1 = param("w1", (128, 128)), param("b1", (128,))
@@ -28,11 +28,11 @@ def main() -> None:
     trainer.init_parameters()
 
     clothes = data.fashion_mnist()
-    # Bytes become floats, and labels i64, batch by batch.
+    # Images are converted to floats, and labels to i64, batch by batch.
     train = data.Rows(clothes.train_images.reshape(-1, 784), scale=1 / 255), data.Rows(clothes.train_labels)
     test_images = clothes.test_images.reshape(-1, 784).astype(np.float32) / 255
     for epoch in range(EPOCHS):
-        trainer.hyper["lr"] = RATE * (1 - epoch / EPOCHS)  # an input of the step: nothing is compiled again
+        trainer.hyper["lr"] = RATE * (1 - epoch / EPOCHS)  # an input of the step, so no recompilation
         epoch_losses = trainer.run_epoch(train, seed=(0, epoch)).losses
         right = trainer.predict(test_images).argmax(axis=1) == clothes.test_labels
         print(f"epoch {epoch + 1}  loss {epoch_losses.mean():.4f}  test accuracy {right.mean():.2%}")

@@ -1,4 +1,4 @@
-"""Fit y = 2 a + 3 b with a graph made by hand: python examples/linear_regression.py."""
+"""Fit y = 2 a + 3 b with a hand-written graph: python examples/linear_regression.py."""
 
 import numpy as np
 

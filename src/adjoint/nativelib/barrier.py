@@ -4,14 +4,15 @@ from adjoint.nativelib.waiting import BACKOFF_LIMIT, SYNC_BACKOFF, patient
 
 __all__ = ["barrier_text"]
 
-#: Looks at the word before a thread goes to sleep: a quarter of a millisecond, about what a wake-up takes on a core
-#: that has halted.
+#: Number of times a thread polls the word before it sleeps: a quarter of a millisecond, about the time to wake up a
+#: halted core.
 _SPINS = 8000
 
 _BARRIER = """
-; %sync: at 0, twice the arrivals since it was 0, with the lowest bit set where somebody sleeps; the rest in
+; %sync: at 0, twice the number of arrivals since it was 0, with the lowest bit set if a thread sleeps; for the rest,
+; see
 ; adjoint.nativelib.waiting.
-; The arrival that completes a round is what the others wait for: nothing else has to be written.
+; The others wait for the arrival that completes the round, so nothing else has to be written.
 define internal void @barrier(ptr %sync, i64 %threads) nounwind noinline {
 entry:
   %all = trunc i64 %threads to i32
@@ -27,7 +28,7 @@ open:
   %asleep = trunc i32 %old to i1
   br i1 %asleep, label %wake, label %done
 wake:
-  ; Who sleeps for the next round already wakes up as well, looks, and marks the word again.
+  ; Threads that already sleep for the next round wake up too, look, and mark the word again.
   call void @say_where(ptr %sync)
   %unmarked = atomicrmw and ptr %sync, i32 -2 monotonic, align 4
   call void @wake_all(ptr %sync)
@@ -66,8 +67,8 @@ anywhere:
   call void @sleep_while(ptr %sync, i32 %mark)
   br label %wait
 learn:
-  ; Adaptive backoff: 16 more after spinning in vain, and 320 at once where that reaches the limit; else one less.
-  ; Others may have changed it meanwhile.
+  ; Adaptive backoff: after spinning in vain, 16 more, or 320 if that reaches the limit; otherwise one less.
+  ; Other threads may have changed it concurrently.
   %backoff.now = load atomic i32, ptr %backoff.at monotonic, align 4
   %raised = add i32 %backoff.now, 16
   %reached = icmp uge i32 %raised, {limit}

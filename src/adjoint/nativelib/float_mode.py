@@ -1,16 +1,16 @@
-"""The floating-point mode that a compiled step runs in: rounding to nearest, subnormal numbers flushed or not.
+"""The floating-point mode of compiled steps: rounding to nearest, subnormal numbers flushed or not.
 
-The mode is a thread's own and the caller may have set it to anything. So every thread sets it when its part of a call
-begins and sets back what it found when that ends; both cost nothing where the mode is right already, as in the threads
-of the pool and in the steps of an epoch. Writing the register takes 10 to 20 ns each time on x86-64.
+The mode is private to each thread, and the caller may have changed it. So every thread sets the mode at the start of
+its part of a call and restores the previous one at the end. Both are almost free if the mode is already right, as in
+the threads of the pool and in the steps of an epoch. Writing the register takes 10 to 20 ns on x86-64.
 """
 
 from adjoint.kernel.target import architecture
 
 __all__ = ["enter_mode", "float_mode_text", "flushes_subnormals", "kernel_attributes"]
 
-#: For each architecture with a mode in which subnormal numbers are flushed: the type of its control register as LLVM
-#: reads it; the bits that control, leaving out flags of what has happened; what they are with and without flushing.
+#: For each architecture with a mode that flushes subnormal numbers: the type of the control register in LLVM; a mask of
+#: its control bits, excluding status flags; the values of these bits with and without flushing.
 #:
 #: x86-64: MXCSR, all exceptions masked (bits 7 to 12), flush-to-zero (15), denormals-are-zero (6).
 #: AArch64: FPCR, FZ (24). 32-bit Arm: FPSCR, FZ (24); its upper four bits and lower eight are flags.
@@ -20,7 +20,7 @@ _MODES = {
     "arm": ("i32", 0x07FFFF00, 1 << 24, 0),
 }
 
-#: LLVM text that reads the register as %old, and that writes %new to it.
+#: LLVM text that reads the register as %old, and text that writes %new to it.
 _READ = {
     "x86_64": "%at = alloca i32\n  call void @llvm.x86.sse.stmxcsr(ptr %at)\n  %old = load i32, ptr %at",
     "aarch64": "%old = call i64 @llvm.aarch64.get.fpcr()",
@@ -38,7 +38,7 @@ _DECLARATIONS = {
 }
 
 _TEXT = """
-; Put the thread into the mode `wanted`; the mode that it was in.
+; Set the mode of this thread to `wanted`, and return the previous one.
 define internal {type} @enter_float_mode({type} %wanted) nounwind noinline {{
   {read}
   %found = and {type} %old, {control}
@@ -63,12 +63,12 @@ define internal i32 @enter_float_mode(i32 %wanted) nounwind noinline {
 
 
 def flushes_subnormals(triple: str) -> bool:
-    """Whether the architecture has a mode in which subnormal numbers are flushed; RISC-V has none."""
+    """Whether the architecture has a mode that flushes subnormal numbers; RISC-V has none."""
     return _family(triple) in _MODES
 
 
 def float_mode_text(triple: str) -> str:
-    """LLVM text of ``@enter_float_mode``: it takes a mode and returns the one before."""
+    """LLVM text of ``@enter_float_mode``, which sets the mode and returns the previous one."""
     family = _family(triple)
     if family not in _MODES:
         return _NO_MODE
@@ -84,7 +84,7 @@ def float_mode_text(triple: str) -> str:
 
 
 def enter_mode(triple: str, flush_subnormals: bool) -> tuple[str, str]:
-    """LLVM expressions that put a thread into its mode, and from the result ``%mode`` back into the one before."""
+    """LLVM calls that set the mode of a thread, and that restore the previous one, ``%mode``, which the first returns."""
     type_, _, flushing, gradual = _MODES.get(_family(triple), ("i32", 0, 0, 0))
     wanted = flushing if flush_subnormals else gradual
     call = f"call {type_} @enter_float_mode({type_}"
@@ -92,7 +92,7 @@ def enter_mode(triple: str, flush_subnormals: bool) -> tuple[str, str]:
 
 
 def kernel_attributes(triple: str, flush_subnormals: bool) -> str:
-    """Attributes of functions that compute: LLVM folds constants as the mode has it."""
+    """Attributes of functions that compute, which make LLVM fold constants as in this mode."""
     flushed = flush_subnormals and flushes_subnormals(triple)
     return '"denormal-fp-math"="preserve-sign,preserve-sign"' if flushed else '"denormal-fp-math"="ieee,ieee"'
 

@@ -1,10 +1,10 @@
-"""Where threads sleep, as LLVM text: on the core that they will wake up on.
+"""Placement of sleeping threads, as LLVM text: a thread wakes up on the core on which it went to sleep.
 
-A system puts a thread that wakes up where it ran before, if that core is idle. In a virtual machine an idle core may
-not count as such (docs/design/threads.md). Then the thread lands on the core of the one that woke it, and both may
-stay there for long: two threads at the speed of one. So a thread may use no other core than its own while it sleeps,
-and all that it might use before as soon as it is awake. If who wakes it has come to that core meanwhile, the thread is
-first sent away: it may use any core but that one until it is awake.
+The operating system runs a thread that wakes up on its previous core if that core is idle. In a virtual machine, an
+idle core may not be recognized as such (docs/design/threads.md). Then the thread is placed on its waker's core, and
+both may share that core for long, at half the speed. So the affinity of a thread is restricted to its own core while it
+sleeps, and restored when it wakes up. If the waker has moved to that core in the meantime, it first changes the
+sleeping thread's affinity to all cores except that one.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,11 @@ from adjoint.kernel.target import architecture
 
 __all__ = ["placement_text"]
 
-#: Nanoseconds of a sleep from which on something else has had the waker's core: most of a tick of the scheduler.
+#: Duration of a sleep in nanoseconds from which the waker's core is assumed to have been busy with something else: most
+#: of a scheduler tick.
 _LONG = 3_000_000
 
-#: Numbers of the system calls getcpu, sched_getaffinity, sched_setaffinity, clock_gettime and gettid in Linux.
+#: Numbers of the Linux system calls getcpu, sched_getaffinity, sched_setaffinity, clock_gettime and gettid.
 _CALLS = {
     "x86_64": (309, 204, 203, 228, 186),
     "aarch64": (168, 123, 122, 113, 178),
@@ -45,7 +46,7 @@ define internal i32 @here() nounwind noinline cold {
   ret i32 %core
 }
 
-; Where the thread stands that sleeps on a core, or on another one of the same number modulo 64.
+; The slot of the thread that sleeps on a core; cores with the same number modulo 64 share a slot.
 define internal ptr @slot_of(ptr %sync, i64 %core) nounwind {
   %sleepers = getelementptr i8, ptr %sync, i64 {sleepers}
   %number = and i64 %core, 63
@@ -53,8 +54,8 @@ define internal ptr @slot_of(ptr %sync, i64 %core) nounwind {
   ret ptr %slot
 }
 
-; Who wakes others first says where it is, and below the limit of the backoff sends away who sleeps there. A slot is 0,
-; a thread, or -1 meanwhile.
+; Before waking others, record the own core and, if the backoff is below the limit, move away the thread that sleeps on
+; it. A slot is 0, a thread, or -1 while the thread is being moved.
 define internal void @say_where(ptr %sync) nounwind noinline cold {
 entry:
   %mask = alloca [16 x i64]
@@ -100,7 +101,7 @@ done:
   ret void
 }
 
-; The system's clock, in nanoseconds.
+; The monotonic clock, in nanoseconds.
 define internal i64 @now() nounwind noinline cold {
   %at = alloca [2 x i64]
   store [2 x i64] zeroinitializer, ptr %at
@@ -113,8 +114,8 @@ define internal i64 @now() nounwind noinline cold {
   ret i64 %sum
 }
 
-; Sleep while the word has that value, and wake up on the same core. With fewer cores than threads, on any.
-; Whether spinning would have been in vain: the waker needed this core, or something else had its own for long.
+; Sleep while the word has that value, and wake up on the same core; with fewer cores than threads, on any core. Returns
+; whether spinning would have been in vain: the waker needed this core, or its own was busy for long.
 define internal i1 @sleep_in_place(ptr %sync, i32 %threads, ptr %word, i32 %value) nounwind noinline cold {
 entry:
   %all = alloca [16 x i64]
@@ -148,7 +149,7 @@ here:
   %end = call i64 @now()
   br label %clear
 clear:
-  ; Who is about to send this thread away is waited for: later it would have to stay away.
+  ; Wait for a waker that is about to move this thread; otherwise its affinity would remain restricted.
   %gone = cmpxchg ptr %slot, i32 %me, i32 0 acq_rel acquire, align 4
   %left = extractvalue { i32, i1 } %gone, 0
   %sending = icmp eq i32 %left, -1
@@ -170,17 +171,17 @@ anywhere:
 
 
 def placement_text(triple: str, places: Mapping[str, int], limit: int) -> str:
-    """LLVM text of ``@say_where`` and ``@sleep_in_place`` for a target; ``@sleep_while`` goes beside it.
+    """LLVM text of ``@say_where`` and ``@sleep_in_place`` for a target; they use ``@sleep_while``.
 
     Parameters
     ----------
     triple : str
-        The target's.
+        The target triple.
     places : mapping
-        Offsets in a barrier's block of the number of ``cores``, the ``backoff``, the core of the last ``waker``, and 64
-        ``sleepers``.
+        Offsets in the sync block: of the number of ``cores``, the ``backoff``, the core of the last ``waker``, and the
+        64 ``sleepers``.
     limit : int
-        Backoff from which on threads no longer spin for long.
+        Backoff from which threads no longer spin for long.
     """
     calls = _CALLS.get(architecture(triple)) if "linux" in triple else None
     if calls is None:

@@ -1,9 +1,9 @@
-"""How threads wait for each other, as LLVM text: they spin with a pause hint, then sleep (spin-then-park).
+"""How threads wait for each other, as LLVM text: spin with a pause hint, then sleep (spin-then-park).
 
-Code of programs and the thread pool wait in the same way, and share the block that a barrier works on: six cache lines
-(`SYNC_BYTES`). The first is the barrier's own. The second is nearly always only read, and says how long spinning is
-worth it: the number of cores, set when the block is made, and the adaptive backoff, which starts at 0. After them comes
-the core of the last waker, and in the last four lines who sleeps on which core (`adjoint.nativelib.placement`).
+Compiled programs and the thread pool wait in the same way, and share the sync block of a barrier: six cache lines
+(`SYNC_BYTES`). The first is the barrier's own. The second is almost read-only and determines how long to spin: the
+number of cores, set on creation, and the adaptive backoff, initially 0. It also contains the core of the last waker.
+The last four lines record the threads that sleep on each core (`adjoint.nativelib.placement`).
 """
 
 from adjoint.kernel.target import architecture
@@ -11,53 +11,53 @@ from adjoint.nativelib.placement import placement_text
 
 __all__ = ["BACKOFF_LIMIT", "SYNC_BACKOFF", "SYNC_BYTES", "SYNC_CORES", "SYNC_WAKER", "patient", "waiting_text"]
 
-#: Bytes of the block of a barrier.
+#: Size of the sync block in bytes.
 SYNC_BYTES = 384
 
-#: Offset in it of the number of cores (i32) that the process may use: with more threads than that, nobody spins.
+#: Offset of the number of cores (i32) available to the process. With more threads than cores, threads do not spin.
 SYNC_CORES = 64
 
-#: Offset in it of the adaptive backoff (i32). It grows where threads have spun in vain, as they do when the one that
-#: they wait for needs their core; from `BACKOFF_LIMIT` on they go to sleep soon, and it falls by one each time.
+#: Offset of the adaptive backoff (i32). It grows when threads spin in vain, as they do if the thread that they wait for
+#: needs their core, and otherwise decreases by one each time. From `BACKOFF_LIMIT` on, threads sleep almost at once.
 SYNC_BACKOFF = 68
 
-#: Offset in it of the core of the last waker (i32).
+#: Offset of the core of the last waker (i32).
 SYNC_WAKER = 72
 
-#: Offset in it of the sleeping threads (64 times i32), by the number of their core modulo 64.
+#: Offset of the sleeping threads (64 times i32), indexed by the number of their core modulo 64.
 SYNC_SLEEPERS = 128
 
-#: Backoff from which on threads hardly spin; see `SYNC_BACKOFF`.
+#: Backoff from which threads hardly spin; see `SYNC_BACKOFF`.
 BACKOFF_LIMIT = 64
 
-#: Spins from the limit of the backoff on: half a microsecond.
+#: Number of spins from `BACKOFF_LIMIT` on: half a microsecond.
 _FEW = 20
 
-#: For each architecture, LLVM's hint that a thread is waiting in a loop, and the declaration of it.
+#: LLVM's spin hint by architecture, with its declaration.
 _PAUSE = {
     "x86_64": ("call void @llvm.x86.sse2.pause()", "declare void @llvm.x86.sse2.pause()"),
     "aarch64": ("call void @llvm.aarch64.hint(i32 1)", "declare void @llvm.aarch64.hint(i32)"),
 }
 
-#: System call number of futex, by architecture, where the system is Linux.
+#: The number of Linux's system call futex, by architecture.
 _FUTEX = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 
 _WAITING = """
 {declarations}
 
-; Sleep while the word has that value. It may return earlier: look again.
+; Sleep while the word has that value. May return early, so callers must check the word again.
 define internal void @sleep_while(ptr %word, i32 %value) nounwind noinline cold {
   {sleep}
   ret void
 }
 
-; Wake everybody who sleeps on the word. Where the system has no such call, sleepers wake by themselves.
+; Wake all threads that sleep on the word. On systems without such a call, they wake up by themselves.
 define internal void @wake_all(ptr %word) nounwind noinline cold {
   {wake}
   ret void
 }
 
-; How often to look before going to sleep where `threads` take part: `most`, if there is hope.
+; How often to poll before sleeping, if `threads` take part: `most`, unless the backoff or the number of cores forbids.
 define internal i32 @spins(ptr %sync, i32 %threads, i32 %most) nounwind {
   %cores.at = getelementptr i8, ptr %sync, i64 {cores}
   %cores = load i32, ptr %cores.at
