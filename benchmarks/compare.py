@@ -201,17 +201,17 @@ def table(found: Sequence[Comparison], kernels: int) -> Table:
 def parser() -> argparse.ArgumentParser:
     """The options of the command line."""
     made = argparse.ArgumentParser(description="Compare two commits by the instructions that a step executes.")
-    made.add_argument("commits", nargs=2, metavar="COMMIT", help="as git names them; . is what lies in the folder now")
+    made.add_argument("commits", nargs=2, metavar="COMMIT", help="a git revision, or . for the working tree")
     made.add_argument(
         "--workloads", type=workload_names, default=list(workloads.WORKLOADS),
-        help=f"of {','.join(workloads.WORKLOADS)}; default: all",
+        help=f"from {','.join(workloads.WORKLOADS)}; default: all",
     )  # fmt: skip
-    made.add_argument("--counter", choices=("auto", *COUNTERS), default="auto", help="who counts (default: auto)")
-    made.add_argument("--steps", type=int, default=2, help="N steps are taken from 2 N (default: 2)")
-    made.add_argument("--kernels", type=int, default=5, help="kernels to show of each workload (default: 5)")
-    made.add_argument("--at-most", type=float, metavar="RATIO", help="exit with 1 where a ratio is above this")
-    made.add_argument("--limit", type=float, default=600.0, help="seconds a process may take (default: 600)")
-    made.add_argument("--json", type=Path, metavar="FILE", help="write every number here")
+    made.add_argument("--counter", choices=("auto", *COUNTERS), default="auto", help="counter (default: auto)")
+    made.add_argument("--steps", type=int, default=2, help="N: subtract N steps from 2 N (default: 2)")
+    made.add_argument("--kernels", type=int, default=5, help="number of kernels shown per workload (default: 5)")
+    made.add_argument("--at-most", type=float, metavar="RATIO", help="exit with status 1 if a ratio exceeds this")
+    made.add_argument("--limit", type=float, default=600.0, help="time limit of a process in seconds (default: 600)")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write all results to this file")
     made.add_argument("--repository", type=Path, default=ROOT, metavar="DIR", help=argparse.SUPPRESS)
     return made
 
@@ -236,7 +236,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     except (NoCounterError, CellError) as error:
         console.print(str(error), style="bold red", markup=False, highlight=False)
         return 2
-    console.print(f"instructions of a step, one thread, counted by {counter}: {' and '.join(args.commits)}")
+    console.print(f"instructions per step on one thread, counted by {counter}: {' and '.join(args.commits)}")
     console.print(table(found, args.kernels))
     if args.json is not None:
         data = {"commits": args.commits, "counter": counter, "workloads": [one.as_dict() for one in found]}
@@ -246,7 +246,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
         console.print(f"{one.workload}: {one.error}", style="bold red", markup=False, highlight=False)
     grown = [one for one in found if one.counts and args.at_most is not None and one.ratio > args.at_most]
     for one in grown:
-        console.print(f"{one.workload} grew to {one.ratio:.4f} of what it was", style="bold red", highlight=False)
+        console.print(f"{one.workload} grew to {one.ratio:.4f} times its old count", style="bold red", highlight=False)
     return 1 if failed or grown else 0
 
 

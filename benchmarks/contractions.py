@@ -73,7 +73,7 @@ class _Library(Process):
             return None
         if not answer["difference"] <= TOLERANCE:  # also true for NaN
             result.differs = True
-            result.error = f"its result differs from NumPy's by {answer['difference']:.2g} of the largest number"
+            result.error = f"its result differs from NumPy's by {answer['difference']:.2g} times the largest element"
         return result
 
     def window(self, result: Result, seconds: float) -> None:
@@ -182,8 +182,8 @@ def summary(found: Sequence[tuple[Case, Sequence[Result]]]) -> str | None:
     faster = sum(ratio >= 1 for ratio in ratios.values())
     mean = statistics.geometric_mean(ratios.values())
     return (
-        f"adjoint is {mean:.2f} times as fast as the best of its peers on the geometric mean, at least as fast in "
-        f"{faster} of {len(ratios)}, and {ratios[least]:.2f} times as fast in the worst, {least}"
+        f"adjoint is {mean:.2f} times as fast as the fastest peer in the geometric mean, at least as fast in "
+        f"{faster} of {len(ratios)}, and {ratios[least]:.2f} times as fast in the worst case, {least}"
     )
 
 
@@ -214,16 +214,16 @@ def as_json(case: Case, results: Sequence[Result]) -> dict[str, Any]:
 def parser() -> argparse.ArgumentParser:
     """The options of the command line."""
     made = argparse.ArgumentParser(description="Measure single contractions beside other libraries.")
-    made.add_argument("--only", default="*", metavar="PATTERN", help="names to measure, such as 'cifar*weight'")
-    made.add_argument("--peers", help="such as adjoint,numpy,torch:plain; default: all that is installed")
+    made.add_argument("--only", default="*", metavar="PATTERN", help="names to measure, for example 'cifar*weight'")
+    made.add_argument("--peers", help="for example adjoint,numpy,torch:plain; default: all that are installed")
     made.add_argument("--threads", type=thread_numbers, default=[1, 2], help="default: 1,2")
-    made.add_argument("--rounds", type=int, default=5, help="windows of each library, in turn (default: 5)")
-    made.add_argument("--seconds", type=float, default=0.1, help="length of a window (default: 0.1)")
-    made.add_argument("--json", type=Path, metavar="FILE", help="write every number here")
-    made.add_argument("--list", action="store_true", help="print the names, and measure nothing")
+    made.add_argument("--rounds", type=int, default=5, help="number of windows per library (default: 5)")
+    made.add_argument("--seconds", type=float, default=0.1, help="length of a window in seconds (default: 0.1)")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write all results to this file")
+    made.add_argument("--list", action="store_true", help="print the names without measuring")
     python_option(made)
     made.add_argument(
-        "--peer-folder", type=Path, action="append", default=[], metavar="DIR", help="look for peers here first"
+        "--peer-folder", type=Path, action="append", default=[], metavar="DIR", help="search here first for peers"
     )
     return made
 
@@ -273,7 +273,7 @@ def _say(found: Sequence[tuple[Case, Sequence[Result]]], console: Console) -> in
     if (line := summary(found)) is not None:
         console.print(line)
     if (others := report.disturbance([r for _, results in found for r in results])) > DISTURBED:
-        console.print(f"not quiet: others took {others:.2f} of these cores while this was measured", style="yellow")
+        console.print(f"not quiet: other processes used {others:.2f} of these cores meanwhile", style="yellow")
     failed = [(case, r) for case, results in found for r in results if r.error is not None]
     for case, result in failed:
         what = "WRONG, not measured" if result.differs else "failed"

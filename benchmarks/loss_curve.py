@@ -153,13 +153,13 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     options = argparse.ArgumentParser(description="Compare adjoint's loss curve with PyTorch's.")
     options.add_argument("--steps", type=int, default=500, help="default: 500")
     options.add_argument("--threads", type=int, default=1, help="threads of adjoint (default: 1)")
-    options.add_argument("--seed", type=int, default=SEED, help=f"of weights and order of images (default: {SEED})")
-    options.add_argument("--synthetic", action="store_true", help="images made up instead of Fashion-MNIST")
+    options.add_argument("--seed", type=int, default=SEED, help=f"seed of weights and image order (default: {SEED})")
+    options.add_argument("--synthetic", action="store_true", help="generate images instead of using Fashion-MNIST")
     python_option(options)
     args = options.parse_args(arguments)
     console = console or Console()
     if args.steps < EARLY:
-        options.error(f"--steps is from {EARLY}, got {args.steps}")
+        options.error(f"--steps must be at least {EARLY}, got {args.steps}")
     python = find_peers([PEER_FOLDER], dict(args.python))["torch"].python
     if python is None:
         options.error("PyTorch is not installed here; name its interpreter with --python torch=/path/to/python")

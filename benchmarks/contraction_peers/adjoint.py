@@ -1,4 +1,4 @@
-"""adjoint: one graph function for each contraction, its result written to a buffer that stays."""
+"""adjoint: one graph function per contraction, whose result is written to a resident buffer."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ def value_of(case: Case, left: Value, right: Value) -> Value:
     """The contraction as a graph value."""
     if case.kind.startswith("matmul"):
         return ops.matmul(left, right, transpose_a=case.kind == "matmul_ta")
-    # A gradient is asked of the convolution that it belongs to, as `differentiate` does.
+    # Take the gradient from the vjp of the convolution, as `differentiate` does.
     image = param("image", case.result) if case.kind == "data" else left
     weight = param("weight", case.result) if case.kind == "weight" else right
     forward = ops.conv2d(image, weight, stride=case.stride, padding=case.padding)
@@ -34,7 +34,7 @@ def prepare(
     left: np.ndarray,
     right: np.ndarray,
 ) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
-    """What runs the contraction once, and what gives its result."""
+    """A function that runs the contraction once, and one that returns its result."""
     inputs = param("left", case.left), param("right", case.right)
     function = Function(
         "contraction", (*inputs, param("made", case.result)), (value_of(case, *inputs),), {"donate": (("made", 0),)}

@@ -1,4 +1,4 @@
-"""NumPy: products of matrices by its BLAS, written to an array that stays. It has no convolutions."""
+"""NumPy: matrix products by its BLAS, written to a resident array. There are no convolutions."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,7 @@ def prepare(
     left: np.ndarray,
     right: np.ndarray,
 ) -> tuple[Callable[[], object], Callable[[], np.ndarray]] | None:
-    """What runs the contraction once, and what gives its result; None for a convolution."""
+    """A function that runs the contraction once, and one that returns its result; None for a convolution."""
     if not case.kind.startswith("matmul"):
         return None
     made = np.empty(case.result, np.float32)

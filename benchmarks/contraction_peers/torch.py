@@ -1,7 +1,7 @@
-"""PyTorch: products by MKL, convolutions and their gradients by oneDNN, in both layouts of images that it knows.
+"""PyTorch: products by MKL, convolutions and their gradients by oneDNN, in both memory formats of images.
 
-A product is written to a tensor that stays. Convolutions return a new tensor; the environment that
-`benchmarks.contractions` sets lets the allocator hand out the same memory each time.
+Products are written to a resident tensor. Convolutions return a new tensor; with the environment set by
+`benchmarks.contractions`, the allocator reuses the same memory each time.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,8 @@ MODES = ("plain", "channels_last")
 def prepare(
     case: Case, mode: str, threads: int, left: np.ndarray, right: np.ndarray
 ) -> tuple[Callable[[], object], Callable[[], np.ndarray]] | None:
-    """What runs the contraction once, and what gives its result; None for a product by channels."""
+    """A function that runs the contraction once, and one that returns its result; None for a product in
+    channels_last."""
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     a, b = torch.from_numpy(left), torch.from_numpy(right)
@@ -39,7 +40,7 @@ def _convolution(
     how = ([case.stride] * 2, [case.padding] * 2, [1, 1], False, [0, 0], 1)
     if case.kind == "forward":
         return lambda: torch.ops.aten.convolution(a, b, None, *how)
-    # Only its type and layout are read of what is not given.
+    # Of the missing operand, only type and layout are used.
     absent = torch.empty(case.result).contiguous(memory_format=layout)
     backward = torch.ops.aten.convolution_backward
     if case.kind == "data":

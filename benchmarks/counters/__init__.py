@@ -1,7 +1,7 @@
-"""Counters of instructions: each counts what a run executes, in its own way.
+"""Instruction counters: different ways to count the instructions that a run executes.
 
-A counter is made before the step is compiled; ``count(run)`` runs something and returns a `Count`. Making one where
-it cannot work raises `NoCounterError`, whose message says what to do.
+A counter is created before the step is compiled; ``count(run)`` executes a function and returns a `Count`. If a counter
+does not work on this machine, creating it raises a `NoCounterError`, whose message says what to do.
 """
 
 from benchmarks.counters.base import Count, NoCounterError

@@ -1,9 +1,9 @@
-"""Instructions counted by the step itself: every basic block of its assembly also counts how often it is entered.
+"""Count instructions by instrumentation: every basic block of a step's assembly counts its executions.
 
-LLVM prints the step as assembly, `instrument` puts a few instructions at the start of each basic block that add one to
-the block's place in memory, and LLVM assembles it again. How often a block was entered, times the instructions that it
-had before, is what the step executes: exact, the same in every run, for each kernel, with the instructions of this
-machine, and without the machine's counters. What the assembler adds to align loops is not counted.
+LLVM prints the step as assembly, `instrument` adds instructions at the start of each basic block that increment a
+counter in memory, and LLVM assembles the result. The number of executions of a block times its original number of
+instructions gives the count. It is exact, reproducible, available per kernel, valid for the instruction set of this
+machine, and needs no hardware counters. Padding that the assembler inserts to align loops is not counted.
 """
 
 import ctypes
@@ -18,13 +18,13 @@ from benchmarks.counters.base import Count, NoCounterError
 
 __all__ = ["Block", "BlockCounter", "assemble", "blocks_of", "instrument"]
 
-#: A label of code: a function or a place that is jumped to. What begins otherwise marks places of data and unwinding.
+#: A label of code: a function or a jump target. Labels that start otherwise belong to data and unwind information.
 _LABEL = re.compile(r"(\.LBB[\w.$]*|[A-Za-z_][\w.$]*):")
 
 #: Instructions that end a block.
 _ENDS = re.compile(r"(j\w+|ret\w*)\b")
 
-#: Adds one to a place in memory and leaves flags, registers and the red zone under the stack as they were.
+#: Increments a word in memory, preserving flags, registers and the red zone below the stack pointer.
 _TICK = """\
 \tleaq\t-128(%rsp), %rsp
 \tpushq\t%rax
@@ -40,16 +40,16 @@ _TICK = """\
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A run of instructions that is entered at its first and left at its last.
+    """A basic block: a sequence of instructions entered at the first and left at the last.
 
     Parameters
     ----------
     line : int
-        Line of the assembly in which it begins.
+        Line of the assembly where it starts.
     function : str
-        What it belongs to.
+        The function that contains it.
     instructions : int
-        How many it has.
+        Number of instructions.
     """
 
     line: int
@@ -58,9 +58,9 @@ class Block:
 
 
 def blocks_of(assembly: str) -> list[Block]:
-    """The basic blocks of x86-64 assembly as LLVM prints it, in the order of the text.
+    """The basic blocks of x86-64 assembly printed by LLVM, in textual order.
 
-    A call ends no block: it comes back to where it was.
+    Calls do not end a block, because they return.
     """
     found: list[Block] = []
     function, start, count, code = "", 0, 0, True
@@ -89,7 +89,7 @@ def blocks_of(assembly: str) -> list[Block]:
 
 
 def instrument(assembly: str, blocks: Sequence[Block], address: int) -> str:
-    """The assembly in which block number n also adds one to the 64-bit word n from `address`."""
+    """The assembly, with block n incrementing the n-th 64-bit word from `address`."""
     ticks = {block.line: _TICK.replace("ADDRESS", str(address + 8 * n)) for n, block in enumerate(blocks)}
     lines = []
     for number, line in enumerate(assembly.splitlines()):
@@ -100,8 +100,8 @@ def instrument(assembly: str, blocks: Sequence[Block], address: int) -> str:
 
 
 def assemble(assembly: str, machine: Any) -> bytes:
-    """Object code of assembly, by an LLVM target machine."""
-    import llvmlite.binding as llvm  # noqa: PLC0415 - of the commit's environment, and only where code is counted
+    """Assemble to object code with an LLVM target machine."""
+    import llvmlite.binding as llvm  # noqa: PLC0415 - from the commit's environment, and only if needed
 
     llvm.initialize_native_asmparser()
     escaped = (line.replace("\\", "\\5C").replace('"', "\\22") for line in assembly.splitlines())
@@ -112,15 +112,15 @@ def assemble(assembly: str, machine: Any) -> bytes:
 
 
 class BlockCounter:
-    """Counts what is compiled after it was made, in the modules that hold a function of a kind.
+    """Counts code compiled after its creation, in modules that contain a function of a given kind.
 
     Parameters
     ----------
     native : type
-        adjoint's class ``NativeCode``, whose `object` makes object code of a module: it is replaced, for the life of
-        this process, by one that instruments the module.
+        adjoint's class ``NativeCode``, whose property `object` generates the object code of a module. It is replaced,
+        for the lifetime of this process, by one that instruments the module.
     wanted : re.Pattern
-        Names of functions whose modules are counted, and the group 1 in them under which they are told.
+        Names of functions whose modules are instrumented; group 1 of the match is the name in the result.
     """
 
     def __init__(self, native: Any, wanted: "re.Pattern[str]") -> None:
@@ -142,7 +142,7 @@ class BlockCounter:
         native.object = counted
 
     def count(self, run: Callable[[], object]) -> Count:
-        """Run it, and return what the counted modules executed."""
+        """Call the function and return the instructions executed in instrumented modules."""
         if not self._blocks:
             raise NoCounterError("nothing that was compiled is counted; this commit compiles in another way, take perf")
         before = self._read()

@@ -1,6 +1,6 @@
-"""Instructions counted by the processor, through Linux's ``perf_event_open``.
+"""Count instructions with the CPU's performance counters, through Linux's ``perf_event_open``.
 
-It is what ``perf stat -e instructions:u`` reads. The structure is that of linux/perf_event.h; see the manual page
+This is what ``perf stat -e instructions:u`` reads. The structure is defined in linux/perf_event.h; see the manual page
 perf_event_open(2).
 """
 
@@ -16,26 +16,26 @@ from benchmarks.counters.base import Count, NoCounterError
 
 __all__ = ["HARDWARE_INSTRUCTIONS", "SOFTWARE_PAGE_FAULTS", "PerfCounter"]
 
-#: Type and number of an event.
+#: Type and number of events.
 HARDWARE_INSTRUCTIONS = (0, 1)
 SOFTWARE_PAGE_FAULTS = (1, 2)
 
-#: Number of the system call, by machine.
+#: Number of the system call by architecture.
 _CALLS = {"x86_64": 298, "aarch64": 241}
 
-#: Bytes of the structure's first published version, and the flag bits: neither kernel nor hypervisor is counted.
+#: Size of the structure's first published version, and flags that exclude the kernel and the hypervisor.
 _BYTES, _USER_ONLY = 64, 1 << 5 | 1 << 6
 
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 
 
 class PerfCounter:
-    """Counts this thread in user space.
+    """Counts events of this thread in user space.
 
     Parameters
     ----------
     event : (int, int), default `HARDWARE_INSTRUCTIONS`
-        What to count.
+        The event to count.
     """
 
     def __init__(self, event: tuple[int, int] = HARDWARE_INSTRUCTIONS) -> None:
@@ -53,7 +53,7 @@ class PerfCounter:
             )
 
     def count(self, run: Callable[[], object]) -> Count:
-        """Run it, and return what this thread executed."""
+        """Call the function and return the number of events in this thread."""
         before = self._read()
         run()
         return Count(self._read() - before)

@@ -1,10 +1,10 @@
-"""Instructions counted by valgrind's tool callgrind, which runs the whole process on a processor of its own.
+"""Count instructions with valgrind's tool callgrind, which emulates a CPU for the whole process.
 
-That one has AVX2 and no AVX-512, and adjoint compiles for what it finds. It takes about a second for every forty
-million floating-point operations, so it is for small workloads and for checking other counters. Unlike `blocks` it
-counts what Python executes to call the step as well, some 3,500 instructions.
+The emulated CPU has AVX2 but not AVX-512, and adjoint compiles for it. It takes about a second per forty million
+floating-point operations, so it is suitable for small workloads and for validating other counters. Unlike `blocks` it
+includes the instructions that Python executes to call the step, about 3,500.
 
-The process talks to callgrind by "client requests", which are instructions that do nothing anywhere else; see
+The process communicates with callgrind by "client requests", instruction sequences without effect outside valgrind; see
 valgrind's manual, section "The Client Request mechanism", and valgrind.h and callgrind.h for the numbers.
 """
 
@@ -20,25 +20,25 @@ from benchmarks.counters.base import Count, NoCounterError
 
 __all__ = ["ValgrindCounter", "command"]
 
-#: ``mov rax, rdi; mov rdx, rsi``, the four rotations and ``xchg rbx, rbx`` that valgrind looks for,
-#: ``mov rax, rdx; ret``: a function of a pointer to six words and of what to return where there is no valgrind.
+#: ``mov rax, rdi; mov rdx, rsi``, the four rotations and ``xchg rbx, rbx`` that valgrind recognizes, ``mov rax, rdx;
+#: ret``: a function whose parameters are a pointer to six words and the default result, without valgrind.
 _REQUEST = bytes.fromhex("4889f8 4889f2 48c1c703 48c1c70d 48c1c73d 48c1c733 4887db 4889d0 c3")
 
 _RUNNING = 0x1001
 _CALLGRIND = ord("C") << 24 | ord("T") << 16
 _DUMP, _ZERO, _START, _STOP = _CALLGRIND, _CALLGRIND + 1, _CALLGRIND + 4, _CALLGRIND + 5
 
-#: Environment variable that tells the process where callgrind writes.
+#: Environment variable with the path of callgrind's output.
 _FILE = "ADJOINT_CALLGRIND"
 
 
 def command(command: Sequence[str], folder: Path) -> tuple[list[str], dict[str, str]]:
-    """A command under callgrind, which writes to a folder, and the environment variables that it needs.
+    """A command that runs under callgrind, with output in a folder, and the environment variables that it needs.
 
     Raises
     ------
     NoCounterError
-        Where there is no valgrind.
+        If valgrind is not installed or does not support this machine.
     """
     if platform.machine() not in ("x86_64", "AMD64"):
         raise NoCounterError(f"--counter valgrind knows x86-64, this machine is {platform.machine()}; take perf")
@@ -51,7 +51,7 @@ def command(command: Sequence[str], folder: Path) -> tuple[list[str], dict[str, 
 
 
 class ValgrindCounter:
-    """Counts this process, which `command` has started."""
+    """Counts the instructions of this process, which must have been started with `command`."""
 
     def __init__(self) -> None:
         self._code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
@@ -64,7 +64,7 @@ class ValgrindCounter:
         self._dumps = 0
 
     def count(self, run: Callable[[], object]) -> Count:
-        """Run it, and return what the process executed."""
+        """Call the function and return the instructions executed by this process."""
         self._request(_START)
         self._request(_ZERO)
         run()

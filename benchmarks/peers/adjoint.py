@@ -12,19 +12,19 @@ from adjoint.optim import SGD, Adam, AdamW, Optimizer
 MODES = ("step",)
 INT = "int64"
 
-#: Environment variables that name the folders of compile caches.
+#: Environment variables with the directories of compile caches.
 CACHES = ("ADJOINT_CACHE",)
 
 
 class Ops:
-    """The operators of a workload, as graph values.
+    """The operators of workloads, as graph values.
 
     Parameters
     ----------
     params : mapping
         Parameters by the workload's names.
     states : mapping
-        Running statistics by the workload's names; `updated` gets their new values.
+        Running statistics by the workload's names; `updated` receives their new values.
     """
 
     def __init__(self, params: Mapping[str, Value], states: Mapping[str, Value]) -> None:
@@ -96,7 +96,7 @@ def _optimizer(settings: Mapping[str, Any]) -> Optimizer:
 
 
 def _backbone(w: Any, names: Mapping[str, str], x: np.ndarray) -> IRModule:
-    """The network as a module with one function."""
+    """The network as a module with a single function."""
     data = param("x", x.shape, "i64" if x.dtype.kind == "i" else "f32")
     params = {name: param(names[name], array.shape) for name, array in w.params.items()}
     states = {name: param(names[name], array.shape) for name, array in w.states.items()}
@@ -115,7 +115,7 @@ def _loss(kind: str, out: TensorType, y: np.ndarray) -> tuple[Loss, Sequence[Ten
 
 
 def module_of(w: Any) -> IRModule:
-    """The module of a workload, with its ``step``. A point in a name becomes ``_``, as in `named`."""
+    """The module of a workload, with its ``step``. Points in names are replaced by ``_``, as in `named`."""
     x, y = w.batches[0]
     backbone = _backbone(w, {name: _named(name) for name in (*w.params, *w.states)}, x)
     loss, types = _loss(w.loss, backbone["backbone"].results[0].type, y)
@@ -123,7 +123,7 @@ def module_of(w: Any) -> IRModule:
 
 
 def named(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Arrays of a workload by the names that they have in its module."""
+    """Arrays of a workload by their names in its module."""
     return {_named(name): array for name, array in arrays.items()}
 
 
@@ -136,7 +136,7 @@ def build(
     mode: str,  # noqa: ARG001
     threads: int,
 ) -> tuple[Callable[[np.ndarray, np.ndarray], float], Callable[[float], float]]:
-    """The step of a workload, and what reads its loss."""
+    """The step of a workload, and a function that reads its loss."""
     trainer = Trainer(module_of(w), threads=threads)
     trainer.load_params(named(w.params))
     trainer.load_states(named(w.states))

@@ -1,6 +1,6 @@
-"""JAX: loss, gradients and update in one jit, with what the step updates donated to it.
+"""JAX: loss, gradients and update in one jit, with all updated arrays donated.
 
-Images are NHWC inside the step, the layout that XLA's convolutions want on CPUs.
+Images are NHWC inside the step, the preferred layout of XLA's convolutions on CPUs.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,12 +15,12 @@ INT = "int32"
 
 Arrays = dict[str, jax.Array]
 
-#: What a step updates: parameters, states, and what the optimizer keeps.
+#: The arrays that a step updates: parameters, states, and the optimizer's state.
 Held = tuple[Arrays, Arrays, Any]
 
 
 class Ops:
-    """The operators of a workload; batch norm's new running statistics gather in `new`."""
+    """The operators of workloads; `new` collects the new running statistics of batch normalization."""
 
     relu = staticmethod(jax.nn.relu)
     add = staticmethod(jnp.add)
@@ -53,7 +53,7 @@ class Ops:
     def batchnorm(self, x: jax.Array, name: str) -> jax.Array:
         count = x.size // x.shape[-1]
         mean, var = x.mean((0, 1, 2)), x.var((0, 1, 2))
-        # Running statistics as PyTorch keeps them: momentum 0.1, and the variance without bias.
+        # Running statistics as in PyTorch: momentum 0.1, and the unbiased variance.
         for key, value in (("mean", mean), ("var", var * (count / (count - 1)))):
             self.new[f"{name}.{key}"] = 0.9 * self.states[f"{name}.{key}"] + 0.1 * value
         return (x - mean) * (self.params[f"{name}.g"] * jax.lax.rsqrt(var + 1e-5)) + self.params[f"{name}.b"]
@@ -86,7 +86,7 @@ def _loss(w: Any, out: jax.Array, y: jax.Array) -> jax.Array:
 
 
 def _moments(settings: Mapping[str, Any], params: Arrays) -> dict[str, Any]:
-    """What the optimizer keeps between steps."""
+    """The optimizer's state."""
     zeros = {name: jnp.zeros_like(array) for name, array in params.items()}
     if settings["kind"] == "sgd":
         return {"first": zeros} if settings.get("momentum") else {}
@@ -94,7 +94,7 @@ def _moments(settings: Mapping[str, Any], params: Arrays) -> dict[str, Any]:
 
 
 def _update(settings: Mapping[str, Any], kept: dict[str, Any], params: Arrays, grads: Arrays) -> tuple[Arrays, Any]:
-    """New parameters, and what the optimizer then keeps; PyTorch's formulas."""
+    """New parameters and optimizer state, by PyTorch's formulas."""
     tree, decay, lr = jax.tree.map, settings.get("wd", 0.0), settings["lr"]
     if decay and settings["kind"] != "adamw":
         grads = tree(lambda g, p: g + decay * p, grads, params)
@@ -113,7 +113,7 @@ def _update(settings: Mapping[str, Any], kept: dict[str, Any], params: Arrays, g
 
 
 def build(w: Any, mode: str, threads: int) -> tuple[Callable[..., jax.Array], Callable[[jax.Array], float]]:  # noqa: ARG001
-    """The step of a workload, and what reads its loss. XLA takes as many threads as the process has cores."""
+    """The step of a workload, and a function that reads its loss. XLA uses one thread per core of the process."""
 
     def loss_of(params: Arrays, states: Arrays, x: jax.Array, y: jax.Array) -> tuple[jax.Array, Arrays]:
         o = Ops(params, states)

@@ -1,7 +1,7 @@
-"""MindSpore: jit of the whole step, as one graph.
+"""MindSpore: jit of the whole step as one graph.
 
-Its compiler reads the source of functions and refuses most of Python. So the network is first written out as source
-without loops and without objects, which is then imported.
+Its compiler reads the source code of functions and rejects most of Python. So the network is first written as source
+code without loops and objects, which is then imported.
 """
 
 import importlib.util
@@ -20,12 +20,12 @@ from mindspore.experimental import optim as experimental
 MODES = ("jit",)
 INT = "int32"
 
-#: Its Adam, one kernel, adds eps before it corrects the moments.
+#: Its Adam, a single kernel, adds eps before the bias correction.
 TOLERANCES = {"bigmlp": 5e-4}
 
 
 class Ops:
-    """The operators of a workload; each value is the name of a variable of the source that they write."""
+    """The operators of workloads; values are names of variables in the generated source."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -94,20 +94,20 @@ def _variable(name: str) -> str:
 
 
 def _written(w: Any, folder: Path) -> ModuleType:
-    """The network as ``network(x)`` of a module that holds the parameters."""
+    """The network as the function ``network(x)`` of a module that holds the parameters."""
     o = Ops()
     out = w.forward(o, {name: _variable(name) for name in w.params}, "x")
     path = folder / "network.py"
     path.write_text("\n    ".join(["from mindspore import ops\n\n\ndef network(x):", *o.lines, f"return {out}\n"]))
     spec = importlib.util.spec_from_file_location("benchmark_network", path)
-    assert spec is not None  # a path that ends in .py
+    assert spec is not None  # because the path ends with .py
     assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where the compiler looks for it
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # where the compiler looks it up
     spec.loader.exec_module(module)
     for name, array in {**w.params, **w.states}.items():
         parameter = ms.Parameter(ms.Tensor(array), name=_variable(name), requires_grad=name in w.params)
         setattr(module, _variable(name), parameter)
-    # `ops.layer_norm` is a kernel that the CPU lacks.
+    # The CPU backend lacks the kernel `ops.layer_norm`.
     vars(module)["layer_norm"] = ops.LayerNorm(-1, -1, 1e-5)
     if "wpe" in w.params:
         tokens = len(w.params["wpe"])
@@ -125,7 +125,7 @@ def _optimizer(settings: Mapping[str, Any], params: list[ms.Parameter]) -> Any:
 
 
 def build(w: Any, mode: str, threads: int) -> tuple[Callable[..., ms.Tensor], Callable[[ms.Tensor], float]]:  # noqa: ARG001
-    """The step of a workload, and what reads its loss."""
+    """The step of a workload, and a function that reads its loss."""
     ms.set_device("CPU")
     ms.device_context.cpu.op_tuning.threads_num(threads)
     ms.set_context(mode=ms.GRAPH_MODE)
@@ -148,7 +148,7 @@ def build(w: Any, mode: str, threads: int) -> tuple[Callable[..., ms.Tensor], Ca
         return value
 
     def step(x: np.ndarray, y: np.ndarray) -> ms.Tensor:
-        assert folder  # kept until the step is: the compiler reads the source at the first call
+        assert folder  # kept as long as the step, because the compiler reads the source at the first call
         return whole(ms.Tensor(x), ms.Tensor(y))
 
     return step, lambda value: float(value.asnumpy())

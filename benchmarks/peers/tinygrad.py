@@ -1,13 +1,13 @@
 """tinygrad: TinyJit of the whole step.
 
-It compiles for the CPU by clang, which ``CC`` names where it has another name.
+It compiles for the CPU with clang; set ``CC`` if clang has another name.
 """
 
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-os.environ.setdefault("CACHELEVEL", "0")  # its cache of compiled kernels is one file for all processes
+os.environ.setdefault("CACHELEVEL", "0")  # its cache of compiled kernels is a single file for all processes
 
 import numpy as np
 from tinygrad import Context, Tensor, TinyJit, nn
@@ -19,7 +19,7 @@ Tensors = dict[str, Tensor]
 
 
 class Ops:
-    """The operators of a workload; batch norm's running statistics are assigned in place."""
+    """The operators of workloads; running statistics of batch normalization are assigned in place."""
 
     relu = staticmethod(Tensor.relu)
     add = staticmethod(Tensor.add)
@@ -50,7 +50,7 @@ class Ops:
     def batchnorm(self, x: Tensor, name: str) -> Tensor:
         count = x.numel() // x.shape[1]
         mean, var = x.mean((0, 2, 3)), x.var((0, 2, 3), correction=0)
-        # Running statistics as PyTorch keeps them: momentum 0.1, and the variance without bias.
+        # Running statistics as in PyTorch: momentum 0.1, and the unbiased variance.
         for key, value in (("mean", mean), ("var", var * (count / (count - 1)))):
             running = self.states[f"{name}.{key}"]
             running.assign(0.9 * running + 0.1 * value.detach())
@@ -94,7 +94,7 @@ def _optimizer(settings: Mapping[str, Any], params: list[Tensor]) -> Any:
 
 
 def build(w: Any, mode: str, threads: int) -> tuple[Callable[..., Tensor], Callable[[Tensor], float]]:  # noqa: ARG001
-    """The step of a workload, and what reads its loss. A kernel takes as many threads as the process has cores."""
+    """The step of a workload, and a function that reads its loss. A kernel uses one thread per core of the process."""
     params = {name: Tensor(a).realize() for name, a in w.params.items()}
     states = {name: Tensor(a).realize().is_param_(False) for name, a in w.states.items()}
     optimizer = _optimizer(w.opt, list(params.values()))

@@ -16,7 +16,7 @@ INT = "int64"
 #: Modes for networks with convolutions only.
 WORKLOADS = {"eager_channels_last": ("lenet", "resnet")}
 
-#: Environment variables that name the folders of compile caches, and the modes that use them.
+#: Environment variables with the directories of compile caches, and the modes that use them.
 CACHES = ("TORCHINDUCTOR_CACHE_DIR",)
 CACHED_MODES = ("compile", "compile_whole")
 
@@ -25,7 +25,7 @@ Step = Callable[[np.ndarray, np.ndarray], torch.Tensor]
 
 
 class Ops:
-    """The operators of a workload. Linear weights are kept [out, in], as `torch.nn.Linear` does."""
+    """The operators of workloads. Linear weights are stored as [out, in], as in `torch.nn.Linear`."""
 
     linear = staticmethod(functional.linear)
     relu = staticmethod(functional.relu)
@@ -83,7 +83,7 @@ def _optimizer(settings: Mapping[str, Any], params: list[torch.Tensor], fused: b
 
 
 def build(w: Any, mode: str, threads: int) -> tuple[Step, Callable[[torch.Tensor], float]]:
-    """The step of a workload, and what reads its loss."""
+    """The step of a workload, and a function that reads its loss."""
     torch.set_num_threads(threads)
     params = {name: torch.tensor(a.T.copy() if name in w.linear else a) for name, a in w.params.items()}
     states = {name: torch.tensor(a) for name, a in w.states.items()}
@@ -116,7 +116,7 @@ def build(w: Any, mode: str, threads: int) -> tuple[Step, Callable[[torch.Tensor
 
 
 def _moments(settings: Mapping[str, Any], params: Tensors) -> dict[str, Any]:
-    """What the optimizer written into the whole step keeps."""
+    """The state of the optimizer that is part of the whole step."""
     zeros = {name: torch.zeros_like(tensor) for name, tensor in params.items()}
     if settings["kind"] == "sgd":
         return {"first": zeros} if settings.get("momentum") else {}
@@ -126,7 +126,7 @@ def _moments(settings: Mapping[str, Any], params: Tensors) -> dict[str, Any]:
 def _direction(
     settings: Mapping[str, Any], kept: dict[str, Any], name: str, param: torch.Tensor, grad: torch.Tensor
 ) -> torch.Tensor:
-    """By how much a parameter moves, in units of the learning rate; updates `kept` in place."""
+    """The change of a parameter in units of the learning rate; updates `kept` in place."""
     decay = settings.get("wd", 0.0)
     if settings["kind"] != "adamw" and decay:
         grad = grad + decay * param
@@ -140,7 +140,7 @@ def _direction(
 
 
 def _whole(w: Any, params: Tensors, states: Tensors) -> Step:
-    """Forward, backward and update as one compiled graph, tuned as far as inductor goes."""
+    """Forward, backward and update as one compiled graph, with inductor's maximum autotuning."""
     kept = _moments(w.opt, params)
 
     @torch.compile(fullgraph=True, options={"cpp_wrapper": True, "max_autotune": True})

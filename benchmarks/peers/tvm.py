@@ -1,6 +1,6 @@
-"""TVM: SetupTrainer and Trainer of relax.training, by the default pipeline of tvm.compile.
+"""TVM: SetupTrainer and Trainer of relax.training, with tvm.compile's default pipeline.
 
-Three things that it lacks or that fail are supplied here: a gradient of erf, AdamW, and an Adam that NumPy accepts.
+Replacements for what is missing or fails: the gradient of erf, AdamW, and an Adam that NumPy accepts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,8 @@ def _constant(value: float) -> relax.Expr:
 
 
 class Ops:
-    """The operators of a workload, emitted by a builder; batch norm's new running statistics gather in `new`."""
+    """The operators of workloads, emitted by a builder; `new` collects new running statistics of batch
+    normalization."""
 
     def __init__(self, builder: relax.BlockBuilder, params: Variables, states: Variables) -> None:
         self.emit, self.params, self.states, self.new = builder.emit, params, states, dict[str, Any]()
@@ -73,7 +74,7 @@ class Ops:
         return y
 
     def embed(self, table: Any, ids: Any) -> Any:
-        rows, columns = ids.ty.shape  # the gradient of take wants one axis of indices
+        rows, columns = ids.ty.shape  # the gradient of take requires one-dimensional indices
         taken = self.emit(op.take(table, self.reshape(ids, (rows * columns,)), axis=0))
         return self.reshape(taken, (rows, columns, -1))
 
@@ -106,7 +107,7 @@ class Ops:
 
 
 class _Adam(Adam):
-    """Adam whose dtype is a name: `Adam.init` hands NumPy a type that NumPy refuses."""
+    """Adam with the dtype given by name, because NumPy rejects the type that `Adam.init` passes to it."""
 
     def _set_params_and_dtype(self, params: Any) -> None:
         super()._set_params_and_dtype(params)
@@ -114,7 +115,7 @@ class _Adam(Adam):
 
 
 class _AdamW(_Adam):
-    """Adam of parameters that are first shrunk by lr * weight_decay."""
+    """Adam with decoupled weight decay: parameters are first scaled by 1 - lr * weight_decay."""
 
     def __init__(self, lr: float, betas: tuple[float, float], eps: float, decay: float) -> None:
         super().__init__(lr, betas, eps)
@@ -153,7 +154,7 @@ def _erf_gradient(_: Any, call: relax.Call, cotangent: Any, __: Any) -> list[Any
 
 
 def _backbone(w: Any) -> tuple[tvm.IRModule, Any]:
-    """The network as a module, and the type of what it returns."""
+    """The network as a module, and the type of its result."""
 
     def variables(arrays: Mapping[str, np.ndarray]) -> Variables:
         types = {name: relax.TensorType(a.shape, str(a.dtype)) for name, a in arrays.items()}
@@ -171,7 +172,7 @@ def _backbone(w: Any) -> tuple[tvm.IRModule, Any]:
 
 
 def build(w: Any, mode: str, threads: int) -> tuple[Callable[..., Any], Callable[[Any], float]]:  # noqa: ARG001
-    """The step of a workload, and what reads its loss."""
+    """The step of a workload, and a function that reads its loss."""
     register_gradient("relax.erf", _erf_gradient)
     module, out = _backbone(w)
     kind, reduction = w.loss.split("_")

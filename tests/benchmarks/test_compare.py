@@ -78,7 +78,7 @@ def test_three_instructions_more_are_found_where_they_are(repository):
     assert after - before == 3
     assert {name: more[name] - kernels[name] for name in kernels if more[name] != kernels[name]} == {"step": 3}
     assert status == 1
-    assert f"linreg grew to {after / before:.4f} of what it was" in text
+    assert f"linreg grew to {after / before:.4f} times its old count" in text
 
 
 def test_a_commit_that_does_not_run_is_named(repository):

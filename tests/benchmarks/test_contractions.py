@@ -150,7 +150,7 @@ def test_adjoint_is_measured_beside_the_best_of_the_others(tmp_path):
     assert libraries["adjoint"]["gflops"] == pytest.approx(np.median(rates[0]) * 2 * 64 * 10 * 128 / 1e9)
     row = next(line.split() for line in text.splitlines() if line.strip().startswith("64x10 @"))
     assert row[3:6] == [f"{libraries[n]['gflops']:.1f}" for n in ("adjoint", "fake")] + ["fake:good"]
-    assert "in the worst, 64x10 @ 10x128" in " ".join(text.split())
+    assert "in the worst case, 64x10 @ 10x128" in " ".join(text.split())
 
 
 def test_what_computes_something_else_or_ends_is_named_and_not_measured(tmp_path):

@@ -63,7 +63,7 @@ def test_the_differences_are_relative():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--steps", "19"], "--steps is from 20, got 19"), ([], "PyTorch is not installed here")],
+    [(["--steps", "19"], "--steps must be at least 20, got 19"), ([], "PyTorch is not installed here")],
 )
 def test_what_cannot_be_compared_is_refused(arguments, message, monkeypatch, capsys):
     monkeypatch.delenv("TORCH_PYTHON", raising=False)

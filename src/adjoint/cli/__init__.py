@@ -22,10 +22,10 @@ __all__ = ["main"]
 #: Commands by name, with the descriptions that ``adjoint --help`` prints without loading them.
 _COMMANDS = {
     "train": "Train a model on a dataset.",
-    "show": "Print a stage of a model's way to machine code.",
+    "show": "Print a compilation stage of a model.",
     "profile": "Time each kernel of a model's training step.",
-    "doctor": "Print versions, CPU, threads, and whether the cache works.",
-    "cache": "Say what the cache holds, or clear it.",
+    "doctor": "Print versions, CPU, threads, and whether the cache is usable.",
+    "cache": "Print the contents of the cache, or clear it.",
 }
 
 

@@ -84,7 +84,7 @@ def float_mode_text(triple: str) -> str:
 
 
 def enter_mode(triple: str, flush_subnormals: bool) -> tuple[str, str]:
-    """LLVM calls that set the mode of a thread, and that restore the previous one, ``%mode``, which the first returns."""
+    """LLVM calls that set a thread's mode, and that restore the previous one, the first call's result ``%mode``."""
     type_, _, flushing, gradual = _MODES.get(_family(triple), ("i32", 0, 0, 0))
     wanted = flushing if flush_subnormals else gradual
     call = f"call {type_} @enter_float_mode({type_}"
