@@ -38,8 +38,8 @@ def command(
     """Time each kernel of MODEL's training step, on random data, and compare it with the machine's peaks.
 
     MODEL is mlp, linreg, lenet, resnet20, gpt, or a file of graph text. GFLOP/s and GB/s count each operation and
-    each byte once; roofline is the share of what the machine allows for them. Its peaks are measured the first time
-    and kept.
+    each byte once; roofline is the fraction that is reached of the machine's limit for them. The limits are measured
+    on first use and stored.
     """
     module = training_module(model, load_model(model, batch_size), OPTIMIZERS[optimizer])
     title = " · ".join([Path(model).stem, *([f"batch {batch_size}"] if batch_size else []), optimizer])

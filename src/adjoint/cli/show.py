@@ -30,7 +30,7 @@ def command(
 ) -> None:
     """Print a compilation stage of MODEL, which is mlp, linreg, lenet, resnet20, gpt, or a file of graph text.
 
-    The stage step is the training step before the graph passes; --print-after shows what each pass makes of it.
+    The stage step is the training step before the graph passes; --print-after prints it after a pass.
     """
     if print_after is not None and (stage != "graph" or kernel is not None):
         raise click.UsageError("--print-after prints passes instead of a stage; omit --stage and --kernel")

@@ -46,7 +46,7 @@ _RATES = ", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()
 def command(dataset: str, json_file: Path | None, plot_file: Path | None, **options: object) -> int:
     """Train a model on DATASET, which is fashion-mnist, and print its test accuracy.
 
-    Ctrl-C ends the run; what it has is evaluated and written all the same.
+    After Ctrl-C, the results so far are still evaluated and written.
     """
     settings = Settings(dataset=dataset, **options)  # type: ignore[arg-type]
     settings.make_optimizer()

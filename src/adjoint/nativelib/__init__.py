@@ -1,4 +1,5 @@
 """The native support library of compiled code: LLVM text of the barrier, waiting, thread placement and float modes.
 
-It contains everything that makes system calls or accesses control registers; compiled programs and the runtime link it.
+Its code depends on the operating system's futex and affinity calls and on the CPU's control registers; compiled
+programs and the runtime link it.
 """

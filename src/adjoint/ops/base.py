@@ -95,7 +95,7 @@ class Builder(Protocol):
         """A coordinate as a number."""
 
     def position(self, x: Scalar, size: int) -> Coordinate:
-        """An integer element as a coordinate of an axis of `size`; elements read out of range are 0."""
+        """An integer element as a coordinate, clamped to an axis of `size` so that nothing is read out of bounds."""
 
     def inside(self, i: Coordinate, start: int, stop: int) -> Scalar:
         """Whether ``start <= i < stop``, as a bool element."""

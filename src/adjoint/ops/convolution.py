@@ -260,7 +260,7 @@ def _input_gradient(op: Sliding, ct: Value, w: Value, size: Pair) -> Value:
                 interior=(0, 0, op.stride[0] - 1, op.stride[1] - 1),
             )
             total = part if total is None else add(total, part)
-    # No row meets the weight if all windows lie within the padding.
+    # No window touches the image if all of them are within the padding.
     return full(0.0, (ct.shape[0], w.shape[1] * op.groups, *size), ct.dtype) if total is None else total
 
 

@@ -1,7 +1,7 @@
 """The thread pool that runs steps: one per process, parked in native code between steps.
 
 A worker is a Python thread that calls `work` once and stays there, without the interpreter's lock, until the pool
-stops. A waiting thread spins for a while and then sleeps in the kernel; with more threads than cores it sleeps at once.
+stops. A waiting thread spins for a while and then sleeps; with more threads than cores it sleeps at once.
 Layout of the shared block, with a separate cache line for each group to avoid false sharing::
 
       0  generation: number of the step           64  function, slots, arena, threads
