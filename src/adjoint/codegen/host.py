@@ -1,4 +1,4 @@
-"""Facts about this machine that LLVM does not tell: its caches."""
+"""Facts about this machine that LLVM does not provide: its caches."""
 
 import ctypes
 import sys
@@ -8,25 +8,25 @@ from adjoint.kernel.target import Cache
 
 __all__ = ["host_caches"]
 
-#: Where Linux describes the caches of a core.
+#: Directory in which Linux describes the caches of a core.
 _SYSFS = Path("/sys/devices/system/cpu/cpu0/cache")
-#: macOS's names of the sizes of caches, by level; those of performance cores first.
+#: macOS's names of cache sizes by level, those of performance cores first.
 _SYSCTL = {
     1: ("hw.perflevel0.l1dcachesize", "hw.l1dcachesize"),
     2: ("hw.perflevel0.l2cachesize", "hw.l2cachesize"),
     3: ("hw.l3cachesize",),
 }
-#: Associativity that is assumed where the system does not tell.
+#: Associativity assumed if the system does not report it.
 _WAYS = 8
 
 
 def host_caches(directory: Path = _SYSFS) -> tuple[Cache, ...]:
-    """The data caches of a core of this machine, nearest first; empty where the system does not tell.
+    """The data caches of a core of this machine, fastest first; empty if the system does not report them.
 
     Parameters
     ----------
     directory : Path
-        Linux's description of the caches of a core.
+        Directory in which Linux describes the caches of a core.
     """
     found = _sysctl_caches() if sys.platform == "darwin" else _sysfs_caches(directory)
     return found if len(found) > 1 else ()
@@ -42,7 +42,7 @@ def _sysfs_caches(directory: Path) -> tuple[Cache, ...]:
                 found[int(level)] = (int(size.removesuffix("K")) << 10, int(ways) or _WAYS, cpus)
         except (OSError, ValueError):
             continue
-    # Hardware threads of one core share its first cache too, so a cache is shared if more CPUs than those use it.
+    # Hardware threads of one core share its L1 cache too, so a cache counts as shared if more CPUs than those use it.
     own = found[min(found)][2] if found else ""
     return tuple(Cache(level, size, ways, cpus != own) for level, (size, ways, cpus) in sorted(found.items()))
 
@@ -57,7 +57,7 @@ def _sysctl_caches() -> tuple[Cache, ...]:
 
 
 def _sysctl(name: str) -> int:
-    """An integer of macOS's sysctl; 0 where there is none of that name."""
+    """An integer from macOS's sysctl; 0 if there is none of that name."""
     value, size = ctypes.c_int64(0), ctypes.c_size_t(8)
     failed = ctypes.CDLL(None).sysctlbyname(name.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
     return 0 if failed else value.value

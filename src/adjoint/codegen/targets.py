@@ -1,4 +1,4 @@
-"""Targets by name: this machine, as found at run time, and the CPUs of a table."""
+"""Targets by name: this machine, detected at run time, and a table of CPUs."""
 
 from functools import cache
 from typing import Any
@@ -11,14 +11,14 @@ from adjoint.kernel.target import Cache, Target, architecture, available_cores
 
 __all__ = ["host_target", "target_for", "vectors_of"]
 
-#: What features say of vector registers, by architecture: (feature, bytes, registers), best first; what every CPU of
-#: an architecture has needs no feature.
+#: Vector registers implied by CPU features, by architecture: (feature, bytes, number of registers), best first. The
+#: empty feature is the architecture's baseline.
 _VECTORS = {
     "x86_64": (("avx512f", 64, 32), ("avx2", 32, 16), ("avx", 32, 16), ("", 16, 16)),
     "aarch64": (("", 16, 32),),
     "riscv64": (("zvl512b", 64, 32), ("zvl256b", 32, 32), ("v", 16, 32)),
 }
-#: Bytes and number of registers without vectors: they hold single floats.
+#: Size in bytes and number of registers without vectors: they hold single floats.
 _SCALAR = 4, 32
 
 
@@ -26,12 +26,12 @@ def _caches(l1_kib: int, l1_ways: int, l2_kib: int, l2_ways: int, l2_shared: boo
     return Cache(1, l1_kib << 10, l1_ways), Cache(2, l2_kib << 10, l2_ways, l2_shared)
 
 
-#: Targets by name: LLVM's architecture, CPU and features; bytes and number of vector registers; caches; and other
+#: Targets by name: LLVM's architecture, CPU and features; size in bytes and number of vector registers; caches; other
 #: facts. The levels of x86-64 have the caches of typical CPUs of their time: Ice Lake and later, Zen 2 and 3, Nehalem.
-#: NEON is what every AArch64 CPU has, with instructions in the order that suits a Cortex-A57: LLVM's order for its
-#: "generic" CPU is for in-order execution, and more loops spill. Caches, latencies and throughputs of Arm CPUs: Arm's
-#: Technical Reference Manuals and Software Optimization Guides of the Cortex-A57, A72 and A76. RVA22 is a profile of
-#: RISC-V; every CPU with V has vectors of at least 128 bits.
+#: NEON is the AArch64 baseline, with instructions scheduled for a Cortex-A57, because for "generic" LLVM schedules for
+#: an in-order core, which spills in more loops. Caches, latencies and throughputs of Arm CPUs are from Arm's Technical
+#: Reference Manuals and Software Optimization Guides of the Cortex-A57, A72 and A76. RVA22 is a RISC-V profile; the V
+#: extension guarantees vectors of at least 128 bits.
 _NAMED: dict[str, tuple[str, str, str, int, int, tuple[Cache, ...], dict[str, Any]]] = {
     "avx512": ("x86_64", "x86-64-v4", "", 64, 32, _caches(48, 12, 1024, 16), {}),
     "avx2": ("x86_64", "x86-64-v3", "", 32, 16, _caches(32, 8, 512, 8), {}),
@@ -48,7 +48,7 @@ _NAMED: dict[str, tuple[str, str, str, int, int, tuple[Cache, ...], dict[str, An
     "rvv": ("riscv64", "generic-rv64", "+rva22u64,+v", 16, 32, _caches(32, 8, 512, 8), {}),
 }  # fmt: skip
 
-#: Cycles of a fused multiply-add on CPUs where it does not take 4, by LLVM's name (Agner Fog, "Instruction tables",
+#: Latency in cycles of a fused multiply-add where it is not 4, by LLVM's CPU name (Agner Fog, "Instruction tables",
 #: 2022; Arm's Software Optimization Guides).
 _FMA_LATENCY = {"haswell": 5, "broadwell": 5, "znver1": 5, "znver2": 5, "cortex-a57": 10, "cortex-a72": 7}
 
@@ -69,7 +69,7 @@ def host_target() -> Target:
 
 
 def vectors_of(triple: str, enabled: set[str]) -> tuple[int, int]:
-    """Bytes and number of the vector registers of a CPU with such features."""
+    """Size in bytes and number of the vector registers of a CPU with these features."""
     for feature, width, registers in _VECTORS.get(architecture(triple), ()):
         if not feature or feature in enabled:
             return width, registers
@@ -82,14 +82,14 @@ def target_for(name: str) -> Target:
     Parameters
     ----------
     name : str
-        ``"host"``; a level of x86-64, ``"avx512"``, ``"avx2"`` or ``"sse2"``; of AArch64 ``"neon"``, which every such
-        CPU runs, ``"cortex-a72"`` or ``"cortex-a76"``; ``"rvv"``, a RISC-V CPU of the profile RVA22 with vectors of
-        128 bits. One of this machine's architecture is for its system and cores, any other for Linux and one core.
+        ``"host"``; a level of x86-64, ``"avx512"``, ``"avx2"`` or ``"sse2"``; on AArch64 ``"neon"``, the baseline,
+        ``"cortex-a72"`` or ``"cortex-a76"``; ``"rvv"``, a RISC-V CPU of the profile RVA22 with 128-bit vectors. Targets
+        of this machine's architecture use its operating system and number of cores, others Linux and one core.
 
     Raises
     ------
     CompileError
-        For any other name.
+        If the name is unknown.
     """
     host = host_target()
     if name == "host":
