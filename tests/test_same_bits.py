@@ -1,4 +1,4 @@
-"""Every CPU with fused multiply-adds gives the same bits: AVX-512, AVX2 and, emulated, AArch64, on any number of threads.
+"""Every CPU with fused multiply-adds gives the same bits on any number of threads: AVX-512, AVX2, emulated AArch64.
 
 SSE2, which rounds products before it adds them, and ``tune=True``, which chooses by time, are outside of this promise.
 """
