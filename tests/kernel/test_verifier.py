@@ -14,6 +14,7 @@ from adjoint.ir import param
 from adjoint.kernel.index import Dynamic, Var, as_index
 from adjoint.kernel.interpreter import evaluate
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Prefetch, Store, When
+from adjoint.kernel.parser import parse_kernel
 from adjoint.kernel.verifier import verify_kernel
 from adjoint.pipeline import finish_program, lower_function
 
@@ -297,3 +298,22 @@ def test_an_access_that_is_let_through_is_inside(seed):
     for var in variables:
         body = For(var, (body,))
     refused("an access is inside its buffer", body)
+
+
+def test_a_unit_keeps_to_its_tile():
+    text = (
+        "kernel f\n  4 units, shared by threads; 0 flops, 0 bytes\n"
+        "  reads x f32[16] by 4; writes y f32[16] by 4\n  for u in 0..4 units:\n    for l in 0..4 vector:\n"
+        "      y[u*4 + l] = x[u*4 + l]"
+    )
+    kernel = parse_kernel(text)
+    verify_kernel(kernel)
+    assert dict(kernel.tiles) == {kernel.reads[0]: 4, kernel.writes[0]: 4}
+    with pytest.raises(
+        VerifyError, match=r"a unit accesses its own tile, but y\[.*\] reaches from 0 to 3 in a tile of 2"
+    ):
+        verify_kernel(
+            parse_kernel(text.replace("writes y f32[16] by 4", "writes y f32[16] by 2").replace("y[u*4", "y[u*2"))
+        )
+    with pytest.raises(VerifyError, match="a unit accesses its own tile, but x"):
+        verify_kernel(parse_kernel(text.replace("= x[u*4 + l]", "= x[u*4 + l - 1 + 1 - u*4]")))

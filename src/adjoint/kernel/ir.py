@@ -289,6 +289,9 @@ class Kernel:
         Number of bytes read and written by all units, counting each element once.
     parallel : bool
         False if the work is too small to be distributed: one thread runs all units.
+    tiles : tuple of (Buffer, int)
+        Buffers that units partition into tiles, and the elements of a tile: unit `u` accesses the elements from
+        ``u * size`` to ``(u + 1) * size`` and no others.
     """
 
     name: str
@@ -298,6 +301,11 @@ class Kernel:
     flops: int = 0
     bytes: int = 0
     parallel: bool = True
+    tiles: tuple[tuple[Buffer, int], ...] = ()
+
+    def tile(self, buffer: Buffer) -> int:
+        """Elements of a buffer that each unit has to itself; 0 if units share the buffer."""
+        return dict(self.tiles).get(buffer, 0)
 
     @property
     def reads(self) -> tuple[Buffer, ...]:

@@ -84,6 +84,7 @@ class _Kernels:
 
     def _kernel(self) -> Kernel:
         self._names = dict(self._shared)
+        self._tiles: dict[Buffer, int] = {}
         head = self._line()
         head.take("kernel")
         name, values = head.name(), []
@@ -100,7 +101,7 @@ class _Kernels:
         if kind != "units":
             raise ParseError("a kernel's outermost loop must say units", self._lines[self._at - 1][0], 1)
         body = self._body(2)
-        return Kernel(name, unit, body, tuple(values), flops, moved, parallel)
+        return Kernel(name, unit, body, tuple(values), flops, moved, parallel, tuple(self._tiles.items()))
 
     def _figures(self) -> tuple[bool, int, int]:
         line = self._line()
@@ -139,10 +140,14 @@ class _Kernels:
         if isinstance(known, Buffer) and space not in ("register", "scratch"):
             if (known.dtype, known.size, known.space) != (dtype, size, space):
                 raise line.wrong(f"the type that {name} had before")
-            return
-        self._names[name] = Buffer(name, dtype, size, space)
-        if space not in ("register", "scratch"):
-            self._shared[name] = cast(Buffer, self._names[name])
+            buffer = known
+        else:
+            buffer = Buffer(name, dtype, size, space)
+            self._names[name] = buffer
+            if space not in ("register", "scratch"):
+                self._shared[name] = buffer
+        if line.skip("by"):
+            self._tiles[buffer] = line.integer()
 
     def _for(self, line: Line) -> tuple[Var, str]:
         line.take("for")

@@ -133,7 +133,12 @@ class _Printer:
         """The buffers that the kernel reads and writes, and those private to a thread."""
         own = {"registers": _registers(kernel), "scratch": kernel.scratch}
         groups = {"reads": kernel.reads, "writes": kernel.writes, **own}
-        return "; ".join(f"{verb} " + ", ".join(map(self.buffer, found)) for verb, found in groups.items() if found)
+        tiles = dict(kernel.tiles)
+
+        def text(buffer: Buffer) -> str:
+            return f"{self.buffer(buffer)} by {tiles[buffer]}" if buffer in tiles else self.buffer(buffer)
+
+        return "; ".join(f"{verb} " + ", ".join(map(text, found)) for verb, found in groups.items() if found)
 
     def buffer(self, buffer: Buffer) -> str:
         """A buffer's name, type and, unless it is external, its space."""

@@ -4,6 +4,7 @@
 - Every access is inside its buffer, according to the ranges of its variables. An enclosing `When` narrows the ranges;
   loads with a guard are exempt.
 - Vector loops contain only stores, and every lane stores to a different location.
+- A unit accesses no elements of a buffer but its own tile, if units partition the buffer into tiles.
 - Registers have no addresses: they are indexed by constants and by variables of unroll and vector loops.
 - Functions have the right number of operands, of the same dtype and a supported kind; stored values have the buffer's
   dtype. Literals are never written.
@@ -57,7 +58,7 @@ def verify_kernel(kernel: Kernel) -> None:
         For the first violation, with the kernel, the rule and what was found.
     """
     if kernel.unit.extent:
-        _body(kernel.body, _Scope(kernel.name, {kernel.unit: "serial"}))
+        _body(kernel.body, _Scope(kernel.name, {kernel.unit: "serial"}, kernel.unit, dict(kernel.tiles)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class _Scope:
 
     kernel: str
     loops: dict[Var, str]
+    unit: Var
+    tiles: dict[Buffer, int]
     facts: tuple[tuple[Index, int, int], ...] = ()
 
     def refuse(self, message: str) -> VerifyError:
@@ -210,6 +213,7 @@ def _across(expr: Across, scope: _Scope) -> None:
 
 def _access(buffer: Buffer, index: Index, scope: _Scope, guarded: bool = False) -> None:
     _bound(index, scope)
+    _tile(buffer, index, scope)
     if buffer.space == "register":
         _register(buffer, index, scope)
     if guarded:
@@ -221,6 +225,19 @@ def _access(buffer: Buffer, index: Index, scope: _Scope, guarded: bool = False) 
         raise scope.refuse(
             f"an access is inside its buffer, but {buffer}[{index}] of {buffer.size} elements reaches "
             f"from {low} to {high}; guard it"
+        )
+
+
+def _tile(buffer: Buffer, index: Index, scope: _Scope) -> None:
+    """Check that an access is in the tile of its unit, if units partition the buffer."""
+    size = scope.tiles.get(buffer)
+    if size is None:
+        return
+    low, high = _range(index - as_index(scope.unit) * size, scope.facts)
+    if low < 0 or high >= size:
+        raise scope.refuse(
+            f"a unit accesses its own tile, but {buffer}[{index}] reaches from {low} to {high} in a tile of {size}; "
+            "leave the buffer out of the tiles"
         )
 
 

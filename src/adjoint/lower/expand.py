@@ -4,7 +4,7 @@ Before::
 
     kernel y: computes %y
       4 units, on one thread; 4 flops, 32 bytes
-      reads x f32[4]; writes y f32[4]
+      reads x f32[4] by 1; writes y f32[4] by 1
       for u in 0..4 units:
         y[u] = exp(x[u])
 
@@ -12,7 +12,7 @@ After::
 
     kernel y: computes %y
       4 units, on one thread; 4 flops, 32 bytes
-      reads x f32[4]; writes y f32[4]
+      reads x f32[4] by 1; writes y f32[4] by 1
       for u in 0..4 units:
         t0 = select(lt(x[u], -176.0), -176.0, x[u])
         t1 = select(gt(t0, 89.0), 89.0, t0)

@@ -49,13 +49,13 @@ def name_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
 
         kernel y: computes %1
           4 units, on one thread; 4 flops, 32 bytes
-          reads x f32[4]; writes y f32[4]
+          reads x f32[4] by 1; writes y f32[4] by 1
           for u in 0..4 units:
             y[u] = neg(x[u])
 
         kernel y: computes %2
           4 units, on one thread; 4 flops, 32 bytes
-          reads x f32[4]; writes z f32[4]
+          reads x f32[4] by 1; writes z f32[4] by 1
           for u in 0..4 units:
             z[u] = abs(x[u])
 
@@ -63,13 +63,13 @@ def name_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
 
         kernel y: computes %1
           4 units, on one thread; 4 flops, 32 bytes
-          reads x f32[4]; writes y f32[4]
+          reads x f32[4] by 1; writes y f32[4] by 1
           for u in 0..4 units:
             y[u] = neg(x[u])
 
         kernel y_1: computes %2
           4 units, on one thread; 4 flops, 32 bytes
-          reads x f32[4]; writes z f32[4]
+          reads x f32[4] by 1; writes z f32[4] by 1
           for u in 0..4 units:
             z[u] = abs(x[u])
     """

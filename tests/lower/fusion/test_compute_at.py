@@ -12,6 +12,7 @@ from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Prefetch, Store, walk
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.verifier import verify_kernel
+from adjoint.lower.analysis.footprint import with_tiles
 from adjoint.lower.fusion.compute_at import compute_at
 from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph
@@ -28,7 +29,9 @@ def copy(source=X, to=P, units=64):
     """Units copy parts of a tensor."""
     unit, lane = Var("u", units), Var("l", SIZE // units)
     at = as_index(unit) * (SIZE // units) + as_index(lane)
-    return Kernel("copy", unit, (For(lane, (Store(((to, at, Load(source, at)),)),), "serial"),), parallel=True)
+    return with_tiles(
+        Kernel("copy", unit, (For(lane, (Store(((to, at, Load(source, at)),)),), "serial"),), parallel=True)
+    )
 
 
 def sums(source=P, units=8, to=Y, step=None, asks=()):
@@ -39,7 +42,7 @@ def sums(source=P, units=8, to=Y, step=None, asks=()):
     added = Apply("add", (Load(total, one), Load(source, at)), F32)
     loop = For(lane, (*(a(unit, lane) for a in asks), Store(((total, one, added),))), "serial")
     begin, end = Store(((total, one, Const(0.0, F32)),)), Store(((to, as_index(unit), Load(total, one)),))
-    return Kernel("sums", unit, (begin, loop, end), parallel=True)
+    return with_tiles(Kernel("sums", unit, (begin, loop, end), parallel=True))
 
 
 def body(kernel):

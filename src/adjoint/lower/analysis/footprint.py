@@ -1,19 +1,43 @@
 """Footprints: which elements of which buffers a kernel accesses, and which part of a buffer each unit has to itself."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var, as_index
-from adjoint.kernel.ir import Buffer, Coordinate, Expr, Load, Prefetch, Stmt, Store, When, postorder
+from adjoint.kernel.ir import Buffer, Coordinate, Expr, Kernel, Load, Prefetch, Stmt, Store, When, postorder, walk
 
-__all__ = ["accesses", "every_index", "reads_memory", "unit_footprints"]
+__all__ = ["accesses", "every_index", "joint_tiles", "reads_memory", "with_tiles"]
 
 
-def unit_footprints(unit: Var, indices: Sequence[Index]) -> Iterator[int]:
-    """For each index, the size of the part that is a unit's own: ``unit * size + something below size``; else 0."""
-    for index in indices:
-        size = index.coefficient(unit) or 0
-        rest = index + as_index(unit) * -size
-        yield size if size > 0 and rest.low >= 0 and rest.high < size else 0
+def with_tiles(kernel: Kernel) -> Kernel:
+    """The kernel with the buffers that its units partition into tiles (`Kernel.tiles`).
+
+    None are found in a kernel that computes indices from memory: passes cannot rename the loops of such indices.
+    """
+    statements = list(walk(kernel.body))
+    if any(map(reads_memory, every_index(statements))):
+        return replace(kernel, tiles=())
+    sizes: dict[Buffer, set[int]] = {}
+    for buffer, index in accesses(statements):
+        sizes.setdefault(buffer, set()).add(_tile(kernel.unit, index))
+    tiles = tuple((buffer, max(found)) for buffer, found in sizes.items() if len(found) == 1 and max(found))
+    return replace(kernel, tiles=tiles)
+
+
+def _tile(unit: Var, index: Index) -> int:
+    """The size for which an index is ``unit * size + something below size``; 0 if there is none."""
+    size = index.coefficient(unit) or 0
+    rest = index + as_index(unit) * -size
+    return size if size > 0 and rest.low >= 0 and rest.high < size else 0
+
+
+def joint_tiles(kernels: Sequence[Kernel], scales: Sequence[int]) -> tuple[tuple[Buffer, int], ...]:
+    """The tiles of a kernel whose units run several kernels' units, `scale` units of each."""
+    sizes: dict[Buffer, set[int]] = {}
+    for kernel, scale in zip(kernels, scales, strict=True):
+        for buffer in (*kernel.reads, *kernel.writes):
+            sizes.setdefault(buffer, set()).add(kernel.tile(buffer) * scale)
+    return tuple((buffer, max(found)) for buffer, found in sizes.items() if len(found) == 1 and max(found))
 
 
 def accesses(statements: Sequence[Stmt]) -> Iterator[tuple[Buffer, Index]]:

@@ -6,14 +6,14 @@ Before::
 
     kernel p: computes %p
       64 units, shared by threads; 0 flops, 4194304 bytes
-      reads x f32[524288]; writes p f32[524288] arena
+      reads x f32[524288] by 8192; writes p f32[524288] arena by 8192
       for u in 0..64 units:
         for l in 0..8192:
           p[u*8192 + l] = x[u*8192 + l]
 
     kernel y: computes %y
       16 units, shared by threads; 524288 flops, 2097216 bytes
-      reads p f32[524288] arena; writes y f32[16]; registers s f32[1]
+      reads p f32[524288] arena by 32768; writes y f32[16] by 1; registers s f32[1]
       for u in 0..16 units:
         s[0] = 0.0
         for l in 0..32768:
@@ -24,7 +24,7 @@ After::
 
     kernel y: computes %p, %y
       16 units, shared by threads; 524288 flops, 2097216 bytes
-      reads x f32[524288]; writes y f32[16]; registers s f32[1]; scratch p f32[32768]
+      reads x f32[524288] by 32768; writes y f32[16] by 1; registers s f32[1]; scratch p f32[32768]
       for u in 0..16 units:
         for u.1 in 0..4:
           for l in 0..8192:
@@ -45,10 +45,10 @@ from dataclasses import dataclass
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, For, Kernel, Prefetch, Stmt, When, walk
+from adjoint.kernel.ir import Buffer, For, Kernel, Prefetch, Stmt, When
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
-from adjoint.lower.analysis.footprint import accesses, every_index, reads_memory, unit_footprints
+from adjoint.lower.analysis.footprint import joint_tiles
 
 __all__ = ["compute_at"]
 
@@ -82,21 +82,12 @@ def _computed_at(producer: Kernel, later: Sequence[Kernel], target: Target) -> K
     # The producer's operands must be unchanged until there.
     if any(b in k.writes for k in later for b in producer.reads):
         return None
-    wrote, read = _footprint(producer, buffer), _footprint(consumer, buffer)
+    wrote, read = producer.tile(buffer), consumer.tile(buffer)
     if not wrote or wrote * producer.unit.extent != buffer.size or read * units != buffer.size or read % wrote:
         return None
     if read * buffer.dtype.itemsize > costs.unit_part_bytes(target):
         return None
     return _with_producer_inside(producer, consumer, buffer, read, target)
-
-
-def _footprint(kernel: Kernel, buffer: Buffer) -> int:
-    """Elements of a buffer in a unit's own part: ``unit * size + something below size``; 0 where there is none."""
-    statements = list(walk(kernel.body))
-    if any(reads_memory(index) for index in every_index(statements)):
-        return 0
-    sizes = set(unit_footprints(kernel.unit, [index for other, index in accesses(statements) if other is buffer]))
-    return sizes.pop() if len(sizes) == 1 else 0
 
 
 def _with_producer_inside(producer: Kernel, consumer: Kernel, buffer: Buffer, part: int, target: Target) -> Kernel:
@@ -115,7 +106,17 @@ def _with_producer_inside(producer: Kernel, consumer: Kernel, buffer: Buffer, pa
     bare = Kernel(consumer.name, unit, body)
     moved = sum(b.nbytes for b in dict.fromkeys((*bare.reads, *bare.writes)))
     values = (*producer.values, *consumer.values)
-    return Kernel(consumer.name, unit, body, values, producer.flops + consumer.flops, moved, consumer.parallel)
+    tiles = joint_tiles((producer, consumer), (iteration.extent, 1))
+    return Kernel(
+        consumer.name,
+        unit,
+        body,
+        values,
+        producer.flops + consumer.flops,
+        moved,
+        consumer.parallel,
+        tuple((b, size) for b, size in tiles if b is not buffer),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +134,7 @@ class _ProducerPrefetch:
     @classmethod
     def of(cls, producer: Kernel, consumer: Kernel, buffer: Buffer, part: int, target: Target) -> "_ProducerPrefetch":
         iterations = producer.unit.extent // consumer.unit.extent
-        parts = [
-            (b, _footprint(producer, b) * iterations) for b in producer.reads if b.nbytes >= costs.l2_bytes(target)
-        ]
+        parts = [(b, producer.tile(b) * iterations) for b in producer.reads if b.nbytes >= costs.l2_bytes(target)]
         return cls(buffer, consumer.unit, part, tuple((b, size) for b, size in parts if size))
 
     def replacement(self, prefetch: Prefetch) -> tuple[Stmt, ...]:

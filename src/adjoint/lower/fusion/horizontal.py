@@ -6,7 +6,7 @@ Before::
 
     kernel b: computes %b
       16 units, shared by threads; 65536 flops, 262208 bytes
-      reads ct f32[65536]; writes b f32[16]; registers s f32[1]
+      reads ct f32[65536]; writes b f32[16] by 1; registers s f32[1]
       for u in 0..16 units:
         s[0] = 0.0
         for k in 0..4096:
@@ -15,7 +15,7 @@ Before::
 
     kernel g: computes %g
       16 units, shared by threads; 131072 flops, 524352 bytes
-      reads ct f32[65536], x f32[65536]; writes g f32[16]; registers t f32[1]
+      reads ct f32[65536], x f32[65536]; writes g f32[16] by 1; registers t f32[1]
       for u in 0..16 units:
         t[0] = 0.0
         for k in 0..4096:
@@ -26,7 +26,7 @@ After::
 
     kernel b: computes %b, %g
       16 units, shared by threads; 196608 flops, 524416 bytes
-      reads ct f32[65536], x f32[65536]; writes b f32[16], g f32[16]; registers s f32[1], t f32[1]
+      reads ct f32[65536], x f32[65536]; writes b f32[16] by 1, g f32[16] by 1; registers s f32[1], t f32[1]
       for u in 0..16 units:
         s[0] = 0.0
         t[0] = 0.0
@@ -46,6 +46,7 @@ from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import For, Kernel, Stmt, Store, walk
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
+from adjoint.lower.analysis.footprint import joint_tiles
 
 __all__ = ["fuse_horizontally"]
 
@@ -91,6 +92,7 @@ def _fused(first: Kernel, second: Kernel) -> Kernel | None:
         first.flops + second.flops,
         first.bytes + second.bytes - shared,
         first.parallel or second.parallel,
+        joint_tiles((first, second), (1, 1)),
     )
 
 

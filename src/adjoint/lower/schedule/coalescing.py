@@ -11,7 +11,7 @@ Before::
 
     kernel result: computes %b
       4 units, on one thread; 8 flops, 64 bytes
-      reads a f32[8] arena; writes result f32[8]
+      reads a f32[8] arena by 2; writes result f32[8] by 2
       for u in 0..4 units:
         for l in 0..2 vector:
           result[u*2 + l] = mul(a[u*2 + l], 2.0)

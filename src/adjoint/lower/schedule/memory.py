@@ -4,14 +4,14 @@ Before::
 
     kernel y: computes %a, %y
       4 units, shared by threads; 8 flops, 64 bytes
-      reads x f32[4], a f32[4] arena; writes a f32[4] arena, y f32[4]
+      reads x f32[4] by 1, a f32[4] arena by 1; writes a f32[4] arena by 1, y f32[4] by 1
       for u in 0..4 units:
         a[u] = neg(x[u])
         y[u] = abs(a[u])
 
     kernel z: computes %b, %z
       4 units, shared by threads; 8 flops, 64 bytes
-      reads x f32[4], b f32[4] arena; writes b f32[4] arena, z f32[4]
+      reads x f32[4] by 1, b f32[4] arena by 1; writes b f32[4] arena by 1, z f32[4] by 1
       for u in 0..4 units:
         b[u] = abs(x[u])
         z[u] = neg(b[u])

@@ -7,13 +7,13 @@ Before::
 
     kernel new_w: computes %new_w
       4 units, on one thread; 4 flops, 48 bytes
-      reads w f32[4], dw f32[4] arena; writes w f32[4]
+      reads w f32[4] by 1, dw f32[4] arena by 1; writes w f32[4] by 1
       for u in 0..4 units:
         w[u] = sub(w[u], dw[u])
 
     kernel dw: computes %dw
       4 units, on one thread; 4 flops, 48 bytes
-      reads x f32[4], w f32[4]; writes dw f32[4] arena
+      reads x f32[4] by 1, w f32[4] by 1; writes dw f32[4] arena by 1
       for u in 0..4 units:
         dw[u] = mul(x[u], w[u])
 
@@ -21,13 +21,13 @@ After::
 
     kernel dw: computes %dw
       4 units, on one thread; 4 flops, 48 bytes
-      reads x f32[4], w f32[4]; writes dw f32[4] arena
+      reads x f32[4] by 1, w f32[4] by 1; writes dw f32[4] arena by 1
       for u in 0..4 units:
         dw[u] = mul(x[u], w[u])
 
     kernel new_w: computes %new_w
       4 units, on one thread; 4 flops, 48 bytes
-      reads w f32[4], dw f32[4] arena; writes w f32[4]
+      reads w f32[4] by 1, dw f32[4] arena by 1; writes w f32[4] by 1
       for u in 0..4 units:
         w[u] = sub(w[u], dw[u])
 """

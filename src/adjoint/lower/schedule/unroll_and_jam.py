@@ -4,7 +4,7 @@ Before::
 
     kernel y: computes %y
       256 units, on one thread; 4352 flops, 9216 bytes
-      reads x f32[2048]; writes y f32[256]; registers p f32[8], s f32[1]
+      reads x f32[2048] by 8; writes y f32[256] by 1; registers p f32[8], s f32[1]
       for u in 0..256 units:
         for l in 0..8 vector:
           p[l] = mul(x[u*8 + l], x[u*8 + l])
@@ -15,7 +15,7 @@ After::
 
     kernel y: computes %y
       32 units, on one thread; 4352 flops, 9216 bytes
-      reads x f32[2048]; writes y f32[256]; registers p f32[8]; scratch s f32[8]
+      reads x f32[2048] by 64; writes y f32[256] by 8; registers p f32[8]; scratch s f32[8]
       for u in 0..32 units:
         for r in 0..8:
           for l in 0..8 vector:
@@ -67,7 +67,8 @@ def unroll_and_jam(kernel: Kernel, target: Target) -> Kernel:
         body = rewritten(step.body, index=lambda index: index.substitute(at), move=move)
         return For(row, body, "vector" if step.pointwise else "serial")
 
-    return replace(kernel, unit=unit, body=tuple(map(jammed, steps)))
+    tiles = tuple((buffer, size * rows) for buffer, size in kernel.tiles)
+    return replace(kernel, unit=unit, body=tuple(map(jammed, steps)), tiles=tiles)
 
 
 @dataclass(frozen=True, slots=True)
