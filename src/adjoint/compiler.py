@@ -38,6 +38,7 @@ __all__ = [
     "Executable",
     "compile",
     "host",
+    "program_text",
 ]
 
 
@@ -181,7 +182,7 @@ def _entry(
     def text(stage: str) -> str:
         program = program_now()
         with own_bugs_reported(function.name, partial(str, function)):
-            return _text(program, target, stage, flush)
+            return program_text(program, target, stage, flush)
 
     def profiled() -> tuple[bytes, ...]:
         program = program_now()
@@ -192,8 +193,25 @@ def _entry(
     return Entry(summary, objects, runtime, threads, text, profiled), found is not None
 
 
-def _text(program: Program, target: Target, stage: str, flush_subnormals: bool) -> str:
-    """The text of a program at a stage of compilation."""
+def program_text(program: Program, target: Target, stage: str, flush_subnormals: bool = True) -> str:
+    """The text of a program at a stage of compilation, for any target.
+
+    Parameters
+    ----------
+    program : Program
+        A program, as `adjoint.pipeline.lower_function` returns it.
+    target : Target
+        The CPU that it was lowered for, of any architecture.
+    stage : str
+        ``"kernels"``, ``"llvm"`` or ``"asm"``.
+    flush_subnormals : bool, default True
+        As in `CompileOptions`.
+
+    Raises
+    ------
+    InvalidValueError
+        For any other stage.
+    """
     if stage == "kernels":
         return "\n\n".join(print_kernel(k) for k in program.kernels)
     stages: dict[str, Callable[[NativeCode], str]] = {"llvm": NativeCode.llvm, "asm": NativeCode.assembly}

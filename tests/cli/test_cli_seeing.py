@@ -62,6 +62,14 @@ def test_one_kernel_is_a_part_of_all_kernels(capsys):
     assert sum(len(part) for part in parts) == pytest.approx(len(whole), abs=2 * len(parts))
 
 
+def test_code_for_another_cpu_is_printed(capsys):
+    assert main(["show", "linreg", "--stage", "asm", "--target", "neon"]) == 0
+    assert "fmul\tv" in capsys.readouterr().out
+    assert main(["show", "linreg", "--print-after", "build_kernels", "--target", "avx2"]) == 0
+    assert "kernel " in capsys.readouterr().out
+    assert refusal(capsys, "show", "linreg", "--target", "neom").startswith("no target 'neom'; did you mean neon?")
+
+
 def test_an_unknown_kernel_is_refused(capsys):
     assert refusal(capsys, "show", "linreg", "--stage", "asm", "--kernel", "zzz").startswith("no kernel 'zzz'; there ")
 

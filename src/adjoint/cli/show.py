@@ -6,9 +6,10 @@ import click
 
 from adjoint.cli.builtin import OPTIMIZERS, load_model, training_module
 from adjoint.cli.options import Name, closest
-from adjoint.compiler import compile, host
-from adjoint.pipeline import PASSES, print_passes
-from adjoint.runtime.executable import Entry
+from adjoint.codegen.targets import TARGETS, target_for
+from adjoint.compiler import program_text
+from adjoint.kernel.program import Program, kernel_symbol
+from adjoint.pipeline import PASSES, lower_function, print_passes
 
 __all__ = ["command"]
 
@@ -22,11 +23,18 @@ CODE_STAGES = ("kernels", "llvm", "asm")
 @click.option("--batch-size", type=click.IntRange(1), help="Batch size of a built-in model.")
 @click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), default="sgd", show_default=True)
 @click.option("--kernel", metavar="NAME", help="Print this kernel only (stages kernels, llvm, asm).")
+@click.option("--target", type=Name("target", TARGETS), default="host", show_default=True, help="CPU to compile for.")
 @click.option(
     "--print-after", type=Name("pass", ("all", *PASSES)), help="Print the step after this pass, or all of them."
 )
 def command(
-    model: str, stage: str, batch_size: int | None, optimizer: str, kernel: str | None, print_after: str | None
+    model: str,
+    stage: str,
+    batch_size: int | None,
+    optimizer: str,
+    kernel: str | None,
+    target: str,
+    print_after: str | None,
 ) -> None:
     """Print a compilation stage of MODEL, which is mlp, linreg, lenet, resnet20, gpt, or a file of graph text.
 
@@ -39,7 +47,7 @@ def command(
     module = load_model(model, batch_size)
     if print_after is not None:
         step = training_module(model, module, OPTIMIZERS[optimizer])["step"]
-        for name, text in print_passes(step, host()):
+        for name, text in print_passes(step, target_for(target)):
             if print_after in ("all", name):
                 click.echo(f"# after {name}\n{text}\n")
         return
@@ -52,9 +60,10 @@ def command(
     elif stage == "step":
         click.echo(str(module["step"]))
     else:
-        entry = compile(module, entries=("step",))["step"]
-        text = entry.text(stage)
-        click.echo(text if kernel is None else _only(kernel, stage, text, entry))
+        cpu = target_for(target)
+        program = lower_function(module["step"], cpu)
+        text = program_text(program, cpu, stage)
+        click.echo(text if kernel is None else _only(kernel, stage, text, program))
 
 
 #: Regular expressions for the text of one kernel, by stage; NAME stands for its name.
@@ -65,12 +74,12 @@ _PATTERNS = {
 }
 
 
-def _only(kernel: str, stage: str, text: str, entry: Entry) -> str:
+def _only(kernel: str, stage: str, text: str, program: Program) -> str:
     """The text of one kernel within the text of a stage."""
-    names = [k.name for k in entry.kernels]
+    names = [k.name for k in program.kernels]
     if kernel not in names:
         raise click.UsageError(f"no kernel {kernel!r}; {closest(kernel, names)}")
-    spelled = kernel if stage == "kernels" else entry.symbol_of(kernel)
+    spelled = kernel if stage == "kernels" else kernel_symbol(program.name, kernel)
     found = re.search(_PATTERNS[stage].replace("NAME", re.escape(spelled)), text, re.MULTILINE | re.DOTALL)
     if found is None:
         raise click.UsageError(

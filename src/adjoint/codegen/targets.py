@@ -9,7 +9,7 @@ from adjoint.codegen.host import host_caches
 from adjoint.errors import CompileError
 from adjoint.kernel.target import Cache, Target, architecture, available_cores
 
-__all__ = ["host_target", "target_for", "vectors_of"]
+__all__ = ["TARGETS", "host_target", "target_for", "vectors_of"]
 
 #: Vector registers implied by CPU features, by architecture: (feature, bytes, number of registers), best first. The
 #: empty feature is the architecture's baseline.
@@ -47,6 +47,9 @@ _NAMED: dict[str, tuple[str, str, str, int, int, tuple[Cache, ...], dict[str, An
     ),
     "rvv": ("riscv64", "generic-rv64", "+rva22u64,+v", 16, 32, _caches(32, 8, 512, 8), {}),
 }  # fmt: skip
+
+#: The names that `target_for` knows.
+TARGETS = ("host", *_NAMED)
 
 #: Latency in cycles of a fused multiply-add where it is not 4, by LLVM's CPU name (Agner Fog, "Instruction tables",
 #: 2022; Arm's Software Optimization Guides).
@@ -95,7 +98,7 @@ def target_for(name: str) -> Target:
     if name == "host":
         return host
     if name not in _NAMED:
-        raise CompileError(f"target must be one of host, {', '.join(_NAMED)}, got {name!r}")
+        raise CompileError(f"target must be one of {', '.join(TARGETS)}, got {name!r}")
     family, cpu, features, width, registers, caches, facts = _NAMED[name]
     here = family == host.architecture
     triple, cores = (host.triple, host.cores) if here else (f"{family}-unknown-linux-gnu", 1)

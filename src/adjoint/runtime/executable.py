@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.errors import InvalidValueError, NameLookupError
-from adjoint.kernel.program import Argument, RangeCheck, Result, kernel_symbol
+from adjoint.kernel.program import Argument, RangeCheck, Result
 from adjoint.runtime.bound import Bound, Runtime, Signature, accept, aligned, miscounted
 from adjoint.runtime.report import Clocks, KernelInfo, KernelTime, Memory
 from adjoint.runtime.turn import Turn
@@ -145,10 +145,6 @@ class Entry:
     def text(self, stage: str) -> str:
         """The program at a stage: ``kernels``, ``llvm`` or ``asm``."""
         return self._texts(stage)
-
-    def symbol_of(self, kernel: str) -> str:
-        """The name of a kernel's function in the stages ``llvm`` and ``asm``."""
-        return kernel_symbol(self.name, kernel)
 
     def profile(
         self, *arrays: Any, resident: Mapping[str, np.ndarray] | None = None, runs: int = 50
