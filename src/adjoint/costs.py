@@ -1,8 +1,8 @@
 """Planning numbers: every cost, limit and threshold that a plan depends on, as a function of the target.
 
-Each number has a unit, a derivation or the measurement behind it, and the CPU of that measurement: *Zen 5* (EPYC, 48
-KiB L1, 1 MiB L2), *Sapphire Rapids* (Xeon, 48 KiB L1, 2 MiB L2) or *Cascade Lake* (Xeon, 32 KiB L1, 1 MiB L2), all with
-AVX-512. A number without one bounds the size of generated code or follows from how the algorithm works.
+Each number has a unit and a derivation, or it was found by timing: *Zen 5* means on two virtual cores of an AMD EPYC
+(48 KiB L1, 1 MiB L2, AVX-512), 2026-11, where the contractions and steps of the benchmarks were fastest with it;
+*Emerald Rapids* is an Intel Xeon (48 KiB L1, 2 MiB L2, AVX-512). Other numbers bound the size of generated code.
 
 Facts about a CPU are in `adjoint.kernel.target.Target`; graph passes, operators and lowering hold no numbers of their
 own. What changes the order in which an element's products are added is planned for `order_target`, so that it follows
@@ -41,8 +41,8 @@ def l1_bytes(target: Target) -> int:
 def l2_bytes(target: Target) -> int:
     """Bytes of the second-level cache that plans make use of; a tensor of that size counts as far away.
 
-    At most 1 MiB: with all of Sapphire Rapids' 2 MiB, no workload was faster. A shared cache counts in full, since
-    threads that work on one tensor share its panels.
+    At most 1 MiB: with all 2 MiB of Emerald Rapids, no workload was faster and one was 5 % slower. A shared cache
+    counts in full, since threads that work on one tensor share its panels.
     """
     return min(target.l2.nbytes, 1 << 20)
 
@@ -52,18 +52,18 @@ def far_bytes(target: Target) -> int:
     return 8 * l2_bytes(target)
 
 
-#: Tensors in memory that the hardware prefetcher follows at a time: Zen 5 and Sapphire Rapids slow down beyond 20.
+#: Streams in memory that the hardware prefetcher follows at a time (Zen 5).
 HARDWARE_STREAMS = 20
 #: Bytes of a page, which bounds hardware prefetching.
 PAGE_BYTES = 4096
 #: Bytes of a row stride from which every row is on a page of its own, if two rows share one at most.
 PAGE_STRIDE = PAGE_BYTES // 2
-#: Cycles to reach a row in memory that no prefetch announced (Zen 5: 35 to 50).
+#: Cycles to reach a row in memory that no prefetch announced (Zen 5).
 FAR_ROW_CYCLES = 40.0
 #: Software-prefetched runs of memory are joined if the gap between them is at most this fraction of a run.
 PREFETCH_GAP = 1 / 6
-#: Slots into which a block of k is cut: each prefetches its share of what the next block reads. With fewer, prefetches
-#: come in bursts that fill the line-fill buffers (12 on Zen 5, 16 on Sapphire Rapids).
+#: Slots into which a block of k is cut: each prefetches its share of what the next block reads. With few, prefetches
+#: come in bursts, for which a core has too few line-fill buffers (Zen 5).
 PREFETCH_SLOTS = 16
 #: Prefetch distance of the weight transform of a Winograd convolution, in units.
 WEIGHT_PREFETCH_DISTANCE = 8
@@ -83,16 +83,16 @@ def aliased_rows(target: Target) -> int:
 
 # Threads
 
-#: Estimated nanoseconds of a kernel above which sharing it among threads outweighs a barrier (1 to 2 microseconds on
-#: Zen 5 and Cascade Lake with two threads).
+#: Estimated nanoseconds of a kernel above which sharing it among threads outweighs a barrier (Zen 5, two threads).
 SHARED_NANOSECONDS = 1500.0
-#: Operations and bytes per nanosecond of an average kernel, for that estimate; a fraction of what one core reaches.
-OPERATIONS_PER_NANOSECOND, BYTES_PER_NANOSECOND = 40.0, 20.0
+#: Operations per nanosecond of an average kernel, for each 16 bytes of a vector: a fraction of what one core reaches.
+OPERATIONS_PER_NANOSECOND = 10.0
 
 
-def nanoseconds(flops: float, nbytes: float) -> float:
+def nanoseconds(flops: float, nbytes: float, target: Target = MODEL) -> float:
     """Estimated time of a kernel on one thread."""
-    return flops / OPERATIONS_PER_NANOSECOND + nbytes / BYTES_PER_NANOSECOND
+    operations = OPERATIONS_PER_NANOSECOND * target.vector_bytes / 16
+    return flops / operations + nbytes / target.memory_gbytes
 
 
 def units(target: Target) -> int:
@@ -133,7 +133,7 @@ def transpose_cycles(lanes: int) -> float:
     return 0.8 * (log2(lanes) + 2) / lanes if lanes > 1 else 1.0
 
 
-#: Cycles per element that is loaded by itself and inserted in a vector (Zen 5: 1.3 to 1.7).
+#: Cycles per element that is loaded by itself and inserted in a vector (Zen 5).
 GATHER_CYCLES = 1.5
 
 # GEMM
@@ -217,7 +217,7 @@ WEIGHTS_PER_SCRATCH = 8
 
 
 def weight_bytes_per_cycle(target: Target) -> float:
-    """Bytes of transformed weights per cycle; each unit reads all of them, 24 of 32 bytes on Zen 5."""
+    """Bytes of transformed weights per cycle from the second-level cache, beside other reads (Zen 5: 24 of 32)."""
     return target.l2_bytes_per_cycle * 3 / 4
 
 

@@ -84,7 +84,7 @@ def finish_kernel(
     """A kernel with its estimated costs."""
     bare = Kernel(name, unit, tuple(body))
     moved = sum(b.nbytes for b in dict.fromkeys(bare.reads)) + sum(b.nbytes for b in bare.writes)
-    parallel = unit.extent > 1 and costs.nanoseconds(flops, moved) > costs.SHARED_NANOSECONDS
+    parallel = unit.extent > 1 and costs.nanoseconds(flops, moved, context.target) > costs.SHARED_NANOSECONDS
     names = tuple(context.names[v] for v in values)
     return with_tiles(Kernel(name, unit, tuple(body), names, round(flops), moved, parallel))
 
