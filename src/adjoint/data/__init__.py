@@ -1,4 +1,7 @@
-"""Datasets: find them on this machine or download them, verify them, and split them into batches."""
+"""Datasets: find them on this machine or download them, verify them, and split them into batches.
+
+`fashion` is the dataset that the command line trains on; the other modules are formats, downloads and batches.
+"""
 
 from adjoint.data.batching import Rows, batches
 from adjoint.data.fashion import FashionMnist, fashion_mnist

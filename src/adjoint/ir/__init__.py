@@ -1,4 +1,7 @@
-"""Graph IR: types, values, functions, modules and the text format; independent of operators."""
+"""Graph IR: types, values, functions, modules and the text format; independent of operators.
+
+`value` and `function` are the data structures, `printer` and `parser` the text format, `verifier` the rules.
+"""
 
 from adjoint.ir.function import Attribute, Function, IRModule, callees, closure, is_param, rebuild
 from adjoint.ir.parser import parse, parse_function

@@ -1,4 +1,7 @@
-"""Losses: functions that build graphs, and classes that hold their settings."""
+"""Losses: functions that build graphs, and classes that hold their settings.
+
+`base` defines reductions and what a loss may be given; every other module is one family.
+"""
 
 from adjoint.losses.base import Loss
 from adjoint.losses.cross_entropy import CrossEntropyLoss, cross_entropy

@@ -1,4 +1,7 @@
-"""Optimizers: frozen dataclasses of settings that build the graph of an update."""
+"""Optimizers: frozen dataclasses of settings that build the graph of an update.
+
+`base` defines what an optimizer returns, its states and hyperparameters; every other module is one family.
+"""
 
 from adjoint.optim.adam import Adam, AdamW
 from adjoint.optim.base import Optimizer, StateSpec

@@ -1,4 +1,7 @@
-"""The profiler: the time of each kernel of a step compared with the machine's limits, as table, trace or HTML page."""
+"""The profiler: the time of each kernel of a step compared with the machine's limits, as table, trace or HTML page.
+
+`step` measures, `machine` and `roofline` hold the limits, and the other modules prepare or render the result.
+"""
 
 from adjoint.profiling.machine import Peaks, machine_peaks
 from adjoint.profiling.page import page_text

@@ -1,4 +1,8 @@
-"""Training: passes that build a training module, and the trainer that runs it."""
+"""Training: passes that build a training module, and the trainer that runs it.
+
+`setup` composes loss, gradients and optimizer into one step; `trainer` keeps its parameters and states between steps,
+and `epochs` runs it over a dataset.
+"""
 
 from adjoint.training.epochs import EpochResult
 from adjoint.training.passes import AppendLoss, Gradient

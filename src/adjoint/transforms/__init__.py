@@ -1,4 +1,8 @@
-"""Passes: graph in, graph out. One a file; each docstring shows a graph before and after."""
+"""Graph passes: graph in, graph out, one pass per file.
+
+Each docstring shows a graph before and after the pass, which the tests execute; `adjoint.pipeline` lists those that the
+compiler runs.
+"""
 
 from adjoint.transforms.append_loss import append_loss
 from adjoint.transforms.cse import cse
