@@ -12,7 +12,6 @@ from adjoint.kernel.index import Index, Var, flatten, unflatten
 from adjoint.kernel.ir import Buffer, Kernel, Stmt, Store
 from adjoint.kernel.target import Target
 from adjoint.lower.analysis.access import flops_of
-from adjoint.lower.analysis.footprint import with_tiles
 from adjoint.lower.analysis.inlining import Inliner
 from adjoint.lower.fusion.groups import Group
 
@@ -86,7 +85,7 @@ def finish_kernel(
     moved = sum(b.nbytes for b in dict.fromkeys(bare.reads)) + sum(b.nbytes for b in bare.writes)
     parallel = unit.extent > 1 and costs.nanoseconds(flops, moved, context.target) > costs.SHARED_NANOSECONDS
     names = tuple(context.names[v] for v in values)
-    return with_tiles(Kernel(name, unit, tuple(body), names, round(flops), moved, parallel))
+    return Kernel(name, unit, tuple(body), names, round(flops), moved, parallel)
 
 
 def store_flops(store: Store, points: int) -> float:

@@ -34,6 +34,7 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.target import Target
+from adjoint.lower.analysis.footprint import with_tiles
 from adjoint.lower.analysis.inlining import FusedAttention, Reduction, Scatter, output_vars
 from adjoint.lower.attention.online_softmax import attention_kernel
 from adjoint.lower.context import Context, finish_kernel, group_inliner
@@ -104,6 +105,7 @@ def lower(
         context = _context(fusion, target, {**param_buffers, **result_buffers, **kept}, names)
         kernels = _build_kernels(fusion, context, schedules or {})
         kernels += [_copy(context, v, context.buffers[v], b) for v, b in in_place.items() if b in given_up]
+    kernels = list(map(with_tiles, kernels))
     after("build_kernels", kernels)
     known = PassContext(target, updated)
     for name, kernel_pass in KERNEL_PASSES.items():
