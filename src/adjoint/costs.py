@@ -136,6 +136,25 @@ def transpose_cycles(lanes: int) -> float:
 #: Cycles per element that is loaded by itself and inserted in a vector (Zen 5).
 GATHER_CYCLES = 1.5
 
+# Operands of 16 bits
+
+#: Cycles to convert a vector to float32 where it is loaded, or one element that is broadcast: two instructions on the
+#: ports of multiply-adds.
+CONVERT_CYCLES = 1.0
+#: Bytes per cycle that go to the third-level cache or to memory and back.
+FAR_BYTES_PER_CYCLE = 8.0
+
+
+def conversion_cycles(target: Target, elements: int, lanes: int, nbytes: int) -> float:
+    """Cycles to convert so many elements to a copy of their own: a copy, and its way to a cache and back.
+
+    `nbytes` are those of an element before and after.
+    """
+    near = elements * nbytes <= l2_bytes(target)
+    rate = target.l2_bytes_per_cycle if near else FAR_BYTES_PER_CYCLE
+    return elements * (copy_cycles(lanes) + CONVERT_CYCLES / lanes + nbytes / rate)
+
+
 # GEMM
 
 #: Most rows, vectors and stacked tiles of a register tile; beyond, nothing fits the registers of any target.

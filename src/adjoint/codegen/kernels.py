@@ -4,12 +4,13 @@ The function runs the units ``low <= unit < high``. Vector loops become vector i
 straight-line code, and other loops counted loops.
 """
 
+from adjoint.codegen.scalars import cast
 from adjoint.codegen.transpose import Transpose, emit_transpose, match_transpose
 from adjoint.codegen.types import mangled, memory_type, value_type, vector
 from adjoint.codegen.values import Lanes, Result, ValueEmitter
 from adjoint.codegen.writer import Writer
 from adjoint.kernel.index import Index
-from adjoint.kernel.ir import Buffer, For, Kernel, Load, Prefetch, Stmt, Store, When
+from adjoint.kernel.ir import Buffer, For, Kernel, Prefetch, Stmt, Store, When
 from adjoint.kernel.target import Target
 
 __all__ = ["emit_kernel", "parameters"]
@@ -85,16 +86,18 @@ class _KernelEmitter(ValueEmitter):
 
     def transpose(self, match: Transpose) -> None:
         """Emit a copy that transposes a square: load rows as vectors, shuffle them, and store columns."""
-        ((target, place, value),) = match.store.targets
-        assert isinstance(value, Load)
-        type_, align = memory_type(target.dtype), target.dtype.itemsize
-        wide = vector(type_, match.size)
+        ((target, place, _),) = match.store.targets
+        load, align = match.load, match.load.dtype.itemsize
+        source = vector(memory_type(load.dtype), match.size)
         rows = []
         self.env[match.outer] = "0"
         for i in range(match.size):
             self.env[match.inner] = str(i)
-            where = self.address(value.buffer, self.index(value.index))
-            rows.append(self.w.load(self.pointer(value.buffer), f"load {wide}, ptr {where}, align {align}"))
+            where = self.address(load.buffer, self.index(load.index))
+            row = self.w.load(self.pointer(load.buffer), f"load {source}, ptr {where}, align {align}")
+            rows.append(cast(self.w, row, load.dtype, target.dtype, match.size))
+        type_, align = memory_type(target.dtype), target.dtype.itemsize
+        wide = vector(type_, match.size)
         self.env[match.inner] = "0"
         for i, column in enumerate(emit_transpose(self.w, rows, type_)):
             self.env[match.outer] = str(i)

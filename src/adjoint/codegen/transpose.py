@@ -8,23 +8,25 @@ has stride 1 along the *outer* variable and whose destination has stride 1 along
         panel[i*32 + l] = w[l*128 + i]
 
 Lane by lane this takes 16 gathers. As a transpose it takes 16 vector loads, four rounds of shuffles that exchange
-halves, quarters, ... between rows, and 16 vector stores.
+halves, quarters, ... between rows, and 16 vector stores. A copy that converts (16-bit floats to float32) converts each
+row after it is loaded.
 """
 
 from dataclasses import dataclass
 
 from adjoint.codegen.writer import Writer
 from adjoint.kernel.index import Var
-from adjoint.kernel.ir import For, Load, Store
+from adjoint.kernel.ir import Apply, Expr, For, Load, Store
 
 __all__ = ["Transpose", "emit_transpose", "match_transpose"]
 
 
 @dataclass(frozen=True, slots=True)
 class Transpose:
-    """A copy that transposes a square of `size`, and the variables of its loops."""
+    """A copy of a `load` that transposes a square of `size`, and the variables of its loops."""
 
     store: Store
+    load: Load
     outer: Var
     inner: Var
     size: int
@@ -42,12 +44,20 @@ def match_transpose(loop: For) -> Transpose | None:
     if not isinstance(store, Store) or len(store.targets) != 1 or size != inner.var.extent or size & (size - 1):
         return None
     ((target, place, value),) = store.targets
-    if not isinstance(value, Load) or value.guard is not None or value.buffer is target or size < 4:
+    load = _copied(value)
+    if load is None or load.guard is not None or load.buffer is target or size < 4:
         return None
-    transposed = value.index.coefficient(loop.var) == 1 and place.coefficient(inner.var) == 1
-    steady = value.index.coefficient(inner.var) is not None and place.coefficient(loop.var) is not None
-    plain = target.dtype == value.buffer.dtype and target.dtype.kind != "b"
-    return Transpose(store, loop.var, inner.var, size) if transposed and steady and plain else None
+    transposed = load.index.coefficient(loop.var) == 1 and place.coefficient(inner.var) == 1
+    steady = load.index.coefficient(inner.var) is not None and place.coefficient(loop.var) is not None
+    plain = target.dtype == value.dtype and "b" not in (target.dtype.kind, load.dtype.kind)
+    return Transpose(store, load, loop.var, inner.var, size) if transposed and steady and plain else None
+
+
+def _copied(value: Expr) -> Load | None:
+    """What is copied, as it is or converted; None for anything else."""
+    if isinstance(value, Apply) and value.function == "cast":
+        (value,) = value.operands
+    return value if isinstance(value, Load) else None
 
 
 def emit_transpose(w: Writer, rows: list[str], type_: str) -> list[str]:

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from adjoint.kernel.index import Index, Var
-from adjoint.kernel.ir import Load
+import numpy as np
 
-__all__ = ["Contraction"]
+from adjoint.kernel.index import Index, Var
+from adjoint.kernel.ir import Apply, Expr, Load
+from adjoint.lower.analysis.inlining import compute_dtype
+
+__all__ = ["Contraction", "in_arithmetic"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +20,7 @@ class Contraction:
     Parameters
     ----------
     left, right : Load
-        The operands. `right` is the one that has the result's innermost axis.
+        The operands, of one dtype. `right` is the one that has the result's innermost axis.
     m : Var or None
         The longest axis of the result that only `left` has.
     n : Var
@@ -43,6 +46,11 @@ class Contraction:
     axes: tuple[Var, ...]
     place: tuple[Index, ...]
     runs: bool = False
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of products, sums and packed operands: float32 where operands have 16 bits."""
+        return compute_dtype(self.left.dtype)
 
     @property
     def rows(self) -> int:
@@ -73,6 +81,12 @@ class Contraction:
         """Whether a vector along n takes one vector load or a few, without packing."""
         return self.runs or self.right.index.coefficient(self.n) in (1, 2)
 
-    def element(self, load: Load, at: Mapping[Var, Index]) -> Load:
-        """An operand's element at a point of the axes."""
-        return Load(load.buffer, load.index.substitute(at))
+    def element(self, load: Load, at: Mapping[Var, Index], guard: Expr | None = None) -> Expr:
+        """An operand's element at a point of the axes, in the dtype of the arithmetic; 0 where the guard fails."""
+        return in_arithmetic(Load(load.buffer, load.index.substitute(at), guard))
+
+
+def in_arithmetic(load: Load) -> Expr:
+    """What is loaded, in the dtype that is computed in."""
+    to = compute_dtype(load.dtype)
+    return load if load.dtype == to else Apply("cast", (load,), to)

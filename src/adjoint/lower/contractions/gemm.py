@@ -29,6 +29,7 @@ from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.conversion import convert_operands
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.loop_order import (
     PrefetchSlots,
@@ -51,8 +52,9 @@ _TileOrigin = tuple[Index, Index, dict[Var, Index]]
 
 
 def gemm_kernels(context: Context, group: Group, plan: GemmPlan) -> list[Kernel]:
-    """The kernels of a plan: packing of whole operands where planned, and the GEMM."""
-    kernels = []
+    """The kernels of a plan: conversion and packing of whole operands where planned, and the GEMM."""
+    kernels, c = convert_operands(context, group, plan.contraction, plan.convert_left, plan.convert_right)
+    plan = replace(plan, contraction=c)
     if plan.pack_left:
         packing, packed = pack_left(context, group, plan)
         kernels.append(packing)
@@ -180,8 +182,8 @@ class GemmBuilder:
             # Layout of a panel: [tile, k, column].
             beside = Var("beside", plan.wide)
             own = columns // plan.wide
-            panel_memory = Buffer("panel", c.right.dtype, plan.block * width, "scratch")
-            spilled = Buffer("sums", c.left.dtype, per_group * plan.tile.rows * width, "scratch")
+            panel_memory = Buffer("panel", c.dtype, plan.block * width, "scratch")
+            spilled = Buffer("sums", c.dtype, per_group * plan.tile.rows * width, "scratch")
             first_row = part * (per_group * plan.tile.rows)
 
             def segment(start: Index, extent: int, first: bool, last: bool) -> tuple[Stmt, ...]:
@@ -240,7 +242,7 @@ class GemmBuilder:
 
     def _registers(self, rows: int, columns: int) -> Buffer:
         width = -(-columns // self.plan.lanes) * self.plan.lanes
-        return Buffer("acc", self.c.left.dtype, rows * self.plan.tile.stack * width, "register")
+        return Buffer("acc", self.c.dtype, rows * self.plan.tile.stack * width, "register")
 
     def _unrolled_tile(
         self, acc: Buffer, rows: int, columns: int, row: Index, column: Index, point: Point, whole: bool = False
@@ -345,13 +347,11 @@ class GemmBuilder:
             where = {**at, **whole}
             if self.c.m is not None:
                 where[self.c.m] = m
-            a = Load(self.c.left.buffer, self.c.left.index.substitute(where))
+            a = self.c.element(self.c.left, where)
             if block.panel is None:
-                b = self.c.element(self.c.right, {**where, self.c.n: n})
-                if beyond:
-                    # Lanes past the end add zeros: cheaper than masking their accumulators.
-                    inside = Apply("lt", (Coordinate(n - column, I64), Const(columns, I64)), BOOL)
-                    b = replace(b, guard=inside)
+                # Lanes past the end add zeros: cheaper than masking their accumulators.
+                inside = Apply("lt", (Coordinate(n - column, I64), Const(columns, I64)), BOOL) if beyond else None
+                b = self.c.element(self.c.right, {**where, self.c.n: n}, inside)
             else:
                 place = (block.before + flatten([local[v] for v in self.c.k], block.extents)) * block.width + n - column
                 b = Load(block.panel, place)
@@ -378,6 +378,6 @@ class GemmBuilder:
     def _finish(self, unit: Var, body: tuple[Stmt, ...]) -> Kernel:
         points = self.c.batches * self.c.rows * self.c.columns
         zero = {v: as_index(0) for v in self.c.batch}
-        after = self._epilogue(zero, as_index(0), as_index(0), Const(0.0, self.c.left.dtype))
+        after = self._epilogue(zero, as_index(0), as_index(0), Const(0.0, self.c.dtype))
         work = 2.0 * points * self.c.depth + flops_of([v for _, _, v in after.targets]) * points
         return finish_kernel(self.context, self.context.name_of(self.group), self.group.members, unit, body, work)

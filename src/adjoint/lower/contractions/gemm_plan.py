@@ -20,6 +20,7 @@ from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.conversion import beforehand_cycles, packing_cycles
 
 __all__ = ["GemmPlan", "Tile", "blocks_within", "gemm_plans", "plan_gemm", "ranked_tiles", "tile_lanes"]
 
@@ -50,6 +51,8 @@ class GemmPlan:
     pack_left, pack_columns, pack_right : bool
         Which operand is packed: the left or the right one as a whole, by a kernel of its own; or the right one panel by
         panel.
+    convert_left, convert_right : bool
+        Which operand of 16 bits is converted beforehand (`conversion`).
     wide : int
         Tiles side by side in a packed panel.
     block : int
@@ -70,6 +73,8 @@ class GemmPlan:
     pack_left: bool = False
     pack_columns: bool = False
     pack_right: bool = False
+    convert_left: bool = False
+    convert_right: bool = False
     wide: int = 1
     block: int = 0
     groups: int = 1
@@ -107,7 +112,7 @@ def gemm_plans(target: Target, c: Contraction, streams: int, most: int | None = 
 def _plan(target: Target, c: Contraction, tile: Tile, pack_right: bool, cycles: float) -> GemmPlan:
     """The plan with a tile: what is packed, in which blocks, and how it is shared."""
     lanes = tile_lanes(target, c)
-    width, itemsize = tile.vectors * lanes, c.left.dtype.itemsize
+    width, itemsize = tile.vectors * lanes, c.dtype.itemsize
     block, wide = c.depth, 1
     if pack_right and len(c.k) == 1:
         wide = _tiles_per_panel(target, c.columns, c.batches, width) if _streams_from_memory(target, c) else 1
@@ -116,21 +121,31 @@ def _plan(target: Target, c: Contraction, tile: Tile, pack_right: bool, cycles: 
     many_columns, many_rows = (
         extent >= costs.MIN_PACKED_TILES * size for extent, size in ((c.columns, width), (c.rows, tile.rows))
     )
+    convert_left, convert_right = _cost_model(target, c, 0, pack_right).converts(tile)
+    left_bytes, right_bytes = (
+        itemsize if converted else load.dtype.itemsize
+        for load, converted in ((c.left, convert_left), (c.right, convert_right))
+    )
     aliased = c.m is not None and (
-        (_aliased(target, c.left, c.m) and c.depth >= costs.MIN_PACKED_DEPTH)
-        or any(_aliased(target, c.left, v) for v in c.k)
+        (_aliased(target, c.left, c.m, left_bytes) and c.depth >= costs.MIN_PACKED_DEPTH)
+        or any(_aliased(target, c.left, v, left_bytes) for v in c.k)
     )
     uses = ceil(c.columns / width) * prod(v.extent for v in c.batch if not c.left.index.coefficient(v))
-    sparse = c.m is not None and uses >= costs.MIN_SPARSE_USES and _sparse(target, c)
-    conflicting = any(_aliased(target, c.right, v) for v in c.k)
+    sparse = c.m is not None and uses >= costs.MIN_SPARSE_USES and _sparse(target, c, left_bytes)
+    conflicting = any(_aliased(target, c.right, v, right_bytes) for v in c.k)
+    pack_left = (many_columns and aliased) or sparse
+    pack_columns = not pack_right and many_rows and many_columns and conflicting
     groups = _row_groups(target, c.rows, c.columns, c.batches, tile.rows, wide * width) if pack_right else 1
     return GemmPlan(
         contraction=c,
         tile=tile,
         lanes=lanes,
-        pack_left=(many_columns and aliased) or sparse,
-        pack_columns=not pack_right and many_rows and many_columns and conflicting,
+        pack_left=pack_left,
+        pack_columns=pack_columns,
         pack_right=pack_right,
+        # Packing converts.
+        convert_left=convert_left and not pack_left,
+        convert_right=convert_right and not pack_columns,
         wide=wide,
         block=block,
         groups=groups,
@@ -162,28 +177,34 @@ def _row_groups(target: Target, rows: int, columns: int, batches: int, height: i
 
 
 def _should_pack(target: Target, c: Contraction, streams: int) -> bool:
-    """Whether to pack the right operand panel by panel: its lanes or its rows are far apart, and it is reused."""
+    """Whether to pack the right operand panel by panel: its lanes or its rows are far apart, and it is reused.
+
+    An operand of 16 bits is also packed where that is the cheapest way to convert it.
+    """
     if not c.vector_loadable or len(c.k) != 1:
         return not c.vector_loadable
-    tile = ranked_tiles(target, c, streams, packed=False)[0][1]
+    cycles, tile = ranked_tiles(target, c, streams, packed=False)[0]
     row_bytes = abs(c.right.index.coefficient(c.k[0]) or 0) * c.right.dtype.itemsize
-    return c.depth >= costs.MIN_PACKED_DEPTH and row_bytes >= costs.PAGE_STRIDE and c.rows > tile.rows
+    far_apart = c.depth >= costs.MIN_PACKED_DEPTH and row_bytes >= costs.PAGE_STRIDE and c.rows > tile.rows
+    if far_apart or c.right.dtype == c.dtype:
+        return far_apart
+    return ranked_tiles(target, c, streams, packed=True)[0][0] < cycles
 
 
 def tile_lanes(target: Target, c: Contraction) -> int:
     """Lanes of a vector along n: shorter vectors where there are few columns."""
-    return min(target.lanes(c.left.dtype), 1 << (c.columns - 1).bit_length())
+    return min(target.lanes(c.dtype), 1 << (c.columns - 1).bit_length())
 
 
-def _aliased(target: Target, load: Load, var: Var) -> bool:
+def _aliased(target: Target, load: Load, var: Var, itemsize: int) -> bool:
     """Whether steps along an axis map to one set of the first-level cache and outnumber its ways."""
-    step = abs(load.index.coefficient(var) or 0) * load.dtype.itemsize
+    step = abs(load.index.coefficient(var) or 0) * itemsize
     return step > 0 and step % costs.alias_stride(target) == 0 and var.extent >= costs.aliased_rows(target)
 
 
-def _sparse(target: Target, c: Contraction) -> bool:
+def _sparse(target: Target, c: Contraction, itemsize: int) -> bool:
     """Whether few elements of a cache line of the left operand are used: some taps of each window of a weight."""
-    line, used = target.line_bytes // c.left.dtype.itemsize, 1.0
+    line, used = target.line_bytes // itemsize, 1.0
     for var in (*c.k, *((c.m,) if c.m is not None else ())):
         step = abs(c.left.index.coefficient(var) or 0)
         used *= min(max(line / step, 1), var.extent) if step else 1
@@ -219,19 +240,25 @@ def _stacks(c: Contraction) -> tuple[int, ...]:
 
 def ranked_tiles(target: Target, c: Contraction, streams: int, packed: bool) -> tuple[tuple[float, Tile], ...]:
     """Register tiles that fit the register file, with their estimated cycles, the cheapest first."""
+    return _ranked(_cost_model(target, c, streams, packed))
+
+
+def _cost_model(target: Target, c: Contraction, streams: int, packed: bool) -> "_CostModel":
+    """The cost model of a contraction's tiles, from operands in place or with the right one packed."""
     lanes = tile_lanes(target, c)
     transposes = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
     contiguous = c.right.index.coefficient(c.n) == 1
     rate = costs.transpose_cycles(lanes) if transposes else costs.copy_cycles(lanes)
     rate = rate if transposes or contiguous else costs.GATHER_CYCLES
+    rate += packing_cycles(c.right, lanes)
     far = packed and len(c.k) == 1 and _streams_from_memory(target, c)
-    model = _CostModel(
+    return _CostModel(
         target=target,
         rows=c.rows,
         columns=c.columns,
         depth=c.depth,
         batches=c.batches,
-        itemsize=c.left.dtype.itemsize,
+        itemsize=c.dtype.itemsize,
         lanes=lanes,
         most_rows=max(costs.HARDWARE_STREAMS // max(streams, 1), 1),
         stacks=(1,) if packed else _stacks(c),
@@ -239,8 +266,9 @@ def ranked_tiles(target: Target, c: Contraction, streams: int, packed: bool) -> 
         shuffles=0 if packed or contiguous else 1,
         packing=c.depth * c.columns * rate if packed else 0.0,
         far=c.depth * costs.FAR_ROW_CYCLES if far else 0.0,
+        left_beforehand=beforehand_cycles(target, c.left),
+        right_beforehand=0.0 if packed else beforehand_cycles(target, c.right),
     )
-    return _ranked(model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +291,8 @@ class _CostModel:
         Shuffles per vector of the right operand.
     packing, far : float
         Cycles to pack all panels, and to reach rows in memory for one vector of a panel's width.
+    left_beforehand, right_beforehand : float
+        Cycles to convert an operand beforehand; 0 for one that is not converted, or is packed.
     """
 
     target: Target
@@ -277,6 +307,8 @@ class _CostModel:
     shuffles: int
     packing: float
     far: float
+    left_beforehand: float
+    right_beforehand: float
 
     def tiles(self) -> Iterator[Tile]:
         """The tiles that fit the registers."""
@@ -306,7 +338,23 @@ class _CostModel:
             self.target, self.rows, self.columns, self.batches, rows, wide * vectors * self.lanes
         )  # fmt: skip
         total += (self.packing + self.far * ceil(columns / vectors / wide)) * groups
-        return total * self.batches * (1 + costs.EDGE_COST * edges), -rows * vectors * stack
+        cycles = total * self.batches * (1 + costs.EDGE_COST * edges)
+        left, right = self._conversions(tile)
+        return cycles + min(left, self.left_beforehand) + min(right, self.right_beforehand), -rows * vectors * stack
+
+    def converts(self, tile: Tile) -> tuple[bool, bool]:
+        """Which operand is converted beforehand, because that costs less than where it is loaded."""
+        left, right = self._conversions(tile)
+        return 0 < self.left_beforehand < left, 0 < self.right_beforehand < right
+
+    def _conversions(self, tile: Tile) -> tuple[float, float]:
+        """Cycles to convert the elements of each operand where they are loaded."""
+        rows, vectors, stack = tile
+        columns = ceil(self.columns / self.lanes)
+        left = self.rows * ceil(columns / vectors) / stack
+        right = columns * ceil(self.rows / rows)
+        steps = self.depth * self.batches * costs.CONVERT_CYCLES
+        return left * steps, right * steps
 
     def _step_cycles(self, height: int, width: int, stack: int, masked: float, wide: int) -> float:
         """Cycles of a step of k of a tile of so many rows and vectors."""

@@ -22,11 +22,12 @@ from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.conversion import beforehand_cycles, convert_operands
 from adjoint.lower.contractions.gemm_plan import blocks_within
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
 
-__all__ = ["InnerProductPlan", "inner_product_kernel", "plan_inner_product"]
+__all__ = ["InnerProductPlan", "inner_product_kernels", "plan_inner_product"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class InnerProductPlan:
         Axes of the result that are looped over inside a unit.
     blocks : tuple of int
         Block size of each summed axis but `along`, outermost first.
+    convert_left, convert_right : bool
+        Which operand of 16 bits is converted beforehand (`conversion`).
     """
 
     contraction: Contraction
@@ -56,6 +59,8 @@ class InnerProductPlan:
     along: Var
     inside: tuple[Var, ...]
     blocks: tuple[int, ...]
+    convert_left: bool
+    convert_right: bool
 
     def __str__(self) -> str:
         return "inner_product"
@@ -63,7 +68,7 @@ class InnerProductPlan:
 
 def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | None:
     """The plan, or None where a tile with lanes along the result is better."""
-    full = costs.order_target(target).lanes(c.left.dtype)
+    full = costs.order_target(target).lanes(c.dtype)
     short = c.columns < costs.MIN_INNER_LANES * full
     if not (short or (not c.vector_loadable and c.rows < costs.MAX_INNER_ROWS)):
         return None
@@ -82,14 +87,23 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
     while len(inside) > 1 and points // prod(v.extent for v in inside) < costs.units(target):
         inside.pop()
     across = _column_axis(c, inside)
-    registers = max(full // target.lanes(c.left.dtype), 1)
+    registers = max(full // target.lanes(c.dtype), 1)
     rows, columns = _tile(target, c.rows, across.extent if across is not None else 1, registers)
     others = [v for v in c.k if v is not along]
     extents = tuple(v.extent for v in others)
-    step_bytes = (rows + columns) * along.extent * c.left.dtype.itemsize
+    step_bytes = (rows + columns) * along.extent * c.dtype.itemsize
     blocks = blocks_within(extents, step_bytes, costs.l1_bytes(target)) if inside else extents
+    loaded = c.rows * c.batches * c.columns * c.depth / target.lanes(c.dtype) * costs.CONVERT_CYCLES
     return InnerProductPlan(
-        contraction=c, rows=rows, columns=columns, lanes=full, along=along, inside=tuple(inside), blocks=blocks
+        contraction=c,
+        rows=rows,
+        columns=columns,
+        lanes=full,
+        along=along,
+        inside=tuple(inside),
+        blocks=blocks,
+        convert_left=0 < beforehand_cycles(target, c.left) < loaded / columns,
+        convert_right=0 < beforehand_cycles(target, c.right) < loaded / rows,
     )
 
 
@@ -118,9 +132,10 @@ def _tile(target: Target, rows: int, columns: int, registers: int) -> tuple[int,
     return min(candidates, key=lambda t: (cycles(t), -t[0] * t[1]), default=(1, 1))
 
 
-def inner_product_kernel(context: Context, group: Group, plan: InnerProductPlan) -> Kernel:
-    """The kernel of a contraction as inner products."""
-    return _Builder(context, group, plan).kernel()
+def inner_product_kernels(context: Context, group: Group, plan: InnerProductPlan) -> list[Kernel]:
+    """The kernels of a contraction as inner products: conversions where planned, and the products."""
+    kernels, c = convert_operands(context, group, plan.contraction, plan.convert_left, plan.convert_right)
+    return [*kernels, _Builder(context, group, replace(plan, contraction=c)).kernel()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +170,7 @@ class _Builder:
         body = tiled(row_block, c.rows, plan.rows, rows)
         points = prod(v.extent for v in c.axes)
         zero = {v: as_index(0) for v in c.axes}
-        after = self._epilogue(zero, Buffer("result", c.left.dtype, 1, "register"))
+        after = self._epilogue(zero, Buffer("result", c.dtype, 1, "register"))
         work = 2.0 * points * c.depth + flops_of([v for _, _, v in after.targets]) * points
         return finish_kernel(self.context, self.context.name_of(self.group), self.group.members, unit, body, work)
 
@@ -165,9 +180,9 @@ class _Builder:
         """All products of a unit: a tile, for every iteration of the axes inside the unit."""
         c, plan = self.c, self.plan
         lanes = plan.lanes
-        acc = Buffer("acc", c.left.dtype, height * width * lanes, "register")
+        acc = Buffer("acc", c.dtype, height * width * lanes, "register")
         taps = prod(v.extent for v in plan.inside)
-        sums = Buffer("sums", c.left.dtype, taps * acc.size, "scratch")
+        sums = Buffer("sums", c.dtype, taps * acc.size, "scratch")
         walk = {v: Var(v.name, v.extent) for v in plan.inside}
         tap = ravel(plan.inside, {v: as_index(w) for v, w in walk.items()})
         others = [v for v in c.k if v is not plan.along]
@@ -220,10 +235,8 @@ class _Builder:
             i, j, lane = Var("i", height), Var("j", width), Var("l", plan.lanes if beyond else active)
             where = {**place(as_index(i), as_index(j)), plan.along: along + as_index(lane)}
             spot = (as_index(i) * width + as_index(j)) * plan.lanes + as_index(lane)
-            factors = [c.element(load, where) for load in (c.left, c.right)]
-            if beyond:
-                inside = Apply("lt", (Coordinate(as_index(lane), I64), Const(active, I64)), BOOL)
-                factors = [replace(load, guard=inside) for load in factors]
+            inside = Apply("lt", (Coordinate(as_index(lane), I64), Const(active, I64)), BOOL) if beyond else None
+            factors = [c.element(load, where, inside) for load in (c.left, c.right)]
             product = Apply("fma", (*factors, Load(acc, spot)), acc.dtype)
             store = Store(((acc, spot, product),))
             return (For(i, (For(j, (For(lane, (store,), "vector"),), "unroll"),), "unroll"),)

@@ -27,7 +27,7 @@ def far_accesses(
     """Rows of large tensors that an epilogue accesses: (buffer, index in terms of `c.m` and `c.n`, is written)."""
     assert group.root is not None
     inliner = group_inliner(context, group)
-    inliner.bind(group.root, Const(0.0, c.left.dtype))
+    inliner.bind(group.root, Const(0.0, c.dtype))
     probe = store_outputs(context, group, inliner, c.index({**{v: as_index(v) for v in c.axes}, **at}))
     writes = {(b, i): True for b, i, _ in probe.targets}
     loads = [e for e in postorder([v for _, _, v in probe.targets]) if isinstance(e, Load) and e.guard is None]

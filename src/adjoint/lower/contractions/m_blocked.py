@@ -23,7 +23,7 @@ from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
-from adjoint.lower.contractions.split_k import Panel, SplitKBuilder
+from adjoint.lower.contractions.split_k import Panel, SplitKBuilder, converted
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.contractions.split_k_reduction import TransposingEpilogue, row_blocks
 from adjoint.lower.fusion.groups import Group
@@ -34,10 +34,11 @@ __all__ = ["m_blocked_kernels"]
 
 def m_blocked_kernels(context: Context, group: Group, plan: SplitKPlan) -> list[Kernel]:
     """The packing of all panels, and the contraction with its epilogue."""
+    conversions, plan = converted(context, group, plan)
     size = plan.panels * plan.contraction.depth * plan.width
-    panels = Buffer(f"{context.name_of(group)}_panels", plan.panel.dtype, size, "arena")
+    panels = Buffer(f"{context.name_of(group)}_panels", plan.contraction.dtype, size, "arena")
     builder = _Builder(context, group, plan, panels)
-    return [builder.packing_kernel(), builder.products()]
+    return [*conversions, builder.packing_kernel(), builder.products()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class _Builder:
         own = Var(outer.name, outer.extent // plan.groups)
         first, rows = number * own.extent, (own, *inner)
         other = Load(plan.other.buffer, plan.other.index.substitute({outer: first + as_index(own)}))
-        sums = Buffer("sums", plan.panel.dtype, prod(v.extent for v in rows) * plan.width, "scratch")
+        sums = Buffer("sums", c.dtype, prod(v.extent for v in rows) * plan.width, "scratch")
         builder = SplitKBuilder(context, group, replace(plan, other=other, rows=rows, groups=1), sums, 1)
         iterations, start = builder.block_loops()
         blocks = prod(t.extent for t in iterations)

@@ -13,7 +13,7 @@ from math import prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Quotient, Remainder, Var, as_index
-from adjoint.kernel.ir import Apply, Const, Load
+from adjoint.kernel.ir import Apply, Const, Expr, Load
 from adjoint.kernel.target import Target
 from adjoint.lower.analysis.inlining import Reduction, compute_dtype, output_vars
 from adjoint.lower.context import Context, group_inliner, store_outputs
@@ -65,10 +65,17 @@ def _factors(description: Reduction) -> tuple[Load, Load] | None:
     body = description.body
     if description.kind != "add" or not isinstance(body, Apply) or body.function != "mul" or body.dtype.kind != "f":
         return None
-    a, b = body.operands
-    if not isinstance(a, Load) or not isinstance(b, Load) or a.guard is not None or b.guard is not None:
+    a, b = (_loaded(factor) for factor in body.operands)
+    return None if a is None or b is None or a.dtype != b.dtype else (a, b)
+
+
+def _loaded(factor: Expr) -> Load | None:
+    """The load that a factor is, or is once converted to the dtype of the arithmetic; None for anything else."""
+    converted = isinstance(factor, Apply) and factor.function == "cast"
+    load = factor.args[0] if converted else factor
+    if not isinstance(load, Load) or load.guard is not None or compute_dtype(load.dtype) != factor.dtype:
         return None
-    return a, b
+    return load
 
 
 def _epilogue_indices(context: Context, group: Group, place: tuple[Index, ...]) -> list[Index]:
@@ -139,7 +146,7 @@ def _roles(
 
 def join_rows(target: Target, c: Contraction) -> Contraction:
     """Fuse n with the axis before it, where n alone would leave lanes idle."""
-    lanes = target.lanes(c.left.dtype)
+    lanes = target.lanes(c.dtype)
     kept = [v for v in c.axes if v.extent > 1]
     if len(kept) < 2 or not _fills(c.n, c.right, lanes) or kept[-2] is c.m:
         return c
@@ -179,7 +186,7 @@ def join_runs(target: Target, c: Contraction) -> Contraction:
 
     Lanes along a summed axis are those that the order of additions is planned for.
     """
-    if len(c.k) < 2 or not _fills(c.k[-1], c.right, costs.order_target(target).lanes(c.left.dtype)):
+    if len(c.k) < 2 or not _fills(c.k[-1], c.right, costs.order_target(target).lanes(c.dtype)):
         return c
     before, last = c.k[-2:]
     both, at = _joined(before, last)

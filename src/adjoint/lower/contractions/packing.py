@@ -26,7 +26,7 @@ def pack_left(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel, C
     batch = tuple(v for v in c.batch if c.left.index.coefficient(v))
     blocks = ceil(c.rows / plan.tile.rows)
     size = prod(v.extent for v in batch) * blocks * c.depth * plan.tile.rows
-    packed = Buffer(f"{context.name_of(group)}_left", c.left.buffer.dtype, size, "arena")
+    packed = Buffer(f"{context.name_of(group)}_left", c.dtype, size, "arena")
     unit = Var("u", prod(v.extent for v in batch) * blocks)
     block, at = as_index(unit) % blocks, unravel(batch, as_index(unit) // blocks)
     steps = [Var(v.name, v.extent) for v in c.k]
@@ -38,7 +38,7 @@ def pack_left(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel, C
             place = (as_index(unit) * c.depth + ravel(c.k, k)) * plan.tile.rows + row
             return (Store(((packed, place, source),)),)
 
-        return nest(steps, vector_loops(rows, context.target.lanes(c.left.dtype), body))
+        return nest(steps, vector_loops(rows, context.target.lanes(c.dtype), body))
 
     body = tiled(block, c.rows, plan.tile.rows, copy)
     kernel = finish_kernel(context, packed.name, group.members[:1], unit, body, 0)
@@ -54,7 +54,7 @@ def pack_columns(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel
     batch = tuple(v for v in c.batch if c.right.index.coefficient(v))
     width, panels = plan.columns, ceil(c.columns / plan.columns)
     size = prod(v.extent for v in batch) * panels * c.depth * width
-    packed = Buffer(f"{context.name_of(group)}_right", c.right.buffer.dtype, size, "arena")
+    packed = Buffer(f"{context.name_of(group)}_right", c.dtype, size, "arena")
     unit = Var("u", prod(v.extent for v in batch) * panels)
     panel, at = as_index(unit) % panels, unravel(batch, as_index(unit) // panels)
     steps = [Var(v.name, v.extent) for v in c.k]
@@ -94,7 +94,7 @@ def pack_panel(
         def body(inside: Index, _: Index) -> tuple[Stmt, ...]:
             where = {**at, **k, c.n: column + as_index(beside) * own + inside}
             place = (as_index(beside) * extent + at_k) * pitch + inside
-            return (Store(((panel, place, Load(load.buffer, load.index.substitute(where))),)),)
+            return (Store(((panel, place, c.element(load, where)),)),)
 
         return nest([beside], vector_loops(own, lanes, body))
 

@@ -21,7 +21,7 @@ from adjoint.lower.context import Context
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm import gemm_kernels
 from adjoint.lower.contractions.gemm_plan import GemmPlan, gemm_plans, plan_gemm
-from adjoint.lower.contractions.inner_product import InnerProductPlan, inner_product_kernel, plan_inner_product
+from adjoint.lower.contractions.inner_product import InnerProductPlan, inner_product_kernels, plan_inner_product
 from adjoint.lower.contractions.loop_order import epilogue_streams
 from adjoint.lower.contractions.m_blocked import m_blocked_kernels
 from adjoint.lower.contractions.matching import join_rows, join_runs, split_rows
@@ -153,7 +153,7 @@ def contraction_kernels(context: Context, group: Group, plan: Plan) -> list[Kern
     if isinstance(plan, SplitKPlan):
         return (m_blocked_kernels if plan.m_blocked else split_k_kernels)(context, group, plan)
     if isinstance(plan, InnerProductPlan):
-        return [inner_product_kernel(context, group, plan)]
+        return inner_product_kernels(context, group, plan)
     if isinstance(plan, WinogradPlan):
         return winograd_kernels(context, group, plan)
     return winograd_gradient_kernels(context, group, plan)

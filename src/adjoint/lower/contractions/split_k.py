@@ -18,20 +18,21 @@ epilogue. Where there are enough panels, row groups may replace splits (`m_block
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.lower.context import Context, finish_kernel
-from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.contraction import Contraction, in_arithmetic
+from adjoint.lower.contractions.conversion import convert_operand
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
 from adjoint.lower.contractions.split_k_plan import SplitKPlan, contiguous_run
 from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops, vector_runs
 
-__all__ = ["Panel", "Place", "SplitKBuilder", "split_k_kernels"]
+__all__ = ["Panel", "Place", "SplitKBuilder", "converted", "split_k_kernels"]
 
 #: The prefetches of a step, from its number and the number of steps.
 PrefetchAt = Callable[[Index, int], tuple[Stmt, ...]]
@@ -52,10 +53,19 @@ class Panel:
 
 def split_k_kernels(context: Context, group: Group, plan: SplitKPlan) -> list[Kernel]:
     """The partial sums of each split, and the reduction of them with the epilogue."""
+    conversions, plan = converted(context, group, plan)
     size = plan.parts * plan.panels * prod(v.extent for v in plan.rows) * plan.width
-    sums = Buffer(f"{context.name_of(group)}_sums", plan.panel.dtype, size, "arena")
+    sums = Buffer(f"{context.name_of(group)}_sums", plan.contraction.dtype, size, "arena")
     builder = SplitKBuilder(context, group, plan, sums, plan.panels)
-    return [builder.products(), builder.total()]
+    return [*conversions, builder.products(), builder.total()]
+
+
+def converted(context: Context, group: Group, plan: SplitKPlan) -> tuple[list[Kernel], SplitKPlan]:
+    """The conversion of the operand that is broadcast, where planned, and the plan in terms of its result."""
+    if not plan.convert_other:
+        return [], plan
+    kernel, other = convert_operand(context, group, plan.other, "other")
+    return [kernel], replace(plan, other=other, convert_other=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +147,7 @@ class SplitKBuilder:
         iterations, start = self.block_loops()
         start[c.k[0]] = start[c.k[0]] + at.part * (c.k[0].extent // plan.parts)
         width = ceil(columns / plan.lanes) * plan.lanes
-        own = Panel(Buffer("panel", plan.panel.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
+        own = Panel(Buffer("panel", c.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
         ahead = self._prefetch_regions(iterations, at, (columns, first))
         block = (
             *self.pack(own, columns, first, start),
@@ -176,7 +186,8 @@ class SplitKBuilder:
         def copy(step: Index) -> tuple[Stmt, ...]:
             def body(column: Index, _: Index) -> tuple[Stmt, ...]:
                 source = plan.panel.index.substitute({**base, plan.lane: first + column}) + step
-                return (Store(((own.memory, own.place(ahead + step, column), Load(plan.panel.buffer, source)),)),)
+                element = in_arithmetic(Load(plan.panel.buffer, source))
+                return (Store(((own.memory, own.place(ahead + step, column), element),)),)
 
             return vector_loops(columns, plan.lanes, body)
 
@@ -210,12 +221,12 @@ class SplitKBuilder:
         inner = [Var(f"i{n}", t) for n, t in enumerate(plan.tile)]
         row = {v: as_index(b) * t + as_index(i) for v, b, t, i in zip(plan.rows, blocks, plan.tile, inner, strict=True)}
         row[plan.rows[0]] = row[plan.rows[0]] + at.row
-        acc = Buffer("acc", plan.panel.dtype, prod(plan.tile) * width, "register")
+        acc = Buffer("acc", c.dtype, prod(plan.tile) * width, "register")
         spot = ravel(inner, {i: as_index(i) for i in inner}) * width
         steps = [Var(v.name.replace("r", "k"), b) for v, b in zip(c.k, plan.blocks, strict=True)]
         step = ravel(steps, {s: as_index(s) for s in steps})
         where = {**row, **{v: start[v] + as_index(s) for v, s in zip(c.k, steps, strict=True)}}
-        element = Load(plan.other.buffer, plan.other.index.substitute(where))
+        element = c.element(plan.other, where)
 
         def sweep(kind: str) -> tuple[Stmt, ...]:
             out: list[Stmt] = []

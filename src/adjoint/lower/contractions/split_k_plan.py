@@ -16,6 +16,7 @@ from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.conversion import beforehand_cycles, packing_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
 from adjoint.lower.loops import divisors
 
@@ -48,6 +49,8 @@ class SplitKPlan:
         Row groups along the outermost row axis, each of which packs the panels that it meets; a divisor of its tiles.
     m_blocked : bool
         Whether panels are packed once, up front, for row groups that stay in cache (`m_blocked`).
+    convert_other : bool
+        Whether `other`, of 16 bits, is converted beforehand (`conversion`).
     cycles : float
         Estimated cycles of all of it on one core.
     """
@@ -64,6 +67,7 @@ class SplitKPlan:
     parts: int = 1
     groups: int = 1
     m_blocked: bool = False
+    convert_other: bool = False
     cycles: float = 0.0
 
     @property
@@ -88,7 +92,7 @@ class SplitKPlan:
 def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
     """The plan with the lowest estimated cost, or None where the contraction is of another kind."""
     model = costs.order_target(target)
-    lanes = model.lanes(c.left.dtype)
+    lanes = model.lanes(c.dtype)
     filled = c.columns >= costs.MIN_LANE_USE * ceil(c.columns / lanes) * lanes
     if not c.k or (len(c.k) < 2 and filled):
         return None
@@ -109,7 +113,8 @@ def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
 def _forwards(c: Contraction, panel: Load, other: Load) -> tuple[Load, Load]:
     """Both operands with those axes reversed along which the first is read backwards (taps, in gradients)."""
     at = {v: v.extent - 1 - as_index(v) for v in c.k if (panel.index.coefficient(v) or 0) < 0}
-    return c.element(panel, at), c.element(other, at)
+    first, second = (Load(load.buffer, load.index.substitute(at)) for load in (panel, other))
+    return first, second
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,7 @@ class _Planner:
     def plan(self, parts: int | None) -> SplitKPlan:
         """The plan with so many splits of k; by default, the number that suits the target."""
         target, c, panel, vectors, tile = self.target, self.c, self.panel, self.vectors, self.tile
-        lanes, itemsize = target.lanes(panel.dtype), panel.dtype.itemsize
+        lanes, itemsize = target.lanes(c.dtype), c.dtype.itemsize
         panels, points = ceil(self.lane.extent / (vectors * lanes)), prod(v.extent for v in self.rows)
         columns = panels * vectors * lanes
         traffic = _Traffic(self.other.buffer.nbytes, columns * c.depth * itemsize, points * columns * itemsize)
@@ -153,6 +158,9 @@ class _Planner:
             + points * self.lane.extent * parts * costs.GATHER_CYCLES
             + (traffic.panels * (1 + groups) / target.l2_bytes_per_cycle if m_blocked else 0)
         )
+        loaded = panels * points * c.depth * costs.CONVERT_CYCLES
+        beforehand = beforehand_cycles(target, self.other)
+        cycles += self.lane.extent * c.depth * packing_cycles(panel, lanes) + min(loaded, beforehand)
         return SplitKPlan(
             contraction=c,
             panel=panel,
@@ -166,6 +174,7 @@ class _Planner:
             parts=parts,
             groups=groups,
             m_blocked=m_blocked,
+            convert_other=0 < beforehand < loaded,
             cycles=cycles,
         )
 
@@ -182,7 +191,7 @@ def _planner(
     (lane,) = of_panel
     if other.index.coefficient(lane) or not all(other.index.coefficient(v) for v in rows):
         return None
-    lanes = target.lanes(panel.dtype)
+    lanes = target.lanes(c.dtype)
     if least_fill and lane.extent < costs.MIN_LANE_USE * ceil(lane.extent / lanes) * lanes:
         return None
     window = {v: min(v.extent, costs.LINE_SAMPLE) for v in c.k[1:]}

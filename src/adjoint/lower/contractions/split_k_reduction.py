@@ -49,12 +49,12 @@ def split_k_reduction_kernel(
     unit = Var("u", panels * (outer.extent // some))
     panel, first = as_index(unit) % panels, as_index(unit) // panels * some
     local = (Var(outer.name, some), *rows[1:])
-    lanes = context.target.lanes(c.left.dtype)
+    lanes = context.target.lanes(c.dtype)
     work = 0.0
 
     def columns(count: int, begin: Index) -> tuple[Stmt, ...]:
         nonlocal work
-        totals = Buffer("totals", c.left.dtype, some * inner * count, "scratch")
+        totals = Buffer("totals", c.dtype, some * inner * count, "scratch")
 
         def add(column: Index, _: Index) -> tuple[Stmt, ...]:
             at = {v: as_index(v) for v in axes if v is not outer} | {outer: first + as_index(local[0])}

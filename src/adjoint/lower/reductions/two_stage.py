@@ -245,7 +245,7 @@ def first_stages(
     order of additions, so it is that of `adjoint.costs.MODEL`.
     """
     out: list[FirstStage] = []
-    lanes = costs.order_target(context.target).lanes(c.left.dtype)
+    lanes = costs.order_target(context.target).lanes(c.dtype)
     for source in fusable:
         kept = [axis for axis in source.axes[: len(source.group.shape)] if axis is not None]
         if c.m is None or len(kept) != 1 or c.place[kept[0]] != as_index(c.m):

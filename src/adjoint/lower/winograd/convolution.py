@@ -45,8 +45,8 @@ def winograd_kernels(context: Context, group: Group, plan: WinogradPlan) -> list
     height, blocks = plan.tile.rows, ceil(c.rows / plan.tile.rows)
     of_left = tuple(v for v in roles.batch if c.left.index.coefficient(v))
     size = prod(v.extent for v in of_left) * blocks * roles.algorithm.products * roles.depth * height
-    weights = Buffer(f"{context.name_of(group)}_weights", c.left.dtype, size, "arena")
-    rows = TransformedRows.of(context.target, c.right.dtype, roles, c.columns, plan.images, plan.rows)
+    weights = Buffer(f"{context.name_of(group)}_weights", c.dtype, size, "arena")
+    rows = TransformedRows.of(context.target, c.dtype, roles, c.columns, plan.images, plan.rows)
     builder = _Builder(
         context, group, plan, weights, of_left, PointGemm(rows, plan.joined), context.first_stages.get(group, ())
     )
@@ -114,7 +114,7 @@ class _Builder:
                 made = matrix_times(roles.algorithm.weight, taps)
                 return (Store(tuple((self.weights, i, u) for i, u in zip(places, made, strict=True))),)
 
-            return vector_loops(rows, self.context.target.lanes(c.left.dtype), body)
+            return vector_loops(rows, self.context.target.lanes(c.dtype), body)
 
         body = nest([roles.across], tiled(block, c.rows, height, transform))
         if c.left.buffer.nbytes >= costs.l2_bytes(self.context.target) and c.rows % height == 0:
@@ -138,13 +138,13 @@ class _Builder:
         block = as_index(unit) % plan.groups * iteration.extent + as_index(iteration)
 
         def rows(count: int, first: Index) -> tuple[Stmt, ...]:
-            memory = Buffer("sums", c.left.dtype, roles.algorithm.products * count * self.product.sums, "scratch")
+            memory = Buffer("sums", c.dtype, roles.algorithm.products * count * self.product.sums, "scratch")
             regions = self._prefetch_regions(count, first, at, as_index(iteration), iteration.extent, following)
             multiply = self._multiply(memory, count, self._base(at, block), regions)
             return (For(data.point, multiply), *self._end(memory, count, first, at, as_index(unit) // plan.groups))
 
         body = tiled(block, c.rows, plan.tile.rows, rows)
-        lanes = self.context.target.lanes(c.right.dtype)
+        lanes = self.context.target.lanes(c.dtype)
         body = (*data.fill(lanes, c.right, at, c.n), *nest([iteration], body))
         points = c.batches * c.rows * c.columns
         return finish_kernel(
@@ -200,7 +200,7 @@ class _Builder:
 
     def _read_by_stages(self) -> list[tuple[Buffer, Index, bool]]:
         """What reductions in the epilogue read besides the result, in terms of the contraction's axes."""
-        point = self._point({v: as_index(v) for v in self.c.axes}, Const(0.0, self.c.left.dtype))
+        point = self._point({v: as_index(v) for v in self.c.axes}, Const(0.0, self.c.dtype))
         loads = [e for e in postorder(point.elements) if isinstance(e, Load)]
         return [(load.buffer, load.index, False) for load in loads]
 
@@ -245,7 +245,7 @@ class _Builder:
         channel = first + as_index(row)
         # Lanes of a reduction have partial sums of their own, so their number decides the order of additions.
         target = costs.order_target(self.context.target) if self.stages else self.context.target
-        lanes = target.lanes(c.left.dtype)
+        lanes = target.lanes(c.dtype)
 
         def points(some: int, line: Index, column: Index) -> list[_Point]:
             before = [(as_index(row) + p * count) * self.product.sums for p in range(roles.algorithm.products)]

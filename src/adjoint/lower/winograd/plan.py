@@ -63,11 +63,7 @@ class WinogradPlan:
 
 def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     """The plan with the lowest estimated cost, or None where a contraction is of another kind."""
-    if (
-        c.m is None
-        or c.left.dtype.itemsize != np.dtype(np.float32).itemsize
-        or stride_along(c.right, c.n) not in (1, 2)
-    ):
+    if c.m is None or c.dtype.itemsize != np.dtype(np.float32).itemsize or stride_along(c.right, c.n) not in (1, 2):
         return None
     roles = _roles(c)
     if roles is None or roles.depth < costs.MIN_WINOGRAD_DEPTH:
@@ -86,10 +82,10 @@ def _best(
 
 def _units(target: Target, c: Contraction, roles: ConvolutionAxes) -> Iterator[tuple[int, int]]:
     """Possible units as (images, rows of tiles): all rows of one image before a second image."""
-    line = roles.algorithm.products * roles.lines * (c.columns + roles.beyond) * c.right.dtype.itemsize
+    line = roles.algorithm.products * roles.lines * (c.columns + roles.beyond) * c.dtype.itemsize
     every = roles.tiles
     # Where weights are large, reading them fewer times pays for leaving the second-level cache.
-    weights = roles.algorithm.products * roles.depth * c.rows * c.left.dtype.itemsize
+    weights = roles.algorithm.products * roles.depth * c.rows * c.dtype.itemsize
     wide = min(weights // costs.WEIGHTS_PER_SCRATCH, costs.MAX_SCRATCH_BYTES)
     room = max(costs.winograd_scratch_bytes(target), wide)
     many = roles.images.extent if roles.images is not None else 1
@@ -101,11 +97,11 @@ def _units(target: Target, c: Contraction, roles: ConvolutionAxes) -> Iterator[t
 
 def _plan(target: Target, c: Contraction, roles: ConvolutionAxes, images: int, rows: int, joined: bool) -> WinogradPlan:
     """The plan with the best register tile for such units."""
-    product = PointGemm(TransformedRows.of(target, c.right.dtype, roles, c.columns, images, rows), joined)
-    weights = Buffer("u", c.left.dtype, roles.algorithm.products * roles.depth * c.rows, "arena")
+    product = PointGemm(TransformedRows.of(target, c.dtype, roles, c.columns, images, rows), joined)
+    weights = Buffer("u", c.dtype, roles.algorithm.products * roles.depth * c.rows, "arena")
     small = product.contraction(target, c.rows, weights, as_index(0), c.rows)
     multiply, tile = ranked_tiles(target, small, 0, packed=False)[0]
-    lanes = target.lanes(c.left.dtype)
+    lanes = target.lanes(c.dtype)
     lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles
     iterations = lines // (images * rows)
     blocks = ceil(c.rows / tile.rows)

@@ -17,6 +17,7 @@ import numpy as np
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Load, Stmt, Store, When
 from adjoint.kernel.target import Target
+from adjoint.lower.contractions.contraction import in_arithmetic
 from adjoint.lower.loops import nest, ravel, tiled, vector_loops
 from adjoint.lower.winograd.algorithm import Algorithm, matrix_times
 
@@ -160,7 +161,7 @@ class TransformedRows:
                 where = {**at, **channels, roles.high: first, roles.across: as_index(0), column: x}
                 # Rows past the end of the image count as zeros: no result that is kept depends on them.
                 taps = [{**where, roles.tap: as_index(r)} for r in range(roles.algorithm.lines(count))]
-                rows = [Load(load.buffer, load.index.substitute(tap)) for tap in taps]
+                rows = [in_arithmetic(Load(load.buffer, load.index.substitute(tap))) for tap in taps]
                 made = matrix_times(tuple(row[: len(rows)] for row in roles.algorithm.data), rows)
                 place = self.at(self.line, x)
                 return (Store(tuple((self.memory, place + p * self.plane, v) for p, v in enumerate(made))),)

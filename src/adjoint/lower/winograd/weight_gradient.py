@@ -94,7 +94,7 @@ class WinogradGradientPlan:
 
 def plan_winograd_gradient(target: Target, c: Contraction) -> WinogradGradientPlan | None:
     """The plan with the lowest estimated cost, or None where a contraction is of another kind."""
-    if len(c.k) < 2 or c.left.dtype.itemsize != np.dtype(np.float32).itemsize:
+    if len(c.k) < 2 or c.dtype.itemsize != np.dtype(np.float32).itemsize:
         return None
     model = costs.order_target(target)
     best = min(_plans_of(model, c, None), key=lambda plan: plan.cycles, default=None)
@@ -142,7 +142,7 @@ def _plans(
     parts: int | None,
 ) -> Iterator[WinogradGradientPlan]:
     """Plans for all blocks that fit, with so many splits of the images; by default, as many as suit the target."""
-    lanes, wide, itemsize = target.lanes(image.dtype), c.k[-1], image.dtype.itemsize
+    lanes, wide, itemsize = target.lanes(c.dtype), c.k[-1], c.dtype.itemsize
     points, every = roles.algorithm.products, roles.tiles
     inner = (*roles.channels, roles.across)
     step_cycles, vectors, tile = best_tile(target, ceil(lane.extent / lanes), inner)
@@ -197,9 +197,9 @@ def _panels(target: Target, panels: int, panel_bytes: int, parts: int | None) ->
 def winograd_gradient_kernels(context: Context, group: Group, plan: WinogradGradientPlan) -> list[Kernel]:
     """The partial sums of each split, and the reduction of them with the epilogue."""
     size = plan.parts * plan.roles.algorithm.taps * plan.roles.depth * plan.lane.extent
-    parts = Buffer(f"{context.name_of(group)}_parts", plan.image.dtype, size, "arena")
+    parts = Buffer(f"{context.name_of(group)}_parts", plan.contraction.dtype, size, "arena")
     extents = plan.wide.extent, plan.images, plan.rows
-    rows = TransformedRows.of(context.target, plan.image.dtype, plan.roles, *extents)
+    rows = TransformedRows.of(context.target, plan.contraction.dtype, plan.roles, *extents)
     builder = _Builder(context, group, plan, parts, rows)
     return [builder.products(), builder.total()]
 
@@ -251,7 +251,7 @@ class _Builder:
         following = self._at(part, (now + 1) % (iterations.extent * lines.extent), lines.extent)
         panel = Var("panel", plan.panels)
         size = plan.panels * roles.algorithm.products * roles.depth * plan.width
-        sums = Buffer("sums", plan.image.dtype, size, "scratch")
+        sums = Buffer("sums", c.dtype, size, "scratch")
 
         def clear(place: Index, _: Index) -> tuple[Stmt, ...]:
             return (Store(((sums, place, Const(0.0, sums.dtype)),)),)
@@ -298,17 +298,17 @@ class _Builder:
         self, sums: Buffer, panel: Index, first: Index, at: dict[Var, Index], following: dict[Var, Index]
     ) -> tuple[Stmt, ...]:
         """Transform the cotangent of some channels, and accumulate its products with the rows at every point."""
-        plan, roles, rows = self.plan, self.plan.roles, self.rows
+        plan, roles, rows, dtype = self.plan, self.plan.roles, self.rows, self.c.dtype
         run = rows.count * rows.columns
-        plane = padded_plane(self.context.target, plan.width * run, plan.cotangent.dtype)
-        memory = Buffer("d", plan.cotangent.dtype, roles.algorithm.products * plane, "scratch")
+        plane = padded_plane(self.context.target, plan.width * run, dtype)
+        memory = Buffer("d", dtype, roles.algorithm.products * plane, "scratch")
         lane = Var("o", plan.width)
 
         def lines(some: int, line: Index) -> tuple[Stmt, ...]:
             def body(column: Index, _: Index) -> tuple[Stmt, ...]:
                 where = {**at, plan.lane: (first + panel) * plan.width + as_index(lane), plan.wide: column}
                 places = [{**where, roles.high: line + number} for number in range(some)]
-                terms = [Load(plan.cotangent.buffer, plan.cotangent.index.substitute(place)) for place in places]
+                terms = [self.c.element(plan.cotangent, place) for place in places]
                 made = matrix_times(transposed(roles.algorithm.result[:some]), terms)
                 place = as_index(lane) * run + rows.line * rows.columns + column
                 return (Store(tuple((memory, place + p * plane, d) for p, d in enumerate(made))),)
