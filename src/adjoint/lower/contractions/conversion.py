@@ -22,7 +22,7 @@ from adjoint.lower.contractions.contraction import Contraction, in_arithmetic
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import tiled, vector_loops
 
-__all__ = ["beforehand_cycles", "convert_operand", "convert_operands", "packing_cycles"]
+__all__ = ["beforehand_cycles", "convert_operand", "convert_operands", "element_cycles", "packing_cycles"]
 
 
 def beforehand_cycles(target: Target, load: Load) -> float:
@@ -31,6 +31,11 @@ def beforehand_cycles(target: Target, load: Load) -> float:
     if load.dtype == dtype:
         return 0.0
     return costs.conversion_cycles(target, _span(load), target.lanes(dtype), load.dtype.itemsize + dtype.itemsize)
+
+
+def element_cycles(load: Load) -> float:
+    """Cycles to convert an element that is loaded by itself, to be broadcast; 0 for an operand of 32 bits or more."""
+    return costs.CONVERT_ELEMENT_CYCLES.get(load.dtype.name, 0.0)
 
 
 def packing_cycles(load: Load, lanes: int) -> float:

@@ -20,7 +20,7 @@ from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.conversion import beforehand_cycles, packing_cycles
+from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
 
 __all__ = ["GemmPlan", "Tile", "blocks_within", "gemm_plans", "plan_gemm", "ranked_tiles", "tile_lanes"]
 
@@ -266,6 +266,7 @@ def _cost_model(target: Target, c: Contraction, streams: int, packed: bool) -> "
         shuffles=0 if packed or contiguous else 1,
         packing=c.depth * c.columns * rate if packed else 0.0,
         far=c.depth * costs.FAR_ROW_CYCLES if far else 0.0,
+        left_element=element_cycles(c.left),
         left_beforehand=beforehand_cycles(target, c.left),
         right_beforehand=0.0 if packed else beforehand_cycles(target, c.right),
     )
@@ -291,6 +292,8 @@ class _CostModel:
         Shuffles per vector of the right operand.
     packing, far : float
         Cycles to pack all panels, and to reach rows in memory for one vector of a panel's width.
+    left_element : float
+        Cycles to convert an element of the left operand where it is loaded.
     left_beforehand, right_beforehand : float
         Cycles to convert an operand beforehand; 0 for one that is not converted, or is packed.
     """
@@ -307,6 +310,7 @@ class _CostModel:
     shuffles: int
     packing: float
     far: float
+    left_element: float
     left_beforehand: float
     right_beforehand: float
 
@@ -351,10 +355,9 @@ class _CostModel:
         """Cycles to convert the elements of each operand where they are loaded."""
         rows, vectors, stack = tile
         columns = ceil(self.columns / self.lanes)
-        left = self.rows * ceil(columns / vectors) / stack
-        right = columns * ceil(self.rows / rows)
-        steps = self.depth * self.batches * costs.CONVERT_CYCLES
-        return left * steps, right * steps
+        left = self.rows * ceil(columns / vectors) / stack * self.left_element
+        right = columns * ceil(self.rows / rows) * costs.CONVERT_CYCLES
+        return left * self.depth * self.batches, right * self.depth * self.batches
 
     def _step_cycles(self, height: int, width: int, stack: int, masked: float, wide: int) -> float:
         """Cycles of a step of k of a tile of so many rows and vectors."""

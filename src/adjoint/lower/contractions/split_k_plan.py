@@ -16,7 +16,7 @@ from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.conversion import beforehand_cycles, packing_cycles
+from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
 from adjoint.lower.loops import divisors
 
@@ -158,7 +158,7 @@ class _Planner:
             + points * self.lane.extent * parts * costs.GATHER_CYCLES
             + (traffic.panels * (1 + groups) / target.l2_bytes_per_cycle if m_blocked else 0)
         )
-        loaded = panels * points * c.depth * costs.CONVERT_CYCLES
+        loaded = panels * points * c.depth * element_cycles(self.other)
         beforehand = beforehand_cycles(target, self.other)
         cycles += self.lane.extent * c.depth * packing_cycles(panel, lanes) + min(loaded, beforehand)
         return SplitKPlan(
