@@ -140,8 +140,8 @@ GATHER_CYCLES = 1.5
 
 #: Cycles to convert a vector to float32 where it is loaded: two instructions on the ports of multiply-adds.
 CONVERT_CYCLES = 1.0
-#: Cycles to convert an element that is broadcast: a shift of an integer, or a conversion in a vector register and a move
-#: to get there (Sapphire Rapids).
+#: Cycles to convert an element that is broadcast: a shift of an integer, or a conversion in a vector register (Sapphire
+#: Rapids).
 CONVERT_ELEMENT_CYCLES = {"bfloat16": 1.0, "float16": 2.0}
 #: Bytes per cycle that go to the third-level cache or to memory and back.
 FAR_BYTES_PER_CYCLE = 8.0
