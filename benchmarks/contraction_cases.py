@@ -1,6 +1,6 @@
 """Cases for the contraction benchmarks: matrix products, and convolutions with both of their gradients."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from typing import Any
 
@@ -12,7 +12,7 @@ __all__ = ["CASES", "Case", "convolution", "expected", "operands", "product"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A contraction of two arrays of f32.
+    """A contraction of two arrays.
 
     Parameters
     ----------
@@ -28,6 +28,8 @@ class Case:
         Two per product in the sum; for all three kinds of a convolution including those with the padding.
     stride, padding : int
         Of a convolution; equal for rows and columns.
+    dtype : str, default "f32"
+        Dtype of both operands and of the result: ``f32``, ``bf16`` or ``f16``.
     """
 
     name: str
@@ -38,6 +40,11 @@ class Case:
     flops: int
     stride: int = 1
     padding: int = 0
+    dtype: str = "f32"
+
+    def with_dtype(self, dtype: str) -> "Case":
+        """The same contraction in another dtype, which becomes the first word of its name."""
+        return self if dtype == self.dtype else replace(self, name=f"{dtype} {self.name}", dtype=dtype)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -101,7 +108,7 @@ CASES: tuple[Case, ...] = (
 
 
 def operands(case: Case, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Random left and right operands, f32."""
+    """Random left and right operands, f32 whatever the dtype of the case."""
     rng = np.random.default_rng(seed)
     return rng.standard_normal(case.left, np.float32), rng.standard_normal(case.right, np.float32)
 

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from adjoint.ir import DTYPES
 from benchmarks import report, roster
 from benchmarks.contraction_cases import CASES, Case, expected, operands
 from benchmarks.harness import SETTLE_S, Cell, CellError, Process, Result
@@ -32,8 +33,8 @@ __all__ = ["main", "measure", "table"]
 
 PEER_FOLDER = Path(__file__).resolve().parent / "contraction_peers"
 
-#: Maximum difference from NumPy's result, relative to the maximum of that.
-TOLERANCE = 1e-4
+#: Maximum difference from NumPy's result, relative to the maximum of that: for 16 bits, rounding of the result too.
+TOLERANCES = {"f32": 1e-4, "bf16": 1e-4 + 2**-8, "f16": 1e-4 + 2**-11}
 
 #: Settings of the C library's allocator to keep freed memory for reuse, so that libraries that return new arrays need
 #: not map new pages in every call.
@@ -71,7 +72,7 @@ class _Library(Process):
             return result
         if not answer["supported"]:
             return None
-        if not answer["difference"] <= TOLERANCE:  # also true for NaN
+        if not answer["difference"] <= TOLERANCES[case.dtype]:  # also true for NaN
             result.differs = True
             result.error = f"its result differs from NumPy's by {answer['difference']:.2g} times the largest element"
         return result
@@ -131,7 +132,7 @@ def measure(
         for library in libraries:
             library.begin()
         for case in cases:
-            left, right = operands(case)
+            left, right = (x.astype(DTYPES[case.dtype]).astype(np.float32) for x in operands(case))
             np.savez(arrays, left=left, right=right, wanted=expected(case, left, right))
             prepared = [(library, library.prepare(case, arrays)) for library in libraries]
             found = [(library, result) for library, result in prepared if result is not None]
@@ -211,11 +212,20 @@ def as_json(case: Case, results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
+def _dtypes(text: str) -> list[str]:
+    """Comma-separated names of dtypes."""
+    names = text.split(",")
+    if not set(names) <= set(TOLERANCES):
+        raise argparse.ArgumentTypeError(f"dtypes are {', '.join(TOLERANCES)}, not {text!r}")
+    return names
+
+
 def parser() -> argparse.ArgumentParser:
     """The options of the command line."""
     made = argparse.ArgumentParser(description="Measure single contractions beside other libraries.")
     made.add_argument("--only", default="*", metavar="PATTERN", help="names to measure, for example 'cifar*weight'")
     made.add_argument("--peers", help="for example adjoint,numpy,torch:plain; default: all that are installed")
+    made.add_argument("--dtypes", type=_dtypes, default=["f32"], help="of f32, bf16 and f16 (default: f32)")
     made.add_argument("--threads", type=thread_numbers, default=[1, 2], help="default: 1,2")
     made.add_argument("--rounds", type=int, default=5, help="number of windows per library (default: 5)")
     made.add_argument("--seconds", type=float, default=0.1, help="length of a window in seconds (default: 0.1)")
@@ -234,7 +244,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     args = options.parse_args(arguments)
     console = console or Console(width=None if sys.stdout.isatty() else 110)
     # The pattern may match anywhere in a name: "64x784" finds "64x784 @ 784x128".
-    cases = [case for case in CASES if fnmatch(case.name, f"*{args.only}*")]
+    cases = [case.with_dtype(dtype) for case in CASES if fnmatch(case.name, f"*{args.only}*") for dtype in args.dtypes]
     if not cases:
         options.error(f"no contraction is called {args.only!r}; --list prints their names")
     if args.list:

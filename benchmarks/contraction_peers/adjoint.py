@@ -17,8 +17,8 @@ def value_of(case: Case, left: Value, right: Value) -> Value:
     if case.kind.startswith("matmul"):
         return ops.matmul(left, right, transpose_a=case.kind == "matmul_ta")
     # Take the gradient from the vjp of the convolution, as `differentiate` does.
-    image = param("image", case.result) if case.kind == "data" else left
-    weight = param("weight", case.result) if case.kind == "weight" else right
+    image = param("image", case.result, case.dtype) if case.kind == "data" else left
+    weight = param("weight", case.result, case.dtype) if case.kind == "weight" else right
     forward = ops.conv2d(image, weight, stride=case.stride, padding=case.padding)
     if case.kind == "forward":
         return forward
@@ -35,12 +35,10 @@ def prepare(
     right: np.ndarray,
 ) -> tuple[Callable[[], object], Callable[[], np.ndarray]]:
     """A function that runs the contraction once, and one that returns its result."""
-    inputs = param("left", case.left), param("right", case.right)
-    function = Function(
-        "contraction", (*inputs, param("made", case.result)), (value_of(case, *inputs),), {"donate": (("made", 0),)}
-    )
-    kept = {name: aligned(array.shape, array.dtype) for name, array in (("left", left), ("right", right))}
+    inputs = param("left", case.left, case.dtype), param("right", case.right, case.dtype)
+    result = param("made", case.result, case.dtype)
+    function = Function("contraction", (*inputs, result), (value_of(case, *inputs),), {"donate": (("made", 0),)})
+    kept = {p.label: aligned(p.shape, p.dtype) for p in function.params}
     kept["left"][...], kept["right"][...] = left, right
-    kept["made"] = aligned(case.result, np.dtype(np.float32))
     bound = compile(function, options=CompileOptions(threads=threads))["contraction"].bind(kept)
     return bound.call, lambda: kept["made"]

@@ -17,8 +17,9 @@ def prepare(
     left: np.ndarray,
     right: np.ndarray,
 ) -> tuple[Callable[[], object], Callable[[], np.ndarray]] | None:
-    """A function that runs the contraction once, and one that returns its result; None for a convolution."""
-    if not case.kind.startswith("matmul"):
+    """A function that runs the contraction once, and one that returns its result; None for a convolution or
+    16 bits."""
+    if case.dtype != "f32" or not case.kind.startswith("matmul"):
         return None
     made = np.empty(case.result, np.float32)
     run = partial(np.matmul, left.T if case.kind == "matmul_ta" else left, right, out=made)

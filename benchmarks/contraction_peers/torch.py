@@ -17,8 +17,10 @@ MODES = ("plain", "channels_last")
 def prepare(
     case: Case, mode: str, threads: int, left: np.ndarray, right: np.ndarray
 ) -> tuple[Callable[[], object], Callable[[], np.ndarray]] | None:
-    """A function that runs the contraction once, and one that returns its result; None for a product in
-    channels_last."""
+    """A function that runs the contraction once, and one that returns its result; None for 16 bits, and for a
+    product in channels_last."""
+    if case.dtype != "f32":
+        return None
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     a, b = torch.from_numpy(left), torch.from_numpy(right)

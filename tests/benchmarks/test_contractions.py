@@ -193,3 +193,22 @@ def test_wrong_options_are_refused(arguments, message, capsys):
 
 def test_it_has_the_library_files_that_the_documentation_names():
     assert {path.stem for path in Path(contractions.PEER_FOLDER).glob("[a-z]*.py")} == {"adjoint", "numpy", "torch"}
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_16_bits_are_measured_by_adjoint_alone(tmp_path, dtype):
+    status, _, written = measured(
+        tmp_path, "--peers", "adjoint,numpy", "--only", "64x10 @*", "--dtypes", f"f32,{dtype}"
+    )
+    assert status == 0
+    assert [(found["name"], found["dtype"]) for found in written] == [
+        ("64x10 @ 10x128", "f32"),
+        (f"{dtype} 64x10 @ 10x128", dtype),
+    ]
+    assert [[one["peer"] for one in found["libraries"]] for found in written] == [["adjoint", "numpy"], ["adjoint"]]
+
+
+def test_unknown_dtypes_are_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        measured(tmp_path, "--dtypes", "f32,f8")
+    assert "dtypes are f32, bf16, f16, not 'f32,f8'" in capsys.readouterr().err

@@ -21,8 +21,9 @@ from adjoint.kernel.target import Target
 from adjoint.lower.program import contractions_of
 from adjoint.ops.catalogue import CATALOGUE
 from adjoint.pipeline import GRAPH_PASSES, finish_program, lower_function
+from adjoint.testing.rounding import rounding, unit_roundoff
 from adjoint.transforms.differentiate import gradient
-from tests.closeness import agrees_with_graph
+from tests.closeness import agrees_with_graph, within
 from tests.codegen.emulator import Emulator, run
 from tests.codegen.test_targets import block
 from tests.ops.test_compiled import joined
@@ -153,6 +154,20 @@ def normal(function):
 )
 def test_products(function, name):
     check(function, RUN[name], *normal(function))
+
+
+@pytest.mark.parametrize("name", RUN)
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_products_of_16_bits(dtype, name):
+    """Sums are float32, so that only operands and results differ from those of float32."""
+    if dtype == "f16" and not RUN[name].converts_half:
+        pytest.skip("this CPU does not convert float16")
+    function = product(33, 50, 45, transpose_b=True, dtype=dtype)
+    arrays = normal(function)
+    (got,) = run(function, RUN[name], *arrays)
+    x, w = (array.astype("f4") for array in arrays)
+    ((want, bound),) = rounding(product(33, 50, 45, transpose_b=True), x, w)
+    within(got, want, bound + unit_roundoff(got.dtype) * (abs(want) + bound))
 
 
 @pytest.mark.parametrize("name", RUN)
