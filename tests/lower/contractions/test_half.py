@@ -316,3 +316,21 @@ def test_an_mlp_trains_in_bfloat16():
         x = rng.standard_normal((64, 20)).astype(ml_dtypes.bfloat16)
         found.append(float(trainer.update(x, x[:, :3].astype("f4").argmax(axis=1))))
     assert np.mean(found[-20:]) < 0.5 * np.mean(found[:5])
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_parts_of_a_tensor_and_constants_are_converted(dtype):
+    """Only what is read is: rows 40 to 104 of 300, in which the operand starts behind the first element."""
+    weights = np.random.default_rng(1).standard_normal((96, 80)).astype("f4").astype(DTYPES[dtype])
+
+    def make(kind):
+        x = param("x", (300, 96), kind)
+        return Function(
+            "f", (x,), (ops.matmul(ops.slice_axis(x, 0, 40, 104), ops.constant(weights.astype(DTYPES[kind]))),)
+        )
+
+    function = make(dtype)
+    kernels = lower_function(function, target_for("avx512")).kernels
+    assert {b.size for kernel in kernels for b in kernel.writes if b.space == "arena"} == {64 * 96, 96 * 80}
+    arrays = numbers(function)
+    check(compile(function, options=OPTIONS)(*arrays), make, arrays)
