@@ -168,9 +168,9 @@ def test_the_plans_are_those_of_float32(dtype, make, kind):
             assert products == 1
 
 
-def forward(dtype, batch, channels, out, size, window):
+def forward(dtype, batch, channels, out, size, window, stride=1):
     x, w = param("x", (batch, channels, size, size), dtype), param("w", (out, channels, window, window), dtype)
-    return Function("f", (x, w), (ops.conv2d(x, w),))
+    return Function("f", (x, w), (ops.conv2d(x, w, stride=stride),))
 
 
 def weight_gradient(dtype, batch, channels, out, size, window):
@@ -208,6 +208,17 @@ def test_a_large_matrix_that_is_used_once_is_converted_where_it_is_loaded():
     kernels = lower_function(product("bf16", 2, 2048, 2048), target_for("avx512")).kernels
     assert conversions_in_products(kernels)
     assert sum(b.size for kernel in kernels for b in kernel.writes if b.space == "arena") < 2048 * 2048
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_images_that_many_panels_read_are_converted_once(dtype):
+    """In the M-blocked kernel, whose elements of an image are broadcast."""
+    function = forward(dtype, 4, 128, 256, 29, 3, 2)
+    ((plan,), _) = planned(function, target_for("avx512"))
+    assert plan.m_blocked
+    assert conversions_in_products(lower_function(function, target_for("avx512")).kernels) == []
+    arrays = numbers(function)
+    check(compile(function, options=OPTIONS)(*arrays), lambda kind: forward(kind, 4, 128, 256, 29, 3, 2), arrays)
 
 
 @pytest.mark.parametrize("dtype", HALF)
