@@ -137,7 +137,13 @@ class _Planner:
         lanes, itemsize = target.lanes(c.dtype), c.dtype.itemsize
         panels, points = ceil(self.lane.extent / (vectors * lanes)), prod(v.extent for v in self.rows)
         columns = panels * vectors * lanes
-        traffic = _Traffic(self.other.buffer.nbytes, columns * c.depth * itemsize, points * columns * itemsize)
+        loaded, beforehand = (
+            panels * points * c.depth * element_cycles(self.other),
+            beforehand_cycles(target, self.other),
+        )
+        convert_other = 0 < beforehand < loaded
+        read = self.other.buffer.size * (itemsize if convert_other else self.other.dtype.itemsize)
+        traffic = _Traffic(read, columns * c.depth * itemsize, points * columns * itemsize)
         groups = 1
         if parts in (None, 1) and contiguous_run(panel, c.k, tuple(v.extent for v in c.k)) >= lanes:
             groups = _cached_groups(target, self.rows[0].extent // tile[0], panels, traffic)
@@ -158,8 +164,6 @@ class _Planner:
             + points * self.lane.extent * parts * costs.GATHER_CYCLES
             + (traffic.panels * (1 + groups) / target.l2_bytes_per_cycle if m_blocked else 0)
         )
-        loaded = panels * points * c.depth * element_cycles(self.other)
-        beforehand = beforehand_cycles(target, self.other)
         cycles += self.lane.extent * c.depth * packing_cycles(panel, lanes) + min(loaded, beforehand)
         return SplitKPlan(
             contraction=c,
@@ -174,7 +178,7 @@ class _Planner:
             parts=parts,
             groups=groups,
             m_blocked=m_blocked,
-            convert_other=0 < beforehand < loaded,
+            convert_other=convert_other,
             cycles=cycles,
         )
 
