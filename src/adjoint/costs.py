@@ -278,6 +278,16 @@ def stores_scores(scores: int, nbytes: int, head: int, causal: bool) -> bool:
 #: Independent accumulators of each lane in a row reduction, to hide the latency of additions. They decide the order of
 #: additions.
 ROW_CHAINS = 4
+#: Units that a reduction of many elements is cut into: two for each thread of a machine with 64 cores. The parts decide
+#: the order of operations, so they are the same on every machine.
+REDUCTION_UNITS = 128
+#: Least elements of a part: 16 KiB of float32, which take about as long as the barrier before the second stage
+#: (`SHARED_NANOSECONDS`).
+MIN_PART_ELEMENTS = 4096
+#: Elements of a unit up to which a reduction has one stage: 13 microseconds of float32 at `BYTES_PER_NANOSECOND`, of
+#: which two threads would save five after the barrier and the second stage. With the units that two cores need
+#: (`units`), only larger machines gain, and four times as many elements stay in one stage.
+MAX_UNIT_ELEMENTS, MAX_SHARED_UNIT_ELEMENTS = 1 << 16, 1 << 18
 #: Rows shorter than this fraction of a vector are reduced with results in the lanes instead.
 MIN_ROW_LANES = 1 / 4
 #: Vectors of neighboring results in a unit of a column reduction, and of a scatter.
@@ -289,6 +299,21 @@ MAX_SEGMENTS = 8
 #: Most operations per element of a sum that starts in the epilogue of its producer, and most tensors that it may read
 #: besides the producer's results.
 MAX_STAGE_FLOPS, MAX_STAGE_TENSORS = 8.0, 2
+
+
+def reduction_parts(blocks: int, elements: int) -> int:
+    """Parts into which each block of results of a reduction is cut: one where that is not worth a second stage.
+
+    Parameters
+    ----------
+    blocks : int
+        Units of work without parts, on `MODEL`.
+    elements : int
+        Elements that each of them reads.
+    """
+    most = MAX_UNIT_ELEMENTS if blocks < units(MODEL) else MAX_SHARED_UNIT_ELEMENTS
+    return min(REDUCTION_UNITS // blocks, elements // MIN_PART_ELEMENTS) if elements > most else 1
+
 
 # Fusion
 
