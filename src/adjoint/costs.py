@@ -9,7 +9,7 @@ own. What changes the order in which an element's products are added is planned 
 from shapes alone.
 """
 
-from math import log2
+from math import ceil, log2
 
 from adjoint.kernel.target import Target
 
@@ -103,6 +103,11 @@ def units(target: Target) -> int:
 def least_units(target: Target) -> int:
     """Units of work below which operands are packed several times rather than leave cores idle: two for each core."""
     return 2 * target.cores
+
+
+def imbalance(target: Target, units: int) -> float:
+    """How many times an even share of so many equal units the busiest core does."""
+    return ceil(units / target.cores) * target.cores / max(units, 1)
 
 
 # Instructions
