@@ -95,6 +95,11 @@ def nanoseconds(flops: float, nbytes: float, target: Target = MODEL) -> float:
     return flops / operations + nbytes / target.memory_gbytes
 
 
+def is_shared(flops: float, nbytes: float, target: Target = MODEL) -> bool:
+    """Whether a kernel is worth a barrier, so that threads share its units."""
+    return nanoseconds(flops, nbytes, target) > SHARED_NANOSECONDS
+
+
 def units(target: Target) -> int:
     """Units of work that a kernel should offer: at least 16, and four for each core."""
     return max(16, 4 * target.cores)
@@ -103,6 +108,14 @@ def units(target: Target) -> int:
 def least_units(target: Target) -> int:
     """Units of work below which operands are packed several times rather than leave cores idle: two for each core."""
     return 2 * target.cores
+
+
+def idle(target: Target, units: int) -> float:
+    """How many times longer fewer units than cores take than if all cores were busy.
+
+    Units that do not divide evenly among cores are left out of account: fewer threads may run than there are cores.
+    """
+    return max(1.0, target.cores / max(units, 1))
 
 
 def imbalance(target: Target, units: int) -> float:
@@ -289,7 +302,7 @@ REDUCTION_UNITS = 128
 #: Least elements of a part: 16 KiB of float32, which take about as long as the barrier before the second stage
 #: (`SHARED_NANOSECONDS`).
 MIN_PART_ELEMENTS = 4096
-#: Elements of a unit up to which a reduction has one stage: 13 microseconds of float32 at `BYTES_PER_NANOSECOND`, of
+#: Elements of a unit up to which a reduction has one stage: 13 microseconds of float32 from memory on `MODEL`, of
 #: which two threads would save five after the barrier and the second stage. With the units that two cores need
 #: (`units`), only larger machines gain, and four times as many elements stay in one stage.
 MAX_UNIT_ELEMENTS, MAX_SHARED_UNIT_ELEMENTS = 1 << 16, 1 << 18

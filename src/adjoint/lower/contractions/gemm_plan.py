@@ -217,8 +217,13 @@ def _stacks(c: Contraction) -> tuple[int, ...]:
     return tuple(d for d in range(1, costs.MAX_STACK + 1) if c.batch[-1].extent % d == 0)
 
 
-def ranked_tiles(target: Target, c: Contraction, streams: int, packed: bool) -> tuple[tuple[float, Tile], ...]:
-    """Register tiles that fit the register file, with their estimated cycles, the cheapest first."""
+def ranked_tiles(
+    target: Target, c: Contraction, streams: int, packed: bool, shared: bool = True
+) -> tuple[tuple[float, Tile], ...]:
+    """Register tiles that fit the register file, with their estimated cycles, the cheapest first.
+
+    `shared` says whether threads share the tiles, rather than one unit computing all of them.
+    """
     lanes = tile_lanes(target, c)
     transposes = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
     contiguous = c.right.index.coefficient(c.n) == 1
@@ -239,6 +244,8 @@ def ranked_tiles(target: Target, c: Contraction, streams: int, packed: bool) -> 
         shuffles=0 if packed or contiguous else 1,
         packing=c.depth * c.columns * rate if packed else 0.0,
         far=c.depth * costs.FAR_ROW_CYCLES if far else 0.0,
+        shared=shared and costs.is_shared(2.0 * c.rows * c.columns * c.depth * c.batches, 0.0, target),
+        packed=packed,
     )
     return _ranked(model)
 
@@ -263,6 +270,8 @@ class _CostModel:
         Shuffles per vector of the right operand.
     packing, far : float
         Cycles to pack all panels, and to reach rows in memory for one vector of a panel's width.
+    shared, packed : bool
+        Whether threads share the tiles, and whether panels are packed: then a row group is a unit, otherwise a tile is.
     """
 
     target: Target
@@ -277,6 +286,8 @@ class _CostModel:
     shuffles: int
     packing: float
     far: float
+    shared: bool
+    packed: bool
 
     def tiles(self) -> Iterator[Tile]:
         """The tiles that fit the registers."""
@@ -306,7 +317,10 @@ class _CostModel:
             self.target, self.rows, self.columns, self.batches, rows, wide * vectors * self.lanes
         )  # fmt: skip
         total += (self.packing + self.far * ceil(columns / vectors / wide)) * groups
-        return total * self.batches * (1 + costs.EDGE_COST * edges), -rows * vectors * stack
+        blocks = groups if self.packed else ceil(self.rows / rows)
+        units = self.batches // stack * blocks * ceil(columns / vectors / wide)
+        idle = costs.idle(self.target, units) if self.shared else 1.0
+        return total * self.batches * (1 + costs.EDGE_COST * edges) * idle, -rows * vectors * stack
 
     def _step_cycles(self, height: int, width: int, stack: int, masked: float, wide: int) -> float:
         """Cycles of a step of k of a tile of so many rows and vectors."""

@@ -104,7 +104,7 @@ def _plan(target: Target, c: Contraction, roles: ConvolutionAxes, images: int, r
     product = PointGemm(TransformedRows.of(target, c.right.dtype, roles, c.columns, images, rows), joined)
     weights = Buffer("u", c.left.dtype, roles.algorithm.products * roles.depth * c.rows, "arena")
     small = product.contraction(target, c.rows, weights, as_index(0), c.rows)
-    multiply, tile = ranked_tiles(target, small, 0, packed=False)[0]
+    multiply, tile = ranked_tiles(target, small, 0, packed=False, shared=False)[0]
     lanes = target.lanes(c.left.dtype)
     lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles
     iterations = lines // (images * rows)
