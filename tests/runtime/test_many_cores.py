@@ -14,6 +14,7 @@ from adjoint.ir.printer import value_names
 from adjoint.lower.contractions.inner_product import InnerProductPlan
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.program import contractions_of
+from adjoint.lower.winograd.plan import WinogradPlan
 from adjoint.lower.winograd.weight_gradient import WinogradGradientPlan
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import lower_function
@@ -111,6 +112,22 @@ def test_inner_products_have_smaller_units():
     assert not many.inside
     arrays = arrays_of(function)
     assert bits(run(function, 64, arrays)) == bits(run(function, 2, arrays))
+
+
+@pytest.mark.parametrize(("images", "channels", "size"), [(4, 16, 16), (1, 64, 8), (2, 24, 14)])
+def test_winograd_convolutions_of_few_images_have_units_for_all_cores(images, channels, size):
+    x, w = param("x", (images, channels, size + 2, size + 2)), param("w", (channels, channels, 3, 3))
+    function = Function("convolution", (x, w), (ops.conv2d(x, w),))
+    few, many = plan_on(2, function), plan_on(64, function)
+    assert isinstance(few, WinogradPlan)
+    assert isinstance(many, WinogradPlan)
+    assert (few.images, few.rows) == (many.images, many.rows)
+    assert few.units >= 4
+    assert many.units >= 2 * few.units
+    arrays = arrays_of(function)
+    results = run(function, 64, arrays)
+    assert bits(results) == bits(run(function, 2, arrays))
+    agrees_with_graph(results, function, *arrays)
 
 
 def matrix_product(m, k, n):
