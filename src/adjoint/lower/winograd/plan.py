@@ -81,7 +81,7 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     # Few units leave threads idle; how many threads there will be is not known here.
     wanted = costs.units(model)
     plans = _plans(model, c, roles, _units(model, c, roles))
-    best = min(plans, key=lambda plan: plan.cycles * sqrt(max(1.0, wanted / plan.parts)), default=None)
+    best = min(plans, key=lambda plan: plan.cycles * sqrt(max(1.0, wanted / plan.units)), default=None)
     if best is None or model is target:
         return best
     size = [(best.images, best.rows)]
