@@ -103,6 +103,16 @@ def test_row_groups_share_weight_gradients_among_many_cores(name):
     agrees_with_graph(results, function, *arrays)
 
 
+def test_row_groups_that_stay_in_cache_are_kept_for_many_cores():
+    x, w = param("x", (64, 64, 31, 31)), param("w", (128, 64, 5, 5))
+    function = Function("convolution", (x, w), (ops.conv2d(x, w, stride=2),))
+    few, many = plan_on(2, function), plan_on(64, function)
+    assert (few.m_blocked, many.m_blocked) == (True, True)
+    assert many.units >= 64
+    arrays = arrays_of(function)
+    assert bits(run(function, 64, arrays)) == bits(run(function, 2, arrays))
+
+
 def test_inner_products_have_smaller_units():
     function = weight_gradient(32, 1, 6, 28, window=5)
     few, many = plan_on(2, function), plan_on(64, function)

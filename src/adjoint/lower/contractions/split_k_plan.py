@@ -264,7 +264,8 @@ def _cached_groups(target: Target, tiles: int, panels: int, traffic: _Traffic) -
     """The fewest row groups that fit a cache, if there are then enough units and memory traffic is saved."""
     room = costs.l2_block_bytes(target)
     groups = next((d for d in divisors(tiles) if traffic.rows <= d * room), 1)
-    return groups if groups * panels >= costs.units(target) and traffic.saved_by(groups, panels) else 1
+    enough = max(costs.units(costs.MODEL), costs.least_units(target))
+    return groups if groups * panels >= enough and traffic.saved_by(groups, panels) else 1
 
 
 def split_factor(extent: int, wanted: float, allowed: float) -> int:
