@@ -64,7 +64,7 @@ TESTED_IN = {
     "lower/contractions/schedules": "test_tuning.py",
     "lower/contractions/split_k_plan": "lower/contractions/test_split_k.py",
     "lower/contractions/split_k_reduction": "lower/contractions/test_split_k.py",
-    "lower/reductions/reduction": "ops/test_reduce.py",
+    "lower/reductions/partition": "lower/reductions/test_reduction.py",
     "lower/reductions/scatter": "ops/test_index.py",
     "lower/vector_math/error_function": "lower/test_vector_math.py",
     "lower/vector_math/exponential": "lower/test_vector_math.py",

@@ -9,7 +9,7 @@ own. What changes the order in which an element's products are added is planned 
 from shapes alone.
 """
 
-from math import log2
+from math import ceil, log2
 
 from adjoint.kernel.target import Target
 
@@ -95,6 +95,11 @@ def nanoseconds(flops: float, nbytes: float, target: Target = MODEL) -> float:
     return flops / operations + nbytes / target.memory_gbytes
 
 
+def is_shared(flops: float, nbytes: float, target: Target = MODEL) -> bool:
+    """Whether a kernel is worth a barrier, so that threads share its units."""
+    return nanoseconds(flops, nbytes, target) > SHARED_NANOSECONDS
+
+
 def units(target: Target) -> int:
     """Units of work that a kernel should offer: at least 16, and four for each core."""
     return max(16, 4 * target.cores)
@@ -103,6 +108,19 @@ def units(target: Target) -> int:
 def least_units(target: Target) -> int:
     """Units of work below which operands are packed several times rather than leave cores idle: two for each core."""
     return 2 * target.cores
+
+
+def idle(target: Target, units: int) -> float:
+    """How many times longer fewer units than cores take than if all cores were busy.
+
+    Units that do not divide evenly among cores are left out of account: fewer threads may run than there are cores.
+    """
+    return max(1.0, target.cores / max(units, 1))
+
+
+def imbalance(target: Target, units: int) -> float:
+    """How many times an even share of so many equal units the busiest core does."""
+    return ceil(units / target.cores) * target.cores / max(units, 1)
 
 
 # Instructions
@@ -299,6 +317,16 @@ def stores_scores(scores: int, nbytes: int, head: int, causal: bool) -> bool:
 #: Independent accumulators of each lane in a row reduction, to hide the latency of additions. They decide the order of
 #: additions.
 ROW_CHAINS = 4
+#: Units that a reduction of many elements is cut into: two for each thread of a machine with 64 cores. The parts decide
+#: the order of operations, so they are the same on every machine.
+REDUCTION_UNITS = 128
+#: Least elements of a part: 16 KiB of float32, which take about as long as the barrier before the second stage
+#: (`SHARED_NANOSECONDS`).
+MIN_PART_ELEMENTS = 4096
+#: Elements of a unit up to which a reduction has one stage: 13 microseconds of float32 from memory on `MODEL`, of
+#: which two threads would save five after the barrier and the second stage. With the units that two cores need
+#: (`units`), only larger machines gain, and four times as many elements stay in one stage.
+MAX_UNIT_ELEMENTS, MAX_SHARED_UNIT_ELEMENTS = 1 << 16, 1 << 18
 #: Rows shorter than this fraction of a vector are reduced with results in the lanes instead.
 MIN_ROW_LANES = 1 / 4
 #: Vectors of neighboring results in a unit of a column reduction, and of a scatter.
@@ -310,6 +338,21 @@ MAX_SEGMENTS = 8
 #: Most operations per element of a sum that starts in the epilogue of its producer, and most tensors that it may read
 #: besides the producer's results.
 MAX_STAGE_FLOPS, MAX_STAGE_TENSORS = 8.0, 2
+
+
+def reduction_parts(blocks: int, elements: int) -> int:
+    """Parts into which each block of results of a reduction is cut: one where that is not worth a second stage.
+
+    Parameters
+    ----------
+    blocks : int
+        Units of work without parts, on `MODEL`.
+    elements : int
+        Elements that each of them reads.
+    """
+    most = MAX_UNIT_ELEMENTS if blocks < units(MODEL) else MAX_SHARED_UNIT_ELEMENTS
+    return min(REDUCTION_UNITS // blocks, elements // MIN_PART_ELEMENTS) if elements > most else 1
+
 
 # Fusion
 

@@ -92,3 +92,22 @@ def test_doctor_measures_where_it_is_asked_to(capsys, monkeypatch):
     assert main(["doctor", "--measure"]) == 0
     assert asked == [(1, True), (3, True)]
     assert "100 GFLOP/s (f32); L1 50 GB/s, memory 10 GB/s" in capsys.readouterr().out
+
+
+def test_threads_are_simulated_without_running_anything(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("adjoint.cli.profile.profile_module", None)
+    numbers = tmp_path / "balance.json"
+    assert main(["profile", "mlp", "--simulate-threads", "64", "--json", str(numbers)]) == 0
+    out, data = capsys.readouterr().out, json.loads(numbers.read_text())
+    assert data["threads"] == 64
+    assert all(kernel["name"] in out for kernel in data["kernels"])
+    assert all(len(kernel["shares"]) == 64 for kernel in data["kernels"])
+    assert f"a parallel efficiency of {data['efficiency']:.0%}" in out.replace("\n", " ")
+
+
+@pytest.mark.parametrize("option", ["--html", "--trace"])
+def test_simulations_have_no_measurements_to_show(capsys, tmp_path, option):
+    words = ["--simulate-threads", "64", option, str(tmp_path / "file")]
+    assert refusal(capsys, "profile", "mlp", *words) == (
+        "--html and --trace show measurements, --simulate-threads makes none; leave one out"
+    )

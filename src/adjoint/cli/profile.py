@@ -11,6 +11,9 @@ from rich.table import Table
 from adjoint.cli.builtin import OPTIMIZERS, load_model, training_module
 from adjoint.cli.options import Name, WritablePath, write_text
 from adjoint.compiler import CompileOptions
+from adjoint.ir import IRModule
+from adjoint.profiling.balance import StepBalance
+from adjoint.profiling.balance import simulate_threads as simulate
 from adjoint.profiling.figures import duration, micros, percent, rate
 from adjoint.profiling.page import page_text
 from adjoint.profiling.step import StepProfile, profile_module
@@ -28,20 +31,31 @@ _WIDE = 110
 @click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), default="sgd", show_default=True)
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Number of threads.")
 @click.option("--runs", type=click.IntRange(1), default=50, show_default=True, help="Runs to measure.")
+@click.option(
+    "--simulate-threads", type=click.IntRange(1), help="Estimate how so many threads would share the work; run nothing."
+)
 @click.option("--html", "html_file", type=WritablePath(), help="Write a page: table, roofline, graph, memory.")
 @click.option("--trace", "trace_file", type=WritablePath(), help="Write a trace for ui.perfetto.dev.")
 @click.option("--json", "json_file", type=WritablePath(), help="Write the results as JSON.")
 def command(
-    model: str, batch_size: int | None, optimizer: str, threads: int, runs: int, html_file: Path | None,
-    trace_file: Path | None, json_file: Path | None,
+    model: str, batch_size: int | None, optimizer: str, threads: int, runs: int, simulate_threads: int | None,
+    html_file: Path | None, trace_file: Path | None, json_file: Path | None,
 ) -> None:  # fmt: skip
     """Time each kernel of MODEL's training step, on random data, and compare it with the machine's peaks.
 
     MODEL is mlp, linreg, lenet, resnet20, gpt, or a file of graph text. GFLOP/s and GB/s count each operation and
     each byte once; roofline is the fraction that is reached of the machine's limit for them. The limits are measured
     on first use and stored.
+
+    With --simulate-threads, the step is compiled for a machine with that many cores, but not run. The table shows how
+    evenly threads would share each kernel, weighted by estimated times.
     """
+    if simulate_threads is not None and (html_file or trace_file):
+        raise click.UsageError("--html and --trace show measurements, --simulate-threads makes none; leave one out")
     module = training_module(model, load_model(model, batch_size), OPTIMIZERS[optimizer])
+    if simulate_threads is not None:
+        _simulate(module, simulate_threads, json_file)
+        return
     title = " · ".join([Path(model).stem, *([f"batch {batch_size}"] if batch_size else []), optimizer])
     profile = profile_module(module, title, CompileOptions(threads=threads), runs)
     console = Console()
@@ -54,6 +68,28 @@ def command(
         write_text(trace_file, trace_text(profile))
     if json_file is not None:
         write_text(json_file, json.dumps(profile.as_dict(), indent=2) + "\n")
+
+
+def _simulate(module: IRModule, threads: int, json_file: Path | None) -> None:
+    """Print how evenly so many threads would share a step."""
+    balance = simulate(module, threads)
+    console = Console()
+    console.print(_balance(balance))
+    text = f"{threads} threads: {duration(balance.work)} of work in {duration(balance.span)}, "
+    console.print(f"{text}a parallel efficiency of {percent(balance.efficiency)}, by estimated times.", highlight=False)
+    if json_file is not None:
+        write_text(json_file, json.dumps(balance.as_dict(), indent=2) + "\n")
+
+
+def _balance(step: StepBalance) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("kernel", overflow="fold")
+    for head in ("estimated µs", "units", "busiest", "balance"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for kernel in sorted(step.kernels, key=lambda kernel: -kernel.nanoseconds):
+        cells = [micros(kernel.nanoseconds), str(kernel.units), str(kernel.busiest), percent(kernel.balance)]
+        table.add_row(kernel.name, *cells)
+    return table
 
 
 def _kernels(profile: StepProfile, wide: bool) -> Table:

@@ -192,7 +192,7 @@ def _meet(k: int) -> list[str]:
 
 
 def _call(k: int, kernel: Kernel, function: str, pointers: dict[Buffer, str]) -> list[str]:
-    """Call the function of kernel `k` for this thread's units."""
+    """Call the function of kernel `k` for this thread's units: `adjoint.kernel.program.share_of`."""
     args = ", ".join(f"ptr {pointers[b]}" for b in parameters(kernel))
     args = f"{args}, " if args else ""
     units = kernel.unit.extent

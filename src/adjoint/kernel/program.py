@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ __all__ = [
     "entry_symbol",
     "kernel_symbol",
     "scratch_offsets",
+    "share_of",
 ]
 
 #: Characters of a function's name that appear unchanged in its symbol.
@@ -131,6 +134,12 @@ class Program:
         return check_symbol(self.name)
 
     @property
+    def intervals(self) -> Iterator[range]:
+        """Positions of kernels that run without a barrier in between."""
+        cuts = sorted({0, len(self.kernels), *self.barriers})
+        return (range(start, end) for start, end in pairwise(cuts))
+
+    @property
     def scratch_bytes(self) -> int:
         """Size of each thread's part of the arena, determined by the kernel with the most scratch memory."""
         return max((_end(scratch_offsets(kernel)) for kernel in self.kernels), default=0)
@@ -179,6 +188,17 @@ def check_symbol(name: str) -> str:
 def kernel_symbol(name: str, kernel: str) -> str:
     """The symbol of a kernel's function, given the names of the function and the kernel."""
     return f"{entry_symbol(name)}.kernel.{_escaped(kernel)}"
+
+
+def share_of(kernel: Kernel, thread: int, threads: int) -> range:
+    """The units of a kernel that one of several threads executes: contiguous, and as equal as units allow.
+
+    Generated code computes the same (`adjoint.codegen.module`).
+    """
+    units = kernel.unit.extent
+    if kernel.parallel:
+        return range(thread * units // threads, (thread + 1) * units // threads)
+    return range(units if thread == 0 else 0)
 
 
 def scratch_offsets(kernel: Kernel) -> dict[Buffer, int]:

@@ -7,7 +7,6 @@ examines every pair of kernels without a barrier in between.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
 
 from adjoint.errors import VerifyError
 from adjoint.kernel.ir import Buffer, Kernel
@@ -33,9 +32,9 @@ def verify_barriers(program: Program) -> None:
     VerifyError
         For the first two kernels that violate the rule.
     """
-    for start, end in _intervals(program):
-        for later in range(start, end):
-            for earlier in range(start, later):
+    for interval in program.intervals:
+        for later in interval:
+            for earlier in range(interval.start, later):
                 one, other = program.kernels[earlier], program.kernels[later]
                 if not (one.parallel or other.parallel):
                     continue
@@ -45,12 +44,6 @@ def verify_barriers(program: Program) -> None:
                         f"writes, but {one.name} ({mine}) and {other.name} ({theirs}) do not; "
                         f"add a barrier before kernel {later}"
                     )
-
-
-def _intervals(program: Program) -> Iterator[tuple[int, int]]:
-    """Ranges of kernels without a barrier in between."""
-    cuts = sorted({0, len(program.kernels), *program.barriers})
-    yield from pairwise(cuts)
 
 
 def _clashes(one: Kernel, other: Kernel, offsets: Mapping[Buffer, int]) -> Iterator[tuple[Buffer, Buffer]]:

@@ -83,7 +83,7 @@ def finish_kernel(
     """A kernel with its estimated costs."""
     bare = Kernel(name, unit, tuple(body))
     moved = sum(b.nbytes for b in dict.fromkeys(bare.reads)) + sum(b.nbytes for b in bare.writes)
-    parallel = unit.extent > 1 and costs.nanoseconds(flops, moved, context.target) > costs.SHARED_NANOSECONDS
+    parallel = unit.extent > 1 and costs.is_shared(flops, moved, context.target)
     names = tuple(context.names[v] for v in values)
     return Kernel(name, unit, tuple(body), names, round(flops), moved, parallel)
 

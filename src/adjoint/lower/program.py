@@ -1,6 +1,6 @@
 """The driver of lowering, from a function to a program: group values, build, fuse and order kernels, plan memory.
 
-The pass `build_kernels` makes a kernel of every group, and several of some contractions.
+The pass `build_kernels` makes a kernel of every group, and several of some contractions and reductions.
 
 Before::
 
@@ -25,6 +25,7 @@ After::
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from adjoint import costs
@@ -44,7 +45,7 @@ from adjoint.lower.elementwise import map_kernel
 from adjoint.lower.fusion.groups import Fusion, Group, fuse
 from adjoint.lower.loops import vector_loops
 from adjoint.lower.passes import KERNEL_PASSES, PassContext
-from adjoint.lower.reductions.reduction import reduction_kernel
+from adjoint.lower.reductions.reduction import reduction_kernels
 from adjoint.lower.reductions.scatter import scatter_kernel
 from adjoint.lower.reductions.two_stage import first_stages, fusable_reductions, second_stage_kernel
 from adjoint.lower.schedule.memory import plan_arena
@@ -200,31 +201,37 @@ def _build_kernels(fusion: Fusion, context: Context, known: Mapping[str, str]) -
     context = replace(context, first_stages=first)
     second = {stage.staged.source.group: stage.staged for stages in first.values() for stage in stages}
     kernels: list[Kernel] = []
-    for group in sorted(fusion.groups, key=lambda g: g.level):
-        if group in planned:
-            kernels += contraction_kernels(context, group, planned[group].plan)
-        elif group in second:
-            kernels.append(second_stage_kernel(context, second[group]))
-        elif group.leader is None:
-            together = [g for g in (group, *group.companions) if g.outputs]
-            kernels += [_kernel(context, together)] if together else []
+    for _, level in groupby(sorted(fusion.groups, key=lambda g: g.level), lambda g: g.level):
+        # Second stages come last, so that first stages are neighbours, which can be fused horizontally.
+        later: list[Kernel] = []
+        for group in level:
+            if group in planned:
+                kernels += contraction_kernels(context, group, planned[group].plan)
+            elif group in second:
+                kernels.append(second_stage_kernel(context, second[group]))
+            elif group.leader is None:
+                together = [g for g in (group, *group.companions) if g.outputs]
+                made = _group_kernels(context, together) if together else []
+                kernels += made[:1]
+                later += made[1:]
+        kernels += later
     return kernels
 
 
-def _kernel(context: Context, groups: Sequence[Group]) -> Kernel:
-    """The kernel of a group that is no contraction, or of several attention groups together."""
+def _group_kernels(context: Context, groups: Sequence[Group]) -> list[Kernel]:
+    """The kernels of a group that is no contraction, or of several attention groups together."""
     group = groups[0]
     if group.root is None:
-        return map_kernel(context, group)
+        return [map_kernel(context, group)]
     out = output_vars(group.shape)
     description = group_inliner(context, group).describe(group.root, tuple(as_index(v) for v in out))
     if isinstance(description, Scatter):
-        return scatter_kernel(context, group, description)
+        return [scatter_kernel(context, group, description)]
     if isinstance(description, FusedAttention):
-        return attention_kernel(context, groups)
+        return [attention_kernel(context, groups)]
     if not isinstance(description, Reduction):
         raise VerifyError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
-    return reduction_kernel(context, group, description, out)
+    return reduction_kernels(context, group, description, out)
 
 
 def _copy(context: Context, value: Value, source: Buffer, to: Buffer) -> Kernel:

@@ -238,12 +238,17 @@ def _stacks(c: Contraction) -> tuple[int, ...]:
     return tuple(d for d in range(1, costs.MAX_STACK + 1) if c.batch[-1].extent % d == 0)
 
 
-def ranked_tiles(target: Target, c: Contraction, streams: int, packed: bool) -> tuple[tuple[float, Tile], ...]:
-    """Register tiles that fit the register file, with their estimated cycles, the cheapest first."""
-    return _ranked(_cost_model(target, c, streams, packed))
+def ranked_tiles(
+    target: Target, c: Contraction, streams: int, packed: bool, shared: bool = True
+) -> tuple[tuple[float, Tile], ...]:
+    """Register tiles that fit the register file, with their estimated cycles, the cheapest first.
+
+    `shared` says whether threads share the tiles, rather than one unit computing all of them.
+    """
+    return _ranked(_cost_model(target, c, streams, packed, shared))
 
 
-def _cost_model(target: Target, c: Contraction, streams: int, packed: bool) -> "_CostModel":
+def _cost_model(target: Target, c: Contraction, streams: int, packed: bool, shared: bool = True) -> "_CostModel":
     """The cost model of a contraction's tiles, from operands in place or with the right one packed."""
     lanes = tile_lanes(target, c)
     transposes = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
@@ -269,6 +274,8 @@ def _cost_model(target: Target, c: Contraction, streams: int, packed: bool) -> "
         left_element=element_cycles(c.left),
         left_beforehand=beforehand_cycles(target, c.left),
         right_beforehand=0.0 if packed else beforehand_cycles(target, c.right),
+        shared=shared and costs.is_shared(2.0 * c.rows * c.columns * c.depth * c.batches, 0.0, target),
+        packed=packed,
     )
 
 
@@ -296,6 +303,8 @@ class _CostModel:
         Cycles to convert an element of the left operand where it is loaded.
     left_beforehand, right_beforehand : float
         Cycles to convert an operand beforehand; 0 for one that is not converted, or is packed.
+    shared, packed : bool
+        Whether threads share the tiles, and whether panels are packed: then a row group is a unit, otherwise a tile is.
     """
 
     target: Target
@@ -313,6 +322,8 @@ class _CostModel:
     left_element: float
     left_beforehand: float
     right_beforehand: float
+    shared: bool
+    packed: bool
 
     def tiles(self) -> Iterator[Tile]:
         """The tiles that fit the registers."""
@@ -342,7 +353,10 @@ class _CostModel:
             self.target, self.rows, self.columns, self.batches, rows, wide * vectors * self.lanes
         )  # fmt: skip
         total += (self.packing + self.far * ceil(columns / vectors / wide)) * groups
-        cycles = total * self.batches * (1 + costs.EDGE_COST * edges)
+        blocks = groups if self.packed else ceil(self.rows / rows)
+        units = self.batches // stack * blocks * ceil(columns / vectors / wide)
+        idle = costs.idle(self.target, units) if self.shared else 1.0
+        cycles = total * self.batches * (1 + costs.EDGE_COST * edges) * idle
         left, right = self._conversions(tile)
         return cycles + min(left, self.left_beforehand) + min(right, self.right_beforehand), -rows * vectors * stack
 

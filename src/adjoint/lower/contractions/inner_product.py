@@ -78,17 +78,21 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
     if along is None:
         return None
     inside = [c.n] if len(c.k) > 1 else []
-    rest = [v for v in c.batch if len(c.k) > 1 and not c.left.index.coefficient(v)]
-    for var in sorted(rest, key=lambda v: v.extent):
+    alike = [v for v in c.batch if len(c.k) > 1 and not c.left.index.coefficient(v)]
+    for var in sorted(alike, key=lambda v: v.extent):
         if prod(v.extent for v in (*inside, var)) <= costs.MAX_INNER_ITERATIONS:
             inside.append(var)
     # Where there would be too few units, taps become columns of the tile.
     points = c.rows * c.batches * c.columns
     while len(inside) > 1 and points // prod(v.extent for v in inside) < costs.units(target):
         inside.pop()
+    if points // prod(v.extent for v in inside) < target.cores:
+        inside.clear()
     across = _column_axis(c, inside)
     registers = max(full // target.lanes(c.dtype), 1)
-    rows, columns = _tile(target, c.rows, across.extent if across is not None else 1, registers)
+    wide = across.extent if across is not None else 1
+    rest = points // (c.rows * wide * prod(v.extent for v in inside))
+    rows, columns = _tile(target, c.rows, wide, registers, rest)
     others = [v for v in c.k if v is not along]
     extents = tuple(v.extent for v in others)
     step_bytes = (rows + columns) * along.extent * c.dtype.itemsize
@@ -114,8 +118,11 @@ def _column_axis(c: Contraction, inside: list[Var] | tuple[Var, ...]) -> Var | N
     return max(only_right, key=lambda v: v.extent, default=None)
 
 
-def _tile(target: Target, rows: int, columns: int, registers: int) -> tuple[int, int]:
-    """The tile with the lowest estimated cost, where a vector of partial sums takes so many registers."""
+def _tile(target: Target, rows: int, columns: int, registers: int, rest: int) -> tuple[int, int]:
+    """The tile with the lowest estimated cost, where a vector of partial sums takes so many registers.
+
+    Each tile is `rest` units of work.
+    """
     candidates = [
         (height, width)
         for height in range(1, min(rows, costs.MAX_INNER_TILE) + 1)
@@ -127,7 +134,8 @@ def _tile(target: Target, rows: int, columns: int, registers: int) -> tuple[int,
         height, width = tile
         compute = costs.multiply_add_cycles(target, height * width * registers)
         step = max(compute, (height + width) * registers / target.load_units, target.fma_latency)
-        return ceil(rows / height) * ceil(columns / width) * step
+        tiles = ceil(rows / height) * ceil(columns / width)
+        return tiles * step * costs.idle(target, tiles * rest)
 
     return min(candidates, key=lambda t: (cycles(t), -t[0] * t[1]), default=(1, 1))
 

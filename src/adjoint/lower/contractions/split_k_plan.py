@@ -106,8 +106,20 @@ def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
     best, operands = min(found, key=lambda f: f[0].cycles)
     if model is target:
         return best
-    planner = _planner(target, c, *_forwards(c, *operands), least_fill=0.0)
-    return None if planner is None else planner.plan(best.parts)
+    return _plan_for(target, c, _forwards(c, *operands), best.parts)
+
+
+def _plan_for(target: Target, c: Contraction, operands: tuple[Load, Load], parts: int) -> SplitKPlan | None:
+    """The plan with so many splits of k; where cores would be idle, with smaller tiles in more row groups."""
+    planner = _planner(target, c, *operands, least_fill=0.0)
+    if planner is None:
+        return None
+    best = planner.plan(parts)
+    if best.units >= costs.least_units(target):
+        return best
+    others = (_planner(target, c, *operands, least_fill=0.0, share=d) for d in divisors(planner.rows[0].extent))
+    plans = [best, *(other.plan(parts) for other in others if other is not None)]
+    return min(plans, key=lambda plan: plan.cycles * costs.imbalance(target, plan.units))
 
 
 def _forwards(c: Contraction, panel: Load, other: Load) -> tuple[Load, Load]:
@@ -184,9 +196,12 @@ class _Planner:
 
 
 def _planner(
-    target: Target, c: Contraction, panel: Load, other: Load, least_fill: float = costs.MIN_TILE_FILL
+    target: Target, c: Contraction, panel: Load, other: Load, least_fill: float = costs.MIN_TILE_FILL, share: int = 1
 ) -> _Planner | None:
-    """The planner of one choice of the packed operand; None where its axes do not suit, or lanes would be idle."""
+    """The planner of one choice of the packed operand; None where its axes do not suit, or lanes would be idle.
+
+    A tile has at most one of so many shares of the outermost row axis.
+    """
     axes = [v for v in c.axes if v.extent > 1]
     of_panel = [v for v in axes if panel.index.coefficient(v)]
     rows = tuple(v for v in axes if v not in of_panel)
@@ -203,7 +218,10 @@ def _planner(
     def lines(tile: tuple[int, ...]) -> int:
         return _lines(target, other, dict(zip(rows, tile, strict=True)), window)
 
-    step, vectors, tile = best_tile(target, ceil(lane.extent / lanes), rows, lines)
+    outer, *inner = rows
+    step, vectors, tile = best_tile(
+        target, ceil(lane.extent / lanes), (Var(outer.name, outer.extent // share), *inner), lines
+    )
     if prod(tile) * vectors < target.vector_registers * least_fill:
         return None
     return _Planner(target, c, panel, other, lane, rows, step, vectors, tile)
@@ -259,7 +277,8 @@ def _cached_groups(target: Target, tiles: int, panels: int, traffic: _Traffic) -
     """The fewest row groups that fit a cache, if there are then enough units and memory traffic is saved."""
     room = costs.l2_block_bytes(target)
     groups = next((d for d in divisors(tiles) if traffic.rows <= d * room), 1)
-    return groups if groups * panels >= costs.units(target) and traffic.saved_by(groups, panels) else 1
+    enough = max(costs.units(costs.MODEL), costs.least_units(target))
+    return groups if groups * panels >= enough and traffic.saved_by(groups, panels) else 1
 
 
 def split_factor(extent: int, wanted: float, allowed: float) -> int:

@@ -2,29 +2,39 @@
 
 There are two loop nests. *Row reductions*: the innermost reduced axis is contiguous, so lanes run along it; each lane
 keeps partial results, and a tree combines them. *Column reductions*: the innermost kept axis is contiguous, so each
-lane owns a result. In both, the order of operations follows from the shape alone, never from the number of threads.
+lane owns a result. Few results of many elements are computed in two stages, so that all threads have work: the first
+reduces parts of the reduced axes (`adjoint.lower.reductions.partition`), the second the results of the parts, in their
+order::
+
+    for u in 0..1:                                      for u in 0..128:
+      for v in 0..1048576:                                for v in 0..8192: acc = acc + x[u*8192 + v]
+        acc = acc + x[v]                         ->       parts[u] = acc
+      s[0] = acc                                        for u in 0..1:
+                                                          for v in 0..128: acc = acc + parts[v]
+                                                          s[0] = acc
+
+The order of operations, parts included, follows from the shape alone, never from the number of threads.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
+from math import ceil, prod
 
 import numpy as np
 
 from adjoint import costs
 from adjoint.ir import Value
-from adjoint.kernel.index import Index, Var, as_index, unflatten
+from adjoint.kernel.index import Index, Var, as_index, flatten, unflatten
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Stmt, Store, When
+from adjoint.kernel.target import Target
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I32, Reduction, compute_dtype
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import collapse_axes, indices_in, nest, uncollapse, vector_loops, vector_runs
+from adjoint.lower.reductions.partition import Partition, partition
 
-__all__ = ["identity_of", "reduction_kernel"]
-
-#: How one element updates the registers of its lane: plan, registers, lane, element, reduced coordinates.
-_Update = Callable[["_Plan", Sequence[Buffer], Index, Expr, Sequence[Index]], Store]
+__all__ = ["identity_of", "reduction_kernels"]
 
 
 def identity_of(kind: str, dtype: np.dtype) -> float | int:
@@ -36,6 +46,61 @@ def identity_of(kind: str, dtype: np.dtype) -> float | int:
         limits = np.iinfo(dtype)
         return int(limits.min if kind in ("max", "argmax") else limits.max)
     return -np.inf if kind in ("max", "argmax") else np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A reduction over collapsed axes, or one of its two stages.
+
+    Parameters
+    ----------
+    target : Target
+        The CPU.
+    kind : str
+        How elements are combined.
+    dtypes : tuple of numpy dtype
+        What is reduced: an element; for argmax, also its position.
+    rows : bool
+        Whether it is a row reduction.
+    out, red : list of int
+        Extents of the kept and of the reduced axes, outermost first.
+    element : callable
+        The element that is reduced (and its position), at coordinates on the kept and the reduced axes.
+    finish : callable
+        The store of a result (and its position), at coordinates on the kept axes.
+    """
+
+    target: Target
+    kind: str
+    dtypes: tuple[np.dtype, ...]
+    rows: bool
+    out: list[int]
+    red: list[int]
+    element: Callable[[Sequence[Index], Sequence[Index]], Sequence[Expr]]
+    finish: Callable[[Sequence[Index], Sequence[Expr]], Store]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of an element."""
+        return self.dtypes[0]
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of a column reduction."""
+        return min(map(self.target.lanes, self.dtypes))
+
+    @property
+    def columns(self) -> int:
+        """Results in a unit: fewer vectors, rather than idle cores."""
+        vectors = ceil(self.out[-1] / self.lanes)
+        few = vectors * prod(self.out[:-1]) < costs.COLUMN_VECTORS * self.target.cores
+        few = few and costs.is_shared(0.0, prod(self.out) * prod(self.red) * self.dtype.itemsize)
+        return 1 if self.rows else min(1 if few else costs.COLUMN_VECTORS, vectors) * self.lanes
+
+    @property
+    def units(self) -> int:
+        """Units of work."""
+        return prod(self.out) if self.rows else prod(self.out[:-1]) * ceil(self.out[-1] / self.columns)
 
 
 @dataclass
@@ -52,53 +117,57 @@ class _Plan:
     rows: bool
     body_flops: float
 
-    @property
-    def result(self) -> np.dtype:
-        """The dtype of the epilogue's argument."""
-        return compute_dtype(self.root.dtype)
+    def whole(self) -> _Stage:
+        """The reduction in one stage."""
+        return _Stage(
+            target=self.context.target,
+            kind=self.kind,
+            # Positions have 32 bits, for as many lanes as floats have.
+            dtypes=(self.dtype, I32) if self.kind == "argmax" else (self.dtype,),
+            rows=self.rows and self.kind != "argmax",
+            out=[prod(v.extent for v in run) for run in self.out],
+            red=[prod(v.extent for v in run) for run in self.red],
+            element=self._element,
+            finish=self._epilogue,
+        )
 
-    @property
-    def out_extents(self) -> list[int]:
-        return [prod(v.extent for v in run) for run in self.out]
-
-    @property
-    def red_extents(self) -> list[int]:
-        return [prod(v.extent for v in run) for run in self.red]
-
-    def out_index(self, at: Sequence[Index]) -> tuple[Index, ...]:
-        return uncollapse(self.out, at)
-
-    def body(self, out: Sequence[Index], red: Sequence[Index]) -> Expr:
-        """The element that is reduced, at collapsed coordinates."""
+    def _element(self, out: Sequence[Index], red: Sequence[Index]) -> list[Expr]:
         inliner = group_inliner(self.context, self.group)
         inliner.reduce_index = uncollapse(self.red, red)
-        made = inliner.describe(self.root, self.out_index(out))
+        made = inliner.describe(self.root, uncollapse(self.out, out))
         assert isinstance(made, Reduction)
-        return made.body
+        return [made.body, Coordinate(inliner.reduce_index[0], I32)] if self.kind == "argmax" else [made.body]
 
-    def epilogue(self, out: Sequence[Index], result: Expr) -> Store:
+    def _epilogue(self, out: Sequence[Index], results: Sequence[Expr]) -> Store:
+        result, dtype = results[-1], compute_dtype(self.root.dtype)
+        if result.dtype != dtype:
+            result = Apply("cast", (result,), dtype)
         inliner = group_inliner(self.context, self.group)
         inliner.bind(self.root, result)
-        return store_outputs(self.context, self.group, inliner, self.out_index(out))
+        return store_outputs(self.context, self.group, inliner, uncollapse(self.out, out))
 
 
-def reduction_kernel(context: Context, group: Group, description: Reduction, out_vars: Sequence[Var]) -> Kernel:
-    """The kernel of a group whose root is a reduction."""
+def reduction_kernels(context: Context, group: Group, description: Reduction, out_vars: Sequence[Var]) -> list[Kernel]:
+    """The kernels of a group whose root is a reduction: one, or one for each of two stages."""
     plan = _plan(context, group, description, out_vars)
-    unit: Var
-    body: list[Stmt]
-    if not prod(plan.out_extents):
-        unit, body = Var("u", 0), []
-    elif plan.kind == "argmax":
-        unit, body = _argmax(plan)
-    elif plan.rows:
-        unit, body = _row_reduction(plan)
-    else:
-        unit, body = _column_reduction(plan)
-    points = prod(plan.out_extents) * prod(plan.red_extents)
-    after = plan.epilogue([as_index(0)] * len(plan.out), Const(0, plan.dtype))
-    flops = (plan.body_flops + 1) * points + flops_of([v for _, _, v in after.targets]) * prod(plan.out_extents)
-    return finish_kernel(context, context.name_of(group), group.members, unit, body, flops)
+    whole, name = plan.whole(), context.name_of(group)
+    results = prod(whole.out)
+    points = results * prod(whole.red)
+    after = whole.finish([as_index(0)] * len(plan.out), [Const(0, whole.dtypes[-1])])
+    epilogue_flops = flops_of([v for _, _, v in after.targets]) * results
+    flops = (plan.body_flops + 1) * points
+    # Parts decide the order of operations, so they are those of the model CPU.
+    units = replace(whole, target=costs.order_target(context.target)).units
+    parts = partition(whole.red, units, points // units) if points else None
+    if parts is None:
+        unit, body = _loops(whole)
+        return [finish_kernel(context, name, group.members, unit, body, flops + epilogue_flops)]
+    first, second = _two_stages(whole, parts, f"{name}_parts")
+    unit, body = _loops(first, parts)
+    reduce_parts = finish_kernel(context, f"{name}_parts", group.members[:1], unit, body, flops)
+    unit, body = _loops(second)
+    combine = finish_kernel(context, name, group.members, unit, body, results * parts.count + epilogue_flops)
+    return [reduce_parts, combine]
 
 
 def _plan(context: Context, group: Group, description: Reduction, out_vars: Sequence[Var]) -> _Plan:
@@ -130,6 +199,52 @@ def _contiguous(runs: list[list[Var]], indices: list[Index]) -> int:
     return sum(1 if step == 1 else -1 if step != 0 else 0 for step in steps)
 
 
+def _two_stages(whole: _Stage, parts: Partition, name: str) -> tuple[_Stage, _Stage]:
+    """The reduction of each part, and that of the results of parts; `name` is that of the memory in between."""
+    results, rows = prod(whole.out), whole.rows
+    memories = [Buffer(name, dtype, results * parts.count, "arena") for dtype in whole.dtypes]
+
+    def place(out: Sequence[Index], part: Index) -> Index:
+        result = flatten(out, whole.out)
+        return result * parts.count + part if rows else part * results + result
+
+    # The outermost axis of a column reduction and the innermost one of a row reduction: neighbouring units read
+    # neighbouring memory, and the second stage reads contiguous memory.
+    def apart(out: Sequence[Index]) -> tuple[Sequence[Index], Index]:
+        return (out[:-1], out[-1]) if rows else (out[1:], out[0])
+
+    def element(out: Sequence[Index], red: Sequence[Index]) -> Sequence[Expr]:
+        at, part = apart(out)
+        return whole.element(at, parts.coordinates(part, red))
+
+    def store(out: Sequence[Index], values: Sequence[Expr]) -> Store:
+        there = place(*apart(out))
+        return Store(tuple((memory, there, value) for memory, value in zip(memories, values, strict=True)))
+
+    def reload(out: Sequence[Index], red: Sequence[Index]) -> Sequence[Expr]:
+        return [Load(memory, place(out, red[0])) for memory in memories]
+
+    out = [*whole.out, parts.count] if rows else [parts.count, *whole.out]
+    return (
+        replace(whole, out=out, red=parts.extents(parts.share), element=element, finish=store),
+        replace(whole, red=[parts.count], element=reload),
+    )
+
+
+def _loops(stage: _Stage, parts: Partition | None = None) -> tuple[Var, list[Stmt]]:
+    """The units of a stage and what they do; `parts` are those of a first stage."""
+    unit = Var("u", stage.units if prod(stage.out) else 0)
+    if not unit.extent:
+        return unit, []
+    build = _row_reduction if stage.rows else _column_reduction
+    body = build(stage, as_index(unit))
+    if parts is not None and parts.rest:
+        part = as_index(unit) % parts.count if stage.rows else as_index(unit) // (unit.extent // parts.count)
+        shorter = build(replace(stage, red=parts.extents(parts.rest)), as_index(unit))
+        body = [When(part % parts.chunks, 0, parts.chunks - 1, tuple(body), tuple(shorter))]
+    return unit, body
+
+
 def _combine(kind: str, register: Buffer, at: Index, value: Expr) -> Store:
     old = Load(register, at)
     return Store(((register, at, Apply(kind, (old, value), register.dtype)),))
@@ -144,108 +259,88 @@ def _clear(kind: str, register: Buffer, lanes: int) -> tuple[Stmt, ...]:
     return (For(whole, (For(lane, (store,), "vector"),), "unroll"),)
 
 
-def _row_reduction(plan: _Plan) -> tuple[Var, list[Stmt]]:
-    extents = plan.out_extents
-    unit = Var("u", prod(extents))
-    out = unflatten(as_index(unit), extents)
-    width = plan.red_extents[-1]
+def _row_reduction(stage: _Stage, unit: Index) -> list[Stmt]:
+    out = unflatten(unit, stage.out)
+    width = stage.red[-1]
     # Each lane has a partial result, so their number decides the order: narrower vectors run them in turns.
-    lanes = costs.order_target(plan.context.target).lanes(plan.dtype)
-    outer = [Var(f"k{axis}", extent) for axis, extent in enumerate(plan.red_extents[:-1])]
+    lanes = costs.order_target(stage.target).lanes(stage.dtype)
+    outer = [Var(f"k{axis}", extent) for axis, extent in enumerate(stage.red[:-1])]
     outer_at = [as_index(v) for v in outer]
     chains = costs.ROW_CHAINS if width >= 2 * costs.ROW_CHAINS * lanes else 1
     partial = min(width, lanes) or 1
-    register = Buffer("acc", plan.dtype, chains * lanes, "register")
+    register = Buffer("acc", stage.dtype, chains * lanes, "register")
     loops: list[Stmt] = []
     done = 0
     if chains > 1:
         done = width // (chains * lanes) * chains * lanes
         step, chain, lane = Var("v", done // (chains * lanes)), Var("c", chains), Var("l", lanes)
         spot = as_index(chain) * lanes + as_index(lane)
-        value = plan.body(out, [*outer_at, as_index(step) * (chains * lanes) + spot])
-        vector = For(lane, (_combine(plan.kind, register, spot, value),), "vector")
+        (value,) = stage.element(out, [*outer_at, as_index(step) * (chains * lanes) + spot])
+        vector = For(lane, (_combine(stage.kind, register, spot, value),), "vector")
         loops.append(For(step, (For(chain, (vector,), "unroll"),)))
 
     def rest(at: Index, lane: Index) -> tuple[Stmt, ...]:
-        return (_combine(plan.kind, register, lane, plan.body(out, [*outer_at, at])),)
+        (value,) = stage.element(out, [*outer_at, at])
+        return (_combine(stage.kind, register, lane, value),)
 
     loops.extend(vector_loops(width - done, lanes, rest, done))
-    body: list[Stmt] = [*_clear(plan.kind, register, lanes), *nest(outer, tuple(loops))]
+    body: list[Stmt] = [*_clear(stage.kind, register, lanes), *nest(outer, tuple(loops))]
     if chains > 1:
         chain, lane = Var("c", chains - 1), Var("l", lanes)
         other = Load(register, (as_index(chain) + 1) * lanes + as_index(lane))
-        fold = For(lane, (_combine(plan.kind, register, as_index(lane), other),), "vector")
+        fold = For(lane, (_combine(stage.kind, register, as_index(lane), other),), "vector")
         body.append(For(chain, (fold,), "unroll"))
     width_of_tree = 1 << (partial - 1).bit_length()
-    result = Buffer("result", plan.dtype, 1, "register")
-    combined = Across(plan.kind, register, partial, width_of_tree)
+    result = Buffer("result", stage.dtype, 1, "register")
+    combined = Across(stage.kind, register, partial, width_of_tree)
     body.append(Store(((result, as_index(0), combined),)))
-    body.append(plan.epilogue(out, Load(result, as_index(0))))
-    return unit, body
+    body.append(stage.finish(out, [Load(result, as_index(0))]))
+    return body
 
 
-def _column_reduction(plan: _Plan) -> tuple[Var, list[Stmt]]:
-    return _columns(plan, [plan.dtype], _column_update)
-
-
-def _column_update(plan: _Plan, registers: Sequence[Buffer], spot: Index, value: Expr, _: Sequence[Index]) -> Store:
-    return _combine(plan.kind, registers[0], spot, value)
-
-
-def _argmax(plan: _Plan) -> tuple[Var, list[Stmt]]:
-    # Positions have 32 bits, for as many lanes as floats have.
-    return _columns(plan, [plan.dtype, I32], _argmax_update)
-
-
-def _argmax_update(plan: _Plan, registers: Sequence[Buffer], spot: Index, value: Expr, red: Sequence[Index]) -> Store:
-    """The first greatest wins; NaN is greater than any number."""
-    best, place = Load(registers[0], spot), Load(registers[1], spot)
+def _update(stage: _Stage, registers: Sequence[Buffer], spot: Index, values: Sequence[Expr]) -> Store:
+    """One element more in a lane of a column reduction."""
+    if stage.kind != "argmax":
+        return _combine(stage.kind, registers[0], spot, values[0])
+    # The first greatest wins; NaN is greater than any number.
+    (value, at), best, place = values, Load(registers[0], spot), Load(registers[1], spot)
     better: Expr = Apply("gt", (value, best), BOOL)
-    if plan.dtype.kind == "f":
+    if stage.dtype.kind == "f":
         first_nan = Apply("and", (Apply("ne", (value, value), BOOL), Apply("eq", (best, best), BOOL)), BOOL)
         better = Apply("or", (better, first_nan), BOOL)
-    (axis_index,) = uncollapse(plan.red, red)
     return Store(
         (
-            (registers[0], spot, Apply("select", (better, value, best), plan.dtype)),
-            (registers[1], spot, Apply("select", (better, Coordinate(axis_index, I32), place), I32)),
+            (registers[0], spot, Apply("select", (better, value, best), stage.dtype)),
+            (registers[1], spot, Apply("select", (better, at, place), I32)),
         )
     )
 
 
-def _columns(plan: _Plan, dtypes: Sequence[np.dtype], update: _Update) -> tuple[Var, list[Stmt]]:
-    """Lanes own neighbouring results; the last register buffer holds the result."""
-    extents = plan.out_extents
-    width = extents[-1]
-    lanes = min(plan.context.target.lanes(d) for d in dtypes)
-    tile = min(costs.COLUMN_VECTORS * lanes, -(-width // lanes) * lanes)
-    blocks = -(-width // tile)
-    unit = Var("u", prod(extents[:-1]) * blocks)
-    outer = unflatten(as_index(unit) // blocks, extents[:-1])
-    block = as_index(unit) % blocks
-    red = [Var(f"k{axis}", extent) for axis, extent in enumerate(plan.red_extents)]
+def _column_reduction(stage: _Stage, unit: Index) -> list[Stmt]:
+    """Lanes own neighbouring results."""
+    width, lanes, tile = stage.out[-1], stage.lanes, stage.columns
+    blocks = ceil(width / tile)
+    outer = unflatten(unit // blocks, stage.out[:-1])
+    block = unit % blocks
+    red = [Var(f"k{axis}", extent) for axis, extent in enumerate(stage.red)]
     red_at = [as_index(v) for v in red]
 
     def columns(count: int, first: Index) -> tuple[Stmt, ...]:
-        registers = [Buffer(f"acc{n}", d, -(-count // lanes) * lanes, "register") for n, d in enumerate(dtypes)]
+        size = ceil(count / lanes) * lanes
+        registers = [Buffer(f"acc{n}", d, size, "register") for n, d in enumerate(stage.dtypes)]
         body: list[Stmt] = []
         for register in registers:
-            kind = plan.kind if register is registers[0] else "add"
-            body.extend(_clear(kind, register, lanes))
+            body.extend(_clear(stage.kind if register is registers[0] else "add", register, lanes))
         inner: list[Stmt] = []
         last: list[Stmt] = []
         for start, vectors, extent in vector_runs(count, tile, lanes):
             vector, lane = Var("c", vectors), Var("l", extent)
             spot = as_index(vector) * lanes + as_index(lane) + start
-            out = [*outer, first + spot]
-            step = update(plan, registers, spot, plan.body(out, red_at), red_at)
+            step = _update(stage, registers, spot, stage.element([*outer, first + spot], red_at))
             inner.append(For(vector, (For(lane, (step,), "vector"),), "unroll"))
             vector, lane = Var("c", vectors), Var("l", extent)
             spot = as_index(vector) * lanes + as_index(lane) + start
-            result: Expr = Load(registers[-1], spot)
-            if result.dtype != plan.result:
-                result = Apply("cast", (result,), plan.result)
-            end = plan.epilogue([*outer, first + spot], result)
+            end = stage.finish([*outer, first + spot], [Load(register, spot) for register in registers])
             last.append(For(vector, (For(lane, (end,), "vector"),), "unroll"))
         return (*body, *nest(red, tuple(inner)), *last)
 
@@ -253,4 +348,4 @@ def _columns(plan: _Plan, dtypes: Sequence[np.dtype], update: _Update) -> tuple[
     if width % tile:
         edge = columns(width % tile, as_index((blocks - 1) * tile))
         body = (When(block, 0, blocks - 1, body, edge),) if width >= tile else edge
-    return unit, list(body)
+    return list(body)

@@ -25,7 +25,11 @@ def scatter_kernel(context: Context, group: Group, description: Scatter) -> Kern
     width = prod(row_shape)
     buffer = context.buffers[root]
     lanes = context.target.lanes(buffer.dtype)
-    tile = max(min(width, costs.SCATTER_VECTORS * lanes), 1)
+    # Narrower tiles, rather than idle cores.
+    vectors = next(
+        v for v in range(costs.SCATTER_VECTORS, 0, -1) if v == 1 or width >= v * lanes * context.target.cores
+    )
+    tile = max(min(width, vectors * lanes), 1)
     blocks = -(-width // tile)
     unit = Var("u", blocks)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil, prod, sqrt
 
 import numpy as np
 
@@ -57,6 +57,11 @@ class WinogradPlan:
         """Units that compute different results of one output channel."""
         return self.contraction.batches // self.roles.high.extent * self.roles.tiles // (self.images * self.rows)
 
+    @property
+    def units(self) -> int:
+        """Units of work."""
+        return self.parts * self.groups
+
     def __str__(self) -> str:
         return "winograd"
 
@@ -69,15 +74,28 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     if roles is None or roles.depth < costs.MIN_WINOGRAD_DEPTH:
         return None
     model = costs.order_target(target)
-    best = _best(model, c, roles, _units(model, c, roles))
-    return best if best is None or model is target else _best(target, c, roles, [(best.images, best.rows)])
+    # Few units leave threads idle; how many threads there will be is not known here.
+    wanted = costs.units(model)
+    plans = _plans(model, c, roles, _units(model, c, roles))
+    best = min(plans, key=lambda plan: plan.cycles * sqrt(max(1.0, wanted / plan.units)), default=None)
+    if best is None or model is target:
+        return best
+    size = [(best.images, best.rows)]
+    best = min(_plans(target, c, roles, size), key=lambda plan: plan.cycles)
+    if best.units >= costs.least_units(target):
+        return best
+    # Smaller tiles make more groups.
+    heights = range(1, best.tile.rows + 1)
+    return min(
+        (best, *(plan for height in heights for plan in _plans(target, c, roles, size, height))),
+        key=lambda plan: plan.cycles * costs.imbalance(target, plan.units),
+    )
 
 
-def _best(
-    target: Target, c: Contraction, roles: ConvolutionAxes, units: Iterable[tuple[int, int]]
-) -> WinogradPlan | None:
-    plans = [_plan(target, c, roles, images, rows, joined) for images, rows in units for joined in (False, True)]
-    return min(plans, key=lambda plan: plan.cycles, default=None)
+def _plans(
+    target: Target, c: Contraction, roles: ConvolutionAxes, units: Iterable[tuple[int, int]], height: int | None = None
+) -> list[WinogradPlan]:
+    return [_plan(target, c, roles, images, rows, joined, height) for images, rows in units for joined in (False, True)]
 
 
 def _units(target: Target, c: Contraction, roles: ConvolutionAxes) -> Iterator[tuple[int, int]]:
@@ -95,12 +113,15 @@ def _units(target: Target, c: Contraction, roles: ConvolutionAxes) -> Iterator[t
                 yield images, rows
 
 
-def _plan(target: Target, c: Contraction, roles: ConvolutionAxes, images: int, rows: int, joined: bool) -> WinogradPlan:
-    """The plan with the best register tile for such units."""
+def _plan(
+    target: Target, c: Contraction, roles: ConvolutionAxes, images: int, rows: int, joined: bool, height: int | None
+) -> WinogradPlan:
+    """The plan with the best register tile for such units, of any or of a given number of rows."""
     product = PointGemm(TransformedRows.of(target, c.dtype, roles, c.columns, images, rows), joined)
     weights = Buffer("u", c.dtype, roles.algorithm.products * roles.depth * c.rows, "arena")
     small = product.contraction(target, c.rows, weights, as_index(0), c.rows)
-    multiply, tile = ranked_tiles(target, small, 0, packed=False)[0]
+    tiles = ranked_tiles(target, small, 0, packed=False, shared=False)
+    multiply, tile = next((found for found in tiles if found[1].rows == height), tiles[0])
     lanes = target.lanes(c.dtype)
     lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles
     iterations = lines // (images * rows)

@@ -11,12 +11,12 @@ each of the algorithm's evaluation points::
           sums[p, c, s, o] += sum over t, x of v[p, c, t, x + s] * d[p, o, t, x]
     parts[c, 0..3, s, o] = weight.T @ sums[0..6, c, s, o]
 
-A unit is a split of the images, and as many panels as have their sums in the second-level cache. A second kernel adds
-the partial sums of the splits and applies the epilogue.
+A unit is a split of the images, and as many panels as have their sums in the second-level cache; for many cores, of a
+share of the channels `c`. A second kernel adds the partial sums of the splits and applies the epilogue.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 import numpy as np
@@ -64,6 +64,9 @@ class WinogradGradientPlan:
     parts : int
         Splits of the images. They decide the order of additions, so they follow from shapes alone: they are those of
         the plan for `adjoint.costs.MODEL`.
+    groups : int
+        Row groups: shares of the outermost axis of the image's channels, each of which transforms the cotangent anew,
+        so that threads have enough to share.
     cycles : float
         Estimated cycles of all of it on one core.
     """
@@ -81,12 +84,23 @@ class WinogradGradientPlan:
     lanes: int
     panels: int
     parts: int
+    groups: int
     cycles: float
 
     @property
     def width(self) -> int:
         """Columns of a panel."""
         return self.vectors * self.lanes
+
+    @property
+    def panel_groups(self) -> int:
+        """Units that compute different panels of the same rows."""
+        return self.lane.extent // (self.width * self.panels)
+
+    @property
+    def units(self) -> int:
+        """Units of work."""
+        return self.parts * self.groups * self.panel_groups
 
     def __str__(self) -> str:
         return "winograd"
@@ -100,8 +114,11 @@ def plan_winograd_gradient(target: Target, c: Contraction) -> WinogradGradientPl
     best = min(_plans_of(model, c, None), key=lambda plan: plan.cycles, default=None)
     if best is None or model is target:
         return best
-    plans = (p for p in _plans_of(target, c, best.parts) if p.image.buffer is best.image.buffer)
-    return min(plans, key=lambda plan: plan.cycles, default=best)
+    plans = [p for p in _plans_of(target, c, best.parts) if p.image.buffer is best.image.buffer]
+    whole = min((p for p in plans if p.groups == 1), key=lambda plan: plan.cycles, default=best)
+    if whole.units >= costs.least_units(target):
+        return whole
+    return min(plans, key=lambda plan: plan.cycles * costs.imbalance(target, plan.units), default=best)
 
 
 def _plans_of(target: Target, c: Contraction, parts: int | None) -> Iterator[WinogradGradientPlan]:
@@ -109,7 +126,9 @@ def _plans_of(target: Target, c: Contraction, parts: int | None) -> Iterator[Win
         roles = _roles(c, image, cotangent)
         lane = [v for v in c.axes if v.extent > 1 and cotangent.index.coefficient(v)]
         if roles is not None and len(lane) == 1 and roles.depth >= costs.MIN_WINOGRAD_DEPTH:
-            yield from _plans(target, c, roles, image, cotangent, lane[0], parts)
+            several = parts is not None and roles.channels
+            for groups in divisors(roles.channels[0].extent) if several else [1]:
+                yield from _plans(target, c, roles, image, cotangent, lane[0], parts, groups)
 
 
 def _roles(c: Contraction, image: Load, cotangent: Load) -> ConvolutionAxes | None:
@@ -140,35 +159,37 @@ def _plans(
     cotangent: Load,
     lane: Var,
     parts: int | None,
+    groups: int,
 ) -> Iterator[WinogradGradientPlan]:
-    """Plans for all blocks that fit, with so many splits of the images; by default, as many as suit the target."""
+    """Plans for all blocks that fit, with so many row groups, and splits of the images: by default, as many as suit."""
     lanes, wide, itemsize = target.lanes(c.dtype), c.k[-1], c.dtype.itemsize
     points, every = roles.algorithm.products, roles.tiles
-    inner = (*roles.channels, roles.across)
+    inner = (*_share(roles, groups).channels, roles.across)
     step_cycles, vectors, tile = best_tile(target, ceil(lane.extent / lanes), inner)
     width = vectors * lanes
-    of_panel = points * roles.depth * width * itemsize
+    of_panel = points * roles.depth // groups * width * itemsize
     if lane.extent % width or image.index.coefficient(lane) or of_panel > costs.MAX_SCRATCH_BYTES:
         return
     many = roles.images.extent if roles.images is not None else 1
     panels = _panels(target, lane.extent // width, of_panel, parts)
-    groups = lane.extent // width // panels
+    panel_groups = lane.extent // width // panels
     if parts is None:
         bytes_of_part = roles.algorithm.taps * roles.depth * lane.extent * itemsize
-        parts = split_factor(many, costs.units(target) / groups, costs.MAX_PARTIAL_BYTES / bytes_of_part)
+        parts = split_factor(many, costs.units(target) / panel_groups, costs.MAX_PARTIAL_BYTES / bytes_of_part)
     for images in divisors(many // parts):
         for rows in divisors(every) if images == 1 else (every,):
             steps = images * rows * wide.extent
-            room = points * itemsize * (width * steps + roles.lines * images * rows * (wide.extent + roles.beyond))
+            of_rows = roles.lines // groups * images * rows * (wide.extent + roles.beyond)
+            room = points * itemsize * (width * steps + of_rows)
             block, panel = costs.gradient_block_bytes(target), costs.l1_bytes(target)
             small = room <= block and steps * width * itemsize <= panel
             if not small and (not images == rows == 1 or room + panels * of_panel > costs.MAX_SCRATCH_BYTES):
                 continue
             tiles = many * every // (images * rows) * points * (lane.extent // width) * (roles.depth // prod(tile))
             multiply = tiles * (step_cycles * steps + prod(tile) * vectors * 2)
-            lines = many * every * (roles.lines * groups * ceil((wide.extent + roles.beyond) / lanes))
-            lines += many * every * lane.extent * ceil(wide.extent / lanes)
-            transposes = many * every * points * wide.extent * lane.extent * costs.transpose_cycles(lanes)
+            lines = many * every * (roles.lines * panel_groups * ceil((wide.extent + roles.beyond) / lanes))
+            lines += many * every * lane.extent * groups * ceil(wide.extent / lanes)
+            transposes = many * every * points * wide.extent * lane.extent * groups * costs.transpose_cycles(lanes)
             yield WinogradGradientPlan(
                 contraction=c,
                 roles=roles,
@@ -183,8 +204,17 @@ def _plans(
                 lanes=lanes,
                 panels=panels,
                 parts=parts,
+                groups=groups,
                 cycles=multiply + lines * costs.TRANSFORM_CYCLES * points / costs.TRANSFORM_ROWS + transposes,
             )
+
+
+def _share(roles: ConvolutionAxes, groups: int) -> ConvolutionAxes:
+    """The roles of the axes in one of so many row groups."""
+    if groups == 1:
+        return roles
+    first, *others = roles.channels
+    return replace(roles, channels=(Var(first.name, first.extent // groups), *others))
 
 
 def _panels(target: Target, panels: int, panel_bytes: int, parts: int | None) -> int:
@@ -198,24 +228,43 @@ def winograd_gradient_kernels(context: Context, group: Group, plan: WinogradGrad
     """The partial sums of each split, and the reduction of them with the epilogue."""
     size = plan.parts * plan.roles.algorithm.taps * plan.roles.depth * plan.lane.extent
     parts = Buffer(f"{context.name_of(group)}_parts", plan.contraction.dtype, size, "arena")
-    extents = plan.wide.extent, plan.images, plan.rows
-    rows = TransformedRows.of(context.target, plan.contraction.dtype, plan.roles, *extents)
-    builder = _Builder(context, group, plan, parts, rows)
+    extents, own = (plan.wide.extent, plan.images, plan.rows), _share(plan.roles, plan.groups)
+    rows = TransformedRows.of(context.target, plan.contraction.dtype, own, *extents)
+    builder = _Builder(context, group, plan, parts, rows, Var("u", plan.units))
     return [builder.products(), builder.total()]
 
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
+    """Builds both kernels; `rows` are the transformed rows of the channels of one unit."""
+
     context: Context
     group: Group
     plan: WinogradGradientPlan
     parts: Buffer
     rows: TransformedRows
+    unit: Var
 
     @property
     def c(self) -> Contraction:
         """The contraction."""
         return self.plan.contraction
+
+    @property
+    def _channels(self) -> dict[Var, Index]:
+        """The channels of the image, from those of the unit's row group."""
+        own = self.rows.roles.channels
+        at = {v: as_index(mine) for v, mine in zip(self.plan.roles.channels, own, strict=True)}
+        if self.plan.groups > 1:
+            number = as_index(self.unit) // self.plan.panel_groups % self.plan.groups
+            at[self.plan.roles.channels[0]] = number * own[0].extent + as_index(own[0])
+        return at
+
+    @property
+    def _image(self) -> Load:
+        """The image in the channels of the unit's row group."""
+        image = self.plan.image
+        return Load(image.buffer, image.index.substitute(self._channels))
 
     def _place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
         """The position of a partial sum."""
@@ -238,11 +287,9 @@ class _Builder:
         return split_k_reduction_kernel(self.context, self.group, self.c, plan.lane, plan.width, axes, parts)
 
     def products(self) -> Kernel:
-        """Each unit is a split of the images and some panels."""
-        plan, roles, c = self.plan, self.plan.roles, self.c
-        groups = plan.lane.extent // (plan.width * plan.panels)
-        unit = Var("u", plan.parts * groups)
-        part, first = as_index(unit) // groups, as_index(unit) % groups * plan.panels
+        """Each unit is a split of the images, a row group and some panels."""
+        plan, roles, c, unit = self.plan, self.rows.roles, self.c, as_index(self.unit)
+        part, first = unit // (plan.groups * plan.panel_groups), unit % plan.panel_groups * plan.panels
         many = roles.images.extent // plan.parts if roles.images is not None else 1
         iterations = Var("images", many // plan.images)
         lines = Var("rows", roles.tiles // plan.rows)
@@ -257,7 +304,7 @@ class _Builder:
             return (Store(((sums, place, Const(0.0, sums.dtype)),)),)
 
         block = (
-            *self.rows.fill(plan.lanes, plan.image, at, plan.wide),
+            *self.rows.fill(plan.lanes, self._image, at, plan.wide),
             *nest([panel], self._panel(sums, as_index(panel), first, at, following)),
         )
         body = (
@@ -266,7 +313,8 @@ class _Builder:
             *nest([panel], self._put(sums, as_index(panel), part, first)),
         )
         points = prod(v.extent for v in c.axes)
-        return finish_kernel(self.context, self.parts.name, self.group.members[:1], unit, body, 2.0 * points * c.depth)
+        flops = 2.0 * points * c.depth
+        return finish_kernel(self.context, self.parts.name, self.group.members[:1], self.unit, body, flops)
 
     def _at(self, part: Index, block: Index, lines: int) -> dict[Var, Index]:
         """A block's current image, and its row of tiles in place of `high`; `lines` blocks make an image."""
@@ -279,15 +327,15 @@ class _Builder:
 
     def _prefetch_regions(self, panel: Index, first: Index, following: dict[Var, Index]) -> list[Region]:
         """What the next block reads: a share of its images in each panel, and the cotangent of this one."""
-        plan, roles, c, rows = self.plan, self.plan.roles, self.c, self.rows
+        plan, roles, c, rows = self.plan, self.rows.roles, self.c, self.rows
         here = {rows.row: as_index(0), rows.image: as_index(0)}
         corner = {v: i.substitute(here) for v, i in following.items()}
         corner[roles.high] = corner[roles.high] * roles.algorithm.outputs
-        corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **corner}
+        corner = {**{v: as_index(0) for v in (*c.axes, *c.k, *roles.channels)}, **corner}
         box = {roles.high: min(plan.rows * roles.algorithm.outputs, roles.high.extent), plan.wide: plan.wide.extent}
         if roles.images is not None:
             box[roles.images] = plan.images
-        image, cotangent = plan.image, plan.cotangent
+        image, cotangent = self._image, plan.cotangent
         window = {v: v.extent for v in (*roles.channels, roles.tap, roles.across)}
         whole = region(self.context.target, image.buffer, image.index, {**box, **window}, corner)
         lane = {**corner, plan.lane: (first + panel) * plan.width}
@@ -372,12 +420,12 @@ class _Builder:
 
     def _put(self, sums: Buffer, panel: Index, part: Index, first: Index) -> tuple[Stmt, ...]:
         """Transform the sums at points to those of the gradient."""
-        plan, roles, axes = self.plan, self.plan.roles, self._axes()
+        plan, roles, axes = self.plan, self.rows.roles, self._axes()
         inner = (*roles.channels, roles.across)
 
         def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-            at = {v: as_index(v) for v in inner}
-            row = panel * roles.algorithm.products * roles.depth + ravel(inner, at)
+            row = panel * roles.algorithm.products * roles.depth + ravel(inner, {v: as_index(v) for v in inner})
+            at = {**self._channels, roles.across: as_index(roles.across)}
             terms = [Load(sums, (row + p * roles.depth) * plan.width + column) for p in range(roles.algorithm.products)]
             made = matrix_times(transposed(roles.algorithm.weight), terms)
             targets = []
