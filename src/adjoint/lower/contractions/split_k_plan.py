@@ -205,7 +205,7 @@ def _planner(
     axes = [v for v in c.axes if v.extent > 1]
     of_panel = [v for v in axes if panel.index.coefficient(v)]
     rows = tuple(v for v in axes if v not in of_panel)
-    if len(of_panel) != 1:
+    if len(of_panel) != 1 or not rows:
         return None
     (lane,) = of_panel
     if other.index.coefficient(lane) or not all(other.index.coefficient(v) for v in rows):
