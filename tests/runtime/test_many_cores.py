@@ -15,7 +15,7 @@ from adjoint.lower.contractions.inner_product import InnerProductPlan
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.program import contractions_of
 from adjoint.lower.winograd.plan import WinogradPlan
-from adjoint.lower.winograd.weight_gradient import WinogradGradientPlan
+from adjoint.lower.winograd.weight_gradient_plan import WinogradGradientPlan
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import lower_function
 from adjoint.transforms.differentiate import gradient

@@ -19,7 +19,7 @@ from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.fusion.groups import fuse
 from adjoint.lower.program import contractions_of
 from adjoint.lower.winograd.plan import WinogradPlan
-from adjoint.lower.winograd.weight_gradient import WinogradGradientPlan
+from adjoint.lower.winograd.weight_gradient_plan import WinogradGradientPlan
 from adjoint.pipeline import GRAPH_PASSES, lower_function
 from adjoint.testing.rounding import rounding, unit_roundoff
 from adjoint.transforms.differentiate import gradient

@@ -30,11 +30,8 @@ from adjoint.lower.contractions.split_k_plan import SplitKPlan, plan_split_k
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.winograd.convolution import winograd_kernels
 from adjoint.lower.winograd.plan import WinogradPlan, plan_winograd
-from adjoint.lower.winograd.weight_gradient import (
-    WinogradGradientPlan,
-    plan_winograd_gradient,
-    winograd_gradient_kernels,
-)
+from adjoint.lower.winograd.weight_gradient import winograd_gradient_kernels
+from adjoint.lower.winograd.weight_gradient_plan import WinogradGradientPlan, plan_winograd_gradient
 
 __all__ = ["Plan", "PlannedContraction", "contraction_kernels", "plan_contraction", "schedules"]
 

@@ -11,8 +11,8 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.gemm_plan import Tile, ranked_tiles
 from adjoint.lower.contractions.matching import join_rows
+from adjoint.lower.contractions.tile_cost import Tile, ranked_tiles
 from adjoint.lower.loops import divisors, ravel
 from adjoint.lower.winograd.algorithm import algorithm
 from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, stride_along
