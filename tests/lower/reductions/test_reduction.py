@@ -144,7 +144,9 @@ def test_parts_make_the_error_smaller():
     assert max(abs(found / want - 1)) < max(abs(serial / want - 1)) / 4
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((0,), None), ((5, 0), 1), ((0, 5), 1), ((64, 512), 0), ((16, 131072), 1)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((0,), None), ((5, 0), 1), ((5, 0), 0), ((0, 5), 1), ((64, 512), 0), ((16, 131072), 1)]
+)
 def test_other_reductions_have_one_stage(shape, axis):
     """Nothing to add, few elements, or enough results for the threads of a small machine."""
     function, x = reduced(ops.sum, shape, axis=axis), numbers(shape)

@@ -218,10 +218,8 @@ def _planner(
     def lines(tile: tuple[int, ...]) -> int:
         return _lines(target, other, dict(zip(rows, tile, strict=True)), window)
 
-    outer, *inner = rows
-    step, vectors, tile = best_tile(
-        target, ceil(lane.extent / lanes), (Var(outer.name, outer.extent // share), *inner), lines
-    )
+    shares = (*(Var(v.name, v.extent // share) for v in rows[:1]), *rows[1:])
+    step, vectors, tile = best_tile(target, ceil(lane.extent / lanes), shares, lines)
     if prod(tile) * vectors < target.vector_registers * least_fill:
         return None
     return _Planner(target, c, panel, other, lane, rows, step, vectors, tile)

@@ -92,7 +92,7 @@ class _Stage:
     @property
     def columns(self) -> int:
         """Results in a unit: fewer vectors, rather than idle cores."""
-        vectors = ceil(self.out[-1] / self.lanes)
+        vectors = max(ceil(self.out[-1] / self.lanes), 1)
         few = vectors * prod(self.out[:-1]) < costs.COLUMN_VECTORS * self.target.cores
         few = few and costs.is_shared(0.0, prod(self.out) * prod(self.red) * self.dtype.itemsize)
         return 1 if self.rows else min(1 if few else costs.COLUMN_VECTORS, vectors) * self.lanes
