@@ -40,10 +40,10 @@ def test_the_numbers_of_a_module_are_found():
     assert list(numbers_of(tree)) == ["A = 4 * 1024", "B, C = (1.5, -2)", "F: int = 7"]
 
 
-@pytest.mark.parametrize("room", ["lower", "ops", "transforms"])
-def test_planning_numbers_are_in_one_file(room):
+@pytest.mark.parametrize("package", ["lower", "ops", "transforms"])
+def test_planning_numbers_are_in_one_file(package):
     found = {}
-    for path in sorted((ROOT / room).rglob("*.py")):
+    for path in sorted((ROOT / package).rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         if not name.startswith(MATHEMATICS) and (numbers := list(numbers_of(ast.parse(path.read_text())))):
             found[name] = numbers

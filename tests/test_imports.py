@@ -16,7 +16,7 @@ LIBRARIES = {"costs", "paths", "version", "losses", "optim", "transforms", "kern
 COMPILER = GRAPHS | LIBRARIES | {"lower", "codegen", "runtime"}
 DOORS = COMPILER | {"compiler", "pipeline", "data", "models"}
 
-#: What each room (a folder or file right under src/adjoint) may import. Nothing but tests imports `testing`.
+#: What each package (a folder or file right under src/adjoint) may import. Nothing but tests imports `testing`.
 MAY_IMPORT = {
     "errors": set(),
     "version": set(),
@@ -51,7 +51,7 @@ MAY_IMPORT = {
 }
 
 
-def room_of(path):
+def package_of(path):
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
@@ -69,17 +69,17 @@ def imports(path):
 
 
 def edges():
-    """(file, line, room it is in, room it imports) for each import between rooms."""
+    """(file, line, package it is in, package it imports) for each import between packages."""
     for path in sorted(ROOT.rglob("*.py")):
         for line, name in imports(path):
             target = [*name.split("."), "__init__"][1]
-            if target != room_of(path):
-                yield path, line, room_of(path), target
+            if target != package_of(path):
+                yield path, line, package_of(path), target
 
 
-def test_every_room_is_in_the_table():
-    rooms = {room_of(path) for path in ROOT.rglob("*.py")}
-    assert rooms <= MAY_IMPORT.keys(), "say in MAY_IMPORT what the new room may import"
+def test_every_package_is_in_the_table():
+    packages = {package_of(path) for path in ROOT.rglob("*.py")}
+    assert packages <= MAY_IMPORT.keys(), "say in MAY_IMPORT what the new package may import"
 
 
 def test_imports_follow_the_table():
@@ -87,10 +87,10 @@ def test_imports_follow_the_table():
     assert wrong == []
 
 
-def test_no_rooms_import_each_other_in_a_circle():
-    graph = {room: set() for room in MAY_IMPORT}
-    for _, _, room, target in edges():
-        graph[room].add(target)
+def test_no_packages_import_each_other_in_a_circle():
+    graph = {package: set() for package in MAY_IMPORT}
+    for _, _, package, target in edges():
+        graph[package].add(target)
     graphlib.TopologicalSorter(graph).prepare()  # raises CycleError
 
 

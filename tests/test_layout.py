@@ -128,10 +128,12 @@ def sources():
 
 
 def by_name(source):
-    """Test files whose name is the source's: ``test_<name>.py`` or ``test_<room>_<name>.py`` in the same folder."""
+    """Test files whose name is the source's: ``test_<name>.py`` or ``test_<package>_<name>.py`` in the same folder."""
     folder, _, name = source.rpartition("/")
-    room = source.partition("/")[0]
-    return [path for path in (TESTS / folder).glob("test_*.py") if path.stem in (f"test_{name}", f"test_{room}_{name}")]
+    package = source.partition("/")[0]
+    return [
+        path for path in (TESTS / folder).glob("test_*.py") if path.stem in (f"test_{name}", f"test_{package}_{name}")
+    ]
 
 
 def test_every_source_file_has_a_test_file():

@@ -85,10 +85,10 @@ def lower_function(
     Raises
     ------
     CompileError
-        Where the working memory on that many `threads` cannot be brought within `memory_budget` bytes, with the least
-        that it can be.
+        If the working memory on that many `threads` cannot be brought within `memory_budget` bytes; the message states
+        the minimum.
     InternalError
-        Where a pass fails, or what it makes breaks a rule: a bug in adjoint, with the graph.
+        If a pass fails or its result violates a rule: a bug in adjoint. The error includes the graph.
     """
     verify(function)
     with own_bugs_reported(function.name, partial(str, function)):
