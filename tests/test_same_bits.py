@@ -3,8 +3,6 @@
 SSE2, which rounds products before it adds them, and ``tune=True``, which chooses by time, are outside of this promise.
 """
 
-from functools import cache
-
 import numpy as np
 import pytest
 
@@ -13,24 +11,13 @@ from adjoint.compiler import CompileOptions, compile, host
 from adjoint.testing.programs import network
 from tests.codegen.emulator import run
 from tests.hardware import missing
-from tests.runtime.networks import NETWORKS, batches, module_of
+from tests.runtime.networks import NETWORKS, step_of
 
 #: Levels of x86-64 that the promise is about.
 FUSED = [level for level in ("avx512", "avx2") if host().architecture == "x86_64" and not missing(level)] or ["host"]
 THREADS = (1, 2, 3, 7)
 #: Random programs: ten at all levels, and those of few operations in an emulator too.
 PROGRAMS, EMULATED_WORK = range(5_000, 5_010), 1e5
-
-
-@cache
-def step_of(name):
-    """A training step of a network with arguments for it."""
-    module = module_of(name)
-    step = module["step"]
-    ((x, y),) = batches(module, 1)
-    rng = np.random.default_rng(0)
-    rest = [rng.uniform(0.01, 0.1, p.shape).astype(p.dtype) for p in step.params[2:]]
-    return step, [*(np.asarray(a, p.dtype) for a, p in zip((x, y), step.params, strict=False)), *rest]
 
 
 def bits(results):

@@ -27,7 +27,7 @@ from tests.closeness import agrees_with_graph, within
 from tests.codegen.emulator import Emulator, run
 from tests.codegen.test_targets import block
 from tests.ops.test_compiled import joined
-from tests.runtime.networks import batches, module_of
+from tests.runtime.networks import step_of
 
 RV64 = "riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c"
 #: Targets whose code the emulator runs.
@@ -216,13 +216,8 @@ def test_every_operator(cls, name):
 @pytest.mark.parametrize("network", ["mlp", "lenet", "gpt"])
 def test_a_training_step(network):
     """Forward, loss, gradients and the update of every parameter, in one call."""
-    module = module_of(network)
-    step = module["step"]
-    ((x, y),) = batches(module, 1)
-    rng = np.random.default_rng(0)
-    rest = [rng.uniform(0.01, 0.1, p.shape).astype(p.dtype) for p in step.params[2:]]
-    given = [np.asarray(a, p.dtype) for a, p in zip((x, y), step.params, strict=False)]
-    check(step, target_for("neon"), *given, *rest)
+    step, arrays = step_of(network)
+    check(step, target_for("neon"), *arrays)
 
 
 def test_shares_of_threads_make_the_same_bits():

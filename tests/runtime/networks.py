@@ -1,10 +1,11 @@
 """The networks that benchmarks train, at sizes for tests, and steps of them."""
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 
-from adjoint import IRModule, SetupTrainer, TensorType, Trainer, losses, models, optim
+from adjoint import Function, IRModule, SetupTrainer, TensorType, Trainer, losses, models, optim
 
 TOKENS, BATCH, VOCABULARY = 16, 4, 31
 
@@ -58,3 +59,14 @@ def trained(trainer: Trainer, steps: int) -> dict[str, bytes]:
     left = {"loss": np.array([trainer.update(x, y) for x, y in batches(trainer.module, steps)])}
     left |= trainer.export_params() | trainer.export_states() | trainer.export_optimizer_state()
     return {name: array.tobytes() for name, array in left.items()}
+
+
+@cache
+def step_of(name: str) -> tuple[Function, list[np.ndarray]]:
+    """A training step of a network, with arguments for it."""
+    module = module_of(name)
+    step = module["step"]
+    ((x, y),) = batches(module, 1)
+    rng = np.random.default_rng(0)
+    rest = [rng.uniform(0.01, 0.1, p.shape).astype(p.dtype) for p in step.params[2:]]
+    return step, [*(np.asarray(a, p.dtype) for a, p in zip((x, y), step.params, strict=False)), *rest]
