@@ -41,8 +41,8 @@ def l1_bytes(target: Target) -> int:
 def l2_bytes(target: Target) -> int:
     """Bytes of the second-level cache that plans make use of; a tensor of that size counts as far away.
 
-    At most 1 MiB: with all 2 MiB of Emerald Rapids, no workload was faster and one was 5 % slower. A shared cache
-    counts in full, since threads that work on one tensor share its panels.
+    At most 1 MiB: with all 2 MiB of Emerald Rapids, no workload of the benchmarks was faster and three were 2 to 3 %
+    slower. A shared cache counts in full, since threads that work on one tensor share its panels.
     """
     return min(target.l2.nbytes, 1 << 20)
 
