@@ -97,4 +97,4 @@ def reduced(losses: Value, reduction: str) -> Value:
     if reduction == "none":
         return losses
     total = ops.sum(losses)
-    return total if reduction == "sum" else ops.divide(total, float(losses.type.size))
+    return total if reduction == "sum" else ops.divide(total, ops.count(losses, dtype=losses.dtype))

@@ -56,6 +56,7 @@ from adjoint.ops.shape import (
     squeeze,
     transpose,
 )
+from adjoint.ops.sizes import count
 from adjoint.ops.text import parse, parse_function
 from adjoint.ops.transcendental import cos, erf, exp, expm1, log, log1p, sigmoid, sin, tanh
 
@@ -76,6 +77,7 @@ __all__ = [
     "constant",
     "conv2d",
     "cos",
+    "count",
     "divide",
     "embedding",
     "equal",

@@ -220,6 +220,13 @@ class Operator(Op):
         """The element of the result at `index`."""
         raise NotImplementedError
 
+    def neutral(self, *inputs: Any) -> tuple[Value | float | None, ...]:
+        """For each input, what to replace elements by so that they contribute nothing to the results that combine them.
+
+        A Value has the type of the input. None for an input whose elements cannot be left out like this.
+        """
+        return (None,) * len(inputs)
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """Test inputs: at least one valid sample and, if `infer` can fail, an invalid one."""

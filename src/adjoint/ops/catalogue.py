@@ -21,6 +21,7 @@ from adjoint.ops import (
     powers,
     reduce,
     shape,
+    sizes,
     transcendental,
     window_places,
 )
@@ -97,6 +98,8 @@ CATALOGUE: tuple[type[Operator], ...] = (
     reduce.ReduceMin,
     reduce.ReduceProd,
     reduce.ArgMax,
+    # sizes
+    sizes.Count,
     # centred
     centred.CentredSquares,
     centred.Normalize,

@@ -18,6 +18,7 @@ from adjoint.ir.value import Value
 from adjoint.ops.arithmetic import multiply, negative, subtract
 from adjoint.ops.axes import fill, without
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
+from adjoint.ops.convert import stop_gradient
 from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
 from adjoint.ops.shape import reduced_shape, spread_back, sum
@@ -126,6 +127,11 @@ class CentredSquares(Centred):
 
         return self._summed(k, index, x.type, square)
 
+    def neutral(self, *inputs: Value) -> tuple[Value | float | None, ...]:
+        """The mean, whose deviation from itself is 0."""
+        x, mean = inputs
+        return stop_gradient(spread_back(mean, x.shape, self.axes)), None
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """Rows along each axis and along several, with their means."""
@@ -220,6 +226,10 @@ class SumExp(Centred):
     def lower(self, k: Builder, index: Index, x: Operand, top: Operand) -> Scalar:
         """A sum over the row."""
         return self._summed(k, index, x.type, lambda at: k.call("exp", k.call("sub", x(at), top(index))))
+
+    def neutral(self, *inputs: Value) -> tuple[Value | float | None, ...]:  # noqa: ARG002
+        """Minus infinity, whose exponential is 0."""
+        return float("-inf"), None
 
     @classmethod
     def samples(cls) -> list[Sample]:

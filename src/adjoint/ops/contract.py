@@ -85,6 +85,10 @@ class MatMul(Operator):
 
         return k.reduce("add", (inner,), product)
 
+    def neutral(self, *inputs: Value) -> tuple[Value | float | None, ...]:  # noqa: ARG002
+        """0 in either operand."""
+        return 0, 0
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """Every combination of flags with no, one and two batch axes; sizes 0 and 1; integers."""

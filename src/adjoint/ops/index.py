@@ -286,6 +286,10 @@ class ScatterAdd(Operator):
             lambda n: updates((*place(n), *index[1:])),
         )
 
+    def neutral(self, *inputs: Value) -> tuple[Value | float | None, ...]:  # noqa: ARG002
+        """An update by 0."""
+        return None, 0
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """Ids of several ranks; rows with several updates and with none; no updates."""

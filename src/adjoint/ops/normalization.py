@@ -5,17 +5,21 @@ pass. The variance is computed from deviations from the mean rather than as a di
 if the mean is large.
 """
 
+from math import prod
+
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import dtype_name
 from adjoint.ir.value import Value, apply
-from adjoint.ops.arithmetic import add, divide, multiply
+from adjoint.ops.arithmetic import add, divide, multiply, subtract
 from adjoint.ops.axes import Axes, axes_of
 from adjoint.ops.centred import CentredSquares, Normalize
 from adjoint.ops.convert import cast
+from adjoint.ops.logic import greater, where
 from adjoint.ops.powers import rsqrt
 from adjoint.ops.reduce import mean, widened
 from adjoint.ops.rules import one_row, require_float
 from adjoint.ops.shape import reshape
+from adjoint.ops.sizes import count
 
 __all__ = ["batch_norm", "batch_norm_inference", "layer_norm", "variance"]
 
@@ -42,15 +46,16 @@ def variance(x: Value, axis: Axes = None, correction: float = 0, keepdims: bool 
     """
     require_float("variance", x)
     axes = axes_of("variance", axis, len(x.shape))
-    count = _count(x, axes)
-    if count - correction <= 0:
+    size = _size(x, axes)
+    if size - correction <= 0:
         raise InvalidValueError(
-            f"variance: the number of elements must exceed the correction, got {count} over axes {axes} of {x.type} "
+            f"variance: the number of elements must exceed the correction, got {size} over axes {axes} of {x.type} "
             f"with correction {correction}; reduce more elements or correct less"
         )
     wide = widened(x)
     squares = apply(CentredSquares(axes), wide, mean(wide, axes))
-    result = cast(divide(squares, float(count - correction)), x.dtype)
+    divisor = count(wide, axes, wide.dtype)
+    result = cast(divide(squares, subtract(divisor, float(correction)) if correction else divisor), x.dtype)
     return reshape(result, [1 if n in axes else size for n, size in enumerate(x.shape)]) if keepdims else result
 
 
@@ -127,14 +132,16 @@ def batch_norm(
     _check_eps(name, eps)
     if not 0.0 <= momentum <= 1.0:
         raise InvalidValueError(f"{name}: momentum must be between 0 and 1, got {momentum}; use 0.1")
-    count = _count(x, axes)
-    if count < 2:
+    if _size(x, axes) < 2:
         raise TypeRuleError(f"{name}: a channel must have more than one element, got {x.type}; use larger batches")
     wide = widened(x)
     centre = mean(wide, axes)
     squares = apply(CentredSquares(axes), wide, centre)
-    result = _normalized(x, axes, centre, divide(squares, float(count)), weight, bias, eps)
-    own = (centre, divide(squares, float(count - 1)))
+    elements = count(wide, axes, wide.dtype)
+    result = _normalized(x, axes, centre, divide(squares, elements), weight, bias, eps)
+    # A batch of fewer rows may have a single element per channel, whose squares are 0.
+    unbiased = where(greater(elements, 1.0), subtract(elements, 1.0), 1.0)
+    own = (centre, divide(squares, unbiased))
     states = [
         add(multiply(old, 1.0 - momentum), cast(multiply(new, momentum), old.dtype))
         for old, new in zip((running_mean, running_var), own, strict=True)
@@ -200,8 +207,5 @@ def _check_eps(name: str, eps: float) -> None:
         raise InvalidValueError(f"{name}: eps must be at least 0, got {eps}; use 1e-5")
 
 
-def _count(x: Value, axes: tuple[int, ...]) -> int:
-    count = 1
-    for n in axes:
-        count *= x.shape[n]
-    return count
+def _size(x: Value, axes: tuple[int, ...]) -> int:
+    return prod(x.shape[n] for n in axes)

@@ -32,6 +32,7 @@ from adjoint.ops.shape import (
     spread_back,
     sum,
 )
+from adjoint.ops.sizes import count
 
 __all__ = [
     "ArgMax",
@@ -116,6 +117,11 @@ class _Extreme(Reduction):
         ]
 
 
+def lowest(dtype: np.dtype) -> float:
+    """The least number of a dtype."""
+    return float("-inf") if is_float(dtype) else int(np.iinfo(dtype).min)
+
+
 def _not_empty(name: str, x: TensorType, axes: tuple[int, ...]) -> None:
     for axis in axes:
         if x.shape[axis] == 0:
@@ -141,6 +147,10 @@ class ReduceMax(_Extreme):
     name: ClassVar[str] = "max"
     kind: ClassVar[str] = "max"
 
+    def neutral(self, *inputs: Value) -> tuple[Value | float | None, ...]:
+        """The least number of the dtype."""
+        return (lowest(inputs[0].dtype),)
+
     def reference(self, x: np.ndarray) -> np.ndarray:
         """`numpy.max`."""
         return rounded(lambda wide: wide.max(self.axes, keepdims=self.keepdims), x)
@@ -162,6 +172,11 @@ class ReduceMin(_Extreme):
 
     name: ClassVar[str] = "min"
     kind: ClassVar[str] = "min"
+
+    def neutral(self, *inputs: Value) -> tuple[Value | float | None, ...]:
+        """The greatest number of the dtype."""
+        dtype = inputs[0].dtype
+        return (float("inf") if is_float(dtype) else int(np.iinfo(dtype).max),)
 
     def reference(self, x: np.ndarray) -> np.ndarray:
         """`numpy.min`."""
@@ -205,6 +220,10 @@ class ReduceProd(Reduction):
         grown = _product_gradient(rows, reshape(ct, (*lead, 1)))
         back = [order.index(axis) for axis in range(rank)]
         return (permute(reshape(grown, [x.shape[axis] for axis in order]), back),)
+
+    def neutral(self, *inputs: Value) -> tuple[Value | float | None, ...]:  # noqa: ARG002
+        """A product does not change if it is multiplied by 1."""
+        return (1,)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -278,6 +297,10 @@ class ArgMax(Operator):
         size = x.type.shape[self.axis]
         return k.reduce("argmax", (size,), lambda r: x(fill(index, (self.axis,), r)))
 
+    def neutral(self, *inputs: Value) -> tuple[Value | float | None, ...]:
+        """The least number of the dtype, which comes first only if all elements before it are equal to it."""
+        return (lowest(inputs[0].dtype),)
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """Each axis, ties, NaN, integers."""
@@ -334,10 +357,8 @@ def mean(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     if not is_float(x.dtype):
         raise TypeRuleError(f"mean: the dtype must be float, got {x.type}; cast to a float such as f32 first")
     axes = axes_of("mean", axis, len(x.shape))
-    count = 1
-    for n in axes:
-        count *= x.shape[n]
-    return cast(divide(sum(widened(x), axes, keepdims), float(count)), x.dtype)
+    wide = widened(x)
+    return cast(divide(sum(wide, axes, keepdims), count(wide, axes, wide.dtype)), x.dtype)
 
 
 def argmax(x: Value, axis: int = -1, keepdims: bool = False) -> Value:

@@ -33,6 +33,8 @@ def random_arrays(module: IRModule, entry: Entry, seed: int = 0) -> dict[str, np
         arrays.update(initial_params(layout.params, layout.starts, seed))
         arrays.update(initial_states(layout.params, layout.states, layout.starts, seed))
         types = layout.optimizer | layout.hyper
+        if layout.partial.rows:
+            arrays[layout.partial.rows] = np.full((), layout.partial.most, np.int32)
         for name, value in (layout.initial_optimizer | layout.initial_hyper).items():
             arrays[name] = _full(types[name], value)
     return arrays

@@ -14,6 +14,7 @@ from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.kernel.program import Argument, RangeCheck, Result, arena_size, check_symbol, entry_symbol
 from adjoint.runtime.fastcall import FastCall
 from adjoint.runtime.library import Library
+from adjoint.runtime.partial_batch import PartialBatch, filled_up
 from adjoint.runtime.threads import POOL_FUNCTIONS, Pool, check_threads, make_sync
 from adjoint.runtime.turn import Turn
 
@@ -109,6 +110,8 @@ class Bound:
         The process's runtime.
     resident : dict
         The resident arrays by name.
+    batch : PartialBatch or None
+        How it takes fewer rows.
     arguments : tuple of Argument
         The remaining arguments.
     outputs : list of numpy.ndarray
@@ -129,8 +132,10 @@ class Bound:
         resident: Mapping[str, np.ndarray],
         threads: int,
         turn: Turn | None = None,
+        batch: PartialBatch | None = None,
     ) -> None:
         self.entry = entry
+        self.batch = batch
         self.threads = check_threads(threads) if entry.shared else 1
         self.resident = _residents(entry, resident)
         self.arguments = tuple(a for a in entry.arguments if a.name not in self.resident)
@@ -202,18 +207,16 @@ class Bound:
 
     def run_in_turn(self, *arrays: Any) -> Any:
         """The slow call path, in its turn: convert the arguments if possible, and raise otherwise."""
-        kept = self.place(arrays)
-        self.runtime.pool.grow(self.threads)
         run = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 4, ctypes.c_int64)(self.runtime.pool.run_address)
-        # Count before the run, because signals are delivered as soon as the call returns.
-        self._fast.block[7] += 1
-        run(
-            self.runtime.pool.block,
-            self.function,
-            ctypes.addressof(self.slots),
-            self.arena.ctypes.data,
-            self.threads,
-        )
+        slots, arena = ctypes.addressof(self.slots), self.arena.ctypes.data
+        try:
+            kept = self.place(arrays)
+            self.runtime.pool.grow(self.threads)
+            # Count before the run, because signals are delivered as soon as the call returns.
+            self._fast.block[7] += 1
+            run(self.runtime.pool.block, self.function, slots, arena, self.threads)
+        finally:
+            self.expect_all_rows()
         del kept
         return self._collect()
 
@@ -221,11 +224,27 @@ class Bound:
         """Store the addresses of the arguments in the table, and check the arguments."""
         if len(arrays) != len(self.arguments):
             raise miscounted(self.entry.name, self.arguments, len(arrays))
-        kept = [accept(self.entry.name, a, x) for a, x in zip(self.arguments, arrays, strict=True)]
+        kept = self._accepted(arrays)
         for argument, array in zip(self.arguments, kept, strict=True):
             self.slots[argument.slot] = array.ctypes.data
         self._refuse_out_of_range({a.slot: (a.name, x) for a, x in zip(self.arguments, kept, strict=True)})
         return kept
+
+    def _accepted(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        """The arguments as arrays that the step can read. If they have fewer rows, the step is told how many."""
+        if self.batch is None:
+            return [accept(self.entry.name, a, x) for a, x in zip(self.arguments, arrays, strict=True)]
+        present = self.batch.present(self.entry.name, self.arguments, arrays)
+        shorter = self.batch.shortened(self.arguments, present)
+        kept = [accept(self.entry.name, a, x) for a, x in zip(shorter, arrays, strict=True)]
+        if present < self.batch.most:
+            self.resident[self.batch.rows][()] = present
+        return [filled_up(a, x) for a, x in zip(self.arguments, kept, strict=True)]
+
+    def expect_all_rows(self) -> None:
+        """Let the next call take a batch of all rows again."""
+        if self.batch is not None and self.batch.rows:
+            self.resident[self.batch.rows][()] = self.batch.most
 
     def _refuse_out_of_range(self, placed: Mapping[int, tuple[str, np.ndarray]]) -> None:
         for check in self.entry.checks:

@@ -309,7 +309,9 @@ class EpochLoop:
             self._gather.slots[argument.slot] = table.ctypes.data
         for argument, rows in zip(self._step.arguments, self._gather.outputs, strict=True):
             self._step.slots[argument.slot] = rows.ctypes.data
-        if self._native(ctypes.addressof(self._block), self.done, end) < end:
+        done = self._native(ctypes.addressof(self._block), self.done, end)
+        self._step.expect_all_rows()
+        if done < end:
             raise self._refusal()
 
     def _refusal(self) -> InvalidValueError:

@@ -10,6 +10,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, NameLookupError
 from adjoint.kernel.program import Argument, RangeCheck, Result
 from adjoint.runtime.bound import Bound, Runtime, Signature, accept, aligned, miscounted
+from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.runtime.report import Clocks, KernelInfo, KernelTime, Memory
 from adjoint.runtime.turn import Turn
 
@@ -117,7 +118,13 @@ class Entry:
         ]
         return made[0] if len(made) == 1 else tuple(made)
 
-    def bind(self, resident: Mapping[str, np.ndarray], threads: int | None = None, turn: Turn | None = None) -> Bound:
+    def bind(
+        self,
+        resident: Mapping[str, np.ndarray],
+        threads: int | None = None,
+        turn: Turn | None = None,
+        batch: PartialBatch | None = None,
+    ) -> Bound:
         """Bind some arguments to resident arrays; donated ones are updated in place.
 
         Parameters
@@ -128,9 +135,11 @@ class Entry:
             Number of threads.
         turn : Turn, optional
             Shared with other entry points that are bound to the same arrays, to serialize their calls.
+        batch : PartialBatch, optional
+            How batches of fewer rows are passed; default: they are refused.
         """
         threads = self.threads if threads is None else threads
-        return Bound(self.signature, self._runtime, self._library, resident, threads, turn)
+        return Bound(self.signature, self._runtime, self._library, resident, threads, turn, batch)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:

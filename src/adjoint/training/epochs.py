@@ -175,14 +175,18 @@ class Epochs:
         steps = count // size if drop_last else -(-count // size)
         if not steps:
             raise InvalidValueError(
-                f"run_epoch: a step takes {size} rows, got {count}; pass more, or use drop_last=False to repeat some"
+                f"run_epoch: a step takes {size} rows, got {count}; pass more, or use drop_last=False"
             )
         steps = steps if plan.limit is None else min(steps, plan.limit)
         schedules = self._schedules(plan.schedule, steps)
         gather = self._gather(tables)
         watch = _Watch(self._step.outputs[0].dtype, steps, plan)
-        # An incomplete last batch that is not dropped is filled with rows from the start of the order.
-        rows = np.resize(order(count), steps * size).astype(np.int64, copy=False)
+        rows = order(count).astype(np.int64, copy=False)[: steps * size]
+        missing = steps * size - len(rows)
+        if missing:
+            # Absent rows are copies of the last one, as in `PartialBatch`.
+            rows = np.concatenate([rows, np.full(missing, rows[-1])])
+            schedules |= self._present(steps, size - missing)
         loop = EpochLoop(gather, self._step, [t.array for t in tables], rows, watch.history, schedules)
         self.begun += 1
         try:
@@ -232,6 +236,19 @@ class Epochs:
         finally:
             self.last = watch.result(done)
         return self.last
+
+    def _present(self, steps: int, last: int) -> dict[str, np.ndarray]:
+        """The number of rows of each step, of which the last has fewer."""
+        partial = self._step.batch
+        if partial is None or not partial.rows:
+            reason = "it was not set up for fewer" if partial is None else partial.reason
+            raise InvalidValueError(
+                f"run_epoch: a batch must have exactly {rows_per_step(self._batch)} rows, because {reason}, got {last} "
+                "in the last one; use drop_last=True, or a batch size that divides the number of rows"
+            )
+        rows = np.full(steps, partial.most, np.int32)
+        rows[-1] = last
+        return {partial.rows: rows}
 
     def _native(self, loop: EpochLoop, steps: int, watch: _Watch) -> None:
         """Run native steps until all are done or the callback asks to stop."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from adjoint.errors import InvalidValueError, VerifyError
 from adjoint.ir import Function, IRModule, TensorType, Value
+from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.training.initialize import stated_starts
 
 __all__ = ["StepLayout", "counts", "inference"]
@@ -82,6 +83,8 @@ class StepLayout:
         Initial values of the optimizer's states and of the hyperparameters.
     starts : dict of str to Start
         Initializers of the parameters and states in the module's attribute ``init``.
+    partial : PartialBatch
+        How the step takes batches of fewer rows.
     """
 
     def __init__(self, module: IRModule) -> None:
@@ -91,7 +94,9 @@ class StepLayout:
         inputs, targets, params, states = counts(module, "input_num", "target_num", "param_num", "state_num")
         self.initial_optimizer = _pairs(module, "optimizer_state")
         self.initial_hyper = _pairs(module, "hyper")
-        groups = (inputs + targets, params, states, len(self.initial_optimizer), len(self.initial_hyper))
+        rows = _text(module, "rows")
+        counted = 1 if rows else 0
+        groups = (inputs + targets, params, states, len(self.initial_optimizer), len(self.initial_hyper), counted)
         given = module["step"].params
         if sum(groups) != len(given):
             raise VerifyError(
@@ -100,13 +105,25 @@ class StepLayout:
             )
         ends = [sum(groups[: i + 1]) for i in range(len(groups))]
         parts = [_types(given[end - size : end]) for end, size in zip(ends, groups, strict=True)]
-        self.batch, self.params, self.states, self.optimizer, self.hyper = parts
+        self.batch, self.params, self.states, self.optimizer, self.hyper, _ = parts
         self.inputs = inputs
+        each = {name: int(elements) for name, elements in _pairs(module, "batch_axes").items()}
+        most = next((self.batch[name].shape[0] // elements for name, elements in each.items()), 1)
+        self.partial = PartialBatch(most, each, rows, _text(module, "fixed_rows"))
         self.starts = stated_starts(module, self.params | self.states)
 
 
 def _types(params: Iterable[Value]) -> dict[str, TensorType]:
     return {p.label: p.type for p in params}
+
+
+def _text(module: IRModule, name: str) -> str:
+    text = module.attrs.get(name, "")
+    if not isinstance(text, str):
+        raise InvalidValueError(
+            f"the module's attribute {name} must be text, got {text!r}; create it with SetupTrainer"
+        )
+    return text
 
 
 def _listed(types: dict[str, TensorType]) -> str:

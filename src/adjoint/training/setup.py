@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import Function, IRModule, TensorType, Value, is_float, param
@@ -10,8 +11,10 @@ from adjoint.optim import Optimizer
 from adjoint.training.initialize import stated_starts
 from adjoint.training.layout import counts, inference
 from adjoint.transforms.append_loss import append_loss
+from adjoint.transforms.batch_axis import batch_inputs
 from adjoint.transforms.differentiate import gradient
 from adjoint.transforms.inline_calls import inline_calls
+from adjoint.transforms.mask_batch import mask_batch
 
 __all__ = ["SetupTrainer"]
 
@@ -32,11 +35,14 @@ class SetupTrainer:
     * ``backbone_loss_adjoint``: the same inputs ``-> (loss, updated states..., gradients of the params...)``;
     * ``optimizer``: ``(params..., gradients..., optimizer states..., hyper...) -> (params..., optimizer states...)``;
     * ``step``: all of these in one graph without calls, ``(inputs..., targets..., params..., states..., optimizer
-      states..., hyper...) -> (loss, params..., states..., optimizer states...)``, with the attribute ``donate``, which
-      updates everything except the batch in place;
+      states..., hyper..., rows) -> (loss, params..., states..., optimizer states...)``, with the attribute ``donate``,
+      which updates everything except the batch in place. ``rows``, an i32 scalar, is the number of rows of the batch
+      that are present, see `adjoint.transforms.mask_batch`; the step lacks it if its rows cannot be left out;
 
     as well as the attributes ``input_num``, ``target_num``, ``optimizer_state`` and ``hyper``, the last two as pairs of
-    a name and an initial value.
+    a name and an initial value; ``rows``, the name of that scalar, or ``fixed_rows``, the reason why there is none; and
+    ``batch_axes``, pairs of an input or target whose first axis is the batch axis and the number of elements along it
+    that belong to a row.
 
     Parameters
     ----------
@@ -84,7 +90,8 @@ class SetupTrainer:
         with_loss = append_loss(backbone, loss, self.loss.num_backbone_results, name="backbone_loss")
         adjoint = gradient(with_loss, [p.label for p in parts.params], name="backbone_loss_adjoint")
         types = {p.label: p.type for p in parts.params}
-        step = self._step(adjoint, parts, types)
+        masked, counted = _masked(with_loss, parts)
+        step = self._step(gradient(masked, list(types)), parts, types, "rows" in counted)
         for function in (with_loss, adjoint, self.optimizer.function(types), step):
             module = module.with_function(function)
         return module.with_attrs(
@@ -92,6 +99,7 @@ class SetupTrainer:
             target_num=len(with_loss.params) - len(backbone.params),
             optimizer_state=tuple((spec.name, spec.initial) for spec in self.optimizer.init(types)),
             hyper=tuple((spec.name, spec.initial) for spec in self.optimizer.hyper(types)),
+            **counted,
         )
 
     def _check_loss(self, loss: Function, parts: "_Parts") -> None:
@@ -106,12 +114,13 @@ class SetupTrainer:
         if result.shape != ():
             raise TypeRuleError(f"SetupTrainer: the loss must be a scalar, got {result}; use reduction 'mean' or 'sum'")
 
-    def _step(self, adjoint: Function, parts: "_Parts", types: dict[str, TensorType]) -> Function:
+    def _step(self, adjoint: Function, parts: "_Parts", types: dict[str, TensorType], counts_rows: bool) -> Function:
         flat = inline_calls(adjoint)
         by_name = {p.label: p for p in flat.params}
         named = [[by_name[p.label] for p in group] for group in (parts.inputs, parts.params, parts.states)]
         inputs, params, states = named
         targets = flat.params[len(inputs) + len(params) + len(states) :]
+        targets, rows = (targets[:-1], targets[-1:]) if counts_rows else (targets, ())
         loss, *rest = flat.results
         new_states, grads = rest[: len(states)], rest[len(states) :]
         state = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.init(types)}
@@ -125,7 +134,7 @@ class SetupTrainer:
         resident = (*params, *states, *state.values())
         results = (loss, *new_params.values(), *new_states, *new_optimizer.values())
         donate = tuple((p.label, i) for i, p in enumerate(resident, 1))
-        return Function("step", (*inputs, *targets, *resident, *hyper.values()), results, {"donate": donate})
+        return Function("step", (*inputs, *targets, *resident, *hyper.values(), *rows), results, {"donate": donate})
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +171,22 @@ def _split(backbone: Function, param_num: int, state_num: int) -> _Parts:
                 f"%{value.label}: {value.type}; return the states last and in order"
             )
     return _Parts(inputs, params, states, backbone.results[:output_num])
+
+
+def _masked(with_loss: Function, parts: _Parts) -> tuple[Function, dict[str, Any]]:
+    """The model with its loss, for any number of rows if possible, and the module's attributes that say so."""
+    flat = inline_calls(with_loss)
+    known = {p.label for p in flat.params}
+    targets = flat.params[len(parts.inputs) + len(parts.params) + len(parts.states) :]
+    name = "rows"
+    while name in known:
+        name += "_"
+    axes = batch_inputs(flat, (*flat.params[: len(parts.inputs)], *targets))
+    each = tuple((p.label, axes.of[p].each) for p in flat.params if p in axes.of)
+    try:
+        return mask_batch(flat, axes, name), {"rows": name, "batch_axes": each}
+    except InvalidValueError as error:
+        return flat, {"fixed_rows": error.message, "batch_axes": each}
 
 
 def _listed(types: Sequence[object]) -> str:

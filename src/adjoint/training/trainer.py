@@ -94,6 +94,8 @@ class Trainer:
         self._init_states()
         self._fill_optimizer_state(only_others_than=0.0)
         self.hyper = Hyper(layout.hyper, layout.initial_hyper)
+        self._partial = layout.partial
+        self._rows = {name: np.full((), self._partial.most, np.int32) for name in (self._partial.rows,) if name}
         self._check_finite = check_finite
         self._executables: dict[str, Executable] = {}
         # Two threads may request the same compiled entry at once. Step and model share arrays, hence a common turn.
@@ -110,7 +112,7 @@ class Trainer:
         with self._compiling:
             if "step" not in self._executables:
                 executable = compile_module(self.module, entries=("step",), options=self.options)
-                self._bound = executable["step"].bind(self._resident(), turn=self._turn)
+                self._bound = executable["step"].bind(self._resident(), turn=self._turn, batch=self._partial)
                 self._epochs = Epochs(self._bound, self._batch, self.hyper, self.options, self._check_finite)
                 self._step = self._checked_step if self._check_finite else self._bound.call
                 self._executables["step"] = executable
@@ -313,7 +315,7 @@ class Trainer:
 
     def _resident(self) -> dict[str, np.ndarray]:
         """All arrays that persist between steps, by name."""
-        return self._params.arrays | self._states.arrays | self._optimizer.arrays | self.hyper.arrays
+        return self._params.arrays | self._states.arrays | self._optimizer.arrays | self.hyper.arrays | self._rows
 
     def _first_step(self, *batch: Any) -> Any:
         self.compile()

@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 
 from adjoint.ir import Value, apply, is_float
-from adjoint.ops import arithmetic, contract, convert, convolution, create, logic, piecewise, powers, shape
+from adjoint.ops import arithmetic, contract, convert, convolution, create, logic, piecewise, powers, shape, sizes
 from adjoint.ops.base import Operator
 from adjoint.ops.sliding import Sliding
 
@@ -58,6 +58,12 @@ def fold(value: Value) -> Value | None:
     assert isinstance(value.op, Operator)
     element = np.asarray(value.op.reference(*scalars))
     return _make(value, create.Full(element.item(), value.shape, value.dtype))
+
+
+def count_known(value: Value) -> Value | None:
+    """The number of elements along axes is a constant."""
+    assert isinstance(value.op, sizes.Count)
+    return _make(value, create.Full(float(value.op.of(value.inputs[0].type)), (), value.dtype))
 
 
 def add_nothing(value: Value) -> Value | None:

@@ -30,7 +30,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from adjoint.ir import Function, Op, Value, rebuild
-from adjoint.ops import arithmetic, contract, convert, convolution, logic, piecewise, powers, shape
+from adjoint.ops import arithmetic, contract, convert, convolution, logic, piecewise, powers, shape, sizes
 from adjoint.transforms import rewrites
 from adjoint.transforms.rewrites import Rule
 
@@ -71,6 +71,7 @@ RULES: Mapping[type[Op], tuple[Rule, ...]] = MappingProxyType(
         logic.LogicalNot: (rewrites.fold, rewrites.twice_is_nothing),
         logic.Where: (rewrites.where_known, rewrites.where_not, rewrites.where_again),
         convert.Cast: (rewrites.fold, rewrites.same_type, rewrites.cast_twice),
+        sizes.Count: (rewrites.count_known,),
         shape.BroadcastTo: (
             rewrites.same_type,
             rewrites.view_of_constant,

@@ -1,0 +1,284 @@
+"""Where the batch axis of a function's inputs is found again in every value of its graph.
+
+The first axis of the inputs counts the rows of a batch. Each operator is asked for one element of its result, with
+symbolic coordinates, and what it reads says which row that element belongs to: ``x[i0, i2, i1]`` belongs to row ``i0``,
+and after a reshape of ``[rows, 12]`` to ``[rows * 12]`` the element ``i0`` belongs to row ``i0 // 12``. The operators
+need no rules of their own for this. A value that no input reaches, such as a weight, has no batch axis, and one that is
+computed from all rows, such as a mean loss, has none either.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from adjoint.ir import Function, TensorType, Value, is_param
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.ops.base import Dot, Operator
+
+__all__ = ["Axis", "BatchAxes", "batch_axes", "batch_inputs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The batch axis of a value.
+
+    Parameters
+    ----------
+    position : int
+        Which axis it is.
+    each : int
+        Number of consecutive elements along the axis that belong to the same row: the axis has the size
+        ``rows * each``.
+    """
+
+    position: int
+    each: int
+
+    def row(self, index: Sequence[Index | int]) -> Index:
+        """The row of the element at an index."""
+        return as_index(index[self.position]) // self.each
+
+
+@dataclass
+class BatchAxes:
+    """The result of `batch_axes`.
+
+    Parameters
+    ----------
+    rows : int
+        The number of rows that the function is written for.
+    of : dict of Value to Axis
+        The batch axes of the inputs, and of all values that have one because an input reaches them.
+    aligned : dict of Value to Axis
+        The batch axes of values that no input reaches, but that are combined with rows one by one: a position for each
+        row, a bias that was broadcast to all rows, or a parameter that holds something for each row.
+    combines : dict of Value to tuple of int
+        Values that are computed from all rows, as a sum over them is, and the operands that this concerns.
+    mixed : list of Value
+        Values that depend on the rows in any other way, as a product of every row with every other does.
+    """
+
+    rows: int
+    of: dict[Value, Axis] = field(default_factory=dict)
+    aligned: dict[Value, Axis] = field(default_factory=dict)
+    combines: dict[Value, tuple[int, ...]] = field(default_factory=dict)
+    mixed: list[Value] = field(default_factory=list)
+
+    def axis(self, value: Value) -> Axis | None:
+        """The batch axis of a value, if it has one for either reason."""
+        return self.of.get(value) or self.aligned.get(value)
+
+
+def batch_inputs(function: Function, candidates: Sequence[Value]) -> BatchAxes:
+    """Find out which parameters have a batch axis, and with them the batch axis of every value.
+
+    The first axis of the first candidate that is not a scalar counts the rows. Another candidate has a batch axis if its
+    elements are combined with the elements of the same row, as targets are with predictions, and class weights are not.
+
+    Parameters
+    ----------
+    function : Function
+        A graph without calls.
+    candidates : sequence of Value
+        Some of its parameters, such as inputs and targets.
+    """
+    first = next((p for p in candidates if p.shape), None)
+    if first is None:
+        return BatchAxes(1)
+    inputs = {first: Axis(0, 1)}
+    while True:
+        found = batch_axes(function, first.shape[0], inputs)
+        more = {p: found.aligned[p] for p in candidates if p in found.aligned}
+        if not more:
+            return found
+        inputs |= more
+
+
+def batch_axes(function: Function, rows: int, inputs: Mapping[Value, Axis]) -> BatchAxes:
+    """Find the batch axis of every value.
+
+    Parameters
+    ----------
+    function : Function
+        A graph without calls.
+    rows : int
+        The number of rows that it is written for. With a single row, coordinates of rows cannot be told from constants,
+        so that no axis is found.
+    inputs : mapping of Value to Axis
+        The parameters that have a batch axis.
+    """
+    found = BatchAxes(rows)
+    if rows < 2:
+        return found
+    found.of |= inputs
+    order = function.values()
+    observed: dict[Value, _Reads] = {}
+    for value in order:
+        if value in found.of or is_param(value):
+            continue
+        observed[value] = reads = _reads(value)
+        carried = {n: found.of[v] for n, v in enumerate(value.inputs) if v in found.of}
+        rows = {found_axis.row(at) for n, at in reads.all if (found_axis := carried.get(n)) is not None}
+        if rows:
+            _classify(value, rows, reads, found, tuple(carried))
+    for value in reversed(order):
+        axis = found.axis(value)
+        if axis is not None and value in observed:
+            _align_operands(value, axis.row(observed[value].index), observed[value], found)
+    return found
+
+
+def _classify(value: Value, rows: set[Index], reads: "_Reads", found: BatchAxes, carried: tuple[int, ...]) -> None:
+    """Decide how a value depends on rows, given those that one element of it reads."""
+    for position, size in enumerate(value.shape):
+        axis = Axis(position, size // found.rows)
+        if size and size % found.rows == 0 and rows == {axis.row(reads.index)}:
+            found.of[value] = axis
+            return
+    if all(row.variables() and row.variables() <= reads.reduced for row in rows):
+        found.combines[value] = carried
+    else:
+        found.mixed.append(value)
+
+
+def _align_operands(value: Value, row: Index, reads: "_Reads", found: BatchAxes) -> None:
+    """Note which operands without a batch axis are read at the row that an element of the value belongs to."""
+    for number, at in reads.all:
+        operand = value.inputs[number]
+        if operand in found.of or operand in found.aligned:
+            continue
+        for position, size in enumerate(operand.shape):
+            axis = Axis(position, size // found.rows)
+            if size and size % found.rows == 0 and axis.row(at) == row:
+                found.aligned[operand] = axis
+                break
+
+
+@dataclass
+class _Reads:
+    """What one element of a value reads.
+
+    Parameters
+    ----------
+    index : tuple of Index
+        The element's own coordinates, one variable each.
+    all : list of (int, tuple of Index)
+        Numbers of operands, and the coordinates at which they are read.
+    reduced : set of Var
+        Variables over which the operator reduces.
+    """
+
+    index: tuple[Index, ...]
+    all: list[tuple[int, tuple[Index, ...]]]
+    reduced: set[Var]
+
+
+def _reads(value: Value) -> _Reads:
+    """Lower one element of a value and record what it reads."""
+    index = tuple(as_index(Var(f"i{axis}", size)) for axis, size in enumerate(value.shape))
+    reads = _Reads(index, [], set())
+    if isinstance(value.op, Operator):
+        value.op.lower(_Recorder(reads), index, *(_Operand(n, v.type, reads) for n, v in enumerate(value.inputs)))
+    return reads
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """Stands for an element, of which only the dtype is known."""
+
+    dtype: np.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """An operand that records where it is read."""
+
+    number: int
+    type: TensorType
+    reads: _Reads
+
+    def __call__(self, index: Sequence[Any]) -> _Element:
+        self.reads.all.append((self.number, tuple(map(as_index, index))))
+        return _Element(self.type.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorder:
+    """A `Builder` for which only coordinates matter."""
+
+    reads: _Reads
+
+    def const(self, value: Any, dtype: np.dtype) -> _Element:  # noqa: ARG002
+        return _Element(dtype)
+
+    def constant_data(self, data: bytes, shape: Any, dtype: np.dtype, index: Any) -> _Element:  # noqa: ARG002
+        return _Element(dtype)
+
+    def call(self, function: str, *args: _Element) -> _Element:  # noqa: ARG002
+        return _Element(args[0].dtype)
+
+    def select(self, condition: _Element, then: _Element, other: _Element) -> _Element:  # noqa: ARG002
+        return _Element(then.dtype)
+
+    def cast(self, x: _Element, dtype: np.dtype) -> _Element:  # noqa: ARG002
+        return _Element(dtype)
+
+    def dtype(self, x: _Element) -> np.dtype:
+        return x.dtype
+
+    def coordinate(self, i: Any, dtype: np.dtype) -> _Element:  # noqa: ARG002
+        return _Element(dtype)
+
+    def position(self, x: _Element, size: int) -> Index:  # noqa: ARG002
+        # Any coordinate of the axis: a variable that belongs to no row.
+        return as_index(Var("p", size))
+
+    def inside(self, i: Any, start: int, stop: int) -> _Element:  # noqa: ARG002
+        return _Element(np.dtype(bool))
+
+    def choose(
+        self,
+        condition: _Element,  # noqa: ARG002
+        then: Callable[[], _Element],
+        other: Callable[[], _Element],
+    ) -> _Element:
+        return (then(), other())[0]
+
+    def reduce(self, kind: str, extents: Sequence[int], body: Callable[[Any], _Element]) -> _Element:  # noqa: ARG002
+        return body(tuple(self._variable(extent) for extent in extents))
+
+    def scatter_add(
+        self,
+        rows: int,  # noqa: ARG002
+        count: int,
+        ids: Callable[[Any], _Element],
+        updates: Callable[[Any], _Element],
+    ) -> _Element:
+        n = self._variable(count)
+        ids(n)
+        return updates(n)
+
+    def fused_attention(
+        self,
+        kind: str,  # noqa: ARG002
+        count: int,
+        dots: Sequence[Dot],
+        weight: Callable[[Any, Sequence[_Element]], _Element],
+        values: Callable[[Any], _Element] | None = None,
+        span: Any = None,  # noqa: ARG002
+    ) -> _Element:
+        n = self._variable(count)
+        products = []
+        for dot in dots:
+            d = self._variable(dot.depth)
+            products.append(dot.row(d))
+            dot.step(n, d)
+        made = weight(n, products)
+        return made if values is None else values(n)
+
+    def _variable(self, extent: int) -> Index:
+        made = Var("r", extent)
+        self.reads.reduced.add(made)
+        return as_index(made)

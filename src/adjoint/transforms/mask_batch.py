@@ -1,0 +1,136 @@
+"""Let a function that is written for a fixed number of rows be computed on fewer: count only rows that are present.
+
+Before::
+
+    func @main(%x: f32[4,3], %w: f32[3,2], %targets: f32[4,2]) -> f32[] {
+      %y: f32[4,2] = matmul(%x, %w) {transpose_a = False, transpose_b = False}
+      %e: f32[4,2] = subtract(%y, %targets)
+      %e2: f32[4,2] = square(%e)
+      %total: f32[] = sum(%e2) {axes = (0, 1), keepdims = False}
+      %n: f32[] = count(%e2) {axes = (0, 1), dtype = f32}
+      %mean: f32[] = divide(%total, %n)
+      return %mean
+    }
+
+After::
+
+"""
+
+from adjoint import ops
+from adjoint.errors import InvalidValueError
+from adjoint.ir import Function, Value, is_float, param, rebuild
+from adjoint.ir.printer import value_names
+from adjoint.ops.base import Operator
+from adjoint.ops.sizes import Count
+from adjoint.transforms.batch_axis import Axis, BatchAxes
+
+__all__ = ["mask_batch"]
+
+
+def mask_batch(function: Function, axes: BatchAxes, rows: str = "rows") -> Function:
+    """Add a parameter with the number of rows that are present; the rows after these have no influence.
+
+    An operator that combines rows gets its neutral element (`Operator.neutral`) in place of the elements of absent
+    rows, and `adjoint.ops.count` counts the others. Nothing else needs to change: what absent rows hold is computed, and
+    not used. So they have to hold valid data, such as copies of other rows. The gradient of the result with respect to
+    an absent row is 0, so a pass that follows, as `gradient`, needs no masks of its own.
+
+    Parameters
+    ----------
+    function : Function
+        A graph without calls.
+    axes : BatchAxes
+        Its batch axes, from `batch_inputs`.
+    rows : str, default "rows"
+        Name of the new parameter, an i32 scalar from 1 to the number of rows that the function is written for.
+
+    Returns
+    -------
+    Function
+        Same name, results and attributes; the new parameter is the last one. With all rows present, it computes the
+        same.
+
+    Raises
+    ------
+    InvalidValueError
+        If the function has a single row, combines rows in a way for which there is no neutral element, or returns
+        something for each row.
+    """
+    _check(function, axes)
+    masks = _Masks(axes, param(rows, (), "i32"))
+
+    def replace(value: Value, inputs: tuple[Value, ...]) -> Value | None:
+        if isinstance(value.op, Count):
+            return masks.count(value)
+        if value in axes.combines:
+            return masks.combine(value, inputs)
+        return None
+
+    results = rebuild(function.results, replace)
+    return Function(function.name, (*function.params, masks.rows), results, function.attrs)
+
+
+def _check(function: Function, axes: BatchAxes) -> None:
+    """Raise if rows cannot be left out."""
+    if axes.rows < 2:
+        raise InvalidValueError("its batch is a single row")
+    wrong = next((v for v in function.values() if v in axes.mixed or _combined(v, axes) is None), None)
+    if wrong is not None:
+        name = value_names(function)[wrong]
+        raise InvalidValueError(f"{name} = {wrong.op.name}(...): {wrong.type} depends on all rows of a batch")
+    for result in function.results:
+        if axes.axis(result) is not None:
+            name = value_names(function)[result]
+            raise InvalidValueError(f"{name}: {result.type} is returned for each row of a batch")
+
+
+def _combined(value: Value, axes: BatchAxes) -> tuple[int, Value | float] | None:
+    """Which operand of a value that combines rows has to be masked, and with what; (-1, 0) if the value does not."""
+    if value not in axes.combines:
+        return -1, 0
+    assert isinstance(value.op, Operator)
+    neutral = value.op.neutral(*value.inputs)
+    return next(((n, x) for n in axes.combines[value] if (x := neutral[n]) is not None), None)
+
+
+class _Masks:
+    """Builds what depends on the number of rows."""
+
+    def __init__(self, axes: BatchAxes, rows: Value) -> None:
+        self.rows = rows
+        self._axes = axes
+        self._present: dict[tuple[tuple[int, ...], Axis], Value] = {}
+
+    def count(self, value: Value) -> Value | None:
+        """The number of elements that are present, if they are counted along the batch axis."""
+        assert isinstance(value.op, Count)
+        (x,) = value.inputs
+        axis = self._axes.axis(x)
+        if axis is None or axis.position not in value.op.axes:
+            return None
+        each = value.op.of(x.type) // self._axes.rows
+        return ops.multiply(ops.cast(self.rows, value.dtype), float(each)).named(value.label)
+
+    def combine(self, value: Value, inputs: tuple[Value, ...]) -> Value:
+        """A value that combines rows, with the neutral element in place of those that are absent."""
+        assert isinstance(value.op, Operator)
+        found = _combined(value, self._axes)
+        assert found is not None  # _check has raised otherwise
+        number, _ = found
+        x = inputs[number]
+        neutral = value.op.neutral(*inputs)[number]
+        if not isinstance(neutral, Value):
+            neutral = ops.full(neutral if is_float(x.dtype) else int(neutral), x.shape, x.dtype)  # type: ignore[arg-type]
+        masked = ops.where(self._mask(x.shape, self._axes.of[value.inputs[number]]), x, neutral)
+        operands = (*inputs[:number], masked, *inputs[number + 1 :])
+        return Value(value.op, operands, value.type, value.label)
+
+    def _mask(self, shape: tuple[int, ...], axis: Axis) -> Value:
+        """Whether the row of each element is present; bool, of that shape."""
+        if (shape, axis) not in self._present:
+            size = shape[axis.position]
+            limit = ops.multiply(self.rows, axis.each) if axis.each > 1 else self.rows
+            present = ops.less(ops.iota(size, dtype="i32"), limit)
+            column = ops.reshape(present, (size, *(1 for _ in shape[axis.position + 1 :])))
+            self._present[shape, axis] = ops.broadcast_to(column, shape)
+        return self._present[shape, axis]
