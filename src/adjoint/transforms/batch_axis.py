@@ -74,8 +74,9 @@ class BatchAxes:
 def batch_inputs(function: Function, candidates: Sequence[Value]) -> BatchAxes:
     """Find out which parameters have a batch axis, and with them the batch axis of every value.
 
-    The first axis of the first candidate that is not a scalar counts the rows. Another candidate has a batch axis if its
-    elements are combined with the elements of the same row, as targets are with predictions, and class weights are not.
+    The first axis of the first candidate that is not a scalar counts the rows. Another candidate has a batch axis if
+    its elements are combined with the elements of the same row, as targets are with predictions, and class weights are
+    not.
 
     Parameters
     ----------
@@ -120,9 +121,9 @@ def batch_axes(function: Function, rows: int, inputs: Mapping[Value, Axis]) -> B
             continue
         observed[value] = reads = _reads(value)
         carried = {n: found.of[v] for n, v in enumerate(value.inputs) if v in found.of}
-        rows = {found_axis.row(at) for n, at in reads.all if (found_axis := carried.get(n)) is not None}
-        if rows:
-            _classify(value, rows, reads, found, tuple(carried))
+        touched = {found_axis.row(at) for n, at in reads.all if (found_axis := carried.get(n)) is not None}
+        if touched:
+            _classify(value, touched, reads, found, tuple(carried))
     for value in reversed(order):
         axis = found.axis(value)
         if axis is not None and value in observed:

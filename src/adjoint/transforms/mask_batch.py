@@ -31,9 +31,9 @@ def mask_batch(function: Function, axes: BatchAxes, rows: str = "rows") -> Funct
     """Add a parameter with the number of rows that are present; the rows after these have no influence.
 
     An operator that combines rows gets its neutral element (`Operator.neutral`) in place of the elements of absent
-    rows, and `adjoint.ops.count` counts the others. Nothing else needs to change: what absent rows hold is computed, and
-    not used. So they have to hold valid data, such as copies of other rows. The gradient of the result with respect to
-    an absent row is 0, so a pass that follows, as `gradient`, needs no masks of its own.
+    rows, and `adjoint.ops.count` counts the others. Nothing else needs to change: what is computed from absent rows is
+    not used. So they have to hold valid data, such as copies of other rows. The gradient with respect to an absent row
+    is 0, so the gradient of the function needs no further masks.
 
     Parameters
     ----------
