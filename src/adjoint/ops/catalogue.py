@@ -19,6 +19,7 @@ from adjoint.ops import (
     piecewise,
     pooling,
     powers,
+    present,
     reduce,
     shape,
     sizes,
@@ -104,6 +105,9 @@ CATALOGUE: tuple[type[Operator], ...] = (
     centred.CentredSquares,
     centred.Normalize,
     centred.SumExp,
+    # present
+    present.PresentSum,
+    present.PresentSquares,
     # contract
     contract.MatMul,
     # attention

@@ -18,7 +18,6 @@ from adjoint.ir.value import Value
 from adjoint.ops.arithmetic import multiply, negative, subtract
 from adjoint.ops.axes import fill, without
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
-from adjoint.ops.convert import stop_gradient
 from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
 from adjoint.ops.shape import reduced_shape, spread_back, sum
@@ -126,11 +125,6 @@ class CentredSquares(Centred):
             return k.call("mul", centred, centred)
 
         return self._summed(k, index, x.type, square)
-
-    def neutral(self, *inputs: Value) -> tuple[Value | float | None, ...]:
-        """The mean, whose deviation from itself is 0."""
-        x, mean = inputs
-        return stop_gradient(spread_back(mean, x.shape, self.axes)), None
 
     @classmethod
     def samples(cls) -> list[Sample]:

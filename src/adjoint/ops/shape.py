@@ -174,10 +174,6 @@ class ReduceSum(Reduction):
         """The cotangent, for every element of the sum; none for integers."""
         return (spread_back(ct, x.shape, self.axes) if is_float(x.dtype) else None,)
 
-    def neutral(self, *inputs: Value) -> tuple[Value | float | None, ...]:  # noqa: ARG002
-        """A sum does not change if 0 is added."""
-        return (0,)
-
     @classmethod
     def samples(cls) -> list[Sample]:
         """Every choice of axes, with and without keepdims; sizes 0 and 1; integers."""

@@ -18,11 +18,14 @@ After::
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
-from adjoint.ir import Function, Value, is_float, param, rebuild
+from adjoint.ir import Function, Value, apply, is_float, param, rebuild
 from adjoint.ir.printer import value_names
 from adjoint.ops.base import Operator
+from adjoint.ops.centred import CentredSquares
+from adjoint.ops.present import PresentSquares, PresentSum, present
+from adjoint.ops.shape import ReduceSum
 from adjoint.ops.sizes import Count
-from adjoint.transforms.batch_axis import Axis, BatchAxes
+from adjoint.transforms.batch_axis import BatchAxes
 
 __all__ = ["mask_batch"]
 
@@ -63,7 +66,7 @@ def mask_batch(function: Function, axes: BatchAxes, rows: str = "rows") -> Funct
         if isinstance(value.op, Count):
             return masks.count(value)
         if value in axes.combines:
-            return masks.combine(value, inputs)
+            return masks.summed(value, inputs) or masks.combine(value, inputs)
         return None
 
     results = rebuild(function.results, replace)
@@ -88,6 +91,8 @@ def _combined(value: Value, axes: BatchAxes) -> tuple[int, Value | float] | None
     """Which operand of a value that combines rows has to be masked, and with what; (-1, 0) if the value does not."""
     if value not in axes.combines:
         return -1, 0
+    if isinstance(value.op, ReduceSum | CentredSquares):
+        return 0, 0
     assert isinstance(value.op, Operator)
     neutral = value.op.neutral(*value.inputs)
     return next(((n, x) for n in axes.combines[value] if (x := neutral[n]) is not None), None)
@@ -99,7 +104,6 @@ class _Masks:
     def __init__(self, axes: BatchAxes, rows: Value) -> None:
         self.rows = rows
         self._axes = axes
-        self._present: dict[tuple[tuple[int, ...], Axis], Value] = {}
 
     def count(self, value: Value) -> Value | None:
         """The number of elements that are present, if they are counted along the batch axis."""
@@ -111,6 +115,18 @@ class _Masks:
         each = value.op.of(x.type) // self._axes.rows
         return ops.multiply(ops.cast(self.rows, value.dtype), float(each)).named(value.label)
 
+    def summed(self, value: Value, inputs: tuple[Value, ...]) -> Value | None:
+        """A sum, as the operator for the rows that are present."""
+        axis = self._axes.of[value.inputs[0]]
+        match value.op:
+            case ReduceSum(axes=axes):
+                made = apply(PresentSum(axes, axis.position, axis.each), *inputs, self.rows)
+                return ops.reshape(made, value.shape).named(value.label)
+            case CentredSquares(axes=axes):
+                return apply(PresentSquares(axes, axis.position, axis.each), *inputs, self.rows, label=value.label)
+            case _:
+                return None
+
     def combine(self, value: Value, inputs: tuple[Value, ...]) -> Value:
         """A value that combines rows, with the neutral element in place of those that are absent."""
         assert isinstance(value.op, Operator)
@@ -121,16 +137,7 @@ class _Masks:
         neutral = value.op.neutral(*inputs)[number]
         if not isinstance(neutral, Value):
             neutral = ops.full(neutral if is_float(x.dtype) else int(neutral), x.shape, x.dtype)  # type: ignore[arg-type]
-        masked = ops.where(self._mask(x.shape, self._axes.of[value.inputs[number]]), x, neutral)
+        axis = self._axes.of[value.inputs[number]]
+        masked = ops.where(present(self.rows, x.shape, axis.position, axis.each), x, neutral)
         operands = (*inputs[:number], masked, *inputs[number + 1 :])
         return Value(value.op, operands, value.type, value.label)
-
-    def _mask(self, shape: tuple[int, ...], axis: Axis) -> Value:
-        """Whether the row of each element is present; bool, of that shape."""
-        if (shape, axis) not in self._present:
-            size = shape[axis.position]
-            limit = ops.multiply(self.rows, axis.each) if axis.each > 1 else self.rows
-            present = ops.less(ops.iota(size, dtype="i32"), limit)
-            column = ops.reshape(present, (size, *(1 for _ in shape[axis.position + 1 :])))
-            self._present[shape, axis] = ops.broadcast_to(column, shape)
-        return self._present[shape, axis]

@@ -143,7 +143,8 @@ class _Fuser:
                 cost[value] = pattern.flops + sum(0.0 if v in stored else cost[v] for v in value.inputs)
             if pattern.product or pattern.kind in ("scatter", "attention"):
                 stored.update(map(self._base, value.inputs))
-            if self.patterns[value].kind != "view" and cost[value] > costs.CHEAP_FLOPS and self._readers(value) > 1:
+            worth = 0.0 if value.type.size == 1 else costs.CHEAP_FLOPS  # a scalar is computed once for all elements
+            if self.patterns[value].kind != "view" and cost[value] > worth and self._readers(value) > 1:
                 stored.add(value)
         return {v for v in stored if self.patterns[v].kind != "param"}
 
