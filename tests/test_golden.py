@@ -71,8 +71,8 @@ def test_kernels_read_back(case):
             verify_kernel(kernel)
 
 
-#: Passes that change what is computed: they add results or join functions.
-ADDS = ("differentiate", "append_loss", "prune_params")
+#: Passes that change what is computed: they add results or parameters, join functions, or change shapes.
+ADDS = ("differentiate", "append_loss", "prune_params", "mask_batch", "resize_batch")
 
 
 @pytest.mark.parametrize("case", of_kind("graph", without=ADDS))

@@ -31,8 +31,11 @@ from adjoint.lower.schedule.coalescing import coalesce_serial
 from adjoint.lower.schedule.memory import plan_arena
 from adjoint.lower.schedule.order import barriers, order_kernels
 from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
+from adjoint.transforms.batch_axis import batch_inputs
 from adjoint.transforms.keep_padded import keep_padded
+from adjoint.transforms.mask_batch import mask_batch
 from adjoint.transforms.rematerialize import rematerialize
+from adjoint.transforms.resize_batch import resize_batch
 from adjoint.transforms.separate_results import separate_results
 
 FOLDER = Path(__file__).parent
@@ -97,6 +100,10 @@ PASSES = {
     "differentiate": _graph(transforms.gradient, lambda m: transforms.gradient(m["main"])),
     "prune_params": _graph(transforms.prune_params, lambda m: transforms.prune_params(m["main"])),
     "rematerialize": _graph(rematerialize, lambda m: rematerialize(m["main"], 0)),
+    "mask_batch": _graph(mask_batch, lambda m: mask_batch(m["main"], batch_inputs(m["main"], m["main"].params))),
+    "resize_batch": _graph(
+        resize_batch, lambda m: resize_batch(m["main"], batch_inputs(m["main"], m["main"].params), 2)
+    ),
     "inline_calls": _graph(transforms.inline_calls, lambda m: transforms.inline_calls(m["main"])),
     "simplify": _graph(transforms.simplify, lambda m: transforms.simplify(m["main"])),
     "cse": _graph(transforms.cse, lambda m: transforms.cse(m["main"])),

@@ -6,7 +6,19 @@ The operands here refuse to be read outside, so this also shows that no index ma
 import numpy as np
 import pytest
 
-from adjoint.ops import centred, contract, convolution, create, index, pooling, reduce, shape, window_places
+from adjoint.ops import (
+    centred,
+    contract,
+    convolution,
+    create,
+    index,
+    pooling,
+    present,
+    reduce,
+    shape,
+    sizes,
+    window_places,
+)
 from tests.closeness import agrees_with_graph
 from tests.ops.running import Direct, Memory, graph_of, lowered
 
@@ -26,6 +38,9 @@ CLASSES = [
     reduce.ReduceMin,
     reduce.ReduceProd,
     reduce.ArgMax,
+    sizes.Count,
+    present.PresentSum,
+    present.PresentSquares,
     centred.CentredSquares,
     centred.Normalize,
     centred.SumExp,

@@ -86,7 +86,8 @@ class _OverRows(Operator):
 
     def _kept(self, array: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """The rows of an array that are present."""
-        return np.take(array, range(min(int(rows) * self.each, array.shape[self.batch])), self.batch)
+        count = min(max(int(rows), 0) * self.each, array.shape[self.batch])
+        return np.take(array, range(count), self.batch)
 
     def _summed(
         self, k: Builder, index: Index, x: Operand, rows: Operand, element: Callable[[Index], Scalar]

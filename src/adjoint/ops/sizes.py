@@ -70,10 +70,10 @@ class Count(Operator):
     def samples(cls) -> list[Sample]:
         """One axis, several, none; an empty axis."""
         return [
-            Sample(cls((0,)), (spread(3, 4),), gradient=False),
-            Sample(cls((0, 2)), (spread(2, 3, 4),), gradient=False),
-            Sample(cls((), DTYPES["f64"]), (spread(2),), gradient=False),
-            Sample(cls((0,)), (spread(0, 3),), gradient=False),
+            Sample(cls((0,)), (spread(3, 4),)),
+            Sample(cls((0, 2)), (spread(2, 3, 4),)),
+            Sample(cls((), DTYPES["f64"]), (spread(2),)),
+            Sample(cls((0,)), (spread(0, 3),)),
             Sample(cls((1,)), (np.array([[1, 2, 3]], np.int32),)),
             refused(cls((2,)), ((2, 3), "f32"), error="count: axes must be from 0 to 1 at rank 2, got (2,)"),
             refused(cls((0,), DTYPES["i32"]), ((2, 3), "f32"), error="count: the dtype must be float, got int32"),

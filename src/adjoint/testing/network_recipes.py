@@ -6,11 +6,12 @@ from math import exp, log, prod
 from types import MappingProxyType
 
 from adjoint import ops
-from adjoint.ir import apply
+from adjoint.ir import DTYPES, apply
 from adjoint.ops.attention import Attention, AttentionLogSum
 from adjoint.ops.centred import CentredSquares, Normalize, SumExp
 from adjoint.ops.convolution import Conv2d, Conv2dWeightGradient
 from adjoint.ops.pooling import MaxPool2d, SumPool2d
+from adjoint.ops.present import PresentSquares, PresentSum
 from adjoint.ops.views import Flip
 from adjoint.ops.window_places import Pooling, WindowArgMax, WindowPick, WindowSpread
 from adjoint.ops.windows import Pair
@@ -34,6 +35,26 @@ def _centred_squares(g: Growing) -> Node:
     axes = g.axes(x)
     found = apply(CentredSquares(axes), x.value, ops.mean(x.value, axes))
     return Node(found, prod(x.value.shape[axis] for axis in axes) * (2 * x.bound) ** 2, False)
+
+
+def _over_rows(g: Growing) -> tuple[Node, tuple[int, ...], int, Node]:
+    """A graph value of rank 1 or more, axes of it with the batch axis among them, and any number of rows."""
+    x = g.pick(rank=1)
+    axes = g.axes(x) or (0,)
+    return x, axes, axes[0], g.parameter((), "integer", DTYPES["i32"])
+
+
+def _present_sum(g: Growing) -> Node:
+    x, axes, batch, rows = _over_rows(g)
+    count = prod(x.value.shape[axis] for axis in axes)
+    return Node(apply(PresentSum(axes, batch), x.value, rows.value), x.bound * count, x.exact)
+
+
+def _present_squares(g: Growing) -> Node:
+    x, axes, batch, rows = _over_rows(g)
+    count = prod(x.value.shape[axis] for axis in axes)
+    found = apply(PresentSquares(axes, batch), x.value, ops.mean(x.value, axes), rows.value)
+    return Node(found, count * (2 * x.bound) ** 2, False)
 
 
 def _normalize(g: Growing) -> Node:
@@ -147,6 +168,8 @@ NETWORK_RECIPES: Mapping[str, Callable[[Growing], Node]] = MappingProxyType(
     {
         "flip": _flip,
         "centred_squares": _centred_squares,
+        "present_sum": _present_sum,
+        "present_squares": _present_squares,
         "normalize": _normalize,
         "sum_exp": _sum_exp,
         "attention": partial(_attended, values=True),

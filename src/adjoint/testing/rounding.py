@@ -155,7 +155,7 @@ def _own(value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, opera
         if op.name.startswith("conv2d") and size.size:
             # Winograd's transforms combine neighbours, so errors are relative to the maximum of an image.
             size = np.broadcast_to(_WINOGRAD * size.max((2, 3), keepdims=True), size.shape)
-    elif op.name in ("centred_squares", "sum_exp"):
+    elif op.name in ("centred_squares", "present_squares", "sum_exp"):
         size = size * (np.sqrt(operands[0].size / max(exact.size, 1)) + _ELEMENTWISE)
     elif op.name.startswith("attention"):
         size = _of_attention(value, made, exact, operands)
@@ -190,6 +190,7 @@ _TERMS: dict[str, Callable[[Value], float]] = {
     "conv2d": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[0], 1),
     "conv2d_weight_gradient": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[1], 1),
     "sum": lambda v: v.inputs[0].type.size / max(v.type.size, 1),
+    "present_sum": lambda v: v.inputs[0].type.size / max(v.type.size, 1),
     "prod": lambda v: v.inputs[0].type.size / max(v.type.size, 1),
     "sum_pool2d": lambda v: v.op.window[0] * v.op.window[1],  # type: ignore[attr-defined]
     "window_spread": lambda v: v.op.window[0] * v.op.window[1],  # type: ignore[attr-defined]

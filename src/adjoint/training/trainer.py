@@ -11,17 +11,18 @@ from adjoint.compiler import CompileOptions, Executable
 from adjoint.compiler import compile as compile_module
 from adjoint.data import Rows
 from adjoint.errors import InvalidValueError
-from adjoint.ir import IRModule
+from adjoint.ir import Function, IRModule
 from adjoint.kernel.target import available_cores
 from adjoint.runtime.bound import Bound
+from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.runtime.turn import Turn
 from adjoint.training.arrays import Hyper, Residents
 from adjoint.training.epochs import Callback, EpochResult, Epochs, Plan, epoch_order
 from adjoint.training.finite import refuse_array, refuse_loss
 from adjoint.training.gather import given_rows
 from adjoint.training.initialize import initial_params, initial_states
-from adjoint.training.layout import StepLayout, inference
-from adjoint.training.predict import Predictor
+from adjoint.training.layout import StepLayout
+from adjoint.training.predict import Predictor, inference_function
 from adjoint.training.profile import Profile, profile_step
 
 __all__ = ["Trainer"]
@@ -227,10 +228,10 @@ class Trainer:
         Parameters
         ----------
         *inputs : numpy.ndarray
-            The inputs of the model, with any number of rows where all inputs and outputs have the batch as their
-            first axis: more rows than the model was built for are computed in batches, and the last batch is filled
-            up by repeating its last row. (A model without ``backbone_inference`` that mixes the rows of a batch sees
-            those as well.)
+            The inputs of the model, with any number of rows. More rows than the model was built for are computed batch
+            by batch; for one row, and for up to 8, the model is compiled again when so few are first predicted. The
+            last bits of a row's outputs may depend on the number of rows. A model that combines the rows of a batch,
+            such as batch normalization without ``backbone_inference``, combines those of each batch that are present.
 
         Returns
         -------
@@ -332,12 +333,16 @@ class Trainer:
 
     def _first_predict(self, *inputs: Any) -> Any:
         with self._compiling:
-            if "predict" not in self._executables:
-                function = inference(self.module, len(self._states.types))
-                executable = compile_module(IRModule((function,)), entries=(function.name,), options=self.options)
-                kept = self._params.arrays | self._states.arrays
-                bound = executable[function.name].bind(kept, turn=self._turn)
-                types = {p.label: p.type for p in function.params[: self._input_num]}
-                self._predict = Predictor(bound, types, [r.type for r in function.results])
-                self._executables["predict"] = executable
+            if not isinstance(self._predict, Predictor):
+                function = inference_function(self.module)
+                self._predict = Predictor(function, self._input_num, self._bind_inference)
         return self._predict(*inputs)
+
+    def _bind_inference(self, function: Function, partial: PartialBatch | None) -> Bound:
+        """Compile a model and bind it to the parameters and states, for `Predictor`."""
+        with self._compiling:
+            executable = compile_module(function, options=self.options)[function.name]
+            kept = self._params.arrays | self._states.arrays
+            if partial is not None and partial.rows:
+                kept[partial.rows] = np.full((), partial.most, np.int32)
+            return executable.bind(kept, turn=self._turn, batch=partial)

@@ -14,6 +14,17 @@ Before::
 
 After::
 
+    func @main(%x: f32[4,3], %w: f32[3,2], %targets: f32[4,2], %rows: i32[]) -> f32[] {
+      %y: f32[4,2] = matmul(%x, %w) {transpose_a = False, transpose_b = False}
+      %e: f32[4,2] = subtract(%y, %targets)
+      %e2: f32[4,2] = square(%e)
+      %total: f32[] = present_sum(%e2, %rows) {axes = (0, 1), batch = 0, each = 1}
+      %4: f32[] = cast(%rows) {dtype = f32}
+      %5: f32[] = full() {value = 2.0, shape = (), dtype = f32}
+      %n: f32[] = multiply(%4, %5)
+      %mean: f32[] = divide(%total, %n)
+      return %mean
+    }
 """
 
 from adjoint import ops
