@@ -28,7 +28,8 @@ MAY_IMPORT = {
     "ops": GRAPHS | {"costs"},
     "losses": GRAPHS,
     "optim": GRAPHS,
-    "transforms": GRAPHS | {"costs"},
+    # Coordinates of elements, as the index expressions of kernels, say where the batch axis is.
+    "transforms": GRAPHS | {"costs", "kernel"},
     "models": GRAPHS,
     "kernel": {"errors"},
     "lower": GRAPHS | {"costs", "kernel"},

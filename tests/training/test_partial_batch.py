@@ -185,7 +185,7 @@ def test_a_model_that_compares_rows_takes_whole_batches_only(cache):
     trainer = fresh(SetupTrainer(MSELoss(), SGD(0.1), [scores] * 2)(contrastive(FULL)), cache)
     x, y = np.ones((FULL, 4), np.float32), np.zeros((FULL, FULL), np.float32)
     assert np.isfinite(trainer.update(x, y))
-    reason = r"because %1 = matmul\(...\): f32\[8,8\] depends on all rows of a batch"
+    reason = r"because %2 = matmul\(...\): f32\[8,8\] depends on all rows of a batch"
     with pytest.raises(TypeRuleError, match=f"step: a batch must have exactly 8 rows, {reason}, got 3; drop it, or"):
         trainer.update(x[:3], y)
     x, y = np.ones((11, 4), np.float32), np.zeros((11, FULL), np.float32)

@@ -35,8 +35,8 @@ def test_the_module_has_everything_under_the_names_of_relax():
     assert len(module["backbone_loss_adjoint"].results) == 7
     assert names(module["optimizer"]) == [*params, *[f"{p}_adjoint" for p in params], *buffers, "lr", "momentum"]
     step = module["step"]
-    assert names(step) == ["x", "targets", *params, *buffers, "lr", "momentum"]
-    assert [r.type for r in step.results] == [TensorType(()), *[p.type for p in step.params[2:-2]]]
+    assert names(step) == ["x", "targets", *params, *buffers, "lr", "momentum", "rows"]
+    assert [r.type for r in step.results] == [TensorType(()), *[p.type for p in step.params[2:-3]]]
     assert step.attrs["donate"] == tuple((n, i) for i, n in enumerate([*params, *buffers], 1))
     assert dict(module.attrs) == {
         "param_num": 6,
@@ -45,6 +45,8 @@ def test_the_module_has_everything_under_the_names_of_relax():
         "target_num": 1,
         "optimizer_state": tuple((n, 0.0) for n in buffers),
         "hyper": (("lr", 0.01), ("momentum", 0.9)),
+        "rows": "rows",
+        "batch_axes": (("x", 1), ("targets", 1)),
     }
 
 
@@ -69,7 +71,7 @@ def test_a_step_is_the_hand_written_one():
     expected = {p.label: rng.standard_normal(p.shape) for p in step.params[2:8]}
     got = {name: value.astype(np.float32) for name, value in expected.items()}
     expected = {name: value.astype(np.float64) for name, value in got.items()}
-    hyper = [np.float32(0.05), np.float32(0.01)]
+    hyper = [np.float32(0.05), np.float32(0.01), np.int32(BATCH)]
     for _ in range(10):
         x = rng.standard_normal((BATCH, 6)).astype(np.float32)
         y = np.eye(3, dtype=np.int64)[rng.integers(0, 3, BATCH)]
@@ -88,6 +90,7 @@ def test_the_step_is_its_parts_one_after_the_other():
     step = module["step"]
     given = {p.label: rng.random(p.shape).astype(p.dtype) for p in step.params}
     given["targets"] = np.array([0, 2, 1, 1])
+    given["rows"] = np.array(BATCH, np.int32)
 
     def run(function, known):
         return interpret(function, *(known[p.label] for p in function.params))
@@ -103,12 +106,12 @@ def test_states_are_passed_on_and_updated():
     module = normalising()
     module = SetupTrainer(MSELoss("sum"), SGD(0.1), [TensorType((4, 2)), TensorType((4, 2))])(module)
     step = module["step"]
-    assert names(step) == ["x", "targets", "w", "b", "mean", "lr"]
+    assert names(step) == ["x", "targets", "w", "b", "mean", "lr", "rows"]
     assert step.attrs["donate"] == (("w", 1), ("b", 2), ("mean", 3))
     rng = np.random.default_rng(2)
     x, y, w, b, mean = (rng.standard_normal(s).astype(np.float32) for s in ((4, 3), (4, 2), (3, 2), 2, 3))
-    loss, new_w, new_b, new_mean = interpret(step, x, y, w, b, mean, np.float32(0.1))
-    bounds = [bound for _, bound in rounding(step, x, y, w, b, mean, np.float32(0.1))]
+    loss, new_w, new_b, new_mean = interpret(step, x, y, w, b, mean, np.float32(0.1), np.int32(4))
+    bounds = [bound for _, bound in rounding(step, x, y, w, b, mean, np.float32(0.1), np.int32(4))]
     x, y, w, b, mean = (a.astype(np.float64) for a in (x, y, w, b, mean))
     error, lr = (x - mean) @ w + b - y, np.float32(0.1).astype(np.float64)
     wanted = (error**2).sum(), w - lr * (x - mean).T @ (2 * error), b - lr * 2 * error.sum(0)
@@ -131,6 +134,7 @@ def test_calls_are_differentiated_and_gone_from_the_step():
     assert not any(isinstance(v.op, Call) for v in step.values())
     rng = np.random.default_rng(3)
     arrays = [rng.standard_normal(s).astype(np.float32) for s in ((4, 3), (4, 2), (3, 2), ())]
+    arrays.append(np.int32(4))
     new = interpret(step, *arrays)[1]
     assert not np.array_equal(new, arrays[2])
     np.testing.assert_array_equal(new, interpret(setup(plain)["step"], *arrays)[1])
@@ -150,7 +154,8 @@ def test_a_parameter_that_the_loss_does_not_see_stays():
     module = SetupTrainer(MSELoss(), SGD(0.1), types)(IRModule((backbone,), {"param_num": 2, "state_num": 0}))
     ones = np.ones((2, 2), np.float32)
     idle_value = np.array([1, 2, 3], np.float32)
-    np.testing.assert_array_equal(interpret(module["step"], ones, ones, ones, idle_value, np.float32(1))[2], idle_value)
+    results = interpret(module["step"], ones, ones, ones, idle_value, np.float32(1), np.int32(2))
+    np.testing.assert_array_equal(results[2], idle_value)
 
 
 def test_the_passes_make_the_same_functions():
@@ -247,6 +252,6 @@ def test_a_loss_of_ones_own_takes_part():
     rng = np.random.default_rng(4)
     a, v = rng.standard_normal((4, 3)).astype(np.float32), np.zeros((3, 1), np.float32)
     signs = np.array([[1], [-1], [1], [-1]], np.float32)
-    loss, new = interpret(step, a, signs, v, np.float32(1))
+    loss, new = interpret(step, a, signs, v, np.float32(1), np.int32(4))
     assert loss == 4.0
     close_to_product(new, a.T, signs)

@@ -4,6 +4,7 @@ import numpy as np
 
 from adjoint.ir import IRModule, TensorType
 from adjoint.kernel.program import Argument, RangeCheck
+from adjoint.runtime.bound import rows_present
 from adjoint.runtime.executable import Entry
 from adjoint.training.initialize import initial_params, initial_states
 from adjoint.training.layout import StepLayout
@@ -34,7 +35,7 @@ def random_arrays(module: IRModule, entry: Entry, seed: int = 0) -> dict[str, np
         arrays.update(initial_states(layout.params, layout.states, layout.starts, seed))
         types = layout.optimizer | layout.hyper
         if layout.partial.rows:
-            arrays[layout.partial.rows] = np.full((), layout.partial.most, np.int32)
+            arrays[layout.partial.rows] = rows_present(layout.partial)
         for name, value in (layout.initial_optimizer | layout.initial_hyper).items():
             arrays[name] = _full(types[name], value)
     return arrays

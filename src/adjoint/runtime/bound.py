@@ -18,7 +18,17 @@ from adjoint.runtime.partial_batch import PartialBatch, filled_up
 from adjoint.runtime.threads import POOL_FUNCTIONS, Pool, check_threads, make_sync
 from adjoint.runtime.turn import Turn
 
-__all__ = ["Bound", "Runtime", "Signature", "accept", "aligned", "allowed", "first_outside", "miscounted"]
+__all__ = [
+    "Bound",
+    "Runtime",
+    "Signature",
+    "accept",
+    "aligned",
+    "allowed",
+    "first_outside",
+    "miscounted",
+    "rows_present",
+]
 
 
 #: Sizes in bytes: a cache line, a page, the offset between the starts of large arrays, and the least size of these.
@@ -60,6 +70,13 @@ class Runtime:
             if cls._shared is None:
                 cls._shared = cls(objects())
             return cls._shared
+
+
+def rows_present(batch: PartialBatch) -> np.ndarray:
+    """The resident scalar that holds the number of rows that are present: at first, all."""
+    rows = aligned((), np.dtype(np.int32))
+    rows[()] = batch.most
+    return rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from adjoint.data import Rows
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule
 from adjoint.kernel.target import available_cores
-from adjoint.runtime.bound import Bound
+from adjoint.runtime.bound import Bound, rows_present
 from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.runtime.turn import Turn
 from adjoint.training.arrays import Hyper, Residents
@@ -96,7 +96,7 @@ class Trainer:
         self._fill_optimizer_state(only_others_than=0.0)
         self.hyper = Hyper(layout.hyper, layout.initial_hyper)
         self._partial = layout.partial
-        self._rows = {name: np.full((), self._partial.most, np.int32) for name in (self._partial.rows,) if name}
+        self._rows = {name: rows_present(self._partial) for name in (self._partial.rows,) if name}
         self._check_finite = check_finite
         self._executables: dict[str, Executable] = {}
         # Two threads may request the same compiled entry at once. Step and model share arrays, hence a common turn.
@@ -344,5 +344,5 @@ class Trainer:
             executable = compile_module(function, options=self.options)[function.name]
             kept = self._params.arrays | self._states.arrays
             if partial is not None and partial.rows:
-                kept[partial.rows] = np.full((), partial.most, np.int32)
+                kept[partial.rows] = rows_present(partial)
             return executable.bind(kept, turn=self._turn, batch=partial)
