@@ -10,6 +10,7 @@ from adjoint.ir import Function, IRModule, TensorType
 from adjoint.runtime.bound import Bound
 from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.training.layout import counts, inference
+from adjoint.training.roles import with_roles
 from adjoint.transforms.batch_axis import Axis, batch_inputs
 from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.mask_batch import mask_batch
@@ -37,6 +38,7 @@ def inference_function(module: IRModule, rows: int | None = None) -> Function:
     InvalidValueError
         If the outputs of a row depend on other rows, or the model cannot be rewritten for another number of them.
     """
+    module = with_roles(module)
     param_num, state_num = counts(module, "param_num", "state_num")
     function = inference(module, state_num)
     if rows is None:

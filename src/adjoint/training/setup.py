@@ -10,6 +10,7 @@ from adjoint.losses import Loss
 from adjoint.optim import Optimizer
 from adjoint.training.initialize import stated_starts
 from adjoint.training.layout import counts, inference
+from adjoint.training.roles import with_roles
 from adjoint.transforms.append_loss import append_loss
 from adjoint.transforms.batch_axis import batch_inputs
 from adjoint.transforms.differentiate import gradient
@@ -24,7 +25,8 @@ class SetupTrainer:
     """Turn a module with a model into a module that trains it: ``SetupTrainer(loss, optimizer, loss_args)(module)``.
 
     The given module has a function ``backbone``, ``(inputs..., params..., states...) -> (outputs..., updated
-    states...)``, and the attributes ``param_num`` and ``state_num``. If inference differs from training, as in batch
+    states...)``, and the attributes ``param_num`` and ``state_num``, the numbers of params and states; if they are
+    missing, `adjoint.training.roles.with_roles` infers them. If inference differs from training, as in batch
     normalization, it also has ``backbone_inference``, ``(inputs..., params..., states...) -> (outputs...)``, which
     `Trainer.predict` runs. The attribute ``init`` may specify initial values of parameters and states as tuples of a
     name, a kind and its parameters, such as ``(("scale", "ones"), ("table", "normal", 0.02))``;
@@ -56,7 +58,7 @@ class SetupTrainer:
     Raises
     ------
     InvalidValueError
-        If the module lacks an attribute, its counts do not match the backbone, or ``init`` is invalid.
+        If the counts do not match the backbone, or ``init`` is invalid.
     TypeRuleError
         If types do not match, or a parameter is not float.
     NameLookupError
@@ -80,6 +82,7 @@ class SetupTrainer:
 
     def __call__(self, module: IRModule) -> IRModule:
         """Return the training module; `module` is not modified."""
+        module = with_roles(module)
         backbone = module["backbone"]
         param_num, state_num = counts(module, "param_num", "state_num")
         parts = _split(backbone, param_num, state_num)
@@ -148,14 +151,9 @@ class _Parts:
 
 
 def _split(backbone: Function, param_num: int, state_num: int) -> _Parts:
-    """Group the backbone's parameters and results; raises if there are too few."""
+    """Group the backbone's parameters and results, of which there are enough."""
     input_num = len(backbone.params) - param_num - state_num
     output_num = len(backbone.results) - state_num
-    if param_num == 0 or input_num < 0 or output_num < 1:
-        raise InvalidValueError(
-            f"@backbone has {len(backbone.params)} parameters and {len(backbone.results)} results, which is "
-            f"too few for param_num={param_num} of at least 1 and state_num={state_num}; correct the attributes"
-        )
     end = input_num + param_num
     inputs, params, states = backbone.params[:input_num], backbone.params[input_num:end], backbone.params[end:]
     for value in params:
