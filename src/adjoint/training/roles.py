@@ -41,7 +41,8 @@ def with_roles(module: IRModule) -> IRModule:
             f"got param_num={param_num} and state_num={state_num}; correct the module's attributes"
         )
     first = others[input_num]
-    if is_float(first.dtype) and first.label in rowwise and first.label not in _initialized(module):
+    # A model without any other parameter trains something for each row.
+    if inferred and is_float(first.dtype) and first.label in rowwise and first.label not in _initialized(module):
         raise InvalidValueError(
             f"param_num={param_num} makes %{first.label} a parameter, although its rows are combined with those of "
             f"%{others[0].label}, as those of an input are; use param_num={inferred}, or give it an initial value in "
