@@ -87,8 +87,8 @@ def test_kernels_of_the_perceptron(training):
         assert part_by_kernel[f"%{name}_new"] == BACKWARD_UPDATE
         assert part_by_kernel[f"%{name}_adjoint"] == BACKWARD_UPDATE
     if "step_new" in {v.label for v in named.values()}:
-        # One kernel with the smallest offset's.
-        assert part_by_kernel["%step_new"] == BACKWARD_UPDATE
+        # One kernel with the other scalars that depend on the step only.
+        assert part_by_kernel["%step_new"] == UPDATE
 
 
 def test_borders_hide_no_part():

@@ -13,6 +13,8 @@ from adjoint.optim import SGD, Adam
 from adjoint.testing.interpreter import interpret
 from adjoint.testing.rounding import rounding
 from adjoint.training import AppendLoss, Gradient, SetupTrainer
+from adjoint.transforms.batch_axis import batch_inputs
+from adjoint.transforms.mask_batch import mask_batch
 from tests.closeness import close_to_product, within
 from tests.training.models import normalising
 from tests.training.reference import mlp_step
@@ -30,8 +32,8 @@ def test_the_module_has_everything_under_the_names_of_relax():
     params = ["w0", "b0", "w1", "b1", "w2", "b2"]
     buffers = [f"{p}_momentum_buffer" for p in params]
     assert [f.name for f in module] == ["backbone", "backbone_loss", "backbone_loss_adjoint", "optimizer", "step"]
-    assert names(module["backbone_loss"]) == ["x", *params, "targets"]
-    assert names(module["backbone_loss_adjoint"]) == ["x", *params, "targets"]
+    assert names(module["backbone_loss"]) == ["x", *params, "targets", "rows"]
+    assert names(module["backbone_loss_adjoint"]) == ["x", *params, "targets", "rows"]
     assert len(module["backbone_loss_adjoint"].results) == 7
     assert names(module["optimizer"]) == [*params, *[f"{p}_adjoint" for p in params], *buffers, "lr", "momentum"]
     step = module["step"]
@@ -162,6 +164,8 @@ def test_the_passes_make_the_same_functions():
     given = mlp(SIZES, BATCH)
     whole = SetupTrainer(CrossEntropyLoss(), SGD(0.01), [LOGITS, ONE_HOT])(given)
     module = AppendLoss("backbone", CrossEntropyLoss().function(LOGITS, ONE_HOT))(given)
+    with_loss = module["backbone_loss"]
+    module = module.with_function(mask_batch(with_loss, batch_inputs(with_loss, with_loss.params)))
     module = Gradient("backbone_loss", ["w0", "b0", "w1", "b1", "w2", "b2"])(module)
     for name in ("backbone_loss", "backbone_loss_adjoint"):
         assert module[name] == whole[name]

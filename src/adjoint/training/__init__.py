@@ -6,7 +6,8 @@ and `epochs` runs it over a dataset.
 
 from adjoint.training.epochs import EpochResult
 from adjoint.training.passes import AppendLoss, Gradient
+from adjoint.training.predict import inference_function
 from adjoint.training.setup import SetupTrainer
 from adjoint.training.trainer import Trainer
 
-__all__ = ["AppendLoss", "EpochResult", "Gradient", "SetupTrainer", "Trainer"]
+__all__ = ["AppendLoss", "EpochResult", "Gradient", "SetupTrainer", "Trainer", "inference_function"]

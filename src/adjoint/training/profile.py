@@ -86,7 +86,8 @@ def profile_step(
 def _parts(adjoint: Function, layout: StepLayout) -> tuple[Function, Function]:
     """The forward pass alone, and with gradients, with inputs in the order of the step and results written in place."""
     by_name = {p.label: p for p in adjoint.params}
-    inputs = tuple(by_name[name] for name in (*layout.batch, *layout.params, *layout.states))
+    counted = (layout.partial.rows,) if layout.partial.rows else ()
+    inputs = tuple(by_name[name] for name in (*layout.batch, *layout.params, *layout.states, *counted))
     loss, *rest = adjoint.results
     states, grads = rest[: len(layout.states)], rest[len(layout.states) :]
     donate = tuple((name, i) for i, name in enumerate(layout.states, 1))

@@ -33,13 +33,14 @@ class SetupTrainer:
     `adjoint.training.initialize.stated_starts` lists the kinds. The result has the functions and attributes of the
     module, and:
 
-    * ``backbone_loss``: ``(inputs..., params..., states..., targets...) -> (loss, updated states...)``;
+    * ``backbone_loss``: ``(inputs..., params..., states..., targets..., rows) -> (loss, updated states...)``, where
+      ``rows``, an i32 scalar, is the number of rows of the batch that are present (see
+      `adjoint.transforms.mask_batch`); it is missing if no rows of this model can be left out;
     * ``backbone_loss_adjoint``: the same inputs ``-> (loss, updated states..., gradients of the params...)``;
     * ``optimizer``: ``(params..., gradients..., optimizer states..., hyper...) -> (params..., optimizer states...)``;
     * ``step``: all of these in one graph without calls, ``(inputs..., targets..., params..., states..., optimizer
       states..., hyper..., rows) -> (loss, params..., states..., optimizer states...)``, with the attribute ``donate``,
-      which updates everything except the batch in place. ``rows``, an i32 scalar, is the number of rows of the batch
-      that are present, see `adjoint.transforms.mask_batch`; the step lacks it if its rows cannot be left out;
+      which updates everything except the batch in place;
 
     as well as the attributes ``input_num``, ``target_num``, ``optimizer_state`` and ``hyper``, the last two as pairs of
     a name and an initial value; ``rows``, the name of that scalar, or ``fixed_rows``, the reason why there is none; and
@@ -91,15 +92,16 @@ class SetupTrainer:
         loss = self.loss.function(*self.loss_args)
         self._check_loss(loss, parts)
         with_loss = append_loss(backbone, loss, self.loss.num_backbone_results, name="backbone_loss")
-        adjoint = gradient(with_loss, [p.label for p in parts.params], name="backbone_loss_adjoint")
+        target_num = len(with_loss.params) - len(backbone.params)
+        with_loss, counted = _masked(with_loss, parts)
         types = {p.label: p.type for p in parts.params}
-        masked, counted = _masked(with_loss, parts)
-        step = self._step(gradient(masked, list(types)), parts, types, "rows" in counted)
+        adjoint = gradient(with_loss, list(types), name="backbone_loss_adjoint")
+        step = self._step(adjoint, parts, types, "rows" in counted)
         for function in (with_loss, adjoint, self.optimizer.function(types), step):
             module = module.with_function(function)
         return module.with_attrs(
             input_num=len(parts.inputs),
-            target_num=len(with_loss.params) - len(backbone.params),
+            target_num=target_num,
             optimizer_state=tuple((spec.name, spec.initial) for spec in self.optimizer.init(types)),
             hyper=tuple((spec.name, spec.initial) for spec in self.optimizer.hyper(types)),
             **counted,
@@ -118,13 +120,12 @@ class SetupTrainer:
             raise TypeRuleError(f"SetupTrainer: the loss must be a scalar, got {result}; use reduction 'mean' or 'sum'")
 
     def _step(self, adjoint: Function, parts: "_Parts", types: dict[str, TensorType], counts_rows: bool) -> Function:
-        flat = inline_calls(adjoint)
-        by_name = {p.label: p for p in flat.params}
+        by_name = {p.label: p for p in adjoint.params}
         named = [[by_name[p.label] for p in group] for group in (parts.inputs, parts.params, parts.states)]
         inputs, params, states = named
-        targets = flat.params[len(inputs) + len(params) + len(states) :]
+        targets = adjoint.params[len(inputs) + len(params) + len(states) :]
         targets, rows = (targets[:-1], targets[-1:]) if counts_rows else (targets, ())
-        loss, *rest = flat.results
+        loss, *rest = adjoint.results
         new_states, grads = rest[: len(states)], rest[len(states) :]
         state = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.init(types)}
         hyper = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.hyper(types)}
