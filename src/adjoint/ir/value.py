@@ -14,6 +14,7 @@ import numpy as np
 
 from adjoint.errors import TypeRuleError
 from adjoint.ir.literals import exact
+from adjoint.ir.methods import Methods
 from adjoint.ir.types import TensorType, TupleType
 
 __all__ = ["Op", "Param", "Value", "apply", "infer_type", "param", "toposort"]
@@ -70,8 +71,11 @@ class Param(Op):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Value:
+class Value(Methods):
     """One tensor (or tuple) in a graph: an op applied to inputs.
+
+    Python's operators, indexing and the usual methods build graphs: ``x * 2 + b``, ``x[:, 1:]``, ``x.sum(0)``. ``==``
+    and ``!=`` compare objects, because values are keys of dictionaries; `adjoint.ops.equal` compares elements.
 
     Parameters
     ----------
