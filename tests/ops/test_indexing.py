@@ -44,6 +44,8 @@ def test_a_scalar_value_and_a_list_select_as_in_numpy():
     np.testing.assert_array_equal(result(lambda v, i: v[i], X, np.array(2)), X[2])
     np.testing.assert_array_equal(result(lambda v: v[[0, -1]], X), X[[0, -1]])
     np.testing.assert_array_equal(result(lambda v: v[..., [-5, 4]], X), X[..., [-5, 4]])
+    small, long = np.array([-1, 5], np.int8), np.arange(200, dtype=np.float32)
+    np.testing.assert_array_equal(result(lambda v: v[small], long), [199, 5])
 
 
 def test_selecting_everything_is_the_value_itself():

@@ -76,7 +76,7 @@ def as_operand(name: str, given: object, other: object) -> Value:
     if isinstance(given, Value):
         return given
     if not isinstance(other, Value) or not isinstance(given, np.ndarray):
-        word = repr(given) if np.ndim(given) == 0 else f"a {type(given).__name__}"  # type: ignore[arg-type]
+        word = f"a {type(given).__name__}" if isinstance(given, list | tuple) else repr(given)
         raise TypeRuleError(
             f"{name}: operands must be graph values, or one of them a NumPy array, got {word}; "
             "use multiply for scalars, constant for lists"

@@ -2,6 +2,7 @@
 
 import builtins
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from operator import index as as_integer
 from typing import Any
 
@@ -50,42 +51,59 @@ def getitem(x: Value, key: Any) -> Value:
     """
     if not isinstance(x.type, TensorType):
         raise TypeRuleError(f"indexing: only a tensor has elements, got {x.type}; extract one with tuple_get")
-    items = [_normal(x, item) for item in (key if isinstance(key, tuple) else (key,))]
-    start: list[int] = []
-    stop: list[int] = []
-    step: list[int] = []
-    shape: list[int] = []
-    reverse: list[bool] = []
-    taken: tuple[Value | np.ndarray, int, int] | None = None
+    plan = _planned(x, [_normal(x, item) for item in (key if isinstance(key, tuple) else (key,))])
+    part = slice(x, plan.start, plan.stop, plan.step)
+    part = reshape(flip(part, plan.reversed) if plan.reversed else part, plan.shape)
+    return part if plan.ids is None else _taken(part, x, plan)
+
+
+@dataclass
+class _Plan:
+    """What to slice of each axis, which axes to reverse, and the shape after that, before `ids` select along an axis.
+
+    `place` is the position in `shape` of the axis that they index, and `axis` its position in the operand.
+    """
+
+    start: list[int] = field(default_factory=list)
+    stop: list[int] = field(default_factory=list)
+    step: list[int] = field(default_factory=list)
+    reversed: list[int] = field(default_factory=list)
+    shape: list[int] = field(default_factory=list)
+    ids: Value | np.ndarray | None = None
+    place: int = 0
+    axis: int = 0
+
+
+def _planned(x: Value, items: list[Any]) -> _Plan:
+    plan = _Plan()
     for item in _expanded(x, items):
-        axis = len(start)
-        size = x.shape[axis] if item is not None else 1
         if item is None:
-            shape.append(1)
+            plan.shape.append(1)
             continue
-        bounds = (0, size, 1, False)
+        axis = len(plan.start)
+        size = x.shape[axis]
+        start, stop, step = 0, size, 1
         if isinstance(item, builtins.slice):
-            bounds = _bounds(x, item, size)
-            shape.append(len(range(*bounds[:3])))
+            start, stop, step, backwards = _bounds(x, item, size)
+            plan.shape.append(len(range(start, stop, step)))
+            if backwards:
+                plan.reversed.append(axis)
         elif isinstance(item, int):
-            at = _position(x, item, axis)
-            bounds = (at, at + 1, 1, False)
+            start = _position(x, item, axis)
+            stop = start + 1
         else:
-            taken = (item, len(shape), axis)
-            shape.append(size)
-        for numbers, number in zip((start, stop, step), bounds[:3], strict=True):
-            numbers.append(number)
-        reverse.append(bounds[3])
-    part = slice(x, start, stop, step)
-    turned = [axis for axis, flipped in enumerate(reverse) if flipped]
-    part = reshape(flip(part, turned) if turned else part, shape)
-    return part if taken is None else _taken(part, x, *taken)
+            plan.ids, plan.place, plan.axis = item, len(plan.shape), axis
+            plan.shape.append(size)
+        plan.start.append(start)
+        plan.stop.append(stop)
+        plan.step.append(step)
+    return plan
 
 
 def _normal(x: Value, item: Any) -> Any:
     """One part of a key: an int, slice, Ellipsis, None, graph value or integer array; raises for anything else."""
     if item is None or item is Ellipsis or isinstance(item, builtins.slice | Value):
-        if isinstance(item, Value) and item.type.dtype == np.bool_:
+        if isinstance(item, Value) and getattr(item.type, "dtype", None) == np.bool_:
             raise TypeRuleError(
                 f"indexing: a mask is not an index, because the number of elements would depend on data, got "
                 f"{item.type} for {x.type}; select with ops.where"
@@ -152,16 +170,17 @@ def _bounds(x: Value, item: builtins.slice, size: int) -> tuple[int, int, int, b
     return (min(start, last), max(start, last) + 1, abs(step), step < 0)
 
 
-def _taken(part: Value, x: Value, ids: Value | np.ndarray, place: int, axis: int) -> Value:
-    """The elements of axis `place` of `part`, which is axis `axis` of `x`, that `ids` number."""
-    if isinstance(ids, np.ndarray):
-        size = x.shape[axis]
-        if ids.size and not -size <= ids.min() <= ids.max() < size:
+def _taken(part: Value, x: Value, plan: _Plan) -> Value:
+    """The elements of `part`, of the planned shape, that the indices select."""
+    ids, place, size = plan.ids, plan.place, x.shape[plan.axis]
+    if not isinstance(ids, Value):
+        given = np.asarray(ids)
+        if given.size and not -size <= given.min() <= given.max() < size:
             raise InvalidValueError(
-                f"indexing: indices must be from {-size} to {size - 1} on axis {axis} of {x.type}, got {ids.min()} to "
-                f"{ids.max()}; correct them"
+                f"indexing: indices must be from {-size} to {size - 1} on axis {plan.axis} of {x.type}, got "
+                f"{given.min()} to {given.max()}; correct them"
             )
-        ids = constant(np.where(ids < 0, ids + size, ids).astype(np.int64))
+        ids = constant(given.astype(np.int64) % max(size, 1))
     rank, new = len(part.shape), len(ids.shape)
     found = take(permute(part, _moved(range(rank), place, 1, 0)), ids)
     return permute(found, _moved(range(rank - 1 + new), 0, new, place))
