@@ -15,6 +15,7 @@ from tests.ops.slopes import f32, result, slopes
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_basic_indexing_is_numpys(data):
     shape = data.draw(array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=4))
@@ -23,7 +24,7 @@ def test_basic_indexing_is_numpys(data):
     np.testing.assert_array_equal(result(lambda v: v[key], x), x[key])
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_indices_in_an_array_or_value_beside_slices_are_numpys(data):
     axis = data.draw(st.integers(0, 2))
