@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from adjoint import Function, IRModule, SetupTrainer, TensorType, Trainer, data, losses, ops, optim, param
+from adjoint import Function, IRModule, SetupTrainer, TensorType, Trainer, data, losses, optim, param
 
 BATCH, EPOCHS, RATE = 64, 5, 0.002
 
@@ -13,9 +13,9 @@ def model() -> IRModule:
     w0, b0 = param("w0", (784, 128)), param("b0", (128,))
     w1, b1 = param("w1", (128, 128)), param("b1", (128,))
     w2, b2 = param("w2", (128, 10)), param("b2", (10,))
-    hidden = ops.relu(ops.linear(x, w0, b0))
-    hidden = ops.relu(ops.linear(hidden, w1, b1))
-    logits = ops.linear(hidden, w2, b2)
+    hidden = (x @ w0 + b0).relu()
+    hidden = (hidden @ w1 + b1).relu()
+    logits = hidden @ w2 + b2
     backbone = Function("backbone", (x, w0, b0, w1, b1, w2, b2), (logits,))
     return IRModule((backbone,), {"param_num": 6, "state_num": 0})
 

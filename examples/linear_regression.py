@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from adjoint import Function, IRModule, SetupTrainer, TensorType, Trainer, losses, ops, optim, param
+from adjoint import Function, IRModule, SetupTrainer, TensorType, Trainer, losses, optim, param
 
 
 def main() -> None:
     """Train until the weights are 2 and 3."""
     x, w = param("x", (4, 2)), param("w", (2, 1))
-    backbone = Function("backbone", (x, w), (ops.matmul(x, w),))
+    backbone = Function("backbone", (x, w), (x @ w,))
     model = IRModule((backbone,), {"param_num": 1, "state_num": 0})
 
     prediction = target = TensorType((4, 1))

@@ -47,9 +47,9 @@ def mlp(sizes: Sequence[int] = (784, 128, 128, 10), batch_size: int = 64) -> IRM
     for i, (fan_in, fan_out) in enumerate(pairwise(sizes)):
         weight, bias = param(f"w{i}", (fan_in, fan_out)), param(f"b{i}", (fan_out,))
         params += [weight, bias]
-        out = ops.linear(out, weight, bias)
+        out = out @ weight + bias
         if i < len(sizes) - 2:
-            out = ops.relu(out)
+            out = out.relu()
     return _module(x, params, out.named("logits"))
 
 
@@ -76,7 +76,7 @@ def linreg(features: int = 2, batch_size: int = 4) -> IRModule:
     if min(features, batch_size) < 1:
         raise InvalidValueError(f"linreg: features and batch_size must be at least 1, got {features} and {batch_size}")
     x, weight = param("x", (batch_size, features)), param("w", (features, 1))
-    return _module(x, [weight], ops.matmul(x, weight).named("predictions"))
+    return _module(x, [weight], (x @ weight).named("predictions"))
 
 
 def lenet(batch_size: int = 32) -> IRModule:
@@ -105,11 +105,11 @@ def lenet(batch_size: int = 32) -> IRModule:
     out = x = param("x", (batch_size, 1, 32, 32))
     for i, (fan_in, channels) in enumerate(pairwise((1, 6, 16))):
         weight, bias = net.weight(f"c{i}", channels, fan_in, 5, 5), net.weight(f"cb{i}", channels)
-        out = ops.max_pool2d(ops.relu(ops.conv2d(out, weight, bias)), 2)
-    out = ops.reshape(out, (batch_size, -1))
+        out = ops.max_pool2d(ops.conv2d(out, weight, bias).relu(), 2)
+    out = out.flatten(1)
     for i, (fan_in, width) in enumerate(pairwise((400, 120, 84, 10))):
-        out = ops.linear(out, net.weight(f"w{i}", fan_in, width), net.weight(f"b{i}", width))
-        out = ops.relu(out) if i < 2 else out
+        out = out @ net.weight(f"w{i}", fan_in, width) + net.weight(f"b{i}", width)
+        out = out.relu() if i < 2 else out
     return net.module(x, out)
 
 
@@ -151,17 +151,16 @@ def resnet20(batch_size: int = 64, size: int = 32, classes: int = 10) -> IRModul
 def _resnet20(net: "_Network", shape: Sequence[int], classes: int) -> tuple[Value, Value]:
     """Images and logits, with parameters and states created by `net`."""
     x = param("x", shape)
-    out = ops.relu(net.normalized(x, "stem", 16, 3, 1))
+    out = net.normalized(x, "stem", 16, 3, 1).relu()
     for stage, channels in enumerate((16, 32, 64)):
         for block in range(3):
             name, stride = f"s{stage}b{block}", 2 if stage and not block else 1
-            inner = ops.relu(net.normalized(out, f"{name}_c1", channels, 3, stride))
+            inner = net.normalized(out, f"{name}_c1", channels, 3, stride).relu()
             inner = net.normalized(inner, f"{name}_c2", channels, 3, 1)
             if out.shape != inner.shape:
                 out = net.normalized(out, f"{name}_cs", channels, 1, stride)
-            out = ops.relu(ops.add(inner, out))
-    pooled = ops.mean(out, (2, 3))
-    return x, ops.linear(pooled, net.weight("w", 64, classes), net.weight("b", classes))
+            out = (inner + out).relu()
+    return x, out.mean((2, 3)) @ net.weight("w", 64, classes) + net.weight("b", classes)
 
 
 def gpt(
@@ -203,26 +202,25 @@ def gpt(
     ids = param("ids", (batch_size, length), "i64")
     table = net.weight("wte", vocabulary, width, init=small)
     positions, last = net.weight("wpe", length, width, init=small), net.weight("lnf", width, init=("ones",))
-    x = ops.add(ops.embedding(table, ids), positions)
+    x = ops.embedding(table, ids) + positions
     for i in range(layers):
         inner = ops.layer_norm(x, net.weight(f"l{i}_ln1", width, init=("ones",)))
-        inner = ops.linear(inner, net.weight(f"l{i}_qkv", width, 3 * width, init=small))
-        seen = _attention(inner, heads)
-        x = ops.add(x, ops.linear(seen, net.weight(f"l{i}_proj", width, width, init=smaller)))
+        seen = _attention(inner @ net.weight(f"l{i}_qkv", width, 3 * width, init=small), heads)
+        x = x + seen @ net.weight(f"l{i}_proj", width, width, init=smaller)
         inner = ops.layer_norm(x, net.weight(f"l{i}_ln2", width, init=("ones",)))
-        inner = ops.gelu(ops.linear(inner, net.weight(f"l{i}_fc", width, 4 * width, init=small)))
-        x = ops.add(x, ops.linear(inner, net.weight(f"l{i}_out", 4 * width, width, init=smaller)))
+        inner = ops.gelu(inner @ net.weight(f"l{i}_fc", width, 4 * width, init=small))
+        x = x + inner @ net.weight(f"l{i}_out", 4 * width, width, init=smaller)
     logits = ops.matmul(ops.layer_norm(x, last), table, transpose_b=True)
-    return net.module(ids, ops.reshape(logits, (batch_size * length, vocabulary)))
+    return net.module(ids, logits.reshape(batch_size * length, vocabulary))
 
 
 def _attention(joined: Value, heads: int) -> Value:
     """Causal attention of queries, keys and values concatenated along the last axis, ``[B, T, 3 * D] -> [B, T, D]``."""
     batch, length, width = joined.shape[0], joined.shape[1], joined.shape[2] // 3
-    parts = [ops.slice_axis(joined, -1, n * width, (n + 1) * width) for n in range(3)]
-    q, k, v = (ops.permute(ops.reshape(p, (batch, length, heads, width // heads)), (0, 2, 1, 3)) for p in parts)
+    parts = [joined[..., n * width : (n + 1) * width] for n in range(3)]
+    q, k, v = (part.reshape(batch, length, heads, width // heads).permute(0, 2, 1, 3) for part in parts)
     seen = ops.scaled_dot_product_attention(q, k, v, causal=True)
-    return ops.reshape(ops.permute(seen, (0, 2, 1, 3)), (batch, length, width))
+    return seen.permute(0, 2, 1, 3).reshape(batch, length, width)
 
 
 class _Network:

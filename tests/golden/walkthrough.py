@@ -11,7 +11,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from adjoint import Function, ops, param
+from adjoint import Function, param
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode
 from adjoint.lower.passes import KERNEL_PASSES
@@ -28,7 +28,7 @@ _SECTION = re.compile(r"(<!-- stage: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL
 def layer():
     """The example: one layer of a network."""
     x, w, b = param("x", (8, 16)), param("w", (16, 16)), param("b", (16,))
-    return Function("layer", (x, w, b), (ops.tanh(ops.linear(x, w, b)).named("y"),))
+    return Function("layer", (x, w, b), ((x @ w + b).tanh().named("y"),))
 
 
 @cache

@@ -171,7 +171,8 @@ CASES = {
     "a parameter with no identifier": (
         body('return %"a b"', '%"a b": f32[2]'),
         (1, 9),
-        "a parameter name must be an identifier, got 'a b'; use a name such as %x",
+        "a parameter name must be letters, digits and underscores, in parts separated by dots as in layers.0.weight, "
+        "got 'a b'; rename it",
     ),
     "two parameters of one name": (
         body("return %x", "%x: f32[2], %x: f32[2]"),

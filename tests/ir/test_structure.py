@@ -113,3 +113,12 @@ def test_functions_return_something_and_name_things_once():
 
 def test_values_say_what_they_are():
     assert repr(Value(Unary(), (X,), X.type, "y")) == "<Value y: f32[2] = unary>"
+
+
+@pytest.mark.parametrize(("params", "results", "what"), [(X, (X,), "parameters"), ((X,), X, "results")])
+def test_one_value_is_not_a_tuple_of_its_rows(params, results, what):
+    with pytest.raises(TypeRuleError) as refusal:
+        Function("f", params, results)
+    assert refusal.value.message == (
+        f"function @f takes its {what} as a tuple, got one value of type f32[2]; write (value,)"
+    )

@@ -86,3 +86,11 @@ def test_pads_agree_with_the_reference(level, shape, low, high, interior):
     function = Function("f", (x,), (ops.multiply(padded, 3.0),))
     array = np.random.default_rng(0).standard_normal(shape).astype("f4")
     agrees_with_graph(compile(function, level, OPTIONS)(array), function, array)
+
+
+@pytest.mark.parametrize("shape", [(1, 0, 3), (0, 1, 3), (2, 0, 5), (0,), (3, 0)])
+def test_empty_results_with_more_axes_than_their_operand_compile(shape):
+    x = param("x", (3, 3))
+    function = Function("f", (x,), (ops.reshape(ops.slice(x, (0, 0), (0, 3)), shape),))
+    array = np.ones((3, 3), np.float32)
+    assert compile(function, options=OPTIONS)(array).shape == shape

@@ -29,36 +29,30 @@ def test_gradients_of_a_broadcast_are_summed_back():
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "f16", "bf16", "i32", "u8"])
-def test_scalars_adopt_the_dtype_of_the_other_operand(dtype):
+def test_a_scalar_is_made_in_the_full_shape_because_there_is_nothing_to_broadcast(dtype):
     x = param("x", (2, 3), dtype)
-    for made in (ops.add(x, 2), ops.add(2, x), ops.add(x, np.float64(2.0)), ops.add(x, np.int8(2))):
-        assert made.type == x.type
     full = ops.add(x, 2).inputs[1]
     assert full.op.name == "full"
-    assert full.type == x.type, "a scalar is made in the full shape: there is nothing to broadcast"
+    assert full.type == x.type
 
 
-@pytest.mark.parametrize(
-    ("dtype", "scalar", "words"),
-    [
-        ("i32", 0.5, "add: the scalar must fit the other operand's dtype: i32 holds integers, got 0.5"),
-        ("u8", -1, "u8 holds 0 to 255, got -1"),
-        ("f32", True, "f32 holds a number, got True"),
-        ("f16", 1e6, "1000000.0 overflows f16"),
-    ],
-)
-def test_scalars_that_do_not_fit_are_refused(dtype, scalar, words):
-    with pytest.raises(TypeRuleError) as refusal:
-        ops.add(param("x", (2,), dtype), scalar)
-    assert words in refusal.value.message
+def test_an_array_is_made_a_constant_and_broadcast():
+    row, x = np.array([1.0, 2.0, 3.0]), np.ones((2, 1), np.float32)
+    np.testing.assert_array_equal(result(lambda v: ops.add(row, v), x), [[2, 3, 4], [2, 3, 4]])
+    assert ops.add(param("x", (3,)), row).inputs[1].op.name == "constant"
 
 
-def test_arrays_are_refused_with_the_way_to_pass_them():
-    with pytest.raises(
-        TypeRuleError,
-        match="add: operands must be graph values or Python scalars, got an array",
-    ):
-        ops.add(param("x", (2,)), np.ones(2))
+def test_matmul_takes_one_array_and_refuses_anything_else():
+    x, w = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(result(lambda v: ops.matmul(v, w), x), x @ w)
+    np.testing.assert_array_equal(result(lambda v: ops.matmul(w.T, ops.transpose(v)), x), w.T @ x.T)
+    for wrong, word in ((2, "2"), ([[1.0]], "a list"), ("w", "'w'")):
+        with pytest.raises(TypeRuleError) as refusal:
+            ops.matmul(param("x", (2, 3)), wrong)
+        assert refusal.value.message == (
+            f"matmul: operands must be graph values, or one of them a NumPy array, got {word}; use multiply for "
+            "scalars, constant for lists"
+        )
 
 
 def test_two_scalars_are_refused():
@@ -97,9 +91,20 @@ def test_where_takes_scalars_on_either_side_and_broadcasts_the_condition():
     np.testing.assert_array_equal(result(lambda c, v: ops.where(c, 9, v), mask, x), [[9, 9, 9], [1, 2, 3]])
 
 
-def test_where_refuses_a_python_condition():
-    with pytest.raises(TypeRuleError, match="the condition must be a graph value, got True"):
-        ops.where(True, param("x", (2,)), 0.0)
+def test_where_takes_a_mask_of_numpy():
+    mask, x = np.tri(2, 3, dtype=bool), f32(1, 2, 3)
+    np.testing.assert_array_equal(result(lambda v: ops.where(mask, v, 0.0), x), [[1, 0, 0], [1, 2, 0]])
+
+
+@pytest.mark.parametrize("condition", [lambda x: x == 0, lambda x: x != 0])
+def test_where_refuses_a_python_condition_and_names_equal(condition):
+    x = param("x", (2,))
+    with pytest.raises(TypeRuleError) as refusal:
+        ops.where(condition(x), x, 0.0)
+    assert refusal.value.message == (
+        f"where: the condition must be a graph value or a NumPy array, got {condition(x)}; compare with ops.equal or "
+        "ops.not_equal, because == and != between graph values compare Python objects"
+    )
 
 
 def test_broadcast_gives_two_values_of_one_shape():

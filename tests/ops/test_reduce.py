@@ -125,3 +125,13 @@ def test_refusals():
         ops.sum(param("b", (2,), "bool"))
     with pytest.raises(TypeRuleError, match=r"mean: the dtype must be float, got i32\[2\]; cast to a float"):
         ops.mean(param("i", (2,), "i32"))
+
+
+def test_axes_may_be_numpys_integers_and_must_be_integers():
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(run(lambda v: ops.sum(v, np.int64(1)), x), x.sum(1))
+    np.testing.assert_array_equal(run(lambda v: ops.sum(v, np.array([0, 1])), x), x.sum())
+    for axis in (1.0, (1.0,)):
+        with pytest.raises(InvalidValueError) as refusal:
+            ops.sum(param("x", (2, 3)), axis)
+        assert refusal.value.message == "sum: an axis must be an integer, got 1.0; pass one such as 0 or -1"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from adjoint.errors import NameLookupError, VerifyError
+from adjoint.errors import NameLookupError, TypeRuleError, VerifyError
 from adjoint.ir.literals import Symbol, exact
 from adjoint.ir.printer import print_functions, print_module
 from adjoint.ir.types import TensorType, TupleType
@@ -43,6 +43,12 @@ class Function(Symbol):
     attrs: Mapping[str, Attribute] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        for what, given in (("parameters", self.params), ("results", self.results)):
+            if isinstance(given, Value):  # which a tuple could be made of: that of its rows
+                raise TypeRuleError(
+                    f"function @{self.name} takes its {what} as a tuple, got one value of type {given.type}; write "
+                    "(value,)"
+                )
         object.__setattr__(self, "params", tuple(self.params))
         object.__setattr__(self, "results", tuple(self.results))
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))

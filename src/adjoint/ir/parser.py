@@ -172,7 +172,7 @@ class _Parser:
             try:
                 value = param(name, type_.shape, type_.dtype)
             except AdjointError as error:
-                raise tokens.error(f"{error.message}; use a name such as %x", at) from error
+                raise tokens.error(error.message, at) from error
             values[name] = value
             params.append(value)
         return tuple(params)

@@ -14,6 +14,7 @@ import numpy as np
 
 from adjoint.errors import TypeRuleError
 from adjoint.ir.literals import exact
+from adjoint.ir.methods import Methods
 from adjoint.ir.types import TensorType, TupleType
 
 __all__ = ["Op", "Param", "Value", "apply", "infer_type", "param", "toposort"]
@@ -70,8 +71,11 @@ class Param(Op):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Value:
+class Value(Methods):
     """One tensor (or tuple) in a graph: an op applied to inputs.
+
+    Python's operators, indexing and the usual methods build graphs: ``x * 2 + b``, ``x[:, 1:]``, ``x.sum(0)``. ``==``
+    and ``!=`` compare objects, because values are keys of dictionaries; `adjoint.ops.equal` compares elements.
 
     Parameters
     ----------
@@ -149,14 +153,18 @@ def param(name: str, shape: Iterable[int], dtype: object = "f32") -> Value:
     Parameters
     ----------
     name : str
-        Its name, which is part of the function's interface and must be unique in it.
+        Its name, which is part of the function's interface and must be unique in it: letters, digits and underscores,
+        in parts that may be separated by dots, such as ``conv0.weight`` or ``layers.0.bias``.
     shape : iterable of int
         Its shape.
     dtype : str or numpy dtype, default "f32"
         Its dtype.
     """
-    if not name.isidentifier():
-        raise TypeRuleError(f"a parameter name must be an identifier, got {name!r}")
+    if not all(part and f"_{part}".isidentifier() for part in name.split(".")):
+        raise TypeRuleError(
+            "a parameter name must be letters, digits and underscores, in parts separated by dots as in "
+            f"layers.0.weight, got {name!r}; rename it"
+        )
     type_ = TensorType(tuple(shape), dtype)  # type: ignore[arg-type]
     return Value(Param(type_), (), type_, name)
 

@@ -302,10 +302,12 @@ def flatten(index: Iterable[Index], shape: Iterable[int]) -> Index:
 
 def unflatten(flat: Index, shape: Sequence[int]) -> tuple[Index, ...]:
     """The multidimensional index whose row-major position is `flat`."""
+    if 0 in shape:  # an empty tensor: no position exists, and the code for it never runs
+        return (as_index(0),) * len(shape)
     out: list[Index] = []
     for axis in range(len(shape) - 1, -1, -1):
         # The outermost axis needs no remainder, because flat is within the tensor.
         inside = flat % shape[axis] if axis else flat
         out.append(inside if shape[axis] != 1 else as_index(0))
-        flat = flat // max(shape[axis], 1)
+        flat = flat // shape[axis]
     return tuple(reversed(out))

@@ -52,13 +52,13 @@ __all__ = ["PLAIN_NAME", "dtype_name", "print_kernel", "print_kernels", "print_p
 #: Maximum width of an expression; longer ones are split, so that lines have bounded length.
 _WIDTH = 100
 
-#: Names that are printed unchanged; any other is printed as a JSON string.
-PLAIN_NAME = re.compile(r"%?[A-Za-z_0-9][\w.$]*")
+#: Names that are printed unchanged; any other is printed as a JSON string, such as one that would start like a number.
+PLAIN_NAME = re.compile(r"(?:%\w|[A-Za-z_])[\w.$]*")
 
 _I64 = np.dtype(np.int64)
 
-#: Names with another meaning in the text: temporaries, numbers, keywords.
-_RESERVED = re.compile(r"t\d+|\d.*|inf|nan|True|False|if|in|as|at")
+#: Names with another meaning in the text: temporaries, keywords.
+_RESERVED = re.compile(r"t\d+|inf|nan|True|False|if|in|as|at")
 
 
 #: Names of shared or long expressions.

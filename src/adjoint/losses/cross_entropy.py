@@ -10,7 +10,6 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import Value, dtype_name, is_float, is_integer
 from adjoint.losses.base import Loss, check_predictions, check_reduction, reduced
-from adjoint.ops.composites import log_softmax
 
 __all__ = ["CrossEntropyLoss", "cross_entropy"]
 
@@ -132,9 +131,9 @@ def _rows_of_probabilities(logits: Value, targets: Value, weights: Value | None,
         raise TypeRuleError(f"{_NAME}: probabilities must have a float or integer dtype, got {targets.type}; cast them")
     target = _classes_last(ops.cast(targets, logits.dtype))
     if smoothing:
-        target = ops.add(ops.multiply(target, 1.0 - smoothing), smoothing / logits.shape[-1])
-    weighted = target if weights is None else ops.multiply(target, weights)
-    return ops.negative(ops.sum(ops.multiply(weighted, log_softmax(logits, axis=-1)), axis=-1))
+        target = target * (1.0 - smoothing) + smoothing / logits.shape[-1]
+    weighted = target if weights is None else target * weights
+    return -(weighted * logits.log_softmax(-1)).sum(-1)
 
 
 def _rows_of_indices(
@@ -155,16 +154,16 @@ def _rows_of_indices(
     weight_of = None if weights is None else ops.take(weights, ids)
     # log p = lowered - log_sum, but never computed for all classes: a row needs only one element of it, and the
     # gradient of log_sum is the softmax, without another sum over classes.
-    lowered = ops.subtract(logits, ops.stop_gradient(ops.max(logits, axis=-1, keepdims=True)))
-    log_sum = ops.log(ops.sum(ops.exp(lowered), axis=-1))
-    rows = ops.subtract(log_sum, ops.take_along_last(lowered, ids))
+    lowered = logits - ops.stop_gradient(logits.max(-1, keepdims=True))
+    log_sum = lowered.exp().sum(-1).log()
+    rows = log_sum - ops.take_along_last(lowered, ids)
     if weight_of is not None:
-        rows = ops.multiply(rows, weight_of)
+        rows = rows * weight_of
     if smoothing:
-        total = float(classes) if weights is None else ops.sum(weights)
-        spread = ops.sum(lowered if weights is None else ops.multiply(lowered, weights), axis=-1)
-        even = ops.subtract(ops.multiply(log_sum, total), spread)
-        rows = ops.add(ops.multiply(rows, 1.0 - smoothing), ops.multiply(even, smoothing / classes))
+        total = float(classes) if weights is None else weights.sum()
+        spread = (lowered if weights is None else lowered * weights).sum(-1)
+        even = log_sum * total - spread
+        rows = rows * (1.0 - smoothing) + even * (smoothing / classes)
     if valid is not None:
         # `where` rather than a product with 0, to drop infinite losses of ignored rows too.
         rows = ops.where(valid, rows, 0.0)
@@ -174,11 +173,11 @@ def _rows_of_indices(
 def _mean_divisor(valid: Value | None, weight_of: Value | None, dtype: np.dtype) -> Value | None:
     """Sum of the weights of counted rows; without weights the number of counted rows, or None if all count."""
     if weight_of is not None:
-        return ops.sum(weight_of if valid is None else ops.where(valid, weight_of, 0.0))
+        return (weight_of if valid is None else ops.where(valid, weight_of, 0.0)).sum()
     if valid is None:
         return None
     # Count in integers: a 16-bit float cannot count beyond 256 or 2048.
-    return ops.cast(ops.sum(ops.cast(valid, "i32")), dtype)
+    return valid.cast("i32").sum().cast(dtype)
 
 
 @dataclass(frozen=True, slots=True)

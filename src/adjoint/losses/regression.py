@@ -28,7 +28,7 @@ def mse(predictions: Value, targets: Value, reduction: str = "mean") -> Value:
     TypeRuleError
         If the shapes differ. Nothing is broadcast, because that would hide a missing axis.
     """
-    return reduced(ops.square(_difference("mse_loss", predictions, targets, reduction)), reduction)
+    return reduced(_difference("mse_loss", predictions, targets, reduction).square(), reduction)
 
 
 def l1(predictions: Value, targets: Value, reduction: str = "mean") -> Value:
@@ -36,7 +36,7 @@ def l1(predictions: Value, targets: Value, reduction: str = "mean") -> Value:
 
     Parameters and errors are those of `mse`.
     """
-    return reduced(ops.abs(_difference("l1_loss", predictions, targets, reduction)), reduction)
+    return reduced(abs(_difference("l1_loss", predictions, targets, reduction)), reduction)
 
 
 def _difference(name: str, predictions: Value, targets: Value, reduction: str) -> Value:
@@ -54,7 +54,7 @@ def _difference(name: str, predictions: Value, targets: Value, reduction: str) -
             f"{name}: predictions and targets must have the same dtype, got {predictions.type} and {targets.type}; "
             "cast one"
         )
-    return ops.subtract(predictions, targets)
+    return predictions - targets
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint import costs
 from adjoint.ir import Value
+from adjoint.ir.literals import quoted_name
 from adjoint.kernel.index import Index, Var, flatten, unflatten
 from adjoint.kernel.ir import Buffer, Kernel, Stmt, Store
 from adjoint.kernel.target import Target
@@ -50,11 +51,12 @@ class Context:
     def name_of(self, group: Group) -> str:
         """A kernel's name: that of its last value with a label of its own, else its operator and number."""
         for value in reversed(group.outputs):
-            if value.label and self.names[value].removeprefix("%") == value.label:
+            if value.label and self.names[value] == f"%{quoted_name(value.label)}":
                 return value.label
         last = group.outputs[-1]
         name = self.names[last].removeprefix("%")
-        return f"{(group.root or last).op.name}_{name}" if name.isdigit() else name
+        root = last if group.root is None else group.root
+        return f"{root.op.name}_{name}" if name.isdigit() else name
 
 
 def group_inliner(context: Context, group: Group) -> Inliner:

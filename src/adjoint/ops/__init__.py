@@ -5,7 +5,7 @@ errors. The operator classes, which are strict, stay in the modules of their fam
 them all.
 """
 
-from adjoint.ops.arithmetic import add, divide, multiply, negative, subtract
+from adjoint.ops.arithmetic import add, divide, floor_divide, multiply, negative, subtract, true_divide
 from adjoint.ops.attention import scaled_dot_product_attention
 from adjoint.ops.build import broadcast, full_like
 from adjoint.ops.calls import call
@@ -25,6 +25,7 @@ from adjoint.ops.convolution import conv2d
 from adjoint.ops.create import constant, full, iota
 from adjoint.ops.gaussian import gelu
 from adjoint.ops.index import one_hot, scatter_add, take, take_along_last
+from adjoint.ops.indexing import getitem
 from adjoint.ops.logic import (
     equal,
     greater,
@@ -59,6 +60,7 @@ from adjoint.ops.shape import (
 from adjoint.ops.sizes import count
 from adjoint.ops.text import parse, parse_function
 from adjoint.ops.transcendental import cos, erf, exp, expm1, log, log1p, sigmoid, sin, tanh
+from adjoint.ops.views import flatten, swapaxes
 
 __all__ = [
     "abs",
@@ -85,11 +87,14 @@ __all__ = [
     "exp",
     "expand_dims",
     "expm1",
+    "flatten",
     "flip",
     "floor",
+    "floor_divide",
     "full",
     "full_like",
     "gelu",
+    "getitem",
     "greater",
     "greater_equal",
     "iota",
@@ -143,10 +148,12 @@ __all__ = [
     "stop_gradient",
     "subtract",
     "sum",
+    "swapaxes",
     "take",
     "take_along_last",
     "tanh",
     "transpose",
+    "true_divide",
     "variance",
     "where",
 ]

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from adjoint.ir.types import TensorType, is_float
+from adjoint.errors import TypeRuleError
+from adjoint.ir.types import TensorType, is_float, is_integer
 from adjoint.ir.value import Value, apply
 from adjoint.ops.base import Builder, Sample, Scalar
 from adjoint.ops.build import Argument, broadcast_operands
@@ -24,7 +25,20 @@ from adjoint.ops.rules import (
     unary_samples,
 )
 
-__all__ = ["Add", "Divide", "Multiply", "Negative", "Subtract", "add", "divide", "multiply", "negative", "subtract"]
+__all__ = [
+    "Add",
+    "Divide",
+    "Multiply",
+    "Negative",
+    "Subtract",
+    "add",
+    "divide",
+    "floor_divide",
+    "multiply",
+    "negative",
+    "subtract",
+    "true_divide",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,23 +186,57 @@ class Negative(NumberOp):
 
 
 def add(x: Argument, y: Argument) -> Value:
-    """``x + y``, broadcast; a scalar takes the other operand's dtype."""
+    """``x + y``, broadcast; scalars and arrays are promoted."""
     return apply(Add(), *broadcast_operands("add", x, y))
 
 
 def subtract(x: Argument, y: Argument) -> Value:
-    """``x - y``, broadcast; a scalar takes the other operand's dtype."""
+    """``x - y``, broadcast; scalars and arrays are promoted."""
     return apply(Subtract(), *broadcast_operands("subtract", x, y))
 
 
 def multiply(x: Argument, y: Argument) -> Value:
-    """``x * y``, broadcast; a scalar takes the other operand's dtype."""
+    """``x * y``, broadcast; scalars and arrays are promoted."""
     return apply(Multiply(), *broadcast_operands("multiply", x, y))
 
 
 def divide(x: Argument, y: Argument) -> Value:
-    """``x / y``, broadcast, or ``x // y`` for integers; a scalar takes the other operand's dtype. See `Divide`."""
+    """``x / y``, broadcast, or ``x // y`` for integers, as in `Divide`; scalars and arrays are promoted."""
     return apply(Divide(), *broadcast_operands("divide", x, y))
+
+
+def true_divide(x: Argument, y: Argument) -> Value:
+    """``x / y`` for floats, as Python writes it: the same as `divide`, except that integers are refused.
+
+    Raises
+    ------
+    TypeRuleError
+        If both are integers: NumPy's ``/`` gives floats there and `divide` rounds down.
+    """
+    left, right = broadcast_operands("true_divide", x, y)
+    if is_integer(left.dtype) and is_integer(right.dtype):
+        raise TypeRuleError(
+            f"true_divide: the operands of / must be float, got {left.type} / {right.type}; use // for the quotient "
+            "rounded down, or cast to f32 first"
+        )
+    return apply(Divide(), left, right)
+
+
+def floor_divide(x: Argument, y: Argument) -> Value:
+    """``x // y`` for integers: the same as `divide`, except that floats are refused.
+
+    Raises
+    ------
+    TypeRuleError
+        If an operand is not an integer.
+    """
+    left, right = broadcast_operands("floor_divide", x, y)
+    if not (is_integer(left.dtype) and is_integer(right.dtype)):
+        raise TypeRuleError(
+            f"floor_divide: the operands of // must be integers, got {left.type} // {right.type}; use ops.floor(x / y) "
+            "for floats"
+        )
+    return apply(Divide(), left, right)
 
 
 def negative(x: Value) -> Value:

@@ -19,8 +19,10 @@ def axis_of(name: str, axis: int, rank: int) -> int:
     Raises
     ------
     InvalidValueError
-        If a tensor of that rank has no such axis.
+        If it is not an integer, or a tensor of that rank has no such axis.
     """
+    if not hasattr(axis, "__index__"):
+        raise InvalidValueError(f"{name}: an axis must be an integer, got {axis!r}; pass one such as 0 or -1")
     if not -rank <= axis < rank:
         allowed = f"-{rank} to {rank - 1}" if rank else "none: a scalar has no axes"
         raise InvalidValueError(f"{name}: axis {axis} is out of range for rank {rank}; use {allowed}")
@@ -37,7 +39,7 @@ def axes_of(name: str, axes: Axes, rank: int) -> tuple[int, ...]:
     """
     if axes is None:
         return tuple(range(rank))
-    given = (axes,) if isinstance(axes, int) else tuple(axes)
+    given = tuple(axes) if isinstance(axes, Iterable) else (axes,)
     found = tuple(sorted(axis_of(name, axis, rank) for axis in given))
     if len(set(found)) != len(found):
         raise InvalidValueError(f"{name}: axes must be distinct, got {given}; remove the repeated one")

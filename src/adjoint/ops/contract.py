@@ -10,6 +10,7 @@ from adjoint.errors import TypeRuleError
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
+from adjoint.ops.build import as_operand
 from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
 from adjoint.ops.shape import broadcast_to, reshape, squeeze
@@ -168,7 +169,7 @@ def _inner_differ(a: TensorType, b: TensorType, ta: bool, tb: bool) -> str:
     return f"matmul: inner dimensions differ, {a}{'.T' * ta} @ {b}{'.T' * tb}; {fix}"
 
 
-def matmul(a: Value, b: Value, transpose_a: bool = False, transpose_b: bool = False) -> Value:
+def matmul(a: Value | np.ndarray, b: Value | np.ndarray, transpose_a: bool = False, transpose_b: bool = False) -> Value:
     """The matrix product, like `numpy.matmul`.
 
     A vector is treated as a row on the left and as a column on the right, and the result lacks that axis. Batch axes
@@ -177,8 +178,9 @@ def matmul(a: Value, b: Value, transpose_a: bool = False, transpose_b: bool = Fa
 
     Parameters
     ----------
-    a, b : Value
-        Rank 1 or more, one dtype.
+    a, b : Value or numpy.ndarray
+        Rank 1 or more, one dtype. One of them may be an array, which becomes a constant of the other's dtype by the
+        table of `adjoint.ops.promotion`.
     transpose_a, transpose_b : bool, default False
         Swap the last two axes of the operand, which must have rank 2 or more.
 
@@ -187,6 +189,7 @@ def matmul(a: Value, b: Value, transpose_a: bool = False, transpose_b: bool = Fa
     TypeRuleError
         If inner dimensions or dtypes differ, or batch axes do not broadcast.
     """
+    a, b = as_operand("matmul", a, b), as_operand("matmul", b, a)
     _check_vectors(a, b, transpose_a, transpose_b)
     left = reshape(a, (1, *a.shape)) if len(a.shape) == 1 else a
     right = reshape(b, (*b.shape, 1)) if len(b.shape) == 1 else b

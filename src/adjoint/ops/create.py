@@ -22,7 +22,10 @@ def plain_scalar(value: Any, dtype: np.dtype) -> Any:
     if isinstance(value, np.generic | np.ndarray) and np.ndim(value) == 0:
         value = value.item()
     if is_float(dtype) and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # beyond float64, and therefore beyond every dtype
+            return value
     if is_integer(dtype) and isinstance(value, float) and value.is_integer():
         return int(value)
     return value
@@ -36,6 +39,8 @@ def scalar_misfit(value: Any, dtype: np.dtype) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return f"{name} holds a number, got {value!r}; use constant for arrays and dtype bool for truth"
     if is_float(dtype):
+        if isinstance(value, int):  # `plain_scalar` left it because no float64 can hold it
+            return f"an integer of {value.bit_length()} bits overflows {name}; use inf or a smaller value"
         with np.errstate(over="ignore"):
             held = float(np.asarray(value, np.float64).astype(dtype))
         fits = np.isfinite(held) or not np.isfinite(value)

@@ -11,6 +11,7 @@ from adjoint.ir.types import DTYPES, TensorType, is_float
 from adjoint.ir.value import Value, apply
 from adjoint.ops.base import Builder, Elementwise, Sample, Scalar, same_types
 from adjoint.ops.build import Argument, broadcast_operands, full_like
+from adjoint.ops.create import constant
 from adjoint.ops.rules import floats, operands, refused, require
 
 __all__ = [
@@ -283,32 +284,32 @@ class Where(Elementwise):
 
 
 def equal(x: Argument, y: Argument) -> Value:
-    """``x == y`` as bool, broadcast; a scalar takes the other operand's dtype."""
+    """``x == y`` as bool, broadcast; scalars and arrays are promoted."""
     return apply(Equal(), *broadcast_operands("equal", x, y))
 
 
 def not_equal(x: Argument, y: Argument) -> Value:
-    """``x != y`` as bool, broadcast; a scalar takes the other operand's dtype."""
+    """``x != y`` as bool, broadcast; scalars and arrays are promoted."""
     return apply(NotEqual(), *broadcast_operands("not_equal", x, y))
 
 
 def less(x: Argument, y: Argument) -> Value:
-    """``x < y`` as bool, broadcast; a scalar takes the other operand's dtype."""
+    """``x < y`` as bool, broadcast; scalars and arrays are promoted."""
     return apply(Less(), *broadcast_operands("less", x, y))
 
 
 def less_equal(x: Argument, y: Argument) -> Value:
-    """``x <= y`` as bool, broadcast; a scalar takes the other operand's dtype."""
+    """``x <= y`` as bool, broadcast; scalars and arrays are promoted."""
     return apply(LessEqual(), *broadcast_operands("less_equal", x, y))
 
 
 def greater(x: Argument, y: Argument) -> Value:
-    """``x > y`` as bool, broadcast; a scalar takes the other operand's dtype."""
+    """``x > y`` as bool, broadcast; scalars and arrays are promoted."""
     return apply(Greater(), *broadcast_operands("greater", x, y))
 
 
 def greater_equal(x: Argument, y: Argument) -> Value:
-    """``x >= y`` as bool, broadcast; a scalar takes the other operand's dtype."""
+    """``x >= y`` as bool, broadcast; scalars and arrays are promoted."""
     return apply(GreaterEqual(), *broadcast_operands("greater_equal", x, y))
 
 
@@ -332,18 +333,22 @@ def logical_not(x: Value) -> Value:
     return apply(LogicalNot(), x)
 
 
-def where(condition: Value, x: Argument, y: Argument) -> Value:
+def where(condition: Value | np.ndarray, x: Argument, y: Argument) -> Value:
     """``x`` where the bool `condition` holds, otherwise ``y``, broadcast.
 
     Parameters
     ----------
-    condition : Value
-        Bool, of any shape that broadcasts with the other operands.
-    x, y : Value, float, int or bool
-        The values to select; at least one is a graph value, whose dtype a scalar takes.
+    condition : Value or numpy.ndarray
+        Bool, of any shape that broadcasts with the other operands. An array, such as a mask, becomes a constant.
+    x, y : Value, float, int, bool or numpy.ndarray
+        The values to select; at least one is a graph value, beside which the other is promoted by the table of
+        `adjoint.ops.promotion`.
     """
+    if isinstance(condition, np.ndarray):
+        condition = constant(condition)
     if not isinstance(condition, Value):
         raise TypeRuleError(
-            f"where: the condition must be a graph value, got {condition!r}; use a Python if statement instead"
+            f"where: the condition must be a graph value or a NumPy array, got {condition!r}; compare with ops.equal "
+            "or ops.not_equal, because == and != between graph values compare Python objects"
         )
     return apply(Where(), *broadcast_operands("where", condition, x, y, typed=1))

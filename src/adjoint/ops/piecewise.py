@@ -277,12 +277,12 @@ class Floor(FloatOp):
 
 
 def maximum(x: Argument, y: Argument) -> Value:
-    """The greater of two, broadcast; ties split the gradient. A scalar takes the other operand's dtype."""
+    """The greater of two, broadcast; ties split the gradient. Scalars and arrays are promoted."""
     return apply(Maximum(), *broadcast_operands("maximum", x, y))
 
 
 def minimum(x: Argument, y: Argument) -> Value:
-    """The smaller of two, broadcast; ties split the gradient. A scalar takes the other operand's dtype."""
+    """The smaller of two, broadcast; ties split the gradient. Scalars and arrays are promoted."""
     return apply(Minimum(), *broadcast_operands("minimum", x, y))
 
 

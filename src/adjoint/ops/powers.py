@@ -213,7 +213,7 @@ class Reciprocal(FloatOp):
 
 
 def power(x: Argument, y: Argument) -> Value:
-    """``x ** y`` for floats, broadcast; a scalar takes the other operand's dtype. See `Power` for its gradients."""
+    """``x ** y`` for floats, broadcast; scalars and arrays are promoted. See `Power` for its gradients."""
     return apply(Power(), *broadcast_operands("power", x, y))
 
 

@@ -361,18 +361,21 @@ def mean(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     return cast(divide(sum(wide, axes, keepdims), count(wide, axes, wide.dtype)), x.dtype)
 
 
-def argmax(x: Value, axis: int = -1, keepdims: bool = False) -> Value:
+def argmax(x: Value, axis: int | None = None, keepdims: bool = False) -> Value:
     """The i64 coordinate of the maximum along an axis: the first if there are several; NaN counts as greater.
 
     Parameters
     ----------
     x : Value
         Numbers of any dtype.
-    axis : int, default -1
-        The axis, negative counting from the end.
+    axis : int, optional
+        The axis, negative counting from the end; default: the position in the flattened tensor, as in NumPy.
     keepdims : bool, default False
-        Keep the axis in the result, with size 1.
+        Keep the axis, or all axes, in the result, with size 1.
     """
+    if axis is None:
+        found = apply(ArgMax(0), reshape(x, (-1,) if 0 not in x.shape else (0,)))
+        return reshape(found, (1,) * len(x.shape)) if keepdims else found
     at = axis_of("argmax", axis, len(x.shape))
     found = apply(ArgMax(at), x)
     return expand_dims(found, at) if keepdims else found

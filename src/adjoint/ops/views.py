@@ -21,10 +21,12 @@ __all__ = [
     "Reshape",
     "brackets",
     "expand_dims",
+    "flatten",
     "flip",
     "permute",
     "reshape",
     "squeeze",
+    "swapaxes",
     "transpose",
 ]
 
@@ -308,6 +310,24 @@ def flip(x: Value, axis: Axes = None) -> Value:
 def transpose(x: Value, axes: Sequence[int] | None = None) -> Value:
     """Reorder the axes; by default reverse them, like NumPy (`permute` with a default)."""
     return permute(x, tuple(reversed(range(len(x.shape)))) if axes is None else axes)
+
+
+def swapaxes(x: Value, axis1: int, axis2: int) -> Value:
+    """Exchange two axes, which may be negative; like NumPy's `swapaxes` and PyTorch's ``transpose``."""
+    rank = len(x.shape)
+    first, second = axis_of("swapaxes", axis1, rank), axis_of("swapaxes", axis2, rank)
+    order = list(range(rank))
+    order[first], order[second] = second, first
+    return permute(x, order)
+
+
+def flatten(x: Value, start: int = 0) -> Value:
+    """Merge the axes from `start`, which may be negative, to the last one into one.
+
+    ``flatten(images, 1)`` turns ``[N, C, H, W]`` into ``[N, C * H * W]``. A scalar becomes a vector of one element.
+    """
+    first = axis_of("flatten", start, len(x.shape)) if x.shape else 0
+    return reshape(x, (*x.shape[:first], prod(x.shape[first:])))
 
 
 def expand_dims(x: Value, axis: int | Sequence[int]) -> Value:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, TensorType, Value
 from adjoint.optim.base import Optimizer, StateSpec, Values, check_range, hyper_dtype
@@ -94,39 +93,36 @@ class Adam(Optimizer):
 
     def prepare(self, hyper: Values, shared: Values) -> tuple[dict[str, Value], dict[str, Value]]:
         """Step size, bias correction and the weights of old and new values in the moments, all in f64."""
-        power1 = ops.multiply(shared["beta1_power"], hyper["beta1"]).named("beta1_power_new")
-        power2 = ops.multiply(shared["beta2_power"], hyper["beta2"]).named("beta2_power_new")
-        lr = ops.cast(hyper["lr"], "f64")
+        power1 = (shared["beta1_power"] * hyper["beta1"]).named("beta1_power_new")
+        power2 = (shared["beta2_power"] * hyper["beta2"]).named("beta2_power_new")
+        lr = hyper["lr"].cast("f64")
         scalars = {
-            "step_size": ops.divide(lr, ops.subtract(1.0, power1)).named("step_size"),
-            "correction": ops.rsqrt(ops.subtract(1.0, power2)).named("correction"),
-            "fresh1": ops.subtract(1.0, hyper["beta1"]).named("fresh1"),
-            "fresh2": ops.subtract(1.0, hyper["beta2"]).named("fresh2"),
+            "step_size": (lr / (1.0 - power1)).named("step_size"),
+            "correction": (1.0 - power2).rsqrt().named("correction"),
+            "fresh1": (1.0 - hyper["beta1"]).named("fresh1"),
+            "fresh2": (1.0 - hyper["beta2"]).named("fresh2"),
             "beta2": hyper["beta2"],
             "eps": hyper["eps"],
         }
         if self.weight_decay and self.decoupled:
-            decay = ops.cast(hyper["weight_decay"], "f64")
-            scalars["keep"] = ops.subtract(1.0, ops.multiply(lr, decay)).named("keep")
+            scalars["keep"] = (1.0 - lr * hyper["weight_decay"].cast("f64")).named("keep")
         elif self.weight_decay:
             scalars["weight_decay"] = hyper["weight_decay"]
-        step = ops.add(shared["step"], 1).named("step_new")
+        step = (shared["step"] + 1).named("step_new")
         return scalars, {"step": step, "beta1_power": power1, "beta2_power": power2}
 
     def update(self, param: Value, grad: Value, slots: Values, scalars: Values) -> tuple[Value, dict[str, Value]]:
         """The elementwise update of one parameter."""
         name = param.label
         if self.weight_decay and self.decoupled:
-            param = ops.multiply(param, scalars["keep"])
+            param = param * scalars["keep"]
         elif self.weight_decay:
-            grad = ops.add(grad, ops.multiply(scalars["weight_decay"], param))
+            grad = grad + scalars["weight_decay"] * param
         old1, old2 = slots["exp_avg"], slots["exp_avg_sq"]
-        new1 = ops.add(old1, ops.multiply(scalars["fresh1"], ops.subtract(grad, old1))).named(f"{name}_exp_avg_new")
-        square = ops.multiply(scalars["fresh2"], ops.multiply(grad, grad))
-        new2 = ops.add(ops.multiply(scalars["beta2"], old2), square).named(f"{name}_exp_avg_sq_new")
-        denominator = ops.add(ops.multiply(ops.sqrt(new2), scalars["correction"]), scalars["eps"])
-        change = ops.divide(ops.multiply(scalars["step_size"], new1), denominator)
-        return ops.subtract(param, change), {"exp_avg": new1, "exp_avg_sq": new2}
+        new1 = (old1 + scalars["fresh1"] * (grad - old1)).named(f"{name}_exp_avg_new")
+        new2 = (scalars["beta2"] * old2 + scalars["fresh2"] * (grad * grad)).named(f"{name}_exp_avg_sq_new")
+        denominator = new2.sqrt() * scalars["correction"] + scalars["eps"]
+        return param - scalars["step_size"] * new1 / denominator, {"exp_avg": new1, "exp_avg_sq": new2}
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,20 +90,19 @@ class SGD(Optimizer):
         if "dampening" not in scalars:
             return scalars, {}
         step = shared["step"]
-        damped = ops.subtract(1.0, scalars.pop("dampening"))
+        damped = 1.0 - scalars.pop("dampening")
         scalars["fresh"] = ops.where(ops.equal(step, 0), 1.0, damped).named("fresh")
-        return scalars, {"step": ops.add(step, 1).named("step_new")}
+        return scalars, {"step": (step + 1).named("step_new")}
 
     def update(self, param: Value, grad: Value, slots: Values, scalars: Values) -> tuple[Value, dict[str, Value]]:
         """The elementwise update of one parameter."""
         direction, updated = grad, {}
         if self.weight_decay:
-            direction = ops.add(direction, ops.multiply(scalars["weight_decay"], param))
+            direction = direction + scalars["weight_decay"] * param
         if self.momentum:
-            fresh = ops.multiply(scalars["fresh"], direction) if self.dampening else direction
-            gathered = ops.add(ops.multiply(scalars["momentum"], slots["momentum_buffer"]), fresh)
+            fresh = scalars["fresh"] * direction if self.dampening else direction
+            gathered = scalars["momentum"] * slots["momentum_buffer"] + fresh
             gathered = gathered.named(f"{param.label}_momentum_buffer_new")
             updated["momentum_buffer"] = gathered
-            ahead = ops.multiply(scalars["momentum"], gathered)
-            direction = ops.add(direction, ahead) if self.nesterov else gathered
-        return ops.subtract(param, ops.multiply(scalars["lr"], direction)), updated
+            direction = direction + scalars["momentum"] * gathered if self.nesterov else gathered
+        return param - scalars["lr"] * direction, updated
