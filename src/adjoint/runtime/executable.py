@@ -3,11 +3,11 @@
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, NameLookupError
+from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.kernel.program import Argument, RangeCheck, Result
 from adjoint.runtime.bound import Bound, Runtime, Signature, accept, aligned, miscounted
 from adjoint.runtime.report import Clocks, KernelInfo, KernelTime, Memory
@@ -117,6 +117,9 @@ class Entry:
         ]
         return made[0] if len(made) == 1 else tuple(made)
 
+    def __reduce__(self) -> NoReturn:
+        raise _not_pickled("an Entry")
+
     def bind(self, resident: Mapping[str, np.ndarray], threads: int | None = None, turn: Turn | None = None) -> Bound:
         """Bind some arguments to resident arrays; donated ones are updated in place.
 
@@ -190,6 +193,14 @@ class Entry:
         return Clocks(read[3:, ..., 0] * 1_000_000_000 + read[3:, ..., 1])
 
 
+def _not_pickled(what: str) -> TypeRuleError:
+    """The error for an attempt to pickle or copy loaded code."""
+    return TypeRuleError(
+        f"{what} is not pickled or copied, because it is code loaded in this process; pickle the module or function, "
+        "and compile it again, which the compile cache makes fast"
+    )
+
+
 def _nbytes(of: Argument | Result) -> int:
     return math.prod(of.shape) * of.dtype.itemsize
 
@@ -209,6 +220,9 @@ class Executable(Mapping[str, Entry]):
         self._entries = dict(entries)
         self.seconds = seconds
         self.cached = cached
+
+    def __reduce__(self) -> NoReturn:
+        raise _not_pickled("an Executable")
 
     def __getitem__(self, name: str) -> Entry:
         if name not in self._entries:
