@@ -389,9 +389,10 @@ class Trainer:
         if module is not None:
             check_same(path, saved.module, module)
         made = cls(saved.module if module is None else module, threads, saved.seed, options, check_finite)
-        for (_, arrays), named in zip(made._groups(), saved.groups.values(), strict=True):
-            for name, array in named.items():
-                np.copyto(arrays[name], array)
+        for residents in (made._params, made._states, made._optimizer):
+            residents.load(saved.groups[residents.kind])
+        for name, array in saved.groups["hyperparameter"].items():
+            np.copyto(made.hyper.arrays[name], array)
         made._progress = Progress(saved.begun, saved.position)
         return made
 
@@ -401,14 +402,10 @@ class Trainer:
             "Trainer.load(path)"
         )
 
-    def _groups(self) -> tuple[tuple[str, dict[str, np.ndarray]], ...]:
-        """The arrays that persist between steps, by the names of their groups in a file."""
-        kept = (self._params, self._states, self._optimizer)
-        return (*((each.kind, each.arrays) for each in kept), ("hyperparameter", self.hyper.arrays))
-
     def _checkpoint(self) -> Checkpoint:
-        copies = {group: {name: a.copy() for name, a in arrays.items()} for group, arrays in self._groups()}
-        return Checkpoint(self.module, self.seed, copies, self._progress.begun, self._progress.unfinished)
+        groups = {each.kind: each.export() for each in (self._params, self._states, self._optimizer)}
+        groups["hyperparameter"] = {name: array.copy() for name, array in self.hyper.arrays.items()}
+        return Checkpoint(self.module, self.seed, groups, self._progress.begun, self._progress.unfinished)
 
     def _in_turn(self, function: Callable[..., _T], *args: Any) -> _T:
         """Call a function between two steps of any Python thread."""
