@@ -20,7 +20,7 @@ from adjoint.training.progress import Position
 from adjoint.training.tensors import FilePath, read_file, write_file
 from adjoint.version import __version__
 
-__all__ = ["EPOCH", "GROUPS", "PREFIX", "Checkpoint", "check_same", "is_checkpoint", "read_checkpoint"]
+__all__ = ["EPOCH", "GROUPS", "PREFIX", "Checkpoint", "check_same", "difference", "is_checkpoint", "read_checkpoint"]
 
 #: Starts the names of all arrays that are not parameters; no parameter may have such a name.
 PREFIX = "adjoint:"
@@ -173,16 +173,15 @@ def check_same(path: FilePath, saved: IRModule, given: IRModule) -> None:
     InvalidValueError
         With the first difference.
     """
-    found = None if saved == given else _difference(saved, given)
-    if found is not None:
+    if saved != given:
         raise InvalidValueError(
-            f"Trainer.load: {path} was saved for another module, in which {found}; pass the same module or none, or "
-            "take only the weights, with Trainer(module).load_params(path)"
+            f"Trainer.load: {path} was saved for another module, in which {difference(saved, given)}; pass the same "
+            "module or none, or take only the weights, with Trainer(module).load_params(path)"
         )
 
 
-def _difference(saved: IRModule, given: IRModule) -> str:
-    """The first difference of two modules, in words."""
+def difference(saved: IRModule, given: IRModule) -> str:
+    """The first difference of two training modules that differ, in words."""
     one, other = StepLayout(saved), StepLayout(given)
     for kind in ("params", "states", "optimizer", "hyper", "batch"):
         word = {"params": "parameter", "states": "state", "optimizer": "optimizer state", "hyper": "hyperparameter"}

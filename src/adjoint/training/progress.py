@@ -65,6 +65,11 @@ class Progress:
         """Number of epochs begun, without the one that can be resumed."""
         return self.begun - (self.unfinished is not None)
 
+    @property
+    def done(self) -> int:
+        """Number of completed steps of the unfinished epoch."""
+        return 0 if self.unfinished is None else self.unfinished.done
+
     def resumable(self) -> Position | None:
         """The position from which `run_epoch` can go on; None in an epoch's callback, which begins another."""
         return None if self._running else self._unfinished

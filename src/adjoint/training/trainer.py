@@ -240,6 +240,11 @@ class Trainer:
         return self._progress.finished
 
     @property
+    def steps_to_resume(self) -> int:
+        """Number of completed steps of the epoch that ``run_epoch(..., resume=True)`` would continue, or 0."""
+        return self._progress.done
+
+    @property
     def last_epoch(self) -> EpochResult | None:
         """The result of the last `run_epoch`, even if an exception ended it; None if no step was started."""
         return None if self._epochs is None else self._epochs.last
