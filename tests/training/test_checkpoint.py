@@ -345,6 +345,17 @@ def test_a_killed_save_leaves_the_old_file(trainer, cache, tmp_path):
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL
     assert_equal_bits(arrays_of(Trainer.load(path, options=cache)), arrays_of(trainer))
+    if has_unnamed_files(tmp_path):
+        assert list(tmp_path.iterdir()) == [path]
+
+
+def has_unnamed_files(folder):
+    """Whether a file can be written before it has a name, which most filesystems of Linux allow."""
+    try:
+        os.close(os.open(folder, os.O_WRONLY | os.O_TMPFILE))
+    except (AttributeError, OSError):
+        return False
+    return True
 
 
 @pytest.mark.parametrize("kind", ["rows", "batches"])

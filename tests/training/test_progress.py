@@ -42,7 +42,7 @@ def test_a_resumed_epoch_is_one_straight_through(module, cache, how, kind):
     settings = {"shuffle": kind != "in order", "every": 2, "schedule": {"lr": RATES}}
     with suppress(ZeroDivisionError, KeyboardInterrupt):
         trainer.run_epoch(data, **settings, **INTERRUPTIONS[how])
-    assert (trainer.epochs, trainer.last_epoch.steps) == (0, 4)
+    assert (trainer.epochs, trainer.steps_to_resume, trainer.last_epoch.steps) == (0, 4, 4)
     seen = []
     result = trainer.run_epoch(data, **settings, resume=True, callback=lambda _, losses: seen.append(len(losses)))
     expected = other.run_epoch(data, **settings)
@@ -73,7 +73,7 @@ def test_limits_divide_epochs_into_parts_of_the_same_bits(module, cache, drop_la
 
 def test_a_limit_at_the_end_of_an_epoch_finishes_it(trainer):
     trainer.run_epoch(dataset(), limit=STEPS)
-    assert trainer.epochs == 1
+    assert (trainer.epochs, trainer.steps_to_resume) == (1, 0)
     assert trainer.run_epoch(dataset(), limit=2, resume=True).steps == 2
 
 

@@ -1,6 +1,5 @@
 """Files of arrays: what any reader of safetensors reads and writes."""
 
-import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -44,7 +43,8 @@ def test_dtypes_that_adjoint_does_not_have_are_refused(tmp_path):
         "u64, bool, got 'z' of complex128; convert it with .astype"
     )
     assert not path.exists()
-    save_file({"z": np.ones(3, ml_dtypes.float8_e5m2)}, path)
+    header = b'{"z":{"dtype":"F8_E5M2","shape":[3],"data_offsets":[0,3]}}'
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(3))
     with pytest.raises(CheckpointError) as caught:
         read_arrays(path)
     assert caught.value.message == (
