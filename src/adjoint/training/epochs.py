@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,18 +155,17 @@ class _Count:
     def done(self) -> int:
         return self._at[0]
 
-    @contextmanager
-    def step(self) -> Iterator[None]:
-        """Count a step, even if a signal comes between it and its loss."""
-        done, runs = self.done, self._step.runs
-        self._at = done, runs
-        try:
-            yield
-        finally:
-            if self._step.runs > runs:
-                self._watch.keep(done, self._step.outputs[0].item())
-                done += 1
-            self._at = done, None
+    def begin(self) -> None:
+        """A step is about to run."""
+        self._at = self.done, self._step.runs
+
+    def settle(self) -> None:
+        """Count the step that was begun if it has run. A signal may interrupt this, so it may be called again."""
+        done, runs = self._at
+        if runs is not None and self._step.runs > runs:
+            self._watch.keep(done, self._step.outputs[0].item())
+            done += 1
+        self._at = done, None
 
     def position(self) -> Position | None:
         """Where the epoch is, in the turn of the step or between two steps."""
@@ -296,8 +294,11 @@ class Epochs:
                 _skip(items, skipped)
                 for batch in itertools.islice(items, plan.limit):
                     self._set(schedules, count.done)
-                    with count.step():
+                    count.begin()
+                    try:
                         update(*self._arrays_of(batch))
+                    finally:
+                        count.settle()
                     if count.done % plan.every == 0 and watch.tell(count.done):
                         break
                 else:
@@ -307,6 +308,7 @@ class Epochs:
             error.add_note(f"{count.done} steps of the epoch were done before")
             raise
         finally:
+            count.settle()
             self.last = watch.result(count.done)
         return self.last
 
