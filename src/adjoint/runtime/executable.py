@@ -81,6 +81,9 @@ class Entry:
         self._lock = threading.Lock()
         self._whole: Bound | None = None
 
+    def __reduce__(self) -> NoReturn:
+        raise _not_pickled("an Entry")
+
     def __call__(self, *arrays: Any) -> Any:
         """Run on all arguments, in order. Donated ones are copied first, so the caller's arrays do not change."""
         whole = self._bound_whole()
@@ -116,9 +119,6 @@ class Entry:
             for r in self.results
         ]
         return made[0] if len(made) == 1 else tuple(made)
-
-    def __reduce__(self) -> NoReturn:
-        raise _not_pickled("an Entry")
 
     def bind(self, resident: Mapping[str, np.ndarray], threads: int | None = None, turn: Turn | None = None) -> Bound:
         """Bind some arguments to resident arrays; donated ones are updated in place.
