@@ -10,7 +10,15 @@ from platformdirs.unix import Unix
 from platformdirs.windows import Windows
 
 from adjoint.errors import CacheError, InvalidValueError
-from adjoint.paths import cache_dir, cache_limit, check_private, check_writable, private_bytes, write_whole
+from adjoint.paths import (
+    cache_dir,
+    cache_limit,
+    check_private,
+    check_writable,
+    private_bytes,
+    replace_file,
+    write_whole,
+)
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="permissions are POSIX's")
 
@@ -183,3 +191,67 @@ def test_elsewhere_than_on_posix_nothing_is_looked_at(tmp_path, monkeypatch):
     tmp_path.chmod(0o777)
     monkeypatch.setattr("adjoint.paths.os.name", "nt")
     check_private(tmp_path)
+
+
+@pytest.fixture(params=["unnamed", "unsupported", "named"])
+def temporary(request, monkeypatch):
+    """The kinds of temporary file that a system may have."""
+    if request.param == "named":
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+    if request.param == "unsupported":
+        opened = os.open
+
+        def refuse(path, flags, *rest):
+            if flags & getattr(os, "O_TMPFILE", 0) == getattr(os, "O_TMPFILE", -1):
+                raise OSError(errno.EOPNOTSUPP, "not on this filesystem")
+            return opened(path, flags, *rest)
+
+        monkeypatch.setattr(os, "open", refuse)
+
+
+@pytest.mark.usefixtures("temporary")
+def test_a_file_is_replaced_as_a_whole_and_flushed_with_its_directory(tmp_path, monkeypatch):
+    path, flushed = tmp_path / "file", []
+    monkeypatch.setattr(os, "fsync", lambda file: flushed.append(stat.S_ISDIR(os.fstat(file).st_mode)))
+    replace_file(path, b"one")
+    assert flushed == [False, True] if os.name == "posix" else [False]
+    old = path.open("rb")
+    replace_file(path, b"another")
+    assert (path.read_bytes(), old.read()) == (b"another", b"one")
+    old.close()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@POSIX
+@pytest.mark.usefixtures("temporary")
+def test_a_replaced_file_keeps_its_mode_and_a_symbolic_link_its_target(tmp_path):
+    (tmp_path / "data").mkdir()
+    path, link = tmp_path / "data" / "file", tmp_path / "link"
+    link.symlink_to(path)
+    mask = os.umask(0o027)
+    try:
+        replace_file(link, b"one")
+    finally:
+        os.umask(mask)
+    assert link.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    path.chmod(0o604)
+    replace_file(link, b"another")
+    assert path.read_bytes() == b"another"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604
+
+
+@pytest.mark.usefixtures("temporary")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, error):
+    path = tmp_path / "file"
+    replace_file(path, b"one")
+
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(error):
+        replace_file(path, b"another")
+    assert path.read_bytes() == b"one"
+    assert list(tmp_path.iterdir()) == [path]

@@ -39,7 +39,8 @@ def commands():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_code_runs_and_prints_what_the_page_says(page, capsys):
+def test_code_runs_and_prints_what_the_page_says(page, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # for the files that it writes
     names = {"__name__": "page"}  # blocks of a page follow each other
     for code, expected, line in python_blocks(page):
         exec(compile("\n" * line + code, page.name, "exec"), names)

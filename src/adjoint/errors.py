@@ -13,7 +13,8 @@
     │   └── InternalError   a valid graph that adjoint fails to compile: a bug in adjoint
     ├── ReentryError        an entry point called from inside its own call          (also a RuntimeError)
     ├── DataError           a dataset that is missing, truncated or out of range     (also a ValueError)
-    └── CacheError          a cache directory that cannot be used                    (also an OSError)
+    ├── CacheError          a cache directory that cannot be used                    (also an OSError)
+    └── CheckpointError     a file of weights or of a trainer that cannot be read or written (also an OSError)
 
 A message is one sentence: the rule, what was given, the fix. The line of user code that caused the error is
 appended, because it is hard to find in a stack of compiler frames.
@@ -25,10 +26,12 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "AdjointError",
     "CacheError",
+    "CheckpointError",
     "CompileError",
     "DataError",
     "DifferentiationError",
@@ -79,6 +82,18 @@ class AdjointError(Exception):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Not by calling the class, which would append the line of the process that unpickles.
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(cls: type[AdjointError], args: tuple[Any, ...], state: dict[str, Any]) -> AdjointError:
+    """A pickled error, with its message and attributes as they were."""
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
 
 
 class TypeRuleError(AdjointError, TypeError):
@@ -156,6 +171,10 @@ class DataError(AdjointError, ValueError):
 
 class CacheError(AdjointError, OSError):
     """A cache directory that cannot be used."""
+
+
+class CheckpointError(AdjointError, OSError):
+    """A file of weights or of a trainer that cannot be read or written."""
 
 
 @contextmanager

@@ -14,7 +14,15 @@ from platformdirs import PlatformDirs
 
 from adjoint.errors import CacheError, InvalidValueError
 
-__all__ = ["cache_dir", "cache_limit", "check_private", "check_writable", "private_bytes", "write_whole"]
+__all__ = [
+    "cache_dir",
+    "cache_limit",
+    "check_private",
+    "check_writable",
+    "private_bytes",
+    "replace_file",
+    "write_whole",
+]
 
 #: Default limit of the compile cache in bytes.
 _LIMIT = 1 << 30
@@ -150,6 +158,69 @@ def write_whole(path: Path, content: bytes) -> None:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 temporary.unlink()
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a user's file atomically and durably: after a crash at any moment it has its old or its new content.
+
+    The content is written beside it, flushed to the disk and renamed. A symbolic link stays, and so does the mode of an
+    existing file. A failure leaves nothing behind; neither does a killed process on Linux, except within the instant
+    between naming the new file and renaming it.
+
+    Raises
+    ------
+    OSError
+        If the directory does not exist or cannot be written, or the disk is full.
+    """
+    path = Path(os.path.realpath(path))
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}.part"
+    try:
+        if not _write_unnamed(temporary, content):
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+            _write_flushed(file, content)
+        with contextlib.suppress(FileNotFoundError):
+            temporary.chmod(stat.S_IMODE(path.stat().st_mode))
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+    # The new name is durable once the directory is; not every system allows to open one.
+    with contextlib.suppress(OSError):
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _write_unnamed(path: Path, content: bytes) -> bool:
+    """Write a file that gets its name when it is complete; False if system or filesystem have no such files."""
+    if not hasattr(os, "O_TMPFILE"):
+        return False
+    try:
+        file = os.open(path.parent, os.O_WRONLY | os.O_TMPFILE, 0o666)
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+            return False
+        raise
+    kept = os.dup(file)
+    try:
+        _write_flushed(file, content)
+        # With a directory, which an absolute path ignores, Python calls linkat, and that follows the symbolic link.
+        os.link(f"/proc/self/fd/{kept}", path, src_dir_fd=kept, follow_symlinks=True)
+    except FileNotFoundError:  # without /proc
+        return False
+    finally:
+        os.close(kept)
+    return True
+
+
+def _write_flushed(file: int, content: bytes) -> None:
+    """Write to a file descriptor, flush to the disk and close."""
+    with open(file, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def check_writable(directory: Path) -> None:

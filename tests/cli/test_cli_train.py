@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -105,6 +106,65 @@ def test_a_limit_ends_the_run_within_an_epoch(tmp_path):
     got = json.loads((tmp_path / "run.json").read_text())
     assert got["steps"] == 14
     assert [epoch["steps"] for epoch in got["history"]] == [10, 14]
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("schedule", ["linear", "constant"])
+@pytest.mark.parametrize("stop", [14, 20])
+def test_a_run_that_is_interrupted_and_resumed_has_the_bits_of_one_straight_through(tmp_path, schedule, stop):
+    """Interrupted within the second epoch, or after it."""
+    settings = Settings(epochs=3, schedule=schedule, save=tmp_path / "file")
+    straight, first = Run(), Run()
+    expected = make_trainer(settings, straight)
+    fit(settings, clothes(), expected, straight, lambda *_: None)
+
+    def interrupt(run, _):
+        if run.steps == stop:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("adjoint.cli.fit._EVERY", 2)
+        report = fit(settings, clothes(), make_trainer(settings, first), first, interrupt)
+    assert (report.interrupted, report.steps) == (True, stop)
+    again, second = replace(settings, resume=settings.save), Run()
+    trainer = make_trainer(again, second)
+    report = fit(again, clothes(), trainer, second, lambda *_: None)
+    assert (report.steps, report.interrupted) == (30, False)
+    assert first.losses + second.losses == straight.losses
+    assert report.history == straight.epochs[(stop // 10) :]
+    for name, array in trainer.export_params().items():
+        np.testing.assert_array_equal(array, expected.export_params()[name])
+    done = Run()
+    report = fit(again, clothes(), make_trainer(again, done), done, lambda *_: pytest.fail("there is nothing to do"))
+    assert (report.steps, report.final_loss) == (30, None)
+    assert report.test_accuracy == straight.epochs[-1].test_accuracy
+
+
+@pytest.mark.usefixtures("small")
+def test_a_run_is_resumed_from_the_command_line_with_its_options_only(capsys, tmp_path):
+    path, words = str(tmp_path / "file"), ["--optimizer", "sgd", "--threads", "1"]
+    assert train(*words, "--limit", "14", "--save", path) == 0
+    capsys.readouterr()
+    assert train(*words, "--resume", path, "--json", str(tmp_path / "run.json")) == 0
+    got = json.loads((tmp_path / "run.json").read_text())
+    assert (got["steps"], [epoch["epoch"] for epoch in got["history"]]) == (30, [2, 3])
+    capsys.readouterr()
+    message = f"--resume continues a run with the same options, got {path} of another run, in which {{}}; pass the "
+    message += "options of that run"
+    for other, difference in (
+        (["--optimizer", "sgd", "--seed", "3"], "the seed is 0, but 3 in the one given"),
+        (["--optimizer", "sgd", "--batch-size", "32"], "input 'x' is f32[64,784], but f32[32,784] in the one given"),
+        ([], "optimizer state 'w0_momentum_buffer' is f32[784,128], but missing in the one given"),
+        (
+            ["--optimizer", "sgd", "--lr", "0.5"],
+            "the attribute hyper is (('lr', 0.05), ('momentum', 0.9)), but (('lr', 0.5), ('momentum', 0.9)) in the one "
+            "given",
+        ),
+    ):
+        assert refusal(capsys, "train", "fashion-mnist", *other, "--resume", path) == message.format(difference)
+    missing = str(tmp_path / "none")
+    said = refusal(capsys, "train", "fashion-mnist", "--resume", missing)
+    assert said == f"Trainer.load: there is no file {missing}; check the path"
 
 
 @pytest.mark.usefixtures("small")

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,11 @@ import numpy as np
 from adjoint.cli.builtin import load_model, training_module
 from adjoint.data import FashionMnist, Rows
 from adjoint.errors import InvalidValueError
+from adjoint.ir import IRModule
 from adjoint.kernel.target import available_cores
 from adjoint.optim import SGD, Adam, AdamW, Optimizer
 from adjoint.training import Trainer
+from adjoint.training.checkpoint import difference
 
 __all__ = ["LEARNING_RATES", "Epoch", "Report", "Run", "Settings", "fit", "make_trainer"]
 
@@ -55,6 +58,10 @@ class Settings:
         Maximum number of steps.
     check_finite : bool
         Whether to reject NaN and infinity in batches and losses.
+    save : Path, optional
+        File to save the trainer to, after each epoch and at the end of the run.
+    resume : Path, optional
+        Such a file of a run with the same settings, to continue that run.
     """
 
     model: str = "mlp"
@@ -69,6 +76,8 @@ class Settings:
     threads: int | None = None
     limit: int | None = None
     check_finite: bool = False
+    save: Path | None = None
+    resume: Path | None = None
 
     def learning_rate(self) -> float:
         """The learning rate at the first step."""
@@ -104,8 +113,14 @@ class Epoch:
 
 @dataclass(slots=True)
 class Run:
-    """Results so far, updated by the loop, so that an interrupted run has them too."""
+    """Results so far, updated by the loop, so that an interrupted run has them too.
 
+    A resumed run has only its own losses, epochs and seconds; `before` is the number of steps of the run it continues.
+    `epoch` is the number of the epoch in progress.
+    """
+
+    before: int = 0
+    epoch: int = 1
     losses: list[float] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
     train_seconds: float = 0.0
@@ -115,12 +130,12 @@ class Run:
     @property
     def steps(self) -> int:
         """Number of completed steps."""
-        return len(self.losses)
+        return self.before + len(self.losses)
 
     @property
     def steps_per_second(self) -> float:
         """Steps per second of training time, which includes batch preparation."""
-        return self.steps / self.train_seconds if self.train_seconds else 0.0
+        return len(self.losses) / self.train_seconds if self.train_seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,15 +147,15 @@ class Report:
     test_accuracy : float
         Fraction of test images that are classified correctly, at the end.
     final_loss : float or None
-        Exact loss of the last step; None if there was none or it is not finite.
+        Exact loss of the last step; None if there was none since the run was resumed, or it is not finite.
     train_seconds : float
         Time spent in steps and in preparing their batches, without compilation and evaluation.
     compile_seconds : float
         Time to obtain machine code for the model: differentiation, then compilation or loading from the cache.
     steps_per_second : float
-        ``steps / train_seconds``.
+        Steps since the run was begun or resumed, per second of `train_seconds`.
     steps : int
-        Number of completed steps.
+        Number of completed steps, including those before the run was resumed.
     interrupted : bool
         Whether the run was ended by Ctrl-C.
     history : list of Epoch
@@ -177,16 +192,41 @@ Watcher = Callable[[Run, int], None]
 
 
 def make_trainer(settings: Settings, run: Run) -> Trainer:
-    """The compiled trainer of a run, with initialized parameters; records how long that took."""
+    """The compiled trainer of a run, with initialized parameters or as saved; records how long that took.
+
+    Raises
+    ------
+    InvalidValueError
+        If the file to resume from was saved with other settings.
+    CheckpointError
+        If it cannot be read.
+    """
     optimizer = settings.make_optimizer()
     started = time.perf_counter()
     rows = settings.batch_size
     module = training_module(settings.model, load_model(settings.model, rows), optimizer)
-    trainer = Trainer(module, threads=settings.threads, seed=settings.seed, check_finite=settings.check_finite)
+    if settings.resume is None:
+        trainer = Trainer(module, threads=settings.threads, seed=settings.seed, check_finite=settings.check_finite)
+    else:
+        trainer = _loaded(settings, settings.resume, module)
     trainer.compile()
     trainer.predict(np.zeros((rows, 784), np.float32))
     run.compile_seconds = time.perf_counter() - started
-    trainer.init_parameters()
+    if settings.resume is None:
+        trainer.init_parameters()
+    return trainer
+
+
+def _loaded(settings: Settings, path: Path, module: IRModule) -> Trainer:
+    trainer = Trainer.load(path, threads=settings.threads, check_finite=settings.check_finite)
+    different = "" if trainer.module == module else difference(trainer.module, module)
+    if trainer.seed != settings.seed:
+        different = f"the seed is {trainer.seed}, but {settings.seed} in the one given"
+    if different:
+        raise InvalidValueError(
+            f"--resume continues a run with the same options, got {path} of another run, in which {different}; pass "
+            "the options of that run"
+        )
     return trainer
 
 
@@ -198,16 +238,19 @@ def fit(settings: Settings, data: FashionMnist, trainer: Trainer, run: Run, watc
         total = min(total, settings.limit)
     images = data.train_images.reshape(len(data.train_images), -1)
     training = (Rows(images, _SCALE), Rows(data.train_labels))
+    run.before = trainer.epochs * per_epoch + trainer.steps_to_resume
     try:
-        for epoch in range(1, settings.epochs + 1):
-            if run.steps >= total:
-                break
-            _epoch(settings, training, trainer, run, total, epoch, watch)
-            mean = float(np.mean(run.losses[(epoch - 1) * per_epoch :]))
-            run.epochs.append(Epoch(epoch, run.steps, mean, accuracy(trainer, data.test_images, data.test_labels)))
+        while run.steps < total:
+            run.epoch = run.steps // per_epoch + 1
+            mean = _epoch(settings, training, trainer, run, total, watch)
+            run.epochs.append(Epoch(run.epoch, run.steps, mean, accuracy(trainer, data.test_images, data.test_labels)))
             watch(run, total)
+            if settings.save is not None and run.steps < total:
+                trainer.save(settings.save)
     except KeyboardInterrupt:
         run.interrupted = True
+    if settings.save is not None:
+        trainer.save(settings.save)
     return _report(settings, data, trainer, run)
 
 
@@ -217,12 +260,12 @@ def _epoch(
     trainer: Trainer,
     run: Run,
     total: int,
-    epoch: int,
     watch: Watcher,
-) -> None:
-    """One pass over the training images, or the part of it that the limit allows."""
-    first, before, started = run.steps, run.train_seconds, time.perf_counter()
-    steps = min(len(training[1].array) // settings.batch_size, total - first)
+) -> float:
+    """One pass over the training images, or the part of it that the limit allows; returns its mean loss."""
+    per_epoch = len(training[1].array) // settings.batch_size
+    first, before, started = (run.epoch - 1) * per_epoch, run.train_seconds, time.perf_counter()
+    steps = min(per_epoch, total - first)
     falling = 1.0 - (first + np.arange(steps)) / total
     schedule = {"lr": settings.learning_rate() * falling} if settings.schedule == "linear" else {}
 
@@ -232,14 +275,16 @@ def _epoch(
         watch(run, total)
 
     try:
-        trainer.run_epoch(
+        result = trainer.run_epoch(
             training,
-            seed=(settings.seed, epoch),
+            seed=(settings.seed, run.epoch),
             every=_EVERY,
             callback=tell,
             schedule=schedule,
-            limit=steps,
+            limit=first + steps - run.steps,
+            resume=True,
         )
+        return float(np.mean(result.losses, dtype=np.float64))
     finally:
         # Ctrl-C may come after steps that have not been reported yet.
         reached = trainer.last_epoch

@@ -41,12 +41,17 @@ _RATES = ", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()
 @click.option("--threads", type=click.IntRange(1), help="Number of threads.  [default: one per core]")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N steps.")
 @click.option("--check-finite", is_flag=True, help="Stop at NaN or infinity in the data or the loss.")
+@click.option("--save", type=WritablePath(), help="Save the trainer after each epoch and at the end of the run.")
+@click.option(
+    "--resume", type=click.Path(path_type=Path), metavar="FILE",
+    help="Continue the run with the same options that FILE was saved from.",
+)  # fmt: skip
 @click.option("--json", "json_file", type=WritablePath(), help="Write the results as JSON.")
 @click.option("--plot", "plot_file", type=WritablePath(), help="Draw loss and accuracy (extra: plot).")
 def command(dataset: str, json_file: Path | None, plot_file: Path | None, **options: object) -> int:
     """Train a model on DATASET, which is fashion-mnist, and print its test accuracy.
 
-    After Ctrl-C, the results so far are still evaluated and written.
+    After Ctrl-C, the results so far are still evaluated and written, and the trainer is saved.
     """
     settings = Settings(dataset=dataset, **options)  # type: ignore[arg-type]
     settings.make_optimizer()
@@ -63,7 +68,7 @@ def command(dataset: str, json_file: Path | None, plot_file: Path | None, **opti
     if json_file is not None:
         write_text(json_file, json.dumps(report.as_dict(), indent=2) + "\n")
     if plot_file is not None:
-        plot_training(plot_file, run.losses, [(epoch.steps, epoch.test_accuracy) for epoch in run.epochs])
+        plot_training(plot_file, run.losses, [(e.steps - run.before, e.test_accuracy) for e in run.epochs])
     return INTERRUPTED if report.interrupted else 0
 
 
@@ -111,7 +116,7 @@ class _Bar:
         window = run.losses[-_WINDOW:]
         self._progress.update(
             self._task, completed=run.steps, total=total, loss=f"{sum(window) / len(window):.4f}",
-            epoch=f"{min(self._told + 1, self._epochs)}/{self._epochs}", speed=f"{run.steps_per_second:.0f}",
+            epoch=f"{run.epoch}/{self._epochs}", speed=f"{run.steps_per_second:.0f}",
             accuracy=f"{run.epochs[-1].test_accuracy:.2%}" if run.epochs else "-",
         )  # fmt: skip
         self._progress.refresh()

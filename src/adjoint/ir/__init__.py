@@ -1,8 +1,10 @@
 """Graph IR: types, values, functions, modules and the text format; independent of operators.
 
-`value` and `function` are the data structures, `printer` and `parser` the text format, `verifier` the rules.
+`value` and `function` are the data structures, `printer` and `parser` the text format, `verifier` the rules; `pickling`
+makes all of it pickle.
 """
 
+from adjoint.ir import pickling as _pickling  # noqa: F401  # registers with copyreg
 from adjoint.ir.function import Attribute, Function, IRModule, callees, closure, is_param, rebuild
 from adjoint.ir.parser import parse, parse_function
 from adjoint.ir.printer import value_names

@@ -9,16 +9,16 @@ from adjoint.errors import NameLookupError, TypeRuleError, VerifyError
 from adjoint.ir.literals import Symbol, exact
 from adjoint.ir.printer import print_functions, print_module
 from adjoint.ir.types import TensorType, TupleType
-from adjoint.ir.value import Param, Value, toposort
+from adjoint.ir.value import Immutable, Param, Value, toposort
 
-__all__ = ["Attribute", "Function", "IRModule", "callees", "closure", "is_param", "rebuild"]
+__all__ = ["Attribute", "Function", "IRModule", "called_by", "callees", "closure", "is_param", "reached", "rebuild"]
 
 #: What an attribute of a function or module may hold: Python literals that print and parse.
 Attribute = bool | int | float | str | tuple["Attribute", ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Function(Symbol):
+class Function(Immutable, Symbol):
     """A named graph with parameters and results.
 
     Parameters
@@ -126,15 +126,20 @@ def _functions_in(value: Any) -> Iterator[Function]:
 
 def callees(function: Function) -> list[Function]:
     """The functions in a function's ops, each once, in order of first occurrence in the body."""
+    return called_by(function.values())
+
+
+def called_by(values: Iterable[Value]) -> list[Function]:
+    """The functions in the ops of these values, each once, in order of first occurrence."""
     found: dict[int, Function] = {}
-    for value in function.values():
+    for value in values:
         for attribute in value.op.attributes().values():
             for callee in _functions_in(attribute):
                 found.setdefault(id(callee), callee)
     return list(found.values())
 
 
-def _reached(functions: Iterable[Function]) -> list[Function]:
+def reached(functions: Iterable[Function]) -> list[Function]:
     """All functions reachable from `functions` by calls, callees first, each object once. Iterative, linear time."""
     order: list[Function] = []
     seen: dict[int, Function] = {}
@@ -158,7 +163,7 @@ def _interned(functions: Iterable[Function]) -> dict[Hashable, Function]:
     found: dict[Hashable, Function] = {}
     numbers: dict[Hashable, int] = {}
     place: dict[int, int] = {}
-    for function in _reached(functions):
+    for function in reached(functions):
         key = function._key(lambda f: place[id(f)])
         found.setdefault(key, function)
         place[id(function)] = numbers.setdefault(key, len(numbers))
@@ -167,14 +172,14 @@ def _interned(functions: Iterable[Function]) -> dict[Hashable, Function]:
 
 def closure(functions: Iterable[Function]) -> list[Function]:
     """`functions` and everything they call, callees before callers, without duplicates."""
-    reached = _reached(functions)
-    if len({f.name for f in reached}) == len(reached):
-        return reached  # equal functions have equal names
-    return list(_interned(reached).values())
+    found = reached(functions)
+    if len({f.name for f in found}) == len(found):
+        return found  # equal functions have equal names
+    return list(_interned(found).values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class IRModule:
+class IRModule(Immutable):
     """Functions by name, and attributes (``param_num``, ``state_num``, ...).
 
     Parameters

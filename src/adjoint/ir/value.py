@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from adjoint.ir.literals import exact
 from adjoint.ir.methods import Methods
 from adjoint.ir.types import TensorType, TupleType
 
-__all__ = ["Op", "Param", "Value", "apply", "infer_type", "param", "toposort"]
+__all__ = ["Immutable", "Op", "Param", "Value", "apply", "infer_type", "param", "toposort"]
 
 
 def _attribute_names(cls: Any) -> tuple[str, ...]:
@@ -70,8 +70,20 @@ class Param(Op):
         return self.type
 
 
+class Immutable:
+    """What never changes and is therefore its own copy."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Value(Methods):
+class Value(Immutable, Methods):
     """One tensor (or tuple) in a graph: an op applied to inputs.
 
     Python's operators, indexing and the usual methods build graphs: ``x * 2 + b``, ``x[:, 1:]``, ``x.sum(0)``. ``==``

@@ -248,6 +248,8 @@ class EpochLoop:
         [steps] of the loss's dtype, filled in as the steps complete.
     schedules : mapping of str to numpy.ndarray
         Values [steps] for resident scalars by name, of the same dtype, one per step. The last one is kept.
+    first : int, default 0
+        Number of steps that are already done.
 
     Notes
     -----
@@ -262,6 +264,7 @@ class EpochLoop:
         order: np.ndarray,
         history: np.ndarray,
         schedules: Mapping[str, np.ndarray],
+        first: int = 0,
     ) -> None:
         self._gather, self._step, self._order = gather, step, order
         rows = gather.arguments[-1]
@@ -279,7 +282,7 @@ class EpochLoop:
         self._alive = (runtime, history, dict(schedules))
         self._native = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(runtime.epoch)
         # In the order of _WORDS.
-        words = [runtime.pool.block, step.threads, 0, self._rows]
+        words = [runtime.pool.block, step.threads, first, self._rows]
         for bound in (gather, step):
             words += [bound.function, ctypes.addressof(bound.slots), bound.arena.ctypes.data]
         words += [step.check, order.ctypes.data, self._rows * order.itemsize, _slot(gather, rows.slot)]

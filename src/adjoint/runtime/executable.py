@@ -3,11 +3,11 @@
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, NameLookupError
+from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.kernel.program import Argument, RangeCheck, Result
 from adjoint.runtime.bound import Bound, Runtime, Signature, accept, aligned, miscounted
 from adjoint.runtime.partial_batch import PartialBatch
@@ -81,6 +81,9 @@ class Entry:
         self._library = self.signature.loaded(objects)
         self._lock = threading.Lock()
         self._whole: Bound | None = None
+
+    def __reduce__(self) -> NoReturn:
+        raise _not_pickled("an Entry")
 
     def __call__(self, *arrays: Any) -> Any:
         """Run on all arguments, in order. Donated ones are copied first, so the caller's arrays do not change."""
@@ -199,6 +202,14 @@ class Entry:
         return Clocks(read[3:, ..., 0] * 1_000_000_000 + read[3:, ..., 1])
 
 
+def _not_pickled(what: str) -> TypeRuleError:
+    """The error for an attempt to pickle or copy loaded code."""
+    return TypeRuleError(
+        f"{what} is not pickled or copied, because it is code loaded in this process; pickle the module or function, "
+        "and compile it again, which the compile cache makes fast"
+    )
+
+
 def _nbytes(of: Argument | Result) -> int:
     return math.prod(of.shape) * of.dtype.itemsize
 
@@ -218,6 +229,9 @@ class Executable(Mapping[str, Entry]):
         self._entries = dict(entries)
         self.seconds = seconds
         self.cached = cached
+
+    def __reduce__(self) -> NoReturn:
+        raise _not_pickled("an Executable")
 
     def __getitem__(self, name: str) -> Entry:
         if name not in self._entries:

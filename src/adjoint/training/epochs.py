@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from adjoint.runtime.epoch import EpochLoop
 from adjoint.training.arrays import Hyper
 from adjoint.training.finite import refuse_array, refuse_loss
 from adjoint.training.gather import gather_function, rows_per_step, tables_of
+from adjoint.training.progress import Position, Progress
 
 __all__ = ["Callback", "EpochResult", "Epochs", "Plan", "epoch_order"]
 
@@ -39,7 +40,8 @@ class EpochResult:
     steps : int
         Number of completed steps.
     seconds : float
-        Time from the first step to the end of the last, including callbacks and excluding compilation.
+        Time from the first step to the end of the last, including callbacks and excluding compilation; of a resumed
+        epoch, from its first step after the interruption.
     stopped : bool
         Whether the callback stopped the epoch.
     """
@@ -93,12 +95,15 @@ def epoch_order(shuffle: bool, seed: int | Sequence[int]) -> Callable[[int], np.
 class _Watch:
     """Counts the steps of an epoch, stores their losses, and calls the callback."""
 
-    def __init__(self, dtype: np.dtype, room: int, plan: Plan) -> None:
+    def __init__(self, dtype: np.dtype, room: int, plan: Plan, position: Position | None) -> None:
         self.history = np.zeros(room, dtype)
+        self.begun = 0 if position is None else position.done
+        if position is not None:
+            self.history[: self.begun] = position.losses
         self.every = plan.every
         self.stopped = False
         self._callback = plan.callback
-        self._told = 0
+        self._told = self.begun
         self._started = time.perf_counter()
 
     def keep(self, step: int, loss: float) -> None:
@@ -129,6 +134,58 @@ class _Watch:
         return losses
 
 
+class _Count:
+    """Counts the steps of an epoch over batches, so that another Python thread finds no step done but not counted.
+
+    Attributes
+    ----------
+    done : int
+        Number of completed steps.
+    exhausted : bool
+        Whether there are no more batches.
+    """
+
+    def __init__(self, step: Bound, watch: _Watch) -> None:
+        self._step, self._watch = step, watch
+        # Steps counted, and the runs of the entry point before the step in progress; replaced as a whole.
+        self._at: tuple[int, int | None] = (watch.begun, None)
+        self.exhausted = False
+
+    @property
+    def done(self) -> int:
+        return self._at[0]
+
+    def begin(self) -> None:
+        """A step is about to run."""
+        self._at = self.done, self._step.runs
+
+    def settle(self) -> None:
+        """Count the step that was begun if it has run. A signal may interrupt this, so it may be called again."""
+        done, runs = self._at
+        if runs is not None and self._step.runs > runs:
+            self._watch.keep(done, self._step.outputs[0].item())
+            done += 1
+        self._at = done, None
+
+    def position(self) -> Position | None:
+        """Where the epoch is, in the turn of the step or between two steps."""
+        (done, runs), losses = self._at, self._watch.history
+        losses = losses[:done].copy()
+        if runs is not None and self._step.runs > runs:
+            losses = np.append(losses, self._step.outputs[0])
+        return None if self.exhausted else Position(None, False, False, losses)
+
+
+def _skip(items: Iterator[object], count: int) -> None:
+    """Skip the batches of the steps that a resumed epoch has done."""
+    skipped = sum(1 for _ in itertools.islice(items, count))
+    if skipped < count:
+        raise InvalidValueError(
+            f"run_epoch: the epoch to be resumed has done {count} steps, got an iterable of {skipped} batches; pass "
+            "all batches of the epoch, from its first"
+        )
+
+
 class Epochs:
     """Runs the epochs of one trainer.
 
@@ -144,19 +201,25 @@ class Epochs:
         Compile options of the gathering function.
     check_finite : bool
         Whether to reject rows and losses that are not finite.
+    progress : Progress
+        Where the epochs keep their positions.
 
     Attributes
     ----------
-    begun : int
-        Number of epochs started.
     last : EpochResult or None
         Result of the last epoch, even if an exception ended it; reset by the caller before the next.
     """
 
     def __init__(
-        self, step: Bound, batch: Mapping[str, TensorType], hyper: Hyper, options: CompileOptions, check_finite: bool
+        self,
+        step: Bound,
+        batch: Mapping[str, TensorType],
+        hyper: Hyper,
+        options: CompileOptions,
+        check_finite: bool,
+        progress: Progress,
     ) -> None:
-        self.begun = 0
+        self._progress = progress
         self.last: EpochResult | None = None
         self._step, self._batch, self._hyper = step, dict(batch), hyper
         self._options, self._check_finite = options, check_finite
@@ -166,35 +229,44 @@ class Epochs:
         self,
         data: Sequence[np.ndarray | Rows],
         order: Callable[[int], np.ndarray],
+        shuffle: bool,
         drop_last: bool,
         plan: Plan,
+        position: Position | None,
     ) -> EpochResult:
-        """One epoch over rows of arrays; `order` gives the order of that many rows."""
+        """One epoch over rows of arrays, or its rest from a position; `order` gives the order of that many rows."""
         tables = tables_of(self._batch, data)
         size, count = rows_per_step(self._batch), len(tables[0].array)
-        steps = count // size if drop_last else -(-count // size)
-        if not steps:
+        total = count // size if drop_last else -(-count // size)
+        if not total:
             raise InvalidValueError(
                 f"run_epoch: a step takes {size} rows, got {count}; pass more, or use drop_last=False"
             )
-        steps = steps if plan.limit is None else min(steps, plan.limit)
-        schedules = self._schedules(plan.schedule, steps)
+        picked = order(count).astype(np.int64, copy=False)
+        begun = 0 if position is None else position.done
+        steps = total if plan.limit is None else min(total, begun + plan.limit)
+        schedules = self._schedules(plan.schedule, total, steps)
         gather = self._gather(tables)
-        watch = _Watch(self._step.outputs[0].dtype, steps, plan)
-        rows = order(count).astype(np.int64, copy=False)[: steps * size]
+        watch = _Watch(self._step.outputs[0].dtype, steps, plan, position)
+        rows = picked[: steps * size]
         missing = steps * size - len(rows)
         if missing:
             # Absent rows are copies of the last one, as in `PartialBatch`.
             rows = np.concatenate([rows, np.full(missing, rows[-1])])
             schedules |= self._present(steps, size - missing)
-        loop = EpochLoop(gather, self._step, [t.array for t in tables], rows, watch.history, schedules)
-        self.begun += 1
+        loop = EpochLoop(gather, self._step, [t.array for t in tables], rows, watch.history, schedules, begun)
+
+        def place() -> Position | None:
+            done = loop.done
+            return Position(picked, shuffle, drop_last, watch.history[:done].copy()) if done < total else None
+
         try:
-            if self._check_finite:
-                for name, table in zip(self._batch, tables, strict=True):
-                    refuse_array("run_epoch", name, table.array)
-            self._native(loop, steps, watch)
-            watch.finish(loop.done)
+            with self._progress.running(place, position is not None):
+                if self._check_finite:
+                    for name, table in zip(self._batch, tables, strict=True):
+                        refuse_array("run_epoch", name, table.array)
+                self._native(loop, steps, watch)
+                watch.finish(loop.done)
         finally:
             self.last = watch.result(loop.done)
         return self.last
@@ -204,37 +276,44 @@ class Epochs:
         data: object,
         update: Callable[..., float],
         plan: Plan,
+        position: Position | None,
     ) -> EpochResult:
-        """One epoch over batches that a thread prepares, through `update`."""
+        """One epoch over batches that a thread prepares, through `update`, or its rest from a position."""
         if not isinstance(data, Iterable):
             raise TypeRuleError(
                 f"run_epoch takes arrays ({', '.join(self._batch)}) or an iterable of batches of them, "
                 f"got {type(data).__name__}; put the arrays in a tuple"
             )
+        if position is not None and position.order is not None:
+            raise TypeRuleError(
+                f"run_epoch: the epoch to be resumed ran over arrays of {len(position.order)} rows, got batches; pass "
+                "the arrays, or begin another epoch without resume"
+            )
         schedules = self._schedules(plan.schedule)
-        watch = _Watch(self._step.outputs[0].dtype, 1024, plan)
-        self.begun += 1
-        done = 0
+        skipped = 0 if position is None else position.done
+        watch = _Watch(self._step.outputs[0].dtype, skipped + 1024, plan, position)
+        count = _Count(self._step, watch)
         try:
-            with Prefetcher(data) as items:
+            with self._progress.running(count.position, position is not None), Prefetcher(data) as items:
+                _skip(items, skipped)
                 for batch in itertools.islice(items, plan.limit):
-                    self._set(schedules, done)
-                    runs = self._step.runs
+                    self._set(schedules, count.done)
+                    count.begin()
                     try:
                         update(*self._arrays_of(batch))
                     finally:
-                        # A signal may come between the step and its loss.
-                        if self._step.runs > runs:
-                            watch.keep(done, self._step.outputs[0].item())
-                            done += 1
-                    if done % plan.every == 0 and watch.tell(done):
+                        count.settle()
+                    if count.done % plan.every == 0 and watch.tell(count.done):
                         break
-            watch.finish(done)
+                else:
+                    count.exhausted = plan.limit is None or count.done - skipped < plan.limit
+                watch.finish(count.done)
         except AdjointError as error:
-            error.add_note(f"{done} steps of the epoch were done before")
+            error.add_note(f"{count.done} steps of the epoch were done before")
             raise
         finally:
-            self.last = watch.result(done)
+            count.settle()
+            self.last = watch.result(count.done)
         return self.last
 
     def _present(self, steps: int, last: int) -> dict[str, np.ndarray]:
@@ -276,13 +355,13 @@ class Epochs:
             self._gathers[key] = compiled.bind({}, threads=self._step.threads)
         return self._gathers[key]
 
-    def _schedules(self, schedule: Mapping[str, object], steps: int | None = None) -> dict[str, np.ndarray]:
-        """Values by name of hyperparameter; as many as there are steps, where that is known."""
+    def _schedules(self, schedule: Mapping[str, object], *steps: int) -> dict[str, np.ndarray]:
+        """Values by name of hyperparameter; as many as one of the numbers of steps, where these are known."""
         found = {name: self._hyper.series(name, values) for name, values in schedule.items()}
         for name, values in found.items():
-            if steps is not None and len(values) != steps:
+            if steps and len(values) not in steps:
                 raise InvalidValueError(
-                    f"schedule: {name} must have a value for each of the {steps} steps of this epoch, got "
+                    f"schedule: {name} must have a value for each of the {steps[-1]} steps of this epoch, got "
                     f"{len(values)}; pass that many"
                 )
         return found

@@ -1,22 +1,24 @@
 """`Trainer`: a compiled step and the arrays that persist between steps."""
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from adjoint.compiler import CompileOptions, Executable
 from adjoint.compiler import compile as compile_module
 from adjoint.data import Rows
-from adjoint.errors import InvalidValueError
+from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import Function, IRModule
 from adjoint.kernel.target import available_cores
 from adjoint.runtime.bound import Bound, rows_present
 from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.runtime.turn import Turn
 from adjoint.training.arrays import Hyper, Residents
+from adjoint.training.checkpoint import Checkpoint, check_same, read_checkpoint
 from adjoint.training.epochs import Callback, EpochResult, Epochs, Plan, epoch_order
 from adjoint.training.finite import refuse_array, refuse_loss
 from adjoint.training.gather import given_rows
@@ -24,8 +26,13 @@ from adjoint.training.initialize import initial_params, initial_states
 from adjoint.training.layout import StepLayout
 from adjoint.training.predict import Predictor, inference_function
 from adjoint.training.profile import Profile, profile_step
+from adjoint.training.progress import Progress, resumed_order
+from adjoint.training.tensors import FilePath, write_arrays
+from adjoint.training.weights import read_weights
 
 __all__ = ["Trainer"]
+
+_T = TypeVar("_T")
 
 #: Parameters, states or optimizer states to load: in order, or by name.
 Arrays = Sequence[np.ndarray] | Mapping[str, np.ndarray]
@@ -106,6 +113,7 @@ class Trainer:
         self._step: Callable[..., Any] = self._first_step
         self._bound: Bound | None = None
         self._epochs: Epochs | None = None
+        self._progress = Progress()
         self._predict: Callable[..., Any] = self._first_predict
 
     def compile(self) -> "Trainer":
@@ -114,7 +122,9 @@ class Trainer:
             if "step" not in self._executables:
                 executable = compile_module(self.module, entries=("step",), options=self.options)
                 self._bound = executable["step"].bind(self._resident(), turn=self._turn, batch=self._partial)
-                self._epochs = Epochs(self._bound, self._batch, self.hyper, self.options, self._check_finite)
+                self._epochs = Epochs(
+                    self._bound, self._batch, self.hyper, self.options, self._check_finite, self._progress
+                )
                 self._step = self._checked_step if self._check_finite else self._bound.call
                 self._executables["step"] = executable
         return self
@@ -155,6 +165,7 @@ class Trainer:
         schedule: Mapping[str, Any] | None = None,
         drop_last: bool = True,
         limit: int | None = None,
+        resume: bool = False,
     ) -> EpochResult:
         """Make one pass over a dataset, with results bitwise identical to calling `update` per batch.
 
@@ -179,12 +190,19 @@ class Trainer:
             Called as ``callback(steps done, their losses)`` every `every` steps and after the last. A true result stops
             the epoch, as does an exception; it may use the trainer in any way.
         schedule : mapping of str to array_like, optional
-            Values of hyperparameters, one per step, set before that step. The last value remains set.
+            Values of hyperparameters, one per step of the epoch or up to the limit, set before that step. The last
+            value remains set.
         drop_last : bool, default True
             Whether to drop an incomplete last batch. Otherwise, it is filled with rows from the start of the epoch's
             order, because the compiled step has a fixed batch size.
         limit : int, optional
-            Maximum number of steps; default: no limit.
+            Maximum number of steps of this call; default: no limit.
+        resume : bool, default False
+            Whether to continue the last epoch where a limit, the callback or an exception ended it, or where it was
+            saved; begins the next epoch if there is none to continue. Pass the other arguments as before: the data and
+            the schedule of the whole epoch, and an iterable that yields its batches from the first, of which those of
+            completed steps are skipped. The callback's number of steps and losses, and the result's, are those of the
+            whole epoch.
 
         Returns
         -------
@@ -197,7 +215,8 @@ class Trainer:
             If arrays, batches or settings do not match the step.
         InvalidValueError
             If a class index is out of range, with its row and value, before the step that contains it; earlier steps
-            have been completed. If a schedule has the wrong length, or there are fewer rows than a step takes.
+            have been completed. If a schedule has the wrong length, or there are fewer rows than a step takes. If the
+            rows, `shuffle`, `drop_last` or `seed` are not those of the epoch to be resumed.
         NameLookupError
             If the schedule names an unknown hyperparameter.
 
@@ -210,10 +229,23 @@ class Trainer:
         self._epochs.last = None
         plan = Plan({} if schedule is None else schedule, every, callback, limit)
         rows = given_rows(data)
+        position = self._progress.resumable() if resume else None
         if rows is None:
-            return self._epochs.over_batches(data, self.update, plan)
-        order = epoch_order(shuffle, (self.seed, self._epochs.begun) if seed is None else seed)
-        return self._epochs.over_rows(rows, order, drop_last, plan)
+            return self._epochs.over_batches(data, self.update, plan, position)
+        order = epoch_order(shuffle, (self.seed, self._progress.begun) if seed is None else seed)
+        if position is not None:
+            order = resumed_order(position, shuffle, drop_last, None if seed is None else order)
+        return self._epochs.over_rows(rows, order, shuffle, drop_last, plan, position)
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs begun so far, without one that ``run_epoch(..., resume=True)`` would continue."""
+        return self._progress.finished
+
+    @property
+    def steps_to_resume(self) -> int:
+        """Number of completed steps of the epoch that ``run_epoch(..., resume=True)`` would continue, or 0."""
+        return self._progress.done
 
     @property
     def last_epoch(self) -> EpochResult | None:
@@ -271,35 +303,136 @@ class Trainer:
         self._params.load(initial_params(self._params.types, self._starts, self.seed, kind))
         self._init_states()
 
-    def load_params(self, params: Arrays) -> None:
-        """Copy parameters in: a list in their order or a dict by their names, all of them.
+    def load_params(self, params: Arrays | FilePath, *, transpose: Sequence[str] = ()) -> None:
+        """Copy all parameters in: a list in their order, a dict by their names, or a safetensors file by their names.
+
+        Parameters
+        ----------
+        params : sequence or mapping of numpy.ndarray, str or os.PathLike
+            Arrays of exactly the parameters' shapes and dtypes. In a file, floats of other dtypes are converted, and
+            arrays with the names of states are ignored.
+        transpose : sequence of str, default ()
+            Matrices that the file has transposed, such as the weights of PyTorch's ``Linear``, which are [out, in]
+            instead of [in, out]. Square ones are not noticed if they are not listed.
 
         Raises
         ------
         NameLookupError, InvalidValueError, TypeRuleError
             If names, number, shapes or dtypes are wrong; nothing has been loaded.
+        CheckpointError
+            If the file cannot be read; nothing has been loaded.
         """
-        self._params.load(params)
+        if isinstance(params, str | os.PathLike):
+            params = read_weights(params, "parameter", self._params.types, self._states.types, transpose)
+        elif transpose:
+            raise TypeRuleError("load_params: transpose is for a file, got arrays; transpose them with .T")
+        self._in_turn(self._params.load, params)
+
+    def save_params(self, path: FilePath) -> None:
+        """Write the parameters by name to a safetensors file, as `save` writes its file."""
+        write_arrays(path, self._in_turn(self._params.export))
 
     def export_params(self) -> dict[str, np.ndarray]:
         """Copies of the parameters by name."""
-        return self._params.export()
+        return self._in_turn(self._params.export)
 
-    def load_states(self, states: Arrays) -> None:
+    def load_states(self, states: Arrays | FilePath) -> None:
         """Copy the model's states in, as `load_params` does parameters."""
-        self._states.load(states)
+        if isinstance(states, str | os.PathLike):
+            states = read_weights(states, "state", self._states.types, self._params.types)
+        self._in_turn(self._states.load, states)
 
     def export_states(self) -> dict[str, np.ndarray]:
         """Copies of the model's states by name."""
-        return self._states.export()
+        return self._in_turn(self._states.export)
+
+    def save(self, path: FilePath) -> None:
+        """Write everything that training depends on to one file, from which `load` makes an equal trainer.
+
+        The file has the module, parameters, states, the optimizer's state, hyperparameters, seed, number of epochs,
+        and the order and losses of an epoch that is not finished. It does not have the data, `options`, `threads` and
+        `check_finite`. While another Python thread trains, it is written as of between two steps.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            A safetensors file in a directory that exists. An older one is replaced once the new one is on the disk.
+
+        Raises
+        ------
+        CheckpointError
+            If the file cannot be written; an older one is unchanged.
+        """
+        self._in_turn(self._checkpoint).write(path)
+
+    @classmethod
+    def load(
+        cls,
+        path: FilePath,
+        *,
+        module: IRModule | None = None,
+        threads: int | None = None,
+        options: CompileOptions | None = None,
+        check_finite: bool = False,
+    ) -> "Trainer":
+        """Make a trainer from a file of `save`; it continues with the same bits on any machine.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        module : IRModule, optional
+            The module, to check that it is the one that was saved; default: the module in the file.
+        threads, options, check_finite
+            As for `Trainer`.
+
+        Raises
+        ------
+        CheckpointError
+            If the file is missing, damaged, from a newer version of adjoint, or not one of `save`.
+        InvalidValueError
+            If it was saved for another module; the message names the first difference.
+        """
+        saved = read_checkpoint(path)
+        if module is not None:
+            check_same(path, saved.module, module)
+        made = cls(saved.module if module is None else module, threads, saved.seed, options, check_finite)
+        for residents in (made._params, made._states, made._optimizer):
+            residents.load(saved.groups[residents.kind])
+        for name, array in saved.groups["hyperparameter"].items():
+            np.copyto(made.hyper.arrays[name], array)
+        made._progress = Progress(saved.begun, saved.position)
+        return made
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeRuleError(
+            "a Trainer is not pickled or copied, because it holds compiled code; use trainer.save(path) and "
+            "Trainer.load(path)"
+        )
+
+    def _checkpoint(self) -> Checkpoint:
+        groups = {each.kind: each.export() for each in (self._params, self._states, self._optimizer)}
+        groups["hyperparameter"] = {name: array.copy() for name, array in self.hyper.arrays.items()}
+        return Checkpoint(self.module, self.seed, groups, self._progress.begun, self._progress.unfinished)
+
+    def _in_turn(self, function: Callable[..., _T], *args: Any) -> _T:
+        """Call a function between two steps of any Python thread."""
+        bound = self._bound
+        if bound is None:
+            with self._compiling:  # another thread may be compiling the step, and then run it
+                bound = self._bound
+                if bound is None:
+                    return function(*args)
+        result: _T = bound.exclusively(function, *args)
+        return result
 
     def load_optimizer_state(self, state: Arrays) -> None:
         """Copy the optimizer's state in, as `load_params` does parameters."""
-        self._optimizer.load(state)
+        self._in_turn(self._optimizer.load, state)
 
     def export_optimizer_state(self) -> dict[str, np.ndarray]:
         """Copies of the optimizer's state by name."""
-        return self._optimizer.export()
+        return self._in_turn(self._optimizer.export)
 
     def reset_optimizer_state(self) -> None:
         """Reset the optimizer's state to its initial values."""

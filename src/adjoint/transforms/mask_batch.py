@@ -77,7 +77,8 @@ def mask_batch(function: Function, axes: BatchAxes, rows: str = "rows") -> Funct
         if isinstance(value.op, Count):
             return masks.count(value)
         if value in axes.combines:
-            return masks.summed(value, inputs) or masks.combine(value, inputs)
+            made = masks.summed(value, inputs)
+            return masks.combine(value, inputs) if made is None else made
         return None
 
     results = rebuild(function.results, replace)
