@@ -171,6 +171,21 @@ def test_a_refused_batch_leaves_the_number_of_rows_alone(cache):
     assert trainer.update(*whole) == other.update(*whole)
 
 
+def remembering(rows):
+    """A state with something for each row."""
+    x, w, kept = param("x", (rows, 4)), param("w", (4, 3)), param("kept", (rows, 3))
+    y = ops.add(ops.matmul(x, w), kept)
+    return IRModule((Function("backbone", (x, w, kept), (y, ops.multiply(y, 0.5))),), {"param_num": 1, "state_num": 1})
+
+
+def test_a_state_of_each_row_needs_whole_batches(cache):
+    types = [TensorType((FULL, 3))] * 2
+    trainer = fresh(SetupTrainer(MSELoss(), SGD(0.1), types)(remembering(FULL)), cache)
+    message = r"exactly 8 rows, because @backbone_loss returns a state with a batch axis, f32\[8,3\], got 3; drop it"
+    with pytest.raises(TypeRuleError, match=message):
+        trainer.update(np.ones((3, 4), np.float32), np.ones((3, 3), np.float32))
+
+
 def contrastive(rows):
     """Every row is compared with every other."""
     x, w = param("x", (rows, 4)), param("w", (4, 3))

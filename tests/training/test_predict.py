@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from adjoint import ops
-from adjoint.errors import TypeRuleError, VerifyError
+from adjoint import compile, ops
+from adjoint.errors import InvalidValueError, TypeRuleError, VerifyError
 from adjoint.ir import Function, IRModule, TensorType, param
-from adjoint.losses import MSELoss
+from adjoint.losses import Loss, MSELoss
 from adjoint.optim import SGD
-from adjoint.training import SetupTrainer, Trainer
+from adjoint.training import SetupTrainer, Trainer, inference_function
 from tests.training.models import BATCH, batch_normalised, batches, widened
 
 
@@ -112,3 +112,82 @@ def test_a_model_that_predicts_something_else_is_refused():
     ready = SETUP(module)
     with pytest.raises(VerifyError, match=message):
         Trainer(ready.with_function(states)).predict(np.zeros((1, 3), np.float32))
+
+
+def predicting(backbone, rows, cache):
+    """A trainer of a model of which only the predictions matter."""
+    outputs = [r.type for r in backbone.results]
+
+    class Total(Loss):
+        arg_names = ("a", "b")[: len(outputs)]
+        num_backbone_results = len(outputs)
+
+        def __call__(self, *args):
+            return ops.add(*map(ops.sum, args)) if len(args) > 1 else ops.sum(args[0])
+
+    module = SetupTrainer(Total(), SGD(0.1), outputs)(IRModule((backbone,)))
+    made = Trainer(module, options=cache)
+    made.init_parameters()
+    assert backbone.params[0].shape[0] == rows
+    return made
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8, 9, 12, 30])
+def test_outputs_of_any_layout_have_the_rows_of_the_inputs(rows, cache):
+    """Two outputs: one with several elements for each row, one with the rows last."""
+    x, w = param("x", (12, 4, 3)), param("w", (3, 5))
+    tokens = ops.matmul(ops.reshape(x, (48, 3)), w)
+    backbone = Function("backbone", (x, w), (tokens, ops.permute(x, (1, 2, 0))))
+    trainer = predicting(backbone, 12, cache)
+    given = np.random.default_rng(rows).standard_normal((rows, 4, 3)).astype(np.float32)
+    found, turned = trainer.predict(given)
+    wanted = given.reshape(-1, 3).astype(np.float64) @ trainer.export_params()["w"]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(turned, given.transpose(1, 2, 0))
+
+
+@pytest.mark.parametrize("rows", [2, 5, 12, 13])
+def test_a_model_that_combines_rows_combines_those_that_there_are(rows, cache):
+    x, w = param("x", (12, 3)), param("w", (3, 3))
+    hidden = ops.matmul(x, w)
+    trainer = predicting(Function("backbone", (x, w), (ops.subtract(hidden, ops.mean(hidden, 0)),)), 12, cache)
+    given = np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32)
+    hidden = given.astype(np.float64) @ trainer.export_params()["w"]
+    parts = [hidden[start : start + 12] for start in range(0, rows, 12)]
+    wanted = np.concatenate([part - part.mean(0) for part in parts])
+    np.testing.assert_allclose(trainer.predict(given), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_compares_rows_predicts_whole_batches(cache):
+    x, w = param("x", (4, 3)), param("w", (3, 3))
+    hidden = ops.matmul(x, w)
+    flipped = ops.add(hidden, ops.flip(hidden, 0))
+    trainer = predicting(Function("backbone", (x, w), (flipped,)), 4, cache)
+    given = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
+    hidden = given.astype(np.float64) @ trainer.export_params()["w"]
+    np.testing.assert_allclose(trainer.predict(given), hidden + hidden[::-1], rtol=1e-4, atol=1e-5)
+    message = (
+        r"a batch must have exactly 4 rows, because %1 = flip\(...\): f32\[4,3\] depends on all rows of a batch, g"
+    )
+    with pytest.raises(TypeRuleError, match=message):
+        trainer.predict(given[:3])
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_the_inference_function_is_compiled_alone(trainer, rows):
+    function = inference_function(trainer.module, rows)
+    run = compile(function, options=trainer.options)["backbone"].bind(trainer.export_params())
+    x = np.random.default_rng(rows).standard_normal((rows, 12)).astype(np.float32)
+    np.testing.assert_allclose(run(x), forward(widened(trainer.export_params()), x), rtol=1e-4, atol=1e-5)
+
+
+def test_inference_functions_that_cannot_be_rewritten_are_refused(trainer):
+    with pytest.raises(InvalidValueError, match="inference_function: rows must be an integer of at least 1, got 0"):
+        inference_function(trainer.module, 0)
+    x, w = param("x", (4, 3)), param("w", (3, 3))
+    backbone = Function("backbone", (x, w), (ops.flip(ops.matmul(x, w), 0),))
+    message = (
+        r"cannot be rewritten for 2 rows, because %1 = flip\(...\): f32\[4,3\] depends on the number of rows; build"
+    )
+    with pytest.raises(InvalidValueError, match=message):
+        inference_function(IRModule((backbone,)), 2)

@@ -183,6 +183,9 @@ def _masked(with_loss: Function, parts: _Parts) -> tuple[Function, dict[str, Any
     axes = batch_inputs(flat, (*flat.params[: len(parts.inputs)], *targets))
     each = tuple((p.label, axes.of[p].each) for p in flat.params if p in axes.of)
     try:
+        for result in flat.results:
+            if axes.axis(result) is not None:
+                raise InvalidValueError(f"@{flat.name} returns a state with a batch axis, {result.type}")
         return mask_batch(flat, axes, name), {"rows": name, "batch_axes": each}
     except InvalidValueError as error:
         return flat, {"fixed_rows": error.message, "batch_axes": each}

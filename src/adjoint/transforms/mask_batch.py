@@ -62,13 +62,12 @@ def mask_batch(function: Function, axes: BatchAxes, rows: str = "rows") -> Funct
     -------
     Function
         Same name, results and attributes; the new parameter is the last one. With all rows present, it computes the
-        same.
+        same. A result with a batch axis contains something unspecified in absent rows.
 
     Raises
     ------
     InvalidValueError
-        If the function has a single row, combines rows in a way for which there is no neutral element, or returns
-        something for each row.
+        If the function has a single row, or combines rows in a way for which there is no neutral element.
     """
     _check(function, axes)
     masks = _Masks(axes, param(rows, (), "i32"))
@@ -93,10 +92,6 @@ def _check(function: Function, axes: BatchAxes) -> None:
     if wrong is not None:
         name = value_names(function)[wrong]
         raise InvalidValueError(f"{name} = {wrong.op.name}(...): {wrong.type} depends on all rows of a batch")
-    for result in function.results:
-        if axes.axis(result) is not None:
-            name = value_names(function)[result]
-            raise InvalidValueError(f"{name}: {result.type} is returned for each row of a batch")
 
 
 def _combined(value: Value, axes: BatchAxes) -> tuple[int, Value | float] | None:
