@@ -17,7 +17,7 @@ from adjoint.ir import Function, TensorType, Value, is_param
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.ops.base import Dot, Operator
 
-__all__ = ["Axis", "BatchAxes", "batch_axes", "batch_inputs"]
+__all__ = ["Axis", "BatchAxes", "batch_inputs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Axis:
 
 @dataclass
 class BatchAxes:
-    """The result of `batch_axes`.
+    """The result of `batch_inputs`.
 
     Parameters
     ----------
@@ -89,37 +89,33 @@ def batch_inputs(function: Function, candidates: Sequence[Value]) -> BatchAxes:
     if first is None:
         return BatchAxes(1)
     inputs = {first: Axis(0, 1)}
+    observed: dict[Value, _Reads] = {}
     while True:
-        found = batch_axes(function, first.shape[0], inputs)
+        found = _batch_axes(function, first.shape[0], inputs, observed)
         more = {p: found.aligned[p] for p in candidates if p in found.aligned}
         if not more:
             return found
         inputs |= more
 
 
-def batch_axes(function: Function, rows: int, inputs: Mapping[Value, Axis]) -> BatchAxes:
-    """Find the batch axis of every value.
+def _batch_axes(
+    function: Function, rows: int, inputs: Mapping[Value, Axis], observed: "dict[Value, _Reads]"
+) -> BatchAxes:
+    """The batch axis of every value, given those of the inputs; `observed` keeps what values read for the next call.
 
-    Parameters
-    ----------
-    function : Function
-        A graph without calls.
-    rows : int
-        The number of rows that it is written for. With a single row, coordinates of rows cannot be told from constants,
-        so that no axis is found.
-    inputs : mapping of Value to Axis
-        The parameters that have a batch axis.
+    With a single row, coordinates of rows cannot be told from constants, so no axis is found.
     """
     found = BatchAxes(rows)
     if rows < 2:
         return found
     found.of |= inputs
     order = function.values()
-    observed: dict[Value, _Reads] = {}
     for value in order:
         if value in found.of or is_param(value):
             continue
-        observed[value] = reads = _reads(value)
+        if value not in observed:
+            observed[value] = _reads(value)
+        reads = observed[value]
         carried = {n: found.of[v] for n, v in enumerate(value.inputs) if v in found.of}
         touched = {found_axis.row(at) for n, at in reads.all if (found_axis := carried.get(n)) is not None}
         if touched:
