@@ -144,6 +144,13 @@ def test_states_are_kept_updated_and_left_alone_by_predict(cache):
     assert trainer.export_optimizer_state()["step"] == 1
 
 
+@pytest.mark.parametrize("threads", [0, 1025, True])
+def test_a_wrong_number_of_threads_is_refused_at_the_users_line(trainer, threads):
+    with pytest.raises(InvalidValueError, match=f"threads must be an integer from 1 to 1024, got {threads}") as refused:
+        Trainer(trainer.module, threads=threads)
+    assert refused.value.where.rpartition(":")[0] == __file__
+
+
 def test_the_parts_of_a_step_are_profiled_and_nothing_is_trained(trainer):
     (x, y), *_ = batches(1)
     before = trainer.export_params()
