@@ -160,7 +160,8 @@ def _entry(
     budget = (options.memory_budget, threads) if options.memory_budget is not None else None
 
     def key_now() -> str:
-        tuned = tuning.digest() if tuning is not None else ""
+        # Tuned code is never mistaken for untuned code, not even before there is a file of measurements.
+        tuned = f"tuned {tuning.digest()}" if tuning is not None else ""
         return _key("entry", str(function), target.key, budget, flush, options.jitter, tuned)
 
     def program_now() -> Program:
