@@ -48,8 +48,10 @@ def test_a_file_of_graph_text_is_named_by_its_stem(capsys, tmp_path):
     assert main(["show", "linreg", "--stage", "graph"]) == 0
     path.write_text(capsys.readouterr().out)
     numbers = tmp_path / "numbers.json"
-    assert main(["profile", str(path), "--optimizer", "adam", "--runs", "2", "--json", str(numbers)]) == 0
-    assert json.loads(numbers.read_text())["title"] == "model · adam"
+    assert (
+        main(["profile", str(path), "--loss", "mse", "--optimizer", "adam", "--runs", "2", "--json", str(numbers)]) == 0
+    )
+    assert json.loads(numbers.read_text())["title"] == "model · mse · adam"
 
 
 @pytest.mark.parametrize("option", ["--html", "--trace", "--json"])

@@ -36,12 +36,6 @@ def test_the_graph_of_a_file_is_printed_as_it_was_parsed(capsys, tmp_path):
     assert adjoint.ops.parse(capsys.readouterr().out) == mlp((5, 4, 3), batch_size=2)
 
 
-def test_a_file_is_trained_towards_targets_like_its_output(capsys, tmp_path):
-    (tmp_path / "model.txt").write_text(str(mlp((5, 4, 3), batch_size=2)))
-    assert main(["show", str(tmp_path / "model.txt"), "--stage", "step"]) == 0
-    assert "%targets: f32[2,3]" in capsys.readouterr().out
-
-
 def test_the_batch_size_of_a_built_in_model_may_be_chosen(capsys):
     assert main(["show", "mlp", "--batch-size", "7"]) == 0
     assert "%x: f32[7,784]" in capsys.readouterr().out

@@ -8,7 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from adjoint.cli.builtin import OPTIMIZERS, load_model, training_module
+from adjoint.cli.builtin import BUILTIN, DEFAULT_OPTIMIZER, LOSSES, OPTIMIZERS, load_model, training_module
+from adjoint.cli.files import split_name
 from adjoint.cli.options import Name, WritablePath, write_text
 from adjoint.compiler import CompileOptions
 from adjoint.ir import IRModule
@@ -28,7 +29,8 @@ _WIDE = 110
 @click.command("profile")
 @click.argument("model")
 @click.option("--batch-size", type=click.IntRange(1), help="Batch size of a built-in model.")
-@click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), default="sgd", show_default=True)
+@click.option("--loss", type=Name("loss", LOSSES), help="Loss of a file's backbone; a built-in model has its own.")
+@click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), help="Optimizer of the step; default: sgd.")
 @click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Number of threads.")
 @click.option("--runs", type=click.IntRange(1), default=50, show_default=True, help="Runs to measure.")
 @click.option(
@@ -38,25 +40,29 @@ _WIDE = 110
 @click.option("--trace", "trace_file", type=WritablePath(), help="Write a trace for ui.perfetto.dev.")
 @click.option("--json", "json_file", type=WritablePath(), help="Write the results as JSON.")
 def command(
-    model: str, batch_size: int | None, optimizer: str, threads: int, runs: int, simulate_threads: int | None,
-    html_file: Path | None, trace_file: Path | None, json_file: Path | None,
+    model: str, batch_size: int | None, loss: str | None, optimizer: str | None, threads: int, runs: int,
+    simulate_threads: int | None, html_file: Path | None, trace_file: Path | None, json_file: Path | None,
 ) -> None:  # fmt: skip
     """Time each kernel of MODEL's training step, on random data, and compare it with the machine's peaks.
 
-    MODEL is mlp, linreg, lenet, resnet20, gpt, or a file of graph text. GFLOP/s and GB/s count each operation and
-    each byte once; roofline is the fraction that is reached of the machine's limit for them. The limits are measured
-    on first use and stored.
+    MODEL is mlp, linreg, lenet, resnet20, gpt, or a file: graph text, or a Python file that defines an IRModule called
+    module, or a function of that name that returns one; FILE.py:NAME takes another name. A step in it is used as it
+    is; a backbone needs --loss.
+
+    GFLOP/s and GB/s count each operation and each byte once; roofline is the fraction that is reached of the machine's
+    limit for them. The limits are measured on first use and stored.
 
     With --simulate-threads, the step is compiled for a machine with that many cores, but not run. The table shows how
     evenly threads would share each kernel, weighted by estimated times.
     """
     if simulate_threads is not None and (html_file or trace_file):
         raise click.UsageError("--html and --trace show measurements, --simulate-threads makes none; leave one out")
-    module = training_module(model, load_model(model, batch_size), OPTIMIZERS[optimizer])
+    loaded = load_model(model, batch_size)
+    module = training_module(model, loaded, OPTIMIZERS.get(optimizer or ""), loss, "profile")
     if simulate_threads is not None:
         _simulate(module, simulate_threads, json_file)
         return
-    title = " · ".join([Path(model).stem, *([f"batch {batch_size}"] if batch_size else []), optimizer])
+    title = _title(model, batch_size, None if module is loaded else (loss, optimizer))
     profile = profile_module(module, title, CompileOptions(threads=threads), runs)
     console = Console()
     console.print(_kernels(profile, console.width >= _WIDE))
@@ -68,6 +74,17 @@ def command(
         write_text(trace_file, trace_text(profile))
     if json_file is not None:
         write_text(json_file, json.dumps(profile.as_dict(), indent=2) + "\n")
+
+
+def _title(model: str, batch_size: int | None, built: tuple[str | None, str | None] | None) -> str:
+    """What is profiled, with the loss and the optimizer if the step was `built` here."""
+    parts = [model if model in BUILTIN else split_name(model)[0].stem]
+    if batch_size is not None:
+        parts.append(f"batch {batch_size}")
+    if built is not None:
+        loss, optimizer = built
+        parts += [*([loss] if loss is not None else []), optimizer or DEFAULT_OPTIMIZER]
+    return " · ".join(parts)
 
 
 def _simulate(module: IRModule, threads: int, json_file: Path | None) -> None:
