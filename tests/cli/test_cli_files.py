@@ -33,7 +33,8 @@ if __name__ == "__main__":
 
 @pytest.fixture(autouse=True)
 def _peaks(monkeypatch):
-    monkeypatch.setattr("adjoint.profiling.step.machine_peaks", lambda *_: PEAKS)
+    monkeypatch.setattr("adjoint.profiling.step.machine_peaks", lambda *_, **__: PEAKS)
+    monkeypatch.setattr("adjoint.profiling.step.keep_peaks", lambda _, peaks: peaks)
 
 
 @pytest.fixture

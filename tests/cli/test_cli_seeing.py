@@ -11,6 +11,7 @@ from adjoint.ir import IRModule
 from adjoint.models import linreg, mlp
 from adjoint.paths import write_whole
 from tests.cli.helpers import refusal
+from tests.profiling.steps import PEAKS
 
 
 @pytest.mark.parametrize("model", ["mlp", "linreg"])
@@ -83,6 +84,8 @@ def test_files_that_hold_no_model_are_refused(capsys, tmp_path):
 
 def test_profile_has_a_row_for_each_kernel(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr("adjoint.profiling.step.machine_peaks", lambda *_, **__: PEAKS)
+    monkeypatch.setattr("adjoint.profiling.step.keep_peaks", lambda _, peaks: peaks)
     assert main(["profile", "mlp", "--runs", "3"]) == 0
     out = capsys.readouterr().out
     module = adjoint.SetupTrainer(

@@ -15,7 +15,7 @@ from adjoint.compiler import CompileOptions
 from adjoint.ir import IRModule
 from adjoint.profiling.balance import StepBalance
 from adjoint.profiling.balance import simulate_threads as simulate
-from adjoint.profiling.figures import duration, micros, percent, rate
+from adjoint.profiling.figures import duration, micros, percent, rate, signed_micros
 from adjoint.profiling.page import page_text
 from adjoint.profiling.step import StepProfile, profile_module
 from adjoint.profiling.trace import trace_text
@@ -31,8 +31,9 @@ _WIDE = 110
 @click.option("--batch-size", type=click.IntRange(1), help="Batch size of a built-in model.")
 @click.option("--loss", type=Name("loss", LOSSES), help="Loss of a file's backbone; a built-in model has its own.")
 @click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), help="Optimizer of the step; default: sgd.")
-@click.option("--threads", type=click.IntRange(1), default=1, show_default=True, help="Number of threads.")
+@click.option("--threads", type=click.IntRange(1), help="Number of threads; default: all cores, as in training.")
 @click.option("--runs", type=click.IntRange(1), default=50, show_default=True, help="Runs to measure.")
+@click.option("--after", type=click.IntRange(0), default=0, help="Training steps on the batch before measuring.")
 @click.option(
     "--simulate-threads", type=click.IntRange(1), help="Estimate how so many threads would share the work; run nothing."
 )
@@ -40,8 +41,8 @@ _WIDE = 110
 @click.option("--trace", "trace_file", type=WritablePath(), help="Write a trace for ui.perfetto.dev.")
 @click.option("--json", "json_file", type=WritablePath(), help="Write the results as JSON.")
 def command(
-    model: str, batch_size: int | None, loss: str | None, optimizer: str | None, threads: int, runs: int,
-    simulate_threads: int | None, html_file: Path | None, trace_file: Path | None, json_file: Path | None,
+    model: str, batch_size: int | None, loss: str | None, optimizer: str | None, threads: int | None, runs: int,
+    after: int, simulate_threads: int | None, html_file: Path | None, trace_file: Path | None, json_file: Path | None,
 ) -> None:  # fmt: skip
     """Time each kernel of MODEL's training step, on random data, and compare it with the machine's peaks.
 
@@ -50,7 +51,9 @@ def command(
     is; a backbone needs --loss.
 
     GFLOP/s and GB/s count each operation and each byte once; roofline is the fraction that is reached of the machine's
-    limit for them. The limits are measured on first use and stored.
+    limit for them. The limits are measured on first use and stored, and raised if a kernel exceeds them.
+
+    The last table says why the sum of the kernels is not the time of a step.
 
     With --simulate-threads, the step is compiled for a machine with that many cores, but not run. The table shows how
     evenly threads would share each kernel, weighted by estimated times.
@@ -63,11 +66,13 @@ def command(
         _simulate(module, simulate_threads, json_file)
         return
     title = _title(model, batch_size, None if module is loaded else (loss, optimizer))
-    profile = profile_module(module, title, CompileOptions(threads=threads), runs)
+    profile = profile_module(module, title, CompileOptions(threads=threads), runs, after=after)
     console = Console()
     console.print(_kernels(profile, console.width >= _WIDE))
     console.print(_parts(profile))
-    console.print(_machine(profile), highlight=False)
+    console.print(_account(profile))
+    for text in (_machine(profile), profile.state, *profile.notes):
+        console.print(text, highlight=False, markup=False)
     if html_file is not None:
         write_text(html_file, page_text(profile))
     if trace_file is not None:
@@ -139,13 +144,24 @@ def _parts(profile: StepProfile) -> Table:
     return table
 
 
+def _account(profile: StepProfile) -> Table:
+    """The step's time and what it consists of."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("the step")
+    table.add_column("µs", justify="right")
+    for name, nanoseconds in profile.account.lines():
+        table.add_row(name, signed_micros(nanoseconds))
+    return table
+
+
 def _machine(profile: StepProfile) -> str:
     """The peaks that the percentages refer to."""
     peaks = profile.peaks
     count = "one thread" if profile.threads == 1 else f"{profile.threads} threads"
     levels = ", ".join(f"{level.name} {rate(level.gbytes)}" for level in peaks.levels)
     text = f"{peaks.cpu}, {count}: at most {rate(peaks.gflops)} GFLOP/s and, in GB/s, {levels}; "
-    text += f"the machine was at {percent(profile.pace)} of its peak meanwhile."
+    text += f"the machine was at {percent(profile.pace)} of its peak meanwhile. Reading clocks around kernels took "
+    text += f"another {duration(profile.account.clocks)}, which no time above contains."
     if profile.threads > 1:
-        text += f" A step took {duration(profile.wall)}, {duration(profile.waiting)} of it waiting."
+        text += f" Each thread waited {duration(profile.waiting)} on average."
     return text
