@@ -4,7 +4,7 @@ import pytest
 
 from adjoint import ops
 from adjoint.ir import param
-from adjoint.profiling.excess import Work, changes, excess_reason, raised_peaks
+from adjoint.profiling.excess import Work, changes, excess_notes, excess_reason, raised_peaks
 from tests.profiling.steps import PEAKS
 
 X, W = param("x", (4, 4)), param("w", (4, 4))
@@ -47,27 +47,33 @@ def test_no_kernel_is_above_the_raised_peaks():
     ("done", "reason"),
     [
         (work(SUM, 0.9, read=100_000), ""),
-        (work(SUM, 1.04, read=100_000), "k is at 104% of the roofline, which is within the noise of the clock"),
+        (work(SUM, 1.04, read=100_000), "which is within the noise of the clock"),
         (
             work(CONVOLUTION, 1.8, flops=1_000_000),
-            "k is at 180% of the roofline, because it computes its convolution with fewer products than the sums it is "
-            "credited with",
+            "because a convolution can take fewer products than the sums it is credited with",
         ),
         (
             work(ops.matmul(X, W), 1.8, flops=1_000_000),
-            "k is at 180% of the roofline, because it is credited with more operations than it computes, or the peak "
-            "is too low",
+            "because of operations that it is credited with and does not need, or a peak that is too low",
         ),
         (
             work(PART, 1.8, read=100_000),
-            "k is at 180% of the roofline, because it is credited with all bytes of its operands, of which it need not "
-            "read all",
+            "because all bytes of its operands are credited, of which it need not read all",
         ),
         (
             work(SUM, 1.8, read=100_000),
-            "k is at 180% of the roofline, because the peak is too low; measure it again with adjoint doctor --measure",
+            "because the peak is too low; adjoint doctor --measure measures it again",
         ),
     ],
 )
 def test_every_excess_has_its_reason(done, reason):
     assert excess_reason(done, PEAKS) == reason
+
+
+def test_kernels_with_the_same_reason_share_a_note():
+    many = [(f"k{i}", 1.1 + i / 100, "because") for i in range(8)]
+    assert excess_notes([("one", 1.04, "which is noise"), *many]) == [
+        "one is at 104% of the roofline, which is noise.",
+        "k7, k6, k5, k4, k3 and 3 more are at up to 117% of the roofline, because.",
+    ]
+    assert excess_notes([]) == []

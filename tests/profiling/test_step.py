@@ -124,9 +124,9 @@ def test_the_account_adds_up_to_the_step(profile):
     account = profile.account
     assert account.step > 0
     assert account.kernels == pytest.approx(profile.nanoseconds)
-    assert account.kernels + account.between + account.entry == pytest.approx(account.step)
+    assert account.kernels + account.slower + account.between + account.entry == pytest.approx(account.step)
     total = profile.as_dict()["total"]
-    named = ("kernels_microseconds", "between_microseconds", "entry_microseconds")
+    named = (f"{part}_microseconds" for part in ("kernels", "slower", "between", "entry"))
     assert sum(total[name] for name in named) == pytest.approx(total["step_microseconds"])
 
 
@@ -220,8 +220,8 @@ def test_exceeded_peaks_are_measured_again_and_raised_where_that_is_plausible(st
         assert stored[1:] == []
         assert row.attained == pytest.approx(times)
         assert profile.notes == (
-            f"{row.kernel.name} is at 300% of the roofline, because the peak is too low; measure it again with adjoint "
-            "doctor --measure.",
+            f"{row.kernel.name} is at 300% of the roofline, because the peak is too low; adjoint doctor --measure "
+            "measures it again.",
         )
     assert json.loads(json.dumps(profile.as_dict()))["machine"]["raised"] == (profile.raised or None)
 

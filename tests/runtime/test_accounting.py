@@ -19,6 +19,7 @@ def test_the_difference_of_step_and_kernels_is_attributed():
     assert account.entry == 400 - 350
     assert account.lines() == (
         ("kernels, each on its slowest thread", 350.0),
+        ("interruptions: kernels slower than usual", 0.0),
         ("waiting for threads, less overlap of kernels", 0.0),
         ("call, checks, waking threads; other differences", 50.0),
         ("step, without clocks", 400.0),
@@ -31,14 +32,26 @@ def test_a_barrier_at_which_threads_wait_counts_between_kernels():
     run = [[[0, 105], [110, 115], [220, 225]], [[0, 5], [10, 115], [120, 225]]]
     account = StepAccount.of(Clocks(np.array([run] * 4)), 300.0)
     assert account.kernels == 100 + 100 + 100
-    assert account.kernels + account.between + account.entry == 300
+    assert account.kernels + account.slower + account.between + account.entry == 300
     assert account.between < 0  # the kernels overlap
+
+
+def test_interruptions_of_other_kernels_in_every_run_are_not_waiting():
+    """Of four kernels of 100, another one takes 1100 in each of four runs."""
+    lasting = np.full((4, 4), 100) + 1000 * np.eye(4, dtype=int)
+    ends = lasting.cumsum(axis=1)
+    clocks = Clocks(np.stack([ends - lasting, ends], axis=-1)[:, None])
+    account = StepAccount.of(clocks, 1500.0)
+    assert account.kernels == 4 * 100
+    assert account.slower == 1000
+    assert (account.between, account.entry) == (0.0, 100.0)
 
 
 def test_one_thread_does_not_wait_for_others():
     account = StepAccount.of(Clocks(np.array([[[[0, 105], [110, 165]]]] * 4)), 200.0)
     assert [name for name, _ in account.lines()] == [
         "kernels",
+        "interruptions: kernels slower than usual",
         "between kernels",
         "call, checks; other differences",
         "step, without clocks",

@@ -167,7 +167,7 @@ def test_the_parts_of_a_step_are_profiled_and_nothing_is_trained(trainer):
     account = profile.account
     assert account.step == pytest.approx(profile.step * 1e3)
     assert account.kernels == pytest.approx(sum(timed.nanoseconds for timed in profile.kernels))
-    assert account.kernels + account.between + account.entry == pytest.approx(account.step)
+    assert account.kernels + account.slower + account.between + account.entry == pytest.approx(account.step)
     assert all(name in text for name, _ in account.lines())
     for name, value in trainer.export_params().items():
         np.testing.assert_array_equal(value, before[name])

@@ -18,7 +18,7 @@ from adjoint.ops.views import Permute, Reshape
 from adjoint.profiling.figures import percent, rate
 from adjoint.profiling.machine import Peaks
 
-__all__ = ["NOISE", "Work", "changes", "excess_reason", "raised_peaks"]
+__all__ = ["NOISE", "Work", "changes", "excess_notes", "excess_reason", "raised_peaks"]
 
 #: Fraction above a peak, and nanoseconds below the least time, that are the clock's noise: its tick, the cost of
 #: reading it, and the frequency of the core, which changes by a few percent.
@@ -26,6 +26,9 @@ NOISE, NOISE_NANOSECONDS = 0.05, 100.0
 
 #: Ratio to a measured peak above which a kernel's bytes are in doubt rather than the peak.
 _PLAUSIBLE = 1.5
+
+#: Most kernels that a note names.
+_NAMED = 5
 
 #: Operators whose kernels read all of their operands and compute what they are credited with.
 _EXACT = (Elementwise, Reduction, MatMul, BroadcastTo, Reshape, Permute, After, Full, Iota, Constant)
@@ -82,16 +85,34 @@ def excess_reason(work: Work, peaks: Peaks) -> str:
     """Why a kernel is above the roofline; empty if it is not."""
     if work.attained(peaks) <= 1.0:
         return ""
-    above = f"{work.name} is at {percent(work.attained(peaks))} of the roofline"
     if not work.is_above(peaks):
-        return f"{above}, which is within the noise of the clock"
+        return "which is within the noise of the clock"
     if work.flops / peaks.gflops > work.nanoseconds:
         if any(isinstance(value.op, Conv2d | Conv2dWeightGradient) for value in work.values):
-            return f"{above}, because it computes its convolution with fewer products than the sums it is credited with"
-        return f"{above}, because it is credited with more operations than it computes, or the peak is too low"
+            return "because a convolution can take fewer products than the sums it is credited with"
+        return "because of operations that it is credited with and does not need, or a peak that is too low"
     if not work.is_exact():
-        return f"{above}, because it is credited with all bytes of its operands, of which it need not read all"
-    return f"{above}, because the peak is too low; measure it again with adjoint doctor --measure"
+        return "because all bytes of its operands are credited, of which it need not read all"
+    return "because the peak is too low; adjoint doctor --measure measures it again"
+
+
+def excess_notes(excesses: Sequence[tuple[str, float, str]]) -> list[str]:
+    """A sentence for each reason, with the kernels that have it.
+
+    Parameters
+    ----------
+    excesses : sequence of (str, float, str)
+        Name, fraction of the roofline, and reason of each kernel that is above it.
+    """
+    notes = []
+    for reason in dict.fromkeys(reason for _, _, reason in excesses):
+        named = [(attained, name) for name, attained, other in excesses if other == reason]
+        names = [name for _, name in sorted(named, reverse=True)]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        verb = "are" if len(names) > 1 else "is"
+        most = f"{'up to ' if len(names) > 1 else ''}{percent(max(named)[0])}"
+        notes.append(f"{', '.join(names[:_NAMED])}{more} {verb} at {most} of the roofline, {reason}.")
+    return notes
 
 
 def changes(before: Peaks, after: Peaks) -> str:

@@ -14,7 +14,7 @@ from adjoint.ir.printer import value_names
 from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target
 from adjoint.pipeline import lower_function
-from adjoint.profiling.excess import NOISE, Work, changes, excess_reason, raised_peaks
+from adjoint.profiling.excess import NOISE, Work, changes, excess_notes, excess_reason, raised_peaks
 from adjoint.profiling.inputs import described_state, random_arrays, trained_arrays
 from adjoint.profiling.machine import Level, Peaks, keep_peaks, machine_peaks
 from adjoint.profiling.parts import PARTS, after_passes, part_of, value_parts
@@ -53,7 +53,7 @@ class Row:
     level : Level
         The level of memory that takes longest for the kernel's bytes.
     excess : str
-        Why the kernel is above the roofline, as a sentence without a full stop; empty if it is not.
+        Why the kernel is above the roofline, as a clause; empty if it is not.
     """
 
     kernel: KernelInfo
@@ -201,8 +201,8 @@ class StepProfile:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences on limits that were raised, and on each kernel that is above the roofline all the same."""
-        notes = [f"{row.excess}." for row in self.rows if row.excess]
+        """Sentences on limits that were raised, and on the kernels that are above the roofline all the same."""
+        notes = excess_notes([(row.kernel.name, row.attained, row.excess) for row in self.rows if row.excess])
         if self.raised:
             notes.insert(0, f"The stored peaks were too low and have been raised: {self.raised}.")
         return tuple(notes)

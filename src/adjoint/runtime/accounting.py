@@ -17,7 +17,7 @@ _TOGETHER = 100_000
 
 @dataclass(frozen=True, slots=True)
 class StepAccount:
-    """Where the time of a step goes, in nanoseconds: ``kernels + between + entry`` is ``step``.
+    """Where the time of a step goes, in nanoseconds: ``kernels + slower + between + entry`` is ``step``.
 
     Parameters
     ----------
@@ -26,7 +26,11 @@ class StepAccount:
     step : float
         Time of a step called from Python, by code that reads no clocks.
     kernels : float
-        Sum of the kernels' times, each on its slowest thread.
+        Sum of the kernels' times, each on its slowest thread: means without the slowest and fastest quarter of the
+        runs.
+    slower : float
+        How much longer the kernels of a median run take. In each run, other programs interrupt other kernels, so that
+        no kernel's time shows it.
     between : float
         What passes from the start of the first kernel to the end of the last in addition to that. With several
         threads, they wait for each other at barriers, and it is negative if kernels of different threads overlap more
@@ -41,6 +45,7 @@ class StepAccount:
     threads: int
     step: float
     kernels: float
+    slower: float
     between: float
     entry: float
     clocks: float
@@ -50,16 +55,19 @@ class StepAccount:
         """The account of a step that takes `step` nanoseconds without clocks."""
         _, threads, count, _ = clocks.nanoseconds.shape
         kernels = float(clocks.typical().sum())
+        lasting = (clocks.nanoseconds[..., 1] - clocks.nanoseconds[..., 0]).max(axis=1).sum(axis=1)
+        run = max(float(np.median(lasting)) - clocks.reading() * count, 0.0)
         # Two readings per kernel; half of the first and half of the last are outside.
         reading = clocks.reading() * max(2 * count - 1, 0)
         inside = max(float(np.median(clocks.walls())) - reading, 0.0)
-        return cls(threads, step, kernels, inside - kernels, step - inside, reading)
+        return cls(threads, step, kernels, run - kernels, inside - run, step - inside, reading)
 
     def lines(self) -> tuple[tuple[str, float], ...]:
         """What the step consists of, and the step: descriptions and nanoseconds."""
         several = self.threads > 1
         return (
             ("kernels, each on its slowest thread" if several else "kernels", self.kernels),
+            ("interruptions: kernels slower than usual", self.slower),
             ("waiting for threads, less overlap of kernels" if several else "between kernels", self.between),
             ("call, checks, waking threads; other differences" if several else "call, checks; other differences",
              self.entry),
@@ -71,6 +79,7 @@ class StepAccount:
         return {
             "step_microseconds": self.step / 1e3,
             "kernels_microseconds": self.kernels / 1e3,
+            "slower_microseconds": self.slower / 1e3,
             "between_microseconds": self.between / 1e3,
             "entry_microseconds": self.entry / 1e3,
             "clocks_microseconds": self.clocks / 1e3,
