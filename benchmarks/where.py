@@ -98,7 +98,7 @@ def _as_taken(array: np.ndarray, peer: ModuleType) -> np.ndarray:
 
 def limit_of(row: Row, peaks: Peaks) -> str:
     """What bounds a kernel from below: multiply-adds, or the level of memory that its bytes come from."""
-    if row.kernel.flops / peaks.gflops >= row.kernel.bytes / row.level.gbytes:
+    if row.kernel.flops / peaks.gflops >= row.least:
         return "multiply-adds"
     return row.level.name
 

@@ -1,12 +1,17 @@
 """`compile` as a whole: options, stages, depth."""
 
+import builtins
+import dataclasses
+import importlib.util
 import sys
 import traceback
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import adjoint
 import adjoint.pipeline
 from adjoint import ops
 from adjoint.compiler import CompileOptions, compile, host
@@ -17,6 +22,7 @@ from adjoint.kernel.ir import Const, Store
 from adjoint.pipeline import GRAPH_PASSES, lower_function
 
 OPTIONS = CompileOptions(cache=False, threads=1)
+compile_text = builtins.compile
 
 
 def chain(length):
@@ -177,3 +183,22 @@ def test_a_graph_that_breaks_the_rules_is_no_bug():
     x, y = param("x", (3,)), param("y", (3,))
     with pytest.raises(VerifyError):
         compile(Function("f", (x,), (ops.add(x, y),)), options=OPTIONS)
+
+
+def test_an_error_names_the_users_file_even_if_the_standard_library_is_reached_through_a_link(tmp_path):
+    (tmp_path / "lib").symlink_to(Path(dataclasses.__file__).parent)
+    spec = importlib.util.spec_from_file_location("linked_dataclasses", tmp_path / "lib" / "dataclasses.py")
+    linked = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(linked)
+    for made in (replace, linked.replace):
+        with pytest.raises(InvalidValueError, match="from 1 to 1024, got 0") as refused:
+            made(OPTIONS, threads=0)
+        assert refused.value.where.rpartition(":")[0] == __file__
+
+
+def test_a_file_beside_the_package_is_the_users():
+    path = f"{Path(adjoint.__file__).parent}_example.py"
+    code = compile_text("CompileOptions(threads=0)", path, "exec")
+    with pytest.raises(InvalidValueError, match="got 0") as refused:
+        exec(code, {"CompileOptions": CompileOptions})
+    assert refused.value.where == f"{path}:1"

@@ -38,7 +38,9 @@ MAY_IMPORT = {
     "nativelib": {"kernel"},
     "codegen": {"errors", "kernel", "nativelib"},
     "runtime": {"errors", "paths", "kernel", "nativelib"},
-    "pipeline": COMPILER | {"tuning"},
+    # Chooses among programs that lowering makes of recomputing graphs.
+    "budget": {"errors", "ir", "kernel", "lower", "transforms"},
+    "pipeline": COMPILER | {"tuning", "budget"},
     "compiler": COMPILER | {"pipeline", "tuning"},
     # Measures kernels before the compiler builds with what it found.
     "tuning": {"errors", "paths", "kernel", "lower", "codegen", "runtime"},

@@ -15,6 +15,7 @@ TESTED_IN = {
     "__main__": "test_wheel.py",
     "errors": "test_compiler.py",
     "version": "cli/test_cli_words.py",
+    "budget": "test_memory_budget.py",
     "cli/builtin": "cli/test_cli_seeing.py",
     "cli/cache": "cli/test_cli_seeing.py",
     "cli/doctor": "cli/test_cli_seeing.py",

@@ -1,6 +1,7 @@
 """Tuning: every form of a contraction gives the product; what was measured is remembered, obeyed, and checked."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -148,3 +149,32 @@ def test_forms_that_do_not_exist_are_refused(tmp_path, form, message):
 def test_what_is_neither_yes_nor_no_nor_a_directory_is_refused(tune):
     with pytest.raises(InvalidValueError, match="tune must be True, False, or the Path of a directory, got"):
         compile(product(64, 128, 128), options=OPTIONS, tune=tune)
+
+
+def measured_names(directory):
+    return [name for file in directory.glob("*.json") for name in json.loads(file.read_text())["contractions"]]
+
+
+@pytest.mark.parametrize("tuned_first", [False, True])
+def test_tuning_measures_whatever_is_in_the_cache(tmp_path, tuned_first):
+    function = product(64, 128, 128)
+    tuned = CompileOptions(cache_directory=tmp_path / "compiled", tune=tmp_path / "tuning")
+    untuned = replace(tuned, tune=False)
+    for options in (tuned, untuned) if tuned_first else (untuned, tuned):
+        assert not compile(function, options=options).cached
+    assert len(measured_names(tmp_path / "tuning")) == 1
+    for options in (tuned, untuned):
+        assert compile(function, options=options).cached
+    (file,) = (tmp_path / "tuning").iterdir()
+    file.unlink()
+    assert not compile(function, options=tuned).cached
+    assert len(measured_names(tmp_path / "tuning")) == 1
+
+
+def test_tuning_measures_what_another_function_did_not(tmp_path):
+    options = CompileOptions(cache_directory=tmp_path / "compiled", tune=tmp_path / "tuning")
+    for count, size in enumerate((96, 128), 1):
+        function = product(size, 128, 128)
+        compile(function, options=replace(options, tune=False))
+        assert not compile(function, options=options).cached
+        assert len(measured_names(tmp_path / "tuning")) == count

@@ -57,19 +57,19 @@ class CompileOptions:
         Location of the cache; default: ``compiled`` in adjoint's cache directory (``adjoint doctor`` prints it).
     memory_budget : int, optional
         Maximum working memory of a compiled function in bytes, ``executable.memory[name].working``, on its threads,
-        excluding parameters, states and results. If a function needs more, values kept for the backward pass are
-        recomputed instead (`adjoint.transforms.rematerialize`); if that is not sufficient, compilation fails.
-        Default: no limit.
+        excluding parameters, states and results. If a function needs more, its kernels run in a leaner order
+        (`adjoint.lower.schedule.lifetimes`), and values kept for the backward pass are recomputed
+        (`adjoint.transforms.rematerialize`); if that is not sufficient, compilation fails. Default: no limit.
     flush_subnormals : bool, default True
         Whether float32 and float64 arithmetic replaces subnormal operands and results (below 1.2e-38 and 2.2e-308) by
         zero, on every thread for the duration of a call. Optimizer state decays into subnormal numbers where a
         gradient stays 0, and most CPUs then take ten to a hundred times as long. False keeps them, as do CPUs without
         such a mode (RISC-V).
     tune : bool or Path, default False
-        Whether to measure several implementations of each contraction on one thread and use the fastest. This takes
-        seconds for a small model and a minute for a large one, once: measurements are stored as JSON by shape and CPU,
-        in ``tuning`` in adjoint's cache directory or in the given directory. Implementations add in different orders,
-        so results may differ in their last bits from those without `tune`.
+        Whether to measure several implementations of each contraction that has not been measured yet, on one thread,
+        and use the fastest. This takes seconds for a small model and a minute for a large one, once: measurements are
+        stored as JSON by shape and CPU, in ``tuning`` in adjoint's cache directory or in the given directory.
+        Implementations add in different orders, so results may differ in their last bits from those without `tune`.
     jitter : bool, default False
         Whether to delay threads randomly, differently in every step. Steps are far slower, and results bitwise
         identical unless a barrier is missing. For testing adjoint itself.
@@ -160,7 +160,8 @@ def _entry(
     budget = (options.memory_budget, threads) if options.memory_budget is not None else None
 
     def key_now() -> str:
-        tuned = tuning.digest() if tuning is not None else ""
+        # Tuned code is never mistaken for untuned code, not even before there is a file of measurements.
+        tuned = f"tuned {tuning.digest()}" if tuning is not None else ""
         return _key("entry", str(function), target.key, budget, flush, options.jitter, tuned)
 
     def program_now() -> Program:

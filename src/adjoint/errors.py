@@ -48,8 +48,9 @@ __all__ = [
 #: Number of lines from which a graph is written to a file instead of a terminal.
 _LONG_GRAPH = 100
 
-_PACKAGE = str(Path(__file__).parent)
-_LIBRARY = str(Path(os.__file__).parent)
+#: Directories of adjoint and of the standard library, without symbolic links: a frame may name a file by another path.
+_PACKAGE = os.path.join(os.path.realpath(Path(__file__).parent), "")
+_LIBRARY = os.path.join(os.path.realpath(Path(os.__file__).parent), "")
 
 
 def _user_line() -> str | None:
@@ -57,8 +58,9 @@ def _user_line() -> str | None:
     frame = sys._getframe(1)
     while frame is not None:
         filename = frame.f_code.co_filename
-        library = filename.startswith(_LIBRARY) and "site-packages" not in filename
-        if not library and not filename.startswith((_PACKAGE, "<")):
+        found = os.path.realpath(filename)
+        library = found.startswith(_LIBRARY) and "site-packages" not in found
+        if not library and not found.startswith(_PACKAGE) and not filename.startswith("<"):
             return f"{filename}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return None

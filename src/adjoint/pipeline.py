@@ -2,11 +2,11 @@
 
 ::
 
-    graph to graph      inline_calls, simplify, cse, keep_padded, separate_results  (and rematerialize, for a budget)
+    graph to graph      inline_calls, simplify, cse, keep_padded, separate_results  (rematerialize, for a budget)
     graph to groups     fuse
     groups to kernels   build_kernels
     kernels to kernels  order_kernels, compute_at, fuse_horizontally, fuse_producers, unroll_and_jam, coalesce_serial,
-                        name_kernels
+                        name_kernels  (and shorten_lifetimes, for a budget)
     kernels to program  plan_memory
     kernel to kernel    expand_math
 
@@ -19,7 +19,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from adjoint.errors import CompileError, own_bugs_reported
+from adjoint.budget import within_budget
+from adjoint.errors import own_bugs_reported
 from adjoint.ir import Function
 from adjoint.ir.printer import value_names
 from adjoint.ir.verifier import verify
@@ -36,7 +37,6 @@ from adjoint.lower.program import LOWERING, Observer, contractions_of, lower, un
 from adjoint.transforms.cse import cse
 from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.keep_padded import keep_padded
-from adjoint.transforms.rematerialize import rematerializations
 from adjoint.transforms.separate_results import separate_results
 from adjoint.transforms.simplify import simplify
 from adjoint.tuning import Tuning, measure_contractions
@@ -56,18 +56,14 @@ GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
 CODE_PASSES: tuple[Callable[[Kernel], Kernel], ...] = (expand_math,)
 
 #: The names of all passes from a Function to the Program that code is generated from, in order. A `memory_budget` that
-#: is exceeded adds `rematerialize` to the graph passes, and runs what follows again.
+#: is exceeded adds `shorten_lifetimes` before `plan_memory`; if that is not sufficient, `rematerialize` after the graph
+#: passes, and what follows runs again.
 PASSES = (
     *(graph_pass.__name__ for graph_pass in GRAPH_PASSES),
     *LOWERING,
     "plan_memory",
     *(code_pass.__name__ for code_pass in CODE_PASSES),
 )
-
-
-#: Largest ratio of estimated memory peaks from one choice of recomputed values to the next. Each choice has to be
-#: lowered to determine its actual memory, which takes time.
-_LEAST_STEP = 0.95
 
 
 def lower_function(
@@ -112,7 +108,7 @@ def _program_of(
     program = _lowered(function, target, choices, after)
     if memory_budget is None or program.working_bytes(threads) <= memory_budget:
         return program
-    return _within(function, target, choices, memory_budget, threads, program.working_bytes(threads))
+    return within_budget(function, program, lambda made: _lowered(made, target, choices), memory_budget, threads)
 
 
 def _choices(function: Function, target: Target, tuning: Tuning) -> dict[str, str]:
@@ -140,52 +136,6 @@ def _lowered(function: Function, target: Target, choices: Mapping[str, str], aft
     verify_barriers(program)
     after("plan_memory", program)
     return program
-
-
-def _within(
-    function: Function, target: Target, choices: Mapping[str, str], budget: int, threads: int, working: int
-) -> Program:
-    """The program with as much recomputed as brings its working memory, `working` bytes without, within the budget.
-
-    What recomputation saves is an estimate until kernels are fused and ordered. So choices that promise too
-    little are passed over, and come last, in case one of them does better than it promised.
-    """
-    steps = _distinct(rematerializations(function))
-    peak, _ = next(steps)
-    least, aim = working, peak * budget / working
-    passed = []
-    for peak, recomputing in steps:
-        if peak > aim:
-            passed.append(recomputing)
-            continue
-        program = _lowered(recomputing, target, choices)
-        working = program.working_bytes(threads)
-        if working <= budget:
-            return program
-        least, aim = min(least, working), peak * budget / working
-    for recomputing in reversed(passed):
-        program = _lowered(recomputing, target, choices)
-        if program.working_bytes(threads) <= budget:
-            return program
-        least = min(least, program.working_bytes(threads))
-    raise CompileError(
-        f"@{function.name} needs at least {least} bytes of working memory even with recomputation, got "
-        f"memory_budget={budget}; increase it, or reduce the batch size"
-    )
-
-
-def _distinct(steps: Iterator[tuple[int, Function]]) -> Iterator[tuple[int, Function]]:
-    """Those steps whose peaks are well apart, and the last one."""
-    last = None
-    peak, step = next(steps)
-    yield peak, step
-    for low, made in steps:
-        last = low, made
-        if low <= _LEAST_STEP * peak:
-            peak, last = low, None
-            yield low, made
-    if last is not None:
-        yield last
 
 
 def finish_program(program: Program, after: Observer = unobserved) -> Program:

@@ -1,11 +1,15 @@
 """``adjoint profile`` and ``adjoint doctor --measure``: what they print, what they write, what they refuse."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from adjoint.cli import main
+from adjoint.compiler import host
+from adjoint.kernel.target import available_cores
+from adjoint.profiling.machine import keep_peaks
 from tests.cli.helpers import refusal
 from tests.profiling.steps import PEAKS
 
@@ -15,7 +19,8 @@ FULL = Path("/dev/full")
 @pytest.fixture(autouse=True)
 def _peaks(monkeypatch):
     """The machine is not measured: these tests are of what is said about it."""
-    monkeypatch.setattr("adjoint.profiling.step.machine_peaks", lambda *_: PEAKS)
+    monkeypatch.setattr("adjoint.profiling.step.machine_peaks", lambda *_, **__: PEAKS)
+    monkeypatch.setattr("adjoint.profiling.step.keep_peaks", lambda _, peaks: peaks)
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])
@@ -48,8 +53,10 @@ def test_a_file_of_graph_text_is_named_by_its_stem(capsys, tmp_path):
     assert main(["show", "linreg", "--stage", "graph"]) == 0
     path.write_text(capsys.readouterr().out)
     numbers = tmp_path / "numbers.json"
-    assert main(["profile", str(path), "--optimizer", "adam", "--runs", "2", "--json", str(numbers)]) == 0
-    assert json.loads(numbers.read_text())["title"] == "model · adam"
+    assert (
+        main(["profile", str(path), "--loss", "mse", "--optimizer", "adam", "--runs", "2", "--json", str(numbers)]) == 0
+    )
+    assert json.loads(numbers.read_text())["title"] == "model · mse · adam"
 
 
 @pytest.mark.parametrize("option", ["--html", "--trace", "--json"])
@@ -77,7 +84,7 @@ def test_numbers_below_one_are_refused(capsys, words):
     assert "is not in the range x>=1" in refusal(capsys, "profile", "mlp", *words)
 
 
-def test_doctor_measures_where_it_is_asked_to(capsys, monkeypatch):
+def test_doctor_measures_where_it_is_asked_to(capsys, monkeypatch, tmp_path):
     asked = []
 
     def measure(_, threads, again):
@@ -87,11 +94,37 @@ def test_doctor_measures_where_it_is_asked_to(capsys, monkeypatch):
     monkeypatch.setattr("adjoint.cli.doctor.machine_peaks", measure)
     monkeypatch.setattr("adjoint.cli.doctor.available_cores", lambda: 3)
     monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("ADJOINT_CACHE", str(tmp_path))
     assert main(["doctor"]) == 0
     assert asked == []
+    assert capsys.readouterr().out.count("not measured yet; --measure does it, as does adjoint profile") == 2
     assert main(["doctor", "--measure"]) == 0
     assert asked == [(1, True), (3, True)]
     assert "100 GFLOP/s (f32); L1 50 GB/s, memory 10 GB/s" in capsys.readouterr().out
+
+
+def test_doctor_shows_the_stored_peaks_and_where_they_were_measured(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("ADJOINT_CACHE", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")
+    keep_peaks(host(), replace(PEAKS, machine="shannon", date="1948-07-01"))
+    assert main(["doctor"]) == 0
+    assert "100 GFLOP/s (f32); L1 50 GB/s, memory 10 GB/s; measured on shannon, 1948-07-01" in capsys.readouterr().out
+
+
+def test_what_is_measured_and_why_the_kernels_are_not_the_step_is_printed(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "200")
+    numbers, page = tmp_path / "numbers.json", tmp_path / "page.html"
+    assert main(["profile", "mlp", "--runs", "2", "--after", "3", "--json", str(numbers), "--html", str(page)]) == 0
+    out, data, text = capsys.readouterr().out, json.loads(numbers.read_text()), page.read_text()
+    assert data["threads"] == available_cores()
+    assert "before, 3 training steps were made on this batch" in data["state"]
+    for printed in (" ".join(out.split()), text):
+        assert data["state"] in printed
+        assert all(name in printed for name in ("call, checks", "step, without clocks"))
+        excesses = [kernel["excess"] for kernel in data["kernels"] if kernel["excess"]]
+        assert all(f" of the roofline, {excess}." in printed for excess in excesses)
+    assert any(kernel["roofline"] > 1 for kernel in data["kernels"]), "the made-up machine is slower than any"
+    assert {"step_microseconds", "kernels_microseconds", "entry_microseconds"} <= data["total"].keys()
 
 
 def test_threads_are_simulated_without_running_anything(capsys, tmp_path, monkeypatch):

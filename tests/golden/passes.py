@@ -28,6 +28,7 @@ from adjoint.lower.fusion.producer_consumer import fuse_producers
 from adjoint.lower.passes import KERNEL_PASSES, PassContext, name_kernels
 from adjoint.lower.program import lower
 from adjoint.lower.schedule.coalescing import coalesce_serial
+from adjoint.lower.schedule.lifetimes import shorten_lifetimes
 from adjoint.lower.schedule.memory import plan_arena
 from adjoint.lower.schedule.order import barriers, order_kernels
 from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
@@ -118,6 +119,7 @@ PASSES = {
     "unroll_and_jam": _kernels("unroll_and_jam", unroll_and_jam),
     "coalesce_serial": _kernels("coalesce_serial", coalesce_serial),
     "name_kernels": _kernels("name_kernels", name_kernels),
+    "shorten_lifetimes": Pass(shorten_lifetimes, "kernels", lambda kernels: print_kernels(shorten_lifetimes(kernels))),
     "plan_memory": Pass(plan_arena, "plan", lambda kernels: print_program(program_of(kernels)).partition("\n\n")[0]),
     "expand_math": Pass(expand_math, "kernels", lambda kernels: print_kernels(map(expand_math, kernels))),
 }

@@ -144,6 +144,13 @@ def test_states_are_kept_updated_and_left_alone_by_predict(cache):
     assert trainer.export_optimizer_state()["step"] == 1
 
 
+@pytest.mark.parametrize("threads", [0, 1025, True])
+def test_a_wrong_number_of_threads_is_refused_at_the_users_line(trainer, threads):
+    with pytest.raises(InvalidValueError, match=f"threads must be an integer from 1 to 1024, got {threads}") as refused:
+        Trainer(trainer.module, threads=threads)
+    assert refused.value.where.rpartition(":")[0] == __file__
+
+
 def test_the_parts_of_a_step_are_profiled_and_nothing_is_trained(trainer):
     (x, y), *_ = batches(1)
     before = trainer.export_params()
@@ -155,6 +162,13 @@ def test_the_parts_of_a_step_are_profiled_and_nothing_is_trained(trainer):
     assert len(profile.kernels) > 0
     text = str(profile)
     assert all(word in text for word in ("forward", "backward", "optimizer", "step", profile.kernels[0].kernel.name))
+    assert "Measured on copies of the trainer's arrays as they are now, and on the given batch" in text
+    assert "after 3 runs that warm up the caches" in text
+    account = profile.account
+    assert account.step == pytest.approx(profile.step * 1e3)
+    assert account.kernels == pytest.approx(sum(timed.nanoseconds for timed in profile.kernels))
+    assert account.kernels + account.slower + account.between + account.entry == pytest.approx(account.step)
+    assert all(name in text for name, _ in account.lines())
     for name, value in trainer.export_params().items():
         np.testing.assert_array_equal(value, before[name])
     with pytest.raises(InvalidValueError, match="runs must be at least 1, got 0"):

@@ -4,10 +4,11 @@ import re
 
 import click
 
-from adjoint.cli.builtin import OPTIMIZERS, load_model, training_module
+from adjoint.cli.builtin import LOSSES, OPTIMIZERS, load_model, training_module
 from adjoint.cli.options import Name, closest
 from adjoint.codegen.targets import TARGETS, target_for
 from adjoint.compiler import program_text
+from adjoint.ir import Function, IRModule
 from adjoint.kernel.program import Program, kernel_symbol
 from adjoint.pipeline import PASSES, lower_function, print_passes
 
@@ -21,7 +22,8 @@ CODE_STAGES = ("kernels", "llvm", "asm")
 @click.argument("model")
 @click.option("--stage", type=Name("stage", GRAPH_STAGES + CODE_STAGES), default="graph", show_default=True)
 @click.option("--batch-size", type=click.IntRange(1), help="Batch size of a built-in model.")
-@click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), default="sgd", show_default=True)
+@click.option("--loss", type=Name("loss", LOSSES), help="Loss of a file's backbone; a built-in model has its own.")
+@click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), help="Optimizer of the step; default: sgd.")
 @click.option("--kernel", metavar="NAME", help="Print this kernel only (stages kernels, llvm, asm).")
 @click.option("--target", type=Name("target", TARGETS), default="host", show_default=True, help="CPU to compile for.")
 @click.option(
@@ -31,12 +33,17 @@ def command(
     model: str,
     stage: str,
     batch_size: int | None,
-    optimizer: str,
+    loss: str | None,
+    optimizer: str | None,
     kernel: str | None,
     target: str,
     print_after: str | None,
 ) -> None:
-    """Print a compilation stage of MODEL, which is mlp, linreg, lenet, resnet20, gpt, or a file of graph text.
+    """Print a compilation stage of MODEL: mlp, linreg, lenet, resnet20, gpt, or a file.
+
+    A file contains graph text, or is a Python file that defines an IRModule called module, or a function of that name
+    that returns one; FILE.py:NAME takes another name. A step in it is used as it is; of a backbone, the stages after
+    graph need --loss.
 
     The stage step is the training step before the graph passes; --print-after prints it after a pass.
     """
@@ -45,25 +52,35 @@ def command(
     if kernel is not None and stage not in CODE_STAGES:
         raise click.UsageError(f"--kernel requires one of the stages {', '.join(CODE_STAGES)}, got {stage}; omit it")
     module = load_model(model, batch_size)
-    if print_after is not None:
-        step = training_module(model, module, OPTIMIZERS[optimizer])["step"]
-        for name, text in print_passes(step, target_for(target)):
-            if print_after in ("all", name):
-                click.echo(f"# after {name}\n{text}\n")
-        return
-    if stage == "graph":
+    if stage == "graph" and print_after is None:
         click.echo(str(module))
         return
-    module = training_module(model, module, OPTIMIZERS[optimizer])
-    if stage == "adjoint":
-        click.echo(str(module["backbone_loss_adjoint"]))
+    use = f"the stage {stage}" if print_after is None else "--print-after"
+    module = training_module(model, module, OPTIMIZERS.get(optimizer or ""), loss, use)
+    cpu = target_for(target)
+    if print_after is not None:
+        for name, text in print_passes(module["step"], cpu):
+            if print_after in ("all", name):
+                click.echo(f"# after {name}\n{text}\n")
+    elif stage == "adjoint":
+        click.echo(str(_gradients(model, module)))
     elif stage == "step":
         click.echo(str(module["step"]))
     else:
-        cpu = target_for(target)
         program = lower_function(module["step"], cpu)
         text = program_text(program, cpu, stage)
         click.echo(text if kernel is None else _only(kernel, stage, text, program))
+
+
+def _gradients(model: str, module: IRModule) -> Function:
+    """The model, loss and gradients."""
+    name = "backbone_loss_adjoint"
+    if name not in module:
+        raise click.UsageError(
+            f"the stage adjoint is a module's function {name}, which SetupTrainer makes, but {model} contains "
+            f"{', '.join(f.name for f in module)}; choose the stage step"
+        )
+    return module[name]
 
 
 #: Regular expressions for the text of one kernel, by stage; NAME stands for its name.

@@ -2,7 +2,7 @@
 
 import math
 
-__all__ = ["amount", "clipped", "duration", "micros", "part_class", "percent", "pixels", "rate"]
+__all__ = ["amount", "clipped", "duration", "micros", "part_class", "percent", "pixels", "rate", "signed_micros"]
 
 
 def pixels(value: float) -> str:
@@ -23,6 +23,11 @@ def micros(nanoseconds: float) -> str:
     if value >= 10:
         return f"{value:.1f}"
     return f"{value:.2f}" if value >= 1 else f"{value:.3f}"
+
+
+def signed_micros(nanoseconds: float) -> str:
+    """A time in microseconds that may be negative, with three digits."""
+    return f"-{micros(-nanoseconds)}" if nanoseconds < 0 else micros(nanoseconds)
 
 
 def duration(nanoseconds: float) -> str:

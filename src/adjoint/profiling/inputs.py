@@ -1,15 +1,19 @@
-"""Default inputs for running a step: initial parameters and random data."""
+"""Inputs for running a step: initial parameters and random data, or what some steps of training make of them."""
+
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from adjoint.errors import InvalidValueError
 from adjoint.ir import IRModule, TensorType
 from adjoint.kernel.program import Argument, RangeCheck
-from adjoint.runtime.bound import rows_present
+from adjoint.runtime.bound import aligned, rows_present
 from adjoint.runtime.executable import Entry
+from adjoint.runtime.report import WARM_UP_RUNS
 from adjoint.training.initialize import initial_params, initial_states
 from adjoint.training.layout import StepLayout
 
-__all__ = ["random_arrays"]
+__all__ = ["described_state", "random_arrays", "trained_arrays"]
 
 
 def random_arrays(module: IRModule, entry: Entry, seed: int = 0) -> dict[str, np.ndarray]:
@@ -29,7 +33,7 @@ def random_arrays(module: IRModule, entry: Entry, seed: int = 0) -> dict[str, np
     rng = np.random.default_rng(seed)
     checks = {check.slot: check for check in entry.signature.checks}
     arrays = {a.name: _random(a, checks.get(a.slot), rng) for a in entry.arguments}
-    if "backbone" in module and "optimizer_state" in module.attrs:
+    if _is_trained(module):
         layout = StepLayout(module)
         arrays.update(initial_params(layout.params, layout.starts, seed))
         arrays.update(initial_states(layout.params, layout.states, layout.starts, seed))
@@ -51,3 +55,57 @@ def _random(argument: Argument, check: RangeCheck | None, rng: np.random.Generat
     if check is None:
         return np.zeros(argument.shape, argument.dtype)
     return np.asarray(rng.integers(check.low, check.high, argument.shape)).astype(argument.dtype)
+
+
+def _is_trained(module: IRModule) -> bool:
+    """Whether `SetupTrainer` made the module, so that its parameters and states have initial values."""
+    return "backbone" in module and "optimizer_state" in module.attrs
+
+
+def trained_arrays(entry: Entry, given: Mapping[str, np.ndarray], steps: int) -> dict[str, np.ndarray]:
+    """The arrays after some training steps on the same batch: those that the step updates are new.
+
+    Raises
+    ------
+    InvalidValueError
+        If they are not finite any more.
+    """
+    resident = {}
+    for a in entry.arguments:
+        if a.donated:
+            resident[a.name] = aligned(a.shape, a.dtype)
+            resident[a.name][...] = given[a.name]
+    call = entry.bind(resident).call
+    batch = [given[a.name] for a in entry.arguments if not a.donated]
+    for _ in range(steps):
+        call(*batch)
+    for name, array in resident.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise InvalidValueError(
+                f"profile: after {steps} training steps on one batch {name} must be finite, got NaN or infinity; take "
+                "fewer steps, or a smaller learning rate"
+            )
+    return {**given, **resident}
+
+
+def described_state(module: IRModule, given: Collection[str], steps: int) -> str:
+    """What the measured arrays hold, as a sentence.
+
+    Parameters
+    ----------
+    module : IRModule
+        The step's module.
+    given : collection of str
+        Names of the arrays that the caller gave.
+    steps : int
+        Training steps before the measurement.
+    """
+    if _is_trained(module):
+        text = "Parameters, states and optimizer state have their initial values, and the batch is random"
+    else:
+        text = "All inputs are random numbers"
+    if given:
+        text += f", except {', '.join(given)}, which the caller gave"
+    if steps:
+        text += f"; before, {steps} training step{'s were' if steps > 1 else ' was'} made on this batch"
+    return f"{text}. {WARM_UP_RUNS} runs warm up the caches; every run is a training step on the same batch."

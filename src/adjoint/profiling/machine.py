@@ -1,10 +1,12 @@
 """Measured limits of this machine: multiply-adds per second, and bytes per second from each level of memory."""
 
+import datetime
 import hashlib
 import json
+import platform
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,12 @@ from adjoint.codegen.targets import host_target
 from adjoint.errors import CacheError, InvalidValueError
 from adjoint.kernel.target import Target
 from adjoint.paths import cache_dir, write_whole
-from adjoint.profiling.probes import multiply_adds, triad
+from adjoint.profiling.probes import multiply_adds, reads, triad
 from adjoint.runtime.cache import CacheWarning
 
-__all__ = ["Level", "Peaks", "machine_peaks", "measure_peaks"]
+__all__ = ["Level", "Peaks", "keep_peaks", "machine_peaks", "measure_peaks", "stored_peaks"]
 
-#: Seconds per measurement, long enough to reach the machine's peak; all of them take half a second.
+#: Seconds per measurement, long enough to reach the machine's peak; all of them take about two seconds.
 _SECONDS = 0.05
 
 #: Limits in bytes of the arrays for measuring memory, which otherwise have four times the size of the last cache.
@@ -35,7 +37,7 @@ class Level:
     nbytes : int or None
         Its capacity, the caches of all threads together; None for memory.
     gbytes : float
-        Billions of bytes per second that a triad reached.
+        Billions of bytes per second: the most that reading or a triad reached.
     """
 
     name: str
@@ -59,6 +61,8 @@ class Peaks:
         Billions of floating-point operations per second, counting f32 multiply-adds as two.
     levels : tuple of Level
         From the fastest to memory, which is always included.
+    machine, date : str
+        Name of the machine and date of the last measurement, as ``2026-11-22``; empty if unknown.
     """
 
     cpu: str
@@ -66,17 +70,36 @@ class Peaks:
     threads: int
     gflops: float
     levels: tuple[Level, ...]
+    machine: str = ""
+    date: str = ""
 
-    def level(self, nbytes: int) -> Level:
-        """The fastest level that can hold that many bytes."""
-        return next(level for level in self.levels if level.nbytes is None or nbytes <= level.nbytes)
+    def level(self, read: float, written: float = 0.0) -> Level:
+        """The level of memory that takes longest for the given bytes; see `nanoseconds`."""
+        return max(self._transfers(read, written), key=lambda transfer: transfer[1])[0]
 
-    def nanoseconds(self, flops: float, nbytes: int) -> float:
+    def nanoseconds(self, flops: float, read: float, written: float = 0.0) -> float:
         """The minimum time for some operations on some bytes: the roofline, as a time.
 
-        The bytes come from the fastest level that can hold them all; operations and transfers overlap.
+        Operations and the transfers from all levels overlap, so the longest of them counts. All bytes come through the
+        first level. Of what is read, as much as the nearer levels hold can be there already when a kernel starts, and
+        of what is written, as much can remain there when it ends. Only the rest has to come from a level behind them.
         """
-        return max(flops / self.gflops, nbytes / self.level(nbytes).gbytes)
+        return max(flops / self.gflops, *(time for _, time in self._transfers(read, written)))
+
+    def reaching(self, flops: float, read: float, written: float, nanoseconds: float) -> "Peaks":
+        """These peaks, raised as far as needed to allow so much work in that time."""
+        levels = tuple(
+            replace(level, gbytes=max(level.gbytes, time * level.gbytes / nanoseconds))
+            for level, time in self._transfers(read, written)
+        )
+        return replace(self, gflops=max(self.gflops, flops / nanoseconds), levels=levels)
+
+    def _transfers(self, read: float, written: float) -> Iterator[tuple[Level, float]]:
+        """Each level and the minimum time in nanoseconds for what has to come from it."""
+        held = 0
+        for level in self.levels:
+            yield level, (max(read - held, 0.0) + max(written - held, 0.0)) / level.gbytes
+            held = level.nbytes or 0
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -98,14 +121,15 @@ class Peaks:
         rates = [float(data["gflops"]), *(level.gbytes for level in levels)]
         if not all(0 < rate < float("inf") for rate in rates) or not levels or levels[-1].nbytes is not None:
             raise ValueError("rates are positive and the last level is memory")
-        return cls(str(data["cpu"]), int(data["vector_bits"]), int(data["threads"]), rates[0], levels)
+        name, date = str(data.get("machine", "")), str(data.get("date", ""))
+        return cls(str(data["cpu"]), int(data["vector_bits"]), int(data["threads"]), rates[0], levels, name, date)
 
     def best_of(self, other: "Peaks") -> "Peaks":
         """The higher of each number, because a machine that was slowed down is not slower in principle."""
         levels = tuple(
             a if a.gbytes >= b.gbytes else b for a, b in zip(self.levels, other.levels, strict=True)
         )  # fmt: skip
-        return Peaks(self.cpu, self.vector_bits, self.threads, max(self.gflops, other.gflops), levels)
+        return replace(self, gflops=max(self.gflops, other.gflops), levels=levels)
 
 
 def measure_peaks(target: Target, threads: int = 1, seconds: float = _SECONDS) -> Peaks:
@@ -123,16 +147,30 @@ def measure_peaks(target: Target, threads: int = 1, seconds: float = _SECONDS) -
     if threads < 1:
         raise InvalidValueError(f"measure_peaks: threads is at least 1, got {threads}")
     gflops = multiply_adds(target).best(seconds, threads) / 1e9
-    levels = []
+    levels: list[Level] = []
+    nearer = 0
     caches = host_target().caches
     for cache in caches:
-        # Half of a cache, so that other data does not evict the arrays.
         share = threads if cache.shared else 1
-        rate = triad(cache.nbytes // (2 * share), target).best(seconds, threads) / 1e9
-        levels.append(Level(f"L{cache.level}", cache.nbytes * threads // share, rate))
+        # Half of a cache, so that other data does not evict the arrays. A cache behind others is also measured with
+        # little more than these hold: the last one is often shared with other programs, which leave only a part of it.
+        sizes = {cache.nbytes // (2 * share), min(2 * nearer, cache.nbytes // (2 * share))} - {0}
+        levels.append(Level(f"L{cache.level}", cache.nbytes * threads // share, _rate(sizes, target, threads, seconds)))
+        nearer = cache.nbytes
     total = min(max(4 * caches[-1].nbytes, _LEAST), _MOST)
-    levels.append(Level("memory", None, triad(total // threads, target).best(seconds, threads) / 1e9))
-    return Peaks(target.cpu, 8 * target.vector_bytes, threads, gflops, tuple(levels))
+    levels.append(Level("memory", None, _rate({total // threads}, target, threads, seconds)))
+    # What comes from a level passes through the nearer ones, which are at least as fast.
+    for position in reversed(range(len(caches))):
+        fastest = max(levels[position].gbytes, levels[position + 1].gbytes)
+        levels[position] = replace(levels[position], gbytes=fastest)
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return Peaks(target.cpu, 8 * target.vector_bytes, threads, gflops, tuple(levels), platform.node(), today)
+
+
+def _rate(sizes: Iterable[int], target: Target, threads: int, seconds: float) -> float:
+    """The most billions of bytes per second of any access pattern, over arrays of any of the sizes in bytes."""
+    probes = [make(size, target) for size in sizes for make in (triad, reads)]
+    return max(probe.best(seconds, threads) for probe in probes) / 1e9
 
 
 def machine_peaks(target: Target, threads: int = 1, again: bool = False, directory: Path | None = None) -> Peaks:
@@ -149,29 +187,44 @@ def machine_peaks(target: Target, threads: int = 1, again: bool = False, directo
     directory : Path, optional
         Directory of the stored numbers; default: ``peaks`` in adjoint's cache directory.
     """
-    path = (directory or cache_dir() / "peaks") / f"{_key(target, threads)}.json"
-    known = _read(path)
+    known = stored_peaks(target, threads, directory)
     if known is not None and not again:
         return known
-    peaks = measure_peaks(target, threads)
-    if known is not None and len(known.levels) == len(peaks.levels):
+    return keep_peaks(target, measure_peaks(target, threads), directory)
+
+
+def keep_peaks(target: Target, peaks: Peaks, directory: Path | None = None) -> Peaks:
+    """Store limits, or of what is stored already the higher of each number; returns what is stored now.
+
+    Parameters
+    ----------
+    target : Target
+        As in `measure_peaks`.
+    peaks : Peaks
+        The limits.
+    directory : Path, optional
+        As in `machine_peaks`.
+    """
+    known = stored_peaks(target, peaks.threads, directory)
+    if known is not None and [level.name for level in known.levels] == [level.name for level in peaks.levels]:
         peaks = peaks.best_of(known)
     try:
-        write_whole(path, json.dumps(peaks.as_dict(), indent=2).encode())
+        write_whole(_path(target, peaks.threads, directory), json.dumps(peaks.as_dict(), indent=2).encode())
     except CacheError as error:
-        warnings.warn(f"the machine's peaks are not kept: {error.message}", CacheWarning, stacklevel=2)
+        warnings.warn(f"the machine's peaks are not kept: {error.message}", CacheWarning, stacklevel=3)
     return peaks
 
 
-def _read(path: Path) -> Peaks | None:
-    """The limits stored in a file, or None if there are none or they are invalid."""
+def stored_peaks(target: Target, threads: int = 1, directory: Path | None = None) -> Peaks | None:
+    """The stored limits, or None if there are none or their file is invalid; parameters as for `machine_peaks`."""
     try:
-        return Peaks.from_dict(json.loads(path.read_bytes()))
+        return Peaks.from_dict(json.loads(_path(target, threads, directory).read_bytes()))
     except (OSError, KeyError, TypeError, ValueError):
         return None
 
 
-def _key(target: Target, threads: int) -> str:
-    """A name for the numbers: a digest of the target and the number of threads."""
-    whole = f"2|{target.key}|{threads}"
-    return hashlib.sha256(whole.encode()).hexdigest()[:32]
+def _path(target: Target, threads: int, directory: Path | None) -> Path:
+    """The file of the numbers, named by a digest of the target and the number of threads."""
+    whole = f"3|{target.key}|{threads}"
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:32]
+    return (directory or cache_dir() / "peaks") / f"{digest}.json"

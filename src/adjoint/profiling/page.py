@@ -27,7 +27,7 @@ _OPERATORS = 6
 _APART = 80
 
 #: Formatting functions that are available in templates, as filters.
-_FILTERS = ("amount", "clipped", "duration", "micros", "part_class", "percent", "pixels", "rate")
+_FILTERS = ("amount", "clipped", "duration", "micros", "part_class", "percent", "pixels", "rate", "signed_micros")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from adjoint.kernel.target import Target
 from adjoint.runtime.bound import aligned
 from adjoint.runtime.library import Library
 
-__all__ = ["Probe", "best_nanoseconds", "multiply_adds", "triad"]
+__all__ = ["Probe", "best_nanoseconds", "multiply_adds", "reads", "triad"]
 
 _F32 = np.dtype(np.float32)
 
@@ -27,8 +27,11 @@ _ROUNDS = 10_000
 #: Minimum number of bytes that a stream probe moves per call, repeating if the arrays are smaller.
 _STREAMED = 8 << 20
 
-#: Vectors per iteration of the stream's loop.
+#: Vectors per iteration of the triad's loop.
 _UNROLLED = 4
+
+#: Sums of the reading probe: enough to hide an addition's latency of four cycles with two loads per cycle.
+_SUMS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,24 +104,37 @@ def multiply_adds(target: Target) -> Probe:
     chains = min(24, target.vector_registers - 4)
     given, made = (Buffer(name, _F32, size, "external") for name, size in (("given", lanes), ("made", chains * lanes)))
     sums, factor = (Buffer(name, _F32, size, "register") for name, size in (("sums", chains * lanes), ("x", lanes)))
-
-    def lane_by_lane(to: Buffer, source: Buffer, spread: bool) -> Stmt:
-        chain, lane = Var("c", to.size // lanes), Var("l", lanes)
-        at = as_index(chain) * lanes + as_index(lane)
-        value = Load(source, as_index(lane) if spread else at)
-        return For(chain, (For(lane, (Store(((to, at, value),)),), "vector"),), "unroll")
-
     chain, lane = Var("c", chains), Var("l", lanes)
     at, x = as_index(chain) * lanes + as_index(lane), Load(factor, as_index(lane))
     again = Store(((sums, at, Apply("fma", (Load(sums, at), x, x), _F32)),))
     rounds = For(Var("n", _ROUNDS), (For(chain, (For(lane, (again,), "vector"),), "unroll"),))
     body = (
-        lane_by_lane(factor, given, spread=True),
-        lane_by_lane(sums, given, spread=True),
+        _vector_by_vector(factor, given, lanes, spread=True),
+        _vector_by_vector(sums, given, lanes, spread=True),
         rounds,
-        lane_by_lane(made, sums, spread=False),
+        _vector_by_vector(made, sums, lanes, spread=False),
     )
     return _probe((given, made), body, 2.0 * _ROUNDS * chains * lanes, target)
+
+
+def reads(total: int, target: Target) -> Probe:
+    """A probe that only reads: it adds up an array of `total` bytes, in several sums."""
+    lanes = target.lanes(_F32)
+    turn = _SUMS * lanes
+    turns = max(1, total // (_F32.itemsize * turn))
+    given, made = (Buffer(name, _F32, size, "external") for name, size in (("given", turns * turn), ("made", turn)))
+    sums = Buffer("sums", _F32, turn, "register")
+    again, step = Var("r", max(1, _STREAMED // given.nbytes)), Var("v", turns)
+    part, lane = Var("p", _SUMS), Var("l", lanes)
+    at = as_index(part) * lanes + as_index(lane)
+    value: Expr = Apply("add", (Load(sums, at), Load(given, as_index(step) * turn + at)), _F32)
+    inner = For(part, (For(lane, (Store(((sums, at, value),)),), "vector"),), "unroll")
+    body = (
+        _vector_by_vector(sums, given, lanes, spread=True),
+        For(again, (For(step, (inner,)),)),
+        _vector_by_vector(made, sums, lanes, spread=False),
+    )
+    return _probe((given, made), body, float(given.nbytes * again.extent), target)
 
 
 def triad(total: int, target: Target) -> Probe:
@@ -136,6 +152,14 @@ def triad(total: int, target: Target) -> Probe:
     value: Expr = Apply("fma", (Load(b, as_index(0)), Load(c, at), Load(b, at)), _F32)
     inner = For(part, (For(lane, (Store(((a, at, value),)),), "vector"),), "unroll")
     return _probe((a, b, c), (For(again, (For(step, (inner,)),)),), 12.0 * size * again.extent, target)
+
+
+def _vector_by_vector(to: Buffer, source: Buffer, lanes: int, spread: bool) -> Stmt:
+    """Copy a buffer, or with `spread` the first vector of one to every vector of another."""
+    chain, lane = Var("c", to.size // lanes), Var("l", lanes)
+    at = as_index(chain) * lanes + as_index(lane)
+    value = Load(source, as_index(lane) if spread else at)
+    return For(chain, (For(lane, (Store(((to, at, value),)),), "vector"),), "unroll")
 
 
 def _probe(buffers: tuple[Buffer, ...], body: tuple[Stmt, ...], amount: float, target: Target) -> Probe:

@@ -11,15 +11,19 @@ from adjoint.compiler import compile as compile_module
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule
 from adjoint.ir.printer import value_names
+from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target
 from adjoint.pipeline import lower_function
-from adjoint.profiling.inputs import random_arrays
-from adjoint.profiling.machine import Level, Peaks, machine_peaks
+from adjoint.profiling.excess import NOISE, Work, changes, excess_notes, excess_reason, raised_peaks
+from adjoint.profiling.inputs import described_state, random_arrays, trained_arrays
+from adjoint.profiling.machine import Level, Peaks, keep_peaks, machine_peaks
 from adjoint.profiling.parts import PARTS, after_passes, part_of, value_parts
 from adjoint.profiling.places import Block, Edge, blocks_of, edges_of
 from adjoint.profiling.probes import multiply_adds
+from adjoint.runtime.accounting import StepAccount, step_nanoseconds
+from adjoint.runtime.bound import aligned
 from adjoint.runtime.executable import Entry
-from adjoint.runtime.report import Clocks, KernelInfo, Memory
+from adjoint.runtime.report import WARM_UP_RUNS, Clocks, KernelInfo, Memory
 from adjoint.version import __version__
 
 __all__ = ["Row", "StepProfile", "Total", "profile_module"]
@@ -47,7 +51,9 @@ class Row:
     least : float
         Minimum time in nanoseconds at the machine's peaks; see `Peaks.nanoseconds`.
     level : Level
-        The fastest level of memory that can hold the kernel's bytes.
+        The level of memory that takes longest for the kernel's bytes.
+    excess : str
+        Why the kernel is above the roofline, as a clause; empty if it is not.
     """
 
     kernel: KernelInfo
@@ -57,6 +63,7 @@ class Row:
     operators: tuple[str, ...]
     least: float
     level: Level
+    excess: str = ""
 
     @property
     def gflops(self) -> float:
@@ -92,6 +99,7 @@ class Row:
             "intensity": self.intensity,
             "level": self.level.name,
             "roofline": self.attained,
+            "excess": self.excess or None,
             "values": list(self.kernel.values),
             "operators": list(self.operators),
             "parallel": self.kernel.parallel,
@@ -126,8 +134,14 @@ class StepProfile:
         One row per kernel, in execution order.
     clocks : Clocks
         The times of all runs.
+    account : StepAccount
+        The time of the step without clocks, and why it is not the sum of its kernels.
+    state : str
+        What the arrays held.
     peaks : Peaks
         The machine's limits for that many threads.
+    raised : str
+        The limits that were raised because kernels exceeded them; empty if there are none.
     pace : float
         Multiply-adds per second around the time of the runs, as a fraction of ``peaks``.
     memory : Memory
@@ -145,7 +159,10 @@ class StepProfile:
     runs: int
     rows: tuple[Row, ...]
     clocks: Clocks
+    account: StepAccount
+    state: str
     peaks: Peaks
+    raised: str
     pace: float
     memory: Memory
     blocks: tuple[Block, ...]
@@ -183,6 +200,14 @@ class StepProfile:
         return sum(row.least for row in self.rows) / self.nanoseconds if self.nanoseconds else 0.0
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on limits that were raised, and on the kernels that are above the roofline all the same."""
+        notes = excess_notes([(row.kernel.name, row.attained, row.excess) for row in self.rows if row.excess])
+        if self.raised:
+            notes.insert(0, f"The stored peaks were too low and have been raised: {self.raised}.")
+        return tuple(notes)
+
+    @property
     def totals(self) -> tuple[Total, ...]:
         """The parts of the step that have kernels; the sum of their times is that of all kernels."""
         made = []
@@ -200,11 +225,14 @@ class StepProfile:
             "title": self.title,
             "threads": self.threads,
             "runs": self.runs,
-            "machine": {**self.peaks.as_dict(), "pace": self.pace},
+            "warm_up_runs": WARM_UP_RUNS,
+            "state": self.state,
+            "machine": {**self.peaks.as_dict(), "pace": self.pace, "raised": self.raised or None},
             "total": {
                 "microseconds": self.nanoseconds / 1e3,
                 "wall_microseconds": self.wall / 1e3,
                 "waiting_microseconds": self.waiting / 1e3,
+                **self.account.as_dict(),
                 "flops": self.flops,
                 "bytes": sum(row.kernel.bytes for row in self.rows),
                 "gflops": self.gflops,
@@ -232,6 +260,7 @@ def profile_module(
     runs: int = 50,
     arrays: Mapping[str, np.ndarray] | None = None,
     peaks: Peaks | None = None,
+    after: int = 0,
 ) -> StepProfile:
     """Measure the function ``step`` of a module on copies of its arrays, so that nothing is trained.
 
@@ -242,32 +271,48 @@ def profile_module(
     title : str, default "step"
         Description of what is measured.
     options : CompileOptions, optional
-        Compile options and number of threads; default: one thread, which is best for comparing kernels.
+        Compile options and number of threads; default: as for training, all cores available to this process.
     runs : int, default 50
-        Number of runs, of which the interquartile mean is used.
+        Number of runs, of which the interquartile mean is used, after three warm-up runs.
     arrays : mapping, optional
         Arrays by name for some or all arguments, of exactly their types; default: `random_arrays`.
     peaks : Peaks, optional
-        The machine's limits; default: those of `machine_peaks`, measured once and stored.
+        The machine's limits; default: those of `machine_peaks`, measured once and stored, and raised if a kernel
+        exceeds them.
+    after : int, default 0
+        Number of training steps on the batch before the measurement.
+
+    Raises
+    ------
+    InvalidValueError
+        If `runs` or `after` is too small, or after the steps an array is not finite.
     """
-    if runs < 1:
-        raise InvalidValueError(f"profile: runs is at least 1, got {runs}")
-    options = options or CompileOptions(threads=1)
+    for name, least, got in (("runs", 1, runs), ("after", 0, after)):
+        if got < least:
+            raise InvalidValueError(f"profile: {name} is at least {least}, got {got}")
+    options = options or CompileOptions()
     target = host()
     entry = compile_module(module, target=target, options=options, entries=("step",))["step"]
-    peaks = peaks or machine_peaks(target, entry.threads)
+    known = peaks or machine_peaks(target, entry.used_threads)
     given = random_arrays(module, entry) | dict(arrays or {})
-    clocks, pace = _run(entry, given, runs, target)
-    program = lower_function(module["step"], target, options.memory_budget)
+    if after:
+        given = trained_arrays(entry, given, after)
+    measured = _run(entry, given, runs, target)
+    program = lower_function(module["step"], target, options.memory_budget, threads=entry.threads)
     step = after_passes(module["step"])
+    works = _works(program, step, entry.kernels, measured.clocks)
+    limits = peaks or _sufficient(known, works, measured.pace, target)
     return StepProfile(
         title=title,
-        threads=entry.threads,
+        threads=entry.used_threads,
         runs=runs,
-        rows=_rows(module, step, entry.kernels, clocks, peaks),
-        clocks=clocks,
-        peaks=peaks,
-        pace=pace / peaks.gflops,
+        rows=_rows(module, step, entry.kernels, works, limits),
+        clocks=measured.clocks,
+        account=measured.account,
+        state=described_state(module, tuple(arrays or ()), after),
+        peaks=limits,
+        raised=changes(known, limits),
+        pace=measured.pace / limits.gflops,
         memory=entry.memory,
         blocks=blocks_of(program),
         edges=edges_of(program.kernels),
@@ -275,36 +320,68 @@ def profile_module(
     )
 
 
-def _run(entry: Entry, given: Mapping[str, np.ndarray], runs: int, target: Target) -> tuple[Clocks, float]:
-    """Run the step; return its times, and the machine's billions of multiply-adds per second around the runs."""
-    resident = {a.name: given[a.name] for a in entry.arguments if a.donated}
+@dataclass(frozen=True, slots=True, eq=False)
+class _Measured:
+    """The times of the runs, and the machine's billions of operations per second around them."""
+
+    clocks: Clocks
+    account: StepAccount
+    pace: float
+
+
+def _run(entry: Entry, given: Mapping[str, np.ndarray], runs: int, target: Target) -> _Measured:
+    """Run the step with and without clocks."""
+    state = {a.name: given[a.name] for a in entry.arguments if a.donated}
     batch = [given[a.name] for a in entry.arguments if not a.donated]
+    resident = {name: aligned(array.shape, array.dtype) for name, array in state.items()}
+    call = entry.bind(resident).call
     probe = multiply_adds(target)
-    before = probe.best(_GLANCE, entry.threads)
-    clocks = entry.clocks(*batch, resident=resident, runs=runs, threads=entry.threads)
-    after = probe.best(_GLANCE, entry.threads)
-    return clocks, (before + after) / 2e9
+    before = probe.best(_GLANCE, entry.used_threads)
+    earlier = step_nanoseconds(call, batch, resident, state, runs)
+    clocks = entry.clocks(*batch, resident=state, runs=runs, threads=entry.used_threads)
+    later = step_nanoseconds(call, batch, resident, state, runs)
+    after = probe.best(_GLANCE, entry.used_threads)
+    # Before and after, because the speed of a machine drifts.
+    return _Measured(clocks, StepAccount.of(clocks, (earlier + later) / 2), (before + after) / 2e9)
+
+
+def _sufficient(peaks: Peaks, works: Sequence[Work], pace: float, target: Target) -> Peaks:
+    """The peaks, measured again and then raised, if kernels or the multiply-adds of a run exceed them."""
+    if pace > (1 + NOISE) * peaks.gflops or any(work.is_above(peaks) and work.is_exact() for work in works):
+        peaks = machine_peaks(target, peaks.threads, again=True)
+        raised = raised_peaks(replace(peaks, gflops=max(pace, peaks.gflops)), works)
+        if raised != peaks:
+            peaks = keep_peaks(target, raised)
+    return peaks
+
+
+def _works(program: Program, step: Function, kernels: Sequence[KernelInfo], clocks: Clocks) -> tuple[Work, ...]:
+    """What each kernel did, in how long."""
+    named = {name: value for value, name in value_names(step).items()}
+    works = []
+    for kernel, lowered, nanoseconds in zip(kernels, program.kernels, clocks.typical(), strict=True):
+        written = min(sum(buffer.nbytes for buffer in dict.fromkeys(lowered.writes)), kernel.bytes)
+        values = tuple(named[name] for name in kernel.values)
+        read = kernel.bytes - written
+        works.append(Work(kernel.name, values, kernel.flops, read, written, float(nanoseconds)))
+    return tuple(works)
 
 
 def _rows(
-    module: IRModule, step: Function, kernels: Sequence[KernelInfo], clocks: Clocks, peaks: Peaks
+    module: IRModule, step: Function, kernels: Sequence[KernelInfo], works: Sequence[Work], peaks: Peaks
 ) -> tuple[Row, ...]:
-    times = clocks.typical()
     parts = value_parts(module, step)
-    named = {name: value for value, name in value_names(step).items()}
-    rows = []
-    for kernel, nanoseconds in zip(kernels, times, strict=True):
-        values = [named[name] for name in kernel.values]
-        rows.append(
-            Row(
-                kernel=kernel,
-                part=part_of(values, parts),
-                nanoseconds=float(nanoseconds),
-                share=0.0,
-                operators=tuple(value.op.name for value in values),
-                least=peaks.nanoseconds(kernel.flops, kernel.bytes),
-                level=peaks.level(kernel.bytes),
-            )
+    total = sum(work.nanoseconds for work in works)
+    return tuple(
+        Row(
+            kernel=kernel,
+            part=part_of(work.values, parts),
+            nanoseconds=work.nanoseconds,
+            share=work.nanoseconds / total if total else 0.0,
+            operators=tuple(value.op.name for value in work.values),
+            least=peaks.nanoseconds(work.flops, work.read, work.written),
+            level=peaks.level(work.read, work.written),
+            excess=excess_reason(work, peaks),
         )
-    total = sum(row.nanoseconds for row in rows)
-    return tuple(replace(row, share=row.nanoseconds / total if total else 0.0) for row in rows)
+        for kernel, work in zip(kernels, works, strict=True)
+    )

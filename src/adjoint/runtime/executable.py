@@ -11,7 +11,7 @@ from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.kernel.program import Argument, RangeCheck, Result
 from adjoint.runtime.bound import Bound, Runtime, Signature, accept, aligned, miscounted
 from adjoint.runtime.partial_batch import PartialBatch
-from adjoint.runtime.report import Clocks, KernelInfo, KernelTime, Memory
+from adjoint.runtime.report import WARM_UP_RUNS, Clocks, KernelInfo, KernelTime, Memory
 from adjoint.runtime.turn import Turn
 
 __all__ = ["Entry", "Executable"]
@@ -145,6 +145,11 @@ class Entry:
         return Bound(self.signature, self._runtime, self._library, resident, threads, turn, batch)
 
     @property
+    def used_threads(self) -> int:
+        """Number of threads that a call uses: one if no kernel is shared."""
+        return self.threads if self.signature.shared else 1
+
+    @property
     def arguments(self) -> tuple[Argument, ...]:
         """The arguments, in order."""
         return self.signature.arguments
@@ -197,9 +202,9 @@ class Entry:
             if argument.donated and argument.name not in kept:
                 kept[argument.name] = aligned(argument.shape, argument.dtype)
         bound = Bound(self.signature, self._runtime, library, kept, threads)
-        read = np.zeros((runs + 3, threads, len(self.kernels), 2, 2), np.int64)
+        read = np.zeros((runs + WARM_UP_RUNS, threads, len(self.kernels), 2, 2), np.int64)
         bound.timed(arrays, read)
-        return Clocks(read[3:, ..., 0] * 1_000_000_000 + read[3:, ..., 1])
+        return Clocks(read[WARM_UP_RUNS:, ..., 0] * 1_000_000_000 + read[WARM_UP_RUNS:, ..., 1])
 
 
 def _not_pickled(what: str) -> TypeRuleError:

@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Clocks", "KernelInfo", "KernelTime", "Memory"]
+__all__ = ["WARM_UP_RUNS", "Clocks", "KernelInfo", "KernelTime", "Memory"]
+
+#: Runs before those that are measured, after which caches hold what fits in them.
+WARM_UP_RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)

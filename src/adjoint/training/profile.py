@@ -11,8 +11,9 @@ from adjoint.compiler import CompileOptions
 from adjoint.compiler import compile as compile_module
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, IRModule, TensorType, param
+from adjoint.runtime.accounting import StepAccount
 from adjoint.runtime.bound import aligned
-from adjoint.runtime.report import KernelTime
+from adjoint.runtime.report import WARM_UP_RUNS, KernelTime
 from adjoint.training.layout import StepLayout
 
 __all__ = ["Profile", "profile_step"]
@@ -25,7 +26,7 @@ class Profile:
     Fusion combines the optimizer's update with the gradients, and these with the forward pass, so the phases cannot be
     timed separately within a step. Instead, the forward pass, forward plus backward pass, and the whole step are
     compiled and timed alternately, on the trainer's threads; the time of a phase is the difference, at least 0. The
-    kernels are those of the step, timed individually on one thread.
+    kernels are those of the step, timed individually on the same threads, each for its slowest one.
 
     Parameters
     ----------
@@ -35,6 +36,8 @@ class Profile:
         Microseconds of the whole step.
     kernels : tuple of KernelTime
         The kernels of the step, in execution order.
+    account : StepAccount
+        Why the sum of the kernels is not the time of the step.
     """
 
     forward: float
@@ -42,6 +45,7 @@ class Profile:
     optimizer: float
     step: float
     kernels: tuple[KernelTime, ...]
+    account: StepAccount
 
     def __str__(self) -> str:
         phases = (("forward", self.forward), ("backward", self.backward), ("optimizer", self.optimizer))
@@ -49,6 +53,14 @@ class Profile:
         for timed in self.kernels:
             micros = timed.nanoseconds / 1e3
             lines.append(f"  {timed.kernel.name:<22}{micros:>12.1f} us  {', '.join(timed.kernel.values)}")
+        count = "one thread" if self.account.threads == 1 else f"{self.account.threads} threads"
+        lines.append(f"the step on {count}:")
+        lines += [f"  {name:<48}{nanoseconds / 1e3:>12.1f} us" for name, nanoseconds in self.account.lines()]
+        lines.append(
+            "Measured on copies of the trainer's arrays as they are now, and on the given batch, after "
+            f"{WARM_UP_RUNS} runs that warm up the caches. Reading clocks around kernels took another "
+            f"{self.account.clocks / 1e3:.1f} us, which no time above contains."
+        )
         return "\n".join(lines)
 
 
@@ -78,9 +90,11 @@ def profile_step(
     bound = [executable[f.name].bind(_copies(f, layout.batch, resident)) for f in functions]
     arrays = [np.asarray(x) for x in batch]
     forward, backward, step = _medians([b.call for b in bound], arrays, runs)
-    kernels = executable["step"].profile(*arrays, resident=resident, runs=runs)
+    entry = executable["step"]
+    clocks = entry.clocks(*arrays, resident=resident, runs=runs, threads=entry.used_threads)
+    kernels = tuple(KernelTime(k, float(t)) for k, t in zip(entry.kernels, clocks.typical(), strict=True))
     added = max(backward - forward, 0.0), max(step - backward, 0.0)
-    return Profile(forward, *added, step, tuple(kernels))
+    return Profile(forward, *added, step, kernels, StepAccount.of(clocks, step * 1e3))
 
 
 def _parts(adjoint: Function, layout: StepLayout) -> tuple[Function, Function]:
@@ -112,8 +126,9 @@ def _copies(
 
 def _medians(calls: Sequence[Callable[..., Any]], arrays: Sequence[np.ndarray], runs: int) -> list[float]:
     """Median time of each call in microseconds; the calls alternate, because a machine's speed drifts."""
-    for call in calls:
-        call(*arrays)
+    for _ in range(WARM_UP_RUNS):
+        for call in calls:
+            call(*arrays)
     samples = np.zeros((runs, len(calls)))
     for row in samples:
         for i, call in enumerate(calls):

@@ -275,6 +275,9 @@ class Trainer:
     def profile(self, *batch: Any, runs: int = 20) -> Profile:
         """Time the forward pass, the backward pass, the optimizer and each kernel on a batch; nothing is trained.
 
+        Copies of the trainer's arrays as they are now are measured, so a trainer that has trained for long shows what
+        a step late in training takes.
+
         Parameters
         ----------
         *batch : numpy.ndarray

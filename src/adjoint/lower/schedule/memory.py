@@ -28,7 +28,7 @@ After::
       barriers before: z
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from adjoint import costs
 from adjoint.kernel.ir import Buffer, Kernel
@@ -37,25 +37,35 @@ from adjoint.kernel.program import ALIGNMENT
 __all__ = ["plan_arena"]
 
 
-def plan_arena(kernels: Sequence[Kernel]) -> tuple[dict[Buffer, int], int, int]:
+def plan_arena(kernels: Sequence[Kernel], thorough: bool = False) -> tuple[dict[Buffer, int], int, int]:
     """Offsets of arena buffers, the size of the arena, and the peak of live bytes, a lower bound of it.
 
-    First fit, largest first: each buffer goes to the lowest offset that is free during its whole live range.
+    First fit, largest first: each buffer goes to the lowest offset that is free during its whole live range. With
+    `thorough`, other orders are tried too, and the smallest arena is taken.
     """
-    first: dict[Buffer, int] = {}
-    last: dict[Buffer, int] = {}
+    lives: dict[Buffer, tuple[int, int]] = {}
     for position, kernel in enumerate(kernels):
         for buffer in (*kernel.writes, *kernel.reads):
             if buffer.space == "arena":
-                first.setdefault(buffer, position)
-                last[buffer] = position
+                first, _ = lives.get(buffer, (position, position))
+                lives[buffer] = (first, position)
+    orders = [sorted(lives, key=lambda b: (-b.nbytes, lives[b]))]
+    if thorough:
+        length = {b: last - first + 1 for b, (first, last) in lives.items()}
+        orders.append(sorted(lives, key=lambda b: (-length[b], -b.nbytes, lives[b])))
+        orders.append(sorted(lives, key=lambda b: (-length[b] * b.nbytes, lives[b])))
+    return min((_first_fit(order, lives) for order in orders), key=lambda plan: plan[1])
+
+
+def _first_fit(order: Sequence[Buffer], lives: Mapping[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, int], int, int]:
+    """Offsets of buffers that are placed in an order, the end of the last, and the peak of live bytes."""
     placed: list[tuple[int, int, int, int]] = []  # start, end, first, last
     offsets: dict[Buffer, int] = {}
-    for buffer in sorted(first, key=lambda b: (-b.nbytes, first[b])):
+    for buffer in order:
         size = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT + (
             costs.STAGGER_LINES * ALIGNMENT if buffer.nbytes >= costs.STAGGERED_BYTES else 0
         )
-        born, dies = first[buffer], last[buffer]
+        born, dies = lives[buffer]
         start = 0
         for low, high, theirs, their_end in sorted(placed):
             if their_end < born or dies < theirs:
