@@ -63,10 +63,12 @@ def trained(trainer: Trainer, steps: int) -> dict[str, bytes]:
 
 @cache
 def step_of(name: str) -> tuple[Function, list[np.ndarray]]:
-    """A training step of a network, with arguments for it."""
+    """A training step of a network, with arguments for it: all rows but one are present."""
     module = module_of(name)
     step = module["step"]
     ((x, y),) = batches(module, 1)
     rng = np.random.default_rng(0)
     rest = [rng.uniform(0.01, 0.1, p.shape).astype(p.dtype) for p in step.params[2:]]
+    assert step.params[-1].label == module.attrs["rows"]
+    rest[-1] = np.array(x.shape[0] - 1, np.int32)
     return step, [*(np.asarray(a, p.dtype) for a, p in zip((x, y), step.params, strict=False)), *rest]

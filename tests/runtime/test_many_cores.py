@@ -32,7 +32,9 @@ def on(cores):
 def arrays_of(function, seed=0):
     rng = np.random.default_rng(seed)
     return [
-        rng.integers(0, 5, p.shape) if p.dtype.kind == "i" else rng.uniform(0.01, 0.1, p.shape).astype(p.dtype)
+        rng.integers(1, 5, p.shape).astype(p.dtype)
+        if p.dtype.kind == "i"
+        else rng.uniform(0.01, 0.1, p.shape).astype(p.dtype)
         for p in function.params
     ]
 
