@@ -227,6 +227,13 @@ class Operator(Op):
         """
         return (None,) * len(inputs)
 
+    def index_sizes(self, *inputs: TensorType) -> tuple[int | None, ...]:  # noqa: ARG002
+        """For each operand that holds indices, the size of the axis that they index; None for the other operands.
+
+        Where such an operand is an argument of a compiled function, its indices are checked before anything runs.
+        """
+        return (None,) * len(inputs)
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """Test inputs: at least one valid sample and, if `infer` can fail, an invalid one."""

@@ -142,15 +142,15 @@ def linear(x: Value, w: Value, b: Value | None = None) -> Value:
 
 
 def embedding(table: Value, ids: Value) -> Value:
-    """Rows of a table, one per id: `take`, with ids that are checked before the step runs.
+    """Rows of a table, one per id: `take` for a table of parameters.
 
     Parameters
     ----------
     table : Value
         Shape ``[V, ...]``.
     ids : Value
-        Integers of any dtype and shape. If one is outside 0 to ``V - 1``, the call is rejected before it changes
-        anything.
+        Integers of any dtype and shape, 0 to ``V - 1``. Ids that are an argument of the compiled function, or views or
+        casts of one, are checked before it changes anything.
 
     Returns
     -------

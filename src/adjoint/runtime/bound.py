@@ -288,10 +288,18 @@ class Bound:
 
 def first_outside(check: RangeCheck, array: np.ndarray) -> tuple[int, ...] | None:
     """Index of the first element that violates a check, or None."""
-    bad = (array < check.low) | (array >= check.high)
+    places = np.array(check.start)
+    for count, stride in check.axes:
+        places = places[..., None] + np.arange(count) * stride
+    given = array.reshape(-1)[places.reshape(-1)]
+    if given.dtype.kind == "f":
+        given = np.where(np.isnan(given), 0.0, np.trunc(given))
+    bad = (given < check.low) | (given >= check.high)
     if check.allow is not None:
-        bad &= array != check.allow
-    return tuple(int(i) for i in np.argwhere(bad)[0]) if bad.any() else None
+        bad &= given != check.allow
+    if not bad.any():
+        return None
+    return tuple(int(i) for i in np.unravel_index(places.reshape(-1)[bad.argmax()], array.shape))
 
 
 def allowed(check: RangeCheck) -> str:
