@@ -116,7 +116,7 @@ def test_columns_have_their_own_ranges():
     good = np.array([[299, 2]] * 4)
     entry(good)
     assert refusal(entry, good * [1, 2]) == "f: ids must be in [0, 3), got 4 at (0, 1); nothing was updated"
-    assert refusal(entry, good + [1, 0]) == "f: ids must be in [0, 300), got 300 at (0, 0); nothing was updated"
+    assert refusal(entry, np.add(good, [1, 0])) == "f: ids must be in [0, 300), got 300 at (0, 0); nothing was updated"
     random = random_arrays(IRModule((columns_function(),)), entry)["ids"]
     assert random.max() > 0
     entry(random)

@@ -26,10 +26,9 @@ import numpy as np
 from adjoint.codegen.checks import check_text
 from adjoint.codegen.kernels import emit_kernel, parameters
 from adjoint.codegen.schedule_fuzzing import SCHEDULE_FUZZING_TEXT
-from adjoint.codegen.types import memory_type
 from adjoint.errors import CompileError
 from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
-from adjoint.kernel.program import Program, RangeCheck, arena_size, kernel_symbol, scratch_offsets
+from adjoint.kernel.program import Program, arena_size, kernel_symbol, scratch_offsets
 from adjoint.kernel.structure import structure
 from adjoint.kernel.target import Target
 from adjoint.nativelib.barrier import barrier_text

@@ -77,7 +77,7 @@ class OneHot(Operator):
         _integer_ids(self, inputs[0])
         return TensorType((*inputs[0].shape, self.depth), self.dtype)
 
-    def index_sizes(self, *inputs: TensorType) -> tuple[int | None, ...]:
+    def index_sizes(self, *inputs: TensorType) -> tuple[int | None, ...]:  # noqa: ARG002
         """The ids, along the new axis."""
         return (self.depth,)
 
@@ -273,7 +273,7 @@ class ScatterAdd(Operator):
             )
         return result
 
-    def index_sizes(self, *inputs: TensorType) -> tuple[int | None, ...]:
+    def index_sizes(self, *inputs: TensorType) -> tuple[int | None, ...]:  # noqa: ARG002
         """The ids, along the first axis of the result."""
         return self.rows, None
 

@@ -55,7 +55,10 @@ class Entry:
         self.name: str = summary["name"]
         arguments = tuple(Argument(n, tuple(s), np.dtype(d), i, k) for n, s, d, i, k in summary["arguments"])
         results = tuple(Result(tuple(s), np.dtype(d), i, k) for s, d, i, k in summary["results"])
-        checks = tuple(RangeCheck(*rest, tuple(map(tuple, axes))) for *rest, axes in summary["checks"])
+        checks = tuple(
+            RangeCheck(slot, low, high, allow, start, tuple((n, stride) for n, stride in axes))
+            for slot, low, high, allow, start, axes in summary["checks"]
+        )
         self.kernels = tuple(
             KernelInfo(k["name"], tuple(k["values"]), k["flops"], k["bytes"], k["units"], k["parallel"])
             for k in summary["kernels"]

@@ -22,7 +22,7 @@ from adjoint.training.checkpoint import Checkpoint, check_same, read_checkpoint
 from adjoint.training.epochs import Callback, EpochResult, Epochs, Plan, epoch_order
 from adjoint.training.finite import refuse_array, refuse_loss
 from adjoint.training.gather import given_rows
-from adjoint.training.initialize import initial_params, initial_states
+from adjoint.training.initialize import Initializer, initial_params, initial_states
 from adjoint.training.layout import StepLayout
 from adjoint.training.predict import Predictor, inference_function
 from adjoint.training.profile import Profile, profile_step
@@ -300,21 +300,25 @@ class Trainer:
         self._require_params("profile")
         return profile_step(self.module, self._resident(), batch, self.options, runs)
 
-    def init_parameters(self, kind: str = "xavier_uniform") -> None:
+    def init_parameters(self, kind: Initializer = "xavier_uniform") -> None:
         """Initialize all parameters and the model's states, leaving the optimizer's state unchanged.
 
         Values are determined by the module's attribute ``init`` (see `SetupTrainer`) and the trainer's seed.
 
         Parameters
         ----------
-        kind : {"xavier_uniform", "kaiming_normal", "zeros"}
+        kind : {"xavier_uniform", "kaiming_normal", "zeros"}, callable or mapping
             Initializer for parameters of rank 2 or more that are not listed in ``init``. Other parameters and states
-            that are not listed are set to zero.
+            that are not listed are set to zero. A function ``(name, shape, rng) -> array`` initializes all parameters
+            that are not listed; `rng` is a `numpy.random.Generator` that depends on the seed and the parameter only. A
+            mapping contains for some parameters, listed or not, a kind (or a tuple of it and its numbers, as in
+            ``init``), an array or such a function; the others are initialized as by default.
 
         Raises
         ------
-        InvalidValueError
-            If the kind is unknown; nothing has been changed.
+        InvalidValueError, NameLookupError, TypeRuleError
+            If the kind or a name is unknown, or an array has a wrong shape or values that are not finite real numbers;
+            nothing has been changed.
         """
         self._params.load(initial_params(self._params.types, self._starts, self.seed, kind))
         self._init_states()
