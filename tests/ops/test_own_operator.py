@@ -1,4 +1,5 @@
 """A user's own operator: what is said about methods that are missing or return something else."""
+# ruff: noqa: ARG005
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -9,7 +9,8 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.kernel.program import Argument, RangeCheck, Result
-from adjoint.runtime.bound import Bound, Runtime, Signature, accept, aligned, miscounted
+from adjoint.runtime.arguments import accept, miscounted
+from adjoint.runtime.bound import Bound, Runtime, Signature, aligned
 from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.runtime.report import WARM_UP_RUNS, Clocks, KernelInfo, KernelTime, Memory
 from adjoint.runtime.turn import Turn
