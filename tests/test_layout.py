@@ -13,7 +13,6 @@ TESTS = Path(__file__).parent
 TESTED_IN = {
     "lower/passes": "test_pipeline.py",
     "__main__": "test_wheel.py",
-    "errors": "test_compiler.py",
     "version": "cli/test_cli_words.py",
     "budget": "test_memory_budget.py",
     "cli/builtin": "cli/test_cli_seeing.py",

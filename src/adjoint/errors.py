@@ -44,6 +44,7 @@ __all__ = [
     "TypeRuleError",
     "VerifyError",
     "described",
+    "listed",
     "own_bugs_reported",
     "plural",
     "require_call",
@@ -186,6 +187,12 @@ class CheckpointError(AdjointError, OSError):
 def plural(count: int, noun: str) -> str:
     """A number and a noun with a regular plural: ``1 argument``, ``2 arguments``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(items: Sequence[object], most: int = 4) -> str:
+    """Items separated by commas; of a long list the first ones and how many there are more."""
+    shown = list(map(str, items[:most]))
+    return ", ".join(shown + [f"{len(items) - most} more"] * (len(items) > most))
 
 
 def described(given: object) -> str:

@@ -74,7 +74,8 @@ def test_an_infer_that_returns_no_type():
 
 def test_a_missing_lowering():
     assert message(CompileError, lambda: compiled(Typed(), X)) == (
-        "bare: the operator must define lower(self, k, index, x), which returns the element at an index; add it to Typed"
+        "bare: the operator must define lower(self, k, index, x), which returns the element at an index; add it to "
+        "Typed"
     )
     assert message(CompileError, lambda: compiled(Pointwise(), X, X)) == (
         "pointwise: the operator must define scalar(self, k, x0, x1), which returns an element given those of the "

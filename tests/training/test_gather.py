@@ -82,7 +82,7 @@ F4, U1 = np.zeros((9, 3), np.float32), np.zeros((9, 3), np.uint8)
         (
             "f32",
             [U1],
-            r"x must be float32, got uint8; wrap images in Rows\(x, scale=1 / 255\), which converts each batch, and others in Rows\(x\)",
+            r"x must be float32, got uint8; wrap images in Rows\(x, scale=1 / 255\), which converts",
         ),
         ("f32", [F4.astype("f8")], "x must be float32, got float64; wrap it in Rows"),
         ("f32", [F4.astype(">f4")], "x must be float32, got >f4"),

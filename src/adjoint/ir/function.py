@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from adjoint.errors import NameLookupError, TypeRuleError, VerifyError
+from adjoint.errors import NameLookupError, TypeRuleError, VerifyError, listed
 from adjoint.ir.literals import Symbol, exact
 from adjoint.ir.printer import print_functions, print_module
 from adjoint.ir.types import TensorType, TupleType
@@ -17,7 +17,7 @@ __all__ = ["Attribute", "Function", "IRModule", "called_by", "callees", "closure
 Attribute = bool | int | float | str | tuple["Attribute", ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Function(Immutable, Symbol):
     """A named graph with parameters and results.
 
@@ -142,6 +142,10 @@ class Function(Immutable, Symbol):
     def __str__(self) -> str:
         return print_functions(closure((self,)))
 
+    def __repr__(self) -> str:
+        params = listed([f"{p.label}: {p.type}" for p in self.params])
+        return f"<Function @{self.name}({params}) -> ({listed([r.type for r in self.results])})>"
+
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Function) and self.structure() == other.structure())
 
@@ -215,7 +219,7 @@ def closure(functions: Iterable[Function]) -> list[Function]:
     return list(_interned(found).values())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class IRModule(Immutable):
     """Functions by name, and attributes (``param_num``, ``state_num``, ...).
 
@@ -264,6 +268,10 @@ class IRModule(Immutable):
 
     def __str__(self) -> str:
         return print_module(self)
+
+    def __repr__(self) -> str:
+        names = listed([f"@{f.name}" for f in self.functions], most=8) or "no functions"
+        return f"<IRModule of {names}; attributes: {listed(list(self.attrs), most=8) or 'none'}>"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IRModule):

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError, listed
 from adjoint.ir import TensorType, Value, dtype_name, is_float, is_integer
 from adjoint.losses.base import Loss, check_predictions, check_reduction, reduced
 
@@ -185,7 +185,7 @@ def _mean_divisor(valid: Value | None, weight_of: Value | None, dtype: np.dtype)
     return valid.cast("i32").sum().cast(dtype)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CrossEntropyLoss(Loss):
     """`cross_entropy` with its settings.
 
@@ -209,6 +209,13 @@ class CrossEntropyLoss(Loss):
     ignore_index: int | None = -100
     label_smoothing: float = 0.0
     weight: tuple[float, ...] | None = None
+
+    def __repr__(self) -> str:
+        weight = "None" if self.weight is None else f"({listed(self.weight)})"
+        return (
+            f"CrossEntropyLoss(reduction={self.reduction!r}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, weight={weight})"
+        )
 
     def __post_init__(self) -> None:
         _check_settings(self.ignore_index, self.label_smoothing, self.reduction)

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir.types import TensorType, dtype_name, is_float
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import add
@@ -52,8 +52,8 @@ class Conv2d(Sliding):
         self.divided("output", w.shape[0], w)
         if self.divided("input", x.shape[1], x) != w.shape[1]:
             raise TypeRuleError(
-                f"conv2d: the weight's second axis must hold the input channels per group, got {x} in {self.groups} "
-                f"groups and {w}; use size {x.shape[1] // self.groups} there"
+                f"conv2d: the weight's second axis must hold the input channels per group, got {x} in "
+                f"{plural(self.groups, 'group')} and {w}; use size {x.shape[1] // self.groups} there"
             )
         if 0 in w.shape[2:]:
             raise TypeRuleError(f"conv2d: a window must not be empty, got {w}; use at least 1 row and 1 column")

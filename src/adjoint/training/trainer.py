@@ -11,7 +11,7 @@ import numpy as np
 from adjoint.compiler import CompileOptions, Executable
 from adjoint.compiler import compile as compile_module
 from adjoint.data import Rows
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule
 from adjoint.kernel.target import available_cores
 from adjoint.runtime.bound import Bound, rows_present
@@ -115,6 +115,13 @@ class Trainer:
         self._epochs: Epochs | None = None
         self._progress = Progress()
         self._predict: Callable[..., Any] = self._first_predict
+
+    def __repr__(self) -> str:
+        size = sum(type_.size for type_ in self._params.types.values())
+        step = "compiled" if "step" in self._executables else "not compiled"
+        values = "" if self._params.loaded else ", no values yet"
+        parameters = f"{plural(len(self._params.types), 'parameter')} of {plural(size, 'element')}"
+        return f"<Trainer: {parameters}{values}; step {step}; {plural(self.options.threads or 1, 'thread')}>"
 
     def compile(self) -> "Trainer":
         """Compile the step now, instead of at the first `update`; returns the trainer."""
