@@ -32,6 +32,12 @@ def test_parts_add_up_to_all_kernels(profile):
     assert list(data["parts"]) == ["forward", "backward", "backward+update"]
 
 
+def test_the_profile_has_a_short_text(profile):
+    assert repr(profile) == (
+        f"<StepProfile of {profile.title}: {len(profile.rows)} kernels, {profile.nanoseconds / 1e3:.1f} us on 1 thread>"
+    )
+
+
 def test_rates_are_the_kernels_work_over_its_time(profile):
     for row in profile.rows:
         one = row.as_dict()
