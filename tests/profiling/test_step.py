@@ -33,8 +33,9 @@ def test_parts_add_up_to_all_kernels(profile):
 
 
 def test_the_profile_has_a_short_text(profile):
+    threads = "1 thread" if profile.threads == 1 else "2 threads"
     assert repr(profile) == (
-        f"<StepProfile of {profile.title}: {len(profile.rows)} kernels, {profile.nanoseconds / 1e3:.1f} us on 1 thread>"
+        f"<StepProfile of {profile.title}: {len(profile.rows)} kernels, {profile.nanoseconds / 1e3:.1f} us on {threads}>"
     )
 
 

@@ -101,11 +101,7 @@ class _Frame:
         order = self.plan.order
         while self.at < len(order):
             value = order[self.at]
-            if is_param(value):
-                if value not in self.known:
-                    name = self.plan.function.name
-                    raise VerifyError(f"function @{name} uses %{value.label}, which is not in its params; add it there")
-            else:
+            if not is_param(value):
                 inputs = tuple(self.known[operand] for operand in value.inputs)
                 if isinstance(value.op, Call):
                     return value.op.callee, inputs  # type: ignore[return-value]
