@@ -34,9 +34,8 @@ def test_parts_add_up_to_all_kernels(profile):
 
 def test_the_profile_has_a_short_text(profile):
     threads = "1 thread" if profile.threads == 1 else "2 threads"
-    assert repr(profile) == (
-        f"<StepProfile of {profile.title}: {len(profile.rows)} kernels, {profile.nanoseconds / 1e3:.1f} us on {threads}>"
-    )
+    kernels, micros = len(profile.rows), profile.nanoseconds / 1e3
+    assert repr(profile) == f"<StepProfile of {profile.title}: {kernels} kernels, {micros:.1f} us on {threads}>"
 
 
 def test_rates_are_the_kernels_work_over_its_time(profile):
