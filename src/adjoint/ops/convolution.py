@@ -112,7 +112,7 @@ class Conv2d(Sliding):
 
         x, w = (2, 4, 8, 8), (6, 4, 3, 3)
         return [
-            bad(cls(), x, (6, 3, 3, 3), "got f32[2,4,8,8] in 1 groups and f32[6,3,3,3]; use size 4 there"),
+            bad(cls(), x, (6, 3, 3, 3), "got f32[2,4,8,8] in 1 group and f32[6,3,3,3]; use size 4 there"),
             bad(cls(groups=3), x, w, "groups must divide the input channels, got 4 of f32[2,4,8,8] in 3 groups"),
             bad(cls(groups=4), x, w, "groups must divide the output channels, got 6 of f32[6,4,3,3] in 4 groups"),
             bad(cls(groups=0), x, w, "groups must be at least 1, got 0"),
