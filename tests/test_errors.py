@@ -60,12 +60,12 @@ def test_public_objects_have_short_texts(trainer):
     assert repr(result).endswith(f" s, losses 0.6931 to {result.losses[-1]:.4g}>")
     step = trainer.module["step"]
     assert repr(step) == (
-        "<Function @step(x: f32[4,4], targets: i64[4], w0: f32[4,3], b0: f32[3], 3 more) -> "
+        "<Function @step(x: f32[4,4], targets: i64[4], w0: f32[4,3], b0: f32[3], 4 more) -> "
         "(f32[], f32[4,3], f32[3], f32[3,2], 1 more)>"
     )
     assert repr(trainer.module) == (
         "<IRModule of @backbone, @backbone_loss, @backbone_loss_adjoint, @optimizer, @step; attributes: param_num, "
-        "state_num, input_num, target_num, optimizer_state, hyper>"
+        "state_num, input_num, target_num, optimizer_state, hyper, rows, batch_axes>"
     )
     executable = compile(trainer.module["backbone"], options=OPTIONS)
     kernels = plural(len(executable.kernels), "kernel")

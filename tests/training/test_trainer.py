@@ -197,6 +197,7 @@ def test_nothing_runs_before_the_parameters_have_values(module, cache):
         ("run_epoch", lambda: trainer.run_epoch(iter([(X, Y)]))),
         ("predict", lambda: trainer.predict(X)),
         ("profile", lambda: trainer.profile(X, Y, runs=1)),
+        ("save", lambda: trainer.save("no_file")),
     ]:
         with pytest.raises(InvalidValueError) as caught:
             call()

@@ -389,7 +389,10 @@ class Trainer:
         ------
         CheckpointError
             If the file cannot be written; an older one is unchanged.
+        InvalidValueError
+            If the parameters have no values yet.
         """
+        self._require_params("save")
         self._in_turn(self._checkpoint).write(path)
 
     @classmethod
