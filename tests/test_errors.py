@@ -8,7 +8,6 @@ from adjoint.compiler import host
 from adjoint.errors import TypeRuleError, described, listed, plural, require_call
 from adjoint.ir import param
 from adjoint.training import EpochResult
-from adjoint.training.profile import Profile
 
 OPTIONS = CompileOptions(threads=1, cache=False)
 
@@ -76,10 +75,16 @@ def test_public_objects_have_short_texts(trainer):
     )
 
 
-def test_texts_without_losses_or_kernels():
+def test_an_epoch_without_losses_has_a_text():
     assert repr(EpochResult(np.zeros(0), 0, 0.5, True)) == "<EpochResult: 0 steps in 0.5 s, stopped by the callback>"
-    assert repr(Profile(1.0, 2.0, 0.5, 3.5, ())) == (
-        "<Profile: step 3.5 us (forward 1.0, backward 2.0, optimizer 0.5), 0 kernels; print it for all>"
+
+
+def test_a_profile_has_a_short_text(trainer):
+    trainer.init_parameters("zeros")
+    profile = trainer.profile(np.zeros((4, 4), np.float32), np.zeros(4, np.int64), runs=1)
+    assert repr(profile) == (
+        f"<Profile: step {profile.step:.1f} us (forward {profile.forward:.1f}, backward {profile.backward:.1f}, "
+        f"optimizer {profile.optimizer:.1f}), {plural(len(profile.kernels), 'kernel')}; print it for all>"
     )
 
 
