@@ -13,7 +13,6 @@ TESTS = Path(__file__).parent
 TESTED_IN = {
     "lower/passes": "test_pipeline.py",
     "__main__": "test_wheel.py",
-    "errors": "test_compiler.py",
     "version": "cli/test_cli_words.py",
     "budget": "test_memory_budget.py",
     "cli/builtin": "cli/test_cli_seeing.py",
@@ -23,6 +22,7 @@ TESTED_IN = {
     "cli/options": "cli/test_cli_words.py",
     "cli/plotting": "cli/test_cli_train.py",
     "cli/show": "cli/test_cli_seeing.py",
+    "codegen/checks": "lower/test_checks.py",
     "codegen/schedule_fuzzing": "runtime/test_jitter.py",
     "codegen/kernels": "codegen/test_indices.py",
     "codegen/module": "codegen/test_modules.py",
@@ -46,7 +46,6 @@ TESTED_IN = {
     "kernel/rewrite": "kernel/test_structure.py",
     "kernel/scalars": "kernel/test_interpreter.py",
     "losses/base": "losses/test_regression.py",
-    "lower/checks": "ops/test_convert.py",
     "lower/context": "lower/contractions/test_contractions.py",
     "lower/expand": "lower/test_vector_math.py",
     "lower/loops": "lower/contractions/test_contractions.py",

@@ -20,10 +20,11 @@ A message is one sentence: the rule, what was given, the fix. The line of user c
 appended, because it is hard to find in a stack of compiler frames.
 """
 
+import inspect
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,11 @@ __all__ = [
     "ReentryError",
     "TypeRuleError",
     "VerifyError",
+    "described",
+    "listed",
     "own_bugs_reported",
+    "plural",
+    "require_call",
 ]
 
 #: Number of lines from which a graph is written to a file instead of a terminal.
@@ -177,6 +182,60 @@ class CacheError(AdjointError, OSError):
 
 class CheckpointError(AdjointError, OSError):
     """A file of weights or of a trainer that cannot be read or written."""
+
+
+def plural(count: int, noun: str) -> str:
+    """A number and a noun with a regular plural: ``1 argument``, ``2 arguments``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(items: Sequence[object], most: int = 4) -> str:
+    """Items separated by commas; of a long list the first ones and how many there are more."""
+    shown = list(map(str, items[:most]))
+    return ", ".join(shown + [f"{len(items) - most} more"] * (len(items) > most))
+
+
+def described(given: object) -> str:
+    """What a user's function returned, in words: None with the usual cause, numbers, otherwise the type."""
+    if given is None:
+        return "None (is a return missing?)"
+    if isinstance(given, bool | int | float | str):
+        return f"the {type(given).__name__} {given!r}"
+    if isinstance(given, tuple):
+        return f"a tuple of {len(given)}"
+    return f"an object of type {type(given).__name__}"
+
+
+def require_call(name: str, function: Callable[..., object], args: Sequence[object], what: str) -> None:
+    """Raise unless a user's function can be called with these arguments.
+
+    Parameters
+    ----------
+    name : str
+        Name of the function.
+    function : callable
+        The function.
+    args : sequence
+        Positional arguments.
+    what : str
+        What the arguments are, for the message.
+
+    Raises
+    ------
+    TypeRuleError
+        If its signature does not fit.
+    """
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some built-in functions have none
+        return
+    try:
+        signature.bind(*args)
+    except TypeError:
+        raise TypeRuleError(
+            f"{name} is called with {plural(len(args), 'argument')}, {what}, but its signature is {signature}; correct "
+            "the signature"
+        ) from None
 
 
 @contextmanager

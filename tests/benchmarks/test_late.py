@@ -23,6 +23,7 @@ def test_an_aged_state_is_subnormal_where_it_was_zero_and_stays_so():
     workload = late.without_half_of_the_features(workloads.make("linreg"))
     workload.opt.update(late.OPTIMIZERS["momentum"])
     trainer = Trainer(peer.module_of(workload), threads=1)
+    trainer.init_parameters("zeros")
     trainer.update(*workload.batches[0])
     assert late._age(trainer) == 0.5
     (buffer,) = trainer.export_optimizer_state().values()

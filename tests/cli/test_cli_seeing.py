@@ -122,9 +122,9 @@ def test_the_cache_is_told_and_cleared_and_nothing_else_is_touched(capsys, monke
     (tmp_path / "fashion-mnist").mkdir()
     (tmp_path / "fashion-mnist" / "x.gz").write_bytes(bytes(2_000_000))
     assert main(["cache"]) == 0
-    assert "fashion-mnist: Fashion-MNIST, 1 files, 2.0 MB" in capsys.readouterr().out
+    assert "fashion-mnist: Fashion-MNIST, 1 file, 2.0 MB" in capsys.readouterr().out
     assert main(["cache", "--clear"]) == 0
-    assert "removed Fashion-MNIST, 1 files" in capsys.readouterr().out
+    assert "removed Fashion-MNIST, 1 file" in capsys.readouterr().out
     assert os.listdir(tmp_path) == ["mine.txt"]
 
 
@@ -136,7 +136,7 @@ def test_clearing_leaves_nothing_of_what_adjoint_keeps(capsys, monkeypatch, tmp_
     write_whole(tmp_path / "cache" / "peaks" / "peaks.json", b"{}")
     assert sorted(os.listdir(tmp_path / "cache")) == ["compiled", "peaks", "tuning"]
     assert main(["cache", "--clear"]) == 0
-    assert "tuning: removed measured contractions, 1 files" in capsys.readouterr().out
+    assert "tuning: removed measured contractions, 1 file" in capsys.readouterr().out
     assert os.listdir(tmp_path / "cache") == []
 
 

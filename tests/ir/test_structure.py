@@ -53,6 +53,28 @@ def test_functions_with_other_callees_differ():
     assert Function("f", (X,), (apply(Apply(one), X),)) != Function("f", (X,), (apply(Apply(other), X),))
 
 
+def test_a_function_declares_every_parameter_that_it_uses():
+    y = param("y", (2,))
+    with pytest.raises(VerifyError) as caught:
+        Function("f", (X,), (apply(Join(), X, y),))
+    assert caught.value.message == (
+        "function @f must declare every parameter that its results depend on, got %y: f32[2] only in its graph; add it "
+        "to its parameters"
+    )
+    with pytest.raises(VerifyError, match=r"got %x: f32\[2\], %y: f32\[2\] only in its graph; add them to"):
+        Function("f", (), (apply(Join(), X, y), y))
+    again = param("x", (2,))
+    with pytest.raises(VerifyError, match=r"declare and use the same object, because each call of param\('x', ...\)"):
+        Function("f", (again,), (apply(Unary(), X),))
+
+
+def test_a_long_chain_of_values_is_a_function():
+    value = X
+    for _ in range(100_000):
+        value = Value(Unary(), (value,), X.type)
+    assert Function("f", (X,), (value,)).results == (value,)
+
+
 def test_modules_compare_functions_order_and_attributes():
     f, g = Function("f", (X,), (X,)), Function("g", (X,), (X,))
     assert IRModule((f, g), {"a": 1}) == IRModule((f, g), {"a": 1})

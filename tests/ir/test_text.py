@@ -194,10 +194,6 @@ def test_wrong_attributes_still_print():
     assert 'count = "three"' in str(function)
 
 
-def test_undeclared_parameters_still_print():
-    assert "%y: f32[2,3] = param()" in str(Function("f", (X,), (apply(Join(), X, Y),)))
-
-
 NAMES = st.text(max_size=8) | st.sampled_from(["x", "x_1", "a.b", "0", "inf", "nan", "é", "func", "return", "\ud800"])
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | NAMES | st.binary(max_size=8)
 LITERALS = st.recursive(

@@ -54,13 +54,6 @@ def test_a_tuple_where_a_tensor_belongs():
     )
 
 
-def test_a_parameter_that_is_used_and_not_declared():
-    refused(
-        Function("f", (X,), (apply(Join(), X, Y),)),
-        "%y in @f: is a parameter that is used but not declared; add it to params",
-    )
-
-
 def test_a_parameter_that_is_computed():
     made = apply(Unary(), X, label="made")
     refused(

@@ -129,3 +129,32 @@ def test_other_refusals():
         TypeRuleError, match=r"matmul: operands must have the same dtype, got f32\[2,2\] and f64\[2,2\]; cast one of"
     ):
         ops.matmul(matrix, param("d", (2, 2), "f64"))
+
+
+def test_errors_show_the_shapes_that_were_given():
+    """Not those of the matrices that a product of a batch becomes."""
+    image, wide = param("image", (32, 16, 5, 5)), param("w", (400, 120))
+    for build, expected in [
+        (
+            lambda: ops.matmul(image, wide),
+            "matmul: inner dimensions differ, f32[32,16,5,5] @ f32[400,120]; flatten the first operand with "
+            "ops.reshape(..., (32, 400))",
+        ),
+        (
+            lambda: ops.linear(image, wide),
+            "linear: the last axis of x must be the first of w, got x f32[32,16,5,5] and w f32[400,120]; flatten x "
+            "with ops.reshape(x, (32, 400))",
+        ),
+        (
+            lambda: ops.linear(image, param("w", (7, 3))),
+            "linear: the last axis of x must be the first of w, got x f32[32,16,5,5] and w f32[7,3]; x must be "
+            "[..., 7]",
+        ),
+        (
+            lambda: ops.matmul(image, param("w", (5, 120), "f64")),
+            "matmul: operands must have the same dtype, got f32[32,16,5,5] and f64[5,120]; cast one of them",
+        ),
+    ]:
+        with pytest.raises(TypeRuleError) as caught:
+            build()
+        assert caught.value.message == expected

@@ -32,6 +32,12 @@ def test_parts_add_up_to_all_kernels(profile):
     assert list(data["parts"]) == ["forward", "backward", "backward+update"]
 
 
+def test_the_profile_has_a_short_text(profile):
+    threads = "1 thread" if profile.threads == 1 else "2 threads"
+    kernels, micros = len(profile.rows), profile.nanoseconds / 1e3
+    assert repr(profile) == f"<StepProfile of {profile.title}: {kernels} kernels, {micros:.1f} us on {threads}>"
+
+
 def test_rates_are_the_kernels_work_over_its_time(profile):
     for row in profile.rows:
         one = row.as_dict()

@@ -110,7 +110,11 @@ def test_arguments_of_other_layouts_are_copied(step):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        (lambda x, y: (x[:3], y), TypeRuleError, r"step: x must have shape \(64, 96\), got \(3, 96\); reshape it"),
+        (
+            lambda x, y: (x[:3], y),
+            TypeRuleError,
+            r"step: x must have shape \(64, 96\), got \(3, 96\); pass 64 rows at a time",
+        ),
         (lambda x, y: (x.astype("f8"), y), TypeRuleError, r"x must be float32, got float64; convert it with"),
         (lambda x, y: (x,), TypeRuleError, r"step takes 2 arguments \(x, y\), got 1"),  # noqa: ARG005
         (lambda x, y: (x, y + 5), InvalidValueError, r"y must be in \[0, 10\), got 1\d at \d+; nothing was updated"),

@@ -140,12 +140,6 @@ def test_arguments_must_be_of_the_parameters_types():
         interpret(f)
 
 
-def test_parameters_of_another_function_are_refused():
-    x, y = param("x", (2,)), param("y", (2,))
-    with pytest.raises(VerifyError, match=r"@f uses %y, which is not in its params"):
-        interpret(function([x], ops.add(x, y)), np.zeros(2, np.float32))
-
-
 def test_ops_without_a_reference_are_refused():
     @dataclass(frozen=True, slots=True)
     class Bare(Op):

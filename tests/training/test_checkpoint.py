@@ -161,6 +161,7 @@ def test_integer_bool_and_scalar_states_survive(cache, tmp_path):
     backbone = IRModule((Function("backbone", (x, w, count, seen), results),), {"param_num": 1, "state_num": 2})
     types = [TensorType((4, 2))] * 2
     trainer = Trainer(SetupTrainer(MSELoss(), SGD(0.1), types)(backbone), options=cache)
+    trainer.init_parameters("zeros")
     trainer.load_states([np.array(2**62 + 1), np.array([True, False])])
     trainer.update(np.ones((4, 3), "f4"), np.ones((4, 2), "f4"))
     trainer.save(tmp_path / "file")

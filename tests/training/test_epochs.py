@@ -365,6 +365,8 @@ def test_states_and_counters_go_on_through_epochs(cache):
     """A model with a state and an optimizer with a counter, over two epochs, in float64."""
     module = SetupTrainer(MSELoss(), Adam(0.01), [TensorType((4, 2)), TensorType((4, 2))])(normalising())
     trainer, other = Trainer(module, options=cache), Trainer(module, options=cache)
+    for each in (trainer, other):
+        each.init_parameters("zeros")
     rng = np.random.default_rng(6)
     x, y = rng.standard_normal((20, 3)).astype("f4"), rng.standard_normal((20, 2)).astype("f4")
     for one in (trainer, other):
@@ -382,6 +384,8 @@ def test_states_and_counters_go_on_through_epochs(cache):
 def test_losses_have_the_dtype_of_the_step(cache):
     module = SetupTrainer(MSELoss(), SGD(0.1), [TensorType((4, 2), "f64")] * 2)(linear("f64"))
     trainer, other = Trainer(module, options=cache), Trainer(module, options=cache)
+    for each in (trainer, other):
+        each.init_parameters("zeros")
     rng = np.random.default_rng(6)
     x, y = rng.standard_normal((20, 3)), rng.standard_normal((20, 2))
     rates = np.linspace(0.3, 0.1, 5)

@@ -79,7 +79,11 @@ F4, U1 = np.zeros((9, 3), np.float32), np.zeros((9, 3), np.uint8)
     ("wanted", "given", "message"),
     [
         ("f32", [F4, F4], "takes an array for each of x, got 2"),
-        ("f32", [U1], "x must be float32, got uint8; wrap it in Rows"),
+        (
+            "f32",
+            [U1],
+            r"x must be float32, got uint8; wrap images in Rows\(x, scale=1 / 255\), which converts",
+        ),
         ("f32", [F4.astype("f8")], "x must be float32, got float64; wrap it in Rows"),
         ("f32", [F4.astype(">f4")], "x must be float32, got >f4"),
         ("f32", [F4[:, :2]], r"rows of x must have shape \(3,\), got \(2,\); reshape the array"),
@@ -137,5 +141,39 @@ def test_what_counts_as_rows_and_what_as_batches():
     assert given_rows(F4) == (F4,)
     for rows in ((F4, U1), [Rows(F4), U1], (F4,)):
         assert given_rows(rows) == tuple(rows)
-    for batches in ([(F4, U1)], (), iter([F4]), [F4, [1]], 3):
+    for batches in ([(F4, U1)], (), iter([F4]), [[[[1.0, 2.0]], [1]]], 3):
         assert given_rows(batches) is None
+
+
+def refusal(types, data):
+    with pytest.raises(TypeRuleError) as caught:
+        tables_of(types, data)
+    return caught.value.message
+
+
+def test_the_fix_is_that_of_the_data():
+    """One-hot labels, labels and floats of another width, exchanged arrays, lists."""
+    types = {"x": TensorType((4, 3)), "y": TensorType((4,), "i64")}
+    x, y = np.zeros((8, 3), np.float32), np.arange(8) % 5
+    assert refusal(types, (x, np.eye(5)[y])) == (
+        "run_epoch: rows of y must have shape (), got (5,); for one-hot rows, take argmax over the last axis, or train "
+        "on float targets (probabilities) by giving their type in loss_args"
+    )
+    assert refusal(types, (x, 2 * np.eye(5)[y])) == (
+        "run_epoch: rows of y must have shape (), got (5,); reshape the array"
+    )
+    assert refusal(types, (y, x)) == (
+        "run_epoch: arrays must be in the order (x, y), got arrays that fit (y, x); exchange them"
+    )
+    assert refusal(types, (x, y.astype(np.int32))) == (
+        "run_epoch: y must be int64, got int32; wrap it in Rows, which converts each batch"
+    )
+    assert refusal({**types, "y": TensorType((4,), "i32")}, (x, y)) == (
+        "run_epoch: y must be int32, got int64; convert it with .astype('int32')"
+    )
+    assert refusal(types, (x.astype(np.float64), y)) == (
+        "run_epoch: x must be float32, got float64; wrap it in Rows, which converts each batch"
+    )
+    with pytest.raises(TypeRuleError) as caught:
+        given_rows((x.tolist(), y.tolist()))
+    assert caught.value.message == "run_epoch takes arrays, got a tuple of list, list; convert each with numpy.asarray"

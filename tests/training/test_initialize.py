@@ -1,10 +1,11 @@
 """How parameters and states begin: what a module says of them, and the rule for the rest."""
+# ruff: noqa: ARG005
 
 import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, NameLookupError
+from adjoint.errors import AdjointError, InvalidValueError, NameLookupError
 from adjoint.ir import Function, IRModule, TensorType, param
 from adjoint.losses import MSELoss
 from adjoint.optim import SGD
@@ -153,3 +154,70 @@ def test_random_numbers_are_for_floats():
     assert Trainer(SETUP(module)).export_states()["count"] == 1
     with pytest.raises(InvalidValueError, match=r"normal requires floats, got 'count' of i64\[\]; use zeros or ones"):
         SETUP(module.with_attrs(init=(("count", "normal", 1.0),)))
+
+
+def fresh(cache, init=()):
+    return Trainer(SETUP(batch_normalised().with_attrs(init=init)), options=cache, seed=3)
+
+
+def test_an_own_initializer_is_called_for_every_parameter_that_is_not_listed(cache):
+    calls = []
+
+    def own(name, shape, rng):
+        calls.append((name, shape))
+        return rng.standard_normal(shape)  # float64, which is converted
+
+    trainer = fresh(cache, init=(("scale", "ones"),))
+    trainer.init_parameters(own)
+    assert calls == [("w", (3, 4)), ("v", (4, 2)), ("shift", (4,))]
+    params = trainer.export_params()
+    assert np.array_equal(params["scale"], np.ones(4, np.float32))
+    assert len({float(params[name].flat[0]) for name in ("w", "v", "shift")}) == 3
+    again = fresh(cache)
+    again.init_parameters(own)
+    assert np.array_equal(again.export_params()["w"], params["w"])
+
+
+def test_a_mapping_initializes_those_that_it_contains(cache):
+    trainer, default = fresh(cache, init=(("scale", "ones"),)), fresh(cache)
+    values = np.arange(8.0).reshape(4, 2)
+    trainer.init_parameters(
+        {"v": values, "scale": ("uniform", 2, 3), "shift": lambda name, shape, rng: np.full(shape, 7)}
+    )
+    default.init_parameters()
+    params = trainer.export_params()
+    assert np.array_equal(params["v"], values)
+    assert 2 <= params["scale"].min() < params["scale"].max() <= 3
+    assert np.array_equal(params["shift"], [7, 7, 7, 7])
+    assert np.array_equal(params["w"], default.export_params()["w"])
+
+
+WRONG_INITIALIZERS = [
+    (
+        "xavier",
+        "init_parameters: kind must be one of xavier_uniform, kaiming_normal, zeros, a function (name, shape, rng) -> "
+        "array, or a dict of names, got 'xavier'; use one of them",
+    ),
+    ({"scal": "ones"}, "init_parameters: names must be those of parameters, got 'scal'; did you mean 'scale'?"),
+    ({"v": np.ones((2, 4))}, "init_parameters: v must be f32[4,2], got shape [2, 4]; return an array of its shape"),
+    ({"v": 1.0}, "init_parameters: v must be f32[4,2], got shape []; return an array of its shape"),
+    (
+        lambda name, shape, rng: None,
+        "init_parameters: w must be f32[3,4], got None (is a return missing?); return an array of its shape",
+    ),
+    (
+        {"v": np.ones((4, 2), complex)},
+        "init_parameters: v must be f32[4,2], got dtype complex128; return real numbers",
+    ),
+    ({"v": np.full((4, 2), 1e300)}, "init_parameters: v must be finite in float32; correct its values"),
+    ({"v": "normal"}, "init: normal takes the finite numbers std, got () for 'v'; correct them"),
+]
+
+
+@pytest.mark.parametrize(("kind", "expected"), WRONG_INITIALIZERS)
+def test_a_wrong_initializer_changes_nothing(kind, expected, cache):
+    trainer = fresh(cache)
+    with pytest.raises(AdjointError) as caught:
+        trainer.init_parameters(kind)
+    assert caught.value.message == expected
+    assert not any(array.any() for array in trainer.export_params().values())

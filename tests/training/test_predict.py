@@ -110,8 +110,10 @@ def test_a_model_that_predicts_something_else_is_refused():
     with pytest.raises(VerifyError, match=message):
         SETUP(module.with_function(states))
     ready = SETUP(module)
+    broken = Trainer(ready.with_function(states))
+    broken.init_parameters()
     with pytest.raises(VerifyError, match=message):
-        Trainer(ready.with_function(states)).predict(np.zeros((1, 3), np.float32))
+        broken.predict(np.zeros((1, 3), np.float32))
 
 
 def predicting(backbone, rows, cache):

@@ -203,7 +203,7 @@ def test_attributes_that_do_not_fit_are_refused(attrs, message):
             r"\[f32\[4,3\]\], got \[f32\[4,10\]\]",
         ),
         (CrossEntropyLoss(), [LOGITS, TensorType((5,), "i64")], r"class indices of shape \[4\]"),
-        (CrossEntropyLoss("none"), [LOGITS, ONE_HOT], r"the loss must be a scalar, got f32\[4\]; use reduction"),
+        (CrossEntropyLoss("none"), [LOGITS, ONE_HOT], r"the loss must be a float scalar, got f32\[4\]; use reduction"),
     ],
 )
 def test_loss_args_that_do_not_fit_are_refused(loss, loss_args, message):
@@ -234,7 +234,9 @@ def test_models_that_do_not_fit_are_refused():
 
 
 def test_settings_of_another_kind_are_refused():
-    with pytest.raises(TypeRuleError, match="loss must be a Loss such as"):
+    with pytest.raises(
+        TypeRuleError, match="a loss must be a Loss or a function, got 'cross_entropy'; pass a Loss such as"
+    ):
         SetupTrainer("cross_entropy", SGD(0.1), [])
     with pytest.raises(TypeRuleError, match="optimizer must be an Optimizer such as"):
         SetupTrainer(MSELoss(), "sgd", [])

@@ -188,11 +188,38 @@ def test_modules_that_are_not_set_up_are_refused(module):
             Trainer(module.with_attrs(**attrs))
 
 
+def test_nothing_runs_before_the_parameters_have_values(module, cache):
+    """The step compiles without them. "zeros" is a value too, given on purpose."""
+    trainer = Trainer(module, options=cache).compile()
+    for name, call in [
+        ("update", lambda: trainer.update(X, Y)),
+        ("run_epoch", lambda: trainer.run_epoch((X, Y))),
+        ("run_epoch", lambda: trainer.run_epoch(iter([(X, Y)]))),
+        ("predict", lambda: trainer.predict(X)),
+        ("profile", lambda: trainer.profile(X, Y, runs=1)),
+        ("save", lambda: trainer.save("no_file")),
+    ]:
+        with pytest.raises(InvalidValueError) as caught:
+            call()
+        assert caught.value.message == (
+            f"{name}: the parameters have no values yet; call trainer.init_parameters() or trainer.load_params(...) "
+            "first"
+        )
+    assert trainer.last_epoch is None
+    trainer.init_parameters("zeros")
+    assert np.isclose(trainer.update(X, Y), np.log(3))
+    loaded = Trainer(module, options=cache)
+    loaded.load_params({name: np.zeros_like(array) for name, array in trainer.export_params().items()})
+    assert np.array_equal(loaded.predict(X), np.zeros((BATCH, 3)))
+
+
 def test_a_call_outlives_its_trainer_and_dropped_trainers_are_collected(module, cache):
     """What the fast way in points to must live as long as it does, in whatever order things are freed."""
     calls, arrays = [], []
     for _ in range(20):
-        trainer = Trainer(module, options=cache).compile()
+        trainer = Trainer(module, options=cache)
+        trainer.init_parameters()
+        trainer.update(X, Y)  # puts the compiled step in its place
         calls.append(trainer._step)
         arrays.append(weakref.ref(trainer._params.arrays["w0"]))
         del trainer

@@ -15,6 +15,7 @@ BACKBONE = Function("backbone", (X, W), (ops.multiply(X, W), ops.exp(W)), {"dona
 
 PREDICTIONS = param("predictions", (3,))
 TARGETS = param("targets", (3,))
+WIDER = param("p", (4,))
 LOSS = Function("l1", (PREDICTIONS, TARGETS), (ops.sum(ops.abs(ops.subtract(PREDICTIONS, TARGETS))),))
 
 ONES = np.ones(3, np.float32)
@@ -62,7 +63,7 @@ def test_parameters_shared_as_objects_are_told_apart():
         (LOSS, 0, InvalidValueError, "at least 1 and at most the 2 results of @backbone and the 2 parameters of @l1"),
         (LOSS, 3, InvalidValueError, "got 3; change it"),
         (
-            Function("l", (param("p", (4,)),), (ops.sum(param("p", (4,))),)),
+            Function("l", (WIDER,), (ops.sum(WIDER),)),
             1,
             TypeRuleError,
             r"result 0 of @backbone is f32\[3\], but %p of @l takes f32\[4\]; create the loss for",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from adjoint.errors import CacheError
+from adjoint.errors import CacheError, plural
 from adjoint.paths import cache_dir, cache_limit
 
 __all__ = ["command"]
@@ -32,7 +32,7 @@ def command(clear: bool) -> None:
         if clear:
             _remove(directory / name)
         most = f" of at most {cache_limit() / 1e6:.1f} MB" if name == "compiled" else ""
-        click.echo(f"  {name}: {done}{what}, {len(files)} files, {size / 1e6:.1f} MB{most}")
+        click.echo(f"  {name}: {done}{what}, {plural(len(files), 'file')}, {size / 1e6:.1f} MB{most}")
 
 
 def _size(path: Path) -> int:

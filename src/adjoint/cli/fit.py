@@ -207,13 +207,12 @@ def make_trainer(settings: Settings, run: Run) -> Trainer:
     module = training_module(settings.model, load_model(settings.model, rows), optimizer)
     if settings.resume is None:
         trainer = Trainer(module, threads=settings.threads, seed=settings.seed, check_finite=settings.check_finite)
+        trainer.init_parameters()
     else:
         trainer = _loaded(settings, settings.resume, module)
     trainer.compile()
     trainer.predict(np.zeros((rows, 784), np.float32))
     run.compile_seconds = time.perf_counter() - started
-    if settings.resume is None:
-        trainer.init_parameters()
     return trainer
 
 

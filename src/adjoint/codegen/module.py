@@ -23,12 +23,12 @@ from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
+from adjoint.codegen.checks import check_text
 from adjoint.codegen.kernels import emit_kernel, parameters
 from adjoint.codegen.schedule_fuzzing import SCHEDULE_FUZZING_TEXT
-from adjoint.codegen.types import memory_type
 from adjoint.errors import CompileError
 from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
-from adjoint.kernel.program import Program, RangeCheck, arena_size, kernel_symbol, scratch_offsets
+from adjoint.kernel.program import Program, arena_size, kernel_symbol, scratch_offsets
 from adjoint.kernel.structure import structure
 from adjoint.kernel.target import Target
 from adjoint.nativelib.barrier import barrier_text
@@ -88,6 +88,7 @@ def emit_modules(
             name = written[same] = kernel_symbol(program.name, kernel.name)
             here[name] = emit_kernel(kernel, name, target, declarations)
         function_of[kernel] = written[same]
+    check = check_text(program, declarations)
     yield _module(
         target,
         attributes,
@@ -98,7 +99,7 @@ def emit_modules(
             *here.values(),
             *_runtime_texts(target, profile, jitter),
             _step(program, function_of, enter_mode(target.triple, flush_subnormals), profile, jitter),
-            _check(program),
+            check,
         ],
     )
 
@@ -218,45 +219,4 @@ def _tick(number: int) -> list[str]:
     return [
         f"  %tick{number} = getelementptr i8, ptr %clock, i64 {16 * number}",
         f"  %ticked{number} = call i32 @clock_gettime(i32 1, ptr %tick{number})",
-    ]
-
-
-def _check(program: Program) -> str:
-    lines = [f"define i64 @{program.check_symbol}(ptr %slots) #1 {{", "  br label %check0"]
-    for number, check in enumerate(program.checks):
-        lines.extend(_one_check(number, check, program.slots[check.slot]))
-    return "\n".join([*lines, f"check{len(program.checks)}:", "  ret i64 0", "}"])
-
-
-def _one_check(n: int, check: RangeCheck, buffer: Buffer) -> list[str]:
-    type_ = memory_type(buffer.dtype)
-    allowed = check.low if check.allow is None else check.allow
-    extend = "zext" if buffer.dtype.kind in "ub" else "sext"
-    wide = (
-        f"  %wide{n} = {extend} {type_} %x{n} to i64" if buffer.dtype.itemsize < 8 else f"  %wide{n} = add i64 %x{n}, 0"
-    )
-    return [
-        f"check{n}:",
-        f"  %at{n} = getelementptr ptr, ptr %slots, i64 {check.slot}",
-        f"  %data{n} = load ptr, ptr %at{n}",
-        f"  br label %loop{n}",
-        f"loop{n}:",
-        f"  %i{n} = phi i64 [ 0, %check{n} ], [ %next{n}, %fine{n} ]",
-        f"  %go{n} = icmp ult i64 %i{n}, {buffer.size}",
-        f"  br i1 %go{n}, label %look{n}, label %check{n + 1}",
-        f"look{n}:",
-        f"  %p{n} = getelementptr {type_}, ptr %data{n}, i64 %i{n}",
-        f"  %x{n} = load {type_}, ptr %p{n}",
-        wide,
-        f"  %low{n} = icmp slt i64 %wide{n}, {check.low}",
-        f"  %high{n} = icmp sge i64 %wide{n}, {check.high}",
-        f"  %out{n} = or i1 %low{n}, %high{n}",
-        f"  %other{n} = icmp ne i64 %wide{n}, {allowed}",
-        f"  %bad{n} = and i1 %out{n}, %other{n}",
-        f"  %next{n} = add i64 %i{n}, 1",
-        f"  br i1 %bad{n}, label %fail{n}, label %fine{n}",
-        f"fine{n}:",
-        f"  br label %loop{n}",
-        f"fail{n}:",
-        f"  ret i64 {n + 1}",
     ]

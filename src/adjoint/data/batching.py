@@ -7,7 +7,7 @@ from numbers import Real
 
 import numpy as np
 
-from adjoint.errors import DataError, InvalidValueError
+from adjoint.errors import DataError, InvalidValueError, plural
 
 __all__ = ["Rows", "batches"]
 
@@ -84,7 +84,7 @@ def batches(
     if images.dtype != np.uint8 or images.ndim < 1:
         raise DataError(f"batches takes images as uint8 [N, ...], got {images.dtype} {images.shape}; convert them")
     if labels.shape != images.shape[:1]:
-        raise DataError(f"batches needs one label an image, got {labels.shape} for {len(images)} images")
+        raise DataError(f"batches needs one label an image, got {labels.shape} for {plural(len(images), 'image')}")
     if batch_size < 1 or (drop_last and batch_size > len(images)):
         raise InvalidValueError(
             f"batch_size must be from 1 to the number of images, {len(images)}, got {batch_size}; choose another"

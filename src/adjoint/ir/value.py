@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from adjoint.errors import TypeRuleError
+from adjoint.errors import TypeRuleError, described
 from adjoint.ir.literals import exact
 from adjoint.ir.methods import Methods
 from adjoint.ir.types import TensorType, TupleType
@@ -41,7 +41,11 @@ class Op:
 
     def infer(self, *inputs: Any) -> TensorType | TupleType:
         """The type of the result, or a TypeRuleError with the rule, the operands' types and the fix."""
-        raise NotImplementedError
+        given = ", ".join(map(str, inputs)) or "no operands"
+        raise TypeRuleError(
+            f"{type(self).__name__}: an operator must define infer(self, ...), which returns the type of the result, "
+            f"got none for {given}; add it"
+        )
 
     def attributes(self) -> dict[str, Any]:
         """Attribute values by name, in declaration order."""
@@ -135,7 +139,13 @@ def infer_type(op: Op, types: tuple[TensorType | TupleType, ...]) -> TensorType 
         If the op's own rule is violated, the number of operands is wrong, or an operand is a tuple.
     """
     try:
-        return op.infer(*types)
+        found: Any = op.infer(*types)
+        if not isinstance(found, TensorType | TupleType):
+            raise TypeRuleError(
+                f"{type(op).__name__}.infer must return a TensorType, got {described(found)}; return the type of the "
+                "result"
+            )
+        return found
     except TypeRuleError:
         raise
     except (AttributeError, TypeError) as error:

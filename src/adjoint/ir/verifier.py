@@ -12,9 +12,10 @@ __all__ = ["verify"]
 def verify(program: Function | IRModule) -> None:
     """Reject a function or module that violates a rule of the IR.
 
-    The rules: parameters are created with `param`, and all those that the results depend on are declared; each value
-    has the type that its op infers; results are tensors; each ``donate`` pair names a parameter and a result of equal
-    type, each at most once; a called function precedes its callers in the module; a name refers to one function only.
+    The rules: parameters are created with `param` (`Function` itself requires that all those that the results depend on
+    are declared); each value has the type that its op infers; results are tensors; each ``donate`` pair names a
+    parameter and a result of equal type, each at most once; a called function precedes its callers in the module; a
+    name refers to one function only.
 
     Parameters
     ----------
@@ -88,8 +89,6 @@ class _Verifier:
         for value in self.names:
             if value in declared and not is_param(value):
                 raise self.error(value, f"is a parameter, but computed by {value.op.name}; create it with param")
-            if is_param(value) and value not in declared:
-                raise self.error(value, "is a parameter that is used but not declared; add it to params")
 
     def _type(self, value: Value) -> None:
         try:

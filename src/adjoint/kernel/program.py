@@ -6,6 +6,7 @@ import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -74,12 +75,34 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class RangeCheck:
-    """Elements of an argument must be in ``[low, high)`` or equal to `allow`; checked before anything runs."""
+    """Elements of an argument must be in ``[low, high)`` or equal to `allow`; checked before anything runs.
+
+    Parameters
+    ----------
+    slot : int
+        Slot of the argument.
+    low, high : int
+        The minimum, and one more than the maximum. Floats are truncated first, as by a cast; NaN is 0.
+    allow : int or None
+        One additional allowed value.
+    start : int
+        Row-major position of the first element that is checked.
+    axes : tuple of (int, int)
+        Number of positions and the distance between them along each axis of the elements that are checked, outermost
+        first: ``((size, 1),)`` for a whole argument.
+    """
 
     slot: int
     low: int
     high: int
     allow: int | None
+    start: int
+    axes: tuple[tuple[int, int], ...]
+
+    @property
+    def count(self) -> int:
+        """Number of elements that are checked."""
+        return prod(count for count, _ in self.axes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -157,7 +180,7 @@ class Program:
             "arena_bytes": self.arena_bytes,
             "arena_bound": self.arena_bound,
             "scratch_bytes": self.scratch_bytes,
-            "checks": [(c.slot, c.low, c.high, c.allow) for c in self.checks],
+            "checks": [(c.slot, c.low, c.high, c.allow, c.start, c.axes) for c in self.checks],
             "kernels": [
                 {
                     "name": k.name,

@@ -1,7 +1,7 @@
 """A target: the facts about a CPU that planning and code generation depend on."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +77,7 @@ class Target:
 
     triple: str
     cpu: str
-    features: str
+    features: str = field(repr=False)  # a page long
     vector_bytes: int
     vector_registers: int
     cores: int = 1

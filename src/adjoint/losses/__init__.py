@@ -5,6 +5,7 @@
 
 from adjoint.losses.base import Loss
 from adjoint.losses.cross_entropy import CrossEntropyLoss, cross_entropy
+from adjoint.losses.functions import as_loss
 from adjoint.losses.regression import L1Loss, MSELoss, l1, mse
 
-__all__ = ["CrossEntropyLoss", "L1Loss", "Loss", "MSELoss", "cross_entropy", "l1", "mse"]
+__all__ = ["CrossEntropyLoss", "L1Loss", "Loss", "MSELoss", "as_loss", "cross_entropy", "l1", "mse"]

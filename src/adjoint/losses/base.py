@@ -1,10 +1,9 @@
 """The base class of losses, and the reductions."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError, described, plural, require_call
 from adjoint.ir import Function, TensorType, Value, is_float, param
 
 __all__ = ["REDUCTIONS", "Loss", "check_reduction", "reduced"]
@@ -13,12 +12,12 @@ __all__ = ["REDUCTIONS", "Loss", "check_reduction", "reduced"]
 REDUCTIONS = ("mean", "sum", "none")
 
 
-@dataclass(frozen=True, slots=True)
 class Loss:
     """A loss with its settings, applied to graph values or converted to a Function.
 
-    A subclass names its arguments and builds a graph in `__call__`. The first `num_backbone_results` arguments are
-    results of the model; the others (targets, weights) are inputs from the batch.
+    A subclass builds a graph in `__call__`, names its arguments, and may define `target_types`. It may be a dataclass
+    of its settings or have an ``__init__`` of its own. The first `num_backbone_results` arguments are results of the
+    model; the others (targets, weights) are inputs from the batch.
 
     Attributes
     ----------
@@ -37,9 +36,25 @@ class Loss:
     num_optional: ClassVar[int] = 0
     num_backbone_results: ClassVar[int] = 1
 
-    def __call__(self, *args: Value) -> Value:
+    def __call__(self, *args: Value) -> Value:  # noqa: ARG002
         """The loss as a graph value, given its arguments."""
-        raise NotImplementedError
+        raise TypeRuleError(
+            f"{type(self).__name__}: a loss must define __call__(self, {', '.join(self.arg_names)}), which returns a "
+            "graph value; add it"
+        )
+
+    def target_types(self, *outputs: TensorType) -> tuple[TensorType, ...]:  # noqa: ARG002
+        """Types of the targets for a model with these outputs, which `SetupTrainer` uses without ``loss_args``.
+
+        Raises
+        ------
+        TypeRuleError
+            If they do not follow from the outputs, as for a loss that does not define this method.
+        """
+        raise TypeRuleError(
+            f"{self.name}: the types of the targets cannot be inferred for this loss; pass loss_args, the types of "
+            f"({', '.join(self.arg_names)}), or define target_types(self, *outputs)"
+        )
 
     def function(self, *arg_types: TensorType) -> Function:
         """The loss as a separate function.
@@ -57,7 +72,7 @@ class Loss:
         Raises
         ------
         TypeRuleError
-            If the number or the types of the arguments do not match.
+            If the number or the types of the arguments do not match, or `__call__` does not return a graph value.
         """
         self.check_count(len(arg_types))
         for given in arg_types:
@@ -67,7 +82,20 @@ class Loss:
                 )
         names = self.arg_names[: len(arg_types)]
         params = tuple(param(n, t.shape, t.dtype) for n, t in zip(names, arg_types, strict=True))
-        return Function(self.name, params, (self(*params),))
+        return Function(self.name, params, (self._value(*params),))
+
+    def _value(self, *args: Value) -> Value:
+        """The loss of these arguments; raises unless `__call__` takes them and returns one graph value."""
+        own = type(self)
+        if own.__call__ is not Loss.__call__:
+            require_call(f"{own.__name__}.__call__", self, args, f"the arguments of arg_names, {self.arg_names}")
+        found: object = self(*args)
+        if not isinstance(found, Value):
+            raise TypeRuleError(
+                f"{self.name}: a loss must return a graph value, got {described(found)}; return the result of "
+                "operators such as ops.mean"
+            )
+        return found
 
     def check_count(self, given: int) -> None:
         """Raise if the loss does not take this number of arguments."""
@@ -75,7 +103,9 @@ class Loss:
         if not most - self.num_optional <= given <= most:
             optional = self.arg_names[most - self.num_optional :]
             tail = f", {' and '.join(optional)} optional" if optional else ""
-            raise TypeRuleError(f"{self.name} takes ({', '.join(self.arg_names)}){tail}, got {given} arguments")
+            raise TypeRuleError(
+                f"{self.name} takes ({', '.join(self.arg_names)}){tail}, got {plural(given, 'argument')}"
+            )
 
 
 def check_reduction(name: str, reduction: str) -> None:

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, TypeRuleError
-from adjoint.ir import Value, dtype_name, is_float, is_integer
+from adjoint.errors import InvalidValueError, TypeRuleError, listed
+from adjoint.ir import TensorType, Value, dtype_name, is_float, is_integer
 from adjoint.losses.base import Loss, check_predictions, check_reduction, reduced
 
 __all__ = ["CrossEntropyLoss", "cross_entropy"]
@@ -97,6 +97,11 @@ def _classes_last(x: Value) -> Value:
     return x if rank <= 2 else ops.permute(x, (0, *range(2, rank), 1))
 
 
+def _without_classes(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the class indices for predictions of this shape."""
+    return (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
+
+
 def _class_weights(weight: Value | np.ndarray | Sequence[float], logits: Value) -> Value:
     classes = logits.shape[-1]
     if not isinstance(weight, Value):
@@ -112,7 +117,7 @@ def _class_weights(weight: Value | np.ndarray | Sequence[float], logits: Value) 
 def _check_indices(predictions: Value, targets: Value) -> None:
     """Raise if the targets are neither class indices nor probabilities for these predictions."""
     shape = predictions.shape
-    expected = (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
+    expected = _without_classes(shape)
     if targets.shape != expected:
         raise TypeRuleError(
             f"{_NAME}: for predictions {predictions.type}, targets must be class indices of shape {list(expected)} or "
@@ -180,7 +185,7 @@ def _mean_divisor(valid: Value | None, weight_of: Value | None, dtype: np.dtype)
     return valid.cast("i32").sum().cast(dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, repr=False)
 class CrossEntropyLoss(Loss):
     """`cross_entropy` with its settings.
 
@@ -205,6 +210,13 @@ class CrossEntropyLoss(Loss):
     label_smoothing: float = 0.0
     weight: tuple[float, ...] | None = None
 
+    def __repr__(self) -> str:
+        weight = "None" if self.weight is None else f"({listed(self.weight)})"
+        return (
+            f"CrossEntropyLoss(reduction={self.reduction!r}, ignore_index={self.ignore_index}, "
+            f"label_smoothing={self.label_smoothing}, weight={weight})"
+        )
+
     def __post_init__(self) -> None:
         _check_settings(self.ignore_index, self.label_smoothing, self.reduction)
         if self.weight is not None:
@@ -214,6 +226,10 @@ class CrossEntropyLoss(Loss):
                     f"{_NAME}: weight must have one number per class, got an array of shape {given.shape}"
                 )
             object.__setattr__(self, "weight", tuple(given.tolist()))
+
+    def target_types(self, *outputs: TensorType) -> tuple[TensorType, ...]:
+        """Class indices, i64 of the shape of the predictions without their class axis."""
+        return (outputs[0].with_shape(_without_classes(outputs[0].shape)).with_dtype("i64"),)
 
     def __call__(self, *args: Value) -> Value:
         """``cross_entropy(predictions, targets[, weights])``."""

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from adjoint import ops
 from adjoint.errors import TypeRuleError
-from adjoint.ir import Value, is_integer
+from adjoint.ir import TensorType, Value, is_integer
 from adjoint.losses.base import Loss, check_predictions, check_reduction, reduced
 
 __all__ = ["L1Loss", "MSELoss", "l1", "mse"]
@@ -57,7 +57,7 @@ def _difference(name: str, predictions: Value, targets: Value, reduction: str) -
     return predictions - targets
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MSELoss(Loss):
     """`mse` with its settings.
 
@@ -73,13 +73,17 @@ class MSELoss(Loss):
     def __post_init__(self) -> None:
         check_reduction(self.name, self.reduction)
 
+    def target_types(self, *outputs: TensorType) -> tuple[TensorType, ...]:
+        """The type of the predictions."""
+        return outputs[:1]
+
     def __call__(self, *args: Value) -> Value:
         """``mse(predictions, targets)``."""
         self.check_count(len(args))
         return mse(args[0], args[1], self.reduction)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class L1Loss(Loss):
     """`l1` with its settings.
 
@@ -94,6 +98,10 @@ class L1Loss(Loss):
 
     def __post_init__(self) -> None:
         check_reduction(self.name, self.reduction)
+
+    def target_types(self, *outputs: TensorType) -> tuple[TensorType, ...]:
+        """The type of the predictions."""
+        return outputs[:1]
 
     def __call__(self, *args: Value) -> Value:
         """``l1(predictions, targets)``."""

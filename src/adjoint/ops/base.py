@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from adjoint.errors import TypeRuleError
+from adjoint.errors import CompileError, TypeRuleError
 from adjoint.ir.types import TensorType, TupleType, dtype_name
 from adjoint.ir.value import Op, Value
 
@@ -206,19 +206,19 @@ class Operator(Op):
 
     def infer(self, *inputs: Any) -> TensorType | TupleType:
         """The result's type; raises a TypeRuleError with the rule, the operands' types and the fix."""
-        raise NotImplementedError
+        return Op.infer(self, *inputs)
 
     def reference(self, *inputs: Any) -> np.ndarray:
         """The specification, in NumPy; returns an array of the dtype and shape that `infer` gives."""
-        raise NotImplementedError
+        raise _undefined(self, f"reference(self, {_names(inputs)}), which computes the result with NumPy")
 
-    def vjp(self, ct: Value, out: Value, *inputs: Any) -> tuple[Value | None, ...]:
+    def vjp(self, ct: Value, out: Value, *inputs: Any) -> tuple[Value | None, ...]:  # noqa: ARG002
         """Cotangents of the inputs given the result's, `ct`; None for inputs without one (integers, conditions)."""
-        raise NotImplementedError
+        raise _undefined(self, f"vjp(self, ct, out, {_names(inputs)}), which returns a tuple of cotangents")
 
-    def lower(self, k: Builder, index: Index, *inputs: Any) -> Scalar:
+    def lower(self, k: Builder, index: Index, *inputs: Any) -> Scalar:  # noqa: ARG002
         """The element of the result at `index`."""
-        raise NotImplementedError
+        raise _undefined(self, f"lower(self, k, index, {_names(inputs)}), which returns the element at an index")
 
     def neutral(self, *inputs: Any) -> tuple[Value | float | None, ...]:
         """For each input, what to replace elements by so that they contribute nothing to the results that combine them.
@@ -227,10 +227,17 @@ class Operator(Op):
         """
         return (None,) * len(inputs)
 
+    def index_sizes(self, *inputs: TensorType) -> tuple[int | None, ...]:
+        """For each operand that holds indices, the size of the axis that they index; None for the other operands.
+
+        Where such an operand is an argument of a compiled function, its indices are checked before anything runs.
+        """
+        return (None,) * len(inputs)
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """Test inputs: at least one valid sample and, if `infer` can fail, an invalid one."""
-        raise NotImplementedError
+        raise CompileError(f"{cls.__name__}: an operator must define samples(), which its tests need; add it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,13 +248,24 @@ class Elementwise(Operator):
         """Operands of equal type, which is also the result's. Operators with another rule override this."""
         return same_types(self, *inputs)
 
-    def scalar(self, k: Builder, *inputs: Any) -> Scalar:
+    def scalar(self, k: Builder, *inputs: Any) -> Scalar:  # noqa: ARG002
         """The element of the result, given the elements of the operands."""
-        raise NotImplementedError
+        raise _undefined(
+            self, f"scalar(self, k, {_names(inputs)}), which returns an element given those of the operands"
+        )
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
         """Read every operand at the same index."""
         return self.scalar(k, *(operand(index) for operand in inputs))
+
+
+def _undefined(op: Operator, method: str) -> CompileError:
+    return CompileError(f"{op.name}: the operator must define {method}; add it to {type(op).__name__}")
+
+
+def _names(inputs: Sequence[object]) -> str:
+    """Names for operands, as in the signatures of operators: ``x``, or ``x0, x1``."""
+    return "x" if len(inputs) == 1 else ", ".join(f"x{n}" for n in range(len(inputs)))
 
 
 def same_types(op: Op, *inputs: TensorType) -> TensorType:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from adjoint.errors import TypeRuleError
+from adjoint.errors import TypeRuleError, plural
 from adjoint.ir.function import Function
 from adjoint.ir.types import TensorType, TupleType
 from adjoint.ir.value import Value, apply
@@ -39,7 +39,7 @@ class Call(Operator):
         expected = ", ".join(f"%{p.label}: {p.type}" for p in callee.params)
         if len(inputs) != len(callee.params):
             raise TypeRuleError(
-                f"call: @{callee.name} takes {len(callee.params)} arguments ({expected}), got {len(inputs)}; "
+                f"call: @{callee.name} takes {plural(len(callee.params), 'argument')} ({expected}), got {len(inputs)}; "
                 "pass one per parameter"
             )
         for p, given in zip(callee.params, inputs, strict=True):

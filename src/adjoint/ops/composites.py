@@ -13,7 +13,7 @@ from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import add, multiply, subtract
 from adjoint.ops.axes import Axes, axes_of
 from adjoint.ops.centred import SumExp
-from adjoint.ops.contract import matmul
+from adjoint.ops.contract import flattened, matmul
 from adjoint.ops.convert import cast, check_range, stop_gradient
 from adjoint.ops.index import take
 from adjoint.ops.logic import equal, greater, where
@@ -137,20 +137,24 @@ def linear(x: Value, w: Value, b: Value | None = None) -> Value:
     """
     if len(w.shape) != 2:
         raise TypeRuleError(f"linear: w must have the shape [in, out], got {w.type}; use matmul for other products")
+    if not x.shape or x.shape[-1] != w.shape[0]:
+        flat = flattened(x.shape, w.shape[0])
+        fix = f"flatten x with ops.reshape(x, {flat})" if flat else f"x must be [..., {w.shape[0]}]"
+        raise TypeRuleError(f"linear: the last axis of x must be the first of w, got x {x.type} and w {w.type}; {fix}")
     result = matmul(x, w)
     return result if b is None else add(result, one_row("linear", "b", b, result))
 
 
 def embedding(table: Value, ids: Value) -> Value:
-    """Rows of a table, one per id: `take`, with ids that are checked before the step runs.
+    """Rows of a table, one per id: `take` for a table of parameters.
 
     Parameters
     ----------
     table : Value
         Shape ``[V, ...]``.
     ids : Value
-        Integers of any dtype and shape. If one is outside 0 to ``V - 1``, the call is rejected before it changes
-        anything.
+        Integers of any dtype and shape, 0 to ``V - 1``. Ids that are an argument of the compiled function, or views or
+        casts of one, are checked before it changes anything.
 
     Returns
     -------

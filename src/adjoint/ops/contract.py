@@ -15,7 +15,7 @@ from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
 from adjoint.ops.shape import broadcast_to, reshape, squeeze
 
-__all__ = ["MatMul", "matmul"]
+__all__ = ["MatMul", "flattened", "matmul"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +164,19 @@ def _inner_differ(a: TensorType, b: TensorType, ta: bool, tb: bool) -> str:
         fix = "transpose both operands, or exchange them?"
         if ta != tb:
             fix = f"transpose the {'second' if ta else 'first'} operand instead?"
+    elif not ta and (flat := flattened(a.shape, _matrix(b, tb)[0])):
+        fix = f"flatten the first operand with ops.reshape(..., {flat})"
     else:
         fix = f"change {_matrix(a, ta)[1]} or {_matrix(b, tb)[0]} to match the other"
     return f"matmul: inner dimensions differ, {a}{'.T' * ta} @ {b}{'.T' * tb}; {fix}"
+
+
+def flattened(shape: tuple[int, ...], size: int) -> tuple[int, ...] | None:
+    """The shape with its last axes joined into one of that size, as before a linear layer; None if that is not so."""
+    for axis in range(1, len(shape) - 1):
+        if prod(shape[axis:]) == size:
+            return (*shape[:axis], size)
+    return None
 
 
 def matmul(a: Value | np.ndarray, b: Value | np.ndarray, transpose_a: bool = False, transpose_b: bool = False) -> Value:
@@ -190,7 +200,7 @@ def matmul(a: Value | np.ndarray, b: Value | np.ndarray, transpose_a: bool = Fal
         If inner dimensions or dtypes differ, or batch axes do not broadcast.
     """
     a, b = as_operand("matmul", a, b), as_operand("matmul", b, a)
-    _check_vectors(a, b, transpose_a, transpose_b)
+    _check_shapes(a, b, transpose_a, transpose_b)
     left = reshape(a, (1, *a.shape)) if len(a.shape) == 1 else a
     right = reshape(b, (*b.shape, 1)) if len(b.shape) == 1 else b
     result = _product(left, right, transpose_a, transpose_b)
@@ -215,14 +225,20 @@ def _product(a: Value, b: Value, transpose_a: bool, transpose_b: bool) -> Value:
     return apply(op, broadcast_to(a, (*batch, *a.shape[-2:])), broadcast_to(b, (*batch, *b.shape[-2:])))
 
 
-def _check_vectors(a: Value, b: Value, transpose_a: bool, transpose_b: bool) -> None:
-    """Check the rules for vectors and scalars before reshaping, so that errors show the user's own shapes."""
+def _check_shapes(a: Value, b: Value, transpose_a: bool, transpose_b: bool) -> None:
+    """Check inner dimensions, vectors and scalars before reshaping, so that errors show the user's own shapes."""
     for value, transposed in ((a, transpose_a), (b, transpose_b)):
         if not value.shape:
             raise TypeRuleError(f"matmul: operands must not be scalars, got {a.type} @ {b.type}; use multiply instead")
         if transposed and len(value.shape) == 1:
             raise TypeRuleError(f"matmul: only matrices can be transposed, got {value.type}; omit the flag")
     if len(a.shape) > 1 and len(b.shape) > 1:
+        if a.dtype != b.dtype:
+            raise TypeRuleError(
+                f"matmul: operands must have the same dtype, got {a.type} and {b.type}; cast one of them"
+            )
+        if _matrix(a.type, transpose_a)[1] != _matrix(b.type, transpose_b)[0]:
+            raise TypeRuleError(_inner_differ(a.type, b.type, transpose_a, transpose_b))
         return
     inner_a = a.shape[-2 if transpose_a else -1]
     inner_b = b.shape[-2 if len(b.shape) > 1 and not transpose_b else -1]

@@ -120,8 +120,8 @@ class StopGradient(Elementwise):
 class CheckRange(Elementwise):
     """The identity for integers, with the check that each is in ``[low, high)`` or equal to `allow`.
 
-    A compiled function checks its inputs before it starts, so nothing is modified if, for example, a class index is out
-    of range.
+    A compiled function checks its arguments, and views and casts of them, before it starts, so nothing is modified if,
+    for example, a class index is out of range. Integers that are computed inside it are not checked.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir.types import TensorType, dtype_name, is_float
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import add
@@ -52,8 +52,8 @@ class Conv2d(Sliding):
         self.divided("output", w.shape[0], w)
         if self.divided("input", x.shape[1], x) != w.shape[1]:
             raise TypeRuleError(
-                f"conv2d: the weight's second axis must hold the input channels per group, got {x} in {self.groups} "
-                f"groups and {w}; use size {x.shape[1] // self.groups} there"
+                f"conv2d: the weight's second axis must hold the input channels per group, got {x} in "
+                f"{plural(self.groups, 'group')} and {w}; use size {x.shape[1] // self.groups} there"
             )
         if 0 in w.shape[2:]:
             raise TypeRuleError(f"conv2d: a window must not be empty, got {w}; use at least 1 row and 1 column")
@@ -112,7 +112,7 @@ class Conv2d(Sliding):
 
         x, w = (2, 4, 8, 8), (6, 4, 3, 3)
         return [
-            bad(cls(), x, (6, 3, 3, 3), "got f32[2,4,8,8] in 1 groups and f32[6,3,3,3]; use size 4 there"),
+            bad(cls(), x, (6, 3, 3, 3), "got f32[2,4,8,8] in 1 group and f32[6,3,3,3]; use size 4 there"),
             bad(cls(groups=3), x, w, "groups must divide the input channels, got 4 of f32[2,4,8,8] in 3 groups"),
             bad(cls(groups=4), x, w, "groups must divide the output channels, got 6 of f32[6,4,3,3] in 4 groups"),
             bad(cls(groups=0), x, w, "groups must be at least 1, got 0"),

@@ -1,8 +1,9 @@
 """Indexed reads and writes: one-hot rows, rows of a table, one element of each row, scatter-add of rows.
 
 Ids are integers of any dtype and count from 0; negative ones are out of range. The references reject an id out of
-range. Compiled code cannot stop inside a step: it reads some element within bounds instead, and skips such updates. For
-ids from outside, use `check_range`, which is checked before the step runs.
+range. Compiled code checks ids that are an argument, or views or casts of one, before it modifies anything. It cannot
+stop inside a step, so for ids that are computed there, such as the result of argmax or where, each operator defines
+what happens: as in JAX, reads are clipped to the axis and get no gradient, and writes are dropped.
 """
 
 from dataclasses import dataclass
@@ -51,7 +52,8 @@ def _integer_ids(op: Operator, ids: TensorType) -> None:
 class OneHot(Operator):
     """A row of zeros per id, with a one at the id.
 
-    The reference rejects an id out of range; compiled code returns a row of zeros.
+    The reference rejects an id out of range. Compiled code rejects those of an argument; a computed id out of range
+    gives a row of zeros.
 
     Parameters
     ----------
@@ -74,6 +76,10 @@ class OneHot(Operator):
         operands(self, inputs, 1)
         _integer_ids(self, inputs[0])
         return TensorType((*inputs[0].shape, self.depth), self.dtype)
+
+    def index_sizes(self, *inputs: TensorType) -> tuple[int | None, ...]:  # noqa: ARG002
+        """The ids, along the new axis."""
+        return (self.depth,)
 
     def reference(self, ids: np.ndarray) -> np.ndarray:
         """The definition, in NumPy."""
@@ -113,7 +119,8 @@ class OneHot(Operator):
 class Take(Operator):
     """Rows of a table: ``result[i] = table[ids[i]]``, for ids of any shape.
 
-    The reference rejects an id out of range; compiled code reads some row of the table.
+    The reference rejects an id out of range. Compiled code rejects those of an argument; a computed id out of range is
+    clipped: a negative one takes the first row, others the last, which gets no gradient from it.
     """
 
     name: ClassVar[str] = "take"
@@ -129,6 +136,10 @@ class Take(Operator):
         if ids.size and not table.shape[0]:
             raise TypeRuleError(f"take: the table must not be empty, got {table} for ids {ids}; pass at least one row")
         return table.with_shape((*ids.shape, *table.shape[1:]))
+
+    def index_sizes(self, *inputs: TensorType) -> tuple[int | None, ...]:
+        """The ids, along the first axis of the table."""
+        return None, inputs[0].shape[0]
 
     def reference(self, table: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """NumPy's ``table[ids]``, with nonnegative ids only."""
@@ -166,7 +177,8 @@ class Take(Operator):
 class TakeAlong(Operator):
     """One element of each row along the last axis: ``result[i] = x[i, ids[i]]``.
 
-    The reference rejects an id out of range; compiled code reads some element of the same row.
+    The reference rejects an id out of range. Compiled code rejects those of an argument; a computed id out of range is
+    clipped: a negative one takes the first element of the row, others the last, which gets no gradient from it.
     """
 
     name: ClassVar[str] = "take_along_last"
@@ -187,6 +199,10 @@ class TakeAlong(Operator):
                 f"take_along_last: rows must not be empty, got {x} for ids {ids}; pass at least one element"
             )
         return x.with_shape(ids.shape)
+
+    def index_sizes(self, *inputs: TensorType) -> tuple[int | None, ...]:
+        """The ids, along the last axis of the operand."""
+        return None, inputs[0].shape[-1]
 
     def reference(self, x: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """`numpy.take_along_axis` on the last axis, with nonnegative ids only."""
@@ -226,8 +242,9 @@ class TakeAlong(Operator):
 class ScatterAdd(Operator):
     """Add rows into a tensor of zeros: ``result[ids[i]] += updates[i]``, in the order of i.
 
-    The gradient of `Take`, which in turn is its gradient. The reference rejects an id out of range; compiled code skips
-    its update.
+    The gradient of `Take`, which in turn is its gradient. The reference rejects an id out of range. Compiled code
+    rejects those of an argument; the update of a computed id out of range is dropped, although the gradient of such an
+    update is that of the first or last row.
 
     Parameters
     ----------
@@ -255,6 +272,10 @@ class ScatterAdd(Operator):
                 f"scatter_add: the result must not be empty, got 0 rows for ids {ids}; use at least one"
             )
         return result
+
+    def index_sizes(self, *inputs: TensorType) -> tuple[int | None, ...]:  # noqa: ARG002
+        """The ids, along the first axis of the result."""
+        return self.rows, None
 
     def reference(self, ids: np.ndarray, updates: np.ndarray) -> np.ndarray:
         """`numpy.add.at` on zeros, with nonnegative ids only."""
@@ -312,6 +333,9 @@ class ScatterAdd(Operator):
 def one_hot(ids: Value, depth: int, dtype: object = "f32") -> Value:
     """A row of zeros per id, with a one at the id.
 
+    Ids that are an argument of the compiled function, or views or casts of one, are checked before it runs. An id out
+    of range that is computed inside it gives a row of zeros.
+
     Parameters
     ----------
     ids : Value
@@ -326,6 +350,9 @@ def one_hot(ids: Value, depth: int, dtype: object = "f32") -> Value:
 
 def take(table: Value, ids: Value) -> Value:
     """Rows of a table, along its first axis: ``table[ids]`` in NumPy.
+
+    Ids that are an argument of the compiled function, or views or casts of one, are checked before it runs. An id out
+    of range that is computed inside it is clipped, and the row that it takes gets no gradient from it.
 
     Parameters
     ----------
@@ -345,6 +372,9 @@ def take(table: Value, ids: Value) -> Value:
 def take_along_last(x: Value, ids: Value) -> Value:
     """One element of each row along the last axis, as in a loss over class indices.
 
+    Ids that are an argument of the compiled function, or views or casts of one, are checked before it runs. An id out
+    of range that is computed inside it is clipped, and the element that it takes gets no gradient from it.
+
     Parameters
     ----------
     x : Value
@@ -357,6 +387,9 @@ def take_along_last(x: Value, ids: Value) -> Value:
 
 def scatter_add(ids: Value, updates: Value, rows: int) -> Value:
     """Add rows into a tensor of zeros: ``result[ids[i]] += updates[i]``.
+
+    Ids that are an argument of the compiled function, or views or casts of one, are checked before it runs. The update
+    of an id out of range that is computed inside it is dropped.
 
     Parameters
     ----------

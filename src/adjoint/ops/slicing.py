@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
 from adjoint.ops.axes import axis_of
@@ -23,7 +23,7 @@ def _one_each(name: str, x: TensorType, **fields: tuple[int, ...]) -> None:
     for field, given in fields.items():
         if len(given) != x.rank:
             raise TypeRuleError(
-                f"{name}: {field} must have one number per axis, got {given} for {x}; pass {x.rank} numbers"
+                f"{name}: {field} must have one number per axis, got {given} for {x}; pass {plural(x.rank, 'number')}"
             )
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from adjoint.errors import TypeRuleError
+from adjoint.errors import TypeRuleError, plural
 from adjoint.ir.types import TensorType, dtype_name
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Scalar
 from adjoint.ops.rules import operands, require
@@ -64,8 +64,8 @@ class Sliding(Operator):
         """Number of channels per group."""
         if channels % self.groups:
             raise TypeRuleError(
-                f"{self.name}: groups must divide the {what} channels, got {channels} of {of} in {self.groups} groups; "
-                "change one"
+                f"{self.name}: groups must divide the {what} channels, got {channels} of {of} in "
+                f"{plural(self.groups, 'group')}; change one"
             )
         return channels // self.groups
 

@@ -13,7 +13,7 @@ __all__ = ["Adam", "AdamW"]
 _F64 = TensorType((), DTYPES["f64"])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Adam(Optimizer):
     """Kingma and Ba (2015), "Adam: a method for stochastic optimization"; `torch.optim.Adam`.
 
@@ -125,7 +125,7 @@ class Adam(Optimizer):
         return param - scalars["step_size"] * new1 / denominator, {"exp_avg": new1, "exp_avg_sq": new2}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AdamW(Adam):
     """Adam with decoupled weight decay: ``p = (1 - lr * weight_decay) * p``, then Adam's step.
 

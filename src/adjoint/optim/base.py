@@ -4,10 +4,13 @@ An optimizer holds no arrays. `Optimizer.init` describes the state, `Optimizer.p
 parameters (once per step), `Optimizer.update` is the elementwise update of one parameter, and `Optimizer.apply`
 combines them. Numeric settings are inputs of the graph, so changing them does not recompile; flags, and whether a
 setting is 0, determine the graph, so changing those does.
+
+An own optimizer needs `Optimizer.update` alone. Its numeric attributes are its hyperparameters, and the scalars that
+`update` reads; it may be a dataclass or have an ``__init__`` of its own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from math import inf
 from typing import ClassVar
 
@@ -16,6 +19,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.ir import DTYPES, Function, TensorType, Value, is_float, param
+from adjoint.optim.own import checked_prepare, checked_update
 
 __all__ = ["Optimizer", "StateSpec", "check_range", "hyper_dtype"]
 
@@ -46,13 +50,12 @@ class StateSpec:
         return np.full(self.type.shape, self.initial, self.type.dtype)
 
 
-@dataclass(frozen=True, slots=True)
 class Optimizer:
-    """Base class of the optimizers.
+    """Base class of the optimizers. A subclass defines `update`; the other methods have defaults.
 
     Attributes
     ----------
-    slots : tuple of str
+    slot_names : tuple of str
         Kinds of per-parameter state; the array for parameter ``w`` is called ``w_<slot>``.
     """
 
@@ -63,8 +66,12 @@ class Optimizer:
         return self.slot_names
 
     def hyper(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
-        """The hyperparameters: graph inputs whose initial values are the settings."""
-        raise NotImplementedError
+        """The hyperparameters: graph inputs whose initial values are the settings.
+
+        Default: the numeric attributes of the optimizer in their order, except bool; f32, or f64 if any parameter is.
+        """
+        type_ = TensorType((), hyper_dtype(params))
+        return tuple(StateSpec(name, type_, value) for name, value in self._numbers().items())
 
     def shared(self) -> tuple[StateSpec, ...]:
         """State common to all parameters, such as the number of steps."""
@@ -88,10 +95,21 @@ class Optimizer:
         return (*self.shared(), *slots)
 
     def prepare(self, hyper: Values, shared: Values) -> tuple[dict[str, Value], dict[str, Value]]:
-        """Compute once what all updates need: ``(scalars, new shared state)``."""
-        raise NotImplementedError
+        """Compute once what all updates need: ``(scalars, new shared state)``; default: the hyperparameters."""
+        if shared:
+            raise TypeRuleError(
+                f"{type(self).__name__}: an optimizer with shared state ({', '.join(shared)}) must define "
+                "prepare(self, hyper, shared), which returns (scalars, new shared state); add it"
+            )
+        return dict(hyper), {}
 
-    def update(self, param: Value, grad: Value, slots: Values, scalars: Values) -> tuple[Value, dict[str, Value]]:
+    def update(
+        self,
+        param: Value,  # noqa: ARG002
+        grad: Value,  # noqa: ARG002
+        slots: Values,  # noqa: ARG002
+        scalars: Values,  # noqa: ARG002
+    ) -> tuple[Value, dict[str, Value]]:
         """The elementwise update of one parameter: ``(new parameter, new slots)``.
 
         Parameters
@@ -103,7 +121,25 @@ class Optimizer:
         scalars : mapping of str to Value
             The scalars from `prepare`, in the parameter's dtype.
         """
-        raise NotImplementedError
+        raise self._no_update()
+
+    def require_update(self) -> None:
+        """Raise if the subclass does not define `update`."""
+        if type(self).update is Optimizer.update:
+            raise self._no_update()
+
+    def _no_update(self) -> TypeRuleError:
+        return TypeRuleError(
+            f"{type(self).__name__}: an optimizer must define update(self, param, grad, slots, scalars), which returns "
+            "(new parameter, new slots); add it"
+        )
+
+    def _numbers(self) -> dict[str, float]:
+        """The numeric settings: fields of a dataclass, otherwise attributes of the instance."""
+        names = [f.name for f in fields(self)] if is_dataclass(self) else list(getattr(self, "__dict__", {}))
+        values = {name: getattr(self, name) for name in names}
+        numbers = (int, float, np.integer, np.floating)
+        return {n: float(v) for n, v in values.items() if isinstance(v, numbers) and not isinstance(v, bool)}
 
     def apply(
         self, params: Values, grads: Values, state: Values, hyper: Values
@@ -129,7 +165,10 @@ class Optimizer:
                 raise NameLookupError(
                     f"optimizer: parameter {name!r} has no gradient; choose one of {', '.join(grads)}"
                 )
-        scalars, new_state = self.prepare(hyper, {spec.name: state[spec.name] for spec in self.shared()})
+        self.require_update()
+        own = type(self).__name__
+        shared = {spec.name: state[spec.name] for spec in self.shared()}
+        scalars, new_state = checked_prepare(own, self.prepare, hyper, shared)
         # Cast each scalar once per dtype, regardless of the number of parameters.
         cast = {
             dtype: {name: x if x.dtype == dtype else ops.cast(x, dtype) for name, x in scalars.items()}
@@ -139,7 +178,7 @@ class Optimizer:
         new_slots: dict[str, Value] = {}
         for name, old in params.items():
             slots = {slot: state[f"{name}_{slot}"] for slot in self.slots()}
-            new, updated = self.update(old, grads[name], slots, cast[old.dtype])
+            new, updated = checked_update(own, self.update, old, grads[name], slots, cast[old.dtype])
             new_params[name] = new.named(f"{name}_new")
             new_slots |= {f"{name}_{slot}": value for slot, value in updated.items()}
         for slot in self.slots():

@@ -12,7 +12,7 @@ from adjoint.optim.base import Optimizer, StateSpec, Values, check_range, hyper_
 __all__ = ["SGD"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SGD(Optimizer):
     """``p -= lr * d``, where ``d`` is the gradient with decay and momentum; `torch.optim.SGD`.
 

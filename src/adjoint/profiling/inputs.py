@@ -1,6 +1,6 @@
 """Inputs for running a step: initial parameters and random data, or what some steps of training make of them."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -25,14 +25,14 @@ def random_arrays(module: IRModule, entry: Entry, seed: int = 0) -> dict[str, np
         The step's module. If it was created by `SetupTrainer`, parameters, states, states of the optimizer and
         hyperparameters have their initial values; otherwise all floats are random in [0, 0.1).
     entry : Entry
-        The compiled step. Integers with a range check are random within the range; others are 0, which is always a
+        The compiled step. Integers with range checks are random within the ranges; others are 0, which is always a
         valid index.
     seed : int, default 0
         Seed of the random numbers.
     """
     rng = np.random.default_rng(seed)
-    checks = {check.slot: check for check in entry.signature.checks}
-    arrays = {a.name: _random(a, checks.get(a.slot), rng) for a in entry.arguments}
+    checks = entry.signature.checks
+    arrays = {a.name: _random(a, [c for c in checks if c.slot == a.slot], rng) for a in entry.arguments}
     if _is_trained(module):
         layout = StepLayout(module)
         arrays.update(initial_params(layout.params, layout.starts, seed))
@@ -49,12 +49,13 @@ def _full(type_: TensorType, value: float) -> np.ndarray:
     return np.full(type_.shape, value, type_.dtype)
 
 
-def _random(argument: Argument, check: RangeCheck | None, rng: np.random.Generator) -> np.ndarray:
+def _random(argument: Argument, checks: Sequence[RangeCheck], rng: np.random.Generator) -> np.ndarray:
     if argument.dtype.kind not in "iub":
         return np.asarray(rng.uniform(0.0, 0.1, argument.shape)).astype(argument.dtype)
-    if check is None:
-        return np.zeros(argument.shape, argument.dtype)
-    return np.asarray(rng.integers(check.low, check.high, argument.shape)).astype(argument.dtype)
+    low, high = max((c.low for c in checks), default=0), min((c.high for c in checks), default=1)
+    if low >= high:  # different elements have different ranges
+        low, high = 0, 1
+    return np.asarray(rng.integers(low, high, argument.shape)).astype(argument.dtype)
 
 
 def _is_trained(module: IRModule) -> bool:

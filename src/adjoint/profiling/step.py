@@ -8,7 +8,7 @@ import numpy as np
 
 from adjoint.compiler import CompileOptions, host
 from adjoint.compiler import compile as compile_module
-from adjoint.errors import InvalidValueError
+from adjoint.errors import InvalidValueError, plural
 from adjoint.ir import Function, IRModule
 from adjoint.ir.printer import value_names
 from adjoint.kernel.program import Program
@@ -120,7 +120,7 @@ class Total:
         return {"kernels": self.kernels, "microseconds": self.nanoseconds / 1e3, "share": self.share}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StepProfile:
     """The measurements of a step.
 
@@ -168,6 +168,10 @@ class StepProfile:
     blocks: tuple[Block, ...]
     edges: tuple[Edge, ...]
     step: Function
+
+    def __repr__(self) -> str:
+        kernels, threads = plural(len(self.rows), "kernel"), plural(self.threads, "thread")
+        return f"<StepProfile of {self.title}: {kernels}, {self.nanoseconds / 1e3:.1f} us on {threads}>"
 
     @property
     def nanoseconds(self) -> float:

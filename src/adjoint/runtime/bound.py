@@ -12,23 +12,14 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.kernel.program import Argument, RangeCheck, Result, arena_size, check_symbol, entry_symbol
+from adjoint.runtime.arguments import accept, miscounted, refuse_swapped
 from adjoint.runtime.fastcall import FastCall
 from adjoint.runtime.library import Library
 from adjoint.runtime.partial_batch import PartialBatch, filled_up
 from adjoint.runtime.threads import POOL_FUNCTIONS, Pool, check_threads, make_sync
 from adjoint.runtime.turn import Turn
 
-__all__ = [
-    "Bound",
-    "Runtime",
-    "Signature",
-    "accept",
-    "aligned",
-    "allowed",
-    "first_outside",
-    "miscounted",
-    "rows_present",
-]
+__all__ = ["Bound", "Runtime", "Signature", "aligned", "allowed", "first_outside", "rows_present"]
 
 
 #: Sizes in bytes: a cache line, a page, the offset between the starts of large arrays, and the least size of these.
@@ -241,7 +232,11 @@ class Bound:
         """Store the addresses of the arguments in the table, and check the arguments."""
         if len(arrays) != len(self.arguments):
             raise miscounted(self.entry.name, self.arguments, len(arrays))
-        kept = self._accepted(arrays)
+        try:
+            kept = self._accepted(arrays)
+        except TypeRuleError:
+            refuse_swapped(self.entry.name, self.arguments, arrays)
+            raise
         for argument, array in zip(self.arguments, kept, strict=True):
             self.slots[argument.slot] = array.ctypes.data
         self._refuse_out_of_range({a.slot: (a.name, x) for a, x in zip(self.arguments, kept, strict=True)})
@@ -288,10 +283,18 @@ class Bound:
 
 def first_outside(check: RangeCheck, array: np.ndarray) -> tuple[int, ...] | None:
     """Index of the first element that violates a check, or None."""
-    bad = (array < check.low) | (array >= check.high)
+    places = np.array(check.start)
+    for count, stride in check.axes:
+        places = places[..., None] + np.arange(count) * stride
+    given = array.reshape(-1)[places.reshape(-1)]
+    if given.dtype.kind == "f":
+        given = np.where(np.isnan(given), 0.0, np.trunc(given))
+    bad = (given < check.low) | (given >= check.high)
     if check.allow is not None:
-        bad &= array != check.allow
-    return tuple(int(i) for i in np.argwhere(bad)[0]) if bad.any() else None
+        bad &= given != check.allow
+    if not bad.any():
+        return None
+    return tuple(int(i) for i in np.unravel_index(places.reshape(-1)[bad.argmax()], array.shape))
 
 
 def allowed(check: RangeCheck) -> str:
@@ -317,27 +320,3 @@ def _residents(entry: Signature, resident: Mapping[str, np.ndarray]) -> dict[str
     if missing:
         raise TypeRuleError(f"{entry.name} updates {', '.join(missing)} in place; bind an array to each of them")
     return dict(resident)
-
-
-def miscounted(entry: str, arguments: Sequence[Argument], given: int) -> TypeRuleError:
-    """The error for a wrong number of arguments."""
-    names = ", ".join(a.name for a in arguments) or "none"
-    return TypeRuleError(f"{entry} takes {len(arguments)} arguments ({names}), got {given}; give it all of them")
-
-
-def accept(entry: str, argument: Argument, given: Any) -> np.ndarray:
-    """The argument as an array that the step can read, copied only if its layout requires it."""
-    array = np.asarray(given)
-    if array.shape != argument.shape:
-        raise TypeRuleError(
-            f"{entry}: {argument.name} must have shape {argument.shape}, got {array.shape}; "
-            "reshape it, or build the model for this shape"
-        )
-    if array.dtype != argument.dtype:
-        if isinstance(given, np.ndarray | np.generic) or not np.can_cast(array.dtype, argument.dtype, "same_kind"):
-            raise TypeRuleError(
-                f"{entry}: {argument.name} must be {argument.dtype}, got {array.dtype}; "
-                f"convert it with .astype({argument.dtype.name!r})"
-            )
-        array = array.astype(argument.dtype)
-    return np.require(array, requirements=("C", "A"))

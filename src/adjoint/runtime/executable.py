@@ -7,9 +7,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
+from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, listed, plural
 from adjoint.kernel.program import Argument, RangeCheck, Result
-from adjoint.runtime.bound import Bound, Runtime, Signature, accept, aligned, miscounted
+from adjoint.runtime.arguments import accept, miscounted
+from adjoint.runtime.bound import Bound, Runtime, Signature, aligned
 from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.runtime.report import WARM_UP_RUNS, Clocks, KernelInfo, KernelTime, Memory
 from adjoint.runtime.turn import Turn
@@ -55,7 +56,10 @@ class Entry:
         self.name: str = summary["name"]
         arguments = tuple(Argument(n, tuple(s), np.dtype(d), i, k) for n, s, d, i, k in summary["arguments"])
         results = tuple(Result(tuple(s), np.dtype(d), i, k) for s, d, i, k in summary["results"])
-        checks = tuple(RangeCheck(*c) for c in summary["checks"])
+        checks = tuple(
+            RangeCheck(slot, low, high, allow, start, tuple((n, stride) for n, stride in axes))
+            for slot, low, high, allow, start, axes in summary["checks"]
+        )
         self.kernels = tuple(
             KernelInfo(k["name"], tuple(k["values"]), k["flops"], k["bytes"], k["units"], k["parallel"])
             for k in summary["kernels"]
@@ -93,6 +97,11 @@ class Entry:
         if not whole.resident:
             return self._shaped(whole, whole(*arrays))
         return whole.exclusively(self._updated, whole, arrays)
+
+    def __repr__(self) -> str:
+        arguments = listed([_typed(a) for a in self.arguments])
+        results = listed([f"{r.dtype}{list(r.shape)}" for r in self.results])
+        return f"<Entry {self.name}({arguments}) -> ({results}): {plural(len(self.kernels), 'kernel')}>"
 
     def _bound_whole(self) -> Bound:
         """The entry point bound to internal arrays for its donated arguments."""
@@ -215,6 +224,10 @@ def _not_pickled(what: str) -> TypeRuleError:
     )
 
 
+def _typed(argument: Argument) -> str:
+    return f"{argument.name}: {argument.dtype}{list(argument.shape)}"
+
+
 def _nbytes(of: Argument | Result) -> int:
     return math.prod(of.shape) * of.dtype.itemsize
 
@@ -237,6 +250,12 @@ class Executable(Mapping[str, Entry]):
 
     def __reduce__(self) -> NoReturn:
         raise _not_pickled("an Executable")
+
+    def __repr__(self) -> str:
+        entries = [f"{name} ({plural(len(entry.kernels), 'kernel')})" for name, entry in self._entries.items()]
+        return (
+            f"<Executable: {listed(entries, most=8)}; {'cached' if self.cached else 'compiled'}, {self.seconds:.2g} s>"
+        )
 
     def __getitem__(self, name: str) -> Entry:
         if name not in self._entries:

@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.errors import TypeRuleError
 from adjoint.kernel.program import Argument
+from adjoint.runtime.arguments import as_array
 
 __all__ = ["PartialBatch", "filled_up"]
 
@@ -47,7 +48,7 @@ class PartialBatch:
             each = self.each.get(argument.name)
             if each is None:
                 continue
-            shape = np.shape(array)
+            shape = as_array(entry, argument, array).shape
             if len(shape) != len(argument.shape) or shape[1:] != argument.shape[1:] or shape[0] % each:
                 return self.most
             counts[argument.name] = shape[0] // each

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.errors import TypeRuleError, VerifyError
+from adjoint.errors import TypeRuleError, VerifyError, plural
 from adjoint.ir import Function, TensorType, TupleType, Value, is_param
 from adjoint.ops.base import Operator
 from adjoint.ops.calls import Call, TupleGet
@@ -101,11 +101,7 @@ class _Frame:
         order = self.plan.order
         while self.at < len(order):
             value = order[self.at]
-            if is_param(value):
-                if value not in self.known:
-                    name = self.plan.function.name
-                    raise VerifyError(f"function @{name} uses %{value.label}, which is not in its params; add it there")
-            else:
+            if not is_param(value):
                 inputs = tuple(self.known[operand] for operand in value.inputs)
                 if isinstance(value.op, Call):
                     return value.op.callee, inputs  # type: ignore[return-value]
@@ -153,7 +149,7 @@ def _arguments(function: Function, arrays: Sequence[Any]) -> tuple[np.ndarray, .
     """Convert the arguments to arrays; raises if their number or types are wrong."""
     if len(arrays) != len(function.params):
         names = ", ".join(p.label for p in function.params) or "nothing"
-        raise TypeRuleError(f"@{function.name} takes {names}, got {len(arrays)} arrays; pass one for each")
+        raise TypeRuleError(f"@{function.name} takes {names}, got {plural(len(arrays), 'array')}; pass one for each")
     found = tuple(np.asarray(array) for array in arrays)
     for parameter, array in zip(function.params, found, strict=True):
         if array.shape != parameter.shape or array.dtype != parameter.dtype:

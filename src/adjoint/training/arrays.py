@@ -22,10 +22,16 @@ class Residents:
         The name of the kind in messages.
     types : mapping of str to TensorType
         Names and types, in order.
+
+    Attributes
+    ----------
+    loaded : bool
+        Whether values were ever loaded; until then all arrays are zeros.
     """
 
     def __init__(self, kind: str, types: Mapping[str, TensorType]) -> None:
         self.kind = kind
+        self.loaded = False
         self.types = dict(types)
         self.arrays = {name: aligned(t.shape, t.dtype) for name, t in self.types.items()}
 
@@ -48,6 +54,7 @@ class Residents:
         checked = self._checked(self._by_name(given))
         for name, array in checked.items():
             np.copyto(self.arrays[name], array)
+        self.loaded = True
 
     def _by_name(self, given: Sequence[np.ndarray] | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         names = list(self.types)

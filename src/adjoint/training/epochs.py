@@ -11,7 +11,7 @@ import numpy as np
 from adjoint.compiler import CompileOptions
 from adjoint.compiler import compile as compile_module
 from adjoint.data import Prefetcher, Rows
-from adjoint.errors import AdjointError, InvalidValueError, TypeRuleError
+from adjoint.errors import AdjointError, InvalidValueError, TypeRuleError, plural
 from adjoint.ir import TensorType
 from adjoint.runtime.bound import Bound
 from adjoint.runtime.epoch import EpochLoop
@@ -29,7 +29,7 @@ _BREATH = 0.05
 _GATHERS = 8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EpochResult:
     """Result of an epoch.
 
@@ -50,6 +50,11 @@ class EpochResult:
     steps: int
     seconds: float
     stopped: bool
+
+    def __repr__(self) -> str:
+        losses = f", losses {self.losses[0]:.4g} to {self.losses[-1]:.4g}" if len(self.losses) else ""
+        stopped = ", stopped by the callback" if self.stopped else ""
+        return f"<EpochResult: {plural(self.steps, 'step')} in {self.seconds:.3g} s{losses}{stopped}>"
 
 
 #: Called with the number of completed steps and the losses so far; a true result stops the epoch.
@@ -370,7 +375,7 @@ class Epochs:
         for name, values in schedules.items():
             if step >= len(values):
                 raise InvalidValueError(
-                    f"schedule: {name} has {len(values)} values, but there are more batches; pass one per batch"
+                    f"schedule: {name} has {plural(len(values), 'value')}, but there are more batches; pass one each"
                 )
             self._hyper.arrays[name][()] = values[step]
 

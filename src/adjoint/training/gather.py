@@ -9,6 +9,7 @@ from adjoint import ops
 from adjoint.data import Rows
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, Function, TensorType, Value, as_dtype, is_float, param
+from adjoint.runtime.arguments import in_other_order, is_one_hot
 
 __all__ = ["gather_function", "given_rows", "rows_per_step", "tables_of"]
 
@@ -19,7 +20,23 @@ def given_rows(data: object) -> tuple[np.ndarray | Rows, ...] | None:
         return (data,)
     if isinstance(data, tuple | list) and data and all(isinstance(d, np.ndarray | Rows) for d in data):
         return tuple(data)
+    if isinstance(data, tuple | list) and any(_numbers(d) for d in data):
+        raise TypeRuleError(
+            f"run_epoch takes arrays, got a {type(data).__name__} of {', '.join(type(d).__name__ for d in data[:4])}; "
+            "convert each with numpy.asarray"
+        )
     return None
+
+
+def _numbers(item: object) -> bool:
+    """Whether an item is data as a list of numbers, or an array of another library; tuples are batches."""
+    if not isinstance(item, list):
+        foreign = hasattr(item, "__array__") and not isinstance(item, np.ndarray | np.generic)
+        return foreign or isinstance(item, int | float)
+    try:
+        return bool(item) and not isinstance(item[0], np.ndarray) and np.asarray(item).dtype.kind in "iufb"
+    except ValueError:  # lists of different lengths: a batch
+        return False
 
 
 def rows_per_step(batch: Mapping[str, TensorType]) -> int:
@@ -55,7 +72,11 @@ def tables_of(batch: Mapping[str, TensorType], data: Sequence[np.ndarray | Rows]
         raise TypeRuleError(
             f"run_epoch takes an array for each of {', '.join(batch)}, got {len(data)}; pass one for each"
         )
-    tables = [_table(name, t, given) for (name, t), given in zip(batch.items(), data, strict=True)]
+    try:
+        tables = [_table(name, t, given) for (name, t), given in zip(batch.items(), data, strict=True)]
+    except TypeRuleError:
+        _refuse_swapped(batch, data)
+        raise
     counts = {name: len(t.array) for name, t in zip(batch, tables, strict=True)}
     if len(set(counts.values())) != 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
@@ -87,6 +108,37 @@ def gather_function(batch: Mapping[str, TensorType], tables: Sequence[Rows]) -> 
     return Function("gather", (*params, order), tuple(results))
 
 
+def _conversion(name: str, dtype: np.dtype, wanted: np.dtype) -> str:
+    """The fix for an array of another dtype."""
+    if dtype == np.uint8 and is_float(wanted):
+        return f"wrap images in Rows({name}, scale=1 / 255), which converts each batch, and others in Rows({name})"
+    if _converts(dtype, wanted):
+        return "wrap it in Rows, which converts each batch"
+    return f"convert it with .astype({wanted.name!r})"
+
+
+def _converts(dtype: np.dtype, wanted: np.dtype) -> bool:
+    """Whether Rows convert a dtype: floats may be rounded, but integers that wrap around would become other labels."""
+    casting: Literal["same_kind", "safe"] = "same_kind" if is_float(wanted) else "safe"
+    return dtype in DTYPES.values() and np.can_cast(dtype, wanted, casting)
+
+
+def _refuse_swapped(batch: Mapping[str, TensorType], data: Sequence[np.ndarray | Rows]) -> None:
+    """Raise if the arrays fit the inputs of the step in another order than the given one."""
+    arrays, types = [d.array if isinstance(d, Rows) else d for d in data], list(batch.values())
+
+    def fits(n: int, i: int) -> bool:
+        return bool(arrays[i].shape[1:] == types[n].shape[1:] and arrays[i].dtype == types[n].dtype)
+
+    order = in_other_order(len(arrays), fits)
+    if order is not None:
+        names = list(batch)
+        given = ", ".join(names[order.index(n)] for n in range(len(names)))
+        raise TypeRuleError(
+            f"run_epoch: arrays must be in the order ({', '.join(names)}), got arrays that fit ({given}); exchange them"
+        )
+
+
 def _free(name: str, taken: Mapping[str, object]) -> str:
     while name in taken:
         name += "_"
@@ -98,9 +150,13 @@ def _table(name: str, wanted: TensorType, given: np.ndarray | Rows) -> Rows:
     rows = given if isinstance(given, Rows) else Rows(given)
     dtype, shape = rows.array.dtype, rows.array.shape
     if shape[1:] != wanted.shape[1:]:
-        raise TypeRuleError(
-            f"run_epoch: rows of {name} must have shape {wanted.shape[1:]}, got {shape[1:]}; reshape the array"
-        )
+        fix = "reshape the array"
+        if is_one_hot(rows.array, shape[:-1], wanted.dtype) and wanted.shape[1:] == shape[1:-1]:
+            fix = (
+                "for one-hot rows, take argmax over the last axis, or train on float targets (probabilities) by giving "
+                "their type in loss_args"
+            )
+        raise TypeRuleError(f"run_epoch: rows of {name} must have shape {wanted.shape[1:]}, got {shape[1:]}; {fix}")
     if rows.dtype is not None and as_dtype(rows.dtype) != wanted.dtype:
         raise TypeRuleError(
             f"run_epoch: the step takes {name} as {wanted.dtype}, but its Rows specify {as_dtype(rows.dtype)}; "
@@ -108,11 +164,9 @@ def _table(name: str, wanted: TensorType, given: np.ndarray | Rows) -> Rows:
         )
     if rows is not given and dtype != wanted.dtype:
         raise TypeRuleError(
-            f"run_epoch: {name} must be {wanted.dtype}, got {dtype}; wrap it in Rows, which converts each batch"
+            f"run_epoch: {name} must be {wanted.dtype}, got {dtype}; {_conversion(name, dtype, wanted.dtype)}"
         )
-    # Floats may be rounded, but integers that wrap around would become other labels.
-    casting: Literal["same_kind", "safe"] = "same_kind" if is_float(wanted.dtype) else "safe"
-    if dtype not in DTYPES.values() or not np.can_cast(dtype, wanted.dtype, casting):
+    if not _converts(dtype, wanted.dtype):
         raise TypeRuleError(
             f"run_epoch: Rows of {dtype} cannot be converted to {wanted.dtype} for {name}; "
             f"convert the array with .astype({wanted.dtype.name!r})"

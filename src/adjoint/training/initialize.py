@@ -8,10 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, NameLookupError
+from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, described
 from adjoint.ir import IRModule, TensorType, is_float
 
-__all__ = ["Start", "initial_params", "initial_states", "stated_starts"]
+__all__ = ["Initializer", "Start", "initial_params", "initial_states", "stated_starts"]
+
+
+#: An own initializer: the name of a parameter, its shape and a generator of its own, to an array of that shape.
+OwnInitializer = Callable[[str, tuple[int, ...], np.random.Generator], object]
+
+#: What `init_parameters` accepts: a kind, an own initializer, or either or an array by name.
+Initializer = str | OwnInitializer | Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +94,7 @@ def stated_starts(module: IRModule, types: Mapping[str, TensorType]) -> dict[str
 
 
 def initial_params(
-    params: Mapping[str, TensorType], starts: Mapping[str, Start], seed: int, kind: str = "xavier_uniform"
+    params: Mapping[str, TensorType], starts: Mapping[str, Start], seed: int, kind: Initializer = "xavier_uniform"
 ) -> dict[str, np.ndarray]:
     """One array per parameter.
 
@@ -100,24 +107,78 @@ def initial_params(
     seed : int
         Equal seeds give equal values. Each parameter has its own random stream, so its values do not depend on the
         other parameters.
-    kind : {"xavier_uniform", "kaiming_normal", "zeros"}
-        Initializer of the other parameters of rank 2 or more; those of lower rank are zeros.
+    kind : {"xavier_uniform", "kaiming_normal", "zeros"}, callable or mapping
+        Initializer of the other parameters: a kind for those of rank 2 or more, where those of lower rank are zeros; a
+        function ``(name, shape, rng) -> array``; or a mapping of names, also of those in `starts`, to a kind, a
+        tuple of a kind and its numbers, such a function, or an array. Parameters that it does not contain are
+        initialized as by default.
 
     Raises
     ------
     InvalidValueError
-        If the kind is unknown.
+        If the kind is unknown or cannot initialize a parameter, or values are not finite.
+    NameLookupError
+        If the mapping contains a name that is not that of a parameter.
+    TypeRuleError
+        If an array has a wrong shape or does not contain real numbers.
     """
-    if kind not in _RULES:
-        raise InvalidValueError(
-            f"init_parameters: kind must be one of {', '.join(_RULES)}, got {kind!r}; use one of them"
-        )
-    streams = np.random.SeedSequence(seed).spawn(len(params))
+    streams = dict(zip(params, np.random.SeedSequence(seed).spawn(len(params)), strict=True))
+    given = kind if isinstance(kind, Mapping) else {}
+    for name in given:
+        if name not in params:
+            raise NameLookupError(
+                f"init_parameters: names must be those of parameters, got {name!r}; {_near(name, params)}"
+            )
+    rule = "xavier_uniform" if isinstance(kind, Mapping) else kind
     arrays = {}
-    for (name, type_), stream in zip(params.items(), streams, strict=True):
-        rule = Start(kind if type_.rank >= _KINDS[kind].rank else "zeros")
-        arrays[name] = starts.get(name, rule).draw(type_, stream)
+    for name, type_ in params.items():
+        if name in given:
+            arrays[name] = _initialized(name, type_, given[name], streams[name], params)
+        elif name in starts:
+            arrays[name] = starts[name].draw(type_, streams[name])
+        else:
+            arrays[name] = _by_rule(name, type_, rule, streams[name])
     return arrays
+
+
+def _by_rule(name: str, type_: TensorType, rule: object, stream: np.random.SeedSequence) -> np.ndarray:
+    """The values of a parameter for which nothing else is specified."""
+    if isinstance(rule, str) and rule in _RULES:
+        return Start(rule if type_.rank >= _KINDS[rule].rank else "zeros").draw(type_, stream)
+    if callable(rule):
+        return _array(name, type_, rule(name, type_.shape, np.random.default_rng(stream)))
+    raise InvalidValueError(
+        f"init_parameters: kind must be one of {', '.join(_RULES)}, a function (name, shape, rng) -> array, or a dict "
+        f"of names, got {rule!r}; use one of them"
+    )
+
+
+def _initialized(
+    name: str, type_: TensorType, given: object, stream: np.random.SeedSequence, types: Mapping[str, TensorType]
+) -> np.ndarray:
+    """The values of a parameter from what a mapping contains for it."""
+    if isinstance(given, str):
+        given = (given,)
+    if isinstance(given, tuple) and given and isinstance(given[0], str):
+        return _checked(name, given[0], given[1:], types).draw(type_, stream)
+    if callable(given):
+        given = given(name, type_.shape, np.random.default_rng(stream))
+    return _array(name, type_, given)
+
+
+def _array(name: str, type_: TensorType, given: object) -> np.ndarray:
+    """Values as an array of the parameter's type; raises if they are none."""
+    array = np.asarray(given)
+    if array.shape != type_.shape:
+        got = described(given) if given is None else f"shape {list(array.shape)}"
+        raise TypeRuleError(f"init_parameters: {name} must be {type_}, got {got}; return an array of its shape")
+    if array.dtype.kind not in "fiub" and not is_float(array.dtype):
+        raise TypeRuleError(f"init_parameters: {name} must be {type_}, got dtype {array.dtype}; return real numbers")
+    with np.errstate(over="ignore"):
+        held = array.astype(type_.dtype)
+    if not np.isfinite(held.astype(np.float64)).all():
+        raise InvalidValueError(f"init_parameters: {name} must be finite in {type_.dtype.name}; correct its values")
+    return held
 
 
 def initial_states(
@@ -189,9 +250,7 @@ def _form(given: object) -> InvalidValueError:
 def _checked(name: str, kind: str, numbers: Sequence[Any], types: Mapping[str, TensorType]) -> Start:
     """The initializer for that name; raises if it is invalid."""
     if name not in types:
-        near = get_close_matches(name, types, n=1)
-        fix = f"did you mean {near[0]!r}?" if near else f"the names are {', '.join(types)}"
-        raise NameLookupError(f"init: names must be those of parameters and states, got {name!r}; {fix}")
+        raise NameLookupError(f"init: names must be those of parameters and states, got {name!r}; {_near(name, types)}")
     found = _KINDS.get(kind)
     if found is None:
         near = get_close_matches(kind, _KINDS, n=1)
@@ -208,6 +267,12 @@ def _checked(name: str, kind: str, numbers: Sequence[Any], types: Mapping[str, T
         rule = "std of at least 0" if kind == "normal" else "low that is at most high"
         raise InvalidValueError(f"init: {kind} takes a {rule}, got {tuple(numbers)!r} for {name!r}; correct it")
     return Start(kind, tuple(float(n) for n in numbers))
+
+
+def _near(name: object, types: Mapping[str, TensorType]) -> str:
+    """A fix for a wrong name: a similar one, or all names."""
+    near = get_close_matches(str(name), types, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"the names are {', '.join(types)}"
 
 
 def _finite(number: object) -> bool:

@@ -1,9 +1,10 @@
 """Module passes with the names of their Relax counterparts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from adjoint.ir import Function, IRModule
+from adjoint.ir import Function, IRModule, TensorType, Value
+from adjoint.losses import Loss, as_loss
 from adjoint.transforms.append_loss import append_loss
 from adjoint.transforms.differentiate import gradient
 
@@ -18,25 +19,37 @@ class AppendLoss:
     ----------
     func_name : str
         The function whose outputs are passed to the loss; it stays in the module.
-    loss_function : Function
-        The loss, for example ``CrossEntropyLoss().function(...)``, with one result.
-    num_backbone_results : int, default 1
+    loss_function : Function, Loss or callable
+        The loss: a Function with one result, or, as in `SetupTrainer`, a Loss or a function of graph values.
+    num_backbone_results : int, optional
         Number of its first parameters that are outputs of the backbone; the others become parameters of the result.
+        Default: 1 for a Function, what the Loss takes, and for a function of graph values all results that are not
+        states.
     new_func_name : str, optional
         Name of the new function; default: `func_name` followed by ``_loss``.
+    loss_args : sequence of TensorType, optional
+        Types of the arguments of a Loss or a function of graph values, as in `SetupTrainer`.
     """
 
     func_name: str
-    loss_function: Function
-    num_backbone_results: int = 1
+    loss_function: Function | Loss | Callable[..., Value]
+    num_backbone_results: int | None = None
     new_func_name: str | None = None
+    loss_args: Sequence[TensorType] | None = None
 
     def __call__(self, module: IRModule) -> IRModule:
         """The module with the new function, which returns the loss and the results that are not outputs."""
         name = self.new_func_name or f"{self.func_name}_loss"
-        return module.with_function(
-            append_loss(module[self.func_name], self.loss_function, self.num_backbone_results, name=name)
-        )
+        backbone, given, count = module[self.func_name], self.loss_function, self.num_backbone_results
+        if not isinstance(given, Function):
+            states = module.attrs.get("state_num", 0)
+            every = len(backbone.results) - (states if isinstance(states, int) else 0)
+            loss = as_loss(given, every if count is None else count)
+            count = loss.num_backbone_results if count is None else count
+            outputs = [r.type for r in backbone.results[:count]]
+            args = (*outputs, *loss.target_types(*outputs)) if self.loss_args is None else self.loss_args
+            given = loss.function(*args)
+        return module.with_function(append_loss(backbone, given, 1 if count is None else count, name=name))
 
 
 @dataclass(frozen=True, slots=True)

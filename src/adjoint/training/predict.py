@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule, TensorType
 from adjoint.runtime.bound import Bound
 from adjoint.runtime.partial_batch import PartialBatch
@@ -140,7 +140,7 @@ class Predictor:
         """The number of rows of all arrays; raises if they do not match."""
         names = ", ".join(self._inputs)
         if len(arrays) != len(self._inputs):
-            raise TypeRuleError(f"predict: the model takes {names}, got {len(arrays)} arrays; pass one for each")
+            raise TypeRuleError(f"predict: the model takes {names}, got {plural(len(arrays), 'array')}; pass one each")
         counts = set()
         for (name, (type_, axis)), array in zip(self._inputs.items(), arrays, strict=True):
             count = array.shape[0] // axis.each if axis is not None and array.ndim else self._axes.rows

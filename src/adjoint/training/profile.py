@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.compiler import CompileOptions
 from adjoint.compiler import compile as compile_module
-from adjoint.errors import InvalidValueError
+from adjoint.errors import InvalidValueError, plural
 from adjoint.ir import Function, IRModule, TensorType, param
 from adjoint.runtime.accounting import StepAccount
 from adjoint.runtime.bound import aligned
@@ -19,7 +19,7 @@ from adjoint.training.layout import StepLayout
 __all__ = ["Profile", "profile_step"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Profile:
     """The time of a step, by phase and by kernel.
 
@@ -46,6 +46,10 @@ class Profile:
     step: float
     kernels: tuple[KernelTime, ...]
     account: StepAccount
+
+    def __repr__(self) -> str:
+        parts = f"forward {self.forward:.1f}, backward {self.backward:.1f}, optimizer {self.optimizer:.1f}"
+        return f"<Profile: step {self.step:.1f} us ({parts}), {plural(len(self.kernels), 'kernel')}; print it for all>"
 
     def __str__(self) -> str:
         phases = (("forward", self.forward), ("backward", self.backward), ("optimizer", self.optimizer))

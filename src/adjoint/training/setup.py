@@ -1,12 +1,12 @@
 """`SetupTrainer`: derive everything that a trainer runs from a model."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule, TensorType, Value, is_float, param
-from adjoint.losses import Loss
+from adjoint.losses import Loss, as_loss
 from adjoint.optim import Optimizer
 from adjoint.training.initialize import stated_starts
 from adjoint.training.layout import counts, inference
@@ -22,7 +22,7 @@ __all__ = ["SetupTrainer"]
 
 @dataclass(frozen=True, slots=True)
 class SetupTrainer:
-    """Turn a module with a model into a module that trains it: ``SetupTrainer(loss, optimizer, loss_args)(module)``.
+    """Turn a module with a model into a module that trains it: ``SetupTrainer(loss, optimizer)(module)``.
 
     The given module has a function ``backbone``, ``(inputs..., params..., states...) -> (outputs..., updated
     states...)``, and the attributes ``param_num`` and ``state_num``, the numbers of params and states; if they are
@@ -49,12 +49,15 @@ class SetupTrainer:
 
     Parameters
     ----------
-    loss : Loss
-        For example `CrossEntropyLoss`; its reduction must return a scalar.
+    loss : Loss or callable
+        For example ``CrossEntropyLoss()``; its reduction must return a scalar. Or a function of graph values, ``def
+        loss(predictions, targets)``, which takes all outputs of the backbone, then the targets, and returns a scalar.
     optimizer : Optimizer
-        For example `SGD`.
-    loss_args : sequence of TensorType
-        Types of all arguments of the loss: the outputs of the backbone, then the targets.
+        For example ``SGD(0.1)``.
+    loss_args : sequence of TensorType, optional
+        Types of all arguments of the loss: the outputs of the backbone, then the targets. Default: the types of the
+        outputs, then those of `Loss.target_types`: for `CrossEntropyLoss` i64 class indices, for `MSELoss` and `L1Loss`
+        the type of the output. Required for a function.
 
     Raises
     ------
@@ -68,18 +71,19 @@ class SetupTrainer:
         If the signature of ``backbone_inference`` does not match that of ``backbone``.
     """
 
-    loss: Loss
+    loss: Loss | Callable[..., Value]
     optimizer: Optimizer
-    loss_args: Sequence[TensorType]
+    loss_args: Sequence[TensorType] | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.loss, Loss):
-            raise TypeRuleError(f"SetupTrainer: loss must be a Loss such as CrossEntropyLoss(), got {self.loss!r}")
+        as_loss(self.loss, 0)  # refuses what is no loss
         if not isinstance(self.optimizer, Optimizer):
             raise TypeRuleError(
                 f"SetupTrainer: optimizer must be an Optimizer such as SGD(0.01), got {self.optimizer!r}"
             )
-        object.__setattr__(self, "loss_args", tuple(self.loss_args))
+        self.optimizer.require_update()
+        if self.loss_args is not None:
+            object.__setattr__(self, "loss_args", tuple(self.loss_args))
 
     def __call__(self, module: IRModule) -> IRModule:
         """Return the training module; `module` is not modified."""
@@ -89,9 +93,8 @@ class SetupTrainer:
         parts = _split(backbone, param_num, state_num)
         inference(module, state_num)
         stated_starts(module, {p.label: p.type for p in (*parts.params, *parts.states)})
-        loss = self.loss.function(*self.loss_args)
-        self._check_loss(loss, parts)
-        with_loss = append_loss(backbone, loss, self.loss.num_backbone_results, name="backbone_loss")
+        loss, count = self._loss_function([r.type for r in parts.outputs])
+        with_loss = append_loss(backbone, loss, count, name="backbone_loss")
         target_num = len(with_loss.params) - len(backbone.params)
         with_loss, counted = _masked(with_loss, parts)
         types = {p.label: p.type for p in parts.params}
@@ -107,17 +110,29 @@ class SetupTrainer:
             **counted,
         )
 
-    def _check_loss(self, loss: Function, parts: "_Parts") -> None:
-        count = self.loss.num_backbone_results
-        outputs = tuple(r.type for r in parts.outputs)
-        if len(outputs) != count or outputs != self.loss_args[:count]:
+    def _loss_function(self, outputs: Sequence[TensorType]) -> tuple[Function, int]:
+        """The loss for a backbone with these outputs, and how many of them it takes."""
+        loss = as_loss(self.loss, len(outputs))
+        count = loss.num_backbone_results
+        if len(outputs) != count:
+            raise TypeRuleError(
+                f"SetupTrainer: {loss.name} takes {plural(count, 'output')} of @backbone, which returns "
+                f"{_listed(outputs)}; return {count}, correct state_num, or use another loss"
+            )
+        args = (*outputs, *loss.target_types(*outputs)) if self.loss_args is None else tuple(self.loss_args)
+        made = loss.function(*args)
+        if args[:count] != tuple(outputs):
             raise TypeRuleError(
                 f"SetupTrainer: the first {count} of loss_args must be the outputs of @backbone, "
-                f"{_listed(outputs)}, got {_listed(self.loss_args[:count])}; correct loss_args or state_num"
+                f"{_listed(outputs)}, got {_listed(args[:count])}; correct loss_args or state_num"
             )
-        result = loss.results[0].type
-        if result.shape != ():
-            raise TypeRuleError(f"SetupTrainer: the loss must be a scalar, got {result}; use reduction 'mean' or 'sum'")
+        result = made.results[0].type
+        if result.shape != () or not is_float(result.dtype):
+            raise TypeRuleError(
+                f"SetupTrainer: the loss must be a float scalar, got {result}; use reduction 'mean' or 'sum', or "
+                "ops.mean in a function"
+            )
+        return made, count
 
     def _step(self, adjoint: Function, parts: "_Parts", types: dict[str, TensorType], counts_rows: bool) -> Function:
         by_name = {p.label: p for p in adjoint.params}

@@ -11,7 +11,7 @@ import numpy as np
 from adjoint.compiler import CompileOptions, Executable
 from adjoint.compiler import compile as compile_module
 from adjoint.data import Rows
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule
 from adjoint.kernel.target import available_cores
 from adjoint.runtime.bound import Bound, rows_present
@@ -22,7 +22,7 @@ from adjoint.training.checkpoint import Checkpoint, check_same, read_checkpoint
 from adjoint.training.epochs import Callback, EpochResult, Epochs, Plan, epoch_order
 from adjoint.training.finite import refuse_array, refuse_loss
 from adjoint.training.gather import given_rows
-from adjoint.training.initialize import initial_params, initial_states
+from adjoint.training.initialize import Initializer, initial_params, initial_states
 from adjoint.training.layout import StepLayout
 from adjoint.training.predict import Predictor, inference_function
 from adjoint.training.profile import Profile, profile_step
@@ -70,9 +70,9 @@ class Trainer:
     `update`, `run_epoch` and `predict` may be called from several Python threads: calls are serialized, and a
     prediction uses the parameters between two steps.
 
-    Parameters are zeros until `init_parameters` or `load_params`. States, the optimizer's state and the
-    hyperparameters start from their initial values; states that the module's attribute ``init`` does not list start
-    from zeros.
+    Parameters have no values until `init_parameters` or `load_params`, and nothing runs before that. States, the
+    optimizer's state and the hyperparameters start from their initial values; states that the module's attribute
+    ``init`` does not list start from zeros.
     """
 
     def __init__(
@@ -109,12 +109,19 @@ class Trainer:
         # Two threads may request the same compiled entry at once. Step and model share arrays, hence a common turn.
         self._compiling = threading.RLock()
         self._turn = Turn()
-        # Replaced by the bound entry once it is compiled, so that steps need not check for compilation.
+        # Replaced by the bound entry by the first step, so that others check neither parameters nor compilation.
         self._step: Callable[..., Any] = self._first_step
         self._bound: Bound | None = None
         self._epochs: Epochs | None = None
         self._progress = Progress()
         self._predict: Callable[..., Any] = self._first_predict
+
+    def __repr__(self) -> str:
+        size = sum(type_.size for type_ in self._params.types.values())
+        step = "compiled" if "step" in self._executables else "not compiled"
+        values = "" if self._params.loaded else ", no values yet"
+        parameters = f"{plural(len(self._params.types), 'parameter')} of {plural(size, 'element')}"
+        return f"<Trainer: {parameters}{values}; step {step}; {plural(self.options.threads or 1, 'thread')}>"
 
     def compile(self) -> "Trainer":
         """Compile the step now, instead of at the first `update`; returns the trainer."""
@@ -125,7 +132,6 @@ class Trainer:
                 self._epochs = Epochs(
                     self._bound, self._batch, self.hyper, self.options, self._check_finite, self._progress
                 )
-                self._step = self._checked_step if self._check_finite else self._bound.call
                 self._executables["step"] = executable
         return self
 
@@ -147,7 +153,8 @@ class Trainer:
         TypeRuleError
             If the number, a shape or a dtype of the arrays is wrong; nothing has been modified.
         InvalidValueError
-            If a class index is out of range; nothing has been modified. With `check_finite`, if the loss is not finite.
+            If the parameters have no values yet, or an index is out of range; nothing has been modified. With
+            `check_finite`, if the loss is not finite.
         DataError
             With `check_finite`, if the batch contains NaN or infinity; nothing has been modified.
         """
@@ -214,9 +221,10 @@ class Trainer:
         TypeRuleError
             If arrays, batches or settings do not match the step.
         InvalidValueError
-            If a class index is out of range, with its row and value, before the step that contains it; earlier steps
-            have been completed. If a schedule has the wrong length, or there are fewer rows than a step takes. If the
-            rows, `shuffle`, `drop_last` or `seed` are not those of the epoch to be resumed.
+            If the parameters have no values yet. If an index is out of range, with its row and value, before the step
+            that contains it; earlier steps have been completed. If a schedule has the wrong length, or there are fewer
+            rows than a step takes. If the rows, `shuffle`, `drop_last` or `seed` are not those of the epoch to be
+            resumed.
         NameLookupError
             If the schedule names an unknown hyperparameter.
 
@@ -224,6 +232,7 @@ class Trainer:
         -----
         An epoch always ends after a complete step, and `last_epoch` holds the number of completed steps.
         """
+        self._require_params("run_epoch")
         self.compile()
         assert self._epochs is not None  # compile has made it
         self._epochs.last = None
@@ -269,6 +278,11 @@ class Trainer:
         -------
         numpy.ndarray or tuple of numpy.ndarray
             The outputs, with the same number of rows as the inputs.
+
+        Raises
+        ------
+        InvalidValueError
+            If the parameters have no values yet, or an index is out of range.
         """
         return self._predict(*inputs)
 
@@ -284,24 +298,34 @@ class Trainer:
             As in `update`.
         runs : int, default 20
             Number of measurements, of which the median is used.
+
+        Raises
+        ------
+        InvalidValueError
+            If the parameters have no values yet.
         """
+        self._require_params("profile")
         return profile_step(self.module, self._resident(), batch, self.options, runs)
 
-    def init_parameters(self, kind: str = "xavier_uniform") -> None:
+    def init_parameters(self, kind: Initializer = "xavier_uniform") -> None:
         """Initialize all parameters and the model's states, leaving the optimizer's state unchanged.
 
         Values are determined by the module's attribute ``init`` (see `SetupTrainer`) and the trainer's seed.
 
         Parameters
         ----------
-        kind : {"xavier_uniform", "kaiming_normal", "zeros"}
+        kind : {"xavier_uniform", "kaiming_normal", "zeros"}, callable or mapping
             Initializer for parameters of rank 2 or more that are not listed in ``init``. Other parameters and states
-            that are not listed are set to zero.
+            that are not listed are set to zero. A function ``(name, shape, rng) -> array`` initializes all parameters
+            that are not listed; `rng` is a `numpy.random.Generator` that depends on the seed and the parameter only. A
+            mapping contains for some parameters, listed or not, a kind (or a tuple of it and its numbers, as in
+            ``init``), an array or such a function; the others are initialized as by default.
 
         Raises
         ------
-        InvalidValueError
-            If the kind is unknown; nothing has been changed.
+        InvalidValueError, NameLookupError, TypeRuleError
+            If the kind or a name is unknown, or an array has a wrong shape or values that are not finite real numbers;
+            nothing has been changed.
         """
         self._params.load(initial_params(self._params.types, self._starts, self.seed, kind))
         self._init_states()
@@ -365,7 +389,10 @@ class Trainer:
         ------
         CheckpointError
             If the file cannot be written; an older one is unchanged.
+        InvalidValueError
+            If the parameters have no values yet.
         """
+        self._require_params("save")
         self._in_turn(self._checkpoint).write(path)
 
     @classmethod
@@ -454,20 +481,32 @@ class Trainer:
         """All arrays that persist between steps, by name."""
         return self._params.arrays | self._states.arrays | self._optimizer.arrays | self.hyper.arrays | self._rows
 
+    def _require_params(self, action: str) -> None:
+        """Raise if the parameters have no values yet."""
+        if not self._params.loaded:
+            raise InvalidValueError(
+                f"{action}: the parameters have no values yet; call trainer.init_parameters() or "
+                "trainer.load_params(...) first"
+            )
+
     def _first_step(self, *batch: Any) -> Any:
+        self._require_params("update")
         self.compile()
+        assert self._bound is not None  # compile has made it
+        self._step = self._checked_step if self._check_finite else self._bound.call
         return self._step(*batch)
 
     def _checked_step(self, *batch: Any) -> float:
         """Run a step, checking the batch before and the loss after it."""
         for name, array in zip(self._batch, batch, strict=False):
             refuse_array("update", name, np.asarray(array))
-        assert self._bound is not None  # compile has put this method in the place of _first_step
+        assert self._bound is not None  # _first_step has put this method in its place
         loss: float = self._bound.call(*batch)
         refuse_loss("update", loss)
         return loss
 
     def _first_predict(self, *inputs: Any) -> Any:
+        self._require_params("predict")
         with self._compiling:
             if not isinstance(self._predict, Predictor):
                 function = inference_function(self.module)

@@ -33,7 +33,7 @@ After::
 
 from collections.abc import Mapping
 
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Attribute, Function, rebuild
 
 __all__ = ["append_loss"]
@@ -70,8 +70,9 @@ def append_loss(backbone: Function, loss: Function, num_backbone_results: int = 
     count = num_backbone_results
     if not 0 < count <= min(len(backbone.results), len(loss.params)):
         raise InvalidValueError(
-            f"append_loss: num_backbone_results must be at least 1 and at most the {len(backbone.results)} results of "
-            f"@{backbone.name} and the {len(loss.params)} parameters of @{loss.name}, got {count}; change it"
+            f"append_loss: num_backbone_results must be at least 1 and at most the "
+            f"{plural(len(backbone.results), 'result')} of @{backbone.name} and the "
+            f"{plural(len(loss.params), 'parameter')} of @{loss.name}, got {count}; change it"
         )
     taken, own = loss.params[:count], loss.params[count:]
     for number, (result, p) in enumerate(zip(backbone.results, taken, strict=False)):

@@ -40,7 +40,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adjoint.errors import DifferentiationError, InvalidValueError, TypeRuleError
+from adjoint.errors import DifferentiationError, InvalidValueError, TypeRuleError, described, plural
 from adjoint.ir import Function, Value, is_float, param, rebuild, toposort, value_names
 from adjoint.ops.arithmetic import add
 from adjoint.ops.base import Operator
@@ -313,15 +313,19 @@ class _Session:
                 if v in cts.active:
                     cts.add(v, full(0.0, v.shape, v.dtype))
             return
-        found = op.vjp(ct, value, *value.inputs)
-        if len(found) != len(value.inputs):
+        found: object = op.vjp(ct, value, *value.inputs)
+        if not isinstance(found, tuple) or len(found) != len(value.inputs):
             raise DifferentiationError(
-                f"the vjp of {op.name} must return a cotangent or None for each of {len(value.inputs)} operands, got "
-                f"{len(found)}; correct the operator"
+                f"the vjp of {op.name} must return a tuple with a cotangent or None for each of "
+                f"{plural(len(value.inputs), 'operand')}, got {described(found)}; correct the operator"
             )
         for v, part in zip(value.inputs, found, strict=True):
             if part is None:
                 continue
+            if not isinstance(part, Value):
+                raise DifferentiationError(
+                    f"the vjp of {op.name} must return graph values, got {described(part)}; compute them with operators"
+                )
             if part.type != v.type:
                 raise DifferentiationError(
                     f"the vjp of {op.name} must return a cotangent of the operand's type {v.type}, got {part.type}; "

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from adjoint.ir import Value
+from adjoint.errors import CompileError
+from adjoint.ir import Value, is_param
 from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import Apply, Expr, postorder
 from adjoint.kernel.scalars import SCALARS
@@ -63,10 +64,21 @@ class AccessPattern:
 
 
 def access_pattern(value: Value) -> AccessPattern:
-    """Probe the operator of a value."""
+    """Probe the operator of a value.
+
+    Raises
+    ------
+    CompileError
+        If it has no lowering.
+    """
     op = value.op
-    if not isinstance(op, Operator):
+    if is_param(value):
         return AccessPattern("param", ())
+    if not isinstance(op, Operator):
+        raise CompileError(
+            f"{op.name}: only operators derived from adjoint.ops.base.Operator can be compiled, got "
+            f"{type(op).__name__}; derive it from Operator and define lower"
+        )
     vars_ = output_vars(value.shape)
     index = tuple(as_index(v) for v in vars_)
     here = flatten(index, value.shape)

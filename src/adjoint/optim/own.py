@@ -1,0 +1,130 @@
+"""What a user's own optimizer returns and reads, checked: one sentence for each way to get it wrong."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from adjoint.errors import NameLookupError, TypeRuleError, described, require_call
+from adjoint.ir import TensorType, Value
+
+__all__ = ["Readable", "checked_prepare", "checked_update"]
+
+#: What `Optimizer.prepare` and `Optimizer.update` return: the second item is named after what it holds.
+_PAIR = {"prepare": "(scalars, new shared state)", "update": "(new parameter, new slots)"}
+
+
+class Readable(dict[str, Value]):
+    """Values by name, whose unknown names are refused with a sentence.
+
+    Parameters
+    ----------
+    values : mapping of str to Value
+        The values.
+    reader : str
+        Who reads them, for the message.
+    what : str
+        What they are.
+    fix : str
+        How to add one.
+    """
+
+    def __init__(self, values: Mapping[str, Value], reader: str, what: str, fix: str) -> None:
+        super().__init__(values)
+        self._reader, self._what, self._fix = reader, what, fix
+
+    def __missing__(self, name: str) -> Value:
+        raise NameLookupError(
+            f"{self._reader} reads the {self._what} {name!r}, which does not exist, got "
+            f"{', '.join(self) or 'none'}; {self._fix}"
+        )
+
+
+@contextmanager
+def _super_explained(owner: str) -> Iterator[None]:
+    """Explain the error of ``super()`` in a dataclass with slots, which Python replaces by another class."""
+    try:
+        yield
+    except TypeError as error:
+        if not str(error).startswith("super(type, obj)"):
+            raise
+        raise TypeRuleError(
+            f"{owner}: super() without arguments cannot be used in a dataclass with slots=True; write "
+            f"super({owner}, self), or omit slots=True"
+        ) from error
+
+
+def _called(owner: str, method: str, function: Callable[..., object], *args: object) -> tuple[Any, Any]:
+    """The pair that a method returns."""
+    require_call(f"{owner}.{method}", function, args, "as in Optimizer." + method)
+    with _super_explained(owner):
+        found = function(*args)
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise TypeRuleError(f"{owner}.{method} must return {_PAIR[method]}, got {described(found)}; return both")
+    if not isinstance(found[1], Mapping):
+        raise TypeRuleError(
+            f"{owner}.{method} must return {_PAIR[method]} with a dict as the second, got {described(found[1])}; "
+            "return {} if there is nothing"
+        )
+    return found
+
+
+def _require_value(who: str, found: object, expected: TensorType | None) -> None:
+    if not isinstance(found, Value):
+        raise TypeRuleError(
+            f"{who} must be a graph value, got {described(found)}; compute it with operators such as ops.multiply"
+        )
+    if expected is not None and found.type != expected:
+        fix = "cast it" if found.shape == expected.shape else "keep the shape"
+        raise TypeRuleError(f"{who} must be {expected}, got {found.type}; {fix}")
+
+
+def _require_names(
+    who: str, what: str, found: Mapping[str, object], expected: Mapping[str, object], where: str
+) -> None:
+    """Raise unless exactly the declared names are there."""
+    missing = [name for name in expected if name not in found]
+    unknown = [str(name) for name in found if name not in expected]
+    if missing:
+        raise TypeRuleError(
+            f"{who} must return a new value for every {what} of {where}, got none for {', '.join(missing)}; add it"
+        )
+    if unknown:
+        raise TypeRuleError(
+            f"{who} returns the {what} {', '.join(unknown)}, which {where} does not declare; declare it there"
+        )
+
+
+def checked_prepare(
+    owner: str, prepare: Callable[..., object], hyper: Mapping[str, Value], shared: Mapping[str, Value]
+) -> tuple[dict[str, Value], dict[str, Value]]:
+    """Scalars and new shared state from an optimizer's `prepare`."""
+    who = f"{owner}.prepare"
+    readable = Readable(hyper, who, "hyperparameter", "return it from hyper(params)")
+    known = Readable(shared, who, "shared state", "return it from shared()")
+    scalars, new = _called(owner, "prepare", prepare, readable, known)
+    for name, value in scalars.items() if isinstance(scalars, Mapping) else [("scalars", scalars)]:
+        _require_value(f"{who}: the scalar {name!r}", value, None)
+    _require_names(who, "shared state", new, shared, "shared()")
+    for name, value in new.items():
+        _require_value(f"{who}: the shared state {name!r}", value, shared[name].type)
+    return dict(scalars), dict(new)
+
+
+def checked_update(
+    owner: str,
+    update: Callable[..., object],
+    param: Value,
+    grad: Value,
+    slots: Mapping[str, Value],
+    scalars: Mapping[str, Value],
+) -> tuple[Value, dict[str, Value]]:
+    """A new parameter and its new slots from an optimizer's `update`."""
+    who = f"{owner}.update"
+    readable = Readable(slots, who, "slot", "add it to slot_names")
+    known = Readable(scalars, who, "scalar", "make it a numeric attribute of the optimizer, or return it from prepare")
+    new, updated = _called(owner, "update", update, param, grad, readable, known)
+    _require_value(f"{who}: the new value of {param.label}", new, param.type)
+    _require_names(who, "slot", updated, slots, "slot_names")
+    for name, value in updated.items():
+        _require_value(f"{who}: the slot {name!r} of {param.label}", value, param.type)
+    return new, dict(updated)

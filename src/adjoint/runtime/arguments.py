@@ -1,0 +1,111 @@
+"""Arguments of an entry point: accepted or refused, with the fix that the given array suggests."""
+
+from collections.abc import Callable, Sequence
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from adjoint.errors import TypeRuleError, plural
+from adjoint.kernel.program import Argument
+
+__all__ = ["accept", "as_array", "in_other_order", "is_one_hot", "miscounted", "refuse_swapped"]
+
+#: Most arguments for which all orders are tried, to find those that were exchanged.
+_ORDERED = 5
+
+
+def miscounted(entry: str, arguments: Sequence[Argument], given: int) -> TypeRuleError:
+    """The error for a wrong number of arguments."""
+    names = ", ".join(a.name for a in arguments) or "none"
+    return TypeRuleError(
+        f"{entry} takes {plural(len(arguments), 'argument')} ({names}), got {given}; give it all of them"
+    )
+
+
+def as_array(entry: str, argument: Argument, given: Any) -> np.ndarray:
+    """The argument as an array of any type; raises if it is none."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:  # nested lists of different lengths
+        raise TypeRuleError(
+            f"{entry}: {argument.name} must be an array, got nested lists of different lengths; make them equal"
+        ) from error
+
+
+def accept(entry: str, argument: Argument, given: Any) -> np.ndarray:
+    """The argument as an array that the step can read, copied only if its layout requires it."""
+    array = as_array(entry, argument, given)
+    if array.shape != argument.shape:
+        raise TypeRuleError(
+            f"{entry}: {argument.name} must have shape {argument.shape}, got {array.shape}; "
+            f"{_shape_fix(argument, array)}"
+        )
+    if array.dtype != argument.dtype:
+        if isinstance(given, np.ndarray | np.generic) or not np.can_cast(array.dtype, argument.dtype, "same_kind"):
+            raise TypeRuleError(
+                f"{entry}: {argument.name} must be {argument.dtype}, got {array.dtype}; {_dtype_fix(argument, array)}"
+            )
+        array = array.astype(argument.dtype)
+    return np.require(array, requirements=("C", "A"))
+
+
+def _shape_fix(argument: Argument, array: np.ndarray) -> str:
+    if is_one_hot(array, argument.shape, argument.dtype):
+        return (
+            "for one-hot rows, take argmax over the last axis, or train on float targets (probabilities) by giving "
+            "their type in loss_args"
+        )
+    if array.ndim == len(argument.shape) and array.shape[1:] == argument.shape[1:]:
+        rows = plural(argument.shape[0], "row")
+        return f"pass {rows} at a time, or build the model for this batch size"
+    if array.size == np.prod(argument.shape):
+        return "reshape it"
+    return "reshape it, or build the model for this shape"
+
+
+def _dtype_fix(argument: Argument, array: np.ndarray) -> str:
+    convert = f".astype({argument.dtype.name!r})"
+    if array.dtype == np.uint8 and argument.dtype.kind == "f":
+        return f"convert it with {convert}, and divide images by 255"
+    return f"convert it with {convert}"
+
+
+def is_one_hot(array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bool:
+    """Whether an array is one-hot along its last axis, where class indices of that shape and dtype are expected."""
+    if dtype.kind not in "iu" or array.shape[:-1] != shape or array.dtype.kind not in "iufb" or not array.size:
+        return False
+    return bool(np.all((array == 0) | (array == 1)) and np.all(array.sum(axis=-1) == 1))
+
+
+def in_other_order(count: int, fits: Callable[[int, int], bool]) -> tuple[int, ...] | None:
+    """The order in which given arrays fit: for each place, the number of the array; None if there is no such order.
+
+    Parameters
+    ----------
+    count : int
+        Number of places and arrays.
+    fits : callable
+        Whether a place takes an array, both by number.
+    """
+    if count > _ORDERED:
+        return None
+    orders = (order for order in permutations(range(count)) if order != tuple(range(count)))
+    return next((order for order in orders if all(fits(n, i) for n, i in enumerate(order))), None)
+
+
+def refuse_swapped(entry: str, arguments: Sequence[Argument], arrays: Sequence[Any]) -> None:
+    """Raise if the arrays fit the arguments in another order than the given one."""
+    if not all(isinstance(x, np.ndarray) for x in arrays):
+        return
+    order = in_other_order(
+        len(arrays),
+        lambda n, i: arrays[i].shape == arguments[n].shape and arrays[i].dtype == arguments[n].dtype,
+    )
+    if order is not None:
+        names = [a.name for a in arguments]
+        given = [names[order.index(n)] for n in range(len(names))]
+        raise TypeRuleError(
+            f"{entry}: arguments must be in the order ({', '.join(names)}), got arrays that fit "
+            f"({', '.join(given)}); exchange them"
+        )
