@@ -99,6 +99,7 @@ TESTED_IN = {
     "ops/window_places": "ops/test_pooling.py",
     "ops/windows": "ops/test_pooling.py",
     "runtime/partial_batch": "training/test_partial_batch.py",
+    "training/state": "training/test_trainer.py",
     "optim/adam": "optim/test_optimizers.py",
     "optim/base": "optim/test_optimizers.py",
     "optim/sgd": "optim/test_optimizers.py",
