@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.ir import Function, callees, param
+from adjoint.ir import Function, callees, numbered, param, value_names
 from adjoint.ops import call
 from adjoint.testing.interpreter import interpret
 from adjoint.transforms import inline_calls
@@ -27,6 +27,26 @@ def test_name_parameters_and_attributes_stay():
     flat = inline_calls(function)
     assert (flat.name, flat.params, dict(flat.attrs)) == (function.name, function.params, dict(function.attrs))
     assert not callees(flat)
+
+
+def test_values_of_the_caller_keep_their_names_and_those_of_callees_get_unused_ones():
+    inner = numbered(Function("inner", (X,), (ops.exp(ops.exp(X)).named("a"),)))
+    made = ops.sin(ops.add(call(inner, Y), ops.exp(Y)).named("a"))
+    function = numbered(Function("f", (Y,), (ops.add(made, call(inner, made)),)))
+    assert [(name, v.op.name) for v, name in value_names(function).items()][1:] == [
+        ("%0", "call"), ("%1", "exp"), ("%a", "add"), ("%3", "sin"), ("%4", "call"), ("%5", "add")
+    ]  # fmt: skip
+    flat = {name: v.op.name for v, name in value_names(inline_calls(function)).items()}
+    assert flat == {
+        "%y": "param", "%6": "exp", "%a_1": "exp", "%1": "exp", "%a": "add", "%3": "sin", "%7": "exp", "%a_2": "exp",
+        "%5": "add",
+    }  # fmt: skip
+
+
+def test_values_of_a_callee_keep_their_lines():
+    inner = Function("inner", (X,), (ops.exp(X),))
+    flat = inline_calls(Function("f", (Y,), (call(inner, Y),)))
+    assert flat.results[0].line == inner.results[0].line != ""
 
 
 def test_arguments_take_the_place_of_parameters_not_of_values_that_look_like_them():

@@ -34,7 +34,7 @@ After::
 from collections.abc import Mapping
 
 from adjoint.errors import InvalidValueError, TypeRuleError, plural
-from adjoint.ir import Attribute, Function, rebuild
+from adjoint.ir import Attribute, Function, rebuild, unnumbered
 
 __all__ = ["append_loss"]
 
@@ -58,7 +58,8 @@ def append_loss(backbone: Function, loss: Function, num_backbone_results: int = 
     -------
     Function
         The parameters are the model's, then the remaining ones of the loss; the results are the loss's, then the
-        remaining ones of the model. The attributes are the model's, with adjusted result indices in ``donate``.
+        remaining ones of the model. The attributes are the model's, with adjusted result indices in ``donate``, and the
+        numbers of values too: the loss's values get others.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def append_loss(backbone: Function, loss: Function, num_backbone_results: int = 
             f"append_loss: @{backbone.name} and @{loss.name} both have a parameter named {', '.join(both)}; rename one"
         )
     known = {**dict(zip(taken, backbone.results, strict=False)), **{p: p for p in own}}
-    results = (*rebuild(loss.results, lambda _value, _inputs: None, known), *backbone.results[count:])
+    results = (*rebuild(loss.results, unnumbered, known), *backbone.results[count:])
     attrs = _moved(backbone.attrs, count, len(loss.results) - count)
     return Function(name or f"{backbone.name}_loss", (*backbone.params, *own), results, attrs)
 
