@@ -15,7 +15,7 @@ import adjoint
 import adjoint.pipeline
 from adjoint import ops
 from adjoint.compiler import CompileOptions, compile, host
-from adjoint.errors import CompileError, InternalError, InvalidValueError, NameLookupError, VerifyError
+from adjoint.errors import CompileError, InternalError, InvalidValueError, NameLookupError, VerifyError, located
 from adjoint.ir import Function, IRModule, param
 from adjoint.kernel.index import as_index
 from adjoint.kernel.ir import Const, Store
@@ -129,7 +129,7 @@ def broken(monkeypatch, where):
             return replace(program, kernels=tuple(map(_out_of_bounds, program.kernels)))
 
         monkeypatch.setattr(adjoint.pipeline, "lower", lowered)
-        return "kernel square_0: an access is inside its buffer, but "
+        return "kernel square_1: an access is inside its buffer, but "
     monkeypatch.setattr(adjoint.codegen.native, "_parse", _not_llvm)
     return "generated code is not valid LLVM: "
 
@@ -202,3 +202,44 @@ def test_a_file_beside_the_package_is_the_users():
     with pytest.raises(InvalidValueError, match="got 0") as refused:
         exec(code, {"CompileOptions": CompileOptions})
     assert refused.value.where == f"{path}:1"
+
+
+def test_kernels_have_the_operators_and_lines_of_the_graph_that_was_compiled(tmp_path):
+    """Also where equal code is in the compile cache, which was compiled for a graph that is written elsewhere."""
+
+    def layer(line):
+        x, w = param("x", (4, 8)), param("w", (8, 8))
+        with located(f"/models/{line}"):
+            product = ops.matmul(x, w)
+        with located("/models/net.py:9"):
+            return Function("layer", (x, w), (ops.negative(ops.relu(product)),))
+
+    options = CompileOptions(threads=1, cache_directory=tmp_path)
+    for line, cached in (("one.py:3", False), ("other.py:77", True)):
+        made = compile(layer(line), options=options)
+        assert made.cached is cached
+        (kernel,) = made.kernels
+        assert kernel.operators == ("matmul", "relu", "negative")
+        assert kernel.lines == (f"/models/{line}", "/models/net.py:9", "/models/net.py:9")
+        assert kernel.listed_lines() == f"{line}, net.py:9"
+        assert kernel.listed_operators(2) == "matmul, relu and 1 more"
+
+
+def test_the_line_of_a_value_does_not_compile_it_again(tmp_path):
+    options = CompileOptions(threads=1, cache_directory=tmp_path)
+    compile(chain(3), options=options)
+    assert compile(chain(3), options=options).cached
+
+
+def test_kernels_of_a_recomputing_function_have_operators_too():
+    x, w, v = param("x", (64, 32)), param("w", (32, 32)), param("v", (32, 32))
+    h = ops.tanh(ops.matmul(x, w))
+    z = ops.matmul(ops.matmul(h, v), v)
+    results = ops.matmul(x, z, transpose_a=True), ops.matmul(h, z, transpose_a=True)
+    function = Function("f", (x, w, v), results)
+    plain = lower_function(function, host()).working_bytes(1)
+    options = replace(OPTIONS, memory_budget=plain - 1)
+    kernels = compile(function, options=options).kernels
+    assert sum(kernel.operators.count("tanh") for kernel in kernels) == 2
+    again = [line for k in kernels for op, line in zip(k.operators, k.lines, strict=True) if op == "tanh"]
+    assert again == [h.line] * 2

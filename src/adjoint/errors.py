@@ -53,6 +53,7 @@ __all__ = [
     "own_bugs_reported",
     "plural",
     "require_call",
+    "short_line",
     "value_line",
 ]
 
@@ -109,6 +110,11 @@ def value_line() -> str:
             return f"{filename}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
+
+
+def short_line(line: str) -> str:
+    """A line without the folder of its file, ``file.py:12``, on one line of text."""
+    return line.replace("\\", "/").rpartition("/")[2].replace("\n", " ")
 
 
 class located:  # noqa: N801

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from adjoint import ops
-from adjoint.errors import TypeRuleError, VerifyError, located
+from adjoint.errors import TypeRuleError, VerifyError, located, short_line
 from adjoint.ir import Function, IRModule, Value, apply, param, parse, parse_function, rebuild, verify
-from adjoint.ir.printer import print_functions, print_module, short_line
+from adjoint.ir.printer import print_functions, print_module
 from adjoint.losses import MSELoss
 from adjoint.models import linreg
 from adjoint.optim import SGD
@@ -131,16 +131,6 @@ def test_an_error_about_a_value_of_unknown_line_has_that_of_the_caller():
     with pytest.raises(TypeRuleError) as caught, located(""):
         ops.add(X, param("y", (3,)))
     assert caught.value.where.startswith(__file__)
-
-
-def test_the_verifier_names_the_line_of_the_value():
-    y, wanted = param("y", (2,)), here()
-    function = Function("f", (X,), (ops.add(X, y),))
-    with pytest.raises(VerifyError) as caught:
-        verify(function)
-    assert str(caught.value) == (
-        f"%y in @f: is a parameter that is used but not declared; add it to params [at {wanted}]"
-    )
 
 
 def test_the_verifier_names_the_line_of_a_wrong_type():

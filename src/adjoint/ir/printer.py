@@ -17,13 +17,14 @@ can append it as a comment, which `adjoint.ir.parser` skips.
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from adjoint.errors import short_line
 from adjoint.ir.literals import attribute_hints, convert, literal, quoted_name
 from adjoint.ir.value import Op, Value
 
 if TYPE_CHECKING:  # function.py imports this module, so that its classes print themselves
     from adjoint.ir.function import Function, IRModule
 
-__all__ = ["label_values", "print_functions", "print_module", "short_line", "value_names"]
+__all__ = ["label_values", "print_functions", "print_module", "value_names"]
 
 
 def value_names(function: "Function") -> dict[Value, str]:
@@ -110,11 +111,6 @@ def print_function(function: "Function", show_lines: bool = False) -> str:
     lines.append(f"  return {', '.join(names[r] for r in function.results)}")
     lines.append("}")
     return "\n".join(lines)
-
-
-def short_line(line: str) -> str:
-    """A line without the folder of its file, ``file.py:12``, on one line of text."""
-    return line.replace("\\", "/").rpartition("/")[2].replace("\n", " ")
 
 
 def print_functions(functions: Iterable["Function"], show_lines: bool = False) -> str:
