@@ -16,7 +16,7 @@ import adjoint.pipeline
 from adjoint import ops
 from adjoint.compiler import CompileOptions, compile, host
 from adjoint.errors import CompileError, InternalError, InvalidValueError, NameLookupError, VerifyError, located
-from adjoint.ir import Function, IRModule, param
+from adjoint.ir import Function, IRModule, TensorType, param
 from adjoint.kernel.index import as_index
 from adjoint.kernel.ir import Const, Store
 from adjoint.pipeline import GRAPH_PASSES, lower_function
@@ -202,6 +202,20 @@ def test_a_file_beside_the_package_is_the_users():
     with pytest.raises(InvalidValueError, match="got 0") as refused:
         exec(code, {"CompileOptions": CompileOptions})
     assert refused.value.where == f"{path}:1"
+
+
+def test_a_bug_found_at_a_value_is_reported_at_the_line_of_the_value(monkeypatch):
+    with located("model.py:4"):
+        function = Function("f", (x := param("x", (3,)),), (ops.exp(x),))
+
+    def wrong(given):
+        (made,) = given.results
+        return Function(given.name, given.params, (replace(made, type=TensorType((4,))),))
+
+    monkeypatch.setattr(adjoint.pipeline, "GRAPH_PASSES", (wrong,))
+    with pytest.raises(InternalError) as caught:
+        compile(function, options=OPTIONS)
+    assert caught.value.where == "model.py:4"
 
 
 def test_kernels_have_the_operators_and_lines_of_the_graph_that_was_compiled(tmp_path):

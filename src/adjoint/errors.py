@@ -328,9 +328,12 @@ def own_bugs_reported(name: str, graph: Callable[[], str]) -> Iterator[None]:
     except (CompileError, InvalidValueError, MemoryError, OSError):
         raise
     except Exception as error:
-        cause = error.message if isinstance(error, AdjointError) else f"{type(error).__name__}: {error}"
-        raise InternalError(
-            f"@{name} is a valid graph, but compiling it failed, which is a bug in adjoint ({cause}); please report it "
-            "together with the graph below",
-            graph(),
-        ) from error
+        cause, where = f"{type(error).__name__}: {error}", ""
+        if isinstance(error, AdjointError):
+            cause, where = error.message, error.where or ""
+        with located(where):
+            raise InternalError(
+                f"@{name} is a valid graph, but compiling it failed, which is a bug in adjoint ({cause}); please "
+                "report it together with the graph below",
+                graph(),
+            ) from error

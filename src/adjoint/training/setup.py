@@ -179,16 +179,18 @@ def _split(backbone: Function, param_num: int, state_num: int) -> _Parts:
     inputs, params, states = backbone.params[:input_num], backbone.params[input_num:end], backbone.params[end:]
     for value in params:
         if not is_float(value.dtype):
-            raise TypeRuleError(
-                f"SetupTrainer: parameters must have a float dtype, got %{value.label}: {value.type}; "
-                "make it an input or a state"
-            )
+            with located(value.line):
+                raise TypeRuleError(
+                    f"SetupTrainer: parameters must have a float dtype, got %{value.label}: {value.type}; "
+                    "make it an input or a state"
+                )
     for value, new in zip(states, backbone.results[output_num:], strict=True):
         if value.type != new.type:
-            raise TypeRuleError(
-                f"SetupTrainer: an updated state must have the type of the state, got {new.type} for "
-                f"%{value.label}: {value.type}; return the states last and in order"
-            )
+            with located(new.line):
+                raise TypeRuleError(
+                    f"SetupTrainer: an updated state must have the type of the state, got {new.type} for "
+                    f"%{value.label}: {value.type}; return the states last and in order"
+                )
     return _Parts(inputs, params, states, backbone.results[:output_num])
 
 

@@ -33,7 +33,7 @@ After::
 
 from collections.abc import Mapping
 
-from adjoint.errors import InvalidValueError, TypeRuleError, plural
+from adjoint.errors import InvalidValueError, TypeRuleError, located, plural
 from adjoint.ir import Attribute, Function, rebuild, unnumbered
 
 __all__ = ["append_loss"]
@@ -78,10 +78,11 @@ def append_loss(backbone: Function, loss: Function, num_backbone_results: int = 
     taken, own = loss.params[:count], loss.params[count:]
     for number, (result, p) in enumerate(zip(backbone.results, taken, strict=False)):
         if result.type != p.type:
-            raise TypeRuleError(
-                f"append_loss: result {number} of @{backbone.name} is {result.type}, but %{p.label} of @{loss.name} "
-                f"takes {p.type}; create the loss for the model's types"
-            )
+            with located(result.line):
+                raise TypeRuleError(
+                    f"append_loss: result {number} of @{backbone.name} is {result.type}, but %{p.label} of "
+                    f"@{loss.name} takes {p.type}; create the loss for the model's types"
+                )
     both = sorted({p.label for p in backbone.params} & {p.label for p in own})
     if both:
         raise InvalidValueError(

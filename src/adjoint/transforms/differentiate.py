@@ -87,10 +87,11 @@ def gradient(function: Function, wrt: Chosen = None, result: int = 0, name: str 
     wanted = _chosen(function, wrt)
     (loss,) = _results(function, (result,))
     if loss.shape:
-        raise TypeRuleError(
-            f"gradient: result {result} of @{function.name} must be a scalar, got {loss.type}; reduce it with ops.sum "
-            "or ops.mean, or use vjp"
-        )
+        with located(loss.line):
+            raise TypeRuleError(
+                f"gradient: result {result} of @{function.name} must be a scalar, got {loss.type}; reduce it with "
+                "ops.sum or ops.mean, or use vjp"
+            )
     made = name or f"{function.name}_adjoint"
     session = _Session(function, made)
     with located(loss.line):
