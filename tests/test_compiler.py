@@ -129,7 +129,7 @@ def broken(monkeypatch, where):
             return replace(program, kernels=tuple(map(_out_of_bounds, program.kernels)))
 
         monkeypatch.setattr(adjoint.pipeline, "lower", lowered)
-        return "kernel square_1: an access is inside its buffer, but "
+        return "kernel square_0: an access is inside its buffer, but "
     monkeypatch.setattr(adjoint.codegen.native, "_parse", _not_llvm)
     return "generated code is not valid LLVM: "
 

@@ -17,12 +17,12 @@ Before::
 After::
 
     func @main(%x: f32[3]) -> f32[3] {
-      %w: f32[3] = multiply(%x, %x)
-      return %w
+      %1: f32[3] = multiply(%x, %x)
+      return %1
     }
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from adjoint.ir import Function, Value, callees, unnumbered
 from adjoint.ops.calls import Call, TupleGet
@@ -44,19 +44,20 @@ def inline_calls(function: Function) -> Function:
         Same name, parameters, attributes and meaning. A body that is called n times is copied n times; `cse` merges
         what the copies have in common. The work is linear in the size of the result.
 
-        Values of `function` keep their names. Copied values keep their labels, with a number appended to one that is
-        in use, and lose their numbers, which belong to the callee.
+        Values of `function` keep their names. Results of callees get those of the calls, or items of calls, whose
+        place they take. Other copied values keep their labels, with a number appended to one that is in use, and lose their
+        numbers, which belong to the callee.
     """
     if not callees(function):
         return function
     orders: dict[int, list[Value]] = {}
-    frames = [_Frame(function, function.params, orders, None)]
+    frames = [_Frame(function, function.params, orders, None, {})]
     names = _Names({value.label for value in function.values()})
     while True:
         frame = frames[-1]
         call = frame.run()
         if call is not None:
-            frames.append(_Frame(*call, orders, names))
+            frames.append(_Frame(*call, orders, names, frame.result_names()))
             continue
         frames.pop()
         results = frame.results()
@@ -91,13 +92,19 @@ class _Frame:
         arguments: tuple[Value, ...],
         orders: dict[int, list[Value]],
         names: _Names | None,
+        given: Mapping[Value, Value],
     ) -> None:
         self.function = function
         self.names = names
+        self.given = given  # for results, values of the outermost function whose names they get
         self.new: dict[Value, Value] = dict(zip(function.params, arguments, strict=True))
         self.returns: dict[Value, tuple[Value, ...]] = {}
         if id(function) not in orders:
             orders[id(function)] = function.values()
+        self.items: dict[Value, list[tuple[Value, int]]] = {}
+        for value in orders[id(function)]:
+            if isinstance(value.op, TupleGet):
+                self.items.setdefault(value.inputs[0], []).append((value, value.op.index))
         self.pending: Iterator[Value] = iter(orders[id(function)])
         self.waiting: Value | None = None
 
@@ -120,9 +127,26 @@ class _Frame:
         """The value with other inputs, and if it is a callee's, with a name that is not in use."""
         if self.names is None:
             return value.with_inputs(inputs)
+        if value in self.given:
+            name = self.given[value]
+            return Value(value.op, inputs, value.type, name.label, name.number, value.line)
         if not value.label:
             return unnumbered(value, inputs)
         return value.with_inputs(inputs).named(self.names.unused(value.label))
+
+    def result_names(self) -> dict[Value, Value]:
+        """For results of the call at which `run` stopped, values of the outermost function that are equal to them."""
+        call = self.waiting
+        assert call is not None
+        assert isinstance(call.op, Call)
+        results = call.op.callee.results
+        items = [(call, 0)] if len(results) == 1 else self.items.get(call, [])
+        found: dict[Value, Value] = {}
+        for value, index in items:
+            name = value if self.names is None else self.given.get(value)
+            if name is not None and (name.label or name.number is not None):
+                found.setdefault(results[index], name)
+        return found
 
     def returned(self, results: tuple[Value, ...]) -> None:
         """Store the results of the call at which `run` stopped."""
