@@ -45,8 +45,8 @@ def inline_calls(function: Function) -> Function:
         what the copies have in common. The work is linear in the size of the result.
 
         Values of `function` keep their names. Results of callees get those of the calls, or items of calls, whose
-        place they take. Other copied values keep their labels, with a number appended to one that is in use, and lose their
-        numbers, which belong to the callee.
+        place they take. Other copied values keep their labels, with a number appended to one that is in use, and lose
+        their numbers, which belong to the callee.
     """
     if not callees(function):
         return function
