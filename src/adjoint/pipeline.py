@@ -21,7 +21,7 @@ from typing import Any
 
 from adjoint.budget import within_budget
 from adjoint.errors import own_bugs_reported
-from adjoint.ir import Function, free_number, numbered
+from adjoint.ir import Function, numbered_from
 from adjoint.ir.printer import value_names
 from adjoint.ir.verifier import verify
 from adjoint.kernel.ir import Kernel
@@ -140,11 +140,9 @@ def after_graph_passes(function: Function, after: Observer = unobserved) -> Func
     Values have the names that they print under, and keep them through all passes. Those that a pass adds get numbers
     that no value had before.
     """
-    function = numbered(function)
-    free = free_number(function)
+    function, free = numbered_from(function, 0)
     for graph_pass in GRAPH_PASSES:
-        function = numbered(graph_pass(function), free)
-        free = max(free, free_number(function))
+        function, free = numbered_from(graph_pass(function), free)
         verify(function)
         after(graph_pass.__name__, function)
     return function

@@ -6,7 +6,7 @@ permanent, `verifier` has the rules, and `pickling` makes all of it pickle.
 
 from adjoint.ir import pickling as _pickling  # noqa: F401  # registers with copyreg
 from adjoint.ir.function import Attribute, Function, IRModule, callees, closure, is_param, rebuild
-from adjoint.ir.numbering import free_number, numbered, unnumbered
+from adjoint.ir.numbering import free_number, numbered, numbered_from, unnumbered
 from adjoint.ir.parser import parse, parse_function
 from adjoint.ir.printer import value_names
 from adjoint.ir.types import DTYPES, TensorType, TupleType, as_dtype, dtype_name, is_float, is_integer
@@ -34,6 +34,7 @@ __all__ = [
     "is_integer",
     "is_param",
     "numbered",
+    "numbered_from",
     "param",
     "parse",
     "parse_function",

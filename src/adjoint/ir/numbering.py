@@ -5,11 +5,13 @@ transformations keep the name of a value that they copy or replace by an equal o
 model, in the functions derived from it, after every pass, and in the list of values that a kernel computes.
 """
 
+from collections.abc import Iterable
+
 from adjoint.ir.function import Function, is_param
 from adjoint.ir.printer import label_values
 from adjoint.ir.value import Value
 
-__all__ = ["free_number", "numbered", "unnumbered"]
+__all__ = ["free_number", "numbered", "numbered_from", "unnumbered"]
 
 
 def numbered(function: Function, first: int = 0) -> Function:
@@ -29,26 +31,40 @@ def numbered(function: Function, first: int = 0) -> Function:
     Function
         Prints the same text; `function` itself if nothing has to be stored.
     """
+    return numbered_from(function, first)[0]
+
+
+def numbered_from(function: Function, first: int) -> tuple[Function, int]:
+    """The result of `numbered`, and the least number that is at least `first` and above those of all values."""
+    values = function.values()
+    stored = [value.label or value.number for value in values]
+    if None not in stored and len(set(stored)) == len(stored):
+        return function, _above(stored, first)
     names = label_values(function, first)
-    if all(name == (value.label or value.number) for value, name in names.items()):
-        return function
-    new: dict[Value, Value] = {p: p for p in function.params}
-    for value, name in names.items():
-        if value in new:
-            continue
-        inputs = tuple(new[v] for v in value.inputs)
-        if is_param(value) or name == (value.label or value.number):
-            new[value] = value.with_inputs(inputs)
+    new: dict[Value, Value] = {}
+    for value, before in zip(values, stored, strict=True):
+        inputs, name = value.inputs, names[value]
+        if new:
+            inputs = tuple([new.get(v, v) for v in inputs])
+        if name == before or is_param(value):
+            made = value.with_inputs(inputs)
         elif isinstance(name, int):
-            new[value] = Value(value.op, inputs, value.type, "", name, value.line)
+            made = Value(value.op, inputs, value.type, "", name, value.line)
         else:
-            new[value] = Value(value.op, inputs, value.type, name, None, value.line)
-    return Function(function.name, function.params, tuple(new[r] for r in function.results), function.attrs)
+            made = Value(value.op, inputs, value.type, name, None, value.line)
+        if made is not value:
+            new[value] = made
+    results = tuple(new.get(r, r) for r in function.results)
+    return Function(function.name, function.params, results, function.attrs), _above(names.values(), first)
+
+
+def _above(names: Iterable[str | int | None], first: int) -> int:
+    return max(first, 1 + max((name for name in names if isinstance(name, int)), default=-1))
 
 
 def free_number(function: Function) -> int:
     """The least number above those of all values."""
-    return 1 + max((value.number for value in function.values() if value.number is not None), default=-1)
+    return _above((value.number for value in function.values()), 0)
 
 
 def unnumbered(value: Value, inputs: tuple[Value, ...]) -> Value:
