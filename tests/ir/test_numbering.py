@@ -68,12 +68,6 @@ def test_a_label_of_digits_is_not_a_number():
     assert numbered(function) is function
 
 
-def test_undeclared_parameters_keep_their_names():
-    y, other = param("y", (2, 3)), param("y", (2, 3))
-    made = numbered(Function("f", (y,), (apply(Join(), y, other),)))
-    assert made.results[0].inputs == (y, other)
-
-
 def test_called_functions_are_left_alone():
     inner = small()
     made = numbered(Function("g", (X,), (apply(Apply(inner), apply(Unary(), X)),)))

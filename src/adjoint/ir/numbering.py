@@ -7,7 +7,7 @@ model, in the functions derived from it, after every pass, and in the list of va
 
 from collections.abc import Iterable
 
-from adjoint.ir.function import Function, is_param
+from adjoint.ir.function import Function
 from adjoint.ir.printer import label_values
 from adjoint.ir.value import Value
 
@@ -46,7 +46,7 @@ def numbered_from(function: Function, first: int) -> tuple[Function, int]:
         inputs, name = value.inputs, names[value]
         if new:
             inputs = tuple([new.get(v, v) for v in inputs])
-        if name == before or is_param(value):
+        if name == before:
             made = value.with_inputs(inputs)
         elif isinstance(name, int):
             made = Value(value.op, inputs, value.type, "", name, value.line)
