@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adjoint.profiling.figures import duration, micros, percent, rate
-from adjoint.profiling.parts import PARTS
+from adjoint.training.parts import PARTS
 from benchmarks.report import DISTURBED
 
 __all__ = ["machine_text", "summary_text", "table", "workload_text"]

@@ -15,8 +15,8 @@ import adjoint
 import adjoint.pipeline
 from adjoint import ops
 from adjoint.compiler import CompileOptions, compile, host
-from adjoint.errors import CompileError, InternalError, InvalidValueError, NameLookupError, VerifyError
-from adjoint.ir import Function, IRModule, param
+from adjoint.errors import CompileError, InternalError, InvalidValueError, NameLookupError, VerifyError, located
+from adjoint.ir import Function, IRModule, TensorType, param
 from adjoint.kernel.index import as_index
 from adjoint.kernel.ir import Const, Store
 from adjoint.pipeline import GRAPH_PASSES, lower_function
@@ -202,3 +202,58 @@ def test_a_file_beside_the_package_is_the_users():
     with pytest.raises(InvalidValueError, match="got 0") as refused:
         exec(code, {"CompileOptions": CompileOptions})
     assert refused.value.where == f"{path}:1"
+
+
+def test_a_bug_found_at_a_value_is_reported_at_the_line_of_the_value(monkeypatch):
+    with located("model.py:4"):
+        function = Function("f", (x := param("x", (3,)),), (ops.exp(x),))
+
+    def wrong(given):
+        (made,) = given.results
+        return Function(given.name, given.params, (replace(made, type=TensorType((4,))),))
+
+    monkeypatch.setattr(adjoint.pipeline, "GRAPH_PASSES", (wrong,))
+    with pytest.raises(InternalError) as caught:
+        compile(function, options=OPTIONS)
+    assert caught.value.where == "model.py:4"
+
+
+def test_kernels_have_the_operators_and_lines_of_the_graph_that_was_compiled(tmp_path):
+    """Also where equal code is in the compile cache, which was compiled for a graph that is written elsewhere."""
+
+    def layer(line):
+        x, w = param("x", (4, 8)), param("w", (8, 8))
+        with located(f"/models/{line}"):
+            product = ops.matmul(x, w)
+        with located("/models/net.py:9"):
+            return Function("layer", (x, w), (ops.negative(ops.relu(product)),))
+
+    options = CompileOptions(threads=1, cache_directory=tmp_path)
+    for line, cached in (("one.py:3", False), ("other.py:77", True)):
+        made = compile(layer(line), options=options)
+        assert made.cached is cached
+        (kernel,) = made.kernels
+        assert kernel.operators == ("matmul", "relu", "negative")
+        assert kernel.lines == (f"/models/{line}", "/models/net.py:9", "/models/net.py:9")
+        assert kernel.listed_lines() == f"{line}, net.py:9"
+        assert kernel.listed_operators(2) == "matmul, relu and 1 more"
+
+
+def test_the_line_of_a_value_does_not_compile_it_again(tmp_path):
+    options = CompileOptions(threads=1, cache_directory=tmp_path)
+    compile(chain(3), options=options)
+    assert compile(chain(3), options=options).cached
+
+
+def test_kernels_of_a_recomputing_function_have_operators_too():
+    x, w, v = param("x", (64, 32)), param("w", (32, 32)), param("v", (32, 32))
+    h = ops.tanh(ops.matmul(x, w))
+    z = ops.matmul(ops.matmul(h, v), v)
+    results = ops.matmul(x, z, transpose_a=True), ops.matmul(h, z, transpose_a=True)
+    function = Function("f", (x, w, v), results)
+    plain = lower_function(function, host()).working_bytes(1)
+    options = replace(OPTIONS, memory_budget=plain - 1)
+    kernels = compile(function, options=options).kernels
+    assert sum(kernel.operators.count("tanh") for kernel in kernels) == 2
+    again = [line for k in kernels for op, line in zip(k.operators, k.lines, strict=True) if op == "tanh"]
+    assert again == [h.line] * 2

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from adjoint.errors import CompileError
-from adjoint.ir import Function
+from adjoint.ir import Function, free_number, numbered
 from adjoint.kernel.program import Program
 from adjoint.kernel.races import verify_barriers
 from adjoint.lower.schedule.lifetimes import live_bytes, shorten_lifetimes
@@ -28,8 +28,8 @@ _TRIES = 4
 
 def within_budget(
     function: Function, program: Program, lowered: Callable[[Function], Program], budget: int, threads: int
-) -> Program:
-    """The program of a function whose working memory is within a budget.
+) -> tuple[Function, Program]:
+    """The program of a function whose working memory is within a budget, and the graph that it computes.
 
     Parameters
     ----------
@@ -55,11 +55,17 @@ def within_budget(
         """The program, or if it is too large the same in a leaner order."""
         return one if one.working_bytes(threads) <= budget else lean(one)
 
+    def planned(recomputing: Function) -> tuple[Function, Program]:
+        """A recomputing function, in which values that it adds get numbers of their own, and its program."""
+        made = numbered(recomputing, free)
+        return made, fitting(lowered(made))
+
+    free = free_number(function)
     found = fitting(program)
     if found.working_bytes(threads) <= budget:
-        return found
+        return function, found
     steps = list(_distinct(rematerializations(function)))
-    most = fitting(lowered(steps[-1][1])) if len(steps) > 1 else found
+    last, most = planned(steps[-1][1]) if len(steps) > 1 else (function, found)
     if most.working_bytes(threads) > budget:
         raise _refusal(function.name, min(found, most, key=lambda one: one.working_bytes(threads)), budget, threads)
     high, low = (steps[0][0], found.working_bytes(threads)), (steps[-1][0], most.working_bytes(threads))
@@ -71,11 +77,11 @@ def within_budget(
         if not between:
             break
         peak, recomputing = between.pop(0)
-        made = fitting(lowered(recomputing))
+        graph, made = planned(recomputing)
         if made.working_bytes(threads) <= budget:
-            return made
+            return graph, made
         high = (peak, made.working_bytes(threads))
-    return most
+    return last, most
 
 
 def lean(program: Program) -> Program:

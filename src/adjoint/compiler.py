@@ -14,7 +14,7 @@ from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode, compile_native
 from adjoint.codegen.targets import target_for
 from adjoint.errors import CompileError, InvalidValueError, own_bugs_reported
-from adjoint.ir import Function, IRModule
+from adjoint.ir import Function, IRModule, value_names
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target, available_cores
@@ -22,7 +22,7 @@ from adjoint.nativelib.barrier import barrier_text
 from adjoint.nativelib.float_mode import float_mode_text
 from adjoint.nativelib.waiting import waiting_text
 from adjoint.paths import cache_dir
-from adjoint.pipeline import finish_program, lower_function
+from adjoint.pipeline import finish_program, lower_function, lowered_graph
 from adjoint.runtime.bound import Runtime
 from adjoint.runtime.cache import CompileCache
 from adjoint.runtime.epoch import epoch_text
@@ -37,6 +37,7 @@ __all__ = [
     "CompileOptions",
     "Executable",
     "compile",
+    "compiled_graph",
     "host",
     "program_text",
 ]
@@ -191,7 +192,17 @@ def _entry(
             modules = emit_modules(finish_program(program), target, profile=True, flush_subnormals=flush)
             return compile_native(modules, target)
 
-    return Entry(summary, objects, runtime, threads, text, profiled), found is not None
+    def origins() -> dict[str, tuple[str, str]]:
+        graph = compiled_graph(function, target, options)
+        return {name: (value.op.name, value.line) for value, name in value_names(graph).items()}
+
+    return Entry(summary, objects, runtime, threads, text, profiled, origins), found is not None
+
+
+def compiled_graph(function: Function, target: Target, options: CompileOptions) -> Function:
+    """The graph whose values the kernels of a function compute when it is compiled with these options."""
+    threads = options.threads or available_cores()
+    return lowered_graph(function, target, options.memory_budget, _tuning(options, target), threads)
 
 
 def program_text(program: Program, target: Target, stage: str, flush_subnormals: bool = True) -> str:

@@ -17,7 +17,8 @@
     └── CheckpointError     a file of weights or of a trainer that cannot be read or written (also an OSError)
 
 A message is one sentence: the rule, what was given, the fix. The line of user code that caused the error is
-appended, because it is hard to find in a stack of compiler frames.
+appended, because it is hard to find in a stack of compiler frames. It is the innermost line on the stack outside
+adjoint, unless a transformation is working on a value (`located`): then it is the line that created that value.
 """
 
 import inspect
@@ -26,7 +27,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 __all__ = [
@@ -45,9 +49,12 @@ __all__ = [
     "VerifyError",
     "described",
     "listed",
+    "located",
     "own_bugs_reported",
     "plural",
     "require_call",
+    "short_line",
+    "value_line",
 ]
 
 #: Number of lines from which a graph is written to a file instead of a terminal.
@@ -57,18 +64,83 @@ _LONG_GRAPH = 100
 _PACKAGE = os.path.join(os.path.realpath(Path(__file__).parent), "")
 _LIBRARY = os.path.join(os.path.realpath(Path(os.__file__).parent), "")
 
+#: Parts of adjoint that write graphs as a user does: lines in them count as lines of a model, a loss, an optimizer.
+_GRAPH_CODE = tuple(os.path.join(_PACKAGE, name) for name in ("models.py", f"losses{os.sep}", f"optim{os.sep}"))
+
+#: The line that values and errors get while a value is transformed; None outside of that.
+_LOCATED: ContextVar[str | None] = ContextVar("adjoint_line", default=None)
+
+
+@cache
+def _is_machinery(filename: str) -> bool:
+    """Whether a file belongs to adjoint or the standard library, or is no file."""
+    found = os.path.realpath(filename)
+    library = found.startswith(_LIBRARY) and "site-packages" not in found
+    return library or found.startswith(_PACKAGE) or filename.startswith("<")
+
+
+@cache
+def _writes_graphs(filename: str) -> bool:
+    return not _is_machinery(filename) or os.path.realpath(filename).startswith(_GRAPH_CODE)
+
 
 def _user_line() -> str | None:
     """``file:line`` of the innermost stack frame outside adjoint and the standard library's machinery."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not _is_machinery(frame.f_code.co_filename):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+def value_line() -> str:
+    """``file:line`` of the code that is creating a value, "" if it is unknown.
+
+    Within `located`, it is that line. Otherwise it is the innermost line on the stack of user code, or of adjoint's own
+    models, losses and optimizers, which write graphs as users do.
+    """
+    line = _LOCATED.get()
+    if line is not None:
+        return line
+    frame: FrameType | None = sys._getframe(2)  # that of what called `apply` or `param`
     while frame is not None:
         filename = frame.f_code.co_filename
-        found = os.path.realpath(filename)
-        library = found.startswith(_LIBRARY) and "site-packages" not in found
-        if not library and not found.startswith(_PACKAGE) and not filename.startswith("<"):
+        if _writes_graphs(filename):
             return f"{filename}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
+        frame = frame.f_back
+    return ""
+
+
+def short_line(line: str) -> str:
+    """A line without the folder of its file, ``file.py:12``, on one line of text."""
+    return line.replace("\\", "/").rpartition("/")[2].replace("\n", " ")
+
+
+class located:  # noqa: N801
+    """A context in which values that are created, and errors that are raised, get a given line.
+
+    Transformations of graphs use it around the work on one value: what they derive from the value then has its line,
+    and an error is reported where the user wrote the value, not where the transformation was started. It applies to the
+    current thread only.
+
+    Parameters
+    ----------
+    line : str
+        ``file:line``; with "", the line of values is unknown, and errors get that of the innermost user code.
+    """
+
+    __slots__ = ("_line", "_token")
+    _token: Token[str | None]
+
+    def __init__(self, line: str) -> None:
+        self._line = line
+
+    def __enter__(self) -> None:
+        self._token = _LOCATED.set(self._line)
+
+    def __exit__(self, *_error: object) -> None:
+        _LOCATED.reset(self._token)
 
 
 class AdjointError(Exception):
@@ -79,12 +151,12 @@ class AdjointError(Exception):
     message : str
         The sentence, without the location.
     where : str or None
-        ``file:line`` of the user's code, or None if there is none on the stack.
+        ``file:line`` of the user's code, or None if it is unknown.
     """
 
     def __init__(self, message: str) -> None:
         self.message = message
-        self.where = _user_line()
+        self.where = _LOCATED.get() or _user_line()
         super().__init__(message if self.where is None else f"{message} [at {self.where}]")
 
     def __str__(self) -> str:
@@ -256,9 +328,12 @@ def own_bugs_reported(name: str, graph: Callable[[], str]) -> Iterator[None]:
     except (CompileError, InvalidValueError, MemoryError, OSError):
         raise
     except Exception as error:
-        cause = error.message if isinstance(error, AdjointError) else f"{type(error).__name__}: {error}"
-        raise InternalError(
-            f"@{name} is a valid graph, but compiling it failed, which is a bug in adjoint ({cause}); please report it "
-            "together with the graph below",
-            graph(),
-        ) from error
+        cause, where = f"{type(error).__name__}: {error}", ""
+        if isinstance(error, AdjointError):
+            cause, where = error.message, error.where or ""
+        with located(where):
+            raise InternalError(
+                f"@{name} is a valid graph, but compiling it failed, which is a bug in adjoint ({cause}); please "
+                "report it together with the graph below",
+                graph(),
+            ) from error

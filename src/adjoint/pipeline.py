@@ -21,7 +21,7 @@ from typing import Any
 
 from adjoint.budget import within_budget
 from adjoint.errors import own_bugs_reported
-from adjoint.ir import Function
+from adjoint.ir import Function, numbered_from
 from adjoint.ir.printer import value_names
 from adjoint.ir.verifier import verify
 from adjoint.kernel.ir import Kernel
@@ -41,7 +41,16 @@ from adjoint.transforms.separate_results import separate_results
 from adjoint.transforms.simplify import simplify
 from adjoint.tuning import Tuning, measure_contractions
 
-__all__ = ["CODE_PASSES", "GRAPH_PASSES", "PASSES", "finish_program", "lower_function", "print_passes"]
+__all__ = [
+    "CODE_PASSES",
+    "GRAPH_PASSES",
+    "PASSES",
+    "after_graph_passes",
+    "finish_program",
+    "lower_function",
+    "lowered_graph",
+    "print_passes",
+]
 
 #: Graph passes in order, each from Function to Function.
 GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
@@ -88,7 +97,24 @@ def lower_function(
     """
     verify(function)
     with own_bugs_reported(function.name, partial(str, function)):
-        return _program_of(function, target, memory_budget, tuning, threads, after)
+        return _program_of(function, target, memory_budget, tuning, threads, after)[1]
+
+
+def lowered_graph(
+    function: Function,
+    target: Target,
+    memory_budget: int | None = None,
+    tuning: Tuning | None = None,
+    threads: int = 1,
+) -> Function:
+    """The graph whose values the kernels of `lower_function` compute, for the same arguments.
+
+    It is the function after the graph passes, and with a `memory_budget` after recomputation. Only the latter requires
+    the function to be lowered.
+    """
+    if memory_budget is None:
+        return after_graph_passes(function)
+    return _program_of(function, target, memory_budget, tuning, threads, unobserved)[0]
 
 
 def _program_of(
@@ -98,17 +124,28 @@ def _program_of(
     tuning: Tuning | None,
     threads: int,
     after: Observer,
-) -> Program:
-    """The program of a verified function."""
-    for graph_pass in GRAPH_PASSES:
-        function = graph_pass(function)
-        verify(function)
-        after(graph_pass.__name__, function)
+) -> tuple[Function, Program]:
+    """The graph of a verified function after all graph passes, and its program."""
+    function = after_graph_passes(function, after)
     choices = _choices(function, target, tuning) if tuning is not None else {}
     program = _lowered(function, target, choices, after)
     if memory_budget is None or program.working_bytes(threads) <= memory_budget:
-        return program
+        return function, program
     return within_budget(function, program, lambda made: _lowered(made, target, choices), memory_budget, threads)
+
+
+def after_graph_passes(function: Function, after: Observer = unobserved) -> Function:
+    """The function after `GRAPH_PASSES`, as lowering receives it; verified after every pass.
+
+    Values have the names that they print under, and keep them through all passes. Those that a pass adds get numbers
+    that no value had before.
+    """
+    function, free = numbered_from(function, 0)
+    for graph_pass in GRAPH_PASSES:
+        function, free = numbered_from(graph_pass(function), free)
+        verify(function)
+        after(graph_pass.__name__, function)
+    return function
 
 
 def _choices(function: Function, target: Target, tuning: Tuning) -> dict[str, str]:

@@ -5,7 +5,7 @@ import re
 import pytest
 from rich.console import Console
 
-from adjoint.profiling.parts import PARTS, STEP
+from adjoint.training.parts import PARTS, STEP
 from benchmarks import breakdown, record, where
 
 

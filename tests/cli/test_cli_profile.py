@@ -45,6 +45,7 @@ def test_wide_terminals_are_told_what_kernels_compute(capsys, monkeypatch):
         assert main(["profile", "linreg", "--runs", "2"]) == 0
         out = capsys.readouterr().out
         assert ("computes" in out) is told
+        assert ("models.py:" in out) is told
         assert max(len(line) for line in out.splitlines()) <= int(columns)
 
 

@@ -1,6 +1,7 @@
 """``adjoint show``, ``profile``, ``doctor`` and ``cache``."""
 
 import os
+import re
 
 import numpy as np
 import pytest
@@ -35,6 +36,35 @@ def test_the_graph_of_a_file_is_printed_as_it_was_parsed(capsys, tmp_path):
     (tmp_path / "model.txt").write_text(str(mlp((5, 4, 3), batch_size=2)))
     assert main(["show", str(tmp_path / "model.txt")]) == 0
     assert adjoint.ops.parse(capsys.readouterr().out) == mlp((5, 4, 3), batch_size=2)
+
+
+@pytest.mark.parametrize("stage", ["graph", "adjoint", "step"])
+def test_lines_are_appended_to_the_values_of_graphs(capsys, stage):
+    assert main(["show", "linreg", "--stage", stage]) == 0
+    plain = capsys.readouterr().out
+    assert main(["show", "linreg", "--stage", stage, "--lines"]) == 0
+    told = capsys.readouterr().out
+    assert adjoint.ops.parse(told) == adjoint.ops.parse(plain)
+    (product,) = (line for line in told.splitlines() if line.startswith("  %predictions: "))
+    assert re.search(r"\}  # models\.py:\d+$", product)
+    assert re.sub(r"  # \w+\.py:\d+$", "", told, flags=re.MULTILINE) == plain
+
+
+def test_values_of_a_file_have_its_lines(capsys, tmp_path):
+    path = tmp_path / "model.txt"
+    path.write_text(str(linreg()))
+    number = 1 + path.read_text().splitlines().index(
+        next(line for line in path.read_text().splitlines() if line.startswith("  %predictions"))
+    )
+    assert main(["show", str(path), "--stage", "adjoint", "--loss", "mse", "--lines"]) == 0
+    out = capsys.readouterr().out
+    assert f"transpose_b = False}}  # model.txt:{number}\n" in out
+
+
+def test_lines_are_of_graphs(capsys):
+    wanted = "--lines requires one of the stages graph, adjoint, step; omit it"
+    assert refusal(capsys, "show", "linreg", "--stage", "kernels", "--lines") == wanted
+    assert refusal(capsys, "show", "linreg", "--print-after", "cse", "--lines") == wanted
 
 
 def test_the_batch_size_of_a_built_in_model_may_be_chosen(capsys):

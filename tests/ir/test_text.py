@@ -149,9 +149,11 @@ def test_attributes_with_defaults_may_be_left_out_and_come_in_any_order():
     assert type(op.number) is float
 
 
-def test_hand_written_numbers_are_numbered_anew():
-    text = "func @f(%x: f32[2]) -> f32[2] { %7: f32[2] = unary(%x) return %7 }"
-    assert "%0: f32[2] = unary(%x)" in str(parse_function(text, OPERATORS))
+def test_hand_written_numbers_stay():
+    text = "func @f(%x: f32[2]) -> f32[2] { %7: f32[2] = unary(%x) %3: f32[2] = unary(%7) return %3 }"
+    function = parse_function(text, OPERATORS)
+    assert "%7: f32[2] = unary(%x)\n  %3: f32[2] = unary(%7)\n  return %3" in str(function)
+    assert_round_trip(function)
 
 
 def test_lines_that_nothing_uses_are_dropped():

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adjoint.profiling.drawing import place_kernels
-from adjoint.profiling.parts import BACKWARD, BACKWARD_UPDATE, FORWARD, PARTS
 from adjoint.profiling.places import Edge
+from adjoint.training.parts import BACKWARD, BACKWARD_UPDATE, FORWARD, PARTS
 
 
 def edge(source, target):

@@ -103,7 +103,7 @@ def test_names_are_escaped(text, page):
 def test_every_template_escapes(profile):
     name = "<b>\"&'</b>"
     rows = tuple(
-        replace(row, kernel=replace(row.kernel, name=name), operators=(name, *row.operators[1:]))
+        replace(row, kernel=replace(row.kernel, name=name, operators=(name, *row.operators[1:])))
         for row in profile.rows
     )
     text = page_text(replace(profile, rows=rows))
@@ -129,6 +129,13 @@ def test_the_program_is_told_line_by_line(profile, text):
     plain = Reader(text)
     told = "".join(plain.words["div"])
     assert all(line in told for line in lines)
+
+
+def test_the_code_of_kernels_and_values_is_told(profile, page):
+    cells = page.words["td"]
+    assert all(row.kernel.listed_lines() in cells for row in profile.rows)
+    wanted = {value.line for value in profile.step.values()[len(profile.step.params) :]} - {""}
+    assert wanted <= {attrs.get("title") for tag, attrs in page.elements if tag == "div"}
 
 
 def test_parts_and_totals_are_told(profile, page):

@@ -1,6 +1,7 @@
 """A measured step: its numbers add up, and say what the program says."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -63,7 +64,10 @@ def test_the_numbers_are_plain_json(profile):
     assert data["threads"] == profile.threads
     assert {"cpu", "gflops", "levels", "pace"} <= data["machine"].keys()
     kernel = data["kernels"][0]
-    assert len(kernel["values"]) == len(kernel["operators"]) > 0
+    assert len(kernel["values"]) == len(kernel["operators"]) == len(kernel["lines"]) > 0
+    lines = {line for kernel in data["kernels"] for line in kernel["lines"]}
+    files = {Path(line.rpartition(":")[0]).name for line in lines}
+    assert files == {"models.py", "cross_entropy.py", "sgd.py"}
 
 
 def test_rows_are_the_kernels_of_the_compiled_step(profile, module):

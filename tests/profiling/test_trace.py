@@ -52,6 +52,7 @@ def test_events_carry_what_the_kernel_is(profile):
         assert event["cat"] == event["args"]["part"] == row.part
         assert (event["args"]["flops"], event["args"]["bytes"]) == (row.kernel.flops, row.kernel.bytes)
         assert event["args"]["operators"] == ", ".join(row.operators)
+        assert event["args"]["lines"] == row.kernel.listed_lines()
 
 
 def test_the_arena_is_a_counter(profile):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, VerifyError
+from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, VerifyError, located
 from adjoint.ir import Function, IRModule, TensorType, param
 from adjoint.losses import CrossEntropyLoss, Loss, MSELoss
-from adjoint.models import mlp
+from adjoint.models import linreg, mlp
 from adjoint.ops.calls import Call, call
 from adjoint.optim import SGD, Adam
 from adjoint.testing.interpreter import interpret
@@ -259,3 +259,29 @@ def test_a_loss_of_ones_own_takes_part():
     loss, new = interpret(step, a, signs, v, np.float32(1), np.int32(4))
     assert loss == 4.0
     close_to_product(new, a.T, signs)
+
+
+def test_refusals_about_a_value_name_the_line_that_created_it():
+    with located("model.py:3"):
+        x, i = param("x", (2, 3)), param("i", (2,), "i64")
+    module = IRModule((Function("backbone", (x, i), (x,)),), {"param_num": 1, "state_num": 0})
+    setup = SetupTrainer(MSELoss(), SGD(0.1), (x.type, x.type))
+    with pytest.raises(TypeRuleError) as caught:
+        setup(module)
+    assert str(caught.value) == (
+        "SetupTrainer: parameters must have a float dtype, got %i: i64[2]; make it an input or a state [at model.py:3]"
+    )
+    w = param("w", (2, 3))
+    with located("model.py:9"):
+        new = ops.sum(x)
+    states = Function("backbone", (x, w, param("mean", (2, 3))), (ops.add(w, 1.0), new))
+    with pytest.raises(TypeRuleError, match=r"in order \[at model.py:9\]$"):
+        setup(IRModule((states,), {"param_num": 1, "state_num": 1}))
+
+
+def test_what_nobody_wrote_has_no_line():
+    step = SetupTrainer(MSELoss(), SGD(0.1, momentum=0.9), (TensorType((4, 1)),) * 2)(linreg())["step"]
+    lines = {p.label: p.line for p in step.params}
+    assert lines["lr"] == lines["w_momentum_buffer"] == ""
+    assert lines["w"].partition("models.py:")[2].isdigit()
+    assert all(value.line for value in step.values() if value.inputs)

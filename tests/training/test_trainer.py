@@ -14,6 +14,7 @@ from adjoint.losses import CrossEntropyLoss, MSELoss
 from adjoint.models import mlp
 from adjoint.optim import SGD, Adam, AdamW
 from adjoint.training import SetupTrainer, Trainer
+from adjoint.training.parts import PARTS
 from tests.closeness import close_to_product
 from tests.golden.torch import formulas
 from tests.training.models import BATCH, LOGITS, SIZES, batches, normalising, widened
@@ -169,6 +170,14 @@ def test_the_parts_of_a_step_are_profiled_and_nothing_is_trained(trainer):
     assert account.kernels == pytest.approx(sum(timed.nanoseconds for timed in profile.kernels))
     assert account.kernels + account.slower + account.between + account.entry == pytest.approx(account.step)
     assert all(name in text for name, _ in account.lines())
+    for timed, part in zip(profile.kernels, profile.parts, strict=True):
+        kernel = timed.kernel
+        assert part in PARTS
+        assert len(kernel.operators) == len(kernel.lines) == len(kernel.values)
+        assert f"{part:<16}{kernel.listed_operators()} [{kernel.listed_lines()}]" in text
+    forward = profile.kernels[0].kernel
+    assert "matmul" in forward.operators
+    assert forward.listed_lines().startswith("models.py:")
     for name, value in trainer.export_params().items():
         np.testing.assert_array_equal(value, before[name])
     with pytest.raises(InvalidValueError, match="runs must be at least 1, got 0"):

@@ -5,7 +5,7 @@ import pytest
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
-from adjoint.ir import Function, param, verify
+from adjoint.ir import Function, numbered, param, value_names, verify
 from adjoint.testing.interpreter import interpret
 from adjoint.transforms import append_loss
 
@@ -79,3 +79,11 @@ def test_parameters_shared_as_objects_are_told_apart():
 def test_refusals(loss, count, error, message):
     with pytest.raises(error, match=message):
         append_loss(BACKBONE, loss, count)
+
+
+def test_the_model_keeps_its_numbers_and_the_loss_gets_others():
+    backbone, loss = numbered(BACKBONE), numbered(LOSS)
+    before = {name: value.op for value, name in value_names(backbone).items()}
+    after = {name: value.op for value, name in value_names(append_loss(backbone, loss)).items()}
+    assert before.items() <= after.items()
+    assert len(after) == len(before) + len(loss.values()) - 1

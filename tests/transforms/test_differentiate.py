@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjoint import ops
-from adjoint.errors import DifferentiationError, InvalidValueError, NameLookupError, TypeRuleError
+from adjoint.errors import DifferentiationError, InvalidValueError, NameLookupError, TypeRuleError, located
 from adjoint.ir import Function, TensorType, param, verify
 from adjoint.testing.gradients import numeric_gradient
 from adjoint.testing.interpreter import interpret
@@ -239,6 +239,36 @@ def test_all_missing_rules_are_listed_at_once():
     for place in ("no_rule at %one in @f", "no_rule_either at %other in @f", "no_rule at %4 in @f"):
         assert place in message
     assert "define one, or insert stop_gradient before them" in message
+
+
+def test_a_missing_rule_is_reported_at_the_line_of_its_value():
+    with located("model.py:5"):
+        wrong = through(NoRule, X)
+    with pytest.raises(DifferentiationError, match=r"\[at model.py:5\]$"):
+        gradient(scalar(ops.exp(wrong)))
+
+
+def test_a_gradient_has_the_lines_of_what_it_is_the_derivative_of():
+    with located("model.py:1"):
+        one = ops.sin(X)
+    with located("model.py:2"):
+        other = ops.exp(one)
+    with located("model.py:3"):
+        both = ops.add(one, other)
+    with located("loss.py:4"):
+        function = Function("f", (X, Y), (ops.sum(both),))
+    made = gradient(function)
+    added = [value for value in made.values() if value not in set(function.values())]
+    assert [(value.op.name, value.line) for value in added] == [
+        ("full", "loss.py:4"),
+        ("reshape", "loss.py:4"),
+        ("broadcast_to", "loss.py:4"),
+        ("multiply", "model.py:2"),
+        ("add", "model.py:1"),
+        ("cos", "model.py:1"),
+        ("multiply", "model.py:1"),
+        ("full", Y.line),
+    ]
 
 
 def test_a_rule_that_is_wrong_is_named():

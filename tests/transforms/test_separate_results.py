@@ -4,6 +4,7 @@ import numpy as np
 
 from adjoint import ops
 from adjoint.compiler import CompileOptions, compile
+from adjoint.errors import located
 from adjoint.ir import Function, param
 from adjoint.transforms.separate_results import separate_results
 from tests.closeness import agrees_with_graph
@@ -29,3 +30,10 @@ def test_what_is_updated_in_place_is_not_read_too_early():
     arrays = np.arange(16, dtype=np.float32), np.ones(16, np.float32), np.float32(2)
     compiled = compile(function, options=CompileOptions(threads=1, cache=False))(*arrays)
     agrees_with_graph(compiled, function, *arrays)
+
+
+def test_a_copy_has_the_line_of_what_it_copies():
+    with located("model.py:3"):
+        y = ops.exp(param("x", (2,)))
+    made = separate_results(Function("f", y.inputs, (y, y)))
+    assert [value.line for value in made.results] == ["model.py:3"] * 2

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adjoint import ops
-from adjoint.ir import DTYPES, Function, apply, is_float, param, verify
+from adjoint.ir import DTYPES, Function, apply, is_float, numbered, param, verify
 from adjoint.ops import shape
 from adjoint.ops.catalogue import CATALOGUE
 from adjoint.testing.interpreter import interpret
 from adjoint.transforms import gradient, rewrites, simplify
+from adjoint.transforms.cse import cse
 from adjoint.transforms.simplify import RULES
 
 X = param("x", (3,))
@@ -272,3 +273,12 @@ def test_every_rule_is_used_in_the_table():
         if callable(rule) and getattr(rule, "__module__", "") == rewrites.__name__ and not name.startswith("_")
     }  # fmt: skip
     assert used == defined
+
+
+def test_what_takes_the_place_of_a_value_has_its_number_and_line():
+    function = numbered(Function("f", (X, Y), (ops.multiply(ops.exp(X), ops.exp(X)), ops.multiply(Y, -1.0))))
+    made = simplify(cse(function))
+    assert [value.op.name for value in made.results] == ["square", "negative"]
+    assert [v.number for v in made.results] == [v.number for v in function.results]
+    assert [v.line for v in made.results] == [v.line for v in function.results]
+    assert all(v.line.startswith(__file__) for v in made.results)

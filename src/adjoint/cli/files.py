@@ -65,7 +65,7 @@ def load_file(given: str, builtin: Iterable[str]) -> IRModule:
         raise click.UsageError(
             f"{path} cannot be read as text ({error}); give a file of graph text or a Python file"
         ) from error
-    return parse(text)
+    return parse(text, str(path))
 
 
 def _made_by(path: Path, name: str) -> IRModule:

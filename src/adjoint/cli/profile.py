@@ -22,7 +22,7 @@ from adjoint.profiling.trace import trace_text
 
 __all__ = ["command"]
 
-#: Minimum width of a terminal, in columns, at which the table shows what kernels compute.
+#: Minimum width of a terminal, in columns, at which the table shows what kernels compute and the lines of its code.
 _WIDE = 110
 
 
@@ -127,10 +127,11 @@ def _kernels(profile: StepProfile, wide: bool) -> Table:
         table.add_column(head, foot, justify="right", no_wrap=True)
     if wide:
         table.add_column("computes", overflow="fold")
+        table.add_column("line", overflow="fold")
     for row in sorted(profile.rows, key=lambda row: -row.nanoseconds):
         cells = [row.kernel.name, row.part, micros(row.nanoseconds), percent(row.share)]
         cells += [rate(row.gflops), rate(row.gbytes), percent(row.attained)]
-        table.add_row(*cells, *([", ".join(dict.fromkeys(row.operators))] if wide else []))
+        table.add_row(*cells, *([row.kernel.listed_operators(), row.kernel.listed_lines()] if wide else []))
     return table
 
 

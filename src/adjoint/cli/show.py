@@ -8,7 +8,8 @@ from adjoint.cli.builtin import LOSSES, OPTIMIZERS, load_model, training_module
 from adjoint.cli.options import Name, closest
 from adjoint.codegen.targets import TARGETS, target_for
 from adjoint.compiler import program_text
-from adjoint.ir import Function, IRModule
+from adjoint.ir import Function, IRModule, closure
+from adjoint.ir.printer import print_functions, print_module
 from adjoint.kernel.program import Program, kernel_symbol
 from adjoint.pipeline import PASSES, lower_function, print_passes
 
@@ -26,6 +27,7 @@ CODE_STAGES = ("kernels", "llvm", "asm")
 @click.option("--optimizer", type=Name("optimizer", OPTIMIZERS), help="Optimizer of the step; default: sgd.")
 @click.option("--kernel", metavar="NAME", help="Print this kernel only (stages kernels, llvm, asm).")
 @click.option("--target", type=Name("target", TARGETS), default="host", show_default=True, help="CPU to compile for.")
+@click.option("--lines", is_flag=True, help="Append to each value the line of code that it comes from (graph stages).")
 @click.option(
     "--print-after", type=Name("pass", ("all", *PASSES)), help="Print the step after this pass, or all of them."
 )
@@ -37,6 +39,7 @@ def command(
     optimizer: str | None,
     kernel: str | None,
     target: str,
+    lines: bool,
     print_after: str | None,
 ) -> None:
     """Print a compilation stage of MODEL: mlp, linreg, lenet, resnet20, gpt, or a file.
@@ -45,15 +48,18 @@ def command(
     that returns one; FILE.py:NAME takes another name. A step in it is used as it is; of a backbone, the stages after
     graph need --loss.
 
-    The stage step is the training step before the graph passes; --print-after prints it after a pass.
+    The stage step is the training step before the graph passes; --print-after prints it after a pass. A value has the
+    same name in all stages.
     """
     if print_after is not None and (stage != "graph" or kernel is not None):
         raise click.UsageError("--print-after prints passes instead of a stage; omit --stage and --kernel")
     if kernel is not None and stage not in CODE_STAGES:
         raise click.UsageError(f"--kernel requires one of the stages {', '.join(CODE_STAGES)}, got {stage}; omit it")
+    if lines and (stage not in GRAPH_STAGES or print_after is not None):
+        raise click.UsageError(f"--lines requires one of the stages {', '.join(GRAPH_STAGES)}; omit it")
     module = load_model(model, batch_size)
     if stage == "graph" and print_after is None:
-        click.echo(str(module))
+        click.echo(print_module(module, lines))
         return
     use = f"the stage {stage}" if print_after is None else "--print-after"
     module = training_module(model, module, OPTIMIZERS.get(optimizer or ""), loss, use)
@@ -63,9 +69,9 @@ def command(
             if print_after in ("all", name):
                 click.echo(f"# after {name}\n{text}\n")
     elif stage == "adjoint":
-        click.echo(str(_gradients(model, module)))
+        click.echo(print_functions(closure((_gradients(model, module),)), lines))
     elif stage == "step":
-        click.echo(str(module["step"]))
+        click.echo(print_functions(closure((module["step"],)), lines))
     else:
         program = lower_function(module["step"], cpu)
         text = program_text(program, cpu, stage)

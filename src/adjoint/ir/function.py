@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from adjoint.errors import NameLookupError, TypeRuleError, VerifyError, listed
+from adjoint.errors import NameLookupError, TypeRuleError, VerifyError, listed, located
 from adjoint.ir.literals import Symbol, exact
 from adjoint.ir.printer import print_functions, print_module
 from adjoint.ir.types import TensorType, TupleType
@@ -294,6 +294,8 @@ def rebuild(
 ) -> tuple[Value, ...]:
     """Copy a graph bottom-up, replacing values on the way. All rewriting passes use this loop.
 
+    What `replace` creates gets the line of the value that it is called with.
+
     Parameters
     ----------
     results : tuple of Value
@@ -313,11 +315,9 @@ def rebuild(
         if value in new:
             continue
         inputs = tuple(new[v] for v in value.inputs)
-        made = replace(value, inputs)
-        if made is None:
-            same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
-            made = value if same else Value(value.op, inputs, value.type, value.label)
-        new[value] = made
+        with located(value.line):
+            made = replace(value, inputs)
+        new[value] = value.with_inputs(inputs) if made is None else made
     return tuple(new[r] for r in results)
 
 

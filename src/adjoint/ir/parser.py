@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
-from adjoint.errors import AdjointError
+from adjoint.errors import AdjointError, located
 from adjoint.ir.function import Attribute, Function, IRModule
 from adjoint.ir.literals import attribute_hints, convert, hint_text, literal, unquote
 from adjoint.ir.tokens import Token, Tokens
@@ -27,7 +27,7 @@ _MAX_DEPTH = 100
 _WORDS: dict[str, Any] = {"True": True, "False": False, "None": None, **DTYPES}
 
 
-def parse(text: str, operators: Mapping[str, type[Op]]) -> IRModule:
+def parse(text: str, operators: Mapping[str, type[Op]], file: str = "text") -> IRModule:
     """Parse a module, or functions without an enclosing module.
 
     Parameters
@@ -36,21 +36,23 @@ def parse(text: str, operators: Mapping[str, type[Op]]) -> IRModule:
         The ``str`` of an `IRModule` or `Function`, or text written by hand in that form.
     operators : mapping of str to type
         The operators that may occur; `adjoint.ops.parse` passes all of adjoint's.
+    file : str, default "text"
+        Where the text is from. The line of each value is ``<file>:<line>``.
 
     Returns
     -------
     IRModule
-        With ``parse(str(module), operators) == module``.
+        With ``parse(str(module), operators) == module``. Values keep their numbers, so it also prints the same text.
 
     Raises
     ------
     ParseError
         If the text is not a valid graph, with the line, the column, the line's text and the fix.
     """
-    return _Parser(text, operators).module()
+    return _Parser(text, operators, file).module()
 
 
-def parse_function(text: str, operators: Mapping[str, type[Op]]) -> Function:
+def parse_function(text: str, operators: Mapping[str, type[Op]], file: str = "text") -> Function:
     """Parse functions and return the last one, which may call those before it.
 
     Parameters
@@ -59,13 +61,15 @@ def parse_function(text: str, operators: Mapping[str, type[Op]]) -> Function:
         One function, preceded by the functions that it calls.
     operators : mapping of str to type
         The operators that may occur.
+    file : str, default "text"
+        As for `parse`.
 
     Raises
     ------
     ParseError
         As for `parse`; also if there is no function.
     """
-    parser = _Parser(text, operators)
+    parser = _Parser(text, operators, file)
     functions = parser.module().functions
     if not functions:
         raise parser.tokens.error("expected a function, got none; write func @name(...) -> type { ... }")
@@ -84,9 +88,10 @@ def _near(name: str, known: Mapping[str, Any], what: str) -> str:
 class _Parser:
     """A recursive descent parser. Only literals nest, at most `_MAX_DEPTH` deep."""
 
-    def __init__(self, text: str, operators: Mapping[str, type[Op]]) -> None:
+    def __init__(self, text: str, operators: Mapping[str, type[Op]], file: str) -> None:
         self.tokens = Tokens(text)
         self.operators = operators
+        self.file = file
         self.functions: dict[str, Function] = {}
         self.types: dict[str, TensorType] = {}
         self.depth = 0
@@ -170,7 +175,8 @@ class _Parser:
             if not isinstance(type_, TensorType):
                 raise tokens.error(f"a parameter must be a tensor, got {type_}; pass the items separately", at)
             try:
-                value = param(name, type_.shape, type_.dtype)
+                with located(self._where(at)):
+                    value = param(name, type_.shape, type_.dtype)
             except AdjointError as error:
                 raise tokens.error(error.message, at) from error
             values[name] = value
@@ -208,7 +214,12 @@ class _Parser:
                 f"{at.text} is declared as {declared}, but {op.name} returns {inferred}; write {at.text}: {inferred}",
                 at,
             )
-        values[name] = Value(op, tuple(inputs), inferred, name if isinstance(name, str) else "")
+        label, number = (name, None) if isinstance(name, str) else ("", name)
+        values[name] = Value(op, tuple(inputs), inferred, label, number, self._where(at))
+
+    def _where(self, at: Token) -> str:
+        """The line of a token, with the file."""
+        return f"{self.file}:{self.tokens.line_of(at)}"
 
     def _op(self, cls: type[Op], at: Token) -> Op:
         """The op with the attributes that follow it."""

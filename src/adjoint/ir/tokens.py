@@ -1,6 +1,7 @@
 """The tokenizer of `adjoint.ir.parser`; each token knows its position."""
 
 import re
+from bisect import bisect_left
 from typing import NamedTuple
 
 from adjoint.errors import ParseError
@@ -51,6 +52,7 @@ class Tokens:
             for match in _TOKEN.finditer(text)
             if match.lastgroup != "blank"
         ]
+        self._ends = [match.start() for match in re.finditer("\n", text)]
         self._end = Token("end", "the end of the text", len(text))
         self._tokens.append(self._end)
         self._at = 0
@@ -99,11 +101,16 @@ class Tokens:
         self._at += 1
         return token
 
+    def line_of(self, token: Token) -> int:
+        """The line of a token, counted from 1."""
+        return bisect_left(self._ends, token.start) + 1
+
     def error(self, message: str, token: Token | None = None) -> ParseError:
         """An error at a token (default: the next one), with its line, column and the line's text."""
-        start = (token or self.next).start
+        token = token or self.next
+        start = token.start
         first = self.text.rfind("\n", 0, start) + 1
-        line = self.text.count("\n", 0, start) + 1
+        line = self.line_of(token)
         column = start - first + 1
         around = self.text[first:].partition("\n")[0].strip()
         return ParseError(f"line {line}, column {column}: {message} (in {around!r})", line, column)

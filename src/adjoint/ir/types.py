@@ -62,6 +62,10 @@ def is_integer(dtype: np.dtype) -> bool:
     return dtype.kind in "iu"
 
 
+#: Types of a size in a shape. A tuple, because every type of a graph is checked, and a union is slower.
+_INTEGERS = (int, np.integer)
+
+
 @dataclass(frozen=True, slots=True)
 class TensorType:
     """A dense tensor: a static shape and a dtype, written ``f32[64,784]``.
@@ -80,9 +84,9 @@ class TensorType:
     def __post_init__(self) -> None:
         shape = (self.shape,) if isinstance(self.shape, int) else tuple(self.shape)
         for size in shape:
-            if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+            if isinstance(size, bool) or not isinstance(size, _INTEGERS) or size < 0:
                 raise TypeRuleError(f"sizes in a shape must be integers of at least 0, got {size!r} in {shape}")
-        object.__setattr__(self, "shape", tuple(int(size) for size in shape))
+        object.__setattr__(self, "shape", tuple(map(int, shape)))
         object.__setattr__(self, "dtype", as_dtype(self.dtype))
 
     @property

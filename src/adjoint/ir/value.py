@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from adjoint.errors import TypeRuleError, described
+from adjoint.errors import TypeRuleError, described, value_line
 from adjoint.ir.literals import exact
 from adjoint.ir.methods import Methods
 from adjoint.ir.types import TensorType, TupleType
@@ -103,12 +103,20 @@ class Value(Immutable, Methods):
         The type that `op.infer` returned.
     label : str, default ""
         A hint for the printed name, without meaning.
+    number : int, optional
+        The number that a value without a label prints under; default: printing chooses one.
+    line : str, default ""
+        The line of code that created it, or created what it was derived from, as ``file:line``; "" if unknown.
+
+    Label, number and line do not count when graphs are compared.
     """
 
     op: Op
     inputs: tuple["Value", ...]
     type: Any  # TensorType, except for a call with several results, which has a TupleType
     label: str = ""
+    number: int | None = None
+    line: str = ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -124,7 +132,17 @@ class Value(Immutable, Methods):
 
     def named(self, label: str) -> "Value":
         """The same value with another label (a new node)."""
-        return Value(self.op, self.inputs, self.type, label)
+        return Value(self.op, self.inputs, self.type, label, None, self.line)
+
+    def with_inputs(self, inputs: tuple["Value", ...]) -> "Value":
+        """The same operation on other inputs of the same types, under the same name; itself if they are its inputs."""
+        if all(a is b for a, b in zip(inputs, self.inputs, strict=True)):
+            return self
+        return Value(self.op, inputs, self.type, self.label, self.number, self.line)
+
+    def in_place_of(self, other: "Value") -> "Value":
+        """The same value under the name and the line of an equal one, which it replaces."""
+        return Value(self.op, self.inputs, self.type, other.label, other.number, other.line)
 
     def __repr__(self) -> str:
         return f"<Value {self.label or '_'}: {self.type} = {self.op.name}>"
@@ -162,11 +180,13 @@ def infer_type(op: Op, types: tuple[TensorType | TupleType, ...]) -> TensorType 
 
 
 def apply(op: Op, *inputs: Value, label: str = "") -> Value:
-    """Apply `op` to `inputs`: infer the type and create the value."""
+    """Apply `op` to `inputs`: infer the type and create the value, with the line of code that does so."""
+    types = []
     for value in inputs:
         if not isinstance(value, Value):
             raise TypeRuleError(f"{op.name}: operands must be graph values, got {type(value).__name__}")
-    return Value(op, inputs, infer_type(op, tuple(value.type for value in inputs)), label)
+        types.append(value.type)
+    return Value(op, inputs, infer_type(op, tuple(types)), label, None, value_line())
 
 
 def param(name: str, shape: Iterable[int], dtype: object = "f32") -> Value:
@@ -188,7 +208,7 @@ def param(name: str, shape: Iterable[int], dtype: object = "f32") -> Value:
             f"layers.0.weight, got {name!r}; rename it"
         )
     type_ = TensorType(tuple(shape), dtype)  # type: ignore[arg-type]
-    return Value(Param(type_), (), type_, name)
+    return Value(Param(type_), (), type_, name, None, value_line())
 
 
 def toposort(results: Iterable[Value]) -> list[Value]:

@@ -1,6 +1,6 @@
 """The graph verifier: all rules of the IR that types and constructors cannot enforce by themselves."""
 
-from adjoint.errors import AdjointError, VerifyError
+from adjoint.errors import AdjointError, VerifyError, located
 from adjoint.ir.function import Function, IRModule, callees, closure, is_param
 from adjoint.ir.printer import value_names
 from adjoint.ir.types import TensorType
@@ -71,7 +71,8 @@ class _Verifier:
         self.names = value_names(function)
 
     def error(self, value: Value, text: str) -> VerifyError:
-        return VerifyError(f"{self.names[value]} in @{self.function.name}: {text}")
+        with located(value.line):
+            return VerifyError(f"{self.names[value]} in @{self.function.name}: {text}")
 
     def run(self) -> None:
         self._params()

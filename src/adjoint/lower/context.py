@@ -49,14 +49,16 @@ class Context:
     first_stages: Mapping[Group, tuple[Any, ...]] = field(default_factory=dict)
 
     def name_of(self, group: Group) -> str:
-        """A kernel's name: that of its last value with a label of its own, else its operator and number."""
+        """A kernel's name: that of its last output with a label of its own, else its operator and number.
+
+        The operator is that of its root, if it has one, and the number that of the same value.
+        """
         for value in reversed(group.outputs):
             if value.label and self.names[value] == f"%{quoted_name(value.label)}":
                 return value.label
-        last = group.outputs[-1]
-        name = self.names[last].removeprefix("%")
-        root = last if group.root is None else group.root
-        return f"{root.op.name}_{name}" if name.isdigit() else name
+        value = group.outputs[-1] if group.root is None else group.root
+        name = self.names[value].removeprefix("%")
+        return f"{value.op.name}_{name}" if name.isdigit() else name
 
 
 def group_inliner(context: Context, group: Group) -> Inliner:

@@ -6,15 +6,22 @@ from adjoint.ops.catalogue import OPERATORS
 __all__ = ["parse", "parse_function"]
 
 
-def parse(text: str) -> ir.IRModule:
+def parse(text: str, file: str = "text") -> ir.IRModule:
     """Parse a module; ``parse(str(module)) == module``.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    file : str, default "text"
+        Where it is from: values have the lines ``<file>:<line>``.
 
     Raises
     ------
     ParseError
         If the text is not graph IR, with line and column.
     """
-    return ir.parse(text, OPERATORS)
+    return ir.parse(text, OPERATORS, file)
 
 
 def parse_function(text: str) -> ir.Function:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import accumulate, count
 
 from adjoint.profiling.figures import clipped, duration
-from adjoint.profiling.parts import BACKWARD, FORWARD, STEP
 from adjoint.profiling.places import Edge
 from adjoint.profiling.shapes import Label
 from adjoint.profiling.step import Row
+from adjoint.training.parts import BACKWARD, FORWARD, STEP
 
 __all__ = ["Box", "Curve", "GraphDrawing", "Node", "draw_graph", "place_kernels"]
 

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["page_text"]
 
-#: Maximum number of operators shown in a kernel's row.
-_OPERATORS = 6
-
 #: Maximum number of kernels that are separated by gaps in the strip.
 _APART = 80
 
@@ -32,22 +29,23 @@ _FILTERS = ("amount", "clipped", "duration", "micros", "part_class", "percent", 
 
 @dataclass(frozen=True, slots=True)
 class _KernelRow:
-    """A row of the table: the kernel, its time relative to the longest, and its operators, abbreviated and in full."""
+    """A row of the table: the kernel, its time relative to the longest, and all of its operators and lines."""
 
     k: int
     row: Row
     relative: float
-    computes: str
     values: str
+    lines: str
 
 
 @dataclass(frozen=True, slots=True)
 class _ProgramLine:
-    """A line of the step's text: whether it defines a value, and the kernel that computes it."""
+    """A line of the step's text: whether it defines a value, the kernel that computes it, and the line of its code."""
 
     text: str
     is_value: bool
     k: int | None
+    line: str
 
 
 def page_text(profile: StepProfile) -> str:
@@ -95,17 +93,17 @@ def _kernels(profile: StepProfile) -> Iterator[_KernelRow]:
     most = max((row.share for row in profile.rows), default=0.0) or 1.0
     for k in sorted(range(len(profile.rows)), key=lambda k: -profile.rows[k].nanoseconds):
         row = profile.rows[k]
-        once = list(dict.fromkeys(row.operators))
-        more = f" and {len(once) - _OPERATORS} more" if len(once) > _OPERATORS else ""
         values = ", ".join(f"{o} {n.removeprefix('%')}" for n, o in zip(row.kernel.values, row.operators, strict=True))
-        yield _KernelRow(k, row, row.share / most, ", ".join(once[:_OPERATORS]) + more, values)
+        lines = "\n".join(dict.fromkeys(filter(None, row.kernel.lines)))
+        yield _KernelRow(k, row, row.share / most, values, lines)
 
 
 def _program(profile: StepProfile) -> Iterator[_ProgramLine]:
     """The graph's lines, each with the kernel that computes its value."""
     kernel_of = {name: k for k, row in reversed(list(enumerate(profile.rows))) for name in row.kernel.values}
-    names = set(value_names(profile.step).values())
+    names = {name: value for value, name in value_names(profile.step).items()}
     for line in str(profile.step).splitlines():
         found = re.match(r"  (%(?:\"[^\"]*\"|[^\s:]+)): ", line)
         k = kernel_of.get(found[1]) if found is not None and found[1] in names else None
-        yield _ProgramLine(line, found is not None, k)
+        where = names[found[1]].line if found is not None and found[1] in names else ""
+        yield _ProgramLine(line, found is not None, k, where)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler import CompileOptions, host
+from adjoint.compiler import CompileOptions, compiled_graph, host
 from adjoint.compiler import compile as compile_module
 from adjoint.errors import InvalidValueError, plural
 from adjoint.ir import Function, IRModule
@@ -17,13 +17,13 @@ from adjoint.pipeline import lower_function
 from adjoint.profiling.excess import NOISE, Work, changes, excess_notes, excess_reason, raised_peaks
 from adjoint.profiling.inputs import described_state, random_arrays, trained_arrays
 from adjoint.profiling.machine import Level, Peaks, keep_peaks, machine_peaks
-from adjoint.profiling.parts import PARTS, after_passes, part_of, value_parts
 from adjoint.profiling.places import Block, Edge, blocks_of, edges_of
 from adjoint.profiling.probes import multiply_adds
 from adjoint.runtime.accounting import StepAccount, step_nanoseconds
 from adjoint.runtime.bound import aligned
 from adjoint.runtime.executable import Entry
 from adjoint.runtime.report import WARM_UP_RUNS, Clocks, KernelInfo, Memory
+from adjoint.training.parts import PARTS, part_of, value_parts
 from adjoint.version import __version__
 
 __all__ = ["Row", "StepProfile", "Total", "profile_module"]
@@ -41,13 +41,11 @@ class Row:
     kernel : KernelInfo
         The kernel.
     part : str
-        Part of the step, one of `adjoint.profiling.parts.PARTS`.
+        Part of the step, one of `adjoint.training.parts.PARTS`.
     nanoseconds : float
         The interquartile mean of the runs; with several threads, the slowest counts.
     share : float
         Fraction of the time of all kernels.
-    operators : tuple of str
-        Operator names of ``kernel.values``.
     least : float
         Minimum time in nanoseconds at the machine's peaks; see `Peaks.nanoseconds`.
     level : Level
@@ -60,10 +58,14 @@ class Row:
     part: str
     nanoseconds: float
     share: float
-    operators: tuple[str, ...]
     least: float
     level: Level
     excess: str = ""
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operator of each of ``kernel.values``."""
+        return self.kernel.operators
 
     @property
     def gflops(self) -> float:
@@ -102,6 +104,7 @@ class Row:
             "excess": self.excess or None,
             "values": list(self.kernel.values),
             "operators": list(self.operators),
+            "lines": list(self.kernel.lines),
             "parallel": self.kernel.parallel,
         }
 
@@ -303,7 +306,7 @@ def profile_module(
         given = trained_arrays(entry, given, after)
     measured = _run(entry, given, runs, target)
     program = lower_function(module["step"], target, options.memory_budget, threads=entry.threads)
-    step = after_passes(module["step"])
+    step = compiled_graph(module["step"], target, options)
     works = _works(program, step, entry.kernels, measured.clocks)
     limits = peaks or _sufficient(known, works, measured.pace, target)
     return StepProfile(
@@ -382,7 +385,6 @@ def _rows(
             part=part_of(work.values, parts),
             nanoseconds=work.nanoseconds,
             share=work.nanoseconds / total if total else 0.0,
-            operators=tuple(value.op.name for value in work.values),
             least=peaks.nanoseconds(work.flops, work.read, work.written),
             level=peaks.level(work.read, work.written),
             excess=excess_reason(work, peaks),

@@ -74,6 +74,7 @@ def _kernels(profile: StepProfile, thread: int, times: Any, origin: int) -> Iter
             "part": row.part,
             "values": ", ".join(name.removeprefix("%") for name in row.kernel.values),
             "operators": ", ".join(row.operators),
+            "lines": row.kernel.listed_lines(),
             "flops": row.kernel.flops,
             "bytes": row.kernel.bytes,
         }

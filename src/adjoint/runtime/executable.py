@@ -3,6 +3,7 @@
 import math
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -42,6 +43,9 @@ class Entry:
         Returns the text of a stage, for `text`.
     profiled : callable
         Returns object files of code that also reads the clock, for `profile`.
+    origins : callable
+        Returns the operator and the line of code of each value that kernels compute, by name. They come from the graph
+        at hand and not from the summary, because equal graphs share compiled code, and may be written in other places.
     """
 
     def __init__(
@@ -52,6 +56,7 @@ class Entry:
         threads: int,
         texts: Callable[[str], str],
         profiled: Callable[[], tuple[bytes, ...]],
+        origins: Callable[[], Mapping[str, tuple[str, str]]],
     ) -> None:
         self.name: str = summary["name"]
         arguments = tuple(Argument(n, tuple(s), np.dtype(d), i, k) for n, s, d, i, k in summary["arguments"])
@@ -60,12 +65,10 @@ class Entry:
             RangeCheck(slot, low, high, allow, start, tuple((n, stride) for n, stride in axes))
             for slot, low, high, allow, start, axes in summary["checks"]
         )
-        self.kernels = tuple(
-            KernelInfo(k["name"], tuple(k["values"]), k["flops"], k["bytes"], k["units"], k["parallel"])
-            for k in summary["kernels"]
-        )
-        shared = any(k.parallel for k in self.kernels)
-        brief = sum(k.flops + k.bytes for k in self.kernels) <= _BRIEF
+        self._kernels = summary["kernels"]
+        self._origins = origins
+        shared = any(k["parallel"] for k in self._kernels)
+        brief = sum(k["flops"] + k["bytes"] for k in self._kernels) <= _BRIEF
         arena, scratch = summary["arena_bytes"], summary["scratch_bytes"]
         self.signature = Signature(self.name, arguments, results, checks, arena, scratch, shared, brief)
         donated = sum(_nbytes(a) for a in arguments if a.donated)
@@ -88,6 +91,18 @@ class Entry:
 
     def __reduce__(self) -> NoReturn:
         raise _not_pickled("an Entry")
+
+    @cached_property
+    def kernels(self) -> tuple[KernelInfo, ...]:
+        """The kernels, in execution order."""
+        origins = self._origins()
+        made = []
+        for k in self._kernels:
+            found = [origins[name] for name in k["values"]]
+            operators, lines = tuple(operator for operator, _ in found), tuple(line for _, line in found)
+            cost = k["flops"], k["bytes"], k["units"], k["parallel"]
+            made.append(KernelInfo(k["name"], tuple(k["values"]), *cost, operators, lines))
+        return tuple(made)
 
     def __call__(self, *arrays: Any) -> Any:
         """Run on all arguments, in order. Donated ones are copied first, so the caller's arrays do not change."""
@@ -211,7 +226,7 @@ class Entry:
             if argument.donated and argument.name not in kept:
                 kept[argument.name] = aligned(argument.shape, argument.dtype)
         bound = Bound(self.signature, self._runtime, library, kept, threads)
-        read = np.zeros((runs + WARM_UP_RUNS, threads, len(self.kernels), 2, 2), np.int64)
+        read = np.zeros((runs + WARM_UP_RUNS, threads, len(self._kernels), 2, 2), np.int64)
         bound.timed(arrays, read)
         return Clocks(read[WARM_UP_RUNS:, ..., 0] * 1_000_000_000 + read[WARM_UP_RUNS:, ..., 1])
 

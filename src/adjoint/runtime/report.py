@@ -1,8 +1,11 @@
 """Information about compiled code: its kernels, their times, and the memory it needs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+
+from adjoint.errors import short_line
 
 __all__ = ["WARM_UP_RUNS", "Clocks", "KernelInfo", "KernelTime", "Memory"]
 
@@ -26,6 +29,9 @@ class KernelInfo:
         Number of work items.
     parallel : bool
         Whether threads share them.
+    operators, lines : tuple of str
+        For each of `values`, the name of the operator that computes it in the compiled graph, and the line of code that
+        it comes from, ``file:line`` or "". The line of a gradient is that of the value that it is the gradient of.
     """
 
     name: str
@@ -34,6 +40,22 @@ class KernelInfo:
     bytes: int
     units: int
     parallel: bool
+    operators: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+
+    def listed_operators(self, most: int = 6) -> str:
+        """The distinct operators in text, in order, and how many there are beyond `most`."""
+        return _listed(self.operators, most)
+
+    def listed_lines(self, most: int = 4) -> str:
+        """The distinct known lines in text, without folders, and how many there are beyond `most`."""
+        return _listed(map(short_line, filter(None, self.lines)), most)
+
+
+def _listed(words: Iterable[str], most: int) -> str:
+    once = list(dict.fromkeys(words))
+    more = f" and {len(once) - most} more" if len(once) > most else ""
+    return ", ".join(once[:most]) + more
 
 
 @dataclass(frozen=True, slots=True)

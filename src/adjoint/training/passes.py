@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from adjoint.ir import Function, IRModule, TensorType, Value
+from adjoint.ir import Function, IRModule, TensorType, Value, numbered
 from adjoint.losses import Loss, as_loss
 from adjoint.transforms.append_loss import append_loss
 from adjoint.transforms.differentiate import gradient
@@ -38,9 +38,12 @@ class AppendLoss:
     loss_args: Sequence[TensorType] | None = None
 
     def __call__(self, module: IRModule) -> IRModule:
-        """The module with the new function, which returns the loss and the results that are not outputs."""
+        """The module with the new function, which returns the loss and the results that are not outputs.
+
+        Values of the model have the same names in it.
+        """
         name = self.new_func_name or f"{self.func_name}_loss"
-        backbone, given, count = module[self.func_name], self.loss_function, self.num_backbone_results
+        backbone, given, count = numbered(module[self.func_name]), self.loss_function, self.num_backbone_results
         if not isinstance(given, Function):
             states = module.attrs.get("state_num", 0)
             every = len(backbone.results) - (states if isinstance(states, int) else 0)
@@ -49,7 +52,8 @@ class AppendLoss:
             outputs = [r.type for r in backbone.results[:count]]
             args = (*outputs, *loss.target_types(*outputs)) if self.loss_args is None else self.loss_args
             given = loss.function(*args)
-        return module.with_function(append_loss(backbone, given, 1 if count is None else count, name=name))
+        made = append_loss(backbone, given, 1 if count is None else count, name=name)
+        return module.with_function(numbered(made))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +75,9 @@ class Gradient:
     target_index: int = 0
 
     def __call__(self, module: IRModule) -> IRModule:
-        """The module with ``<func_name>_adjoint``, which returns the function's results, then the gradients."""
-        return module.with_function(gradient(module[self.func_name], self.require_grads, self.target_index))
+        """The module with ``<func_name>_adjoint``, which returns the function's results, then the gradients.
+
+        Values of the function have the same names in it.
+        """
+        made = gradient(numbered(module[self.func_name]), self.require_grads, self.target_index)
+        return module.with_function(numbered(made))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.compiler import CompileOptions
+from adjoint.compiler import CompileOptions, compiled_graph, host
 from adjoint.compiler import compile as compile_module
 from adjoint.errors import InvalidValueError, plural
 from adjoint.ir import Function, IRModule, TensorType, param
@@ -15,6 +15,7 @@ from adjoint.runtime.accounting import StepAccount
 from adjoint.runtime.bound import aligned
 from adjoint.runtime.report import WARM_UP_RUNS, KernelTime
 from adjoint.training.layout import StepLayout
+from adjoint.training.parts import kernel_parts
 
 __all__ = ["Profile", "profile_step"]
 
@@ -36,6 +37,8 @@ class Profile:
         Microseconds of the whole step.
     kernels : tuple of KernelTime
         The kernels of the step, in execution order.
+    parts : tuple of str
+        The part of the step that each of them belongs to, one of `adjoint.training.parts.PARTS`.
     account : StepAccount
         Why the sum of the kernels is not the time of the step.
     """
@@ -45,6 +48,7 @@ class Profile:
     optimizer: float
     step: float
     kernels: tuple[KernelTime, ...]
+    parts: tuple[str, ...]
     account: StepAccount
 
     def __repr__(self) -> str:
@@ -54,9 +58,10 @@ class Profile:
     def __str__(self) -> str:
         phases = (("forward", self.forward), ("backward", self.backward), ("optimizer", self.optimizer))
         lines = [f"{name:<24}{value:>12.1f} us" for name, value in (*phases, ("step", self.step))]
-        for timed in self.kernels:
-            micros = timed.nanoseconds / 1e3
-            lines.append(f"  {timed.kernel.name:<22}{micros:>12.1f} us  {', '.join(timed.kernel.values)}")
+        for timed, part in zip(self.kernels, self.parts, strict=True):
+            kernel, micros = timed.kernel, timed.nanoseconds / 1e3
+            where = f" [{kernel.listed_lines()}]" if kernel.listed_lines() else ""
+            lines.append(f"  {kernel.name:<22}{micros:>12.1f} us  {part:<16}{kernel.listed_operators()}{where}")
         count = "one thread" if self.account.threads == 1 else f"{self.account.threads} threads"
         lines.append(f"the step on {count}:")
         lines += [f"  {name:<48}{nanoseconds / 1e3:>12.1f} us" for name, nanoseconds in self.account.lines()]
@@ -98,7 +103,8 @@ def profile_step(
     clocks = entry.clocks(*arrays, resident=resident, runs=runs, threads=entry.used_threads)
     kernels = tuple(KernelTime(k, float(t)) for k, t in zip(entry.kernels, clocks.typical(), strict=True))
     added = max(backward - forward, 0.0), max(step - backward, 0.0)
-    return Profile(forward, *added, step, kernels, StepAccount.of(clocks, step * 1e3))
+    parts = kernel_parts(module, compiled_graph(module["step"], host(), options), entry.kernels)
+    return Profile(forward, *added, step, kernels, parts, StepAccount.of(clocks, step * 1e3))
 
 
 def _parts(adjoint: Function, layout: StepLayout) -> tuple[Function, Function]:

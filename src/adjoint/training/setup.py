@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adjoint.errors import InvalidValueError, TypeRuleError, plural
-from adjoint.ir import Function, IRModule, TensorType, Value, is_float, param
+from adjoint.errors import InvalidValueError, TypeRuleError, located, plural
+from adjoint.ir import Function, IRModule, TensorType, Value, free_number, is_float, numbered, param
 from adjoint.losses import Loss, as_loss
 from adjoint.optim import Optimizer
 from adjoint.training.initialize import stated_starts
@@ -40,7 +40,7 @@ class SetupTrainer:
     * ``optimizer``: ``(params..., gradients..., optimizer states..., hyper...) -> (params..., optimizer states...)``;
     * ``step``: all of these in one graph without calls, ``(inputs..., targets..., params..., states..., optimizer
       states..., hyper..., rows) -> (loss, params..., states..., optimizer states...)``, with the attribute ``donate``,
-      which updates everything except the batch in place;
+      which updates everything except the batch in place. A value of an earlier function has the same name in it;
 
     as well as the attributes ``input_num``, ``target_num``, ``optimizer_state`` and ``hyper``, the last two as pairs of
     a name and an initial value; ``rows``, the name of that scalar, or ``fixed_rows``, the reason why there is none; and
@@ -93,13 +93,17 @@ class SetupTrainer:
         parts = _split(backbone, param_num, state_num)
         inference(module, state_num)
         stated_starts(module, {p.label: p.type for p in (*parts.params, *parts.states)})
+        # Each function is numbered before the next is derived from it, so that values are called the same in all.
+        backbone = numbered(backbone)
         loss, count = self._loss_function([r.type for r in parts.outputs])
-        with_loss = append_loss(backbone, loss, count, name="backbone_loss")
+        with_loss = numbered(append_loss(backbone, loss, count, name="backbone_loss"))
         target_num = len(with_loss.params) - len(backbone.params)
-        with_loss, counted = _masked(with_loss, parts)
+        free = free_number(with_loss)
+        masked, counted = _masked(with_loss, parts)
+        with_loss = numbered(masked, free)
         types = {p.label: p.type for p in parts.params}
-        adjoint = gradient(with_loss, list(types), name="backbone_loss_adjoint")
-        step = self._step(adjoint, parts, types, "rows" in counted)
+        adjoint = numbered(gradient(with_loss, list(types), name="backbone_loss_adjoint"), free)
+        step = numbered(self._step(adjoint, parts, types, "rows" in counted), free_number(adjoint))
         for function in (with_loss, adjoint, self.optimizer.function(types), step):
             module = module.with_function(function)
         return module.with_attrs(
@@ -142,8 +146,9 @@ class SetupTrainer:
         targets, rows = (targets[:-1], targets[-1:]) if counts_rows else (targets, ())
         loss, *rest = adjoint.results
         new_states, grads = rest[: len(states)], rest[len(states) :]
-        state = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.init(types)}
-        hyper = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.hyper(types)}
+        with located(""):  # nobody wrote these parameters
+            state = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.init(types)}
+            hyper = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.hyper(types)}
         new_params, new_optimizer = self.optimizer.apply(
             {p.label: p for p in params},
             {p.label: g for p, g in zip(params, grads, strict=True)},
@@ -174,16 +179,18 @@ def _split(backbone: Function, param_num: int, state_num: int) -> _Parts:
     inputs, params, states = backbone.params[:input_num], backbone.params[input_num:end], backbone.params[end:]
     for value in params:
         if not is_float(value.dtype):
-            raise TypeRuleError(
-                f"SetupTrainer: parameters must have a float dtype, got %{value.label}: {value.type}; "
-                "make it an input or a state"
-            )
+            with located(value.line):
+                raise TypeRuleError(
+                    f"SetupTrainer: parameters must have a float dtype, got %{value.label}: {value.type}; "
+                    "make it an input or a state"
+                )
     for value, new in zip(states, backbone.results[output_num:], strict=True):
         if value.type != new.type:
-            raise TypeRuleError(
-                f"SetupTrainer: an updated state must have the type of the state, got {new.type} for "
-                f"%{value.label}: {value.type}; return the states last and in order"
-            )
+            with located(new.line):
+                raise TypeRuleError(
+                    f"SetupTrainer: an updated state must have the type of the state, got {new.type} for "
+                    f"%{value.label}: {value.type}; return the states last and in order"
+                )
     return _Parts(inputs, params, states, backbone.results[:output_num])
 
 

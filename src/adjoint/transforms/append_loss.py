@@ -33,8 +33,8 @@ After::
 
 from collections.abc import Mapping
 
-from adjoint.errors import InvalidValueError, TypeRuleError, plural
-from adjoint.ir import Attribute, Function, rebuild
+from adjoint.errors import InvalidValueError, TypeRuleError, located, plural
+from adjoint.ir import Attribute, Function, rebuild, unnumbered
 
 __all__ = ["append_loss"]
 
@@ -58,7 +58,8 @@ def append_loss(backbone: Function, loss: Function, num_backbone_results: int = 
     -------
     Function
         The parameters are the model's, then the remaining ones of the loss; the results are the loss's, then the
-        remaining ones of the model. The attributes are the model's, with adjusted result indices in ``donate``.
+        remaining ones of the model. The attributes are the model's, with adjusted result indices in ``donate``, and the
+        numbers of values too: the loss's values get others.
 
     Raises
     ------
@@ -77,17 +78,18 @@ def append_loss(backbone: Function, loss: Function, num_backbone_results: int = 
     taken, own = loss.params[:count], loss.params[count:]
     for number, (result, p) in enumerate(zip(backbone.results, taken, strict=False)):
         if result.type != p.type:
-            raise TypeRuleError(
-                f"append_loss: result {number} of @{backbone.name} is {result.type}, but %{p.label} of @{loss.name} "
-                f"takes {p.type}; create the loss for the model's types"
-            )
+            with located(result.line):
+                raise TypeRuleError(
+                    f"append_loss: result {number} of @{backbone.name} is {result.type}, but %{p.label} of "
+                    f"@{loss.name} takes {p.type}; create the loss for the model's types"
+                )
     both = sorted({p.label for p in backbone.params} & {p.label for p in own})
     if both:
         raise InvalidValueError(
             f"append_loss: @{backbone.name} and @{loss.name} both have a parameter named {', '.join(both)}; rename one"
         )
     known = {**dict(zip(taken, backbone.results, strict=False)), **{p: p for p in own}}
-    results = (*rebuild(loss.results, lambda _value, _inputs: None, known), *backbone.results[count:])
+    results = (*rebuild(loss.results, unnumbered, known), *backbone.results[count:])
     attrs = _moved(backbone.attrs, count, len(loss.results) - count)
     return Function(name or f"{backbone.name}_loss", (*backbone.params, *own), results, attrs)
 

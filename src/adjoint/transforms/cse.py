@@ -16,8 +16,8 @@ After::
     func @main(%x: f32[3], %y: f32[3]) -> f32[3] {
       %a: f32[3] = multiply(%x, %y)
       %1: f32[3] = exp(%a)
-      %2: f32[3] = add(%1, %1)
-      return %2
+      %4: f32[3] = add(%1, %1)
+      return %4
     }
 """
 
@@ -50,8 +50,7 @@ def cse(function: Function) -> Function:
         key = (value.op.key(), inputs)
         found = table.get(key)
         if found is None:
-            same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
-            found = table[key] = value if same else Value(value.op, inputs, value.type, value.label)
+            found = table[key] = value.with_inputs(inputs)
         return found
 
     return Function(function.name, function.params, rebuild(function.results, replace), function.attrs)

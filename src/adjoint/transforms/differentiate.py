@@ -40,7 +40,7 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from adjoint.errors import DifferentiationError, InvalidValueError, TypeRuleError, described, plural
+from adjoint.errors import DifferentiationError, InvalidValueError, TypeRuleError, described, located, plural
 from adjoint.ir import Function, Value, is_float, param, rebuild, toposort, value_names
 from adjoint.ops.arithmetic import add
 from adjoint.ops.base import Operator
@@ -72,7 +72,8 @@ def gradient(function: Function, wrt: Chosen = None, result: int = 0, name: str 
     -------
     Function
         Same parameters and attributes. The results are the original ones, followed by one derivative per parameter in
-        `wrt`, of its type; zeros if the result does not depend on it.
+        `wrt`, of its type; zeros if the result does not depend on it. What is added has the lines of the values that it
+        is the derivative of.
 
     Raises
     ------
@@ -86,13 +87,15 @@ def gradient(function: Function, wrt: Chosen = None, result: int = 0, name: str 
     wanted = _chosen(function, wrt)
     (loss,) = _results(function, (result,))
     if loss.shape:
-        raise TypeRuleError(
-            f"gradient: result {result} of @{function.name} must be a scalar, got {loss.type}; reduce it with ops.sum "
-            "or ops.mean, or use vjp"
-        )
+        with located(loss.line):
+            raise TypeRuleError(
+                f"gradient: result {result} of @{function.name} must be a scalar, got {loss.type}; reduce it with "
+                "ops.sum or ops.mean, or use vjp"
+            )
     made = name or f"{function.name}_adjoint"
     session = _Session(function, made)
-    seed = full(1.0, (), loss.dtype)
+    with located(loss.line):
+        seed = full(1.0, (), loss.dtype)
     cotangents = session.cotangents(function, [(loss, seed)], wanted)
     derivatives = [_or_zeros(cotangent, p) for cotangent, p in zip(cotangents, wanted, strict=True)]
     return Function(made, function.params, (*function.results, *derivatives), function.attrs)
@@ -186,7 +189,10 @@ def _results(function: Function, indices: tuple[int, ...]) -> list[Value]:
 
 
 def _or_zeros(cotangent: Value | None, p: Value) -> Value:
-    return full(0.0, p.shape, p.dtype).named(f"{p.label}_adjoint") if cotangent is None else cotangent
+    if cotangent is not None:
+        return cotangent
+    with located(p.line):
+        return full(0.0, p.shape, p.dtype).named(f"{p.label}_adjoint")
 
 
 def _ct_params(function: Function, results: Iterable[int]) -> tuple[Value, ...]:
@@ -299,7 +305,8 @@ class _Session:
         answer = yield _Request(callee, tuple(sorted(given)), active)
         if answer.function is None:
             return
-        found = call(answer.function, *value.inputs, *(given[i] for i in sorted(given)))
+        with located(value.line):
+            found = call(answer.function, *value.inputs, *(given[i] for i in sorted(given)))
         for j, ct in zip(answer.params, found if isinstance(found, tuple) else (found,), strict=True):
             cts.add(value.inputs[j], ct)
 
@@ -313,6 +320,11 @@ class _Session:
                 if v in cts.active:
                     cts.add(v, full(0.0, v.shape, v.dtype))
             return
+        with located(value.line):
+            self._apply_rule(op, value, ct, cts)
+
+    def _apply_rule(self, op: Operator, value: Value, ct: Value, cts: "_Cotangents") -> None:
+        """Add what an operator's vjp rule returns to the cotangents of its operands."""
         found: object = op.vjp(ct, value, *value.inputs)
         if not isinstance(found, tuple) or len(found) != len(value.inputs):
             raise DifferentiationError(
@@ -341,10 +353,11 @@ class _Session:
             f"{value.op.name} at {names[id(function)][value]} in @{function.name}"
             for value, function in self.missing.items()
         )
-        raise DifferentiationError(
-            f"operators on the path to the gradient must have a vjp, got none for {places}; define one, or insert "
-            "stop_gradient before them"
-        )
+        with located(next(iter(self.missing)).line):
+            raise DifferentiationError(
+                f"operators on the path to the gradient must have a vjp, got none for {places}; define one, or insert "
+                "stop_gradient before them"
+            )
 
 
 class _Cotangents:
@@ -358,7 +371,8 @@ class _Cotangents:
         """Accumulate the cotangent of a value, or of an item of a tuple; ignored if nothing wanted depends on it."""
         if value in self.active:
             items = self._found.setdefault(value, {})
-            items[item] = add(items[item], ct) if item in items else ct
+            with located(value.line):
+                items[item] = add(items[item], ct) if item in items else ct
 
     def of(self, value: Value) -> dict[int, Value]:
         """The cotangents of a value by item; empty if there are none."""
@@ -374,7 +388,7 @@ class _Cotangents:
                 labels.setdefault(ct, f"{v.label}_adjoint")
 
         def relabel(value: Value, inputs: tuple[Value, ...]) -> Value | None:
-            return Value(value.op, inputs, value.type, labels[value]) if value in labels else None
+            return value.with_inputs(inputs).named(labels[value]) if value in labels else None
 
         results = [self.of(p).get(0) for p in wanted]
         renamed = iter(rebuild(tuple(ct for ct in results if ct is not None), relabel, known))

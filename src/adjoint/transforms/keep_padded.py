@@ -14,9 +14,9 @@ After::
 
     func @main(%x: f32[1,1,16,16], %w: f32[1,1,3,3]) -> f32[1,1,16,16] {
       %h: f32[1,1,16,16] = relu(%x)
-      %1: f32[1,1,18,18] = pad(%h) {low = (0, 0, 1, 1), high = (0, 0, 1, 1), interior = (0, 0, 0, 0), value = 0}
-      %c: f32[1,1,16,16] = conv2d(%1, %w) {stride = (1, 1), padding = (0, 0), dilation = (1, 1), groups = 1}
-      %3: f32[1,1,16,16] = slice(%1) {start = (0, 0, 1, 1), stop = (1, 1, 17, 17), step = (1, 1, 1, 1)}
+      %p: f32[1,1,18,18] = pad(%h) {low = (0, 0, 1, 1), high = (0, 0, 1, 1), interior = (0, 0, 0, 0), value = 0}
+      %c: f32[1,1,16,16] = conv2d(%p, %w) {stride = (1, 1), padding = (0, 0), dilation = (1, 1), groups = 1}
+      %3: f32[1,1,16,16] = slice(%p) {start = (0, 0, 1, 1), stop = (1, 1, 17, 17), step = (1, 1, 1, 1)}
       %z: f32[1,1,16,16] = add(%c, %3)
       return %z
     }
@@ -67,25 +67,40 @@ def keep_padded(function: Function) -> Function:
         for old, new in zip(value.inputs, inputs, strict=True):
             border = borders.get(old)
             if border is not None and (border.everyone or value in border.pads) and old not in kept:
-                kept[old] = apply(border.op, new)
+                made = apply(border.op, new)
+                kept[old] = made if border.same is None else made.in_place_of(border.same)
                 if border.everyone:
                     views[old] = _cut(kept[old], border.op.low, old)
         if isinstance(value.op, Pad) and (border := borders.get(value.inputs[0])) and value in border.pads:
             start = [a - b for a, b in zip(border.op.low, value.op.low, strict=True)]
-            return _cut(kept[value.inputs[0]], start, value)
+            whole = kept[value.inputs[0]]
+            cut = _cut(whole, start, value)
+            return cut if cut is whole else cut.in_place_of(value)
         read = tuple(views.get(old, new) for old, new in zip(value.inputs, inputs, strict=True))
-        same = all(a is b for a, b in zip(read, value.inputs, strict=True))
-        return value if same else Value(value.op, read, value.type, value.label)
+        return value.with_inputs(read)
 
     return Function(function.name, function.params, rebuild(function.results, replaced), function.attrs)
 
 
 @dataclass(frozen=True, slots=True)
 class _Border:
-    """How a value is padded: the widest pad, the pads that it replaces, and whether all users read the padded value."""
+    """How a value is padded.
+
+    Attributes
+    ----------
+    op : Pad
+        The widest pad.
+    pads : frozenset of Value
+        The pads that it replaces.
+    same : Value or None
+        The first of those that is equal to it.
+    everyone : bool
+        Whether all users read the padded value.
+    """
 
     op: Pad
     pads: frozenset[Value]
+    same: Value | None
     everyone: bool
 
 
@@ -106,7 +121,8 @@ def _borders(function: Function) -> dict[Value, _Border]:
         widest = replace(next(iter(pads.values())), low=low, high=high)
         everyone = x not in results and isinstance(x.op, Elementwise) and all(_reads_rows(user, x) for user in users)
         if (everyone or len(pads) > 1) and widest.infer(x.type).size <= costs.MAX_PADDED_GROWTH * x.type.size:
-            found[x] = _Border(widest, frozenset(pads), everyone)
+            same = next((pad for pad, op in pads.items() if op.key() == widest.key()), None)
+            found[x] = _Border(widest, frozenset(pads), same, everyone)
     return found
 
 

@@ -28,7 +28,7 @@ After::
 """
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError
+from adjoint.errors import InvalidValueError, located
 from adjoint.ir import Function, Value, apply, is_float, param, rebuild
 from adjoint.ir.printer import value_names
 from adjoint.ops.base import Operator
@@ -70,7 +70,8 @@ def mask_batch(function: Function, axes: BatchAxes, rows: str = "rows") -> Funct
         If the function has a single row, or combines rows in a way for which there is no neutral element.
     """
     _check(function, axes)
-    masks = _Masks(axes, param(rows, (), "i32"))
+    with located(""):  # nobody wrote this parameter
+        masks = _Masks(axes, param(rows, (), "i32"))
 
     def replace(value: Value, inputs: tuple[Value, ...]) -> Value | None:
         if isinstance(value.op, Count):
@@ -120,7 +121,7 @@ class _Masks:
         if axis is None or axis.position not in value.op.axes:
             return None
         each = value.op.of(x.type) // self._axes.rows
-        return ops.multiply(ops.cast(self.rows, value.dtype), float(each)).named(value.label)
+        return ops.multiply(ops.cast(self.rows, value.dtype), float(each)).in_place_of(value)
 
     def summed(self, value: Value, inputs: tuple[Value, ...]) -> Value | None:
         """A sum, as the operator for the rows that are present."""
@@ -128,9 +129,9 @@ class _Masks:
         match value.op:
             case ReduceSum(axes=axes):
                 made = apply(PresentSum(axes, axis.position, axis.each), *inputs, self.rows)
-                return ops.reshape(made, value.shape).named(value.label)
+                return ops.reshape(made, value.shape).in_place_of(value)
             case CentredSquares(axes=axes):
-                return apply(PresentSquares(axes, axis.position, axis.each), *inputs, self.rows, label=value.label)
+                return apply(PresentSquares(axes, axis.position, axis.each), *inputs, self.rows).in_place_of(value)
             case _:
                 return None
 
@@ -147,4 +148,4 @@ class _Masks:
         axis = self._axes.of[value.inputs[number]]
         masked = ops.where(present(self.rows, x.shape, axis.position, axis.each), x, neutral)
         operands = (*inputs[:number], masked, *inputs[number + 1 :])
-        return Value(value.op, operands, value.type, value.label)
+        return value.with_inputs(operands)

@@ -42,6 +42,7 @@ n-th layer; here layers are not known, and the same pattern comes out where they
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from adjoint.errors import located
 from adjoint.ir import Function, Value, is_param
 from adjoint.ops.convert import after
 from adjoint.transforms.liveness import Liveness, Work, work_of
@@ -257,7 +258,7 @@ class _Maker:
     def compute(self, value: Value) -> None:
         """Create the first copy."""
         operands = self._late_operands(value) if value in self._readers else self.new
-        self.new[value] = self._copy(value, [operands[v] for v in value.inputs], value.label)
+        self.new[value] = self._known(value, value.with_inputs(tuple(operands[v] for v in value.inputs)))
 
     def compute_again(self, value: Value, trigger: Value) -> None:
         """Create the second copy, from second copies and values in memory, ordered after the trigger."""
@@ -265,9 +266,11 @@ class _Maker:
         for start in self._original.starts(value):
             made[start] = self._again[start] if start in self._late else self._wait(start, trigger)
         for inner in self._original.inner(value):
-            label = f"{inner.label}_again" if inner.label else ""
             if (inner, trigger) not in self._inside:
-                self._inside[inner, trigger] = self._copy(inner, [made[v] for v in inner.inputs], label)
+                again = inner.with_inputs(tuple(made[v] for v in inner.inputs))
+                if again is not inner or inner.label:
+                    again = again.named(f"{inner.label}_again" if inner.label else "")
+                self._inside[inner, trigger] = self._known(inner, again)
             made[inner] = self._inside[inner, trigger]
         self._again[value] = made[value]
 
@@ -286,7 +289,8 @@ class _Maker:
             if reader in self._late.get(value, frozenset()):
                 found[value] = self._again[value]
             elif value in views and any(found[v] is not self.new[v] for v in value.inputs):
-                found[value] = self._copy(value, [found[v] for v in value.inputs], value.label)
+                again = value.with_inputs(tuple(found[v] for v in value.inputs))
+                found[value] = self._known(value, again.named(value.label))
             else:
                 found[value] = self.new[value]
         return found
@@ -296,16 +300,15 @@ class _Maker:
         if not value.inputs and not is_param(value):
             return copy  # constants need no memory
         if (value, trigger) not in self._waiting:
-            made = self._waiting[value, trigger] = after(copy, self.new[trigger])
+            with located(value.line):
+                made = self._waiting[value, trigger] = after(copy, self.new[trigger])
             self._works[made] = Work("view", 0.0)
         return self._waiting[value, trigger]
 
-    def _copy(self, value: Value, inputs: list[Value], label: str) -> Value:
-        if all(a is b for a, b in zip(inputs, value.inputs, strict=True)) and label == value.label:
-            return value
-        made = Value(value.op, tuple(inputs), value.type, label)
-        self._works[made] = self._works[value]
-        return made
+    def _known(self, value: Value, copy: Value) -> Value:
+        """The copy of a value, which takes as much work."""
+        self._works[copy] = self._works[value]
+        return copy
 
 
 def _inputs(values: Iterable[Value]) -> Iterator[Value]:

@@ -72,7 +72,7 @@ def resize_batch(function: Function, axes: BatchAxes, rows: int) -> Function:
             raise _unsuitable(function, value) from error
         if found != wanted:
             raise _unsuitable(function, value)
-        return Value(op, inputs, wanted, value.label)
+        return Value(op, inputs, wanted, value.label, value.number, value.line)
 
     results = rebuild(function.results, resize, params)
     return Function(function.name, tuple(params.values()), results, function.attrs)
@@ -104,7 +104,7 @@ def _resized_param(value: Value, axis: Axis | None, rows: int) -> Value:
     if axis is None:
         return value
     type_ = _resized(value.type, axis, rows)
-    return Value(replace(value.op, type=type_), (), type_, value.label)  # type: ignore[call-arg]
+    return Value(replace(value.op, type=type_), (), type_, value.label, None, value.line)  # type: ignore[call-arg]
 
 
 def _resized_op(op: Op, wanted: TensorType, axis: Axis) -> Op:

@@ -27,8 +27,8 @@ _WIDER = {"float16": ("float32", "float64"), "bfloat16": ("float32", "float64"),
 
 
 def _make(value: Value, op: Operator, *inputs: Value) -> Value:
-    """A replacement of a value, with the same label."""
-    return apply(op, *inputs, label=value.label)
+    """A replacement of a value, under the same name."""
+    return apply(op, *inputs).in_place_of(value)
 
 
 def _is(x: Value, number: float) -> bool:

@@ -25,6 +25,7 @@ before the update. The copy costs nothing where it is made beside the value, fro
 
 from typing import Any
 
+from adjoint.errors import located
 from adjoint.ir import Function, Value, is_param
 from adjoint.ops import stop_gradient
 
@@ -40,10 +41,11 @@ def separate_results(function: Function) -> Function:
     results = []
     for index, value in enumerate(function.results):
         made = value
-        if is_param(value) or value in seen:
-            made = stop_gradient(value)
-        elif index in donated and value in read:
-            made = stop_gradient(value).named(value.label)
+        with located(value.line):
+            if is_param(value) or value in seen:
+                made = stop_gradient(value)
+            elif index in donated and value in read:
+                made = stop_gradient(value).named(value.label)
         seen.add(made)
         results.append(made)
     return Function(function.name, function.params, tuple(results), function.attrs)

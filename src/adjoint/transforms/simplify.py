@@ -17,8 +17,8 @@ After::
 
     func @main(%x: f32[2,3], %w: f32[4,3]) -> f32[2,4] {
       %y: f32[2,4] = matmul(%x, %w) {transpose_a = False, transpose_b = True}
-      %1: f32[2,4] = subtract(%y, %y)
-      return %1
+      %6: f32[2,4] = subtract(%y, %y)
+      return %6
     }
 
 Floats are not numbers, so ``x * 0`` stays (x may be NaN), ``x + 0.0`` stays (x may be -0.0) and sums are not
@@ -105,8 +105,7 @@ def simplify(function: Function) -> Function:
     """
 
     def replace(value: Value, inputs: tuple[Value, ...]) -> Value:
-        same = all(a is b for a, b in zip(inputs, value.inputs, strict=True))
-        current = value if same else Value(value.op, inputs, value.type, value.label)
+        current = value.with_inputs(inputs)
         while True:
             made = _rewritten(current)
             if made is None:

@@ -22,6 +22,7 @@ function tell(k, event) {
     `${three(it.gflops)} GFLOP/s, ${three(it.gbytes)} GB/s`,
     `${(100 * it.roofline).toFixed(0)}% of what the machine allows, bytes from ${it.level}`,
     [...new Set(it.operators)].join(", "),
+    [...new Set(it.lines.filter(line => line))].map(line => line.split(/[/\\]/).pop()).join(", "),
   ];
   tip.replaceChildren(name, ...lines.flatMap(line => [line, document.createElement("br")]));
   tip.hidden = false;

@@ -5,17 +5,17 @@ from collections import Counter
 import pytest
 
 from adjoint import ops, optim
-from adjoint.compiler import host
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, IRModule, is_param, param
 from adjoint.ir.printer import value_names
-from adjoint.pipeline import lower_function
-from adjoint.profiling.parts import (
+from adjoint.pipeline import after_graph_passes, lower_function, lowered_graph
+from adjoint.training.parts import (
     BACKWARD,
     BACKWARD_UPDATE,
     FORWARD,
     STEP,
     UPDATE,
-    after_passes,
+    kernel_parts,
     part_of,
     value_parts,
 )
@@ -27,7 +27,7 @@ OPTIMIZERS = {"sgd": optim.SGD(0.01, momentum=0.9, weight_decay=0.1), "adam": op
 @pytest.fixture(scope="module", params=OPTIMIZERS)
 def training(request):
     module = mlp_step(OPTIMIZERS[request.param])
-    step = after_passes(module["step"])
+    step = after_graph_passes(module["step"])
     return module, step, value_parts(module, step)
 
 
@@ -42,13 +42,13 @@ def operators(values):
 def test_forward_is_the_graph_of_the_loss(training):
     module, _, parts = training
     mine = [v for v, part in parts.items() if part == FORWARD]
-    assert operators(mine) == operators(after_passes(module["backbone_loss"]).values())
+    assert operators(mine) == operators(after_graph_passes(module["backbone_loss"]).values())
 
 
 def test_forward_and_backward_together_are_the_graph_of_the_adjoint(training):
     module, _, parts = training
     mine = [v for v, part in parts.items() if part in (FORWARD, BACKWARD)]
-    theirs = operators(after_passes(module["backbone_loss_adjoint"]).values())
+    theirs = operators(after_graph_passes(module["backbone_loss_adjoint"]).values())
     # What only separates results that are the same value is not in the step.
     assert operators(mine) - theirs == Counter()
     assert set(theirs - operators(mine)) <= {"stop_gradient"}
@@ -102,8 +102,8 @@ def test_borders_hide_no_part():
     adjoint = Function("backbone_loss_adjoint", (x, w), (loss, rest))
     step = Function("step", (x, w), (loss, rest))
     module = IRModule((forward, adjoint, step))
-    made = after_passes(step)
-    assert operators(after_passes(forward).values())["slice"] == 1
+    made = after_graph_passes(step)
+    assert operators(after_graph_passes(forward).values())["slice"] == 1
     assert operators(made.values())["slice"] == 0
     parts = value_parts(module, made)
     assert parts[labelled(made, "z")] == FORWARD
@@ -127,3 +127,31 @@ def test_a_kernel_is_of_the_first_part_that_needs_it_and_of_the_update():
     assert part_of([update], parts) == UPDATE
     assert part_of([update, forward], parts) == "forward+update"
     assert part_of([], parts) == STEP
+
+
+def test_what_is_computed_again_is_backward():
+    module = mlp_step(sizes=(32, *[32] * 12, 10), rows=256)
+    budget = lower_function(module["step"], host()).working_bytes(1) * 8 // 10
+    step = lowered_graph(module["step"], host(), budget)
+    parts = value_parts(module, step)
+    assert step.params == module["step"].params
+    usual = after_graph_passes(module["step"])
+    expected = {name: value for value, name in value_names(usual).items()}
+    again = [v for v, name in value_names(step).items() if name not in expected and v.op.name != "after"]
+    assert again
+    assert {parts[value] for value in again} == {BACKWARD}
+    names = value_names(step)
+    usual_parts = value_parts(module, usual)
+    wanted = {(name, usual_parts[value]) for name, value in expected.items()}
+    found = {(names[value], part) for value, part in parts.items() if names[value] in expected}
+    assert found <= wanted
+    assert len(found) > 0.9 * len(wanted)
+
+
+def test_parts_of_kernels(training):
+    module, step, parts = training
+    kernels = compile(module, options=CompileOptions(threads=1), entries=("step",)).kernels
+    named = {name: value for value, name in value_names(step).items()}
+    found = kernel_parts(module, step, kernels)
+    assert found == tuple(part_of([named[name] for name in kernel.values], parts) for kernel in kernels)
+    assert {FORWARD, BACKWARD_UPDATE} <= set(found)

@@ -4,14 +4,17 @@ A step created by `SetupTrainer` contains the graph of ``backbone_loss``, which 
 ``backbone_loss_adjoint``, and this by the optimizer's update. The passes before lowering depend on a value and its
 operands, never on its users, except `adjoint.transforms.keep_padded`, whose borders are ignored here. So they transform
 each of those three functions into the same values, and a value of the step is found in the others by its structure: its
-operator, its attributes and, recursively, its operands.
+operator, its attributes and, recursively, its operands. What `adjoint.transforms.rematerialize` computes again belongs
+to the backward pass, which reads it.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
 
-from adjoint.ir import Function, IRModule, Value, is_param, toposort
+from adjoint.ir import Function, IRModule, Value, is_param, toposort, value_names
+from adjoint.ops.convert import After
 from adjoint.ops.shape import Pad, Slice
-from adjoint.pipeline import GRAPH_PASSES
+from adjoint.pipeline import after_graph_passes
+from adjoint.runtime.report import KernelInfo
 
 __all__ = [
     "BACKWARD",
@@ -20,7 +23,7 @@ __all__ = [
     "PARTS",
     "STEP",
     "UPDATE",
-    "after_passes",
+    "kernel_parts",
     "part_of",
     "value_parts",
 ]
@@ -35,13 +38,6 @@ STEP = "step"
 PARTS = (FORWARD, BACKWARD, BACKWARD_UPDATE, FORWARD_UPDATE, UPDATE, STEP)
 
 
-def after_passes(function: Function) -> Function:
-    """The function after the graph passes, as lowering receives it."""
-    for graph_pass in GRAPH_PASSES:
-        function = graph_pass(function)
-    return function
-
-
 def value_parts(module: IRModule, step: Function) -> dict[Value, str]:
     """The part of each value of a step: the first that needs it.
 
@@ -50,7 +46,7 @@ def value_parts(module: IRModule, step: Function) -> dict[Value, str]:
     module : IRModule
         The step's module. Without ``backbone_loss`` and ``backbone_loss_adjoint``, the part is always `STEP`.
     step : Function
-        Its function ``step``, after `after_passes`.
+        Its function ``step`` as `adjoint.pipeline.lowered_graph` returns it.
 
     Returns
     -------
@@ -63,29 +59,57 @@ def value_parts(module: IRModule, step: Function) -> dict[Value, str]:
         return dict.fromkeys(values, STEP)
     numbers: dict[Hashable, int] = {}
     mine = _structures(values, numbers)
+    again = _behind_after(values)
     parts = dict.fromkeys(values, UPDATE)
     # Backward first, so that values which the forward pass needs too are then assigned to it.
     for name, part in zip(reversed(names), (BACKWARD, FORWARD), strict=True):
-        theirs = set(_structures(after_passes(module[name]).values(), numbers).values())
+        theirs = set(_structures(after_graph_passes(module[name]).values(), numbers).values())
         found = [value for value in values if mine[value] in theirs and not is_param(value)]
+        if part == FORWARD:
+            found = [value for value in found if value not in again]
         parts.update(dict.fromkeys(toposort(found), part))
     return parts
+
+
+def kernel_parts(module: IRModule, step: Function, kernels: Iterable[KernelInfo]) -> tuple[str, ...]:
+    """The part of each kernel of a step.
+
+    Parameters
+    ----------
+    module, step
+        As for `value_parts`.
+    kernels : iterable of KernelInfo
+        Kernels whose values are those of `step`.
+    """
+    parts = value_parts(module, step)
+    named = {name: value for value, name in value_names(step).items()}
+    return tuple(part_of([named[name] for name in kernel.values], parts) for kernel in kernels)
 
 
 def _structures(values: Iterable[Value], numbers: dict[Hashable, int]) -> dict[Value, int]:
     """A number for each value, equal for equal structures; operands come first. `numbers` stores the assignment.
 
     A value and its part inside a padded border are equal, because which of them an operator reads depends on all users.
+    So are a value and the same value computed again.
     """
     found: dict[Value, int] = {}
     for value in values:
-        bare = _without_border(value)
+        bare = value.inputs[0] if isinstance(value.op, After) else _without_border(value)
         if bare is not None:
             found[value] = found[bare]
             continue
         inputs = tuple(found[operand] for operand in value.inputs)
         key = (value.op.key(), inputs, value.label if is_param(value) else "")
         found[value] = numbers.setdefault(key, len(numbers))
+    return found
+
+
+def _behind_after(values: Iterable[Value]) -> set[Value]:
+    """The values that depend on an ``after``, which precedes what is computed again."""
+    found: set[Value] = set()
+    for value in values:
+        if isinstance(value.op, After) or any(operand in found for operand in value.inputs):
+            found.add(value)
     return found
 
 
