@@ -81,7 +81,8 @@ def test_graphs_and_kernels_read_back(names):
 @pytest.mark.parametrize("stage", ["graph", "adjoint", "step", "kernels", "llvm", "asm"])
 def test_every_stage_of_show_prints(capsys, tmp_path, stage):
     (tmp_path / "model.txt").write_text(str(module(NAMES["sequential"])))
-    assert main(["show", str(tmp_path / "model.txt"), "--stage", stage]) == 0
+    loss = [] if stage == "graph" else ["--loss", "mse"]
+    assert main(["show", str(tmp_path / "model.txt"), "--stage", stage, *loss]) == 0
     printed = capsys.readouterr().out
     assert ("0.weight" in printed) or stage in ("llvm", "asm")
     assert "step" in printed or stage in ("graph", "adjoint", "kernels")
