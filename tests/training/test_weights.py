@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from adjoint import ops
 from adjoint.errors import CheckpointError, InvalidValueError, NameLookupError, TypeRuleError
-from adjoint.ir import TensorType
+from adjoint.ir import Function, IRModule, TensorType, param
 from adjoint.losses import MSELoss
 from adjoint.optim import SGD
 from adjoint.training import SetupTrainer, Trainer, read_arrays, write_arrays
@@ -58,6 +59,30 @@ def test_renamed_arrays_are_loaded(trainer, tmp_path):
     np.testing.assert_array_equal(trainer.export_params()["w1"], given["w1"].T)
 
 
+def test_a_model_with_the_names_of_pytorch_loads_its_file(cache, tmp_path):
+    """A state dict of ``Sequential(Linear(4, 3), ReLU(), Linear(3, 2))``."""
+    rng = np.random.default_rng(7)
+    shapes = {"0.weight": (3, 4), "0.bias": (3,), "2.weight": (2, 3), "2.bias": (2,)}
+    given = {name: rng.standard_normal(shape).astype("f4") for name, shape in shapes.items()}
+    save_file(given, tmp_path / "model.safetensors")
+    x, *params = param("x", (5, 4)), *(param(name, shape) for name, shape in shapes.items())
+    w0, b0, w2, b2 = params
+    out = ops.relu(x @ w0.T + b0) @ w2.T + b2
+    backbone = Function("backbone", (x, *params), (out,))
+    trainer = Trainer(SetupTrainer(MSELoss(), SGD(0.1))(IRModule((backbone,))), options=cache)
+    trainer.load_params(tmp_path / "model.safetensors")
+    rows = rng.standard_normal((5, 4)).astype("f4")
+    wide = {name: array.astype("f8") for name, array in given.items()}
+    hidden = np.maximum(rows @ wide["0.weight"].T + wide["0.bias"], 0)
+    np.testing.assert_allclose(
+        trainer.predict(rows), hidden @ wide["2.weight"].T + wide["2.bias"], rtol=1e-4, atol=1e-5
+    )
+    trainer.update(rows, np.zeros((5, 2), np.float32))
+    trainer.save_params(tmp_path / "trained.safetensors")
+    written = load_file(tmp_path / "trained.safetensors")
+    assert {name: array.shape for name, array in written.items()} == shapes
+
+
 @pytest.mark.parametrize("dtype", ["f2", "f8", ml_dtypes.bfloat16])
 def test_other_floats_are_converted(trainer, tmp_path, dtype):
     given = {name: array.astype(dtype) for name, array in trainer.export_params().items()}
@@ -95,6 +120,15 @@ def test_a_file_of_save_has_the_weights(cache, tmp_path):
     np.testing.assert_array_equal(other.export_params()["w"], one.export_params()["w"])
     np.testing.assert_array_equal(other.export_states()["mean"], one.export_states()["mean"])
     assert other.export_states()["mean"].any()
+
+
+def test_parameters_without_values_are_not_saved(cache, tmp_path):
+    trainer = Trainer(SetupTrainer(MSELoss(), SGD(0.1))(normalising()), options=cache)
+    with pytest.raises(
+        InvalidValueError, match=r"save_params: the parameters have no values yet; call trainer.init_pa"
+    ):
+        trainer.save_params(tmp_path / "file")
+    assert not (tmp_path / "file").exists()
 
 
 def test_save_params_writes_the_parameters_alone(trainer, tmp_path):
