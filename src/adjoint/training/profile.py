@@ -64,7 +64,10 @@ class Profile:
             lines.append(f"  {kernel.name:<22}{micros:>12.1f} us  {part:<16}{kernel.listed_operators()}{where}")
         count = "one thread" if self.account.threads == 1 else f"{self.account.threads} threads"
         lines.append(f"the step on {count}:")
-        lines += [f"  {name:<48}{nanoseconds / 1e3:>12.1f} us" for name, nanoseconds in self.account.lines()]
+        # Adding 0.0 turns a rounded -0.0 into 0.0.
+        lines += [
+            f"  {name:<48}{round(nanoseconds / 1e3, 1) + 0.0:>12.1f} us" for name, nanoseconds in self.account.lines()
+        ]
         lines.append(
             "Measured on copies of the trainer's arrays as they are now, and on the given batch, after "
             f"{WARM_UP_RUNS} runs that warm up the caches. Reading clocks around kernels took another "
