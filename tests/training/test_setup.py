@@ -52,6 +52,14 @@ def test_the_module_has_everything_under_the_names_of_relax():
     }
 
 
+def test_a_function_is_a_model():
+    setup = SetupTrainer(CrossEntropyLoss(), SGD(0.01))
+    given = mlp(SIZES, BATCH)
+    assert setup(given["backbone"].renamed("classifier")) == setup(IRModule(given.functions, {"param_num": 6}))
+    with pytest.raises(TypeRuleError, match="the model must be an IRModule or a Function, got tuple; pass Function"):
+        setup((given["backbone"],))
+
+
 def test_the_given_module_stays_as_it_is():
     given = mlp(SIZES, BATCH)
     before = str(given)

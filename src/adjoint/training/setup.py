@@ -85,8 +85,15 @@ class SetupTrainer:
         if self.loss_args is not None:
             object.__setattr__(self, "loss_args", tuple(self.loss_args))
 
-    def __call__(self, module: IRModule) -> IRModule:
-        """Return the training module; `module` is not modified."""
+    def __call__(self, module: IRModule | Function) -> IRModule:
+        """Return the training module; `module` is not modified. A function is a module with this ``backbone`` alone."""
+        if isinstance(module, Function):
+            module = IRModule((module.renamed("backbone"),))
+        if not isinstance(module, IRModule):
+            raise TypeRuleError(
+                f"SetupTrainer: the model must be an IRModule or a Function, got {type(module).__name__}; pass "
+                'Function("backbone", (inputs..., params...), (outputs...))'
+            )
         module = with_roles(module)
         backbone = module["backbone"]
         param_num, state_num = counts(module, "param_num", "state_num")
