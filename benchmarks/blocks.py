@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from adjoint.profiling.figures import amount
-from benchmarks import breakdown, report, roster, workloads
+from benchmarks import breakdown, report, roster, serving, workloads
 from benchmarks.run import PEER_FOLDER
 
 __all__ = ["BLOCKS", "provenance_text"]
@@ -244,6 +244,17 @@ def coalescing(results: Results) -> str:
     return breakdown.table(("workload", "kernels before", "after"), 1, rows)
 
 
+def serving_table(results: Results) -> str:
+    """What prediction costs, for each model and number of rows."""
+    rows = [cells for name, entry in results["serving"].items() for cells in serving.table_rows(name, entry)]
+    return breakdown.table(serving.HEADINGS, 1, rows)
+
+
+def serving_machine(results: Results) -> str:
+    """When and where prediction was measured."""
+    return provenance_text({f"`{name}`": entry for name, entry in results["serving"].items()})
+
+
 def _workload_block(name: str) -> Callable[[Results], str]:
     return lambda results: breakdown.workload_text(results["where"][name])
 
@@ -257,6 +268,8 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "summary/notes": summary_notes,
     "programs": programs,
     "programs/coalescing": coalescing,
+    "serving/machine": serving_machine,
+    "serving/table": serving_table,
     "where/machine": where_machine,
     "where/summary": lambda results: breakdown.summary_text(_where(results)),
     **{f"where/{name}": _workload_block(name) for name in workloads.WORKLOADS},

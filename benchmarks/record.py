@@ -1,9 +1,10 @@
 """The file of published results, ``benchmarks/results.json``: how it is read and written, and what may enter it.
 
-It has three sections. ``steps`` holds an entry for each workload and number of threads (`run.py`), ``where`` one for
-each workload (`where.py`), and ``programs`` what the compiler makes of each workload (`publish.py`). An entry of the
-first two carries its own ``run``: time, commit, machine, settings and command. So a run of one workload replaces the
-entries of that workload, and a table whose entries come from different machines can say so.
+It has four sections. ``steps`` holds an entry for each workload and number of threads (`run.py`), ``where`` one for
+each workload (`where.py`), ``serving`` one for each model (`serving.py`), and ``programs`` what the compiler makes of
+each workload (`publish.py`). An entry of the first three carries its own ``run``: time, commit, machine, settings and
+command. So a run of one workload replaces the entries of that workload, and a table whose entries come from different
+machines can say so.
 """
 
 import argparse

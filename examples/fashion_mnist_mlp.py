@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from adjoint import Function, IRModule, SetupTrainer, TensorType, Trainer, data, losses, optim, param
+from adjoint import Function, IRModule, SetupTrainer, Trainer, data, losses, optim, param
 
 BATCH, EPOCHS, RATE = 64, 5, 0.002
 
@@ -17,13 +17,12 @@ def model() -> IRModule:
     hidden = (hidden @ w1 + b1).relu()
     logits = hidden @ w2 + b2
     backbone = Function("backbone", (x, w0, b0, w1, b1, w2, b2), (logits,))
-    return IRModule((backbone,), {"param_num": 6, "state_num": 0})
+    return IRModule((backbone,))
 
 
 def main() -> None:
     """Train, and print the accuracy after each epoch."""
-    logits, labels = TensorType((BATCH, 10)), TensorType((BATCH,), "i64")
-    setup = SetupTrainer(losses.CrossEntropyLoss(), optim.Adam(RATE), (logits, labels))
+    setup = SetupTrainer(losses.CrossEntropyLoss(), optim.Adam(RATE))
     trainer = Trainer(setup(model()))
     trainer.init_parameters()
 

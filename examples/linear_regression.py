@@ -2,18 +2,14 @@
 
 import numpy as np
 
-from adjoint import Function, IRModule, SetupTrainer, TensorType, Trainer, losses, optim, param
+from adjoint import Function, IRModule, SetupTrainer, Trainer, losses, optim, param
 
 
 def main() -> None:
     """Train until the weights are 2 and 3."""
     x, w = param("x", (4, 2)), param("w", (2, 1))
     backbone = Function("backbone", (x, w), (x @ w,))
-    model = IRModule((backbone,), {"param_num": 1, "state_num": 0})
-
-    prediction = target = TensorType((4, 1))
-    setup = SetupTrainer(losses.MSELoss(), optim.SGD(0.05), (prediction, target))
-    trainer = Trainer(setup(model))
+    trainer = Trainer(SetupTrainer(losses.MSELoss(), optim.SGD(0.05))(IRModule((backbone,))))
     trainer.init_parameters()
 
     inputs = np.array([[1, 2], [2, 3], [4, 6], [3, 1]], np.float32)

@@ -1,8 +1,13 @@
 """The examples run and show what they say."""
 
 import importlib.util
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
+
+from tests.conftest import OWN_CACHE
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
@@ -30,5 +35,23 @@ def test_fashion_mnist_learns_in_one_epoch(real, capsys, monkeypatch):
     assert float(accuracy) > 80
 
 
+def test_the_cnn_learns_and_predicts_the_same_in_another_process(real, tmp_path):  # noqa: ARG001
+    def printed(*words):
+        environment = dict(os.environ)  # with a cache for the tests, where the data are not
+        if (OWN_CACHE / "fashion-mnist").is_dir():
+            environment.setdefault("ADJOINT_DATA", str(OWN_CACHE / "fashion-mnist"))
+        command = [sys.executable, EXAMPLES / "fashion_mnist_cnn.py", *words]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=100
+        ).stdout.splitlines()
+
+    assert len((EXAMPLES / "fashion_mnist_cnn.py").read_text().splitlines()) <= 40
+    *epochs, trained = printed()
+    assert len(epochs) == 2
+    (accuracy,) = re.findall(r"test accuracy ([\d.]+)%  mean score -?[\d.]+", trained)
+    assert float(accuracy) >= 88
+    assert printed("predict") == [trained]
+
+
 def test_every_example_is_run_here():
-    assert {p.stem for p in EXAMPLES.glob("*.py")} == {"linear_regression", "fashion_mnist_mlp"}
+    assert {p.stem for p in EXAMPLES.glob("*.py")} == {"linear_regression", "fashion_mnist_cnn", "fashion_mnist_mlp"}

@@ -28,6 +28,8 @@ def entries():
             yield pytest.param(entry, id=f"steps-{name}-{threads}")
     for name, entry in RESULTS["where"].items():
         yield pytest.param(entry, id=f"where-{name}")
+    for name, entry in RESULTS["serving"].items():
+        yield pytest.param(entry, id=f"serving-{name}")
 
 
 def prose(page):
@@ -59,7 +61,7 @@ def test_every_workload_and_every_block_is_published():
 def test_tables_come_with_where_they_were_measured(page):
     shown = [match[2] for match in publish.BLOCK.finditer(page.read_text())]
     measured = {name.partition("/")[0].replace("summary", "steps") for name in shown} - {"programs"}
-    origins = {"steps": "steps/origin", "where": "where/machine"}
+    origins = {"steps": "steps/origin", "where": "where/machine", "serving": "serving/machine"}
     assert {origins[kind] for kind in measured} <= set(shown)
 
 

@@ -15,7 +15,7 @@ from tests.cli.helpers import refusal
     [
         (
             "trian fashion-mnist",
-            "no command 'trian'; did you mean train? (there are train, show, profile, doctor, cache)",
+            "no command 'trian'; did you mean train? (there are train, show, profile, ops, doctor, cache)",
         ),
         ("train fashion-mnst", "no dataset 'fashion-mnst'; did you mean fashion-mnist? (there is fashion-mnist)"),
         ("train fashion-mnist --epohcs 3", "no option '--epohcs'; did you mean --epochs?"),
@@ -50,7 +50,7 @@ def test_no_words_print_the_help(capsys):
     assert "Usage: adjoint [OPTIONS] COMMAND" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["train", "show", "profile", "doctor", "cache"])
+@pytest.mark.parametrize("name", ["train", "show", "profile", "ops", "doctor", "cache"])
 def test_every_command_is_listed_and_has_help(capsys, name):
     assert main(["--help"]) == 0
     assert f"  {name} " in capsys.readouterr().out

@@ -24,6 +24,7 @@ _COMMANDS = {
     "train": "Train a model on a dataset.",
     "show": "Print a compilation stage of a model.",
     "profile": "Time each kernel of a model's training step.",
+    "ops": "Print the operators that a model can use.",
     "doctor": "Print versions, CPU, threads, and whether the cache is usable.",
     "cache": "Print the contents of the cache, or clear it.",
 }

@@ -1,6 +1,7 @@
 """CATALOGUE: an explicit list of all operators, used by the contract tests and the parser."""
 
 from collections.abc import Mapping
+from itertools import chain
 from types import MappingProxyType
 
 from adjoint.ops import (
@@ -28,109 +29,126 @@ from adjoint.ops import (
 )
 from adjoint.ops.base import Operator
 
-__all__ = ["CATALOGUE", "OPERATORS"]
+__all__ = ["CATALOGUE", "FAMILIES", "OPERATORS"]
 
-#: Every operator class, by family.
-CATALOGUE: tuple[type[Operator], ...] = (
-    # arithmetic
-    arithmetic.Add,
-    arithmetic.Subtract,
-    arithmetic.Multiply,
-    arithmetic.Divide,
-    arithmetic.Negative,
-    # powers
-    powers.Power,
-    powers.Square,
-    powers.Sqrt,
-    powers.Rsqrt,
-    powers.Reciprocal,
-    # piecewise
-    piecewise.Maximum,
-    piecewise.Minimum,
-    piecewise.Abs,
-    piecewise.Sign,
-    piecewise.Relu,
-    piecewise.Clip,
-    piecewise.Floor,
-    # transcendental
-    transcendental.Exp,
-    transcendental.Expm1,
-    transcendental.Log,
-    transcendental.Log1p,
-    transcendental.Tanh,
-    transcendental.Sigmoid,
-    transcendental.Sin,
-    transcendental.Cos,
-    transcendental.Erf,
-    # gaussian
-    gaussian.Gelu,
-    # logic
-    logic.Equal,
-    logic.NotEqual,
-    logic.Less,
-    logic.LessEqual,
-    logic.Greater,
-    logic.GreaterEqual,
-    logic.LogicalAnd,
-    logic.LogicalOr,
-    logic.LogicalXor,
-    logic.LogicalNot,
-    logic.Where,
-    # convert
-    convert.Cast,
-    convert.StopGradient,
-    convert.CheckRange,
-    convert.After,
-    # create
-    create.Full,
-    create.Iota,
-    create.Constant,
-    # shape
-    shape.BroadcastTo,
-    shape.Reshape,
-    shape.Permute,
-    shape.Flip,
-    shape.Slice,
-    shape.Pad,
-    shape.Concat,
-    # reduce
-    shape.ReduceSum,
-    reduce.ReduceMax,
-    reduce.ReduceMin,
-    reduce.ReduceProd,
-    reduce.ArgMax,
-    # sizes
-    sizes.Count,
-    # centred
-    centred.CentredSquares,
-    centred.Normalize,
-    centred.SumExp,
-    # present
-    present.PresentSum,
-    present.PresentSquares,
-    # contract
-    contract.MatMul,
-    # attention
-    attention.Attention,
-    attention.AttentionLogSum,
-    attention_gradients.AttentionQueryGradient,
-    attention_gradients.AttentionKeyGradient,
-    attention_gradients.AttentionValueGradient,
-    # convolution
-    convolution.Conv2d,
-    convolution.Conv2dWeightGradient,
-    # pooling
-    pooling.MaxPool2d,
-    pooling.SumPool2d,
-    window_places.WindowArgMax,
-    window_places.WindowPick,
-    window_places.WindowSpread,
-    # index
-    index.OneHot,
-    index.Take,
-    index.TakeAlong,
-    index.ScatterAdd,
+#: Operator classes by family.
+FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
+    {
+        "arithmetic": (
+            arithmetic.Add,
+            arithmetic.Subtract,
+            arithmetic.Multiply,
+            arithmetic.Divide,
+            arithmetic.Negative,
+        ),
+        "powers": (
+            powers.Power,
+            powers.Square,
+            powers.Sqrt,
+            powers.Rsqrt,
+            powers.Reciprocal,
+        ),
+        "piecewise": (
+            piecewise.Maximum,
+            piecewise.Minimum,
+            piecewise.Abs,
+            piecewise.Sign,
+            piecewise.Relu,
+            piecewise.Clip,
+            piecewise.Floor,
+        ),
+        "transcendental": (
+            transcendental.Exp,
+            transcendental.Expm1,
+            transcendental.Log,
+            transcendental.Log1p,
+            transcendental.Tanh,
+            transcendental.Sigmoid,
+            transcendental.Sin,
+            transcendental.Cos,
+            transcendental.Erf,
+        ),
+        "gaussian": (gaussian.Gelu,),
+        "logic": (
+            logic.Equal,
+            logic.NotEqual,
+            logic.Less,
+            logic.LessEqual,
+            logic.Greater,
+            logic.GreaterEqual,
+            logic.LogicalAnd,
+            logic.LogicalOr,
+            logic.LogicalXor,
+            logic.LogicalNot,
+            logic.Where,
+        ),
+        "convert": (
+            convert.Cast,
+            convert.StopGradient,
+            convert.CheckRange,
+            convert.After,
+        ),
+        "create": (
+            create.Full,
+            create.Iota,
+            create.Constant,
+        ),
+        "shape": (
+            shape.BroadcastTo,
+            shape.Reshape,
+            shape.Permute,
+            shape.Flip,
+            shape.Slice,
+            shape.Pad,
+            shape.Concat,
+        ),
+        "reduce": (
+            shape.ReduceSum,
+            reduce.ReduceMax,
+            reduce.ReduceMin,
+            reduce.ReduceProd,
+            reduce.ArgMax,
+        ),
+        "sizes": (sizes.Count,),
+        "centred": (
+            centred.CentredSquares,
+            centred.Normalize,
+            centred.SumExp,
+        ),
+        "present": (
+            present.PresentSum,
+            present.PresentSquares,
+        ),
+        "contract": (contract.MatMul,),
+        "attention": (
+            attention.Attention,
+            attention.AttentionLogSum,
+            attention_gradients.AttentionQueryGradient,
+            attention_gradients.AttentionKeyGradient,
+            attention_gradients.AttentionValueGradient,
+        ),
+        "convolution": (
+            convolution.Conv2d,
+            convolution.Conv2dWeightGradient,
+        ),
+        "pooling": (
+            pooling.MaxPool2d,
+            pooling.SumPool2d,
+            window_places.WindowArgMax,
+            window_places.WindowPick,
+            window_places.WindowSpread,
+        ),
+        "index": (
+            index.OneHot,
+            index.Take,
+            index.TakeAlong,
+            index.ScatterAdd,
+        ),
+    }
 )
+
+#: Every operator class.
+CATALOGUE: tuple[type[Operator], ...] = tuple(chain.from_iterable(FAMILIES.values()))
 
 _NAMED: tuple[type[Operator], ...] = (*CATALOGUE, calls.Call, calls.TupleGet)
 

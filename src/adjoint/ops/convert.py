@@ -101,7 +101,7 @@ class StopGradient(Elementwise):
         return x.copy()
 
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """None, by definition."""
+        """None: it is what stops the gradient."""
         return (None,)
 
     def scalar(self, k: Builder, x: Scalar) -> Scalar:  # noqa: ARG002

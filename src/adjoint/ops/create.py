@@ -90,7 +90,7 @@ class Full(Operator):
         return np.full(self.shape, self.value, self.dtype)
 
     def vjp(self, ct: Value, out: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """No operands, no cotangents."""
+        """None: there are no operands."""
         return ()
 
     def lower(self, k: Builder, index: Index) -> Scalar:  # noqa: ARG002
@@ -167,7 +167,7 @@ class Iota(Operator):
         return np.broadcast_to(column, self.shape).copy()
 
     def vjp(self, ct: Value, out: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """No operands, no cotangents."""
+        """None: there are no operands."""
         return ()
 
     def lower(self, k: Builder, index: Index) -> Scalar:
@@ -233,7 +233,7 @@ class Constant(Operator):
         return np.frombuffer(self.data, self.dtype).reshape(self.shape).copy()
 
     def vjp(self, ct: Value, out: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """No operands, no cotangents."""
+        """None: there are no operands."""
         return ()
 
     def lower(self, k: Builder, index: Index) -> Scalar:

@@ -1,0 +1,140 @@
+"""A list of all operators and of the functions composed of them, for `adjoint ops` and `docs/operators.md`.
+
+Everything in it is read from the code: summaries from docstrings, signatures from functions, and why an operator has no
+gradient from the docstring of its `vjp`, which then begins with ``None:``.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from adjoint import ops
+from adjoint.ir.methods import Methods
+from adjoint.ops.calls import Call
+from adjoint.ops.catalogue import FAMILIES
+
+__all__ = ["Listed", "listed_operators"]
+
+#: The public functions of `adjoint.ops` that read graph text rather than build graphs.
+_NOT_OPERATORS = {"parse", "parse_function"}
+
+#: Families of composites, which are otherwise called like the file that they are in: by file, or by function.
+_FAMILY = {"views": "shape", "slicing": "shape", "indexing": "index", "broadcast": "shape", "full_like": "create"}
+
+#: Composites without a gradient, and why.
+_CONSTANT = {
+    "floor_divide": "integers have no gradient",
+    "full_like": "the result does not depend on the elements",
+}
+
+#: Python's syntax, and methods and properties of another name than the function's.
+_PYTHON = {
+    "abs": ("abs(x)",),
+    "add": ("x + y",),
+    "cast": ("x.astype()",),
+    "expand_dims": ("x.unsqueeze()",),
+    "floor_divide": ("x // y",),
+    "getitem": ("x[...]",),
+    "greater": ("x > y",),
+    "greater_equal": ("x >= y",),
+    "less": ("x < y",),
+    "less_equal": ("x <= y",),
+    "logical_and": ("x & y",),
+    "logical_not": ("~x",),
+    "logical_or": ("x | y",),
+    "logical_xor": ("x ^ y",),
+    "matmul": ("x @ y",),
+    "multiply": ("x * y",),
+    "negative": ("-x",),
+    "power": ("x ** y",),
+    "subtract": ("x - y",),
+    "swapaxes": ("x.mT",),
+    "transpose": ("x.T",),
+    "true_divide": ("x / y",),
+    "variance": ("x.var()",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An operator or a composite.
+
+    Parameters
+    ----------
+    name : str
+        The name of the operator in graph text, and of its function.
+    family : str
+        Its family.
+    summary : str
+        The first line of its docstring.
+    signature : str or None
+        How its function is called; None if it has no function, because only composites, gradients and passes create it.
+    python : tuple of str
+        Python's syntax for it, and the methods and properties of a value that call it.
+    reason : str
+        Why it has no gradient; empty if it has one.
+    composite : bool
+        Whether it is built from other operators; if so, graphs contain those instead.
+    """
+
+    name: str
+    family: str
+    summary: str
+    signature: str | None
+    python: tuple[str, ...]
+    reason: str
+    composite: bool
+
+    @property
+    def gradient(self) -> bool:
+        """Whether it has a gradient."""
+        return not self.reason
+
+
+def listed_operators() -> list[Listed]:
+    """All operators and composites: family by family, in each the operators in the order of the catalogue first."""
+    functions = {name: getattr(ops, name) for name in ops.__all__ if name not in _NOT_OPERATORS}
+    found = {}
+    for family, classes in FAMILIES.items():
+        for op in classes:
+            function = functions.pop(op.name, None)
+            found[op.name] = _listed(op.name, family, function, op, _reason(op.vjp), composite=False)
+    for name, function in functions.items():
+        file = function.__module__.rpartition(".")[2]
+        family = _FAMILY.get(name, _FAMILY.get(file, file))
+        found[name] = _listed(name, family, function, None, _CONSTANT.get(name, ""), composite=name != Call.name)
+    order = list(dict.fromkeys([*FAMILIES, *(each.family for each in found.values())]))
+    return sorted(found.values(), key=lambda each: order.index(each.family))
+
+
+def _listed(
+    name: str, family: str, function: Callable[..., Any] | None, op: object, reason: str, *, composite: bool
+) -> Listed:
+    python = (f"x.{name}()",) if hasattr(Methods, name) else ()
+    return Listed(
+        name,
+        family,
+        _first_line(function or op),
+        _signature(name, function) if function else None,
+        (*_PYTHON.get(name, ()), *python) if function else (),
+        reason,
+        composite,
+    )
+
+
+def _signature(name: str, function: Callable[..., Any]) -> str:
+    """The call of a function, with its defaults but without the types."""
+    signature = inspect.signature(function)
+    bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    return f"{name}{signature.replace(parameters=bare, return_annotation=inspect.Signature.empty)}"
+
+
+def _first_line(documented: object) -> str:
+    return (inspect.getdoc(documented) or "").partition("\n")[0]
+
+
+def _reason(vjp: object) -> str:
+    """Why there is no gradient, as the docstring of a `vjp` says."""
+    rule, _, reason = _first_line(vjp).partition(": ")
+    return reason.removesuffix(".") if rule == "None" else ""

@@ -1,0 +1,72 @@
+"""``adjoint ops``: the table, JSON, and the page in the documentation."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from adjoint.cli import main
+from tests.cli.helpers import refusal
+
+PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+
+
+def test_the_table_has_signatures_syntax_and_gradients(capsys, wide):  # noqa: ARG001
+    assert main(["ops"]) == 0
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in capsys.readouterr().out.splitlines()]
+    assert ["", "subtract(x, y)", "x - y, broadcast; scalars and arrays are promoted.", "x - y", "yes"] in rows
+    assert ["", "linear(x, w, b=None) (composite)", "x @ w + b.", "", "yes"] in rows
+    assert any(row[1:2] == ["after (no function)"] for row in rows)
+    assert ["", "floor(x)", "Floats rounded down, without a gradient.", "", "no: the gradient is 0"] in rows
+
+
+def test_brackets_are_not_taken_for_styles(capsys, wide):  # noqa: ARG001
+    assert main(["ops", "index"]) == 0
+    out = capsys.readouterr().out
+    assert "result[ids[i]] += updates[i]" in out
+    assert "x[...]" in out
+    assert "matmul" not in out
+
+
+def test_json_is_a_list_of_objects(capsys):
+    assert main(["ops", "--json"]) == 0
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert found["equal"] == {
+        "name": "equal",
+        "family": "logic",
+        "signature": "equal(x, y)",
+        "summary": "``x == y`` as bool, broadcast; scalars and arrays are promoted.",
+        "python": [],
+        "gradient": False,
+        "reason": "a bool is not differentiable",
+        "composite": False,
+    }
+    softmax = found["softmax"]
+    assert (softmax["composite"], softmax["gradient"], softmax["reason"]) == (True, True, None)
+
+
+def test_the_page_in_the_documentation_is_the_printed_one(capsys):
+    assert main(["ops", "--markdown"]) == 0
+    assert PAGE.read_text() == capsys.readouterr().out, "run `adjoint ops --markdown > docs/operators.md`"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("ops --json --markdown", "--json and --markdown exclude each other, got both; omit one"),
+        ("ops reduce --markdown", "--markdown prints the whole page, got reduce as well; omit it"),
+        (
+            "ops redcue",
+            "no family 'redcue'; did you mean reduce? (there are arithmetic, powers, piecewise, transcendental, "
+            "gaussian, logic, convert, create, shape, reduce, sizes, centred, present, contract, attention, "
+            "convolution, pooling, index, normalization, calls, composites)",
+        ),
+    ],
+)
+def test_wrong_words_get_one_sentence(capsys, words, message):
+    assert refusal(capsys, *words.split()) == message

@@ -1,0 +1,136 @@
+"""The list of operators against the operators themselves."""
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from adjoint import ops
+from adjoint.ir import Function, Value, is_float, methods, param, syntax
+from adjoint.ir.value import apply
+from adjoint.ops.catalogue import CATALOGUE, FAMILIES
+from adjoint.ops.listing import listed_operators
+from adjoint.testing.interpreter import interpret
+from adjoint.transforms import gradient
+
+LISTED = {each.name: each for each in listed_operators()}
+
+x = param("x", (4, 4))
+#: A call of each composite, with operands that depend on x.
+COMPOSITES = {
+    "avg_pool2d": lambda: ops.avg_pool2d(x[None, None], 2),
+    "batch_norm": lambda: ops.batch_norm(x, param("mean", (4,)), param("var", (4,)))[0],
+    "batch_norm_inference": lambda: ops.batch_norm_inference(x, x[0], x[1] + 1.0),
+    "broadcast": lambda: ops.broadcast(x, x[0])[1],
+    "embedding": lambda: ops.embedding(x, ops.iota((2,))),
+    "expand_dims": lambda: ops.expand_dims(x, 0),
+    "flatten": lambda: ops.flatten(x),
+    "floor_divide": lambda: ops.cast(ops.floor_divide(ops.cast(x, "i32"), 2), "f32"),
+    "full_like": lambda: ops.full_like(x, 2.0),
+    "getitem": lambda: ops.getitem(x, 0),
+    "layer_norm": lambda: ops.layer_norm(x),
+    "leaky_relu": lambda: ops.leaky_relu(x),
+    "linear": lambda: ops.linear(x, x, x[0]),
+    "log_softmax": lambda: ops.log_softmax(x),
+    "logsumexp": lambda: ops.logsumexp(x),
+    "mean": lambda: ops.mean(x),
+    "scaled_dot_product_attention": lambda: ops.scaled_dot_product_attention(*3 * [x[None, None]]),
+    "silu": lambda: ops.silu(x),
+    "slice_axis": lambda: ops.slice_axis(x, 0, 1, 3),
+    "softmax": lambda: ops.softmax(x),
+    "softplus": lambda: ops.softplus(x),
+    "squeeze": lambda: ops.squeeze(x[None]),
+    "swapaxes": lambda: ops.swapaxes(x, 0, 1),
+    "transpose": lambda: ops.transpose(x),
+    "true_divide": lambda: ops.true_divide(x, 3.0),
+    "variance": lambda: ops.variance(x),
+}
+
+
+def test_every_operator_and_every_public_function_is_listed():
+    assert {op.name for op in CATALOGUE} | set(ops.__all__) - {"parse", "parse_function"} == set(LISTED)
+    assert {each.name for each in LISTED.values() if each.composite} == set(COMPOSITES)
+
+
+def test_families_are_those_of_the_catalogue():
+    families = [each.family for each in listed_operators()]
+    assert [f for n, f in enumerate(families) if f not in families[:n]] == [
+        *FAMILIES,
+        "normalization",
+        "calls",
+        "composites",
+    ]
+    assert families == sorted(families, key=families.index), "those of a family are next to each other"
+    assert LISTED["matmul"].family == "contract"
+    assert LISTED["avg_pool2d"].family == "pooling"
+    assert LISTED["flatten"].family == "shape"
+
+
+@pytest.mark.parametrize("cls", CATALOGUE, ids=lambda cls: cls.name)
+def test_operators_have_a_gradient_if_their_vjp_returns_one(cls):
+    found = False
+    for sample in cls.samples():
+        if sample.error:
+            continue
+        inputs = [param(f"x{n}", array.shape, array.dtype) for n, array in enumerate(sample.inputs)]
+        out = apply(sample.op, *inputs)
+        if is_float(out.dtype):
+            found |= any(ct is not None for ct in sample.op.vjp(param("ct", out.shape, out.dtype), out, *inputs))
+    assert LISTED[cls.name].gradient == found
+    assert bool(LISTED[cls.name].reason) == (not found)
+
+
+@pytest.mark.parametrize("name", COMPOSITES)
+def test_composites_have_a_gradient_if_it_is_not_zero(name):
+    result = COMPOSITES[name]()
+    assert result.op.name != name, "an operator of its own is no composite"
+    weights = np.arange(1.0, 1.0 + result.size).reshape(result.shape) ** 2
+    loss = Function("loss", (x, param("mean", (4,)), param("var", (4,))), (ops.sum(result * weights),))
+    values = np.random.default_rng(0).uniform(0.5, 3.0, (4, 4)).astype(np.float32)
+    _, found = interpret(gradient(loss, ["x"]), values, np.zeros(4, np.float32), np.ones(4, np.float32))
+    assert LISTED[name].gradient == bool(np.any(found))
+
+
+def test_summaries_and_signatures_are_those_of_the_functions():
+    assert LISTED["softmax"].signature == "softmax(x, axis=-1)"
+    assert LISTED["concat"].signature == "concat(*values, axis=0)"
+    assert LISTED["relu"].summary == "``max(x, 0)``; its gradient at 0 is 0."
+    assert LISTED["window_argmax"].signature is None
+    assert all(each.summary for each in LISTED.values())
+
+
+def called(python, monkeypatch):
+    """The name of the function that a piece of Python calls."""
+    names = []
+
+    def operation(name):
+        return lambda *_: names.append(name)
+
+    for module in (methods, syntax):
+        monkeypatch.setattr(module, "operation", operation)
+    if match := re.fullmatch(r"x\.(\w+)\(\)", python):
+        method = getattr(Value, match[1])
+        needed = [p for p in inspect.signature(method).parameters.values() if p.default is p.empty]
+        method(*[x if p.name == "self" else 0 for p in needed if p.kind is p.POSITIONAL_OR_KEYWORD])
+    else:
+        eval(python, {"x": x, "y": param("y", (4, 4))})
+    return names
+
+
+@pytest.mark.parametrize(
+    ("name", "python"), [(each.name, python) for each in LISTED.values() for python in each.python]
+)
+def test_python_calls_the_function(name, python, monkeypatch):
+    assert called(python, monkeypatch) == [name]
+
+
+def test_all_of_pythons_syntax_and_every_method_is_listed():
+    listed = {python for each in LISTED.values() for python in each.python}
+    public = {name for name in vars(methods.Methods) if not name.startswith("_")} - {"ndim", "size"}
+    assert {f"x.{name}" for name in public} == {
+        python.removesuffix("()") for python in listed if python.startswith("x.")
+    }
+    used = set(re.findall(r'operation\("(\w+)"\)', Path(syntax.__file__).read_text()))
+    assert used == {each.name for each in LISTED.values() if any(not re.match(r"x\.", p) for p in each.python)}
