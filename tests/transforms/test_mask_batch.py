@@ -1,13 +1,16 @@
 """Functions that are told how many rows are present, against the same functions written for that many."""
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Function, param, verify
 from adjoint.losses import cross_entropy
 from adjoint.testing import interpret
+from adjoint.testing.graphs import arguments, functions
 from adjoint.transforms.batch_axis import batch_inputs
 from adjoint.transforms.differentiate import gradient
 from adjoint.transforms.mask_batch import mask_batch
@@ -162,3 +165,50 @@ def test_a_single_row_cannot_be_left_out():
     function = of_rows(1, CASES["mean"][0])
     with pytest.raises(InvalidValueError, match="its batch is a single row"):
         mask_batch(function, batch_inputs(function, function.params))
+
+
+def test_the_first_parameter_may_be_contracted():
+    """Here it is the weight: its rows are those of the inner axis, and are the second operand's."""
+    w, x = param("w", (4, 3), "f64"), param("x", (5, 4), "f64")
+    function = Function("main", (w, x), (ops.matmul(x, w),))
+    masked = mask_batch(function, batch_inputs(function, (w,)))
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((4, 3)), rng.standard_normal((5, 4))
+    (found,) = interpret(masked, a, b, np.array(3, np.int32))
+    np.testing.assert_allclose(found, b[:, :3] @ a[:3], rtol=1e-12)
+
+
+def other_rows(arrays, function, axes, rows, rng):
+    """The arrays with other elements in the rows that are absent."""
+    changed = []
+    for p, array in zip(function.params, arrays, strict=True):
+        array = array.copy()
+        if p in axes.of:
+            absent = array[rows * axes.of[p].each :]
+            absent[...] = rng.permutation(absent.ravel()).reshape(absent.shape)[::-1]
+        changed.append(array)
+    return changed
+
+
+@settings(max_examples=120, deadline=None)
+@given(functions(max_ops=6), st.integers(0, 1000))
+def test_in_random_graphs_absent_rows_have_no_influence(function, seed):
+    axes = batch_inputs(function, function.params)
+    try:
+        masked = mask_batch(function, axes)
+    except InvalidValueError:
+        return
+    verify(masked)
+    rng = np.random.default_rng(seed)
+    arrays = arguments(function, rng)
+    whole = np.array(axes.rows, np.int32)
+    for one, other in zip(interpret(function, *arrays), interpret(masked, *arrays, whole), strict=True):
+        np.testing.assert_array_equal(one, other)
+    rows = int(rng.integers(1, axes.rows))
+    present = np.array(rows, np.int32)
+    changed = other_rows(arrays, function, axes, rows, rng)
+    both = zip(interpret(masked, *arrays, present), interpret(masked, *changed, present), function.results, strict=True)
+    for one, other, result in both:
+        axis = axes.axis(result)
+        kept = (...,) if axis is None else (*(slice(None),) * axis.position, slice(rows * axis.each))
+        np.testing.assert_array_equal(one[kept], other[kept])

@@ -100,7 +100,7 @@ def _combined(value: Value, axes: BatchAxes) -> tuple[int, Value | float] | None
     if value not in axes.combines:
         return -1, 0
     if isinstance(value.op, ReduceSum | CentredSquares):
-        return 0, 0
+        return (0, 0) if 0 in axes.combines[value] else None
     assert isinstance(value.op, Operator)
     neutral = value.op.neutral(*value.inputs)
     return next(((n, x) for n in axes.combines[value] if (x := neutral[n]) is not None), None)
@@ -125,6 +125,8 @@ class _Masks:
 
     def summed(self, value: Value, inputs: tuple[Value, ...]) -> Value | None:
         """A sum, as the operator for the rows that are present."""
+        if not isinstance(value.op, ReduceSum | CentredSquares):
+            return None
         axis = self._axes.of[value.inputs[0]]
         match value.op:
             case ReduceSum(axes=axes):
@@ -132,8 +134,6 @@ class _Masks:
                 return ops.reshape(made, value.shape).in_place_of(value)
             case CentredSquares(axes=axes):
                 return apply(PresentSquares(axes, axis.position, axis.each), *inputs, self.rows).in_place_of(value)
-            case _:
-                return None
 
     def combine(self, value: Value, inputs: tuple[Value, ...]) -> Value:
         """A value that combines rows, with the neutral element in place of those that are absent."""
