@@ -120,6 +120,7 @@ TESTED_IN = {
     "training/layout": "training/test_setup.py",
     "training/passes": "training/test_setup.py",
     "training/profile": "training/test_trainer.py",
+    "transforms/observing": "transforms/test_batch_axis.py",
     "transforms/rewrites": "transforms/test_simplify.py",
 }
 

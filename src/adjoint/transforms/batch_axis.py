@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from adjoint.ir import Function, TensorType, Value, is_param
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.ops.base import Dot, Operator
+from adjoint.transforms.observing import Element, Observer
 
 __all__ = ["Axis", "BatchAxes", "batch_inputs"]
 
@@ -182,13 +181,6 @@ def _reads(value: Value) -> _Reads:
 
 
 @dataclass(frozen=True, slots=True)
-class _Element:
-    """Stands for an element, of which only the dtype is known."""
-
-    dtype: np.dtype
-
-
-@dataclass(frozen=True, slots=True)
 class _Operand:
     """An operand that records where it is read."""
 
@@ -196,63 +188,31 @@ class _Operand:
     type: TensorType
     reads: _Reads
 
-    def __call__(self, index: Sequence[Any]) -> _Element:
+    def __call__(self, index: Sequence[Any]) -> Element:
         self.reads.all.append((self.number, tuple(map(as_index, index))))
-        return _Element(self.type.dtype)
+        return Element(self.type.dtype, self.number)
 
 
-@dataclass(frozen=True, slots=True)
-class _Recorder:
+class _Recorder(Observer):
     """A `Builder` for which only coordinates matter."""
 
-    reads: _Reads
+    def __init__(self, reads: _Reads) -> None:
+        self.reads = reads
 
-    def const(self, value: Any, dtype: np.dtype) -> _Element:  # noqa: ARG002
-        return _Element(dtype)
-
-    def constant_data(self, data: bytes, shape: Any, dtype: np.dtype, index: Any) -> _Element:  # noqa: ARG002
-        return _Element(dtype)
-
-    def call(self, function: str, *args: _Element) -> _Element:  # noqa: ARG002
-        return _Element(args[0].dtype)
-
-    def select(self, condition: _Element, then: _Element, other: _Element) -> _Element:  # noqa: ARG002
-        return _Element(then.dtype)
-
-    def cast(self, x: _Element, dtype: np.dtype) -> _Element:  # noqa: ARG002
-        return _Element(dtype)
-
-    def dtype(self, x: _Element) -> np.dtype:
-        return x.dtype
-
-    def coordinate(self, i: Any, dtype: np.dtype) -> _Element:  # noqa: ARG002
-        return _Element(dtype)
-
-    def position(self, x: _Element, size: int) -> Index:  # noqa: ARG002
+    def position(self, x: Element, size: int) -> Index:  # noqa: ARG002
         # Any coordinate of the axis: a variable that belongs to no row.
         return as_index(Var("p", size))
 
-    def inside(self, i: Any, start: int, stop: int) -> _Element:  # noqa: ARG002
-        return _Element(np.dtype(bool))
-
-    def choose(
-        self,
-        condition: _Element,  # noqa: ARG002
-        then: Callable[[], _Element],
-        other: Callable[[], _Element],
-    ) -> _Element:
-        return (then(), other())[0]
-
-    def reduce(self, kind: str, extents: Sequence[int], body: Callable[[Any], _Element]) -> _Element:  # noqa: ARG002
+    def reduce(self, kind: str, extents: Sequence[int], body: Callable[[Any], Element]) -> Element:  # noqa: ARG002
         return body(tuple(self._variable(extent) for extent in extents))
 
     def scatter_add(
         self,
         rows: int,  # noqa: ARG002
         count: int,
-        ids: Callable[[Any], _Element],
-        updates: Callable[[Any], _Element],
-    ) -> _Element:
+        ids: Callable[[Any], Element],
+        updates: Callable[[Any], Element],
+    ) -> Element:
         n = self._variable(count)
         ids(n)
         return updates(n)
@@ -262,10 +222,10 @@ class _Recorder:
         kind: str,  # noqa: ARG002
         count: int,
         dots: Sequence[Dot],
-        weight: Callable[[Any, Sequence[_Element]], _Element],
-        values: Callable[[Any], _Element] | None = None,
+        weight: Callable[[Any, Sequence[Element]], Element],
+        values: Callable[[Any], Element] | None = None,
         span: Any = None,  # noqa: ARG002
-    ) -> _Element:
+    ) -> Element:
         n = self._variable(count)
         products = []
         for dot in dots:

@@ -17,6 +17,7 @@ import numpy as np
 from adjoint.ir import Function, TensorType, Value, is_param
 from adjoint.ops.base import Dot, Operator
 from adjoint.ops.convert import After
+from adjoint.transforms.observing import Element, Observer
 
 __all__ = ["Liveness", "Work", "work_of"]
 
@@ -39,89 +40,49 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class _Element:
-    """A placeholder for an element, while an operator's `lower` is observed."""
-
-    dtype: np.dtype
-    of: int = -1
-
-
-@dataclass(frozen=True, slots=True)
 class _Operand:
     """An operand that returns a placeholder at every index."""
 
     type: TensorType
     number: int
 
-    def __call__(self, index: Sequence[Any]) -> _Element:  # noqa: ARG002
-        return _Element(self.type.dtype, self.number)
+    def __call__(self, index: Sequence[Any]) -> Element:  # noqa: ARG002
+        return Element(self.type.dtype, self.number)
 
 
-class _Watch:
+class _Watch(Observer):
     """A `Builder` that counts the points that are combined, with all coordinates 0."""
 
     def __init__(self) -> None:
         self.points = 0
 
-    def const(self, value: Any, dtype: np.dtype) -> _Element:  # noqa: ARG002
-        return _Element(dtype)
-
-    def constant_data(self, data: bytes, shape: Any, dtype: np.dtype, index: Any) -> _Element:  # noqa: ARG002
-        return _Element(dtype)
-
-    def call(self, function: str, *args: _Element) -> _Element:  # noqa: ARG002
-        return _Element(args[0].dtype)
-
-    def select(self, condition: _Element, then: _Element, other: _Element) -> _Element:  # noqa: ARG002
-        return _Element(then.dtype)
-
-    def cast(self, x: _Element, dtype: np.dtype) -> _Element:  # noqa: ARG002
-        return _Element(dtype)
-
-    def dtype(self, x: _Element) -> np.dtype:
-        return x.dtype
-
-    def coordinate(self, i: Any, dtype: np.dtype) -> _Element:  # noqa: ARG002
-        return _Element(dtype)
-
-    def position(self, x: _Element, size: int) -> int:  # noqa: ARG002
+    def position(self, x: Element, size: int) -> int:  # noqa: ARG002
         return 0
 
-    def inside(self, i: Any, start: int, stop: int) -> _Element:  # noqa: ARG002
-        return _Element(np.dtype(bool))
-
-    def choose(
-        self,
-        condition: _Element,  # noqa: ARG002
-        then: Callable[[], _Element],
-        other: Callable[[], _Element],
-    ) -> _Element:
-        return _Element((then(), other())[0].dtype)
-
-    def reduce(self, kind: str, extents: Sequence[int], body: Callable[[Any], _Element]) -> _Element:
+    def reduce(self, kind: str, extents: Sequence[int], body: Callable[[Any], Element]) -> Element:
         self.points += prod(extents)
-        return _Element(np.dtype(np.int64) if kind == "argmax" else body((0,) * len(extents)).dtype)
+        return Element(np.dtype(np.int64) if kind == "argmax" else body((0,) * len(extents)).dtype)
 
     def scatter_add(
-        self, rows: int, count: int, ids: Callable[[Any], _Element], updates: Callable[[Any], _Element]
-    ) -> _Element:
+        self, rows: int, count: int, ids: Callable[[Any], Element], updates: Callable[[Any], Element]
+    ) -> Element:
         # Each update is visited once for all rows together.
         self.points += max(1, count // max(rows, 1))
         ids(0)
-        return _Element(updates(0).dtype)
+        return Element(updates(0).dtype)
 
     def fused_attention(
         self,
         kind: str,  # noqa: ARG002
         count: int,
         dots: Sequence[Dot],
-        weight: Callable[[Any, Sequence[_Element]], _Element],
-        values: Callable[[Any], _Element] | None = None,
+        weight: Callable[[Any, Sequence[Element]], Element],
+        values: Callable[[Any], Element] | None = None,
         span: Any = None,  # noqa: ARG002
-    ) -> _Element:
+    ) -> Element:
         # Columns share the weights: their number is about that of the steps of a dot product.
         self.points += count * (1 if values is not None else sum(dot.depth for dot in dots))
-        return _Element(weight(0, [dot.row(0) for dot in dots]).dtype)
+        return Element(weight(0, [dot.row(0) for dot in dots]).dtype)
 
 
 def work_of(value: Value) -> Work:
@@ -133,7 +94,7 @@ def work_of(value: Value) -> Work:
         return Work("view", 0.0)
     watch = _Watch()
     operands = (_Operand(v.type, number) for number, v in enumerate(value.inputs))
-    made: _Element = op.lower(watch, (0,) * len(value.shape), *operands)
+    made: Element = op.lower(watch, (0,) * len(value.shape), *operands)
     if watch.points:
         return Work("root", op.flops * watch.points * value.type.size)
     if made.of >= 0:
