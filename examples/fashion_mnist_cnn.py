@@ -19,7 +19,7 @@ def module() -> IRModule:
     hidden = ops.max_pool2d(ops.conv2d(hidden, conv1, conv1_bias).relu(), 2)  # f32[64,32,5,5]
     logits = hidden.flatten(1) @ weight + bias
     backbone = Function("backbone", (x, conv0, conv0_bias, conv1, conv1_bias, weight, bias), (logits,))
-    return SetupTrainer(losses.CrossEntropyLoss(), optim.Adam(RATE))(IRModule((backbone,)))
+    return SetupTrainer(losses.CrossEntropyLoss(), optim.Adam(RATE))(backbone)
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from adjoint import Function, IRModule, SetupTrainer, Trainer, data, losses, optim, param
+from adjoint import Function, SetupTrainer, Trainer, data, losses, optim, param
 
 BATCH, EPOCHS, RATE = 64, 5, 0.002
 
 
-def model() -> IRModule:
+def model() -> Function:
     """A perceptron with 784 inputs, two hidden layers of 128 units, and 10 classes."""
     x = param("x", (BATCH, 784))
     w0, b0 = param("w0", (784, 128)), param("b0", (128,))
@@ -16,8 +16,7 @@ def model() -> IRModule:
     hidden = (x @ w0 + b0).relu()
     hidden = (hidden @ w1 + b1).relu()
     logits = hidden @ w2 + b2
-    backbone = Function("backbone", (x, w0, b0, w1, b1, w2, b2), (logits,))
-    return IRModule((backbone,))
+    return Function("backbone", (x, w0, b0, w1, b1, w2, b2), (logits,))
 
 
 def main() -> None:

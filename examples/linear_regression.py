@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from adjoint import Function, IRModule, SetupTrainer, Trainer, losses, optim, param
+from adjoint import Function, SetupTrainer, Trainer, losses, optim, param
 
 
 def main() -> None:
     """Train until the weights are 2 and 3."""
     x, w = param("x", (4, 2)), param("w", (2, 1))
     backbone = Function("backbone", (x, w), (x @ w,))
-    trainer = Trainer(SetupTrainer(losses.MSELoss(), optim.SGD(0.05))(IRModule((backbone,))))
+    trainer = Trainer(SetupTrainer(losses.MSELoss(), optim.SGD(0.05))(backbone))
     trainer.init_parameters()
 
     inputs = np.array([[1, 2], [2, 3], [4, 6], [3, 1]], np.float32)
