@@ -278,6 +278,16 @@ def described(given: object) -> str:
     return f"an object of type {type(given).__name__}"
 
 
+def kind_of(given: object) -> str:
+    """The kind of an object that was passed in place of another: ``a Function``, ``the class Adam``, ``None``."""
+    if given is None:
+        return "None"
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    name = type(given).__name__
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+
+
 def require_call(name: str, function: Callable[..., object], args: Sequence[object], what: str) -> None:
     """Raise unless a user's function can be called with these arguments.
 

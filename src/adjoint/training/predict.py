@@ -9,7 +9,7 @@ from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule, TensorType
 from adjoint.runtime.bound import Bound
 from adjoint.runtime.partial_batch import PartialBatch
-from adjoint.training.layout import counts, inference
+from adjoint.training.layout import as_model, counts, inference
 from adjoint.training.roles import with_roles
 from adjoint.transforms.batch_axis import Axis, batch_inputs
 from adjoint.transforms.inline_calls import inline_calls
@@ -23,22 +23,24 @@ __all__ = ["Predictor", "inference_function"]
 _SMALL = (1, 8)
 
 
-def inference_function(module: IRModule, rows: int | None = None) -> Function:
+def inference_function(module: IRModule | Function, rows: int | None = None) -> Function:
     """The function that `Trainer.predict` runs, to be compiled alone: ``(inputs..., params..., states...) -> outputs``.
 
     Parameters
     ----------
-    module : IRModule
+    module : IRModule or Function
         A model, or a module created from it by `SetupTrainer`.
     rows : int, optional
         Number of rows of a batch; default: as many as the model is written for.
 
     Raises
     ------
+    NameLookupError, TypeRuleError
+        If it is no model.
     InvalidValueError
         If the outputs of a row depend on other rows, or the model cannot be rewritten for another number of them.
     """
-    module = with_roles(module)
+    module = with_roles(as_model("inference_function", module))
     param_num, state_num = counts(module, "param_num", "state_num")
     function = inference(module, state_num)
     if rows is None:
@@ -51,8 +53,8 @@ def inference_function(module: IRModule, rows: int | None = None) -> Function:
         return resize_batch(flat, axes, rows)
     except InvalidValueError as error:
         raise InvalidValueError(
-            f"inference_function: the model cannot be rewritten for {rows} rows, because {error.message}; build it for "
-            "that number"
+            f"inference_function: the model cannot be rewritten for {plural(rows, 'row')}, because {error.message}; "
+            "build it for that number"
         ) from error
 
 

@@ -74,6 +74,7 @@ class Trainer(TrainerState):
         options: CompileOptions | None = None,
         check_finite: bool = False,
     ) -> None:
+        layout = StepLayout(module)
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InvalidValueError(f"Trainer: seed must be an integer of at least 0, got {seed!r}")
         self.module = module
@@ -81,7 +82,6 @@ class Trainer(TrainerState):
         if threads is not None:
             options = replace(options, threads=threads)
         self.options = replace(options, threads=options.threads or available_cores())
-        layout = StepLayout(module)
         self._batch = layout.batch
         self._input_num = layout.inputs
         super().__init__(layout, seed)
