@@ -162,6 +162,13 @@ class AdjointError(Exception):
     def __str__(self) -> str:
         return str(self.args[0])
 
+    def begin_with(self, caller: str, called: str) -> None:
+        """Replace the function that the message begins with by the one that the user called."""
+        if self.message.startswith((f"{called}:", f"{called} ")):
+            message = caller + self.message.removeprefix(called)
+            self.args = (message + str(self.args[0]).removeprefix(self.message),)
+            self.message = message
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Not by calling the class, which would append the line of the process that unpickles.
         return _restored, (type(self), self.args, self.__dict__)

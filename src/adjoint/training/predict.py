@@ -7,6 +7,7 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule, TensorType
+from adjoint.runtime.arguments import axes_fix, dtype_fix
 from adjoint.runtime.bound import Bound
 from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.training.layout import as_model, counts, inference
@@ -148,9 +149,11 @@ class Predictor:
             count = array.shape[0] // axis.each if axis is not None and array.ndim else self._axes.rows
             if array.dtype != type_.dtype or array.shape != _shape(type_, axis, count):
                 rows = "" if axis is None else " with any number of rows"
+                fix = dtype_fix(type_.dtype, array.dtype)
+                if array.shape != _shape(type_, axis, count):
+                    fix = axes_fix(name, type_.shape, array.shape) or "reshape it, or build the model for this shape"
                 raise TypeRuleError(
-                    f"predict: {name} must be {type_}{rows}, got {array.dtype}{list(array.shape)}; reshape or convert "
-                    "it"
+                    f"predict: {name} must be {type_}{rows}, got {array.dtype}{list(array.shape)}; {fix}"
                 )
             if axis is not None:
                 counts.add(count)

@@ -107,7 +107,9 @@ class Trainer(TrainerState):
         with self._compiling:
             if "step" not in self._executables:
                 executable = compile_module(self.module, entries=("step",), options=self.options)
-                self._bound = executable["step"].bind(self._resident(), turn=self._turn, batch=self._partial)
+                self._bound = executable["step"].bind(
+                    self._resident(), turn=self._turn, batch=self._partial, name="update"
+                )
                 self._epochs = Epochs(
                     self._bound, self._batch, self.hyper, self.options, self._check_finite, self._progress
                 )
@@ -389,4 +391,4 @@ class Trainer(TrainerState):
             kept = self._params.arrays | self._states.arrays
             if partial is not None and partial.rows:
                 kept[partial.rows] = rows_present(partial)
-            return executable.bind(kept, turn=self._turn, batch=partial)
+            return executable.bind(kept, turn=self._turn, batch=partial, name="predict")
