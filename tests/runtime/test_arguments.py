@@ -1,11 +1,13 @@
 """Arguments that are refused, and the fix for what was given."""
 
+import re
+
 import numpy as np
 import pytest
 
 from adjoint.errors import TypeRuleError
 from adjoint.kernel.program import Argument
-from adjoint.runtime.arguments import accept, in_other_order, is_one_hot, miscounted, refuse_swapped
+from adjoint.runtime.arguments import accept, axes_fix, in_other_order, is_one_hot, miscounted, refuse_swapped
 
 IMAGES = Argument("x", (4, 2), np.dtype(np.float32), 0)
 LABELS = Argument("y", (4,), np.dtype(np.int64), 1)
@@ -40,6 +42,35 @@ REFUSED = [
     (LABELS, [0.5] * 4, "step: y must be int64, got float64; convert it with .astype('int64')"),
     (IMAGES, [[1], [2, 3]], "step: x must be an array, got nested lists of different lengths; make them equal"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "fix"),
+    [
+        ((4, 3, 8, 6), (4, 8, 6, 3), "if its channels are last, pass x.transpose(0, 3, 1, 2)"),
+        ((4, 8, 6, 3), (9, 3, 8, 6), "if its channels are first, pass x.transpose(0, 2, 3, 1)"),
+        ((4, 3, 8), (4, 8, 3), "if its channels are last, pass x.transpose(0, 2, 1)"),
+        ((4, 2), (2,), "pass x[None] if it is a single row"),
+        ((4, 3, 8, 6), (3, 8, 6), "pass x[None] if it is a single row"),
+        ((4, 1, 8, 6), (9, 8, 6), "add the axis that is missing, x[:, None]"),
+        ((4, 8, 1), (4, 8), "add the axis that is missing, x[:, :, None]"),
+        ((4, 1), (9,), "add the axis that is missing, x[:, None]"),
+        ((4,), (9, 1), "remove its axis of size 1, x.squeeze(1)"),
+        ((4, 8, 6), (4, 1, 8, 6), "remove its axis of size 1, x.squeeze(1)"),
+        ((4, 48), (9, 1, 8, 6), "flatten its rows, x.reshape(len(x), -1)"),
+        ((4, 3), (3, 9), "transpose it, x.T"),
+    ],
+)
+def test_the_axes_to_change_are_named(wanted, given, fix):
+    assert axes_fix("x", wanted, given) == fix
+    written = re.search(r"\bx[.\[].*?(?= if|$)", fix)[0]
+    changed = eval(written, {"x": np.zeros(given)})
+    assert changed.shape[1:] == wanted[1:]
+
+
+@pytest.mark.parametrize(("wanted", "given"), [((4, 2), (4, 3)), ((4,), (4, 4)), ((4, 2, 3), (4, 6)), ((), (2, 2))])
+def test_no_axes_are_named_where_elements_would_be_mixed_up(wanted, given):
+    assert axes_fix("x", wanted, given) == ""
 
 
 @pytest.mark.parametrize(("argument", "given", "expected"), REFUSED)

@@ -6,7 +6,7 @@ from numbers import Real
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
+from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, plural
 from adjoint.ir import DTYPES, TensorType
 from adjoint.runtime.bound import aligned
 
@@ -76,8 +76,8 @@ class Residents:
             )
         if len(given) != len(names):
             raise InvalidValueError(
-                f"{self.loader}: there are {len(names)} {self.kind}s ({', '.join(names) or 'none'}), got {len(given)}; "
-                "pass one for each"
+                f"{self.loader} takes {plural(len(names), self.kind)} ({', '.join(names) or 'none'}), got "
+                f"{len(given)}; pass one for each"
             )
         return dict(zip(names, given, strict=True))
 

@@ -163,9 +163,9 @@ class Trainer(TrainerState):
         Parameters
         ----------
         data : sequence of numpy.ndarray or Rows, or iterable of batches
-            Arrays [N, ...] to split into batches: the model's inputs, then the targets, with the step's dtypes or
-            wrapped in `Rows`. Any other iterable is consumed by a thread that prefetches at most three batches; each
-            batch is a tuple of the arguments of `update`.
+            Arrays [N, ...] to split into batches of as many rows as the model is built for: its inputs, then the
+            targets, with the step's dtypes or wrapped in `Rows`. Any other iterable is consumed by a thread that
+            prefetches at most three batches; each batch is a tuple of the arguments of `update`.
         shuffle : bool, default True
             Whether to visit rows in random order, ``numpy.random.default_rng(seed).permutation(N)``. Does not apply to
             iterables of batches.
@@ -181,8 +181,7 @@ class Trainer(TrainerState):
             Values of hyperparameters, one per step of the epoch or up to the limit, set before that step. The last
             value remains set.
         drop_last : bool, default True
-            Whether to drop an incomplete last batch. Otherwise, it is filled with rows from the start of the epoch's
-            order, because the compiled step has a fixed batch size.
+            Whether to drop an incomplete last batch. Otherwise, the last step trains on the rows that are left.
         limit : int, optional
             Maximum number of steps of this call; default: no limit.
         resume : bool, default False
