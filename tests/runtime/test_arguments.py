@@ -86,8 +86,17 @@ def test_lists_are_converted():
 
 
 def test_one_argument_is_singular():
-    assert miscounted("step", [IMAGES], 2).message == "step takes 1 argument (x), got 2; give it all of them"
-    assert miscounted("f", [], 1).message == "f takes 0 arguments (none), got 1; give it all of them"
+    assert miscounted("step", [IMAGES], [X, Y]).message == "step takes 1 argument (x), got 2; leave out the others"
+    assert miscounted("f", [], [X]).message == "f takes 0 arguments (none), got 1; leave out the others"
+
+
+def test_a_batch_that_is_not_unpacked_is_recognized():
+    assert miscounted("update", [IMAGES, LABELS], [X]).message == (
+        "update takes 2 arguments (x, y), got 1; give it all of them"
+    )
+    assert miscounted("update", [IMAGES, LABELS], [(X, Y)]).message == (
+        "update takes 2 arguments (x, y), got a tuple of 2; unpack it, as in update(*batch)"
+    )
 
 
 def test_exchanged_arguments_are_recognized():

@@ -65,6 +65,17 @@ def test_inputs_that_do_not_fit_are_refused(trainer, arrays, message):
         trainer.predict(*arrays)
 
 
+def test_lists_are_converted_as_in_a_step(trainer):
+    x = np.random.default_rng(0).standard_normal((3, 12)).astype(np.float32)
+    np.testing.assert_array_equal(trainer.predict(x.tolist()), trainer.predict(x))
+    with pytest.raises(
+        TypeRuleError, match=r"^predict: x must be an array, got nested lists of different lengths; make"
+    ):
+        trainer.predict([[1.0], [2.0, 3.0]])
+    with pytest.raises(TypeRuleError, match=r"^predict: the model takes x, got 2 arrays; pass one each"):
+        trainer.predict(x, [1.0])
+
+
 SETUP = SetupTrainer(MSELoss(), SGD(0.1), [TensorType((8, 2))] * 2)
 
 

@@ -25,27 +25,28 @@ __all__ = [
 _ORDERED = 5
 
 
-def miscounted(entry: str, arguments: Sequence[Argument], given: int) -> TypeRuleError:
+def miscounted(entry: str, arguments: Sequence[Argument], given: Sequence[Any]) -> TypeRuleError:
     """The error for a wrong number of arguments."""
     names = ", ".join(a.name for a in arguments) or "none"
-    return TypeRuleError(
-        f"{entry} takes {plural(len(arguments), 'argument')} ({names}), got {given}; give it all of them"
-    )
+    got, fix = str(len(given)), "give it all of them" if len(given) < len(arguments) else "leave out the others"
+    if len(given) == 1 and isinstance(given[0], tuple | list) and len(given[0]) == len(arguments):
+        got, fix = f"a {type(given[0]).__name__} of {len(arguments)}", f"unpack it, as in {entry}(*batch)"
+    return TypeRuleError(f"{entry} takes {plural(len(arguments), 'argument')} ({names}), got {got}; {fix}")
 
 
-def as_array(entry: str, argument: Argument, given: Any) -> np.ndarray:
-    """The argument as an array of any type; raises if it is none."""
+def as_array(entry: str, name: str, given: Any) -> np.ndarray:
+    """The argument of that name as an array of any type; raises if it is none."""
     try:
         return np.asarray(given)
     except ValueError as error:  # nested lists of different lengths
         raise TypeRuleError(
-            f"{entry}: {argument.name} must be an array, got nested lists of different lengths; make them equal"
+            f"{entry}: {name} must be an array, got nested lists of different lengths; make them equal"
         ) from error
 
 
 def accept(entry: str, argument: Argument, given: Any) -> np.ndarray:
     """The argument as an array that the step can read, copied only if its layout requires it."""
-    array = as_array(entry, argument, given)
+    array = as_array(entry, argument.name, given)
     if array.shape != argument.shape:
         raise TypeRuleError(
             f"{entry}: {argument.name} must have shape {argument.shape}, got {array.shape}; "

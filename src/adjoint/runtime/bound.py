@@ -235,7 +235,7 @@ class Bound:
     def place(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         """Store the addresses of the arguments in the table, and check the arguments."""
         if len(arrays) != len(self.arguments):
-            raise miscounted(self.name, self.arguments, len(arrays))
+            raise miscounted(self.name, self.arguments, arrays)
         try:
             kept = self._accepted(arrays)
         except TypeRuleError:

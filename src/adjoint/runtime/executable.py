@@ -108,7 +108,7 @@ class Entry:
         """Run on all arguments, in order. Donated ones are copied first, so the caller's arrays do not change."""
         whole = self._bound_whole()
         if len(arrays) != len(self.arguments):
-            raise miscounted(self.name, self.arguments, len(arrays))
+            raise miscounted(self.name, self.arguments, arrays)
         if not whole.resident:
             return self._shaped(whole, whole(*arrays))
         return whole.exclusively(self._updated, whole, arrays)

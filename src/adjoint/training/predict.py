@@ -7,7 +7,7 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule, TensorType
-from adjoint.runtime.arguments import axes_fix, dtype_fix
+from adjoint.runtime.arguments import as_array, axes_fix, dtype_fix
 from adjoint.runtime.bound import Bound
 from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.training.layout import as_model, counts, inference
@@ -97,7 +97,8 @@ class Predictor:
 
     def __call__(self, *inputs: Any) -> Any:
         """The outputs for these rows: an array, or a tuple of arrays."""
-        arrays = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in map(np.asarray, inputs)]
+        arrays = [a if isinstance(a, np.ndarray) else self._converted(n, a) for n, a in enumerate(inputs)]
+        arrays = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays]
         if any(axis is None for _, axis in self._outputs):
             return self._runs[self._axes.rows](*arrays)
         count = self._count(arrays)
@@ -138,6 +139,15 @@ class Predictor:
                 self._sizes = (self._axes.rows,)
                 size = self._axes.rows
         return size, self._runs[size]
+
+    def _converted(self, number: int, given: Any) -> np.ndarray:
+        """An input that is no array, as one; numbers of lists get the dtype of the input, as in a step."""
+        if number >= len(self._inputs):
+            return np.zeros(0)  # one too many, which `_count` refuses
+        name, (type_, _) = list(self._inputs.items())[number]
+        array = as_array("predict", name, given)
+        scalar = isinstance(given, np.generic)
+        return array if scalar or not np.can_cast(array.dtype, type_.dtype, "same_kind") else array.astype(type_.dtype)
 
     def _count(self, arrays: Sequence[np.ndarray]) -> int:
         """The number of rows of all arrays; raises if they do not match."""
