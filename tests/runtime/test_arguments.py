@@ -50,6 +50,11 @@ REFUSED = [
         ((4, 3, 8, 6), (4, 8, 6, 3), "if its channels are last, pass x.transpose(0, 3, 1, 2)"),
         ((4, 8, 6, 3), (9, 3, 8, 6), "if its channels are first, pass x.transpose(0, 2, 3, 1)"),
         ((4, 3, 8), (4, 8, 3), "if its channels are last, pass x.transpose(0, 2, 1)"),
+        (
+            (4, 3, 8, 6),
+            (8, 6, 3),
+            "if its channels are last and it is a single row, pass x[None].transpose(0, 3, 1, 2)",
+        ),
         ((4, 2), (2,), "pass x[None] if it is a single row"),
         ((4, 3, 8, 6), (3, 8, 6), "pass x[None] if it is a single row"),
         ((4, 1, 8, 6), (9, 8, 6), "add the axis that is missing, x[:, None]"),

@@ -93,15 +93,17 @@ def axes_fix(name: str, wanted: Sequence[int], given: Sequence[int]) -> str:
         The fix, or "" if there is none of this kind.
     """
     wanted, given = tuple(wanted), tuple(given)
-    rows, last = wanted[1:], len(given) - 1
+    rows = wanted[1:]
     if given == rows:
         return f"pass {name}[None] if it is a single row"
     if len(given) == len(wanted) == 2 and given[0] == wanted[1]:
         return f"transpose it, {name}.T"
-    if len(given) == len(wanted) > 2:
-        for what, order in (("last", (0, last, *range(1, last))), ("first", (0, *range(2, last + 1), 1))):
-            if tuple(given[axis] for axis in order[1:]) == rows:
-                return f"if its channels are {what}, pass {name}.transpose({', '.join(map(str, order))})"
+    moved = _moved_channels(rows, given[1:])
+    if moved:
+        return f"{moved[0]}, pass {name}.transpose{moved[1]}"
+    moved = _moved_channels(rows, given)
+    if moved:
+        return f"{moved[0]} and it is a single row, pass {name}[None].transpose{moved[1]}"
     for axis in range(1, len(wanted)):
         if wanted[axis] == 1 and (*wanted[1:axis], *wanted[axis + 1 :]) == given[1:]:
             return f"add the axis that is missing, {name}[{':, ' * axis}None]"
@@ -111,6 +113,17 @@ def axes_fix(name: str, wanted: Sequence[int], given: Sequence[int]) -> str:
     if len(rows) == 1 and len(given) > 2 and math.prod(given[1:]) == rows[0]:
         return f"flatten its rows, {name}.reshape(len({name}), -1)"
     return ""
+
+
+def _moved_channels(wanted: tuple[int, ...], given: tuple[int, ...]) -> tuple[str, tuple[int, ...]] | None:
+    """A condition and the order of the axes, with that of the rows, in which a row of the given shape fits."""
+    count = len(given)
+    if count < 2 or count != len(wanted):
+        return None
+    for what, order in (("last", (0, count, *range(1, count))), ("first", (0, *range(2, count + 1), 1))):
+        if tuple(given[axis - 1] for axis in order[1:]) == wanted:
+            return f"if its channels are {what}", order
+    return None
 
 
 def dtype_fix(wanted: np.dtype, given: np.dtype) -> str:
