@@ -7,6 +7,7 @@ import sys
 import traceback
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,15 @@ import adjoint
 import adjoint.pipeline
 from adjoint import ops
 from adjoint.compiler import CompileOptions, compile, host
-from adjoint.errors import CompileError, InternalError, InvalidValueError, NameLookupError, VerifyError, located
+from adjoint.errors import (
+    CompileError,
+    InternalError,
+    InvalidValueError,
+    NameLookupError,
+    TypeRuleError,
+    VerifyError,
+    located,
+)
 from adjoint.ir import Function, IRModule, TensorType, param
 from adjoint.kernel.index import as_index
 from adjoint.kernel.ir import Const, Store
@@ -83,6 +92,47 @@ def test_only_the_wanted_functions_are_compiled():
     assert list(compile(module, options=OPTIONS, entries=("b",))) == ["b"]
     with pytest.raises(NameLookupError, match="no function 'c'; known functions: a, b"):
         compile(module, options=OPTIONS, entries=("c",))
+
+
+def test_the_number_of_threads_overrides_that_of_the_options():
+    x = param("x", (2,))
+    function = Function("exp", (x,), (ops.exp(x),))
+    assert compile(function, options=OPTIONS)["exp"].threads == OPTIONS.threads
+    assert compile(function, options=OPTIONS, threads=3)["exp"].threads == 3
+    with pytest.raises(InvalidValueError, match="threads must be an integer from 1 to 1024, got 0"):
+        compile(function, threads=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "sentence"),
+    [
+        (
+            [()],
+            {},
+            "compile takes an IRModule or a Function, got a tuple; pass a Function, or IRModule((function, ...))",
+        ),
+        (
+            [SimpleNamespace(module=IRModule(()))],
+            {},
+            "compile takes an IRModule or a Function, got a SimpleNamespace; pass its module, trainer.module",
+        ),
+        (
+            [IRModule(()), OPTIONS],
+            {},
+            "compile: the target must be a name or a Target, got a CompileOptions; pass others by name, as in "
+            "compile(function, options=CompileOptions(...))",
+        ),
+        (
+            [IRModule(())],
+            {"entries": "step"},
+            "compile: entries must be a tuple of names, got the string 'step'; write ('step',)",
+        ),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(arguments, settings, sentence):
+    with pytest.raises(TypeRuleError) as refusal:
+        compile(*arguments, **settings)
+    assert refusal.value.message == sentence
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, "2", True, 100_000])

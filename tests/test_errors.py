@@ -1,11 +1,13 @@
 """The words of messages, and short texts of public objects."""
 
+import pickle
+
 import numpy as np
 import pytest
 
 from adjoint import CompileOptions, SetupTrainer, Trainer, compile, losses, models, ops, optim
 from adjoint.compiler import host
-from adjoint.errors import TypeRuleError, described, listed, plural, require_call
+from adjoint.errors import TypeRuleError, described, kind_of, listed, plural, require_call
 from adjoint.ir import param
 from adjoint.training import EpochResult
 
@@ -27,6 +29,24 @@ def test_what_was_returned_is_described():
     assert described(0.5) == "the float 0.5"
     assert described((1, 2)) == "a tuple of 2"
     assert described([1]) == "an object of type list"
+
+
+def test_the_kind_of_what_was_given_has_its_article():
+    assert [kind_of(given) for given in (None, 3, "x", int)] == ["None", "an int", "a str", "the class int"]
+
+
+def test_an_error_begins_with_the_function_that_was_called():
+    for message, expected in [
+        ("update: x is wrong", "run_epoch: x is wrong"),
+        ("update takes 2 arguments", "run_epoch takes 2 arguments"),
+        ("updated twice", "updated twice"),
+        ("run_epoch: x is wrong", "run_epoch: x is wrong"),
+    ]:
+        error = TypeRuleError(message)
+        error.begin_with("run_epoch", "update")
+        assert error.message == expected
+        assert str(error) == f"{expected} [at {error.where}]"
+        assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 def test_a_function_with_another_signature_is_refused():

@@ -13,7 +13,7 @@ import llvmlite
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode, compile_native
 from adjoint.codegen.targets import target_for
-from adjoint.errors import CompileError, InvalidValueError, own_bugs_reported
+from adjoint.errors import CompileError, InvalidValueError, TypeRuleError, kind_of, own_bugs_reported
 from adjoint.ir import Function, IRModule, value_names
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.program import Program
@@ -104,6 +104,7 @@ def compile(
     options: CompileOptions | None = None,
     entries: Sequence[str] | None = None,
     *,
+    threads: int | None = None,
     tune: bool | Path | None = None,
 ) -> Executable:
     """Compile functions to native code.
@@ -119,6 +120,8 @@ def compile(
         Compile options.
     entries : sequence of str, optional
         Functions of the module to compile; default: all.
+    threads : int, optional
+        Overrides ``options.threads``.
     tune : bool or Path, optional
         Overrides ``options.tune``.
 
@@ -126,6 +129,17 @@ def compile(
     -------
     Executable
         Entry points by name: ``executable["step"](...)``. With one entry point, call the executable itself.
+
+    Raises
+    ------
+    TypeRuleError
+        If `module` or `entries` is of another kind.
+    NameLookupError
+        If the module has no function of a name in `entries`.
+    InvalidValueError
+        If an option is out of its range.
+    CompileError
+        If the target is unknown or not of this machine, or a memory budget is too small.
 
     Examples
     --------
@@ -137,19 +151,41 @@ def compile(
     """
     start = time.perf_counter()
     options = options or CompileOptions()
+    if threads is not None:
+        options = replace(options, threads=threads)
     if tune is not None:
         options = replace(options, tune=tune)
+    chosen = _chosen(module, entries)
+    if not isinstance(target, str | Target):
+        raise TypeRuleError(
+            f"compile: the target must be a name or a Target, got {kind_of(target)}; pass others by name, as in "
+            "compile(function, options=CompileOptions(...))"
+        )
     found = target if isinstance(target, Target) else _named_target(target)
     if found.triple != host().triple:
         raise CompileError(f"the target must match this machine, {host().triple}, got {found.triple}; use host")
-    functions = (module,) if isinstance(module, Function) else tuple(module)
-    if entries is not None and isinstance(module, IRModule):
-        functions = tuple(module[name] for name in entries)
     store = _store(options)
     runtime = Runtime.of_process(lambda: _runtime_code(store))
-    made = [_entry(function, found, options, store, runtime) for function in functions]
+    made = [_entry(function, found, options, store, runtime) for function in chosen]
     entries_by_name = {entry.name: entry for entry, _ in made}
     return Executable(entries_by_name, time.perf_counter() - start, all(cached for _, cached in made))
+
+
+def _chosen(module: IRModule | Function, entries: Sequence[str] | None) -> tuple[Function, ...]:
+    """The functions to compile."""
+    given: object = module
+    if isinstance(given, Function):
+        return (given,)
+    if not isinstance(given, IRModule):
+        fix = "pass a Function, or IRModule((function, ...))"
+        if isinstance(getattr(given, "module", None), IRModule):
+            fix = "pass its module, trainer.module"
+        raise TypeRuleError(f"compile takes an IRModule or a Function, got {kind_of(given)}; {fix}")
+    if isinstance(entries, str):
+        raise TypeRuleError(
+            f"compile: entries must be a tuple of names, got the string {entries!r}; write ({entries!r},)"
+        )
+    return given.functions if entries is None else tuple(given[name] for name in entries)
 
 
 def _entry(

@@ -162,6 +162,13 @@ class AdjointError(Exception):
     def __str__(self) -> str:
         return str(self.args[0])
 
+    def begin_with(self, caller: str, called: str) -> None:
+        """Replace the function that the message begins with by the one that the user called."""
+        if self.message.startswith((f"{called}:", f"{called} ")):
+            message = caller + self.message.removeprefix(called)
+            self.args = (message + str(self.args[0]).removeprefix(self.message),)
+            self.message = message
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Not by calling the class, which would append the line of the process that unpickles.
         return _restored, (type(self), self.args, self.__dict__)
@@ -276,6 +283,16 @@ def described(given: object) -> str:
     if isinstance(given, tuple):
         return f"a tuple of {len(given)}"
     return f"an object of type {type(given).__name__}"
+
+
+def kind_of(given: object) -> str:
+    """The kind of an object that was passed in place of another: ``a Function``, ``the class Adam``, ``None``."""
+    if given is None:
+        return "None"
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    name = type(given).__name__
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
 
 
 def require_call(name: str, function: Callable[..., object], args: Sequence[object], what: str) -> None:

@@ -1,5 +1,6 @@
 """When functions and modules are equal, and what they reach by calls."""
 
+import numpy as np
 import pytest
 
 from adjoint.errors import TypeRuleError, VerifyError
@@ -26,6 +27,42 @@ def attributes(**given):
 def test_other_attributes_make_another_function(one, other):
     assert attributes(**one) == attributes(**one)
     assert attributes(**one) != attributes(**other)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (
+            lambda: IRModule(Function("f", (X,), (X,))),
+            "IRModule takes its functions as a tuple, got a Function; write IRModule((function,))",
+        ),
+        (lambda: IRModule(("f",)), "IRModule takes a tuple of functions, got a str in it; leave it out"),
+        (lambda: Function("f", (X, 3), (X,)), "function @f takes graph values as its parameters, got an int; pass a "),
+        (lambda: Function("f", (X,), None), "function @f takes graph values as its results, got None; pass a tuple of"),
+        (
+            lambda: param("x", None),
+            "param: the shape of x must be a tuple of sizes, got None; write param('x', (4, 3))",
+        ),
+        (
+            lambda: param("x", "3"),
+            "param: the shape of x must be a tuple of sizes, got a str; write param('x', (4, 3))",
+        ),
+        (lambda: param("x", 2.5), "param: the shape of x must be a tuple of sizes, got a float; write param('x', "),
+        (
+            lambda: param((4, 3), "x"),
+            "param takes a name, then a shape, got a tuple as the name; write param('x', (4, 3))",
+        ),
+    ],
+)
+def test_parts_of_another_kind_are_refused(make, sentence):
+    with pytest.raises(TypeRuleError) as refusal:
+        make()
+    assert refusal.value.message.startswith(sentence)
+
+
+@pytest.mark.parametrize("size", [3, np.int64(3)])
+def test_a_number_is_the_shape_of_one_axis(size):
+    assert param("x", size).type == param("x", (3,)).type
 
 
 def test_nan_is_equal_to_itself():

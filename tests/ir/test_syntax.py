@@ -202,8 +202,7 @@ SCALAR = param("s", ())
         ),
         (
             lambda: np.sum(X),
-            "numpy.sum does not take graph values, got f32[3,4]; use the functions of adjoint.ops or the methods of "
-            "the value",
+            "numpy.sum does not take graph values, got f32[3,4]; use ops.sum or x.sum",
         ),
         (
             lambda: 1.0 in X,
@@ -226,11 +225,6 @@ def test_refusals_by_sentence_and_line(code, sentence):
     assert refusal.value.message == sentence
     line = next(frame.lineno for frame in traceback.extract_tb(refusal.value.__traceback__) if frame.name == "<lambda>")
     assert refusal.value.where == f"{__file__}:{line}"
-
-
-def test_ufuncs_leave_the_value_alone():
-    with pytest.raises(TypeError, match="does not support ufuncs"):
-        np.exp(X)
 
 
 def test_param_alone_is_enough():

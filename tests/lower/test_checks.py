@@ -208,10 +208,10 @@ def test_a_trainer_checks_inputs_and_targets_before_it_changes_anything(trainer)
     before = trainer.export_params()["table"]
     ids, labels = np.array([0, 5], np.int32), np.array([0, 2])
     assert refusal(trainer.update, ids, np.array([0, 3])) == (
-        "step: targets must be in [0, 3), got 3 at 1; nothing was updated"
+        "update: targets must be in [0, 3), got 3 at 1; nothing was updated"
     )
-    assert refusal(trainer.update, ids - 1, labels) == "step: ids must be in [0, 6), got -1 at 0; nothing was updated"
-    assert refusal(trainer.predict, ids + 1) == "backbone: ids must be in [0, 6), got 6 at 1; nothing was updated"
+    assert refusal(trainer.update, ids - 1, labels) == "update: ids must be in [0, 6), got -1 at 0; nothing was updated"
+    assert refusal(trainer.predict, ids + 1) == "predict: ids must be in [0, 6), got 6 at 1; nothing was updated"
     assert np.array_equal(trainer.export_params()["table"], before)
     trainer.update(ids, labels)
     assert not np.array_equal(trainer.export_params()["table"], before)

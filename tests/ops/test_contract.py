@@ -137,13 +137,18 @@ def test_errors_show_the_shapes_that_were_given():
     for build, expected in [
         (
             lambda: ops.matmul(image, wide),
-            "matmul: inner dimensions differ, f32[32,16,5,5] @ f32[400,120]; flatten the first operand with "
-            "ops.reshape(..., (32, 400))",
+            "matmul: inner dimensions differ, f32[32,16,5,5] @ f32[400,120]; x.flatten(1) makes "
+            "f32[32,400] of the first operand",
+        ),
+        (
+            lambda: ops.matmul(param("sequence", (4, 32, 8, 10)), param("wide", (80, 10))),
+            "matmul: inner dimensions differ, f32[4,32,8,10] @ f32[80,10]; x.flatten(2) makes f32[4,32,80] of the "
+            "first operand",
         ),
         (
             lambda: ops.linear(image, wide),
-            "linear: the last axis of x must be the first of w, got x f32[32,16,5,5] and w f32[400,120]; flatten x "
-            "with ops.reshape(x, (32, 400))",
+            "linear: the last axis of x must be the first of w, got x f32[32,16,5,5] and w f32[400,120]; x.flatten(1) "
+            "makes f32[32,400] of it",
         ),
         (
             lambda: ops.linear(image, param("w", (7, 3))),

@@ -205,3 +205,19 @@ def test_other_refusals():
         ops.conv2d(X, W, param("b", (6,), "f64"))
     with pytest.raises(TypeRuleError, match=r"in 2 groups and f32\[6,4,3,3\]; use size 2 there"):
         ops.conv2d(X, W, groups=2)
+
+
+@pytest.mark.parametrize(
+    ("padding", "fix"),
+    [
+        ("same", "'same'; for stride 1 and a window of odd size k, pass (k - 1) // 2"),
+        ("valid", "'valid'; pass 0"),
+        (1.5, "1.5; correct it"),
+    ],
+)
+def test_other_paddings_are_refused_with_the_number_to_pass(padding, fix):
+    with pytest.raises(InvalidValueError) as refusal:
+        ops.conv2d(param("x", (1, 1, 4, 4)), param("w", (1, 1, 3, 3)), padding=padding)
+    assert refusal.value.message == (
+        f"conv2d: padding must be an integer of at least 0, or a pair for rows and columns, got {fix}"
+    )

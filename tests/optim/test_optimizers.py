@@ -163,6 +163,7 @@ def test_mixed_dtypes_keep_theirs():
         (lambda: Adam(betas=(0.9, 1.0)), r"Adam: beta2 must be at least 0 and below 1, got 1\.0"),
         (lambda: Adam(betas=(-0.1, 0.9)), "beta1 must be at least 0"),
         (lambda: Adam(betas=(0.9,)), r"betas must be two numbers, got \(0\.9,\)"),
+        (lambda: Adam(0.1, 0.9), r"Adam: betas must be two numbers, got 0\.9; write betas=\(0\.9, 0\.999\)"),
         (lambda: Adam(eps=-1e-8), "eps must be finite"),
         (lambda: AdamW(weight_decay=-1), "AdamW: weight_decay must be finite"),
     ],

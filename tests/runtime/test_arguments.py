@@ -1,11 +1,13 @@
 """Arguments that are refused, and the fix for what was given."""
 
+import re
+
 import numpy as np
 import pytest
 
 from adjoint.errors import TypeRuleError
 from adjoint.kernel.program import Argument
-from adjoint.runtime.arguments import accept, in_other_order, is_one_hot, miscounted, refuse_swapped
+from adjoint.runtime.arguments import accept, axes_fix, in_other_order, is_one_hot, miscounted, refuse_swapped
 
 IMAGES = Argument("x", (4, 2), np.dtype(np.float32), 0)
 LABELS = Argument("y", (4,), np.dtype(np.int64), 1)
@@ -42,6 +44,40 @@ REFUSED = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "given", "fix"),
+    [
+        ((4, 3, 8, 6), (4, 8, 6, 3), "if its channels are last, pass x.transpose(0, 3, 1, 2)"),
+        ((4, 8, 6, 3), (9, 3, 8, 6), "if its channels are first, pass x.transpose(0, 2, 3, 1)"),
+        ((4, 3, 8), (4, 8, 3), "if its channels are last, pass x.transpose(0, 2, 1)"),
+        (
+            (4, 3, 8, 6),
+            (8, 6, 3),
+            "if its channels are last and it is a single row, pass x[None].transpose(0, 3, 1, 2)",
+        ),
+        ((4, 2), (2,), "pass x[None] if it is a single row"),
+        ((4, 3, 8, 6), (3, 8, 6), "pass x[None] if it is a single row"),
+        ((4, 1, 8, 6), (9, 8, 6), "add the axis that is missing, x[:, None]"),
+        ((4, 8, 1), (4, 8), "add the axis that is missing, x[:, :, None]"),
+        ((4, 1), (9,), "add the axis that is missing, x[:, None]"),
+        ((4,), (9, 1), "remove its axis of size 1, x.squeeze(1)"),
+        ((4, 8, 6), (4, 1, 8, 6), "remove its axis of size 1, x.squeeze(1)"),
+        ((4, 48), (9, 1, 8, 6), "flatten its rows, x.reshape(len(x), -1)"),
+        ((4, 3), (3, 9), "transpose it, x.T"),
+    ],
+)
+def test_the_axes_to_change_are_named(wanted, given, fix):
+    assert axes_fix("x", wanted, given) == fix
+    written = re.search(r"\bx[.\[].*?(?= if|$)", fix)[0]
+    changed = eval(written, {"x": np.zeros(given)})
+    assert changed.shape[1:] == wanted[1:]
+
+
+@pytest.mark.parametrize(("wanted", "given"), [((4, 2), (4, 3)), ((4,), (4, 4)), ((4, 2, 3), (4, 6)), ((), (2, 2))])
+def test_no_axes_are_named_where_elements_would_be_mixed_up(wanted, given):
+    assert axes_fix("x", wanted, given) == ""
+
+
 @pytest.mark.parametrize(("argument", "given", "expected"), REFUSED)
 def test_the_fix_is_that_of_what_was_given(argument, given, expected):
     with pytest.raises(TypeRuleError) as caught:
@@ -55,8 +91,17 @@ def test_lists_are_converted():
 
 
 def test_one_argument_is_singular():
-    assert miscounted("step", [IMAGES], 2).message == "step takes 1 argument (x), got 2; give it all of them"
-    assert miscounted("f", [], 1).message == "f takes 0 arguments (none), got 1; give it all of them"
+    assert miscounted("step", [IMAGES], [X, Y]).message == "step takes 1 argument (x), got 2; leave out the others"
+    assert miscounted("f", [], [X]).message == "f takes 0 arguments (none), got 1; leave out the others"
+
+
+def test_a_batch_that_is_not_unpacked_is_recognized():
+    assert miscounted("update", [IMAGES, LABELS], [X]).message == (
+        "update takes 2 arguments (x, y), got 1; give it all of them"
+    )
+    assert miscounted("update", [IMAGES, LABELS], [(X, Y)]).message == (
+        "update takes 2 arguments (x, y), got a tuple of 2; unpack it, as in update(*batch)"
+    )
 
 
 def test_exchanged_arguments_are_recognized():

@@ -7,8 +7,9 @@ import pytest
 
 from adjoint import ops
 from adjoint.compiler import CompileOptions, compile
-from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
+from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule, param
+from adjoint.runtime.report import KernelInfo
 
 OPTIONS = CompileOptions(cache=False, threads=1)
 
@@ -168,6 +169,12 @@ def test_kernels_name_the_values_they_compute():
     (kernel,) = made.kernels
     assert kernel.name == "active"
     assert kernel.values == ("%hidden", "%active")
+    assert repr(kernel) == (
+        f"<KernelInfo active: %hidden, %active; {kernel.flops} flops, {kernel.bytes} bytes, "
+        f"{plural(kernel.units, 'unit')} on one thread>"
+    )
+    many = KernelInfo("k", tuple(f"%{n}" for n in range(9)), 1, 2, 3, True)
+    assert repr(many) == "<KernelInfo k: %0, %1, %2, %3, 5 more; 1 flop, 2 bytes, 3 units on all threads>"
 
 
 def test_several_entry_points():

@@ -279,8 +279,9 @@ def test_batches_that_do_not_fit_end_the_epoch_before_their_step(module, cache):
     x, y = dataset()
     good = [(x[i : i + BATCH], y[i : i + BATCH]) for i in range(0, 24, BATCH)]
     for bad, message in [
-        ((x[:8, :4], y[:8]), r"x must have shape \(8, 12\), got \(8, 4\)"),
-        ((x[:8], np.full(8, 7)), "targets must be in"),
+        ((x[:8, :4], y[:8]), r"^run_epoch: x must have shape \(8, 12\), got \(8, 4\)"),
+        ((x[:8], np.full(8, 7)), r"^run_epoch: targets must be in"),
+        ((x[:8],), r"^run_epoch takes 2 arguments \(x, targets\), got 1; give it all of them"),
         (x[:8], r"a batch must be a tuple of arrays \(x, targets\), got ndarray"),
     ]:
         with pytest.raises(AdjointError, match=message) as caught:

@@ -177,3 +177,12 @@ def test_the_fix_is_that_of_the_data():
     with pytest.raises(TypeRuleError) as caught:
         given_rows((x.tolist(), y.tolist()))
     assert caught.value.message == "run_epoch takes arrays, got a tuple of list, list; convert each with numpy.asarray"
+    with pytest.raises(TypeRuleError) as caught:
+        given_rows({"x": x, "y": y})
+    assert caught.value.message == (
+        "run_epoch takes arrays in order, got a dict; pass a tuple of the inputs, then the targets, as in (x, targets)"
+    )
+    assert refusal({"x": TensorType((4, 3, 8, 6))}, (np.zeros((9, 8, 6, 3), np.float32),)) == (
+        "run_epoch: rows of x must have shape (3, 8, 6), got (8, 6, 3); if its channels are last, pass "
+        "x.transpose(0, 3, 1, 2)"
+    )

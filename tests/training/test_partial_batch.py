@@ -144,10 +144,10 @@ def test_batches_from_an_iterable_may_be_shorter(cache):
     [
         (
             (3, 2),
-            "step: all arrays of a batch must have the same number of rows, got x 3, targets 2; shorten the longer",
+            "update: all arrays of a batch must have the same number of rows, got x 3, targets 2; shorten the longer",
         ),
-        ((9, 9), "step: a batch must have from 1 to 8 rows, got 9; split it, or build the model for larger batches"),
-        ((0, 0), "step: a batch must have from 1 to 8 rows, got 0"),
+        ((9, 9), "update: a batch must have from 1 to 8 rows, got 9; split it, or build the model for larger batches"),
+        ((0, 0), "update: a batch must have from 1 to 8 rows, got 0"),
     ],
 )
 def test_numbers_of_rows_that_are_refused(rows, message, cache):
@@ -163,7 +163,7 @@ def test_a_refused_batch_leaves_the_number_of_rows_alone(cache):
     trainer, other = fresh(classifier(FULL), cache), fresh(classifier(FULL), cache)
     rng = np.random.default_rng(8)
     x, y = classified(3, rng)
-    with pytest.raises(InvalidValueError, match=r"step: targets must be in \[0, 3\) or -100, got 7 at 1; nothing"):
+    with pytest.raises(InvalidValueError, match=r"update: targets must be in \[0, 3\) or -100, got 7 at 1; nothing"):
         trainer.update(x, np.array([0, 7, 1]))
     with pytest.raises(TypeRuleError, match=r"x must be float32, got float64"):
         trainer.update(x.astype(np.float64), y)
@@ -201,7 +201,7 @@ def test_a_model_that_compares_rows_takes_whole_batches_only(cache):
     x, y = np.ones((FULL, 4), np.float32), np.zeros((FULL, FULL), np.float32)
     assert np.isfinite(trainer.update(x, y))
     reason = r"because %2 = matmul\(...\): f32\[8,8\] depends on all rows of a batch"
-    with pytest.raises(TypeRuleError, match=f"step: a batch must have exactly 8 rows, {reason}, got 3; drop it, or"):
+    with pytest.raises(TypeRuleError, match=f"update: a batch must have exactly 8 rows, {reason}, got 3; drop it, or"):
         trainer.update(x[:3], y)
     x, y = np.ones((11, 4), np.float32), np.zeros((11, FULL), np.float32)
     message = f"run_epoch: a batch must have exactly 8 rows, {reason}, got 3 in the last one; use drop_last=True, or"

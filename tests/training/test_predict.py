@@ -49,15 +49,31 @@ def test_rows_in_another_order_of_memory_are_predicted(trainer):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ([np.zeros((3, 11), np.float32)], r"x must be f32\[8,12\] with any number of rows, got float32\[3, 11\]"),
-        ([np.zeros(12, np.float32)], r"got float32\[12\]"),
-        ([np.zeros((3, 12))], r"got float64\[3, 12\]"),
+        (
+            [np.zeros((3, 11), np.float32)],
+            r"^predict: x must be f32\[8,12\] with any number of rows, got float32\[3, 11\]; reshape it, or",
+        ),
+        ([np.zeros(12, np.float32)], r"got float32\[12\]; pass x\[None\] if it is a single row"),
+        ([np.zeros((3, 12))], r"got float64\[3, 12\]; convert it with \.astype\('float32'\)"),
+        ([np.zeros((3, 12), np.uint8)], r"convert it with \.astype\('float32'\), and divide images by 255"),
+        ([np.zeros((3, 3, 4), np.float32)], r"; flatten its rows, x\.reshape\(len\(x\), -1\)"),
         ([np.zeros((3, 12), np.float32)] * 2, "the model takes x, got 2 arrays"),
     ],
 )
 def test_inputs_that_do_not_fit_are_refused(trainer, arrays, message):
     with pytest.raises(TypeRuleError, match=message):
         trainer.predict(*arrays)
+
+
+def test_lists_are_converted_as_in_a_step(trainer):
+    x = np.random.default_rng(0).standard_normal((3, 12)).astype(np.float32)
+    np.testing.assert_array_equal(trainer.predict(x.tolist()), trainer.predict(x))
+    with pytest.raises(
+        TypeRuleError, match=r"^predict: x must be an array, got nested lists of different lengths; make"
+    ):
+        trainer.predict([[1.0], [2.0, 3.0]])
+    with pytest.raises(TypeRuleError, match=r"^predict: the model takes x, got 2 arrays; pass one each"):
+        trainer.predict(x, [1.0])
 
 
 SETUP = SetupTrainer(MSELoss(), SGD(0.1), [TensorType((8, 2))] * 2)

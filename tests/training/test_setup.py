@@ -56,7 +56,7 @@ def test_a_function_is_a_model():
     setup = SetupTrainer(CrossEntropyLoss(), SGD(0.01))
     given = mlp(SIZES, BATCH)
     assert setup(given["backbone"].renamed("classifier")) == setup(IRModule(given.functions, {"param_num": 6}))
-    with pytest.raises(TypeRuleError, match="the model must be an IRModule or a Function, got tuple; pass Function"):
+    with pytest.raises(TypeRuleError, match="the model must be an IRModule or a Function, got a tuple; pass Function"):
         setup((given["backbone"],))
 
 
@@ -204,7 +204,17 @@ def test_attributes_that_do_not_fit_are_refused(attrs, message):
 @pytest.mark.parametrize(
     ("loss", "loss_args", "message"),
     [
-        (CrossEntropyLoss(), [LOGITS], r"takes \(predictions, targets, weights\), weights optional, got 1"),
+        (
+            CrossEntropyLoss(),
+            [LOGITS],
+            r"SetupTrainer: loss_args must be the types of all arguments of cross_entropy_loss, \[predictions, "
+            r"targets, weights \(optional\)\], got 1 type, \[f32\[4,3\]\]; pass one for each",
+        ),
+        (
+            MSELoss(),
+            [LOGITS] * 3,
+            r"arguments of mse_loss, \[predictions, targets\], got 3 types, \[f32\[4,3\], .*; pass",
+        ),
         (
             CrossEntropyLoss(),
             [TensorType((BATCH, 10)), TensorType((BATCH,), "i64")],
@@ -237,7 +247,7 @@ def test_models_that_do_not_fit_are_refused():
         TypeRuleError, match=r"an updated state must have the type of the state, got f32\[\] for %s: f32\[3\]"
     ):
         setup(changed)
-    with pytest.raises(NameLookupError, match="no function 'backbone'; known functions: none"):
+    with pytest.raises(NameLookupError, match="must be named backbone, got a module of no functions; add it"):
         setup(IRModule((), attrs))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adjoint.errors import AdjointError, DataError, InvalidValueError, VerifyError
+from adjoint.errors import AdjointError, DataError, InvalidValueError, TypeRuleError, VerifyError
 from adjoint.ir import TensorType
 from adjoint.losses import CrossEntropyLoss, MSELoss
 from adjoint.models import mlp
@@ -82,9 +82,9 @@ def test_the_same_seed_trains_to_the_same_bits(module, cache):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ([X[:, :4], Y], r"x must have shape \(8, 12\), got \(8, 4\)"),
+        ([X[:, :4], Y], r"^update: x must have shape \(8, 12\), got \(8, 4\)"),
         ([X.astype(np.float64), Y], "x must be float32, got float64; convert it"),
-        ([X], r"takes 2 arguments \(x, targets\), got 1"),
+        ([X], r"^update takes 2 arguments \(x, targets\), got 1; give it all of them"),
         ([X, Y, Y], "got 3"),
         ([X, np.full(BATCH, 3)], r"targets must be in \[0, 3\) or -100, got 3 at 0; nothing was updated"),
         ([X, np.where(np.arange(BATCH) == 5, -1, 0)], "got -1 at 5"),
@@ -182,6 +182,10 @@ def test_the_parts_of_a_step_are_profiled_and_nothing_is_trained(trainer):
         np.testing.assert_array_equal(value, before[name])
     with pytest.raises(InvalidValueError, match="runs must be at least 1, got 0"):
         trainer.profile(x, y, runs=0)
+    with pytest.raises(TypeRuleError, match=r"^profile takes a batch \(x, targets\), got 0 arrays; pass what update"):
+        trainer.profile()
+    with pytest.raises(TypeRuleError, match=r"^profile: x must have shape \(8, 12\), got \(8, 11\)"):
+        trainer.profile(x[:, :11], y)
 
 
 def test_modules_that_are_not_set_up_are_refused(module):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from adjoint.errors import NameLookupError, TypeRuleError, VerifyError, listed, located
+from adjoint.errors import NameLookupError, TypeRuleError, VerifyError, kind_of, listed, located
 from adjoint.ir.literals import Symbol, exact
 from adjoint.ir.printer import print_functions, print_module
 from adjoint.ir.types import TensorType, TupleType
@@ -55,8 +55,14 @@ class Function(Immutable, Symbol):
                     f"function @{self.name} takes its {what} as a tuple, got one value of type {given.type}; write "
                     "(value,)"
                 )
-        object.__setattr__(self, "params", tuple(self.params))
-        object.__setattr__(self, "results", tuple(self.results))
+            values = tuple(given) if isinstance(given, Iterable) else (given,)
+            for value in values:
+                if not isinstance(value, Value):
+                    raise TypeRuleError(
+                        f"function @{self.name} takes graph values as its {what}, got {kind_of(value)}; pass a tuple "
+                        "of them"
+                    )
+            object.__setattr__(self, "params" if what == "parameters" else what, values)
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
         if not self.results:
             raise VerifyError(f"function @{self.name} has no results; return at least one")
@@ -235,7 +241,16 @@ class IRModule(Immutable):
     attrs: Mapping[str, Attribute] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "functions", tuple(self.functions))
+        given: object = self.functions
+        if not isinstance(given, Iterable):
+            raise TypeRuleError(
+                f"IRModule takes its functions as a tuple, got {kind_of(given)}; write IRModule((function,))"
+            )
+        functions = tuple(given)
+        for function in functions:
+            if not isinstance(function, Function):
+                raise TypeRuleError(f"IRModule takes a tuple of functions, got {kind_of(function)} in it; leave it out")
+        object.__setattr__(self, "functions", functions)
         object.__setattr__(self, "attrs", MappingProxyType(dict(self.attrs)))
         names = [f.name for f in self.functions]
         if len(set(names)) != len(names):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 import numpy as np
 
 from adjoint.errors import TypeRuleError
+from adjoint.ir.numpy_calls import called_by_numpy, refused_by_numpy
 
 if TYPE_CHECKING:  # value.py imports this module, because `Value` derives from its class
     from adjoint.ir.value import Value
@@ -42,8 +43,6 @@ class Syntax:
 
     __slots__ = ()
     type: Any
-    #: NumPy then leaves ``array * value`` to the graph value.
-    __array_ufunc__ = None
 
     def __add__(self, other: Operand) -> "Value":
         """``self + other``: `adjoint.ops.add`."""
@@ -191,11 +190,11 @@ class Syntax:
                 "functions of adjoint.ops"
             )
 
+        def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **settings: Any) -> Any:
+            return called_by_numpy(self, function, method, inputs, settings)
+
         def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> NoReturn:
-            raise TypeRuleError(
-                f"numpy.{function.__name__} does not take graph values, got {self.type}; use the functions of "
-                "adjoint.ops or the methods of the value"
-            )
+            raise refused_by_numpy(self, function.__name__)
 
         def __contains__(self, item: object) -> NoReturn:
             raise TypeRuleError(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from adjoint.errors import TypeRuleError, described, value_line
+from adjoint.errors import TypeRuleError, described, kind_of, value_line
 from adjoint.ir.literals import exact
 from adjoint.ir.methods import Methods
 from adjoint.ir.types import TensorType, TupleType
@@ -189,7 +189,7 @@ def apply(op: Op, *inputs: Value, label: str = "") -> Value:
     return Value(op, inputs, infer_type(op, tuple(types)), label, None, value_line())
 
 
-def param(name: str, shape: Iterable[int], dtype: object = "f32") -> Value:
+def param(name: str, shape: int | Iterable[int], dtype: object = "f32") -> Value:
     """A function parameter.
 
     Parameters
@@ -197,17 +197,31 @@ def param(name: str, shape: Iterable[int], dtype: object = "f32") -> Value:
     name : str
         Its name, which is part of the function's interface and must be unique in it: letters, digits and underscores,
         in parts that may be separated by dots, such as ``conv0.weight`` or ``layers.0.bias``.
-    shape : iterable of int
-        Its shape.
+    shape : int or iterable of int
+        Its shape; a number is the size of the only axis.
     dtype : str or numpy dtype, default "f32"
         Its dtype.
+
+    Raises
+    ------
+    TypeRuleError
+        If the name, the shape or the dtype is not one.
     """
+    if not isinstance(name, str):
+        raise TypeRuleError(
+            f"param takes a name, then a shape, got {kind_of(name)} as the name; write param('x', (4, 3))"
+        )
     if not all(part and f"_{part}".isidentifier() for part in name.split(".")):
         raise TypeRuleError(
             "a parameter name must be letters, digits and underscores, in parts separated by dots as in "
             f"layers.0.weight, got {name!r}; rename it"
         )
-    type_ = TensorType(tuple(shape), dtype)  # type: ignore[arg-type]
+    if isinstance(shape, str) or not isinstance(shape, int | np.integer | Iterable):
+        raise TypeRuleError(
+            f"param: the shape of {name} must be a tuple of sizes, got {kind_of(shape)}; write param({name!r}, (4, 3))"
+        )
+    sizes = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    type_ = TensorType(sizes, dtype)  # type: ignore[arg-type]
     return Value(Param(type_), (), type_, name, None, value_line())
 
 

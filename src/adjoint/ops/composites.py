@@ -139,7 +139,9 @@ def linear(x: Value, w: Value, b: Value | None = None) -> Value:
         raise TypeRuleError(f"linear: w must have the shape [in, out], got {w.type}; use matmul for other products")
     if not x.shape or x.shape[-1] != w.shape[0]:
         flat = flattened(x.shape, w.shape[0])
-        fix = f"flatten x with ops.reshape(x, {flat})" if flat else f"x must be [..., {w.shape[0]}]"
+        fix = f"x must be [..., {w.shape[0]}]"
+        if flat:
+            fix = f"x.flatten({len(flat) - 1}) makes {x.type.with_shape(flat)} of it"
         raise TypeRuleError(f"linear: the last axis of x must be the first of w, got x {x.type} and w {w.type}; {fix}")
     result = matmul(x, w)
     return result if b is None else add(result, one_row("linear", "b", b, result))

@@ -156,7 +156,10 @@ def _inner_differ(a: TensorType, b: TensorType, ta: bool, tb: bool) -> str:
     def fits(flip_a: bool, flip_b: bool) -> bool:
         return _matrix(a, ta != flip_a)[1] == _matrix(b, tb != flip_b)[0]
 
-    if fits(False, True):
+    flat = None if ta else flattened(a.shape, _matrix(b, tb)[0])
+    if flat:
+        fix = f"x.flatten({len(flat) - 1}) makes {a.with_shape(flat)} of the first operand"
+    elif fits(False, True):
         fix = "leave the second operand as it is?" if tb else "transpose the second operand?"
     elif fits(True, False):
         fix = "leave the first operand as it is?" if ta else "transpose the first operand?"
@@ -164,8 +167,6 @@ def _inner_differ(a: TensorType, b: TensorType, ta: bool, tb: bool) -> str:
         fix = "transpose both operands, or exchange them?"
         if ta != tb:
             fix = f"transpose the {'second' if ta else 'first'} operand instead?"
-    elif not ta and (flat := flattened(a.shape, _matrix(b, tb)[0])):
-        fix = f"flatten the first operand with ops.reshape(..., {flat})"
     else:
         fix = f"change {_matrix(a, ta)[1]} or {_matrix(b, tb)[0]} to match the other"
     return f"matmul: inner dimensions differ, {a}{'.T' * ta} @ {b}{'.T' * tb}; {fix}"

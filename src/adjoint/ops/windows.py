@@ -1,6 +1,6 @@
 """Windows over the last two axes, for convolution and pooling."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from adjoint.errors import InvalidValueError, TypeRuleError
@@ -11,6 +11,12 @@ __all__ = ["Pair", "fields", "images", "pair", "positions"]
 #: A number for the rows of an image and one for its columns.
 Pair = tuple[int, int]
 
+#: What to pass instead of the words that other frameworks take.
+_FIXES = {
+    ("padding", "same"): "for stride 1 and a window of odd size k, pass (k - 1) // 2",
+    ("padding", "valid"): "pass 0",
+}
+
 
 def pair(name: str, what: str, value: int | Sequence[int], least: int) -> Pair:
     """A constructor's argument that is one number for both axes, or a pair; `name` is the constructor.
@@ -20,11 +26,12 @@ def pair(name: str, what: str, value: int | Sequence[int], least: int) -> Pair:
     InvalidValueError
         If it is anything else, or less than `least`.
     """
-    given = (value, value) if isinstance(value, int) else tuple(value)
+    items = value if isinstance(value, Iterable) else (value, value)
+    given = tuple(items)
     if not _is_pair(given, least):
         raise InvalidValueError(
             f"{name}: {what} must be an integer of at least {least}, or a pair for rows and columns, got {value!r}; "
-            "correct it"
+            f"{_FIXES.get((what, value), 'correct it') if isinstance(value, str) else 'correct it'}"
         )
     return given[0], given[1]
 

@@ -1,6 +1,6 @@
 """Adam and AdamW: updates scaled by running moments of the gradient."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -64,9 +64,10 @@ class Adam(Optimizer):
         name = type(self).__name__
         for setting in ("lr", "eps", "weight_decay"):
             check_range(name, setting, getattr(self, setting))
-        betas = tuple(self.betas)
+        given: object = self.betas
+        betas = tuple(given) if isinstance(given, Iterable) else ()
         if len(betas) != 2:
-            raise InvalidValueError(f"{name}: betas must be two numbers, got {self.betas!r}")
+            raise InvalidValueError(f"{name}: betas must be two numbers, got {given!r}; write betas=(0.9, 0.999)")
         for i, beta in enumerate(betas):
             check_range(name, f"beta{i + 1}", beta, high=1.0)
         object.__setattr__(self, "betas", betas)

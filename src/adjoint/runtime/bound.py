@@ -120,6 +120,8 @@ class Bound:
         The resident arrays by name.
     batch : PartialBatch or None
         How it takes fewer rows.
+    name : str
+        What errors of its arguments begin with.
     arguments : tuple of Argument
         The remaining arguments.
     outputs : list of numpy.ndarray
@@ -141,8 +143,10 @@ class Bound:
         threads: int,
         turn: Turn | None = None,
         batch: PartialBatch | None = None,
+        name: str | None = None,
     ) -> None:
         self.entry = entry
+        self.name = entry.name if name is None else name
         self.batch = batch
         self.threads = check_threads(threads) if entry.shared else 1
         self.resident = _residents(entry, resident)
@@ -231,11 +235,11 @@ class Bound:
     def place(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         """Store the addresses of the arguments in the table, and check the arguments."""
         if len(arrays) != len(self.arguments):
-            raise miscounted(self.entry.name, self.arguments, len(arrays))
+            raise miscounted(self.name, self.arguments, arrays)
         try:
             kept = self._accepted(arrays)
         except TypeRuleError:
-            refuse_swapped(self.entry.name, self.arguments, arrays)
+            refuse_swapped(self.name, self.arguments, arrays)
             raise
         for argument, array in zip(self.arguments, kept, strict=True):
             self.slots[argument.slot] = array.ctypes.data
@@ -245,10 +249,10 @@ class Bound:
     def _accepted(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         """The arguments as arrays that the step can read. If they have fewer rows, the step is told how many."""
         if self.batch is None:
-            return [accept(self.entry.name, a, x) for a, x in zip(self.arguments, arrays, strict=True)]
-        present = self.batch.present(self.entry.name, self.arguments, arrays)
+            return [accept(self.name, a, x) for a, x in zip(self.arguments, arrays, strict=True)]
+        present = self.batch.present(self.name, self.arguments, arrays)
         shorter = self.batch.shortened(self.arguments, present)
-        kept = [accept(self.entry.name, a, x) for a, x in zip(shorter, arrays, strict=True)]
+        kept = [accept(self.name, a, x) for a, x in zip(shorter, arrays, strict=True)]
         if present < self.batch.most:
             self.resident[self.batch.rows][()] = present
         return [filled_up(a, x) for a, x in zip(self.arguments, kept, strict=True)]
@@ -265,8 +269,7 @@ class Bound:
             if place is not None:
                 where = f" at {place if len(place) > 1 else place[0]}" if place else ""
                 raise InvalidValueError(
-                    f"{self.entry.name}: {name} must be {allowed(check)}, got {array[place]}{where}; "
-                    "nothing was updated"
+                    f"{self.name}: {name} must be {allowed(check)}, got {array[place]}{where}; nothing was updated"
                 )
 
     def resident_at(self, slot: int) -> tuple[str, np.ndarray]:

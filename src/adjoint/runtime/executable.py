@@ -108,7 +108,7 @@ class Entry:
         """Run on all arguments, in order. Donated ones are copied first, so the caller's arrays do not change."""
         whole = self._bound_whole()
         if len(arrays) != len(self.arguments):
-            raise miscounted(self.name, self.arguments, len(arrays))
+            raise miscounted(self.name, self.arguments, arrays)
         if not whole.resident:
             return self._shaped(whole, whole(*arrays))
         return whole.exclusively(self._updated, whole, arrays)
@@ -151,6 +151,7 @@ class Entry:
         threads: int | None = None,
         turn: Turn | None = None,
         batch: PartialBatch | None = None,
+        name: str | None = None,
     ) -> Bound:
         """Bind some arguments to resident arrays; donated ones are updated in place.
 
@@ -164,9 +165,11 @@ class Entry:
             Shared with other entry points that are bound to the same arrays, to serialize their calls.
         batch : PartialBatch, optional
             How batches of fewer rows are passed; default: they are refused.
+        name : str, optional
+            What errors of its arguments begin with; default: the name of the function.
         """
         threads = self.threads if threads is None else threads
-        return Bound(self.signature, self._runtime, self._library, resident, threads, turn, batch)
+        return Bound(self.signature, self._runtime, self._library, resident, threads, turn, batch, name)
 
     @property
     def used_threads(self) -> int:

@@ -48,7 +48,7 @@ class PartialBatch:
             each = self.each.get(argument.name)
             if each is None:
                 continue
-            shape = as_array(entry, argument, array).shape
+            shape = as_array(entry, argument.name, array).shape
             if len(shape) != len(argument.shape) or shape[1:] != argument.shape[1:] or shape[0] % each:
                 return self.most
             counts[argument.name] = shape[0] // each

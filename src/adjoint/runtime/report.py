@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from adjoint.errors import short_line
+from adjoint.errors import listed, plural, short_line
 
 __all__ = ["WARM_UP_RUNS", "Clocks", "KernelInfo", "KernelTime", "Memory"]
 
@@ -13,7 +13,7 @@ __all__ = ["WARM_UP_RUNS", "Clocks", "KernelInfo", "KernelTime", "Memory"]
 WARM_UP_RUNS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class KernelInfo:
     """Description of a kernel.
 
@@ -42,6 +42,11 @@ class KernelInfo:
     parallel: bool
     operators: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        threads = f"{plural(self.units, 'unit')} {'on all threads' if self.parallel else 'on one thread'}"
+        cost = f"{plural(self.flops, 'flop')}, {plural(self.bytes, 'byte')}"
+        return f"<KernelInfo {self.name}: {listed(self.values)}; {cost}, {threads}>"
 
     def listed_operators(self, most: int = 6) -> str:
         """The distinct operators in text, in order, and how many there are beyond `most`."""

@@ -6,7 +6,7 @@ from numbers import Real
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
+from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, plural
 from adjoint.ir import DTYPES, TensorType
 from adjoint.runtime.bound import aligned
 
@@ -22,6 +22,8 @@ class Residents:
         The name of the kind in messages.
     types : mapping of str to TensorType
         Names and types, in order.
+    loader : str
+        The method that loads them, which messages begin with.
 
     Attributes
     ----------
@@ -29,8 +31,8 @@ class Residents:
         Whether values were ever loaded; until then all arrays are zeros.
     """
 
-    def __init__(self, kind: str, types: Mapping[str, TensorType]) -> None:
-        self.kind = kind
+    def __init__(self, kind: str, types: Mapping[str, TensorType], loader: str) -> None:
+        self.kind, self.loader = kind, loader
         self.loaded = False
         self.types = dict(types)
         self.arrays = {name: aligned(t.shape, t.dtype) for name, t in self.types.items()}
@@ -64,16 +66,18 @@ class Residents:
             if missing or unknown:
                 wrong = [f"{what} {', '.join(n)}" for what, n in (("missing", missing), ("unknown", unknown)) if n]
                 raise NameLookupError(
-                    f"load: {self.kind}s must be given by exactly their names, got {' and '.join(wrong)}; "
+                    f"{self.loader}: {self.kind}s must be given by exactly their names, got {' and '.join(wrong)}; "
                     f"the names are {', '.join(names) or 'none'}"
                 )
             return {name: given[name] for name in names}
         if isinstance(given, np.ndarray) or not isinstance(given, Sequence):
-            raise TypeRuleError(f"load: {self.kind}s must be a list or a dict of arrays, got {type(given).__name__}")
+            raise TypeRuleError(
+                f"{self.loader}: {self.kind}s must be a list or a dict of arrays, got {type(given).__name__}"
+            )
         if len(given) != len(names):
             raise InvalidValueError(
-                f"load: there are {len(names)} {self.kind}s ({', '.join(names) or 'none'}), got {len(given)}; "
-                "pass one for each"
+                f"{self.loader} takes {plural(len(names), self.kind)} ({', '.join(names) or 'none'}), got "
+                f"{len(given)}; pass one for each"
             )
         return dict(zip(names, given, strict=True))
 
@@ -83,12 +87,12 @@ class Residents:
             array = np.asarray(given[name])
             if array.shape != expected.shape:
                 raise TypeRuleError(
-                    f"load: {self.kind} {name!r} must be {expected}, got shape {list(array.shape)}; reshape or "
-                    "transpose it"
+                    f"{self.loader}: {self.kind} {name!r} must be {expected}, got shape {list(array.shape)}; reshape "
+                    "or transpose it"
                 )
             if array.dtype != expected.dtype:
                 raise TypeRuleError(
-                    f"load: {self.kind} {name!r} must be {expected}, got dtype {array.dtype}; "
+                    f"{self.loader}: {self.kind} {name!r} must be {expected}, got dtype {array.dtype}; "
                     f"convert it with .astype({expected.dtype.name!r})"
                 )
             checked[name] = array

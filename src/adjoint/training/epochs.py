@@ -306,6 +306,9 @@ class Epochs:
                     count.begin()
                     try:
                         update(*self._arrays_of(batch))
+                    except AdjointError as error:
+                        error.begin_with("run_epoch", "update")
+                        raise
                     finally:
                         count.settle()
                     if count.done % plan.every == 0 and watch.tell(count.done):

@@ -9,7 +9,7 @@ from adjoint import ops
 from adjoint.data import Rows
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, Function, TensorType, Value, as_dtype, is_float, param
-from adjoint.runtime.arguments import in_other_order, is_one_hot
+from adjoint.runtime.arguments import axes_fix, in_other_order, is_one_hot
 
 __all__ = ["gather_function", "given_rows", "rows_per_step", "tables_of"]
 
@@ -18,6 +18,11 @@ def given_rows(data: object) -> tuple[np.ndarray | Rows, ...] | None:
     """The arrays that the data of an epoch consist of, or None if they are batches."""
     if isinstance(data, np.ndarray | Rows):
         return (data,)
+    if isinstance(data, Mapping):
+        raise TypeRuleError(
+            f"run_epoch takes arrays in order, got a {type(data).__name__}; pass a tuple of the inputs, then the "
+            "targets, as in (x, targets)"
+        )
     if isinstance(data, tuple | list) and data and all(isinstance(d, np.ndarray | Rows) for d in data):
         return tuple(data)
     if isinstance(data, tuple | list) and any(_numbers(d) for d in data):
@@ -150,7 +155,7 @@ def _table(name: str, wanted: TensorType, given: np.ndarray | Rows) -> Rows:
     rows = given if isinstance(given, Rows) else Rows(given)
     dtype, shape = rows.array.dtype, rows.array.shape
     if shape[1:] != wanted.shape[1:]:
-        fix = "reshape the array"
+        fix = axes_fix(name, wanted.shape, shape) or "reshape the array"
         if is_one_hot(rows.array, shape[:-1], wanted.dtype) and wanted.shape[1:] == shape[1:-1]:
             fix = (
                 "for one-hot rows, take argmax over the last axis, or train on float targets (probabilities) by giving "

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from adjoint.errors import InvalidValueError, VerifyError
+from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, VerifyError, kind_of
 from adjoint.ir import Function, IRModule, TensorType, Value
 from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.training.initialize import stated_starts
 
-__all__ = ["StepLayout", "counts", "inference"]
+__all__ = ["StepLayout", "as_model", "counts", "inference"]
 
 
 def counts(module: IRModule, *names: str) -> tuple[int, ...]:
@@ -26,6 +26,42 @@ def counts(module: IRModule, *names: str) -> tuple[int, ...]:
             raise InvalidValueError(f"the module must have the attribute {name}, an integer of at least 0, got {given}")
         found.append(value)
     return tuple(found)
+
+
+def as_model(caller: str, given: IRModule | Function) -> IRModule:
+    """A model as a module; a function is a module with this ``backbone`` alone.
+
+    Parameters
+    ----------
+    caller : str
+        What takes the model, for messages.
+    given : IRModule or Function
+        The model.
+
+    Raises
+    ------
+    TypeRuleError
+        If it is neither.
+    NameLookupError
+        If the module has no ``backbone``.
+    """
+    if isinstance(given, Function):
+        return IRModule((given.renamed("backbone"),))
+    if not isinstance(given, IRModule):
+        fix = 'pass Function("backbone", (inputs..., params...), (outputs...))'
+        if isinstance(getattr(given, "module", None), IRModule):
+            fix = "pass its module, trainer.module"
+        raise TypeRuleError(f"{caller}: the model must be an IRModule or a Function, got {kind_of(given)}; {fix}")
+    if "backbone" not in given:
+        names = ", ".join(f"@{function.name}" for function in given)
+        fix = 'rename it with function.renamed("backbone"), or pass the function itself'
+        if len(given.functions) != 1:
+            fix = 'rename it with function.renamed("backbone")' if given.functions else "add it"
+        raise NameLookupError(
+            f"{caller}: the function of the model must be named backbone, got a module of {names or 'no functions'}; "
+            f"{fix}"
+        )
+    return given
 
 
 def inference(module: IRModule, state_num: int) -> Function:
@@ -88,6 +124,12 @@ class StepLayout:
     """
 
     def __init__(self, module: IRModule) -> None:
+        given: object = module
+        if not isinstance(given, IRModule):
+            raise TypeRuleError(
+                f"Trainer takes a module that SetupTrainer returns, got {kind_of(given)}; write "
+                "Trainer(SetupTrainer(loss, optimizer)(model))"
+            )
         for name in ("backbone", "step"):
             if name not in module:
                 raise VerifyError(f"Trainer: the module has no function {name!r}; create it with SetupTrainer")

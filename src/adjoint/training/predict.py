@@ -7,9 +7,10 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule, TensorType
+from adjoint.runtime.arguments import as_array, axes_fix, dtype_fix
 from adjoint.runtime.bound import Bound
 from adjoint.runtime.partial_batch import PartialBatch
-from adjoint.training.layout import counts, inference
+from adjoint.training.layout import as_model, counts, inference
 from adjoint.training.roles import with_roles
 from adjoint.transforms.batch_axis import Axis, batch_inputs
 from adjoint.transforms.inline_calls import inline_calls
@@ -23,22 +24,24 @@ __all__ = ["Predictor", "inference_function"]
 _SMALL = (1, 8)
 
 
-def inference_function(module: IRModule, rows: int | None = None) -> Function:
+def inference_function(module: IRModule | Function, rows: int | None = None) -> Function:
     """The function that `Trainer.predict` runs, to be compiled alone: ``(inputs..., params..., states...) -> outputs``.
 
     Parameters
     ----------
-    module : IRModule
+    module : IRModule or Function
         A model, or a module created from it by `SetupTrainer`.
     rows : int, optional
         Number of rows of a batch; default: as many as the model is written for.
 
     Raises
     ------
+    NameLookupError, TypeRuleError
+        If it is no model.
     InvalidValueError
         If the outputs of a row depend on other rows, or the model cannot be rewritten for another number of them.
     """
-    module = with_roles(module)
+    module = with_roles(as_model("inference_function", module))
     param_num, state_num = counts(module, "param_num", "state_num")
     function = inference(module, state_num)
     if rows is None:
@@ -51,8 +54,8 @@ def inference_function(module: IRModule, rows: int | None = None) -> Function:
         return resize_batch(flat, axes, rows)
     except InvalidValueError as error:
         raise InvalidValueError(
-            f"inference_function: the model cannot be rewritten for {rows} rows, because {error.message}; build it for "
-            "that number"
+            f"inference_function: the model cannot be rewritten for {plural(rows, 'row')}, because {error.message}; "
+            "build it for that number"
         ) from error
 
 
@@ -94,7 +97,8 @@ class Predictor:
 
     def __call__(self, *inputs: Any) -> Any:
         """The outputs for these rows: an array, or a tuple of arrays."""
-        arrays = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in map(np.asarray, inputs)]
+        arrays = [a if isinstance(a, np.ndarray) else self._converted(n, a) for n, a in enumerate(inputs)]
+        arrays = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays]
         if any(axis is None for _, axis in self._outputs):
             return self._runs[self._axes.rows](*arrays)
         count = self._count(arrays)
@@ -136,6 +140,15 @@ class Predictor:
                 size = self._axes.rows
         return size, self._runs[size]
 
+    def _converted(self, number: int, given: Any) -> np.ndarray:
+        """An input that is no array, as one; numbers of lists get the dtype of the input, as in a step."""
+        if number >= len(self._inputs):
+            return np.zeros(0)  # one too many, which `_count` refuses
+        name, (type_, _) = list(self._inputs.items())[number]
+        array = as_array("predict", name, given)
+        scalar = isinstance(given, np.generic)
+        return array if scalar or not np.can_cast(array.dtype, type_.dtype, "same_kind") else array.astype(type_.dtype)
+
     def _count(self, arrays: Sequence[np.ndarray]) -> int:
         """The number of rows of all arrays; raises if they do not match."""
         names = ", ".join(self._inputs)
@@ -146,9 +159,11 @@ class Predictor:
             count = array.shape[0] // axis.each if axis is not None and array.ndim else self._axes.rows
             if array.dtype != type_.dtype or array.shape != _shape(type_, axis, count):
                 rows = "" if axis is None else " with any number of rows"
+                fix = dtype_fix(type_.dtype, array.dtype)
+                if array.shape != _shape(type_, axis, count):
+                    fix = axes_fix(name, type_.shape, array.shape) or "reshape it, or build the model for this shape"
                 raise TypeRuleError(
-                    f"predict: {name} must be {type_}{rows}, got {array.dtype}{list(array.shape)}; reshape or convert "
-                    "it"
+                    f"predict: {name} must be {type_}{rows}, got {array.dtype}{list(array.shape)}; {fix}"
                 )
             if axis is not None:
                 counts.add(count)

@@ -9,7 +9,7 @@ import numpy as np
 
 from adjoint.compiler import CompileOptions, compiled_graph, host
 from adjoint.compiler import compile as compile_module
-from adjoint.errors import InvalidValueError, plural
+from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule, TensorType, param
 from adjoint.runtime.accounting import StepAccount
 from adjoint.runtime.bound import aligned
@@ -97,9 +97,14 @@ def profile_step(
     if runs < 1:
         raise InvalidValueError(f"profile: runs must be at least 1, got {runs}")
     layout = StepLayout(module)
+    if len(batch) != len(layout.batch):
+        raise TypeRuleError(
+            f"profile takes a batch ({', '.join(layout.batch)}), got {plural(len(batch), 'array')}; pass what update "
+            "takes"
+        )
     functions = (*_parts(module["backbone_loss_adjoint"], layout), module["step"])
     executable = compile_module(IRModule(functions), options=options, entries=[f.name for f in functions])
-    bound = [executable[f.name].bind(_copies(f, layout.batch, resident)) for f in functions]
+    bound = [executable[f.name].bind(_copies(f, layout.batch, resident), name="profile") for f in functions]
     arrays = [np.asarray(x) for x in batch]
     forward, backward, step = _medians([b.call for b in bound], arrays, runs)
     entry = executable["step"]

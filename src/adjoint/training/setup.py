@@ -1,15 +1,15 @@
 """`SetupTrainer`: derive everything that a trainer runs from a model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
-from adjoint.errors import InvalidValueError, TypeRuleError, located, plural
+from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, located, plural
 from adjoint.ir import Function, IRModule, TensorType, Value, free_number, is_float, numbered, param
 from adjoint.losses import Loss, as_loss
 from adjoint.optim import Optimizer
 from adjoint.training.initialize import stated_starts
-from adjoint.training.layout import counts, inference
+from adjoint.training.layout import as_model, counts, inference
 from adjoint.training.roles import with_roles
 from adjoint.transforms.append_loss import append_loss
 from adjoint.transforms.batch_axis import batch_inputs
@@ -76,25 +76,34 @@ class SetupTrainer:
     loss_args: Sequence[TensorType] | None = None
 
     def __post_init__(self) -> None:
-        as_loss(self.loss, 0)  # refuses what is no loss
-        if not isinstance(self.optimizer, Optimizer):
+        loss: object = self.loss
+        optimizer: object = self.optimizer
+        types: object = self.loss_args
+        if isinstance(loss, Optimizer) and (isinstance(optimizer, Loss) or not isinstance(optimizer, Optimizer)):
             raise TypeRuleError(
-                f"SetupTrainer: optimizer must be an Optimizer such as SGD(0.01), got {self.optimizer!r}"
+                f"SetupTrainer takes the loss, then the optimizer, got {kind_of(loss)}, then {kind_of(optimizer)}; "
+                "exchange them"
             )
-        self.optimizer.require_update()
-        if self.loss_args is not None:
-            object.__setattr__(self, "loss_args", tuple(self.loss_args))
+        as_loss(loss, 0)  # refuses what is no loss
+        if not isinstance(optimizer, Optimizer):
+            fix = f"call it, as in {optimizer.__name__}(0.01)" if _is_optimizer(optimizer) else "pass one"
+            raise TypeRuleError(
+                f"SetupTrainer: optimizer must be an Optimizer such as SGD(0.01), got {kind_of(optimizer)}; {fix}"
+            )
+        optimizer.require_update()
+        if types is not None:
+            if isinstance(types, IRModule | Function) or not isinstance(types, Iterable):
+                fix = "write [TensorType(shape), ...]"
+                if isinstance(types, IRModule | Function):
+                    fix = "pass the model to the result, SetupTrainer(loss, optimizer)(model)"
+                raise TypeRuleError(
+                    f"SetupTrainer: loss_args must be the types of the loss's arguments, got {kind_of(types)}; {fix}"
+                )
+            object.__setattr__(self, "loss_args", tuple(types))
 
     def __call__(self, module: IRModule | Function) -> IRModule:
         """Return the training module; `module` is not modified. A function is a module with this ``backbone`` alone."""
-        if isinstance(module, Function):
-            module = IRModule((module.renamed("backbone"),))
-        if not isinstance(module, IRModule):
-            raise TypeRuleError(
-                f"SetupTrainer: the model must be an IRModule or a Function, got {type(module).__name__}; pass "
-                'Function("backbone", (inputs..., params...), (outputs...))'
-            )
-        module = with_roles(module)
+        module = with_roles(as_model("SetupTrainer", module))
         backbone = module["backbone"]
         param_num, state_num = counts(module, "param_num", "state_num")
         parts = _split(backbone, param_num, state_num)
@@ -131,6 +140,8 @@ class SetupTrainer:
                 f"{_listed(outputs)}; return {count}, correct state_num, or use another loss"
             )
         args = (*outputs, *loss.target_types(*outputs)) if self.loss_args is None else tuple(self.loss_args)
+        if self.loss_args is not None:
+            _require_loss_args(loss, args)
         made = loss.function(*args)
         if args[:count] != tuple(outputs):
             raise TypeRuleError(
@@ -199,6 +210,23 @@ def _split(backbone: Function, param_num: int, state_num: int) -> _Parts:
                     f"%{value.label}: {value.type}; return the states last and in order"
                 )
     return _Parts(inputs, params, states, backbone.results[:output_num])
+
+
+def _is_optimizer(given: object) -> TypeGuard[type[Optimizer]]:
+    """Whether it is a class of optimizers."""
+    return isinstance(given, type) and issubclass(given, Optimizer)
+
+
+def _require_loss_args(loss: Loss, args: Sequence[object]) -> None:
+    """Raise if `loss_args` has not one type for each argument of the loss."""
+    least = len(loss.arg_names) - loss.num_optional
+    if not least <= len(args) <= len(loss.arg_names):
+        names = list(loss.arg_names)
+        wanted = ", ".join([*names[:least], *(f"{name} (optional)" for name in names[least:])])
+        raise TypeRuleError(
+            f"SetupTrainer: loss_args must be the types of all arguments of {loss.name}, [{wanted}], got "
+            f"{plural(len(args), 'type')}, {_listed(args)}; pass one for each"
+        )
 
 
 def _masked(with_loss: Function, parts: _Parts) -> tuple[Function, dict[str, Any]]:

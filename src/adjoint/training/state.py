@@ -41,9 +41,9 @@ class TrainerState:
 
     def __init__(self, layout: StepLayout, seed: int) -> None:
         self.seed = seed
-        self._params = Residents("parameter", layout.params)
-        self._states = Residents("state", layout.states)
-        self._optimizer = Residents("optimizer state", layout.optimizer)
+        self._params = Residents("parameter", layout.params, "load_params")
+        self._states = Residents("state", layout.states, "load_states")
+        self._optimizer = Residents("optimizer state", layout.optimizer, "load_optimizer_state")
         self._starts = layout.starts
         self._initial_optimizer = layout.initial_optimizer
         self._init_states()

@@ -74,6 +74,7 @@ class Trainer(TrainerState):
         options: CompileOptions | None = None,
         check_finite: bool = False,
     ) -> None:
+        layout = StepLayout(module)
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InvalidValueError(f"Trainer: seed must be an integer of at least 0, got {seed!r}")
         self.module = module
@@ -81,7 +82,6 @@ class Trainer(TrainerState):
         if threads is not None:
             options = replace(options, threads=threads)
         self.options = replace(options, threads=options.threads or available_cores())
-        layout = StepLayout(module)
         self._batch = layout.batch
         self._input_num = layout.inputs
         super().__init__(layout, seed)
@@ -107,7 +107,9 @@ class Trainer(TrainerState):
         with self._compiling:
             if "step" not in self._executables:
                 executable = compile_module(self.module, entries=("step",), options=self.options)
-                self._bound = executable["step"].bind(self._resident(), turn=self._turn, batch=self._partial)
+                self._bound = executable["step"].bind(
+                    self._resident(), turn=self._turn, batch=self._partial, name="update"
+                )
                 self._epochs = Epochs(
                     self._bound, self._batch, self.hyper, self.options, self._check_finite, self._progress
                 )
@@ -161,9 +163,9 @@ class Trainer(TrainerState):
         Parameters
         ----------
         data : sequence of numpy.ndarray or Rows, or iterable of batches
-            Arrays [N, ...] to split into batches: the model's inputs, then the targets, with the step's dtypes or
-            wrapped in `Rows`. Any other iterable is consumed by a thread that prefetches at most three batches; each
-            batch is a tuple of the arguments of `update`.
+            Arrays [N, ...] to split into batches of as many rows as the model is built for: its inputs, then the
+            targets, with the step's dtypes or wrapped in `Rows`. Any other iterable is consumed by a thread that
+            prefetches at most three batches; each batch is a tuple of the arguments of `update`.
         shuffle : bool, default True
             Whether to visit rows in random order, ``numpy.random.default_rng(seed).permutation(N)``. Does not apply to
             iterables of batches.
@@ -179,8 +181,7 @@ class Trainer(TrainerState):
             Values of hyperparameters, one per step of the epoch or up to the limit, set before that step. The last
             value remains set.
         drop_last : bool, default True
-            Whether to drop an incomplete last batch. Otherwise, it is filled with rows from the start of the epoch's
-            order, because the compiled step has a fixed batch size.
+            Whether to drop an incomplete last batch. Otherwise, the last step trains on the rows that are left.
         limit : int, optional
             Maximum number of steps of this call; default: no limit.
         resume : bool, default False
@@ -389,4 +390,4 @@ class Trainer(TrainerState):
             kept = self._params.arrays | self._states.arrays
             if partial is not None and partial.rows:
                 kept[partial.rows] = rows_present(partial)
-            return executable.bind(kept, turn=self._turn, batch=partial)
+            return executable.bind(kept, turn=self._turn, batch=partial, name="predict")
