@@ -104,6 +104,7 @@ class SetupTrainer:
         # Each function is numbered before the next is derived from it, so that values are called the same in all.
         backbone = numbered(backbone)
         loss, count = self._loss_function([r.type for r in parts.outputs])
+        as_loss(self.loss, count).check_outputs(*inline_calls(backbone).results[:count])
         with_loss = numbered(append_loss(backbone, loss, count, name="backbone_loss"))
         target_num = len(with_loss.params) - len(backbone.params)
         free = free_number(with_loss)
