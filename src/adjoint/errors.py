@@ -17,7 +17,7 @@
     ├── CacheError          a cache directory that cannot be used                    (also an OSError)
     └── CheckpointError     a file of weights or of a trainer that cannot be read or written (also an OSError)
 
-    AdjointWarning          a program that runs, but hardly as it was meant       (a UserWarning)
+    AdjointWarning          a valid program that is probably a mistake           (a UserWarning)
 
 A message is one sentence: the rule, what was given, the fix. The line of user code that caused the error is
 appended, because it is hard to find in a stack of compiler frames. It is the innermost line on the stack outside
@@ -268,7 +268,7 @@ class CheckpointError(AdjointError, OSError):
 
 
 class AdjointWarning(UserWarning):
-    """A program that is valid, but in which something has no effect or hardly the effect that was meant.
+    """A valid program that is probably a mistake, such as a parameter that cannot be trained.
 
     ``warnings.filterwarnings("ignore", category=AdjointWarning)`` silences all of them.
     """
@@ -288,7 +288,7 @@ def warn(message: str, line: str = "") -> None:
     while frame is not None and _is_machinery(frame.f_code.co_filename):
         frame = frame.f_back
     text = f"{message} [at {line}]" if line else message
-    if frame is None:  # started by adjoint itself, such as from the command line
+    if frame is None:  # no code of the user is on the stack, as in a command of adjoint
         warnings.warn_explicit(text, AdjointWarning, "adjoint", 1)
         return
     # With the registry of the caller's module, as `warnings.warn` would use it, a repeated call warns once.

@@ -33,7 +33,7 @@ def test_hyperparameters_change_between_steps(trainer):
 
 
 def test_hyperparameters_are_items_and_not_attributes(trainer):
-    with pytest.raises(InvalidValueError) as caught:
+    with pytest.raises(MissingAttributeError) as caught:
         trainer.hyper.lr = 5
     assert caught.value.message == (
         "hyper: hyperparameters are items, got an assignment to the attribute lr; set trainer.hyper['lr']"

@@ -57,7 +57,7 @@ class Loss:
         )
 
     def check_outputs(self, *outputs: Value) -> None:  # noqa: ARG002
-        """Warn if the outputs of a model are hardly what this loss is for; default: any are.
+        """Warn if the outputs of a model are probably not what this loss takes; default: no warning.
 
         Parameters
         ----------

@@ -36,8 +36,8 @@ def cross_entropy(
     * probabilities ``t``: ``sum_c(-w[c] * ((1 - e) * t[c] + e/C) * log p[c])``. "mean" divides the sum by the
       number of rows.
 
-    A softmax in front of it is an `adjoint.errors.AdjointWarning`: the softmax of probabilities is nearly even, and
-    trains slowly.
+    Predictions that are the result of a softmax cause an `adjoint.errors.AdjointWarning`: the softmax of probabilities
+    is nearly uniform, so a model would train slowly and never reach a low loss.
 
     Both definitions agree with `torch.nn.functional.cross_entropy` of PyTorch 2.13.
 

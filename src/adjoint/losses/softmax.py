@@ -22,7 +22,7 @@ def is_softmax(value: Value, axis: int) -> bool:
 
     Two forms are found, also in another dtype and, over the last axis, in another shape: that of `adjoint.ops.softmax`,
     ``exp(x - max - log(sum_exp(x, max)))``, and exponentials divided by their sum. The logarithm of a softmax is
-    neither, and needs no warning: it is its own logarithm of the softmax.
+    neither, and needs no warning: the cross-entropy of log-probabilities is that of the logits.
     """
     while isinstance(value.op, Cast | Reshape):
         (before,) = value.inputs

@@ -161,7 +161,7 @@ class Hyper(MutableMapping[str, float]):
 
         def __setattr__(self, name: str, value: object) -> None:
             if name != "arrays":
-                raise InvalidValueError(
+                raise MissingAttributeError(
                     f"hyper: hyperparameters are items, got an assignment to the attribute {name}; set "
                     f"trainer.hyper[{name!r}]"
                 )
