@@ -1,13 +1,25 @@
 """The words of messages, and short texts of public objects."""
 
 import pickle
+import threading
+import warnings
 
 import numpy as np
 import pytest
 
 from adjoint import CompileOptions, SetupTrainer, Trainer, compile, losses, models, ops, optim
 from adjoint.compiler import host
-from adjoint.errors import TypeRuleError, described, kind_of, listed, plural, require_call
+from adjoint.errors import (
+    AdjointWarning,
+    MissingAttributeError,
+    TypeRuleError,
+    described,
+    kind_of,
+    listed,
+    plural,
+    require_call,
+    warn,
+)
 from adjoint.ir import param
 from adjoint.training import EpochResult
 
@@ -116,3 +128,43 @@ def test_settings_have_short_texts():
     )
     for settings in (SetupTrainer(loss, optim.Adam()), CompileOptions(), host()):
         assert len(repr(settings)) < 500
+
+
+def warn_twice():
+    warn("a sentence")
+    warn("a sentence", "model.py:3")
+
+
+def test_a_warning_has_the_line_of_the_user_and_that_of_the_value():
+    with pytest.warns(AdjointWarning) as caught:
+        warn_twice()
+    assert [str(each.message) for each in caught] == ["a sentence", "a sentence [at model.py:3]"]
+    first = warn_twice.__code__.co_firstlineno
+    assert [(each.filename, each.lineno) for each in caught] == [(__file__, first + 1), (__file__, first + 2)]
+
+
+def warn_in_a_thread():
+    thread = threading.Thread(target=warn, args=("a sentence",))
+    thread.start()
+    thread.join()
+
+
+def test_a_warning_without_user_code_on_the_stack_is_shown_too():
+    with pytest.warns(AdjointWarning, match=r"^a sentence$") as caught:
+        warn_in_a_thread()
+    assert caught[0].filename == "adjoint"
+
+
+def test_warnings_are_silenced_by_their_category():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("ignore", category=AdjointWarning)
+        warn("a sentence")
+    assert caught == []
+
+
+def test_a_missing_attribute_is_an_attribute_error_that_can_be_pickled():
+    with pytest.raises(AttributeError) as caught:
+        param("x", (2,)).view(1, 2)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(again, MissingAttributeError)
+    assert str(again) == str(caught.value)

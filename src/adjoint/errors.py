@@ -6,6 +6,7 @@
     ├── TypeRuleError       shapes or dtypes rejected by an operator or function     (also a TypeError)
     ├── InvalidValueError   an argument outside its allowed range                   (also a ValueError)
     ├── NameLookupError     a function, parameter, operator or option with no such name (also a KeyError)
+    ├── MissingAttributeError an attribute that an object does not have             (also an AttributeError)
     ├── ParseError          text that is not graph IR, with line and column          (also a ValueError)
     ├── VerifyError         a graph or kernel that breaks a rule of its IR
     ├── DifferentiationError  operators without a gradient on a path that needs one
@@ -16,6 +17,8 @@
     ├── CacheError          a cache directory that cannot be used                    (also an OSError)
     └── CheckpointError     a file of weights or of a trainer that cannot be read or written (also an OSError)
 
+    AdjointWarning          a valid program that is probably a mistake           (a UserWarning)
+
 A message is one sentence: the rule, what was given, the fix. The line of user code that caused the error is
 appended, because it is hard to find in a stack of compiler frames. It is the innermost line on the stack outside
 adjoint, unless a transformation is working on a value (`located`): then it is the line that created that value.
@@ -25,6 +28,7 @@ import inspect
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
@@ -35,6 +39,7 @@ from typing import Any
 
 __all__ = [
     "AdjointError",
+    "AdjointWarning",
     "CacheError",
     "CheckpointError",
     "CompileError",
@@ -42,6 +47,7 @@ __all__ = [
     "DifferentiationError",
     "InternalError",
     "InvalidValueError",
+    "MissingAttributeError",
     "NameLookupError",
     "ParseError",
     "ReentryError",
@@ -55,6 +61,7 @@ __all__ = [
     "require_call",
     "short_line",
     "value_line",
+    "warn",
 ]
 
 #: Number of lines from which a graph is written to a file instead of a terminal.
@@ -194,6 +201,10 @@ class NameLookupError(AdjointError, KeyError):
     """A function, parameter, operator or option with no such name."""
 
 
+class MissingAttributeError(AdjointError, AttributeError):
+    """An attribute that an object does not have, where the message can say what to use instead."""
+
+
 class ParseError(AdjointError, ValueError):
     """Text that is not graph IR.
 
@@ -261,6 +272,36 @@ class CacheError(AdjointError, OSError):
 
 class CheckpointError(AdjointError, OSError):
     """A file of weights or of a trainer that cannot be read or written."""
+
+
+class AdjointWarning(UserWarning):
+    """A valid program that is probably a mistake, such as a parameter that cannot be trained.
+
+    ``warnings.filterwarnings("ignore", category=AdjointWarning)`` silences all of them.
+    """
+
+
+def warn(message: str, line: str = "") -> None:
+    """Warn the user, at the innermost line on the stack outside adjoint.
+
+    Parameters
+    ----------
+    message : str
+        One sentence, as of an error.
+    line : str, default ""
+        ``file:line`` of the value that the warning is about, which is appended; "" if it is unknown.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _is_machinery(frame.f_code.co_filename):
+        frame = frame.f_back
+    text = f"{message} [at {line}]" if line else message
+    if frame is None:  # no code of the user is on the stack, as in a command of adjoint
+        warnings.warn_explicit(text, AdjointWarning, "adjoint", 1)
+        return
+    # With the registry of the caller's module, as `warnings.warn` would use it, a repeated call warns once.
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    module = frame.f_globals.get("__name__", "")
+    warnings.warn_explicit(text, AdjointWarning, frame.f_code.co_filename, frame.f_lineno, module, registry)
 
 
 def plural(count: int, noun: str) -> str:

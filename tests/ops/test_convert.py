@@ -70,6 +70,32 @@ def test_a_cast_to_an_unknown_dtype_is_refused():
         ops.cast(param("x", (2,)), "complex64")
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("float", "got float, which is f64 in NumPy and f32 in PyTorch; use 'f32' or 'f64'"),
+        (float, "got float, which is f64 in NumPy and f32 in PyTorch; use 'f32' or 'f64'"),
+        ("int", "got int, which is i64 in NumPy and i32 in PyTorch; use 'i32' or 'i64'"),
+        (int, "got int, which is i64 in NumPy and i32 in PyTorch; use 'i32' or 'i64'"),
+    ],
+)
+def test_a_dtype_without_a_width_is_refused(given, message):
+    for code in (lambda: ops.cast(param("x", (2,)), given), lambda: param("x", (2,), given)):
+        with pytest.raises(TypeRuleError) as caught:
+            code()
+        assert caught.value.message == f"dtype must say how wide the numbers are, {message}"
+
+
+def test_no_dtype_is_refused():
+    with pytest.raises(TypeRuleError, match=r"dtype must be one of f32, .*, got None"):
+        param("x", (2,), None)
+
+
+@pytest.mark.parametrize("given", ["f64", "float64", "double", np.float64, np.dtype(float)])
+def test_a_dtype_with_a_width_may_be_given_as_numpy_does(given):
+    assert param("x", (2,), given).dtype == np.dtype("float64")
+
+
 def test_stop_gradient_passes_the_value_and_nothing_back():
     x = f32(3.0)
     assert result(ops.stop_gradient, x) == 3

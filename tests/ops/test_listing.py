@@ -42,6 +42,7 @@ COMPOSITES = {
     "softmax": lambda: ops.softmax(x),
     "softplus": lambda: ops.softplus(x),
     "squeeze": lambda: ops.squeeze(x[None]),
+    "stack": lambda: ops.stack([x, x]),
     "swapaxes": lambda: ops.swapaxes(x, 0, 1),
     "transpose": lambda: ops.transpose(x),
     "true_divide": lambda: ops.true_divide(x, 3.0),

@@ -183,6 +183,44 @@ def test_concat_refuses():
         ops.concat(param("s", ()))
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2, 3, -1, -4])
+def test_stack_is_that_of_numpy(axis):
+    expected = np.stack([X, 2 * X, -X], axis)
+    np.testing.assert_array_equal(run(lambda x, y, z: ops.stack([x, y, z], axis), X, 2 * X, -X), expected)
+
+
+def test_stack_of_scalars_and_of_one_tensor():
+    one, two = np.float32(1), np.float32(2)
+    np.testing.assert_array_equal(run(lambda x, y: ops.stack((x, y)), one, two), [1, 2])
+    np.testing.assert_array_equal(run(lambda x: ops.stack([x], axis=1), X), X[:, None])
+    np.testing.assert_array_equal(run(lambda x: ops.stack(row for row in x), X), X)
+
+
+def test_stack_hands_each_tensor_its_part_of_the_gradient():
+    weights = np.array([[1.0, 2.0], [3.0, 4.0]])
+    found = gradient(lambda x: ops.multiply(ops.stack([x, ops.multiply(x, 10.0)], -1), weights), np.ones(2))
+    assert found.tolist() == [21.0, 43.0]
+
+
+def test_stack_refuses():
+    for tensors, axis, error, message in (
+        ([], 0, InvalidValueError, "stack: at least one tensor is required, got none; pass one"),
+        (V, 0, TypeRuleError, "stack: the tensors must be in a list, got f32[2,3,4] alone; write stack([x, y])"),
+        (
+            [V, param("w", (2, 3, 5))],
+            0,
+            TypeRuleError,
+            "stack: the tensors must have equal shapes and dtypes, got f32[2,3,4] and f32[2,3,5]; reshape or cast "
+            "them, or use concat",
+        ),
+    ):
+        with pytest.raises(error) as caught:
+            ops.stack(tensors, axis)
+        assert caught.value.message == message
+    with pytest.raises(InvalidValueError, match="stack: axis 4 is out of range"):
+        ops.stack([V, V], 4)
+
+
 def test_a_piece_that_is_used_twice_gets_both_gradients():
     found = gradient(lambda x: ops.concat(x, ops.multiply(x, 3.0), x), np.ones(2))
     assert found.tolist() == [5.0, 5.0]

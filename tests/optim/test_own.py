@@ -210,3 +210,73 @@ def test_a_wrong_optimizer_is_refused_in_one_sentence(case):
     with pytest.raises(AdjointError) as caught:
         SetupTrainer(MSELoss(), make(0.1))(linreg(2, 4))
     assert caught.value.message == expected
+
+
+class Fixed(Optimizer):
+    """Reads its rate as a number of Python, which is then part of the graph."""
+
+    def __init__(self, lr):
+        self.lr = lr
+
+    def update(self, param, grad, slots, scalars):
+        """The update."""
+        return param - self.lr * grad, {}
+
+
+class Halved(Fixed):
+    """Prepares its scalars from a number of Python."""
+
+    def prepare(self, hyper, shared):
+        """The rate."""
+        return {"half": ops.full(self.lr / 2, ())}, {}
+
+    def update(self, param, grad, slots, scalars):
+        """The update."""
+        return param - scalars["half"] * grad, {}
+
+
+class Repeated(Fixed):
+    """Has a number that builds the graph, and that is no hyperparameter."""
+
+    def __init__(self, lr, times):
+        super().__init__(lr)
+        self.times = times
+
+    def hyper(self, params):
+        """The rate alone."""
+        return tuple(spec for spec in super().hyper(params) if spec.name == "lr")
+
+    def update(self, param, grad, slots, scalars):
+        """The update."""
+        for _ in range(self.times):
+            param = descend(param, grad, scalars)
+        return param, {}
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "message"),
+    [
+        (
+            Fixed(0.01),
+            "Fixed.update does not read the hyperparameter lr, so changing it would have no effect; use scalars['lr'] "
+            "instead of self.lr, or omit it from hyper(params)",
+        ),
+        (
+            Halved(0.01),
+            "neither Halved.prepare nor Halved.update reads the hyperparameter lr, so changing it would have no "
+            "effect; use hyper['lr'] instead of self.lr, or omit it from hyper(params)",
+        ),
+    ],
+    ids=["update", "prepare"],
+)
+def test_a_hyperparameter_that_nothing_reads_is_refused(optimizer, message):
+    with pytest.raises(AdjointError) as caught:
+        SetupTrainer(MSELoss(), optimizer)(linreg(2, 4))
+    assert caught.value.message == message
+    assert caught.value.where == f"{__file__}:{type(optimizer).update.__code__.co_firstlineno}"
+
+
+def test_a_number_that_builds_the_graph_is_omitted_from_the_hyperparameters():
+    twice = trained(Repeated(0.01, 2), steps=1)
+    assert dict(twice.hyper) == {"lr": 0.01}
+    np.testing.assert_allclose(twice.export_params()["w"], trained(SGD(0.02), steps=1).export_params()["w"], rtol=1e-6)

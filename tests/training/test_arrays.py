@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
+from adjoint.errors import InvalidValueError, MissingAttributeError, NameLookupError, TypeRuleError
 from adjoint.training import Trainer
 from tests.training.models import SIZES, batches, widened
 from tests.training.reference import mlp_step
@@ -30,6 +30,47 @@ def test_hyperparameters_change_between_steps(trainer):
     _, expected, _ = mlp_step(expected, x.astype(np.float64), np.eye(3)[y], 0.05, 0.01, 0.5, buffers, reduction="mean")
     for name, value in trainer.export_params().items():
         np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-6)
+
+
+def test_hyperparameters_are_items_and_not_attributes(trainer):
+    with pytest.raises(MissingAttributeError) as caught:
+        trainer.hyper.lr = 5
+    assert caught.value.message == (
+        "hyper: hyperparameters are items, got an assignment to the attribute lr; set trainer.hyper['lr']"
+    )
+    with pytest.raises(MissingAttributeError) as caught:
+        _ = trainer.hyper.lr
+    assert caught.value.message == "hyper: hyperparameters are items, got the attribute lr; read trainer.hyper['lr']"
+    with pytest.raises(AttributeError, match="'Hyper' object has no attribute 'rate'"):
+        _ = trainer.hyper.rate
+    assert not hasattr(trainer.hyper, "__array__")
+    assert trainer.hyper["lr"] == 0.1
+
+
+def test_attributes_that_a_trainer_does_not_have_are_not_assigned(trainer):
+    for name, message in (
+        (
+            "lr",
+            "Trainer: lr is a hyperparameter, got an assignment to the attribute lr; set trainer.hyper['lr']",
+        ),
+        (
+            "threads",
+            "Trainer: there is no attribute threads to assign to, got an assignment; pass settings to Trainer(...), or "
+            "use a subclass for attributes of your own",
+        ),
+    ):
+        with pytest.raises(MissingAttributeError) as caught:
+            setattr(trainer, name, 5)
+        assert caught.value.message == message
+        assert not hasattr(trainer, name)
+    with pytest.raises(InvalidValueError) as caught:
+        trainer.hyper = {"lr": 5.0}
+    assert caught.value.message == (
+        "Trainer: hyper cannot be replaced, got an assignment to it; set its items, as in trainer.hyper['lr'] = 0.1"
+    )
+    assert trainer.hyper["lr"] == 0.1
+    trainer.seed = 5
+    assert trainer.seed == 5
 
 
 def test_hyperparameters_read_as_they_were_written(trainer):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, VerifyError, located
+from adjoint.errors import AdjointWarning, InvalidValueError, NameLookupError, TypeRuleError, VerifyError, located
 from adjoint.ir import Function, IRModule, TensorType, param
 from adjoint.losses import CrossEntropyLoss, Loss, MSELoss
 from adjoint.models import linreg, mlp
@@ -161,7 +161,9 @@ def test_a_parameter_that_the_loss_does_not_see_stays():
     x, w, idle = param("x", (2, 2)), param("w", (2, 2)), param("idle", (3,))
     backbone = Function("backbone", (x, w, idle), (ops.matmul(x, w),))
     types = [TensorType((2, 2)), TensorType((2, 2))]
-    module = SetupTrainer(MSELoss(), SGD(0.1), types)(IRModule((backbone,), {"param_num": 2, "state_num": 0}))
+    setup = SetupTrainer(MSELoss(), SGD(0.1), types)
+    with pytest.warns(AdjointWarning, match="does not reach idle, because the loss does not depend on it"):
+        module = setup(IRModule((backbone,), {"param_num": 2, "state_num": 0}))
     ones = np.ones((2, 2), np.float32)
     idle_value = np.array([1, 2, 3], np.float32)
     results = interpret(module["step"], ones, ones, ones, idle_value, np.float32(1), np.int32(2))

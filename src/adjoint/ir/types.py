@@ -34,12 +34,26 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _FLOATS = frozenset((*(DTYPES[name] for name in ("f32", "f64", "f16", "bf16")), np.dtype(np.longdouble)))
 
 
+#: Names of different widths in NumPy, where Python's types mean the same, and in PyTorch: what they are there.
+_AMBIGUOUS = {"float": ("f64", "f32"), "int": ("i64", "i32")}
+
+
 def as_dtype(dtype: object) -> np.dtype:
-    """The NumPy dtype for a text name (``"f32"``, ``"float32"``), a NumPy dtype or scalar type."""
+    """The NumPy dtype for a text name (``"f32"``, ``"float32"``), a NumPy dtype or scalar type.
+
+    ``float`` and ``int``, as names or as Python's types, are refused: they do not say how wide the numbers are.
+    """
     if isinstance(dtype, str) and dtype in DTYPES:
         return DTYPES[dtype]
+    name = dtype.__name__ if dtype is float or dtype is int else dtype
+    if isinstance(name, str) and name in _AMBIGUOUS:
+        wide, narrow = _AMBIGUOUS[name]
+        raise TypeRuleError(
+            f"dtype must say how wide the numbers are, got {name}, which is {wide} in NumPy and {narrow} in PyTorch; "
+            f"use {narrow!r} or {wide!r}"
+        )
     try:
-        found: np.dtype | None = np.dtype(dtype)  # type: ignore[call-overload]
+        found: np.dtype | None = None if dtype is None else np.dtype(dtype)  # type: ignore[call-overload]
     except TypeError:
         found = None
     if found is None or found not in _NAMES:

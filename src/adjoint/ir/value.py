@@ -15,6 +15,7 @@ import numpy as np
 from adjoint.errors import TypeRuleError, described, kind_of, value_line
 from adjoint.ir.literals import exact
 from adjoint.ir.methods import Methods
+from adjoint.ir.missing import Missing
 from adjoint.ir.types import TensorType, TupleType
 
 __all__ = ["Immutable", "Op", "Param", "Value", "apply", "infer_type", "param", "toposort"]
@@ -87,7 +88,7 @@ class Immutable:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Value(Immutable, Methods):
+class Value(Immutable, Methods, Missing):
     """One tensor (or tuple) in a graph: an op applied to inputs.
 
     Python's operators, indexing and the usual methods build graphs: ``x * 2 + b``, ``x[:, 1:]``, ``x.sum(0)``. ``==``

@@ -56,6 +56,16 @@ class Loss:
             f"({', '.join(self.arg_names)}), or define target_types(self, *outputs)"
         )
 
+    def check_outputs(self, *outputs: Value) -> None:  # noqa: ARG002
+        """Warn if the outputs of a model are probably not what this loss takes; default: no warning.
+
+        Parameters
+        ----------
+        *outputs : Value
+            The outputs, with the graph that computes them. `SetupTrainer` passes them when their types are checked.
+        """
+        return
+
     def function(self, *arg_types: TensorType) -> Function:
         """The loss as a separate function.
 

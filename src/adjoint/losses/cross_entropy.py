@@ -10,6 +10,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, listed
 from adjoint.ir import TensorType, Value, dtype_name, is_float, is_integer
 from adjoint.losses.base import Loss, check_predictions, check_reduction, reduced
+from adjoint.losses.softmax import warn_softmax
 
 __all__ = ["CrossEntropyLoss", "cross_entropy"]
 
@@ -34,6 +35,9 @@ def cross_entropy(
       if all are ignored).
     * probabilities ``t``: ``sum_c(-w[c] * ((1 - e) * t[c] + e/C) * log p[c])``. "mean" divides the sum by the
       number of rows.
+
+    Predictions that are the result of a softmax cause an `adjoint.errors.AdjointWarning`: the softmax of probabilities
+    is nearly uniform, so a model would train slowly and never reach a low loss.
 
     Both definitions agree with `torch.nn.functional.cross_entropy` of PyTorch 2.13.
 
@@ -64,6 +68,7 @@ def cross_entropy(
     """
     _check_settings(ignore_index, label_smoothing, reduction)
     logits = _classes_last(predictions)
+    warn_softmax(predictions, _class_axis(predictions))
     weights = None if weight is None else _class_weights(weight, logits)
     if targets.shape == predictions.shape:
         if ignore_index is not None and ignore_index >= 0:
@@ -92,9 +97,13 @@ def _classes_last(x: Value) -> Value:
     """Logits or probabilities with their class axis moved to the end, so that rows are contiguous."""
     check_predictions(_NAME, x)
     rank = len(x.shape)
-    if rank == 0 or x.shape[min(rank - 1, 1)] == 0:
+    if rank == 0 or x.shape[_class_axis(x)] == 0:
         raise TypeRuleError(f"{_NAME}: predictions must be [N, C], [C] or [N, C, d1, ...] with C >= 1, got {x.type}")
     return x if rank <= 2 else ops.permute(x, (0, *range(2, rank), 1))
+
+
+def _class_axis(predictions: Value) -> int:
+    return min(len(predictions.shape) - 1, 1)
 
 
 def _without_classes(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -230,6 +239,10 @@ class CrossEntropyLoss(Loss):
     def target_types(self, *outputs: TensorType) -> tuple[TensorType, ...]:
         """Class indices, i64 of the shape of the predictions without their class axis."""
         return (outputs[0].with_shape(_without_classes(outputs[0].shape)).with_dtype("i64"),)
+
+    def check_outputs(self, *outputs: Value) -> None:
+        """Warn if the predictions are the result of a softmax."""
+        warn_softmax(outputs[0], _class_axis(outputs[0]))
 
     def __call__(self, *args: Value) -> Value:
         """``cross_entropy(predictions, targets[, weights])``."""

@@ -5,6 +5,8 @@ errors. The operator classes, which are strict, stay in the modules of their fam
 them all.
 """
 
+from typing import TYPE_CHECKING
+
 from adjoint.ops.arithmetic import add, divide, floor_divide, multiply, negative, subtract, true_divide
 from adjoint.ops.attention import scaled_dot_product_attention
 from adjoint.ops.build import broadcast, full_like
@@ -39,6 +41,7 @@ from adjoint.ops.logic import (
     not_equal,
     where,
 )
+from adjoint.ops.missing import missing_function
 from adjoint.ops.normalization import batch_norm, batch_norm_inference, layer_norm, variance
 from adjoint.ops.piecewise import abs, clip, floor, maximum, minimum, relu, sign
 from adjoint.ops.pooling import avg_pool2d, max_pool2d
@@ -55,6 +58,7 @@ from adjoint.ops.shape import (
     slice,
     slice_axis,
     squeeze,
+    stack,
     transpose,
 )
 from adjoint.ops.sizes import count
@@ -145,6 +149,7 @@ __all__ = [
     "sqrt",
     "square",
     "squeeze",
+    "stack",
     "stop_gradient",
     "subtract",
     "sum",
@@ -157,3 +162,11 @@ __all__ = [
     "variance",
     "where",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        """Refuse a name, with the function that does the same as the one that NumPy or PyTorch gives this name."""
+        if name.startswith("_"):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise missing_function(name, __all__)

@@ -1,19 +1,19 @@
-"""Broadcasting, and the sum over axes, which is its gradient.
+"""Broadcasting, the sum over axes, which is its gradient, and stacking along a new axis.
 
 Reshape, permute and flip are in `adjoint.ops.views`, slice, pad and concat in `adjoint.ops.slicing`; both are
 re-exported here. The sum is re-exported by `adjoint.ops.reduce`, with the other reductions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from adjoint.errors import TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
-from adjoint.ops.axes import Axes, axes_of, bad_axes, fill, without
+from adjoint.ops.axes import Axes, axes_of, axis_of, bad_axes, fill, without
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
@@ -42,6 +42,7 @@ __all__ = [
     "slice_axis",
     "spread_back",
     "squeeze",
+    "stack",
     "sum",
     "transpose",
 ]
@@ -238,3 +239,28 @@ def sum(x: Value, axis: Axes = None, keepdims: bool = False) -> Value:
     """
     axes = axes_of("sum", axis, len(x.shape))
     return apply(ReduceSum(axes, keepdims), x) if axes else x
+
+
+def stack(values: Iterable[Value], axis: int = 0) -> Value:
+    """Join tensors along a new axis.
+
+    Parameters
+    ----------
+    values : iterable of Value
+        One or more tensors of equal shapes and dtypes.
+    axis : int, default 0
+        Position of the new axis in the result, whose size is the number of tensors; negative counts from the end.
+    """
+    if isinstance(values, Value):
+        raise TypeRuleError(f"stack: the tensors must be in a list, got {values.type} alone; write stack([x, y])")
+    given = list(values)
+    if not given:
+        raise InvalidValueError("stack: at least one tensor is required, got none; pass one")
+    for value in given[1:]:
+        if value.type != given[0].type:
+            raise TypeRuleError(
+                f"stack: the tensors must have equal shapes and dtypes, got {given[0].type} and {value.type}; reshape "
+                "or cast them, or use concat"
+            )
+    at = axis_of("stack", axis, len(given[0].shape) + 1)
+    return concat([expand_dims(value, at) for value in given], axis=at)

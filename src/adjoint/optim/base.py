@@ -19,7 +19,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.ir import DTYPES, Function, TensorType, Value, is_float, param
-from adjoint.optim.own import checked_prepare, checked_update
+from adjoint.optim.own import check_hyper_read, checked_prepare, checked_update
 
 __all__ = ["Optimizer", "StateSpec", "check_range", "hyper_dtype"]
 
@@ -52,6 +52,9 @@ class StateSpec:
 
 class Optimizer:
     """Base class of the optimizers. A subclass defines `update`; the other methods have defaults.
+
+    Every hyperparameter has to be read by `update` or `prepare`. A number that builds the graph, such as a number of
+    iterations, is therefore omitted from `hyper`.
 
     Attributes
     ----------
@@ -199,6 +202,11 @@ class Optimizer:
             ``(params..., grads..., state..., hyper...) -> (new params..., new state...)``. The gradient of ``w`` is
             called ``w_adjoint``; the state and hyperparameters are those of `init` and `hyper`. Its attribute
             ``donate`` lets parameters and state be updated in place.
+
+        Raises
+        ------
+        TypeRuleError
+            If no result depends on a hyperparameter, which could then be set without effect.
         """
         state_specs, hyper_specs = self.init(params), self.hyper(params)
         weights = {name: param(name, t.shape, t.dtype) for name, t in params.items()}
@@ -208,6 +216,10 @@ class Optimizer:
         new_params, new_state = self.apply(weights, grads, state, hyper)
         inputs = (*weights.values(), *grads.values(), *state.values(), *hyper.values())
         results = {**new_params, **new_state}
+        own = type(self)
+        check_hyper_read(
+            own.__name__, own.update, hyper, results.values(), prepares=own.prepare is not Optimizer.prepare
+        )
         donate = tuple((name, i) for i, name in enumerate(results))
         return Function("optimizer", inputs, tuple(results.values()), {"donate": donate})
 

@@ -1,13 +1,13 @@
 """What a user's own optimizer returns and reads, checked: one sentence for each way to get it wrong."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from adjoint.errors import NameLookupError, TypeRuleError, described, require_call
-from adjoint.ir import TensorType, Value
+from adjoint.errors import NameLookupError, TypeRuleError, described, located, require_call
+from adjoint.ir import TensorType, Value, toposort
 
-__all__ = ["Readable", "checked_prepare", "checked_update"]
+__all__ = ["Readable", "check_hyper_read", "checked_prepare", "checked_update"]
 
 #: What `Optimizer.prepare` and `Optimizer.update` return: the second item is named after what it holds.
 _PAIR = {"prepare": "(scalars, new shared state)", "update": "(new parameter, new slots)"}
@@ -128,3 +128,39 @@ def checked_update(
     for name, value in updated.items():
         _require_value(f"{who}: the slot {name!r} of {param.label}", value, param.type)
     return new, dict(updated)
+
+
+def check_hyper_read(
+    owner: str, update: Callable[..., object], hyper: Mapping[str, Value], results: Iterable[Value], *, prepares: bool
+) -> None:
+    """Raise if results do not depend on a hyperparameter, which would then be an input of the step without effect.
+
+    Parameters
+    ----------
+    owner : str
+        Name of the optimizer.
+    update : callable
+        Its `update`, whose line the error gets.
+    hyper : mapping of str to Value
+        The hyperparameters.
+    results : iterable of Value
+        The new parameters and the new state.
+    prepares : bool
+        Whether the optimizer has a `prepare` of its own.
+
+    Raises
+    ------
+    TypeRuleError
+        If a hyperparameter is not read.
+    """
+    read = set(toposort(results))
+    unread = next((name for name, value in hyper.items() if value not in read), None)
+    if unread is None:
+        return
+    code = getattr(update, "__code__", None)
+    does_not_read = f"neither {owner}.prepare nor {owner}.update reads" if prepares else f"{owner}.update does not read"
+    with located(f"{code.co_filename}:{code.co_firstlineno}" if code else ""):
+        raise TypeRuleError(
+            f"{does_not_read} the hyperparameter {unread}, so changing it would have no effect; use "
+            f"{'hyper' if prepares else 'scalars'}[{unread!r}] instead of self.{unread}, or omit it from hyper(params)"
+        )

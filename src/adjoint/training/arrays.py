@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from math import isfinite
 from numbers import Real
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, plural
+from adjoint.errors import InvalidValueError, MissingAttributeError, NameLookupError, TypeRuleError, plural
 from adjoint.ir import DTYPES, TensorType
 from adjoint.runtime.bound import aligned
 
@@ -158,6 +159,25 @@ class Hyper(MutableMapping[str, float]):
 
     def __delitem__(self, name: str) -> None:
         raise InvalidValueError(f"hyper: {name} is an input of the compiled step and cannot be deleted; set it instead")
+
+    # Hidden from type checkers, which would otherwise accept any attribute.
+    if not TYPE_CHECKING:
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name != "arrays":
+                raise MissingAttributeError(
+                    f"hyper: hyperparameters are items, got an assignment to the attribute {name}; set "
+                    f"trainer.hyper[{name!r}]"
+                )
+            super().__setattr__(name, value)
+
+        def __getattr__(self, name: str) -> NoReturn:
+            known = self.__dict__.get("arrays", {})
+            if name not in known:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            raise MissingAttributeError(
+                f"hyper: hyperparameters are items, got the attribute {name}; read trainer.hyper[{name!r}]"
+            )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.arrays)

@@ -11,6 +11,7 @@ from adjoint.optim import Optimizer
 from adjoint.training.initialize import stated_starts
 from adjoint.training.layout import as_model, counts, inference
 from adjoint.training.roles import with_roles
+from adjoint.training.untrained import warn_untrained
 from adjoint.transforms.append_loss import append_loss
 from adjoint.transforms.batch_axis import batch_inputs
 from adjoint.transforms.differentiate import gradient
@@ -112,6 +113,7 @@ class SetupTrainer:
         # Each function is numbered before the next is derived from it, so that values are called the same in all.
         backbone = numbered(backbone)
         loss, count = self._loss_function([r.type for r in parts.outputs])
+        as_loss(self.loss, count).check_outputs(*inline_calls(backbone).results[:count])
         with_loss = numbered(append_loss(backbone, loss, count, name="backbone_loss"))
         target_num = len(with_loss.params) - len(backbone.params)
         free = free_number(with_loss)
@@ -119,6 +121,7 @@ class SetupTrainer:
         with_loss = numbered(masked, free)
         types = {p.label: p.type for p in parts.params}
         adjoint = numbered(gradient(with_loss, list(types), name="backbone_loss_adjoint"), free)
+        warn_untrained(with_loss, dict(zip(types, adjoint.results[-len(types) :], strict=True)))
         step = numbered(self._step(adjoint, parts, types, "rows" in counted), free_number(adjoint))
         for function in (with_loss, adjoint, self.optimizer.function(types), step):
             module = module.with_function(function)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, MissingAttributeError, TypeRuleError
 from adjoint.runtime.bound import Bound, rows_present
 from adjoint.training.arrays import Hyper, Residents
 from adjoint.training.initialize import Initializer, initial_params, initial_states
@@ -21,6 +21,10 @@ _T = TypeVar("_T")
 
 #: Parameters, states or optimizer states to load: in order, or by name.
 Arrays = Sequence[np.ndarray] | Mapping[str, np.ndarray]
+
+
+#: The public attributes of a trainer.
+_ATTRIBUTES = frozenset(("module", "options", "seed", "hyper"))
 
 
 class TrainerState:
@@ -142,6 +146,25 @@ class TrainerState:
     def reset_optimizer_state(self) -> None:
         """Reset the optimizer's state to its initial values."""
         self._in_turn(self._fill_optimizer_state)
+
+    def _check_attribute(self, name: str) -> None:
+        """Raise for an assignment that would have no effect."""
+        if name == "hyper" and "hyper" in self.__dict__:
+            raise InvalidValueError(
+                "Trainer: hyper cannot be replaced, got an assignment to it; set its items, as in "
+                "trainer.hyper['lr'] = 0.1"
+            )
+        if name.startswith("_") or name in _ATTRIBUTES or hasattr(type(self), name):
+            return
+        if "hyper" in self.__dict__ and name in self.hyper:
+            raise MissingAttributeError(
+                f"Trainer: {name} is a hyperparameter, got an assignment to the attribute {name}; set "
+                f"trainer.hyper[{name!r}]"
+            )
+        raise MissingAttributeError(
+            f"Trainer: there is no attribute {name} to assign to, got an assignment; pass settings to Trainer(...), "
+            "or use a subclass for attributes of your own"
+        )
 
     def _fill_optimizer_state(self, only_others_than: float | None = None) -> None:
         # Fresh arrays are zeros already, in pages that take no memory until the first step writes them.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from adjoint.runtime.bound import Bound, rows_present
 from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.runtime.turn import Turn
 from adjoint.training.checkpoint import Checkpoint, check_same, read_checkpoint
+from adjoint.training.constructor import constructor
 from adjoint.training.epochs import Callback, EpochResult, Epochs, Plan, epoch_order
 from adjoint.training.finite import refuse_array, refuse_loss
 from adjoint.training.gather import given_rows
@@ -94,6 +95,13 @@ class Trainer(TrainerState):
         self._epochs: Epochs | None = None
         self._progress = Progress()
         self._predict: Callable[..., Any] = self._first_predict
+
+    if not TYPE_CHECKING:  # type checkers would accept any attribute
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if type(self) is Trainer:  # a subclass may have attributes of its own
+                self._check_attribute(name)
+            super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         size = sum(type_.size for type_ in self._params.types.values())
@@ -309,9 +317,9 @@ class Trainer(TrainerState):
         self._require_params("save")
         self._in_turn(self._checkpoint).write(path)
 
-    @classmethod
+    @constructor
     def load(
-        cls,
+        cls,  # noqa: N805  # `constructor` makes a class method
         path: FilePath,
         *,
         module: IRModule | None = None,
