@@ -48,15 +48,15 @@ def test_functions_of_a_large_model_are_equal():
         assert str(got) == str(function)
 
 
-def test_a_chain_of_100_000_values_is_pickled_and_copied():
+def test_a_chain_of_20_000_values_is_pickled_and_copied():
     x = param("x", (2,))
     value = x
-    for _ in range(100_000):
+    for _ in range(20_000):
         value = ops.negative(value)
     function = Function("deep", (x,), (value.named("end"),))
     (end,) = again(function).results
     assert end.label == "end"
-    assert len(toposort((end,))) == 100_001
+    assert len(toposort((end,))) == 20_001
     assert again(value.inputs[0]).type == value.type
     assert copy.deepcopy(function) is copy.copy(function) is function
     assert copy.deepcopy([value])[0] is value

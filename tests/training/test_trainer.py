@@ -229,7 +229,7 @@ def test_nothing_runs_before_the_parameters_have_values(module, cache):
 def test_a_call_outlives_its_trainer_and_dropped_trainers_are_collected(module, cache):
     """What the fast way in points to must live as long as it does, in whatever order things are freed."""
     calls, arrays = [], []
-    for _ in range(20):
+    for _ in range(8):
         trainer = Trainer(module, options=cache)
         trainer.init_parameters()
         trainer.update(X, Y)  # puts the compiled step in its place

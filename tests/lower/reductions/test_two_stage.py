@@ -48,11 +48,17 @@ def kernels_that_add_parts(function):
 
 @pytest.mark.parametrize("level", levels())
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("offset", [0.0, 300.0])
-def test_statistics_and_their_gradients_agree_with_the_reference(level, shape, offset):
-    function = block(*shape, offset)
+def test_statistics_and_their_gradients_agree_with_the_reference(level, shape):
+    function = block(*shape)
     arrays = arrays_of(function)
     agrees_with_graph(compile(function, level, OPTIONS)["block_adjoint"](*arrays), function, *arrays)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_statistics_far_from_0_agree_with_the_reference(shape):
+    function = block(*shape, offset=300.0)
+    arrays = arrays_of(function)
+    agrees_with_graph(compile(function, options=OPTIONS)["block_adjoint"](*arrays), function, *arrays)
 
 
 def test_nothing_else_reads_all_of_a_convolution_for_them():
