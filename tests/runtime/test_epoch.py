@@ -137,7 +137,7 @@ def test_what_stays_is_checked_too():
     def run():
         EpochLoop(gather.bind({}), step.bind(kept), (given,), order, np.zeros(2, "f4"), {}).run(2)
 
-    with pytest.raises(InvalidValueError, match=r"ids must be in \[0, 5\), got 6 in row 5 at \(1,\); 1 steps"):
+    with pytest.raises(InvalidValueError, match=r"ids must be in \[0, 5\), got 6 in row 5 at \(1,\); 1 step was"):
         run()
     kept["table"][2] = 9
     with pytest.raises(InvalidValueError, match=r"table must be in \[0, 9\), got 9 at \(2,\); 0 steps"):

@@ -67,12 +67,12 @@ def test_an_input_is_not_trained():
 def test_a_model_has_inputs_and_parameters(param_num):
     with pytest.raises(
         InvalidValueError,
-        match=f"it has the parameters left, right, w, v and 1 results, got param_num={param_num} and state_num=0; corr",
+        match=f"it has the parameters left, right, w, v and 1 result, got param_num={param_num} and state_num=0; corr",
     ):
         with_roles(two_towers({"param_num": param_num}))
 
 
 def test_a_model_of_inputs_alone_has_nothing_to_train():
     x = param("x", (ROWS, 4))
-    with pytest.raises(InvalidValueError, match="it has the parameters x and 1 results, got param_num=0"):
+    with pytest.raises(InvalidValueError, match="it has the parameter x and 1 result, got param_num=0"):
         with_roles(module_of(x, out=ops.exp(x)))

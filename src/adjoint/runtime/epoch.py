@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError
+from adjoint.errors import InvalidValueError, plural
 from adjoint.nativelib.float_mode import enter_mode
 from adjoint.runtime.bound import Bound, allowed, first_outside
 
@@ -331,7 +331,8 @@ class EpochLoop:
                 row = int(self._order[done * self._rows + place[0]])
                 where = f" in row {row}" + (f" at {place[1:]}" if place[1:] else "")
             return InvalidValueError(
-                f"run_epoch: {name} must be {allowed(check)}, got {array[place]}{where}; {done} steps were done before"
+                f"run_epoch: {name} must be {allowed(check)}, got {array[place]}{where}; "
+                f"{plural(done, 'step')} {'was' if done == 1 else 'were'} done before"
             )
         raise AssertionError("a check failed in native code but holds in Python, which is a bug in adjoint")
 

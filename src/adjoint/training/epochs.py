@@ -317,7 +317,9 @@ class Epochs:
                     count.exhausted = plan.limit is None or count.done - skipped < plan.limit
                 watch.finish(count.done)
         except AdjointError as error:
-            error.add_note(f"{count.done} steps of the epoch were done before")
+            error.add_note(
+                f"{plural(count.done, 'step')} of the epoch {'was' if count.done == 1 else 'were'} done before"
+            )
             raise
         finally:
             count.settle()

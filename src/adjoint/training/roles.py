@@ -1,6 +1,6 @@
 """Which parameters of a backbone are inputs, which are trained, and which are states."""
 
-from adjoint.errors import InvalidValueError
+from adjoint.errors import InvalidValueError, plural
 from adjoint.ir import IRModule, Value, is_float
 from adjoint.training.layout import counts
 from adjoint.transforms.batch_axis import batch_inputs
@@ -35,10 +35,11 @@ def with_roles(module: IRModule) -> IRModule:
     param_num = counts(module, "param_num")[0] if "param_num" in module.attrs else inferred
     input_num = len(others) - param_num
     if param_num < 1 or input_num < 1 or len(backbone.results) <= state_num:
+        results = plural(len(backbone.results), "result")
         raise InvalidValueError(
             "@backbone takes inputs, parameters and states, at least one input and one parameter, and returns outputs "
-            f"and states, at least one output; it has {_named(backbone.params)} and {len(backbone.results)} results, "
-            f"got param_num={param_num} and state_num={state_num}; correct the module's attributes"
+            f"and states, at least one output; it has {_named(backbone.params)} and {results}, got "
+            f"param_num={param_num} and state_num={state_num}; correct the module's attributes"
         )
     first = others[input_num]
     # A model without any other parameter trains something for each row.
@@ -60,4 +61,6 @@ def _initialized(module: IRModule) -> set[object]:
 
 
 def _named(params: tuple[Value, ...]) -> str:
-    return f"the parameters {', '.join(p.label for p in params)}" if params else "no parameters"
+    if not params:
+        return "no parameters"
+    return f"the parameter{'' if len(params) == 1 else 's'} {', '.join(p.label for p in params)}"
