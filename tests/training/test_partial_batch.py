@@ -171,6 +171,18 @@ def test_a_refused_batch_leaves_the_number_of_rows_alone(cache):
     assert trainer.update(*whole) == other.update(*whole)
 
 
+def test_a_single_row_leaves_the_running_variance_alone(cache):
+    """It has a mean, but no unbiased variance."""
+    trainer = fresh(normalised(FULL), cache)
+    x, y = regressed(1, np.random.default_rng(9))
+    hidden = x @ trainer.export_params()["w"].astype(np.float64)
+    before = trainer.export_states()
+    assert np.isfinite(trainer.update(x, y))
+    after = trainer.export_states()
+    np.testing.assert_array_equal(after["var"], before["var"])
+    np.testing.assert_allclose(after["mean"], 0.75 * before["mean"] + 0.25 * hidden[0], rtol=1e-5, atol=1e-6)
+
+
 def remembering(rows):
     """A state with something for each row."""
     x, w, kept = param("x", (rows, 4)), param("w", (4, 3)), param("kept", (rows, 3))

@@ -118,7 +118,8 @@ def batch_norm(
     -------
     tuple of Value
         The result, of the type of `x`, and the new states ``(1 - momentum) * running + momentum * own``, where the
-        variance has the number of elements minus one as its divisor (Bessel's correction).
+        variance has the number of elements minus one as its divisor (Bessel's correction). In a batch of fewer rows
+        with a single element per channel, the running variance stays as it is.
 
     Raises
     ------
@@ -139,14 +140,13 @@ def batch_norm(
     squares = apply(CentredSquares(axes), wide, centre)
     elements = count(wide, axes, wide.dtype)
     result = _normalized(x, axes, centre, divide(squares, elements), weight, bias, eps)
-    # A batch of fewer rows may have a single element per channel, whose squares are 0.
-    unbiased = where(greater(elements, 1.0), subtract(elements, 1.0), 1.0)
-    own = (centre, divide(squares, unbiased))
-    states = [
+    own = (centre, divide(squares, subtract(elements, 1.0)))
+    new_mean, new_var = (
         add(multiply(old, 1.0 - momentum), cast(multiply(new, momentum), old.dtype))
         for old, new in zip((running_mean, running_var), own, strict=True)
-    ]
-    return result, states[0], states[1]
+    )
+    # A batch of fewer rows may have a single element per channel, which has no unbiased variance.
+    return result, new_mean, where(greater(elements, 1.0), new_var, running_var)
 
 
 def batch_norm_inference(

@@ -131,7 +131,7 @@ class Predictor:
 
     def _entry_for(self, count: int) -> tuple[int, Callable[..., Any]]:
         """The entry point for so many rows, and how many it takes at a time; compiled now if it is new."""
-        size = next((n for n in self._sizes if count <= n), self._axes.rows)
+        size = next((n for n in self._sizes if 0 < count <= n), self._axes.rows)
         if size not in self._runs:
             try:
                 self._runs[size] = self._bind(resize_batch(self._function, self._axes, size), None).call
