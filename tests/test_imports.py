@@ -27,7 +27,8 @@ MAY_IMPORT = {
     # Costs say whether attention stores its scores.
     "ops": GRAPHS | {"costs"},
     "losses": GRAPHS,
-    "optim": GRAPHS,
+    # An optimizer bound to parameters records its update.
+    "optim": GRAPHS | {"tensor"},
     # Coordinates of elements, as the index expressions of kernels, say where the batch axis is.
     "transforms": GRAPHS | {"costs", "kernel"},
     "models": GRAPHS,
@@ -45,6 +46,8 @@ MAY_IMPORT = {
     # Measures kernels before the compiler builds with what it found.
     "tuning": {"errors", "paths", "kernel", "lower", "codegen", "runtime"},
     "data": {"errors", "paths"},
+    # The recorder behind the object and the functional door.
+    "tensor": (COMPILER | {"compiler"}) - {"optim", "losses"},
     "training": DOORS,
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},

@@ -12,6 +12,7 @@ from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, li
 from adjoint.kernel.program import Argument, RangeCheck, Result
 from adjoint.runtime.arguments import accept, miscounted
 from adjoint.runtime.bound import Bound, Runtime, Signature, aligned
+from adjoint.runtime.invocation import Invocation
 from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.runtime.report import WARM_UP_RUNS, Clocks, KernelInfo, KernelTime, Memory
 from adjoint.runtime.turn import Turn
@@ -170,6 +171,10 @@ class Entry:
         """
         threads = self.threads if threads is None else threads
         return Bound(self.signature, self._runtime, self._library, resident, threads, turn, batch, name)
+
+    def invocation(self, threads: int | None = None) -> Invocation:
+        """The function for calls on buffers by address, with working memory of its own."""
+        return Invocation(self.signature, self._runtime, self._library, self.threads if threads is None else threads)
 
     @property
     def used_threads(self) -> int:

@@ -41,14 +41,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from adjoint.errors import DifferentiationError, InvalidValueError, TypeRuleError, described, located, plural
-from adjoint.ir import Function, Value, is_float, param, rebuild, toposort, value_names
+from adjoint.ir import Function, Value, is_float, is_param, param, rebuild, toposort, value_names
 from adjoint.ops.arithmetic import add
 from adjoint.ops.base import Operator
 from adjoint.ops.calls import Call, TupleGet, call
 from adjoint.ops.create import full
 from adjoint.transforms.activity import dependence, flow
 
-__all__ = ["gradient", "vjp"]
+__all__ = ["cotangents", "gradient", "vjp"]
 
 #: Parameters given by name or position, one or several.
 Chosen = str | int | Sequence[str | int] | None
@@ -141,6 +141,32 @@ def vjp(
     cotangents = session.cotangents(function, seeds, wanted)
     found = [_or_zeros(cotangent, p) for cotangent, p in zip(cotangents, wanted, strict=True)]
     return Function(made, (*function.params, *cts), tuple(found))
+
+
+def cotangents(seeds: Sequence[tuple[Value, Value]], wanted: Sequence[Value]) -> list[Value | None]:
+    """The cotangents of values of a graph that belongs to no function.
+
+    Parameters
+    ----------
+    seeds : sequence of (Value, Value)
+        Results and their cotangents, of the same types.
+    wanted : sequence of Value
+        Values of the graph, parameters or not, whose cotangents are computed.
+
+    Returns
+    -------
+    list of Value or None
+        None for a value that no result depends on.
+
+    Raises
+    ------
+    DifferentiationError
+        If operators on the path have no gradient; the error lists all of them.
+    """
+    results = tuple(result for result, _ in seeds)
+    params = tuple(value for value in toposort(results) if is_param(value))
+    whole = Function("recorded", params, results)
+    return _Session(whole, whole.name).cotangents(whole, list(seeds), list(wanted))
 
 
 def _chosen(function: Function, wrt: Chosen) -> list[Value]:

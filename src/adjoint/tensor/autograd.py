@@ -1,0 +1,303 @@
+"""Gradients of recorded programs: ``backward()``, `grad`, `no_grad`.
+
+Both are entries of the program. The first time, the graph of the values is differentiated (`adjoint.transforms`);
+afterwards, the entry is found by its key, like any operation.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from contextlib import ContextDecorator
+from dataclasses import dataclass
+from typing import Any, Self
+
+from adjoint import ops
+from adjoint.errors import InvalidValueError
+from adjoint.tensor.plan import FREED, resume, run_trace
+from adjoint.tensor.record import record
+from adjoint.tensor.structure import Node, Operation, spec_of
+from adjoint.tensor.trace import Recorded, Trace, fresh_trace, growing, lock, settle, state
+from adjoint.transforms.differentiate import cotangents
+
+__all__ = ["backward", "enable_grad", "grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Backward:
+    """What the structure says of a backward pass: the leaves it reaches, in order, and every node it passes."""
+
+    leaves: tuple[Node, ...]
+    passed: frozenset[Node]
+
+
+_add = Operation(ops.add)
+
+
+def backward(tensor: Recorded, gradient: Any = None, retain_graph: bool = False) -> None:
+    """Add the derivatives of a tensor to the ``grad`` of all leaves that it depends on.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        The tensor to differentiate; without a `gradient`, a scalar.
+    gradient : Tensor, optional
+        The cotangent, of the shape of the tensor.
+    retain_graph : bool, default False
+        Whether another backward pass may follow.
+
+    Raises
+    ------
+    InvalidValueError
+        If the tensor does not require a gradient, is not a scalar although there is no `gradient`, or its graph has
+        been used up by an earlier backward pass.
+    """
+    trace = _differentiable(tensor, gradient)
+    loss = trace.operand(tensor)
+    seed = None if gradient is None else trace.operand(gradient)
+    if loss is None:
+        raise InvalidValueError("backward: the tensor belongs to a trace that cannot be differentiated here")
+    key: tuple[Hashable, ...] = ("backward", loss, seed)
+    node = trace.node.children.get(key)
+    if node is None:
+        node = _made_backward(trace, key, loss, seed)
+    found: _Backward = node.made
+    if trace.freed and not trace.freed.isdisjoint(found.passed):
+        raise _used_up()
+    trace.node = node
+    if not retain_graph:
+        trace.freed |= found.passed
+    tensors = trace.entered
+    for leaf, item in zip(found.leaves, node.items, strict=True):
+        into = tensors[leaf.index]
+        new = trace.result(item)
+        into.grad = new if into.grad is None else _accumulated(trace, into.grad, new)
+    if trace.outer is None and trace is state.trace:
+        fresh_trace()
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Any, ...]:
+    """The derivatives of the sum of outputs with respect to inputs, as new tensors; nothing is accumulated.
+
+    Parameters
+    ----------
+    outputs : Tensor or sequence of Tensor
+        What to differentiate; scalars, unless `grad_outputs` are given.
+    inputs : Tensor or sequence of Tensor
+        Leaves or results that require gradients.
+    grad_outputs : Tensor or sequence of Tensor or None, optional
+        The cotangents of the outputs.
+    retain_graph : bool, optional
+        Whether the graph will be differentiated again; default: `create_graph`.
+    create_graph : bool, default False
+        Whether the derivatives can be differentiated themselves.
+    allow_unused : bool, default False
+        Whether an input may have no influence on the outputs; its derivative is then None.
+
+    Raises
+    ------
+    InvalidValueError
+        If an input does not require a gradient, or has no influence on the outputs, and for the reasons of `backward`.
+    """
+    outs, ins = _as_tuple(outputs), _as_tuple(inputs)
+    seeds = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
+    for one in ins:
+        if not one._spec.requires_grad:
+            raise InvalidValueError(
+                f"grad: every input must require a gradient, got {one._spec.type} that does not; set requires_grad=True"
+            )
+    trace = state.trace
+    for out, seed in zip(outs, seeds, strict=True):
+        trace = _differentiable(out, seed)
+    given = [t for t in (*outs, *seeds, *ins) if t is not None]
+    if any(trace.operand(t) is None for t in given):
+        trace = settle(given, run_trace)
+    pairs: list[Any] = [
+        (trace.operand(o), None if s is None else trace.operand(s)) for o, s in zip(outs, seeds, strict=True)
+    ]
+    wanted: list[Any] = [trace.operand(t) for t in ins]
+    key = ("grad", *(n for pair in pairs for n in pair), "inputs", *wanted, create_graph)
+    node = trace.node.children.get(key)
+    if node is None:
+        with lock:
+            node = differentiated(trace.node, pairs, wanted, create_graph)
+            inner = frozenset(n for n in _passed([o for o, _ in pairs]) if n.index < 0)
+            node.made = _Backward(tuple(wanted), inner)
+            growing.count_node()
+            node = trace.node.children.setdefault(key, node)
+    if trace.freed and not trace.freed.isdisjoint(node.made.passed):
+        raise _used_up()
+    trace.node = node
+    if not (create_graph if retain_graph is None else retain_graph):
+        trace.freed |= node.made.passed
+    found = []
+    for item, one in zip(node.items, ins, strict=True):
+        if item.made == "unused" and not allow_unused:
+            raise InvalidValueError(
+                f"grad: an input of type {one._spec.type} has no influence on the outputs; leave it out, or pass "
+                "allow_unused=True to get None for it"
+            )
+        found.append(None if item.made == "unused" else trace.result(item))
+    return tuple(found)
+
+
+def _as_tuple(given: Any) -> tuple[Any, ...]:
+    return (given,) if isinstance(given, Recorded) else tuple(given)
+
+
+def _accumulated(trace: Trace, old: Any, new: Any) -> Any:
+    kept = state.trace, state.grad
+    state.trace, state.grad, trace.grad = trace, False, False
+    try:
+        return record(_add, (old, new))
+    finally:
+        state.trace, state.grad = kept
+        trace.grad = state.grad
+
+
+def _differentiable(tensor: Recorded, gradient: Any) -> Trace:
+    """The trace in which a tensor can be differentiated; the thread continues with it."""
+    if not tensor._spec.requires_grad:
+        raise InvalidValueError(
+            f"backward: the tensor must depend on one that requires a gradient, got {tensor._spec.type} that does not; "
+            "set requires_grad=True on a leaf, and compute outside of no_grad()"
+        )
+    shape = tensor._spec.type.shape
+    if gradient is None and shape and tensor._spec.type.size != 1:
+        raise InvalidValueError(
+            f"backward: without a gradient the tensor must be a scalar, got {tensor._spec.type}; reduce it, as in "
+            "loss.mean().backward(), or pass a gradient of its shape"
+        )
+    if gradient is not None and gradient._spec.type.shape != shape:
+        raise InvalidValueError(
+            f"backward: the gradient must have the shape of the tensor, {shape}, got {gradient._spec.type.shape}; "
+            "reshape it"
+        )
+    owner = tensor._trace
+    if owner is FREED:
+        raise _used_up()
+    trace = state.trace
+    if owner is None or owner is trace or tensor._spec.leaf:
+        return settle([t for t in (tensor, gradient) if t is not None], run_trace)
+    if not owner.done:
+        return settle([t for t in (tensor, gradient) if t is not None], run_trace)
+    if trace.node.parent is not None:
+        run_trace(trace)
+    return resume(owner)
+
+
+def _used_up() -> InvalidValueError:
+    return InvalidValueError(
+        "backward: the graph of this tensor has been used up by an earlier backward pass; pass retain_graph=True to "
+        "the first one, or compute the tensor again"
+    )
+
+
+def _made_backward(trace: Trace, key: Hashable, loss: Node, seed: Node | None) -> Node:
+    with lock:
+        passed = _passed([loss])
+        leaves = sorted((n for n in passed if n.index >= 0 and n.spec is not None and n.spec.leaf), key=_index)
+        node = differentiated(trace.node, [(loss, seed)], leaves, False)
+        inner = frozenset(n for n in passed if n.index < 0)
+        node.made = _Backward(tuple(leaves), inner)
+        growing.count_node()
+        return trace.node.children.setdefault(key, node)
+
+
+def _passed(results: Iterable[Node]) -> dict[Node, None]:
+    """The nodes that require gradients among those that some results depend on."""
+    passed: dict[Node, None] = {}
+    stack = list(results)
+    while stack:
+        node = stack.pop()
+        if node in passed or (node.spec is not None and not node.spec.requires_grad):
+            continue
+        passed[node] = None
+        stack.extend(node.operands)
+    return passed
+
+
+def _index(node: Node) -> int:
+    return node.index
+
+
+def differentiated(
+    parent: Node, seeds: Sequence[tuple[Node, Node | None]], wanted: Sequence[Node], create_graph: bool
+) -> Node:
+    """A node whose items are the derivatives with respect to the wanted nodes, those that are zero marked unused."""
+    pairs = []
+    for result, seed in seeds:
+        value = result.graph
+        pairs.append((value, ops.full_like(value, 1.0) if seed is None else seed.graph))
+    found = cotangents(pairs, [n.graph for n in wanted])
+    operands = tuple(n for pair in seeds for n in pair if n is not None)
+    node = Node(parent, operands=operands)
+    items = []
+    for one, made in zip(wanted, found, strict=True):
+        value = ops.full_like(one.graph, 0.0) if made is None else made
+        item = Node(node, spec_of(value.type, create_graph, leaf=not create_graph), value, (*operands, *wanted))
+        item.made = "unused" if made is None else None
+        items.append(item)
+    node.items = tuple(items)
+    return node
+
+
+class _GradMode(ContextDecorator):
+    """Turns the recording of gradients on or off, as a context manager or a decorator."""
+
+    enabled = True
+
+    def __init__(self) -> None:
+        self._before: list[bool] = []
+
+    def __enter__(self) -> Self:
+        self._before.append(state.grad)
+        _set(self.enabled)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _set(self._before.pop())
+
+
+def _set(enabled: bool) -> None:
+    state.grad = enabled
+    state.trace.grad = enabled
+
+
+class no_grad(_GradMode):  # noqa: N801
+    """Within it, operations are not recorded for differentiation: ``with no_grad():`` or ``@no_grad()``."""
+
+    enabled = False
+
+
+class enable_grad(_GradMode):  # noqa: N801
+    """Within it, operations are recorded for differentiation, also inside `no_grad`."""
+
+
+class set_grad_enabled(_GradMode):  # noqa: N801
+    """Turn the recording of gradients on or off, at once and until the end of a ``with`` block.
+
+    Parameters
+    ----------
+    mode : bool
+        Whether it is on.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.enabled = bool(mode)
+        self._first = state.grad
+        _set(self.enabled)
+
+    def __enter__(self) -> Self:
+        self._before.append(self._first)
+        return self
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded for differentiation."""
+    return state.grad

@@ -1,0 +1,244 @@
+"""Running of recorded programs: which results are wanted, the compiled function for them, and its memory.
+
+A program is compiled once for each set of wanted results, which belongs to the last node of the program. Running it
+again takes the addresses of the tensors that entered, and of the memory of the results. A tensor that is rebound to a
+result, as parameters are by an optimizer, gives its memory to it, unless another tensor still needs the elements.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from sys import getrefcount
+from typing import Any
+
+from adjoint.compiler import CompileOptions
+from adjoint.compiler import compile as compile_function
+from adjoint.ir import Function, TensorType, Value, param, rebuild, toposort
+from adjoint.tensor.explain import log
+from adjoint.tensor.storage import Storage, empty_storage, is_exported
+from adjoint.tensor.structure import Node
+from adjoint.tensor.trace import Trace, fresh_trace, lock, state
+
+__all__ = ["FREED", "Plan", "options", "program", "resume", "run_trace"]
+
+#: References to a tensor that is not in use any more while the results of a trace are examined: by `Trace.made`, by the
+#: loop variable, and by the call of getrefcount.
+_UNUSED = 3
+#: References to elements that only the trace needs: by `Trace.storages`, by a variable, and by the call of getrefcount.
+_OWN = 3
+
+#: The history of tensors whose graph a backward pass has used up.
+FREED = Trace(Node(None), True)
+FREED.done = True
+
+
+class _Options:
+    """How programs are compiled, and how many are kept."""
+
+    def __init__(self) -> None:
+        self.compile = CompileOptions()
+        self.most_plans = 256
+        self.plans: OrderedDict[int, tuple[Node, Any]] = OrderedDict()
+
+    def keep(self, node: Node, key: Any) -> None:
+        """Count a plan; forget the one that has not been made or run for the longest time if there are too many."""
+        self.plans[id(node), key] = (node, key)  # type: ignore[index]
+        if len(self.plans) > self.most_plans:
+            old, forgotten = self.plans.popitem(last=False)[1]
+            if old.plans is not None:
+                old.plans.pop(forgotten, None)
+
+
+options = _Options()
+
+
+def run_trace(trace: Trace) -> None:
+    """Compute the pending results of a trace that are in use, and give their tensors the elements."""
+    if state.trace is trace:
+        fresh_trace()
+    if trace.done:
+        return
+    with lock:
+        if trace.done:  # by another thread, meanwhile
+            return
+        trace.done = True
+        wanted: dict[Node, None] = {}
+        made = trace.made
+        for tensor in made:
+            if getrefcount(tensor) > _UNUSED and tensor._storage is None:
+                owner = tensor._trace
+                if owner is trace or owner is trace.rebound:
+                    wanted[tensor._node] = None
+        key = tuple(wanted)
+        plans = trace.node.plans
+        plan = None if plans is None else plans.get(key)
+        if key and plan is None:
+            with _undone(trace):
+                plan = _made_plan(trace, key)
+    if plan is None:
+        trace.made = []
+        return
+    with _undone(trace):
+        results = plan.run(trace.storages)
+    _deliver(trace, dict(zip(key, results, strict=True)))
+
+
+@contextmanager
+def _undone(trace: Trace) -> Iterator[None]:
+    """If a program cannot be compiled or refuses its arguments, give the tensors it rebinds their old values back."""
+    try:
+        yield
+    except BaseException as error:
+        for tensor, storage in zip(trace.entered, trace.storages, strict=True):
+            if tensor is not None and tensor._storage is None:
+                tensor._storage, tensor._trace = storage, None
+        trace.failure = error
+        raise
+
+
+def _made_plan(trace: Trace, wanted: tuple[Node, ...]) -> "Plan":
+    start = time.perf_counter()
+    node = trace.node
+    plan = Plan(node, wanted)
+    if node.plans is None:
+        node.plans = {}
+    node.plans[wanted] = plan
+    options.keep(node, wanted)
+    log.compiled(node, time.perf_counter() - start)
+    return plan
+
+
+def _deliver(trace: Trace, results: dict[Node, Storage]) -> None:
+    """Give tensors their elements. Those with a history keep the trace, and the trace what a backward pass needs."""
+    history = False
+    for tensor in trace.made:
+        node = tensor._node
+        if tensor._storage is not None or node not in results:
+            continue
+        owner = tensor._trace
+        if owner is not trace and owner is not trace.rebound:
+            continue
+        tensor._storage = results[node]
+        spec = tensor._spec
+        if spec.leaf:
+            tensor._trace = None
+        elif node in trace.freed:
+            tensor._trace = FREED
+        else:
+            history = True
+            trace.kept[node] = results[node]
+    trace.made = []
+    trace.known = {}
+    if not history:
+        trace.entered, trace.storages = [], []
+
+
+def resume(trace: Trace) -> Trace:
+    """Let the thread continue a trace that has been run, so that its operations can be differentiated."""
+    key = ("resume", *trace.kept)
+    with lock:
+        node = trace.node.children.get(key)
+        if node is None:
+            node = Node(trace.node)
+            first = len(trace.storages)
+            node.kept = {kept: first + n for n, kept in enumerate(trace.kept)}
+            node = trace.node.children.setdefault(key, node)
+    made = state.trace = Trace(node, state.grad, None, trace)
+    made.entered = [*trace.entered, *[None] * len(trace.kept)]
+    made.storages = [*trace.storages, *trace.kept.values()]
+    made.known = {id(t): t._node for t in trace.entered if t._trace is trace}
+    made.freed = trace.freed
+    return made
+
+
+def program(node: Node, wanted: Iterable[Node], name: str = "program") -> tuple[Function, dict[Value, int]]:
+    """The function that computes the values of some nodes of the program that ends at a node.
+
+    Returns
+    -------
+    function : Function
+        Its parameters are the tensors that enter the program and are needed, and results of earlier runs. The attribute
+        ``donate`` says which of them give their memory to a result.
+    places : dict of Value to int
+        For each parameter, its position among the program's tensors.
+    """
+    wanted = tuple(wanted)
+    path = node.path()
+    places = {n.graph: n.index for n in path if n.index >= 0}
+    kept: dict[Value, Value] = {}
+    for entry in path:
+        for one, place in entry.kept.items():
+            value = param(f"kept{place}", one.graph.shape, one.graph.dtype)
+            kept[one.graph] = value
+            places[value] = place
+    results = rebuild(tuple(n.graph for n in wanted), lambda _value, _inputs: None, kept)
+    needed = set(toposort(results))
+    taken = _donations(path)
+    donors = {taken[n].graph: i for i, n in enumerate(wanted) if n in taken}
+    params = tuple(p for p in places if p in needed or p in donors)
+    donate = tuple((p.label, donors[p]) for p in params if p in donors)
+    return Function(name, params, results, {"donate": donate} if donate else {}), places
+
+
+def _donations(path: Iterable[Node]) -> dict[Node, Node]:
+    """For each node that a tensor was rebound to, the node of the tensor that entered, whose memory it takes."""
+    origin: dict[Node, Node] = {}
+    for node in path:
+        for old, new in node.rebinds:
+            start = origin.pop(old, old)
+            if start.index >= 0:
+                origin[new] = start
+    return origin
+
+
+class Plan:
+    """A compiled program for one set of wanted results.
+
+    Parameters
+    ----------
+    node : Node
+        The last node of the program.
+    wanted : tuple of Node
+        The nodes whose results are wanted.
+    """
+
+    def __init__(self, node: Node, wanted: tuple[Node, ...]) -> None:
+        self.function, places = program(node, wanted)
+        executable = compile_function(self.function, options=options.compile)
+        self.entry = executable[self.function.name]
+        self.invocation = self.entry.invocation()
+        slots = {a.name: a.slot for a in self.entry.arguments}
+        donated: dict[str, int] = dict(self.function.attrs.get("donate", ()))  # type: ignore[arg-type]
+        self.inputs = [(places[p], slots[p.label]) for p in self.function.params if p.label not in donated]
+        by_result = {i: p for p in self.function.params for name, i in donated.items() if name == p.label}
+        self.outputs: list[tuple[int, int, TensorType]] = []
+        for i, (value, result) in enumerate(zip(self.function.results, self.entry.results, strict=True)):
+            place = places[by_result[i]] if i in by_result else -1
+            self.outputs.append((place, result.slot, value.type))
+        self._spare: list[Storage | None] = [None] * len(self.outputs)
+
+    def run(self, storages: list[Storage | None]) -> list[Storage]:
+        """Run on the elements of the tensors that entered the program; returns those of the results."""
+        invocation = self.invocation
+        slots = invocation.slots
+        spare = self._spare
+        results = []
+        with invocation.lock:
+            for place, slot in self.inputs:
+                slots[slot] = storages[place].address  # type: ignore[union-attr]
+            for n, (place, slot, type_) in enumerate(self.outputs):
+                if place >= 0:
+                    storage = storages[place]
+                    if getrefcount(storage) > _OWN:  # another tensor needs these elements
+                        copied = empty_storage(type_)
+                        copied.array[...] = storage.array  # type: ignore[union-attr]
+                        storage = copied
+                else:
+                    storage = spare[n]
+                    if storage is None or getrefcount(storage) > _OWN or is_exported(storage):
+                        storage = spare[n] = empty_storage(type_)
+                slots[slot] = storage.address  # type: ignore[union-attr]
+                results.append(storage)
+            invocation.call()
+        return results  # type: ignore[return-value]

@@ -1,0 +1,90 @@
+"""What reads the elements of tensors: numbers, lists, NumPy arrays, DLPack, text."""
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.errors import InvalidValueError
+from adjoint.tensor.storage import Storage
+from adjoint.tensor.trace import Recorded
+
+__all__ = ["Reading"]
+
+
+class Reading(Recorded):
+    """The part of `Tensor` that reads elements. Each method runs what is pending."""
+
+    def elements(self) -> Storage:
+        """The memory with the elements."""
+        raise NotImplementedError
+
+    def item(self) -> Any:
+        """The only element as a Python number.
+
+        Raises
+        ------
+        InvalidValueError
+            If there are several elements, or none.
+        """
+        storage = self._storage
+        if storage is None:
+            storage = self.elements()
+        if storage.array.size != 1:
+            raise InvalidValueError(
+                f"item() reads the only element of a tensor, got {self._spec.type}; use tolist() or numpy()"
+            )
+        return storage.array.item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers; a number for a tensor without axes."""
+        return self.elements().array.tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The elements as a NumPy array, which shares the tensor's memory.
+
+        Parameters
+        ----------
+        force : bool, default False
+            Whether a tensor that requires a gradient may be read like this; otherwise use ``detach()`` first.
+
+        Raises
+        ------
+        InvalidValueError
+            If it requires a gradient.
+        """
+        if self._spec.requires_grad and not force:
+            raise InvalidValueError(
+                "numpy() is not differentiable, got a tensor that requires a gradient; use tensor.detach().numpy()"
+            )
+        return self.elements().array.view()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        return self.elements().array.__index__()
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __len__(self) -> int:
+        shape = self._spec.type.shape
+        if not shape:
+            raise InvalidValueError("only a tensor with an axis has a length, got a scalar; use item()")
+        return shape[0]
+
+    def __dlpack__(self, **settings: Any) -> Any:
+        return self.numpy().__dlpack__(**settings)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        device: tuple[int, int] = self.elements().array.__dlpack_device__()
+        return device

@@ -1,0 +1,55 @@
+"""The memory of tensors: arrays with a known address, shared by tensors and NumPy."""
+
+from sys import getrefcount
+
+import numpy as np
+
+from adjoint.ir import TensorType
+from adjoint.runtime.bound import aligned
+
+__all__ = ["Storage", "empty_storage", "is_exported", "storage_of"]
+
+
+class Storage:
+    """A C-contiguous array that compiled code reads and writes by address.
+
+    Attributes
+    ----------
+    array : numpy.ndarray
+        The elements.
+    address : int
+        Address of the first one.
+    owner : object
+        The object that all views of this memory keep alive, so that its reference count tells whether there are any.
+    """
+
+    __slots__ = ("__weakref__", "address", "array", "owner")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+        self.address: int = array.ctypes.data
+        self.owner: object = array if array.base is None else array.base
+
+
+#: References to the owner of memory that nobody else looks at: by `Storage.owner`, by the array, if it is not the owner
+#: itself, and by the call of getrefcount.
+_UNSEEN = 3
+
+
+def is_exported(storage: Storage) -> bool:
+    """Whether NumPy arrays or other libraries may see the memory."""
+    return getrefcount(storage.owner) > _UNSEEN
+
+
+def empty_storage(type_: TensorType) -> Storage:
+    """New memory for a tensor of this type, aligned to cache lines, filled with zeros."""
+    return Storage(aligned(type_.shape, type_.dtype))
+
+
+def storage_of(array: np.ndarray, *, copy: bool) -> Storage:
+    """The elements of an array as a storage; without `copy`, its own memory if it is C-contiguous and aligned."""
+    if not copy and array.flags.c_contiguous and array.flags.aligned and array.flags.writeable:
+        return Storage(array)
+    made = empty_storage(TensorType(array.shape, array.dtype))
+    made.array[...] = array
+    return made

@@ -1,0 +1,170 @@
+"""The structure of recorded programs: a trie whose nodes are operations in the context of all operations before them.
+
+A path from a root is a program. Recording the same operations on operands of the same types again follows the same
+path, one dictionary look-up per operation; a node made once has the type of its result, its graph value and the line of
+code, and nothing is inferred, differentiated or compiled again.
+
+Keys of `Node.children`: the `Spec` of a tensor that enters the program, or a tuple of an `Operation` (or another
+marker) and its operands. Operands that are tensors are nodes, which hash by identity, so a key costs no comparison of
+shapes.
+"""
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from adjoint.errors import InvalidValueError
+from adjoint.ir import TensorType, Value
+
+__all__ = ["Node", "Operation", "Spec", "spec_of"]
+
+
+class Spec:
+    """What a recorded program knows of a tensor: its type, and how it takes part in differentiation.
+
+    Instances are interned by `spec_of`, so equal specs are the same object.
+
+    Attributes
+    ----------
+    type : TensorType
+        Shape and dtype.
+    requires_grad : bool
+        Whether gradients flow to it.
+    leaf : bool
+        Whether a gradient is accumulated in its ``grad``; False for the results of operations.
+    """
+
+    __slots__ = ("leaf", "requires_grad", "type")
+
+    def __init__(self, type_: TensorType, requires_grad: bool, leaf: bool) -> None:
+        self.type = type_
+        self.requires_grad = requires_grad
+        self.leaf = leaf
+
+    def __repr__(self) -> str:
+        return f"<Spec {self.type}{', requires_grad' * self.requires_grad}{', leaf' * self.leaf}>"
+
+
+_specs: dict[tuple[tuple[int, ...], Any, bool, bool], Spec] = {}
+
+
+def spec_of(type_: TensorType, requires_grad: bool = False, leaf: bool = True) -> Spec:
+    """The spec with these attributes. Tensors without gradients are all leaves."""
+    key = (type_.shape, type_.dtype, requires_grad, leaf or not requires_grad)
+    found = _specs.get(key)
+    if found is None:
+        found = _specs.setdefault(key, Spec(type_, requires_grad, key[3]))
+    return found
+
+
+class Operation:
+    """A function that builds graph values, as an entry of recorded programs.
+
+    Parameters
+    ----------
+    function : callable
+        Takes graph values and static arguments; returns a value or a tuple of values.
+    numbers : bool, default True
+        Whether floats among the arguments may be replaced by scalar tensors, if they vary.
+    """
+
+    __slots__ = ("function", "name", "numbers")
+
+    def __init__(self, function: Callable[..., Any], numbers: bool = True) -> None:
+        self.function = function
+        self.name: str = getattr(function, "__name__", "operation")
+        self.numbers = numbers
+
+    def __repr__(self) -> str:
+        return f"<Operation {self.name}>"
+
+
+class Node:
+    """One operation of a recorded program, or a tensor that enters it.
+
+    Attributes
+    ----------
+    parent : Node or None
+        The operation recorded before.
+    children : dict
+        The operations that were recorded after it, by key.
+    operands : tuple of Node
+        The nodes that it reads.
+    spec : Spec or None
+        Of its result; None for an operation with several results, which are its `items`.
+    value : Value or None
+        Its graph value: a parameter for a tensor that enters the program.
+    items : tuple of Node
+        The results of an operation that has several.
+    index : int
+        For a tensor that enters the program: its position among them; otherwise -1.
+    depth : int
+        Number of nodes before it on the path.
+    made : object
+        What the kind of operation has derived from the structure, such as the leaves that a backward pass reaches.
+    rebinds : tuple of (Node, Node)
+        For an entry that rebinds tensors: their old and their new nodes.
+    kept : dict of Node to int
+        For an entry that continues a program that has been run: the nodes whose results are available, and their
+        positions among the tensors of the program.
+    plans : dict or None
+        How to run the program that ends here, by the nodes whose results are wanted.
+    varied : set or None
+        Keys, without their numbers, of operations whose numbers vary and enter the program as tensors.
+    """
+
+    __slots__ = (
+        "children",
+        "depth",
+        "index",
+        "items",
+        "kept",
+        "made",
+        "operands",
+        "parent",
+        "plans",
+        "rebinds",
+        "spec",
+        "value",
+        "varied",
+    )
+
+    def __init__(
+        self,
+        parent: "Node | None",
+        spec: Spec | None = None,
+        value: Value | None = None,
+        operands: "tuple[Node, ...]" = (),
+        index: int = -1,
+    ) -> None:
+        self.parent = parent
+        self.children: dict[Hashable, Node] = {}
+        self.operands = operands
+        self.spec = spec
+        self.value = value
+        self.items: tuple[Node, ...] = ()
+        self.index = index
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.made: Any = None
+        self.rebinds: tuple[tuple[Node, Node], ...] = ()
+        self.kept: dict[Node, int] = {}
+        self.plans: dict[Any, Any] | None = None
+        self.varied: set[Hashable] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Node {self.value!r}>" if self.value is not None else f"<Node of {len(self.items)} results>"
+
+    @property
+    def graph(self) -> Value:
+        """Its graph value; raises for an operation with several results."""
+        if self.value is None:
+            raise InvalidValueError(f"an operation with {len(self.items)} results has no value of its own")
+        return self.value
+
+    def path(self) -> "list[Node]":
+        """The nodes from the root to this one."""
+        found: list[Node] = []
+        node: Node | None = self
+        while node is not None:
+            found.append(node)
+            node = node.parent
+        return found[::-1]

@@ -1,0 +1,260 @@
+"""Traces: the programs that threads record, and when they run.
+
+A `Trace` is a position in the trie of `adjoint.tensor.structure` together with the tensors that entered the program
+and those that it makes. Operations on tensors are appended to the thread's trace (`adjoint.tensor.record`); reading a
+tensor that has no elements yet runs the trace that it belongs to (`adjoint.tensor.plan`).
+
+After ``backward()`` a thread continues with a new trace. The old one waits, because what becomes of the gradients
+decides what has to be computed: it takes ``optimizer.step()``, and runs when one of its tensors is read, or used in a
+program that cannot be part of it.
+"""
+
+import threading
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from adjoint.ir import param
+from adjoint.tensor.storage import Storage
+from adjoint.tensor.structure import Node, Spec
+
+__all__ = ["Rebound", "Recorded", "Trace", "fresh_trace", "growing", "lock", "settle", "state"]
+
+#: Most operations of a trace; a longer one is run. It bounds the size of a compiled function.
+_LONGEST = 20_000
+
+#: Held while the trie grows and while plans are made.
+lock = threading.RLock()
+
+
+class Recorded:
+    """The part of a tensor that recording needs. A tensor without `_storage` is pending: it has no elements yet."""
+
+    #: The class of results, which derives from this one.
+    result: ClassVar[Any]
+
+    _spec: Spec
+    _storage: Storage | None = None
+    #: The trace that computes it, or in which it was last used; None for elements without a history.
+    _trace: Any = None
+    _node: Node
+    _label: str = ""
+
+
+class Rebound:
+    """Stands for a trace in leaves that require gradients and have got a new value in it.
+
+    Using such a leaf where gradients are recorded runs the trace first, so that it is a leaf again.
+    """
+
+    __slots__ = ("trace",)
+
+    def __init__(self, trace: "Trace") -> None:
+        self.trace = trace
+
+
+class Trace:
+    """One program being recorded.
+
+    Attributes
+    ----------
+    node : Node
+        The last operation.
+    grad : bool
+        Whether gradients are recorded.
+    entered : list of Tensor
+        The tensors that entered, by `Node.index`.
+    storages : list of Storage or None
+        Their elements at that time; None for tensors of an outer trace.
+    made : list of Tensor
+        The results. Those that are still in use when the trace runs get elements.
+    rebound : Rebound
+        See there.
+    resumed : Trace or None
+        The trace, already run, whose operations this one continues.
+    outer : Trace or None
+        The trace in which a function is being traced; None for a trace that can run.
+    done : bool
+        Whether it has been run.
+    freed : set of Node
+        What a backward pass has used up.
+    kept : dict of Node to Storage
+        After the run: the results of tensors with a history.
+    failure : BaseException or None
+        Why it could not be run.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "done",
+        "entered",
+        "failure",
+        "freed",
+        "grad",
+        "kept",
+        "known",
+        "made",
+        "node",
+        "outer",
+        "rebound",
+        "resumed",
+        "storages",
+    )
+
+    def __init__(self, node: Node, grad: bool, outer: "Trace | None" = None, resumed: "Trace | None" = None) -> None:
+        self.node = node
+        self.grad = grad
+        self.entered: list[Any] = []
+        self.storages: list[Storage | None] = []
+        self.made: list[Any] = []
+        self.known: dict[int, Node] = {}
+        self.rebound = Rebound(self)
+        self.resumed = resumed
+        self.outer = outer
+        self.done = False
+        self.freed: set[Node] = set()
+        self.kept: dict[Node, Storage] = {}
+        self.failure: BaseException | None = None
+
+    def operand(self, tensor: Recorded) -> Node | None:
+        """The node of a tensor in this trace, which it enters if needed; None if it must be settled first."""
+        owner = tensor._trace
+        if owner is self:
+            return tensor._node
+        if owner is self.rebound:
+            return None if self.grad and self.outer is None else tensor._node
+        if tensor._storage is not None or self.is_inside(owner):
+            node = self.known.get(id(tensor))
+            return self.enter(tensor) if node is None else node
+        if owner is self.resumed and owner is not None:
+            return tensor._node
+        return None
+
+    def is_inside(self, owner: object) -> bool:
+        """Whether this traces a function called while `owner` is recorded."""
+        outer = self.outer
+        while outer is not None:
+            if owner is outer or owner is outer.rebound:
+                return True
+            outer = outer.outer
+        return False
+
+    def enter(self, tensor: Recorded) -> Node:
+        """Make a tensor an argument of the program."""
+        spec = tensor._spec
+        node = self.node.children.get(spec)
+        if node is None:
+            node = self._argument(spec, tensor._label)
+        self.node = node
+        self.entered.append(tensor)
+        self.storages.append(tensor._storage)
+        self.known[id(tensor)] = node
+        if spec.leaf and self.outer is None:  # otherwise the tensor keeps its history
+            tensor._trace, tensor._node = self, node
+        return node
+
+    def _argument(self, spec: Spec, label: str) -> Node:
+        with lock:
+            parent = self.node
+            taken = {node.graph.label for node in parent.path() if node.index >= 0}
+            name = label or f"x{len(self.entered)}"
+            while name in taken:
+                name += "_"
+            value = param(name, spec.type.shape, spec.type.dtype)
+            growing.count_node()
+            return parent.children.setdefault(spec, Node(parent, spec, value, (), len(self.entered)))
+
+    def result(self, node: Node) -> Any:
+        """A new tensor with the value of a node of this trace."""
+        tensor = Recorded.result.__new__(Recorded.result)
+        tensor._spec, tensor._trace, tensor._node = node.spec, self, node
+        self.made.append(tensor)
+        return tensor
+
+    def rebind(self, tensor: Recorded, node: Node) -> None:
+        """Give a tensor the value of a node of this trace, as operations in place do."""
+        spec = tensor._spec
+        tensor._node, tensor._storage = node, None
+        if spec.leaf and spec.requires_grad:
+            tensor._trace = self.rebound
+        else:
+            tensor._trace = self
+            tensor._spec = node.spec  # type: ignore[assignment]
+        self.made.append(tensor)
+
+
+class _Growing:
+    """The root of the trie. It is replaced when there are too many nodes, so that memory stays bounded."""
+
+    #: Most nodes; each takes about a kilobyte with its graph value.
+    most = 100_000
+
+    def __init__(self) -> None:
+        self.root = Node(None)
+        self.count = 0
+
+    def count_node(self) -> None:
+        """Count a new node; if there are too many, programs that begin later begin with an empty trie."""
+        self.count += 1
+        if self.count > self.most:
+            self.root, self.count = Node(None), 0
+
+
+growing = _Growing()
+
+
+class _State(threading.local):
+    """What a thread records, and whether it records gradients."""
+
+    def __init__(self) -> None:
+        self.grad = True
+        self.trace = Trace(growing.root, True)
+
+
+state = _State()
+
+
+def fresh_trace() -> Trace:
+    """Let the thread continue with a new, empty trace beside the present one, and return it."""
+    made = state.trace = Trace(growing.root, state.grad, state.trace.outer)
+    return made
+
+
+def settle(tensors: Iterable[Recorded], run: Any) -> Trace:
+    """The trace in which an operation on these tensors can be recorded.
+
+    It is the thread's own, unless that is empty and the pending tensors among the operands all belong to one other
+    trace, which then takes the operation. Otherwise the other traces are run.
+
+    Parameters
+    ----------
+    tensors : iterable of Tensor
+        The operands.
+    run : callable
+        Runs a trace.
+    """
+    trace = state.trace
+    if trace.done or (trace.node.depth > _LONGEST and trace.outer is None):
+        run(trace)
+        trace = fresh_trace()
+    owners = dict.fromkeys(owner for owner in (_waited_for(trace, t) for t in tensors) if owner is not None)
+    if len(owners) == 1 and trace.node.parent is None and trace.outer is None:
+        (owner,) = owners
+        if isinstance(owner, Trace) and not owner.done:
+            owner.grad = state.grad
+            return owner
+    for owner in owners:
+        waiting = owner.trace if isinstance(owner, Rebound) else owner
+        if waiting is state.trace:
+            fresh_trace()
+        run(waiting)
+    return state.trace
+
+
+def _waited_for(trace: Trace, tensor: Recorded) -> "Trace | Rebound | None":
+    """What has to run before a pending tensor can be an operand in a trace; None if nothing has to."""
+    owner: Trace | Rebound | None = tensor._trace
+    if tensor._storage is not None or owner is trace or owner is trace.resumed or trace.is_inside(owner):
+        return None
+    if isinstance(owner, Rebound) and not (state.grad and trace.outer is None):
+        return None if owner.trace is trace else owner.trace
+    return owner

@@ -1,0 +1,72 @@
+"""The update of parameters by an optimizer, as one entry of a recorded program."""
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+from adjoint.tensor.plan import run_trace
+from adjoint.tensor.structure import Node, spec_of
+from adjoint.tensor.trace import Recorded, growing, lock, settle, state
+
+__all__ = ["record_step"]
+
+
+def record_step(
+    optimizer: Any,
+    params: Sequence[Recorded],
+    grads: Sequence[Recorded],
+    states: Sequence[Recorded],
+    hypers: Sequence[Recorded],
+) -> None:
+    """Record the update of parameters and rebind them, and the optimizer's state, to the new values.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        Hashable; equal optimizers record the same entry. Its `init`, `hyper` and `apply` describe the update.
+    params, grads : sequence of Tensor
+        The parameters and their gradients.
+    states : sequence of Tensor
+        The optimizer's state for these parameters, in the order of ``optimizer.init``.
+    hypers : sequence of Tensor
+        The hyperparameters, scalars, in the order of ``optimizer.hyper``.
+    """
+    tensors = (*params, *grads, *states, *hypers)
+    kept = state.grad
+    state.grad = state.trace.grad = False
+    try:
+        trace = state.trace
+        nodes = [trace.operand(t) for t in tensors]
+        if None in nodes or trace.done:
+            trace = settle(tensors, run_trace)
+            nodes = [trace.operand(t) for t in tensors]
+        key: tuple[Hashable, ...] = ("step", optimizer, *nodes)
+        node = trace.node.children.get(key)
+        if node is None:
+            node = _made_step(trace.node, key, optimizer, nodes, (len(params), len(states)))
+        trace.node = node
+        for tensor, item in zip((*params, *states), node.items, strict=True):
+            trace.rebind(tensor, item)
+        trace.grad = kept
+    finally:
+        state.grad = state.trace.grad = kept
+
+
+def _made_step(parent: Node, key: Hashable, optimizer: Any, nodes: Sequence[Any], counts: tuple[int, int]) -> Node:
+    with lock:
+        count, states = counts
+        names = [f"p{n}" for n in range(count)]
+        values = [n.graph for n in nodes]
+        types = {name: value.type for name, value in zip(names, values[:count], strict=True)}
+        params = dict(zip(names, values[:count], strict=True))
+        grads = dict(zip(names, values[count : 2 * count], strict=True))
+        specs = optimizer.init(types)
+        state_values = dict(zip((s.name for s in specs), values[2 * count : 2 * count + states], strict=True))
+        hyper = dict(zip((s.name for s in optimizer.hyper(types)), values[2 * count + states :], strict=True))
+        new_params, new_states = optimizer.apply(params, grads, state_values, hyper)
+        node = Node(parent, operands=tuple(nodes))
+        results = [*new_params.values(), *new_states.values()]
+        node.items = tuple(Node(node, spec_of(v.type), v, node.operands) for v in results)
+        olds = [*nodes[:count], *nodes[2 * count : 2 * count + states]]
+        node.rebinds = tuple(zip(olds, node.items, strict=True))
+        growing.count_node()
+        return parent.children.setdefault(key, node)
