@@ -5,7 +5,6 @@ their types, so a call only stores addresses and runs.
 """
 
 import ctypes
-import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -28,12 +27,10 @@ class Invocation:
     Attributes
     ----------
     slots : memoryview of u64
-        Where the addresses of arguments and results are stored, at the slots of the signature. Hold `lock` from the
-        first store until `call` returns.
+        Where the addresses of arguments and results are stored, at the slots of the signature. Other threads must not
+        store any until `call` has returned.
     call : builtin function
         Runs the function; takes no arguments and returns None.
-    lock : threading.Lock
-        Serializes calls.
     """
 
     def __init__(self, signature: Signature, runtime: Runtime, library: Library, threads: int) -> None:
@@ -59,7 +56,6 @@ class Invocation:
         }
         self._fast = FastCall(runtime.fastcall, (), words, Turn(), self._checked, lambda: None)
         self.call: Callable[[], Any] = self._fast.call
-        self.lock = threading.Lock()
 
     def _checked(self) -> None:
         """The slow path: refuse integers out of range, or start the threads that are missing."""

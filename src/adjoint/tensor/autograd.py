@@ -22,9 +22,11 @@ __all__ = ["backward", "enable_grad", "grad", "is_grad_enabled", "no_grad", "set
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Backward:
-    """What the structure says of a backward pass: the leaves it reaches, in order, and every node it passes."""
+    """What the structure says of a backward pass: for each leaf that it reaches its index and the node of its gradient,
+    and every node that it passes.
+    """
 
-    leaves: tuple[Node, ...]
+    leaves: tuple[tuple[int, Node], ...]
     passed: frozenset[Node]
 
 
@@ -49,27 +51,25 @@ def backward(tensor: Recorded, gradient: Any = None, retain_graph: bool = False)
         If the tensor does not require a gradient, is not a scalar although there is no `gradient`, or its graph has
         been used up by an earlier backward pass.
     """
-    trace = _differentiable(tensor, gradient)
+    trace = state.trace
+    if tensor._trace is not trace or gradient is not None or not tensor._spec.can_start:
+        trace = _differentiable(tensor, gradient)
     loss = trace.operand(tensor)
     seed = None if gradient is None else trace.operand(gradient)
-    if loss is None:
-        raise InvalidValueError("backward: the tensor belongs to a trace that cannot be differentiated here")
     key: tuple[Hashable, ...] = ("backward", loss, seed)
     node = trace.node.children.get(key)
     if node is None:
         node = _made_backward(trace, key, loss, seed)
     found: _Backward = node.made
-    if trace.freed and not trace.freed.isdisjoint(found.passed):
-        raise _used_up()
+    if not retain_graph or trace.freed is not None:
+        _use_up(trace, found.passed, retain_graph)
     trace.node = node
-    if not retain_graph:
-        trace.freed |= found.passed
     tensors = trace.entered
-    for leaf, item in zip(found.leaves, node.items, strict=True):
-        into = tensors[leaf.index]
+    for place, item in found.leaves:
+        into = tensors[place]
         new = trace.result(item)
         into.grad = new if into.grad is None else _accumulated(trace, into.grad, new)
-    if trace.outer is None and trace is state.trace:
+    if trace is state.trace and trace.outer is None:
         fresh_trace()
 
 
@@ -126,14 +126,11 @@ def grad(
         with lock:
             node = differentiated(trace.node, pairs, wanted, create_graph)
             inner = frozenset(n for n in _passed([o for o, _ in pairs]) if n.index < 0)
-            node.made = _Backward(tuple(wanted), inner)
+            node.made = _Backward((), inner)
             growing.count_node()
             node = trace.node.children.setdefault(key, node)
-    if trace.freed and not trace.freed.isdisjoint(node.made.passed):
-        raise _used_up()
+    _use_up(trace, node.made.passed, create_graph if retain_graph is None else retain_graph)
     trace.node = node
-    if not (create_graph if retain_graph is None else retain_graph):
-        trace.freed |= node.made.passed
     found = []
     for item, one in zip(node.items, ins, strict=True):
         if item.made == "unused" and not allow_unused:
@@ -147,6 +144,18 @@ def grad(
 
 def _as_tuple(given: Any) -> tuple[Any, ...]:
     return (given,) if isinstance(given, Recorded) else tuple(given)
+
+
+def _use_up(trace: Trace, passed: frozenset[Node], retain_graph: bool) -> None:
+    """Note what a backward pass uses up; raise if another one has."""
+    freed = trace.freed
+    if freed is None:
+        trace.freed = [] if retain_graph else [passed]
+        return
+    if any(not passed.isdisjoint(used) for used in freed):
+        raise _used_up()
+    if not retain_graph:
+        freed.append(passed)
 
 
 def _accumulated(trace: Trace, old: Any, new: Any) -> Any:
@@ -203,7 +212,7 @@ def _made_backward(trace: Trace, key: Hashable, loss: Node, seed: Node | None) -
         leaves = sorted((n for n in passed if n.index >= 0 and n.spec is not None and n.spec.leaf), key=_index)
         node = differentiated(trace.node, [(loss, seed)], leaves, False)
         inner = frozenset(n for n in passed if n.index < 0)
-        node.made = _Backward(tuple(leaves), inner)
+        node.made = _Backward(tuple((leaf.index, item) for leaf, item in zip(leaves, node.items, strict=True)), inner)
         growing.count_node()
         return trace.node.children.setdefault(key, node)
 

@@ -5,10 +5,10 @@ again takes the addresses of the tensors that entered, and of the memory of the 
 result, as parameters are by an optimizer, gives its memory to it, unless another tensor still needs the elements.
 """
 
+import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from sys import getrefcount
 from typing import Any
 
@@ -27,6 +27,12 @@ __all__ = ["FREED", "Plan", "options", "program", "resume", "run_trace"]
 _UNUSED = 3
 #: References to elements that only the trace needs: by `Trace.storages`, by a variable, and by the call of getrefcount.
 _OWN = 3
+
+#: Most results of a program whose memory is kept for its next runs, for each result.
+_MOST_SPARE = 2
+
+#: Held while a program runs.
+_running = threading.RLock()
 
 #: The history of tensors whose graph a backward pass has used up.
 FREED = Trace(Node(None), True)
@@ -57,44 +63,39 @@ def run_trace(trace: Trace) -> None:
     """Compute the pending results of a trace that are in use, and give their tensors the elements."""
     if state.trace is trace:
         fresh_trace()
-    if trace.done:
-        return
-    with lock:
-        if trace.done:  # by another thread, meanwhile
+    with _running:
+        if trace.done:
             return
         trace.done = True
-        wanted: dict[Node, None] = {}
-        made = trace.made
-        for tensor in made:
+        rebound = trace.rebound
+        wanted = []
+        for tensor in trace.made:
             if getrefcount(tensor) > _UNUSED and tensor._storage is None:
                 owner = tensor._trace
-                if owner is trace or owner is trace.rebound:
-                    wanted[tensor._node] = None
-        key = tuple(wanted)
+                if owner is trace or owner is rebound:
+                    wanted.append(tensor)
+        if not wanted:
+            trace.made = []
+            return
+        key = tuple([tensor._node for tensor in wanted])
         plans = trace.node.plans
-        plan = None if plans is None else plans.get(key)
-        if key and plan is None:
-            with _undone(trace):
+        try:
+            plan = None if plans is None else plans.get(key)
+            if plan is None:
                 plan = _made_plan(trace, key)
-    if plan is None:
-        trace.made = []
-        return
-    with _undone(trace):
-        results = plan.run(trace.storages)
-    _deliver(trace, dict(zip(key, results, strict=True)))
+            results = plan.run(trace.storages)
+        except BaseException as error:
+            _undo(trace, error)
+            raise
+        _deliver(trace, wanted, results)
 
 
-@contextmanager
-def _undone(trace: Trace) -> Iterator[None]:
-    """If a program cannot be compiled or refuses its arguments, give the tensors it rebinds their old values back."""
-    try:
-        yield
-    except BaseException as error:
-        for tensor, storage in zip(trace.entered, trace.storages, strict=True):
-            if tensor is not None and tensor._storage is None:
-                tensor._storage, tensor._trace = storage, None
-        trace.failure = error
-        raise
+def _undo(trace: Trace, error: BaseException) -> None:
+    """Give the tensors that a program rebinds their old values back, since it cannot be compiled or run."""
+    for tensor, storage in zip(trace.entered, trace.storages, strict=True):
+        if tensor is not None and tensor._storage is None:
+            tensor._storage, tensor._trace = storage, None
+    trace.failure = error
 
 
 def _made_plan(trace: Trace, wanted: tuple[Node, ...]) -> "Plan":
@@ -109,44 +110,44 @@ def _made_plan(trace: Trace, wanted: tuple[Node, ...]) -> "Plan":
     return plan
 
 
-def _deliver(trace: Trace, results: dict[Node, Storage]) -> None:
+def _deliver(trace: Trace, wanted: list[Any], results: list[Storage]) -> None:
     """Give tensors their elements. Those with a history keep the trace, and the trace what a backward pass needs."""
     history = False
-    for tensor in trace.made:
-        node = tensor._node
-        if tensor._storage is not None or node not in results:
-            continue
-        owner = tensor._trace
-        if owner is not trace and owner is not trace.rebound:
-            continue
-        tensor._storage = results[node]
-        spec = tensor._spec
-        if spec.leaf:
+    for tensor, storage in zip(wanted, results, strict=True):
+        tensor._storage = storage
+        if tensor._spec.leaf:
             tensor._trace = None
-        elif node in trace.freed:
+            continue
+        node = tensor._node
+        if trace.freed is not None and any(node in freed for freed in trace.freed):
             tensor._trace = FREED
-        else:
-            history = True
-            trace.kept[node] = results[node]
+            continue
+        if trace.kept is None:
+            trace.kept = {}
+        trace.kept[node] = storage
+        history = True
     trace.made = []
-    trace.known = {}
     if not history:
-        trace.entered, trace.storages = [], []
+        trace.entered = []
+        trace.storages = []
+        trace.known = None
 
 
 def resume(trace: Trace) -> Trace:
     """Let the thread continue a trace that has been run, so that its operations can be differentiated."""
-    key = ("resume", *trace.kept)
+    kept = trace.kept or {}
+    key = ("resume", *kept)
     with lock:
         node = trace.node.children.get(key)
         if node is None:
             node = Node(trace.node)
             first = len(trace.storages)
-            node.kept = {kept: first + n for n, kept in enumerate(trace.kept)}
+            node.kept = {one: first + n for n, one in enumerate(kept)}
             node = trace.node.children.setdefault(key, node)
-    made = state.trace = Trace(node, state.grad, None, trace)
-    made.entered = [*trace.entered, *[None] * len(trace.kept)]
-    made.storages = [*trace.storages, *trace.kept.values()]
+    made = state.trace = Trace(node, state.grad)
+    made.resumed = trace
+    made.entered = [*trace.entered, *[None] * len(kept)]
+    made.storages = [*trace.storages, *kept.values()]
     made.known = {id(t): t._node for t in trace.entered if t._trace is trace}
     made.freed = trace.freed
     return made
@@ -193,52 +194,61 @@ def _donations(path: Iterable[Node]) -> dict[Node, Node]:
 
 
 class Plan:
-    """A compiled program for one set of wanted results.
+    """A compiled program for one list of wanted results.
 
     Parameters
     ----------
     node : Node
         The last node of the program.
     wanted : tuple of Node
-        The nodes whose results are wanted.
+        The nodes whose results are wanted; one may occur several times.
     """
 
     def __init__(self, node: Node, wanted: tuple[Node, ...]) -> None:
-        self.function, places = program(node, wanted)
+        distinct = tuple(dict.fromkeys(wanted))
+        #: For each wanted result, its position among the distinct ones; None if all are distinct.
+        self._places = None if len(distinct) == len(wanted) else [distinct.index(n) for n in wanted]
+        self.function, places = program(node, distinct)
         executable = compile_function(self.function, options=options.compile)
         self.entry = executable[self.function.name]
         self.invocation = self.entry.invocation()
         slots = {a.name: a.slot for a in self.entry.arguments}
         donated: dict[str, int] = dict(self.function.attrs.get("donate", ()))  # type: ignore[arg-type]
         self.inputs = [(places[p], slots[p.label]) for p in self.function.params if p.label not in donated]
-        by_result = {i: p for p in self.function.params for name, i in donated.items() if name == p.label}
+        by_result = {donated[p.label]: places[p] for p in self.function.params if p.label in donated}
         self.outputs: list[tuple[int, int, TensorType]] = []
         for i, (value, result) in enumerate(zip(self.function.results, self.entry.results, strict=True)):
-            place = places[by_result[i]] if i in by_result else -1
-            self.outputs.append((place, result.slot, value.type))
-        self._spare: list[Storage | None] = [None] * len(self.outputs)
+            self.outputs.append((by_result.get(i, -1), result.slot, value.type))
+        #: Memory of earlier results, used again when no tensor has it any more. Two for each result, because a loop
+        #: usually still holds the last one while it computes the next.
+        self._spare: list[list[Storage]] = [[] for _ in self.outputs]
 
     def run(self, storages: list[Storage | None]) -> list[Storage]:
         """Run on the elements of the tensors that entered the program; returns those of the results."""
-        invocation = self.invocation
-        slots = invocation.slots
-        spare = self._spare
+        slots = self.invocation.slots
         results = []
-        with invocation.lock:
-            for place, slot in self.inputs:
-                slots[slot] = storages[place].address  # type: ignore[union-attr]
-            for n, (place, slot, type_) in enumerate(self.outputs):
-                if place >= 0:
-                    storage = storages[place]
-                    if getrefcount(storage) > _OWN:  # another tensor needs these elements
-                        copied = empty_storage(type_)
-                        copied.array[...] = storage.array  # type: ignore[union-attr]
-                        storage = copied
-                else:
-                    storage = spare[n]
-                    if storage is None or getrefcount(storage) > _OWN or is_exported(storage):
-                        storage = spare[n] = empty_storage(type_)
-                slots[slot] = storage.address  # type: ignore[union-attr]
-                results.append(storage)
-            invocation.call()
-        return results  # type: ignore[return-value]
+        for place, slot in self.inputs:
+            slots[slot] = storages[place].address  # type: ignore[union-attr]
+        for n, (place, slot, type_) in enumerate(self.outputs):
+            if place < 0:
+                storage = self._new(self._spare[n], type_)
+            else:
+                storage = storages[place]  # type: ignore[assignment]
+                if getrefcount(storage) > _OWN:  # another tensor needs these elements
+                    copied = empty_storage(type_)
+                    copied.array[...] = storage.array
+                    storage = copied
+            slots[slot] = storage.address
+            results.append(storage)
+        self.invocation.call()
+        return results if self._places is None else [results[place] for place in self._places]
+
+    def _new(self, spare: list[Storage], type_: TensorType) -> Storage:
+        """Memory for a result that nobody looks at."""
+        for storage in spare:
+            if getrefcount(storage) <= _OWN and not is_exported(storage):
+                return storage
+        made = empty_storage(type_)
+        spare.append(made)
+        del spare[:-_MOST_SPARE]
+        return made

@@ -5,7 +5,7 @@ few dictionary look-ups if its structure is known. Numbers among the arguments a
 at the same place varies: from then on it enters the program as a tensor, so that nothing is compiled again.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
@@ -21,7 +21,7 @@ from adjoint.tensor.storage import storage_of
 from adjoint.tensor.structure import Node, Operation, spec_of
 from adjoint.tensor.trace import Recorded, Trace, growing, lock, settle, state
 
-__all__ = ["entry_of", "operation", "rebind", "record", "record_binary", "record_in_place", "record_unary"]
+__all__ = ["entry_of", "operands", "operation", "rebind", "record", "record_binary", "record_in_place", "record_unary"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -31,35 +31,33 @@ _NO_GRAD, _BEGIN, _END = "no_grad", "(", ")"
 
 
 def record_unary(operation: Operation, x: Recorded) -> Any:
-    """Record an operation with one operand."""
+    """Record an operation that has one operand and one result."""
     trace = state.trace
-    operand = x._node if x._trace is trace else trace.operand(x)
-    if operand is None:
-        return record(operation, (x,))
-    key = (operation, operand) if trace.grad else (operation, operand, _NO_GRAD)
-    node = trace.node.children.get(key)
-    if node is None:
-        return _extended(trace, key, operation, (x,), {}, {id(x): operand})
-    trace.node = node
-    return trace.result(node)
+    if x._trace is trace and trace.grad:
+        node = trace.node.children.get((operation, x._node))
+        if node is not None:
+            trace.node = node
+            return trace.result(node)
+    return record(operation, (x,))
 
 
 def record_binary(operation: Operation, x: Any, y: Any) -> Any:
-    """Record an operation with two operands, of which at least one is a tensor and the other may be a number."""
+    """Record an operation that has two operands, of which one may be a number, and one result."""
     trace = state.trace
-    if isinstance(x, Recorded):
-        first: Any = x._node if x._trace is trace else trace.operand(x)
+    if trace.grad and isinstance(x, Recorded) and x._trace is trace:
         if isinstance(y, Recorded):
-            second: Any = y._node if y._trace is trace else trace.operand(y)
-            if first is not None and second is not None:
-                key: tuple[Hashable, ...] = (operation, first, second)
-                if not trace.grad:
-                    key = (operation, first, second, _NO_GRAD)
-                node = trace.node.children.get(key)
-                if node is not None:
-                    trace.node = node
-                    return trace.result(node)
-                return _extended(trace, key, operation, (x, y), {}, {id(x): first, id(y): second})
+            node = trace.node.children.get((operation, x._node, y._node)) if y._trace is trace else None
+        else:
+            kind_of_y = y.__class__
+            if kind_of_y is int:
+                node = trace.node.children.get((operation, x._node, int, y))
+            elif kind_of_y is float:
+                node = trace.node.children.get((operation, x._node, float, y or repr(y)))
+            else:
+                node = None
+        if node is not None:
+            trace.node = node
+            return trace.result(node)
     return record(operation, (x, y))
 
 
@@ -68,33 +66,46 @@ def record(operation: Operation, args: Sequence[Any], keywords: Mapping[str, Any
 
     Sequences among the arguments may contain tensors. With graph values, the operation is applied to them.
     """
-    keywords = keywords or {}
     tensors: list[Recorded] = []
-    if _collect(args, tensors) | _collect(keywords.values(), tensors):
-        return operation.function(*args, **keywords)
-    trace = state.trace
-    nodes = {id(tensor): trace.operand(tensor) for tensor in tensors}
-    if None in nodes.values() or trace.done:
-        trace = settle(tensors, run_trace)
-        nodes = {id(tensor): trace.operand(tensor) for tensor in tensors}
+    values = _collect(args, tensors)
+    if keywords:
+        values |= _collect(keywords.values(), tensors)
+    if values:
+        return operation.function(*args, **(keywords or {}))
+    trace, found = operands(tensors)
+    following = iter(found)
     key: list[Hashable] = [operation]
-    numbers = _encode(args, nodes, key)
-    for name, item in keywords.items():
-        key.append(name)
-        numbers += _encode((item,), nodes, key)
+    numbers = _encode(args, following, key)
+    if keywords:
+        for name, item in keywords.items():
+            key.append(name)
+            numbers += _encode((item,), following, key)
     if not trace.grad:
         key.append(_NO_GRAD)
-    known: Any = nodes  # none of them is None any more
-    found = tuple(key)
-    node = trace.node.children.get(found)
+    known = tuple(key)
+    node = trace.node.children.get(known)
     if node is None:
         if numbers and operation.numbers and trace.outer is None:
-            varied = _varied(trace, found, args)
+            varied = _varied(trace, known, args)
             if varied is not None:
                 return record(operation, varied, keywords)
-        return _extended(trace, found, operation, args, keywords, known)
+        node = _extended(trace, known, operation, args, keywords or {}, found)
     trace.node = node
-    return _results(trace, node)
+    if node.items:
+        return tuple([trace.result(item) for item in node.items])
+    return trace.result(node)
+
+
+def operands(tensors: Sequence[Recorded]) -> tuple[Trace, list[Node]]:
+    """The trace in which an operation on tensors can be recorded, and their nodes there."""
+    trace = state.trace
+    if trace.done:
+        trace = settle(tensors, run_trace)
+    for tensor in tensors:
+        if tensor._trace is not trace and tensor._storage is None:
+            trace = settle(tensors, run_trace)
+            break
+    return trace, [tensor._node if tensor._trace is trace else trace.operand(tensor) for tensor in tensors]
 
 
 def _collect(args: Iterable[Any], tensors: list[Recorded]) -> bool:
@@ -110,15 +121,17 @@ def _collect(args: Iterable[Any], tensors: list[Recorded]) -> bool:
     return values
 
 
-def _encode(args: Iterable[Any], nodes: Mapping[int, Node | None], key: list[Hashable]) -> int:
+def _encode(args: Iterable[Any], nodes: Iterator[Node], key: list[Hashable]) -> int:
     """Append arguments to a key, so that equal keys mean equal programs; returns how many are float numbers.
+
+    Tensors are replaced by the nodes, in order.
 
     Python compares 1, 1.0 and True as equal, and 0.0 and -0.0, so types and signs are part of the key.
     """
     numbers = 0
     for arg in args:
         if isinstance(arg, Recorded):
-            key.append(nodes[id(arg)])
+            key.append(next(nodes))
         elif isinstance(arg, list | tuple):
             key.append(_BEGIN)
             numbers += _encode(arg, nodes, key)
@@ -151,28 +164,26 @@ def _extended(
     operation: Operation,
     args: Sequence[Any],
     keywords: Mapping[str, Any],
-    nodes: Mapping[int, Node],
-) -> Any:
-    """Build the graph values of an operation recorded for the first time, and record it."""
+    nodes: Sequence[Node],
+) -> Node:
+    """Build the graph values of an operation that is recorded for the first time."""
     with lock:
         parent = trace.node
-        made = operation.function(
-            *(_as_value(arg, nodes) for arg in args), **{k: _as_value(arg, nodes) for k, arg in keywords.items()}
-        )
-        operands = tuple(dict.fromkeys(nodes.values()))
-        active = any(operand.spec is not None and operand.spec.requires_grad for operand in operands)
-        node = Node(parent, operands=operands)
+        following = iter(nodes)
+        plain = [_as_value(arg, following) for arg in args]
+        made = operation.function(*plain, **{name: _as_value(arg, following) for name, arg in keywords.items()})
+        found = tuple(dict.fromkeys(nodes))
+        active = any(node.spec is not None and node.spec.requires_grad for node in found)
+        node = Node(parent, operands=found)
         if isinstance(made, tuple):
-            items = [Node(node, operands=operands) for _ in made]
+            items = [Node(node, operands=found) for _ in made]
             for item, value in zip(items, made, strict=True):
                 _describe(item, value, active, trace.grad)
             node.items = tuple(items)
         else:
             _describe(node, made, active, trace.grad)
-        node = parent.children.setdefault(key, node)
         growing.count_node()
-    trace.node = node
-    return _results(trace, node)
+        return parent.children.setdefault(key, node)
 
 
 def _describe(node: Node, value: Value, active: bool, grad: bool) -> None:
@@ -183,19 +194,14 @@ def _describe(node: Node, value: Value, active: bool, grad: bool) -> None:
     node.value, node.spec = value, spec_of(value.type, differentiable, leaf=not differentiable)
 
 
-def _as_value(arg: Any, nodes: Mapping[int, Node]) -> Any:
+def _as_value(arg: Any, nodes: Iterator[Node]) -> Any:
     """An argument with its tensors replaced by graph values."""
     if isinstance(arg, Recorded):
-        return nodes[id(arg)].graph
+        return next(nodes).graph
     if isinstance(arg, list | tuple):
-        return type(arg)(_as_value(item, nodes) for item in arg)
+        items = [_as_value(item, nodes) for item in arg]
+        return items if isinstance(arg, list) else tuple(items)
     return arg
-
-
-def _results(trace: Trace, node: Node) -> Any:
-    if node.items:
-        return tuple(trace.result(item) for item in node.items)
-    return trace.result(node)
 
 
 def _varied(trace: Trace, key: tuple[Hashable, ...], args: Sequence[Any]) -> list[Any] | None:
@@ -279,7 +285,7 @@ def record_in_place(operation: Operation, target: Recorded, *args: Any, **keywor
 def rebind(target: Recorded, result: Recorded) -> None:
     """Give a tensor the value of another one of the same type, which an operation on it has just made."""
     trace = result._trace
-    old = trace.operand(target)
+    old = target._node if target._trace is trace else trace.operand(target)
     key = ("rebind", old, result._node)
     node = trace.node.children.get(key)
     if node is None:

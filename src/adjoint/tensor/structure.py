@@ -31,14 +31,17 @@ class Spec:
         Whether gradients flow to it.
     leaf : bool
         Whether a gradient is accumulated in its ``grad``; False for the results of operations.
+    can_start : bool
+        Whether a backward pass can start from it without a cotangent: a result with one element.
     """
 
-    __slots__ = ("leaf", "requires_grad", "type")
+    __slots__ = ("can_start", "leaf", "requires_grad", "type")
 
     def __init__(self, type_: TensorType, requires_grad: bool, leaf: bool) -> None:
         self.type = type_
         self.requires_grad = requires_grad
         self.leaf = leaf
+        self.can_start = requires_grad and not leaf and type_.size == 1
 
     def __repr__(self) -> str:
         return f"<Spec {self.type}{', requires_grad' * self.requires_grad}{', leaf' * self.leaf}>"

@@ -1,5 +1,7 @@
 """`Tensor`: an array, or the result of recorded operations that have not run yet."""
 
+from typing import Any
+
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
@@ -74,7 +76,7 @@ class Tensor(Methods, Reading):
         if storage is not None:
             return storage
         owner = self._trace
-        trace = owner.trace if isinstance(owner, Rebound) else owner
+        trace: Any = owner.trace if isinstance(owner, Rebound) else owner
         if trace.failure is not None:
             raise trace.failure
         if trace.outer is not None:

@@ -10,7 +10,7 @@ program that cannot be part of it.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from adjoint.ir import param
@@ -48,12 +48,19 @@ class Rebound:
 
     __slots__ = ("trace",)
 
-    def __init__(self, trace: "Trace") -> None:
+    def __init__(self, trace: "Trace | None") -> None:
         self.trace = trace
+
+
+#: The `rebound` of traces in which nothing has been rebound.
+_NOTHING = Rebound(None)
 
 
 class Trace:
     """One program being recorded.
+
+    What only some traces have is an attribute of the class until it is set, because a trace is made for every
+    iteration of a training loop.
 
     Attributes
     ----------
@@ -67,6 +74,8 @@ class Trace:
         Their elements at that time; None for tensors of an outer trace.
     made : list of Tensor
         The results. Those that are still in use when the trace runs get elements.
+    known : dict of int to Node
+        The nodes of tensors that entered and whose `_trace` is another one, by the id of the tensor.
     rebound : Rebound
         See there.
     resumed : Trace or None
@@ -75,56 +84,40 @@ class Trace:
         The trace in which a function is being traced; None for a trace that can run.
     done : bool
         Whether it has been run.
-    freed : set of Node
-        What a backward pass has used up.
+    freed : list of sets of Node
+        What backward passes have used up.
     kept : dict of Node to Storage
         After the run: the results of tensors with a history.
     failure : BaseException or None
         Why it could not be run.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "done",
-        "entered",
-        "failure",
-        "freed",
-        "grad",
-        "kept",
-        "known",
-        "made",
-        "node",
-        "outer",
-        "rebound",
-        "resumed",
-        "storages",
-    )
+    rebound: Rebound = _NOTHING
+    resumed: "Trace | None" = None
+    outer: "Trace | None" = None
+    done: bool = False
+    freed: list[frozenset[Node]] | None = None
+    kept: dict[Node, Storage] | None = None
+    known: dict[int, Node] | None = None
+    failure: BaseException | None = None
 
-    def __init__(self, node: Node, grad: bool, outer: "Trace | None" = None, resumed: "Trace | None" = None) -> None:
+    def __init__(self, node: Node, grad: bool) -> None:
         self.node = node
         self.grad = grad
         self.entered: list[Any] = []
         self.storages: list[Storage | None] = []
         self.made: list[Any] = []
-        self.known: dict[int, Node] = {}
-        self.rebound = Rebound(self)
-        self.resumed = resumed
-        self.outer = outer
-        self.done = False
-        self.freed: set[Node] = set()
-        self.kept: dict[Node, Storage] = {}
-        self.failure: BaseException | None = None
 
-    def operand(self, tensor: Recorded) -> Node | None:
+    def operand(self, tensor: Recorded) -> Any:
         """The node of a tensor in this trace, which it enters if needed; None if it must be settled first."""
         owner = tensor._trace
         if owner is self:
             return tensor._node
+        if tensor._storage is not None or (self.outer is not None and self.is_inside(owner)):
+            node = None if self.known is None else self.known.get(id(tensor))
+            return self.enter(tensor) if node is None else node
         if owner is self.rebound:
             return None if self.grad and self.outer is None else tensor._node
-        if tensor._storage is not None or self.is_inside(owner):
-            node = self.known.get(id(tensor))
-            return self.enter(tensor) if node is None else node
         if owner is self.resumed and owner is not None:
             return tensor._node
         return None
@@ -147,9 +140,12 @@ class Trace:
         self.node = node
         self.entered.append(tensor)
         self.storages.append(tensor._storage)
-        self.known[id(tensor)] = node
-        if spec.leaf and self.outer is None:  # otherwise the tensor keeps its history
+        if spec.leaf and self.outer is None:
             tensor._trace, tensor._node = self, node
+        else:  # the tensor keeps its history
+            if self.known is None:
+                self.known = {}
+            self.known[id(tensor)] = node
         return node
 
     def _argument(self, spec: Spec, label: str) -> Node:
@@ -165,16 +161,22 @@ class Trace:
 
     def result(self, node: Node) -> Any:
         """A new tensor with the value of a node of this trace."""
-        tensor = Recorded.result.__new__(Recorded.result)
-        tensor._spec, tensor._trace, tensor._node = node.spec, self, node
+        kind = Recorded.result
+        tensor = kind.__new__(kind)
+        tensor._spec = node.spec
+        tensor._trace = self
+        tensor._node = node
         self.made.append(tensor)
         return tensor
 
     def rebind(self, tensor: Recorded, node: Node) -> None:
         """Give a tensor the value of a node of this trace, as operations in place do."""
         spec = tensor._spec
-        tensor._node, tensor._storage = node, None
-        if spec.leaf and spec.requires_grad:
+        tensor._node = node
+        tensor._storage = None
+        if spec.requires_grad and spec.leaf:
+            if self.rebound is _NOTHING:
+                self.rebound = Rebound(self)
             tensor._trace = self.rebound
         else:
             tensor._trace = self
@@ -215,11 +217,15 @@ state = _State()
 
 def fresh_trace() -> Trace:
     """Let the thread continue with a new, empty trace beside the present one, and return it."""
-    made = state.trace = Trace(growing.root, state.grad, state.trace.outer)
+    made = Trace(growing.root, state.grad)
+    outer = state.trace.outer
+    if outer is not None:
+        made.outer = outer
+    state.trace = made
     return made
 
 
-def settle(tensors: Iterable[Recorded], run: Any) -> Trace:
+def settle(tensors: Iterable[Recorded], run: Callable[[Trace], None]) -> Trace:
     """The trace in which an operation on these tensors can be recorded.
 
     It is the thread's own, unless that is empty and the pending tensors among the operands all belong to one other
@@ -236,14 +242,14 @@ def settle(tensors: Iterable[Recorded], run: Any) -> Trace:
     if trace.done or (trace.node.depth > _LONGEST and trace.outer is None):
         run(trace)
         trace = fresh_trace()
-    owners = dict.fromkeys(owner for owner in (_waited_for(trace, t) for t in tensors) if owner is not None)
+    owners = dict.fromkeys(owner for owner in [_waited_for(trace, t) for t in tensors] if owner is not None)
     if len(owners) == 1 and trace.node.parent is None and trace.outer is None:
         (owner,) = owners
         if isinstance(owner, Trace) and not owner.done:
             owner.grad = state.grad
             return owner
     for owner in owners:
-        waiting = owner.trace if isinstance(owner, Rebound) else owner
+        waiting: Any = owner.trace if isinstance(owner, Rebound) else owner
         if waiting is state.trace:
             fresh_trace()
         run(waiting)

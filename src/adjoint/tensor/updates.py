@@ -3,9 +3,9 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from adjoint.tensor.plan import run_trace
+from adjoint.tensor.record import operands
 from adjoint.tensor.structure import Node, spec_of
-from adjoint.tensor.trace import Recorded, growing, lock, settle, state
+from adjoint.tensor.trace import Recorded, growing, lock, state
 
 __all__ = ["record_step"]
 
@@ -34,11 +34,8 @@ def record_step(
     kept = state.grad
     state.grad = state.trace.grad = False
     try:
-        trace = state.trace
-        nodes = [trace.operand(t) for t in tensors]
-        if None in nodes or trace.done:
-            trace = settle(tensors, run_trace)
-            nodes = [trace.operand(t) for t in tensors]
+        trace, nodes = operands(tensors)
+        trace.grad = False
         key: tuple[Hashable, ...] = ("step", optimizer, *nodes)
         node = trace.node.children.get(key)
         if node is None:
