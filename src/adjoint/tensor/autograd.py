@@ -11,8 +11,9 @@ from typing import Any, Self
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
-from adjoint.tensor.plan import FREED, resume, run_trace
+from adjoint.tensor.plan import FREED, run_trace
 from adjoint.tensor.record import record
+from adjoint.tensor.resuming import has_histories, resume
 from adjoint.tensor.structure import Node, Operation, spec_of
 from adjoint.tensor.trace import Recorded, Trace, fresh_trace, growing, lock, settle, state
 from adjoint.transforms.differentiate import cotangents
@@ -22,8 +23,14 @@ __all__ = ["backward", "enable_grad", "grad", "is_grad_enabled", "no_grad", "set
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Backward:
-    """What the structure says of a backward pass: for each leaf that it reaches its index and the node of its gradient,
-    and every node that it passes.
+    """What the structure says of a backward pass.
+
+    Attributes
+    ----------
+    leaves : tuple of (int, Node)
+        The index of each leaf that it reaches, and the node of its gradient.
+    passed : frozenset of Node
+        The nodes that it passes, which it uses up.
     """
 
     leaves: tuple[tuple[int, Node], ...]
@@ -52,7 +59,7 @@ def backward(tensor: Recorded, gradient: Any = None, retain_graph: bool = False)
         been used up by an earlier backward pass.
     """
     trace = state.trace
-    if tensor._trace is not trace or gradient is not None or not tensor._spec.can_start:
+    if tensor._trace is not trace or gradient is not None or not tensor._spec.can_start or trace.known is not None:
         trace = _differentiable(tensor, gradient)
     loss = trace.operand(tensor)
     seed = None if gradient is None else trace.operand(gradient)
@@ -128,7 +135,7 @@ def grad(
             inner = frozenset(n for n in _passed([o for o, _ in pairs]) if n.index < 0)
             node.made = _Backward((), inner)
             growing.count_node()
-            node = trace.node.children.setdefault(key, node)
+            node = trace.node.child(key, node)
     _use_up(trace, node.made.passed, create_graph if retain_graph is None else retain_graph)
     trace.node = node
     found = []
@@ -150,12 +157,16 @@ def _use_up(trace: Trace, passed: frozenset[Node], retain_graph: bool) -> None:
     """Note what a backward pass uses up; raise if another one has."""
     freed = trace.freed
     if freed is None:
-        trace.freed = [] if retain_graph else [passed]
-        return
-    if any(not passed.isdisjoint(used) for used in freed):
+        freed = trace.freed = []
+    elif any(not passed.isdisjoint(used) for used in freed):
         raise _used_up()
-    if not retain_graph:
-        freed.append(passed)
+    if retain_graph:
+        return
+    freed.append(passed)
+    for joined, moved in (trace.resumed or {}).items():
+        if moved:
+            used = frozenset(old for old, new in moved.items() if new in passed)
+            joined.freed = [*(joined.freed or ()), used]
 
 
 def _accumulated(trace: Trace, old: Any, new: Any) -> Any:
@@ -190,13 +201,14 @@ def _differentiable(tensor: Recorded, gradient: Any) -> Trace:
     if owner is FREED:
         raise _used_up()
     trace = state.trace
-    if owner is None or owner is trace or tensor._spec.leaf:
-        return settle([t for t in (tensor, gradient) if t is not None], run_trace)
-    if not owner.done:
-        return settle([t for t in (tensor, gradient) if t is not None], run_trace)
-    if trace.node.parent is not None:
-        run_trace(trace)
-    return resume(owner)
+    if not tensor._spec.leaf and isinstance(owner, Trace):
+        if not owner.done and has_histories(owner):
+            run_trace(owner)
+        if owner.done and not (trace.resumed is not None and owner in trace.resumed):
+            if trace.node.parent is not None:
+                run_trace(trace)
+            return resume(owner)
+    return settle([t for t in (tensor, gradient) if t is not None], run_trace)
 
 
 def _used_up() -> InvalidValueError:
@@ -214,7 +226,7 @@ def _made_backward(trace: Trace, key: Hashable, loss: Node, seed: Node | None) -
         inner = frozenset(n for n in passed if n.index < 0)
         node.made = _Backward(tuple((leaf.index, item) for leaf, item in zip(leaves, node.items, strict=True)), inner)
         growing.count_node()
-        return trace.node.children.setdefault(key, node)
+        return trace.node.child(key, node)
 
 
 def _passed(results: Iterable[Node]) -> dict[Node, None]:

@@ -16,11 +16,12 @@ from adjoint.compiler import CompileOptions
 from adjoint.compiler import compile as compile_function
 from adjoint.ir import Function, TensorType, Value, param, rebuild, toposort
 from adjoint.tensor.explain import log
+from adjoint.tensor.residuals import learn_residuals
 from adjoint.tensor.storage import Storage, empty_storage, is_exported
 from adjoint.tensor.structure import Node
-from adjoint.tensor.trace import Trace, fresh_trace, lock, state
+from adjoint.tensor.trace import Trace, fresh_trace, state
 
-__all__ = ["FREED", "Plan", "options", "program", "resume", "run_trace"]
+__all__ = ["FREED", "Plan", "options", "program", "run_trace"]
 
 #: References to a tensor that is not in use any more while the results of a trace are examined: by `Trace.made`, by the
 #: loop variable, and by the call of getrefcount.
@@ -77,7 +78,11 @@ def run_trace(trace: Trace) -> None:
         if not wanted:
             trace.made = []
             return
-        key = tuple([tensor._node for tensor in wanted])
+        key = trace.ran = tuple([tensor._node for tensor in wanted])
+        residuals = trace.node.residuals
+        kept = () if residuals is None else residuals.get(key, ())
+        if kept:
+            key += kept
         plans = trace.node.plans
         try:
             plan = None if plans is None else plans.get(key)
@@ -87,7 +92,9 @@ def run_trace(trace: Trace) -> None:
         except BaseException as error:
             _undo(trace, error)
             raise
-        _deliver(trace, wanted, results)
+        _deliver(trace, wanted, results[: len(wanted)])
+        if kept and trace.kept is not None:
+            trace.kept |= zip(kept, results[len(wanted) :], strict=True)
 
 
 def _undo(trace: Trace, error: BaseException) -> None:
@@ -106,6 +113,9 @@ def _made_plan(trace: Trace, wanted: tuple[Node, ...]) -> "Plan":
         node.plans = {}
     node.plans[wanted] = plan
     options.keep(node, wanted)
+    for resumed, moved in (trace.resumed or {}).items():
+        if not moved:
+            learn_residuals(resumed, plan.function)
     log.compiled(node, time.perf_counter() - start)
     return plan
 
@@ -131,26 +141,6 @@ def _deliver(trace: Trace, wanted: list[Any], results: list[Storage]) -> None:
         trace.entered = []
         trace.storages = []
         trace.known = None
-
-
-def resume(trace: Trace) -> Trace:
-    """Let the thread continue a trace that has been run, so that its operations can be differentiated."""
-    kept = trace.kept or {}
-    key = ("resume", *kept)
-    with lock:
-        node = trace.node.children.get(key)
-        if node is None:
-            node = Node(trace.node)
-            first = len(trace.storages)
-            node.kept = {one: first + n for n, one in enumerate(kept)}
-            node = trace.node.children.setdefault(key, node)
-    made = state.trace = Trace(node, state.grad)
-    made.resumed = trace
-    made.entered = [*trace.entered, *[None] * len(kept)]
-    made.storages = [*trace.storages, *kept.values()]
-    made.known = {id(t): t._node for t in trace.entered if t._trace is trace}
-    made.freed = trace.freed
-    return made
 
 
 def program(node: Node, wanted: Iterable[Node], name: str = "program") -> tuple[Function, dict[Value, int]]:

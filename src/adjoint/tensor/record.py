@@ -183,7 +183,7 @@ def _extended(
         else:
             _describe(node, made, active, trace.grad)
         growing.count_node()
-        return parent.children.setdefault(key, node)
+        return parent.child(key, node)
 
 
 def _describe(node: Node, value: Value, active: bool, grad: bool) -> None:
@@ -292,7 +292,7 @@ def rebind(target: Recorded, result: Recorded) -> None:
         with lock:
             node = Node(trace.node)
             node.rebinds = ((old, result._node),)
-            node = trace.node.children.setdefault(key, node)
+            node = trace.node.child(key, node)
             growing.count_node()
     trace.node = node
     trace.rebind(target, result._node)

@@ -88,6 +88,8 @@ class Node:
     ----------
     parent : Node or None
         The operation recorded before.
+    key : tuple or Spec or None
+        Its key among the parent's children.
     children : dict
         The operations that were recorded after it, by key.
     operands : tuple of Node
@@ -111,6 +113,9 @@ class Node:
         positions among the tensors of the program.
     plans : dict or None
         How to run the program that ends here, by the nodes whose results are wanted.
+    residuals : dict or None
+        By the nodes whose results are wanted: the values that a backward pass, which came after the program had been
+        run, needed too. They are kept the next time.
     varied : set or None
         Keys, without their numbers, of operations whose numbers vary and enter the program as tensors.
     """
@@ -121,11 +126,13 @@ class Node:
         "index",
         "items",
         "kept",
+        "key",
         "made",
         "operands",
         "parent",
         "plans",
         "rebinds",
+        "residuals",
         "spec",
         "value",
         "varied",
@@ -146,11 +153,13 @@ class Node:
         self.value = value
         self.items: tuple[Node, ...] = ()
         self.index = index
+        self.key: Hashable = None
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.made: Any = None
         self.rebinds: tuple[tuple[Node, Node], ...] = ()
         self.kept: dict[Node, int] = {}
         self.plans: dict[Any, Any] | None = None
+        self.residuals: dict[Any, tuple[Node, ...]] | None = None
         self.varied: set[Hashable] | None = None
 
     def __repr__(self) -> str:
@@ -162,6 +171,11 @@ class Node:
         if self.value is None:
             raise InvalidValueError(f"an operation with {len(self.items)} results has no value of its own")
         return self.value
+
+    def child(self, key: Hashable, made: "Node") -> "Node":
+        """The child with this key: the given node, unless another thread has added one."""
+        made.key = key
+        return self.children.setdefault(key, made)
 
     def path(self) -> "list[Node]":
         """The nodes from the root to this one."""

@@ -78,8 +78,10 @@ class Trace:
         The nodes of tensors that entered and whose `_trace` is another one, by the id of the tensor.
     rebound : Rebound
         See there.
-    resumed : Trace or None
-        The trace, already run, whose operations this one continues.
+    resumed : dict of Trace to dict
+        The traces, already run, whose operations this one continues, and where their nodes are in this one.
+    ran : tuple of Node
+        After the run: the nodes whose results were wanted.
     outer : Trace or None
         The trace in which a function is being traced; None for a trace that can run.
     done : bool
@@ -93,7 +95,8 @@ class Trace:
     """
 
     rebound: Rebound = _NOTHING
-    resumed: "Trace | None" = None
+    resumed: "dict[Trace, dict[Node, Node]] | None" = None
+    ran: tuple[Node, ...] = ()
     outer: "Trace | None" = None
     done: bool = False
     freed: list[frozenset[Node]] | None = None
@@ -113,13 +116,13 @@ class Trace:
         owner = tensor._trace
         if owner is self:
             return tensor._node
+        if self.resumed is not None and owner in self.resumed:
+            return self.resumed[owner].get(tensor._node, tensor._node)
         if tensor._storage is not None or (self.outer is not None and self.is_inside(owner)):
             node = None if self.known is None else self.known.get(id(tensor))
             return self.enter(tensor) if node is None else node
         if owner is self.rebound:
             return None if self.grad and self.outer is None else tensor._node
-        if owner is self.resumed and owner is not None:
-            return tensor._node
         return None
 
     def is_inside(self, owner: object) -> bool:
@@ -157,7 +160,7 @@ class Trace:
                 name += "_"
             value = param(name, spec.type.shape, spec.type.dtype)
             growing.count_node()
-            return parent.children.setdefault(spec, Node(parent, spec, value, (), len(self.entered)))
+            return parent.child(spec, Node(parent, spec, value, (), len(self.entered)))
 
     def result(self, node: Node) -> Any:
         """A new tensor with the value of a node of this trace."""
@@ -259,7 +262,9 @@ def settle(tensors: Iterable[Recorded], run: Callable[[Trace], None]) -> Trace:
 def _waited_for(trace: Trace, tensor: Recorded) -> "Trace | Rebound | None":
     """What has to run before a pending tensor can be an operand in a trace; None if nothing has to."""
     owner: Trace | Rebound | None = tensor._trace
-    if tensor._storage is not None or owner is trace or owner is trace.resumed or trace.is_inside(owner):
+    if tensor._storage is not None or owner is trace or trace.is_inside(owner):
+        return None
+    if trace.resumed is not None and owner in trace.resumed:
         return None
     if isinstance(owner, Rebound) and not (state.grad and trace.outer is None):
         return None if owner.trace is trace else owner.trace

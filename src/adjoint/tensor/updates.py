@@ -66,4 +66,4 @@ def _made_step(parent: Node, key: Hashable, optimizer: Any, nodes: Sequence[Any]
         olds = [*nodes[:count], *nodes[2 * count : 2 * count + states]]
         node.rebinds = tuple(zip(olds, node.items, strict=True))
         growing.count_node()
-        return parent.children.setdefault(key, node)
+        return parent.child(key, node)

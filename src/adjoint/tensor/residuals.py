@@ -1,0 +1,54 @@
+"""What a program keeps for a backward pass that follows after it has been run.
+
+If the loss is read between the forward and the backward pass, the forward pass runs as a program of its own. The first
+time, the backward pass computes what it needs of it again. `learn_residuals` notes these values with the forward
+program, which from then on returns them too.
+
+Cheap values, such as a bias repeated for every row, are computed again from what they are made of.
+"""
+
+from adjoint.ir import Function, Value, is_param, toposort
+from adjoint.ops.convert import Cast, StopGradient
+from adjoint.ops.create import Constant, Full, Iota
+from adjoint.ops.shape import BroadcastTo, Flip, Permute, Reshape, Slice
+from adjoint.tensor.structure import Node, spec_of
+from adjoint.tensor.trace import Trace
+
+__all__ = ["frontier", "learn_residuals"]
+
+#: Operators whose results are computed again rather than kept.
+_CHEAP = (BroadcastTo, Cast, Constant, Flip, Full, Iota, Permute, Reshape, Slice, StopGradient)
+
+
+def learn_residuals(trace: Trace, function: Function) -> None:
+    """Note with a program that has been run which of its values the function of a later program computes again."""
+    node = trace.node
+    forward = [n.value for n in node.path() if n.value is not None] + [
+        item.graph for n in node.path() for item in n.items
+    ]
+    known = dict(node.residuals or {})
+    if trace.ran in known:
+        return
+    values = frontier(function, set(toposort(forward)))
+    known[trace.ran] = tuple(Node(None, spec_of(value.type), value) for value in values)
+    node.residuals = known
+
+
+def frontier(function: Function, forward: set[Value]) -> list[Value]:
+    """The values of `forward` that others in a function read, without parameters and cheap values."""
+    values = function.values()
+    needed = dict.fromkeys(operand for v in values if v not in forward for operand in v.inputs if operand in forward)
+    stack, found = list(needed), dict[Value, None]()
+    seen = set(stack)
+    while stack:
+        value = stack.pop()
+        if is_param(value):
+            continue
+        if not isinstance(value.op, _CHEAP):
+            found[value] = None
+            continue
+        for operand in value.inputs:
+            if operand not in seen:
+                seen.add(operand)
+                stack.append(operand)
+    return [value for value in values if value in found]

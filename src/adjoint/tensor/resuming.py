@@ -1,0 +1,127 @@
+"""Continuing traces that have been run, so that their operations can be differentiated.
+
+A tensor that requires gradients keeps the trace that made it. `resume` makes such a trace the thread's own again, with
+the results that are still in use as tensors that enter it. If the trace was itself computed from tensors with a history
+in other traces, their programs are joined into one.
+"""
+
+from collections.abc import Hashable
+from typing import Any
+
+from adjoint.ir import Value, rebuild
+from adjoint.tensor.plan import FREED
+from adjoint.tensor.storage import Storage
+from adjoint.tensor.structure import Node
+from adjoint.tensor.trace import Trace, growing, lock, state
+
+__all__ = ["has_histories", "resume"]
+
+
+def has_histories(trace: Trace) -> bool:
+    """Whether tensors have entered a trace that require gradients and are results of operations in other traces."""
+    return trace.known is not None and any(not tensor._spec.leaf for tensor in trace.entered if tensor is not None)
+
+
+def resume(trace: Trace) -> Trace:
+    """Let the thread continue a trace that has been run, together with those that it depends on."""
+    if trace.freed is None:
+        trace.freed = []
+    made = Trace(trace.node, state.grad)
+    made.resumed = {trace: {}}
+    made.freed = trace.freed
+    kept = dict(trace.kept or {})
+    if has_histories(trace):
+        made = Trace(growing.root, state.grad)
+        made.resumed, made.freed, kept = {}, [], {}
+        _join(made, trace, kept)
+    else:
+        made.entered, made.storages = list(trace.entered), list(trace.storages)
+        made.known = {id(t): t._node for t in trace.entered if t is not None and t._trace is trace}
+    _enter_kept(made, kept)
+    state.trace = made
+    return made
+
+
+def _enter_kept(made: Trace, kept: dict[Node, Storage]) -> None:
+    """Let results of earlier runs enter a trace."""
+    key = ("resume", *kept)
+    with lock:
+        node = made.node.children.get(key)
+        if node is None:
+            node = Node(made.node)
+            node.kept = {one: len(made.storages) + n for n, one in enumerate(kept)}
+            growing.count_node()
+            node = made.node.child(key, node)
+    made.node = node
+    made.entered += [None] * len(kept)
+    made.storages += kept.values()
+
+
+def _join(made: Trace, trace: Trace, kept: dict[Node, Storage]) -> dict[Node, Node]:
+    """Append the operations of a trace to another one; returns where its nodes are there."""
+    resumed: Any = made.resumed
+    if trace in resumed:
+        return resumed[trace]  # type: ignore[no-any-return]
+    moved: dict[Node, Node] = {}
+    for node in trace.node.path():
+        if node.index >= 0:
+            moved[node] = _entered(made, trace, node, kept)
+        elif node.key is not None and not node.kept:
+            moved[node] = _appended(made, node, moved)
+            moved |= zip(node.items, moved[node].items, strict=True)
+    resumed[trace] = moved
+    kept |= {moved[node]: storage for node, storage in (trace.kept or {}).items() if node in moved}
+    if trace.freed and made.freed is not None:
+        made.freed += [frozenset(moved[node] for node in freed if node in moved) for freed in trace.freed]
+    return moved
+
+
+def _entered(made: Trace, trace: Trace, node: Node, kept: dict[Node, Storage]) -> Node:
+    """The node, in the joined trace, of a tensor that entered one of its parts."""
+    tensor = trace.entered[node.index]
+    owner = tensor._trace
+    if not tensor._spec.leaf and isinstance(owner, Trace) and owner is not FREED:
+        return _join(made, owner, kept)[tensor._node]
+    if made.known is None:
+        made.known = {}
+    storage = trace.storages[node.index]
+    known = made.known.get(id(storage))
+    if known is None:
+        with lock:
+            known = made.node.children.get(node.spec) or made._argument(tensor._spec, tensor._label)
+        made.node = known
+        made.entered.append(tensor)
+        made.storages.append(storage)
+        made.known[id(storage)] = known
+        if tensor._storage is storage:
+            made.known[id(tensor)] = known
+    return known
+
+
+def _appended(made: Trace, node: Node, moved: dict[Node, Node]) -> Node:
+    """An operation of one of the parts, on the operands of the joined trace."""
+    given: Any = node.key
+    key: Hashable = tuple(moved.get(part, part) if isinstance(part, Node) else part for part in given)
+    found = made.node.children.get(key)
+    if found is None:
+        with lock:
+            known = {one.graph: moved[one].graph for one in node.operands if one in moved}
+            found = Node(made.node, node.spec, operands=tuple(moved.get(one, one) for one in node.operands))
+            if node.value is not None:
+                found.value = _moved(node.value, known)
+            items = []
+            for item in node.items:
+                one = Node(found, item.spec, _moved(item.graph, known), found.operands)
+                one.made = item.made
+                items.append(one)
+            found.items = tuple(items)
+            found.rebinds = tuple((moved.get(a, a), moved.get(b, b)) for a, b in node.rebinds)
+            growing.count_node()
+            found = made.node.child(key, found)
+    made.node = found
+    return found
+
+
+def _moved(value: Value, known: dict[Value, Value]) -> Value:
+    """A graph value computed from other operands."""
+    return rebuild((value,), lambda _value, _inputs: None, known)[0]
