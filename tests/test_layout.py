@@ -113,6 +113,8 @@ TESTED_IN = {
     "runtime/library": "runtime/test_executable.py",
     "runtime/report": "profiling/test_clocks.py",
     "runtime/turn": "runtime/test_turns.py",
+    "tensor/residuals": "tensor/test_resuming.py",
+    "tensor/structure": "tensor/test_record.py",
     "testing/growing": "testing/test_graphs.py",
     "testing/network_recipes": "testing/test_graphs.py",
     "testing/recipes": "testing/test_graphs.py",

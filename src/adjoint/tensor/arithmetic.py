@@ -1,6 +1,6 @@
 """Arithmetic on tensors, with PyTorch's promotion of dtypes (`adjoint.tensor.promotion`)."""
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
@@ -51,8 +51,7 @@ def matmul(input: Value, other: Value) -> Value:
     return ops.matmul(input, other)
 
 
-def _pow(input: Any, exponent: Any) -> Value:
+@partial(operation, numbers=False)
+def pow(input: Value | float, exponent: Value | float) -> Value:
+    """``input ** exponent``, element by element."""
     return ops.power(*promoted(input, exponent))
-
-
-pow = operation(_pow, numbers=False)

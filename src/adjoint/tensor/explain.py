@@ -1,13 +1,18 @@
-"""Why programs were compiled: `explain_recompiles`."""
+"""Why recorded programs were compiled: `explain_recompiles`."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
-from adjoint.tensor.structure import Node
+from adjoint.errors import located, plural, warn
+from adjoint.tensor.structure import Node, Operation, Spec
 
-__all__ = ["Compilation", "explain_recompiles", "log"]
+__all__ = ["Compilation", "Compilations", "explain_recompiles", "log"]
 
 #: Most compilations that are remembered.
 _MOST = 1000
+
+#: Number of programs that differ at the same place from which on there is a warning.
+_MANY = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,33 +21,115 @@ class Compilation:
 
     Attributes
     ----------
+    reason : str
+        What was different from the programs before.
     line : str
-        The line of code of its last operation, as ``file:line``.
+        The line of code of that operation, as ``file:line``; "" if unknown.
     operations : int
-        Number of operations.
+        Number of operations of the program.
     seconds : float
         What building, compiling and loading it took.
     """
 
+    reason: str
     line: str
     operations: int
     seconds: float
 
 
+class Compilations(list[Compilation]):
+    """Compilations, oldest first, that print as a table."""
+
+    def __repr__(self) -> str:
+        if not self:
+            return "nothing has been compiled"
+        rows = [f"{c.seconds:8.3f} s  {c.reason}{f'  [at {c.line}]' if c.line else ''}" for c in self]
+        return "\n".join([*rows, f"{sum(c.seconds for c in self):8.3f} s  in {plural(len(self), 'compilation')}"])
+
+
 class _Log:
+    """The compilations of this process."""
+
     def __init__(self) -> None:
         self.entries: list[Compilation] = []
+        #: Number of compilations, including those that are not remembered any more.
+        self.count = 0
+        self._warned: set[str] = set()
 
     def compiled(self, node: Node, seconds: float) -> None:
         """Remember the compilation of the program that ends at a node."""
-        line = next((n.value.line for n in reversed(node.path()) if n.value is not None and n.value.line), "")
-        self.entries.append(Compilation(line, node.depth, seconds))
+        reason, line, others = _difference(node)
+        self.entries.append(Compilation(reason, line, node.depth, seconds))
+        self.count += 1
         del self.entries[:-_MOST]
+        if others >= _MANY and line not in self._warned:
+            self._warned.add(line)
+            with located(line):
+                warn(
+                    f"{plural(others + 1, 'program')} were compiled that differ at the same place, the last because "
+                    f"{reason}; keep shapes and numbers equal, or see adjoint.explain_recompiles()"
+                )
 
 
 log = _Log()
 
 
-def explain_recompiles() -> list[Compilation]:
-    """The compilations of recorded programs in this process, oldest first."""
-    return list(log.entries)
+def explain_recompiles() -> Compilations:
+    """The compilations of recorded programs in this process, oldest first: reason, line and seconds.
+
+    Printing the result shows a table. In a training loop, everything is compiled in its first iterations; whatever
+    comes later is caused by something that changes, such as a shape.
+    """
+    return Compilations(log.entries)
+
+
+def _difference(node: Node) -> tuple[str, str, int]:
+    """How a program differs from earlier ones, the line where it does, and the number of others at that place."""
+    if node.plans is not None and len(node.plans) > 1:
+        return "other results of the same operations are in use", _line(node), len(node.plans) - 1
+    path = node.path()
+    for one in reversed(path):
+        if one.parent is None:
+            break
+        others = [other for other in one.parent.children.values() if other is not one]
+        older = [other for other in others if _order(one.parent, other) < _order(one.parent, one)]
+        if older and one.parent.parent is not None:
+            return _change(one, older[-1]), _line(one) or _line(node), len(older)
+    first = path[1] if len(path) > 1 else node
+    return "it is the first program of its kind", _line(first) or _line(node), 0
+
+
+def _order(parent: Node, child: Node) -> int:
+    """The position of a child in the order in which children were added."""
+    return next(n for n, other in enumerate(parent.children.values()) if other is child)
+
+
+def _line(node: Node) -> str:
+    """The line of code that recorded a node first."""
+    for one in (node, *node.items, *(new for _, new in node.rebinds)):
+        if one.value is not None and one.value.line:
+            return one.value.line
+    return ""
+
+
+def _change(new: Node, old: Node) -> str:
+    """What differs between two continuations of the same program."""
+    if isinstance(new.key, Spec) and isinstance(old.key, Spec):
+        name = new.graph.label
+        if new.key.type != old.key.type:
+            return f"tensor {name} is {new.key.type} and was {old.key.type}"
+        return f"tensor {name} {'requires' if new.key.requires_grad else 'does not require'} a gradient, unlike before"
+    if isinstance(new.key, tuple) and isinstance(old.key, tuple) and new.key[0] is old.key[0]:
+        static = [(a, b) for a, b in zip(new.key, old.key, strict=False) if a != b and not isinstance(a, Node)]
+        if static:
+            return f"an argument of {_name(new.key)} is {static[0][0]!r} and was {static[0][1]!r}"
+        return f"{_name(new.key)} has other operands"
+    return f"{_name(new.key)} comes where {_name(old.key)} came before"
+
+
+def _name(key: Hashable) -> str:
+    """What a key stands for, in words."""
+    if isinstance(key, Spec):
+        return f"a tensor of type {key.type}"
+    first = key[0] if isinstance(key, tuple) else key
+    return first.name if isinstance(first, Operation) else str(first)

@@ -51,7 +51,7 @@ class _Options:
     def keep(self, node: Node, key: Any) -> None:
         """Count a plan; forget the one that has not been made or run for the longest time if there are too many."""
         self.plans[id(node), key] = (node, key)  # type: ignore[index]
-        if len(self.plans) > self.most_plans:
+        while len(self.plans) > self.most_plans:
             old, forgotten = self.plans.popitem(last=False)[1]
             if old.plans is not None:
                 old.plans.pop(forgotten, None)
@@ -141,6 +141,12 @@ def _deliver(trace: Trace, wanted: list[Any], results: list[Storage]) -> None:
         trace.entered = []
         trace.storages = []
         trace.known = None
+        return
+    known = trace.known = trace.known or {}
+    for tensor in trace.entered:
+        if tensor is not None and tensor._trace is trace:
+            known[id(tensor)] = tensor._node
+            tensor._trace = None  # so that the leaf does not keep the trace
 
 
 def program(node: Node, wanted: Iterable[Node], name: str = "program") -> tuple[Function, dict[Value, int]]:

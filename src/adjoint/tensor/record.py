@@ -19,7 +19,7 @@ from adjoint.tensor.plan import run_trace
 from adjoint.tensor.promotion import kind
 from adjoint.tensor.storage import storage_of
 from adjoint.tensor.structure import Node, Operation, spec_of
-from adjoint.tensor.trace import Recorded, Trace, growing, lock, settle, state
+from adjoint.tensor.trace import LONGEST, Recorded, Trace, growing, lock, settle, state
 
 __all__ = ["entry_of", "operands", "operation", "rebind", "record", "record_binary", "record_in_place", "record_unary"]
 
@@ -86,9 +86,10 @@ def record(operation: Operation, args: Sequence[Any], keywords: Mapping[str, Any
     node = trace.node.children.get(known)
     if node is None:
         if numbers and operation.numbers and trace.outer is None:
-            varied = _varied(trace, known, args)
-            if varied is not None:
-                return record(operation, varied, keywords)
+            number = _varying(trace, known, tensors)
+            if number is not None:
+                named = {name: _replaced(item, number) for name, item in (keywords or {}).items()}
+                return record(operation, [_replaced(arg, number) for arg in args], named)
         node = _extended(trace, known, operation, args, keywords or {}, found)
     trace.node = node
     if node.items:
@@ -99,7 +100,7 @@ def record(operation: Operation, args: Sequence[Any], keywords: Mapping[str, Any
 def operands(tensors: Sequence[Recorded]) -> tuple[Trace, list[Node]]:
     """The trace in which an operation on tensors can be recorded, and their nodes there."""
     trace = state.trace
-    if trace.done:
+    if trace.done or trace.node.depth > LONGEST:
         trace = settle(tensors, run_trace)
     for tensor in tensors:
         if tensor._trace is not trace and tensor._storage is None:
@@ -204,8 +205,8 @@ def _as_value(arg: Any, nodes: Iterator[Node]) -> Any:
     return arg
 
 
-def _varied(trace: Trace, key: tuple[Hashable, ...], args: Sequence[Any]) -> list[Any] | None:
-    """The arguments with numbers turned into tensors, if other numbers were recorded at this place before."""
+def _varying(trace: Trace, key: tuple[Hashable, ...], tensors: Sequence[Recorded]) -> np.dtype | None:
+    """The dtype of scalar tensors to use for numbers, if other numbers were recorded at this place before."""
     base = tuple("number" if n and key[n - 1] is float else part for n, part in enumerate(key))
     with lock:
         if trace.node.varied is None:
@@ -213,14 +214,18 @@ def _varied(trace: Trace, key: tuple[Hashable, ...], args: Sequence[Any]) -> lis
         if base not in trace.node.varied:
             trace.node.varied.add(base)
             return None
-    dtype = next((a._spec.type.dtype for a in args if isinstance(a, Recorded) and is_float(a._spec.type.dtype)), None)
-    return [_number(arg, dtype or DTYPES["f32"]) if isinstance(arg, float) else arg for arg in args]
+    dtypes = [tensor._spec.type.dtype for tensor in tensors]
+    return next((dtype for dtype in dtypes if is_float(dtype)), DTYPES["f32"])
 
 
-def _number(number: float, dtype: np.dtype) -> Recorded:
-    """A scalar tensor."""
+def _replaced(arg: Any, dtype: np.dtype) -> Any:
+    """An argument with its float numbers replaced by scalar tensors."""
+    if isinstance(arg, list | tuple):
+        return type(arg)(_replaced(item, dtype) for item in arg)
+    if not isinstance(arg, float):
+        return arg
     tensor: Recorded = Recorded.result.__new__(Recorded.result)
-    tensor._storage = storage_of(np.asarray(number, dtype), copy=True)
+    tensor._storage = storage_of(np.asarray(arg, dtype), copy=True)
     tensor._spec = spec_of(TensorType((), dtype))
     return tensor
 

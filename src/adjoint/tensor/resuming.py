@@ -36,7 +36,7 @@ def resume(trace: Trace) -> Trace:
         _join(made, trace, kept)
     else:
         made.entered, made.storages = list(trace.entered), list(trace.storages)
-        made.known = {id(t): t._node for t in trace.entered if t is not None and t._trace is trace}
+        made.known = dict(trace.known or {})
     _enter_kept(made, kept)
     state.trace = made
     return made

@@ -17,10 +17,10 @@ from adjoint.ir import param
 from adjoint.tensor.storage import Storage
 from adjoint.tensor.structure import Node, Spec
 
-__all__ = ["Rebound", "Recorded", "Trace", "fresh_trace", "growing", "lock", "settle", "state"]
+__all__ = ["LONGEST", "Rebound", "Recorded", "Trace", "fresh_trace", "growing", "lock", "settle", "state"]
 
 #: Most operations of a trace; a longer one is run. It bounds the size of a compiled function.
-_LONGEST = 20_000
+LONGEST = 20_000
 
 #: Held while the trie grows and while plans are made.
 lock = threading.RLock()
@@ -242,7 +242,7 @@ def settle(tensors: Iterable[Recorded], run: Callable[[Trace], None]) -> Trace:
         Runs a trace.
     """
     trace = state.trace
-    if trace.done or (trace.node.depth > _LONGEST and trace.outer is None):
+    if trace.done or (trace.node.depth > LONGEST and trace.outer is None):
         run(trace)
         trace = fresh_trace()
     owners = dict.fromkeys(owner for owner in [_waited_for(trace, t) for t in tensors] if owner is not None)

@@ -1,0 +1,77 @@
+"""Why programs were compiled."""
+
+import numpy as np
+import pytest
+
+from adjoint.errors import AdjointWarning
+from adjoint.tensor.explain import Compilations, explain_recompiles
+from tests.tensor.making import plain
+
+
+def reason(program, first, second):
+    """Why the second program was compiled."""
+    program(*first).elements()
+    before = len(explain_recompiles())
+    program(*second).elements()
+    (found,) = explain_recompiles()[before:]
+    return found
+
+
+def test_a_shape_that_changes():
+    def program(x, y):
+        return (x * 2.0 + y) * x
+
+    found = reason(program, (plain(np.ones((3, 7))), plain(1.0)), (plain(np.ones((3, 7))), plain(np.ones(7))))
+    assert found.reason == "tensor x1 is f32[7] and was f32[]"
+    assert "test_explain.py" in found.line
+    assert found.operations == 5
+    assert found.seconds > 0
+
+
+def test_an_argument_that_changes():
+    found = reason(lambda x, n: (x + 1.0) ** n, (plain(np.ones(11)), 2), (plain(np.ones(11)), 3))
+    assert found.reason == "an argument of pow is 3 and was 2"
+
+
+def test_an_operation_that_changes():
+    found = reason(
+        lambda x, add: (x * 3.0) + 1.0 if add else -(x * 3.0), (plain(np.ones(13)), True), (plain(np.ones(13)), False)
+    )
+    assert found.reason == "neg comes where add came before"
+
+
+def test_other_results():
+    def program(kept):
+        x = plain(np.ones(17))
+        y = x + 1.0
+        z = y * y
+        return (y, z) if kept else (z,)
+
+    held = program(True)
+    held[0].elements()
+    held = program(False)
+    held[0].elements()
+    assert explain_recompiles()[-1].reason == "other results of the same operations are in use"
+
+
+def test_the_list_prints_as_a_table():
+    (plain(np.ones(19)) * 2.0).elements()
+    last = repr(Compilations(explain_recompiles()[-1:])).splitlines()
+    assert last[0].endswith("it is the first program of its kind") or " [at " in last[0]
+    assert last[1].endswith("in 1 compilation")
+    assert repr(Compilations()) == "nothing has been compiled"
+
+
+def test_many_programs_that_differ_at_one_place_give_a_warning(monkeypatch):
+    monkeypatch.setattr("adjoint.tensor.explain._MANY", 2)
+
+    def program(n):
+        return (plain(np.ones(23)) * plain(np.ones((n, 1)))).elements()
+
+    program(1)
+    program(2)
+    with pytest.warns(
+        AdjointWarning, match=r"3 programs were compiled that differ at the same place, the last because"
+    ):
+        program(3)
+    program(4)  # once for each line

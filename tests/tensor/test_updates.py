@@ -1,0 +1,53 @@
+"""Updates by optimizers, recorded, against the same updates in float64."""
+
+import numpy as np
+
+from adjoint import optim
+from adjoint.tensor.tensor import from_array
+from adjoint.tensor.updates import record_step
+from tests.tensor.making import compilations, leaf, plain
+
+
+def states_of(optimizer, params):
+    types = {f"p{n}": p._spec.type for n, p in enumerate(params)}
+    states = [from_array(spec.array()) for spec in optimizer.init(types)]
+    return states, [from_array(spec.array()) for spec in optimizer.hyper(types)]
+
+
+def test_momentum_over_several_steps():
+    momentum = optim.SGD(0.1, momentum=0.9)
+    w = leaf([1.0, 2.0])
+    states, hypers = states_of(momentum, [w])
+    p, b = np.array([1.0, 2.0]), np.zeros(2)
+    with compilations() as compiled:
+        for _ in range(5):
+            w.grad = None
+            (w @ w).backward()
+            record_step(momentum, [w], [w.grad], states, hypers)
+            b = 0.9 * b + 2 * p
+            p = p - 0.1 * b
+        np.testing.assert_allclose(w.tolist(), p, rtol=1e-5)
+        np.testing.assert_allclose(states[0].tolist(), b, rtol=1e-5)
+        assert compiled() <= 2
+
+
+def test_two_parameters_and_a_rate_that_changes():
+    sgd = optim.SGD(0.5)
+    w, v = leaf([1.0, 2.0]), leaf([3.0])
+    for lr in (0.5, 0.25, 0.125):
+        w.grad = v.grad = None
+        ((w @ w) * v).backward()
+        before = np.array(w.tolist()), np.array(v.tolist())
+        record_step(sgd, [w, v], [w.grad, v.grad], [], [plain(lr)])
+        np.testing.assert_allclose(w.tolist(), before[0] - lr * 2 * before[0] * before[1], rtol=1e-6)
+        np.testing.assert_allclose(v.tolist(), before[1] - lr * before[0] @ before[0], rtol=1e-6)
+
+
+def test_gradients_that_are_read_or_changed_before_the_update():
+    sgd = optim.SGD(1.0)
+    w, lr = leaf([1.0, 2.0]), plain(1.0)
+    (w @ w).backward()
+    assert w.grad.tolist() == [2.0, 4.0]
+    w.grad *= 0.25
+    record_step(sgd, [w], [w.grad], [], [lr])
+    assert w.tolist() == [0.5, 1.0]
