@@ -45,6 +45,8 @@ MAY_IMPORT = {
     # Measures kernels before the compiler builds with what it found.
     "tuning": {"errors", "paths", "kernel", "lower", "codegen", "runtime"},
     "data": {"errors", "paths"},
+    # Formats of other programs, of arrays alone.
+    "interop": {"errors", "paths"},
     "training": DOORS,
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},
