@@ -99,6 +99,7 @@ def _kernels(name, function):
 PASSES = {
     "append_loss": _graph(transforms.append_loss, lambda m: transforms.append_loss(m["backbone"], m["loss"])),
     "differentiate": _graph(transforms.gradient, lambda m: transforms.gradient(m["main"])),
+    "jvp": _graph(transforms.jvp, lambda m: transforms.jvp(m["main"])),
     "prune_params": _graph(transforms.prune_params, lambda m: transforms.prune_params(m["main"])),
     "rematerialize": _graph(rematerialize, lambda m: rematerialize(m["main"], 0)),
     "mask_batch": _graph(mask_batch, lambda m: mask_batch(m["main"], batch_inputs(m["main"], m["main"].params))),
