@@ -47,12 +47,13 @@ def agree(found, wanted):
 
 
 def test_axes_may_be_anywhere():
-    function = Function("f", (X, W), (ops.matmul(X, W), ops.sum(ops.exp(X))))
+    function = Function("f", (X, W), (ops.matmul(X, W), ops.sum(ops.exp(X))), {"note": 1})
     x, w = drawn(5, 3), drawn(5, 3, 4)
     outer = [np.stack([a @ b for a, b in zip(x, w, strict=True)]), np.exp(x).sum(1)]
     made = vectorize(function, (-1, 1), 5, (1, -1))
     verify(made)
     assert made.name == "vectorized_f"
+    assert not made.attrs
     assert [str(p.type) for p in made.params] == ["f64[3,5]", "f64[3,5,4]"]
     assert [p.label for p in made.params] == ["x", "w"]
     agree(interpret(made, x.T.copy(), np.moveaxis(w, 0, 1).copy()), [outer[0].T, outer[1]])
