@@ -75,7 +75,7 @@ def test_kernels_read_back(case):
 
 
 #: Passes that change what is computed: they add results or parameters, join functions, or change shapes.
-ADDS = ("differentiate", "append_loss", "prune_params", "mask_batch", "resize_batch")
+ADDS = ("differentiate", "jvp", "vectorize", "append_loss", "prune_params", "mask_batch", "resize_batch")
 
 
 @pytest.mark.parametrize("case", of_kind("graph", without=ADDS))

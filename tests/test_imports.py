@@ -48,6 +48,8 @@ MAY_IMPORT = {
     "data": {"errors", "paths"},
     # The recorder behind the object and the functional door.
     "tensor": (COMPILER | {"compiler"}) - {"optim", "losses"},
+    # Formats of other programs, of arrays alone.
+    "interop": {"errors", "paths"},
     "training": DOORS,
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},

@@ -33,6 +33,7 @@ TESTED_IN = {
     "codegen/values": "codegen/test_indices.py",
     "codegen/writer": "codegen/test_partial_loads.py",
     "data/files": "data/test_fashion.py",
+    "interop/torch_objects": "interop/test_torch_reader.py",
     "ir/function": "ir/test_structure.py",
     "ir/literals": "ir/test_text.py",
     "ir/parser": "ir/test_parse_errors.py",

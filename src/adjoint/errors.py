@@ -10,6 +10,7 @@
     ├── ParseError          text that is not graph IR, with line and column          (also a ValueError)
     ├── VerifyError         a graph or kernel that breaks a rule of its IR
     ├── DifferentiationError  operators without a gradient on a path that needs one
+    ├── VectorizationError  operators without a rule that depend on a mapped parameter
     ├── CompileError        a program that the compiler cannot lower for the target
     │   └── InternalError   a valid graph that adjoint fails to compile: a bug in adjoint
     ├── ReentryError        an entry point called from inside its own call          (also a RuntimeError)
@@ -52,6 +53,7 @@ __all__ = [
     "ParseError",
     "ReentryError",
     "TypeRuleError",
+    "VectorizationError",
     "VerifyError",
     "described",
     "listed",
@@ -226,6 +228,10 @@ class VerifyError(AdjointError):
 
 class DifferentiationError(AdjointError):
     """Operators without a gradient on a path that needs one."""
+
+
+class VectorizationError(AdjointError):
+    """Operators without a rule that depend on a mapped parameter."""
 
 
 class CompileError(AdjointError):

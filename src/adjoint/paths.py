@@ -7,22 +7,28 @@ import re
 import secrets
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from platformdirs import PlatformDirs
 
-from adjoint.errors import CacheError, InvalidValueError
+from adjoint.errors import AdjointError, CacheError, CheckpointError, InvalidValueError
 
 __all__ = [
+    "FilePath",
     "cache_dir",
     "cache_limit",
     "check_private",
     "check_writable",
     "private_bytes",
+    "reading",
     "replace_file",
+    "write_user_file",
     "write_whole",
 ]
+
+#: The path of a file.
+FilePath = str | os.PathLike[str]
 
 #: Default limit of the compile cache in bytes.
 _LIMIT = 1 << 30
@@ -191,6 +197,48 @@ def replace_file(path: Path, content: bytes) -> None:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+@contextlib.contextmanager
+def reading(path: FilePath, what: str) -> Iterator[None]:
+    """A context that reads a user's file; `what` is the name of the caller in messages.
+
+    Raises
+    ------
+    CheckpointError
+        If the file cannot be read.
+    """
+    try:
+        yield
+    except AdjointError:
+        raise
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{what}: there is no file {path}; check the path") from error
+    except IsADirectoryError as error:
+        raise CheckpointError(f"{what}: {path} is a directory; give the path of a file in it") from error
+    except OSError as error:
+        raise CheckpointError(f"{what}: {path} cannot be read ({error.strerror}); check its permissions") from error
+
+
+def write_user_file(path: FilePath, content: bytes, what: str) -> None:
+    """Write a user's file by `replace_file`; `what` is the name of the caller in messages.
+
+    Raises
+    ------
+    CheckpointError
+        If the file cannot be written; an old one is unchanged.
+    """
+    if Path(path).is_dir():
+        raise CheckpointError(f"{what}: {path} is a directory; give the path of a file in it")
+    if not Path(path).parent.is_dir():
+        raise CheckpointError(f"{what}: the directory {Path(path).parent} does not exist; create it first")
+    try:
+        replace_file(Path(path), content)
+    except OSError as error:
+        raise CheckpointError(
+            f"{what}: {path} cannot be written ({error.strerror}), and an older file is unchanged; free space or "
+            "choose another place"
+        ) from error
 
 
 def _write_unnamed(path: Path, content: bytes) -> bool:

@@ -85,6 +85,11 @@ def built(function):
     return seen["build_kernels"]
 
 
+def examples(function):
+    """The axes that golden texts map: the first one of each parameter whose name begins with x."""
+    return [0 if p.label.startswith("x") else None for p in function.params]
+
+
 def _graph(function, made):
     return Pass(function, "graph", lambda module: str(made(module)))
 
@@ -99,6 +104,8 @@ def _kernels(name, function):
 PASSES = {
     "append_loss": _graph(transforms.append_loss, lambda m: transforms.append_loss(m["backbone"], m["loss"])),
     "differentiate": _graph(transforms.gradient, lambda m: transforms.gradient(m["main"])),
+    "jvp": _graph(transforms.jvp, lambda m: transforms.jvp(m["main"])),
+    "vectorize": _graph(transforms.vectorize, lambda m: transforms.vectorize(m["main"], examples(m["main"]), 5)),
     "prune_params": _graph(transforms.prune_params, lambda m: transforms.prune_params(m["main"])),
     "rematerialize": _graph(rematerialize, lambda m: rematerialize(m["main"], 0)),
     "mask_batch": _graph(mask_batch, lambda m: mask_batch(m["main"], batch_inputs(m["main"], m["main"].params))),

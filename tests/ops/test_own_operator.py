@@ -101,6 +101,10 @@ def test_other_missing_methods():
     for call, expected in [
         (lambda: Typed().reference(np.ones(3)), "bare: the operator must define reference(self, x), which computes"),
         (lambda: Typed().vjp(X, X, X), "bare: the operator must define vjp(self, ct, out, x), which returns a tuple"),
+        (
+            lambda: Typed().vectorize((True,), X),
+            "bare: the operator must define vectorize(self, mapped, x), which applies it along a mapped axis",
+        ),
         (Typed.samples, "Typed: an operator must define samples(), which its tests need; add it"),
     ]:
         assert message(CompileError, call).startswith(expected)

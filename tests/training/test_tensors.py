@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_written_is_unchanged(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("adjoint.training.tensors.replace_file", full)
+    monkeypatch.setattr("adjoint.paths.replace_file", full)
     with pytest.raises(CheckpointError) as caught:
         write_arrays(path, {"w": np.zeros(3)})
     assert caught.value.message == (

@@ -61,3 +61,19 @@ class WrongType(Plain):
 
 def through(cls, x, label=""):
     return apply(cls(), x, label=label)
+
+
+@dataclass(frozen=True, slots=True)
+class NotMapped(Plain):
+    name: ClassVar[str] = "not_mapped"
+
+    def vectorize(self, _mapped, x):
+        return ops.sum(x, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class NoValue(Plain):
+    name: ClassVar[str] = "no_value"
+
+    def vectorize(self, _mapped, _x):
+        return None

@@ -18,7 +18,7 @@ import numpy as np
 
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import TensorType
-from adjoint.ir.value import Value
+from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import multiply, subtract
 from adjoint.ops.base import Builder, Coordinate, Dot, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.contract import matmul
@@ -28,6 +28,7 @@ from adjoint.ops.rules import operands, refused, require
 from adjoint.ops.sampling import spread
 from adjoint.ops.shape import expand_dims
 from adjoint.ops.transcendental import exp
+from adjoint.ops.vectorizing import all_mapped
 
 __all__ = ["AttentionOperator", "causal_span", "exponential", "masked", "product", "scores", "weights_of"]
 
@@ -71,6 +72,10 @@ class AttentionOperator(Operator):
                     f"nonzero sizes, got {', '.join(map(str, inputs))}; reshape or cast some of them"
                 )
         return inputs[0].with_shape((*batch, *(sizes[letter] for letter in self.gives)))
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The mapped axis is another batch axis."""
+        return apply(self, *all_mapped(mapped, inputs))
 
     def _rule(self) -> str:
         return ", ".join(f"{name}[.., {', '.join(letters)}]" for name, letters in self.takes)

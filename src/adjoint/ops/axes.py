@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from adjoint.errors import InvalidValueError
 
-__all__ = ["Axes", "axes_of", "axis_of", "bad_axes", "fill", "without"]
+__all__ = ["Axes", "axes_of", "axis_of", "bad_axes", "fill", "shifted", "without"]
 
 T = TypeVar("T")
 
@@ -67,3 +67,8 @@ def fill(rest: Sequence[T], axes: Sequence[int], taken: Sequence[T]) -> tuple[T,
     for axis, item in zip(axes, taken, strict=True):
         result.insert(axis, item)
     return tuple(result)
+
+
+def shifted(axes: Iterable[int]) -> tuple[int, ...]:
+    """The same axes of a tensor that has one more axis in front."""
+    return tuple(axis + 1 for axis in axes)

@@ -9,6 +9,7 @@
         def reference(self, x): ...            # the specification, in NumPy
         def vjp(self, ct, out, x): ...         # takes and returns graph values
         def scalar(self, k, x): ...            # lowering of one element
+        def vectorize(self, mapped, x): ...    # along a mapped axis; elementwise operators inherit this
         @classmethod
         def samples(cls): ...                  # test inputs, and invalid ones with the errors they raise
 
@@ -25,7 +26,8 @@ import numpy as np
 
 from adjoint.errors import CompileError, TypeRuleError
 from adjoint.ir.types import TensorType, TupleType, dtype_name
-from adjoint.ir.value import Op, Value
+from adjoint.ir.value import Op, Value, apply
+from adjoint.ops.vectorizing import all_mapped
 
 __all__ = ["Builder", "Dot", "Elementwise", "Index", "Operand", "Operator", "Sample", "Scalar", "same_types"]
 
@@ -234,6 +236,19 @@ class Operator(Op):
         """
         return (None,) * len(inputs)
 
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Any) -> Value:  # noqa: ARG002
+        """The operator applied along a mapped axis, as a graph value that has it as axis 0.
+
+        Parameters
+        ----------
+        mapped : tuple of bool
+            For each operand whether it has the mapped axis, at least one. That axis is axis 0 of all operands that
+            have it; the others are the same at every position along it.
+        *inputs : Value
+            The operands.
+        """
+        raise _undefined(self, f"vectorize(self, mapped, {_names(inputs)}), which applies it along a mapped axis")
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """Test inputs: at least one valid sample and, if `infer` can fail, an invalid one."""
@@ -257,6 +272,10 @@ class Elementwise(Operator):
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
         """Read every operand at the same index."""
         return self.scalar(k, *(operand(index) for operand in inputs))
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The same operator, on operands that all have the mapped axis."""
+        return apply(self, *all_mapped(mapped, inputs))
 
 
 def _undefined(op: Operator, method: str) -> CompileError:

@@ -7,21 +7,22 @@ has two, and the gradient of softmax needs its result only.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import TensorType
-from adjoint.ir.value import Value
+from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import multiply, negative, subtract
-from adjoint.ops.axes import fill, without
+from adjoint.ops.axes import fill, shifted, without
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
 from adjoint.ops.shape import reduced_shape, spread_back, sum
 from adjoint.ops.transcendental import exp, log
+from adjoint.ops.vectorizing import all_mapped
 
 __all__ = ["CentredSquares", "Normalize", "SumExp"]
 
@@ -57,6 +58,10 @@ class Centred(Operator):
                     f"{self.axes}; reshape or cast it"
                 )
         return row
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The same rows, of the other axes, at every position."""
+        return apply(replace(self, axes=shifted(self.axes)), *all_mapped(mapped, inputs))
 
     def _whole(self, row: np.ndarray) -> np.ndarray:
         """An array with one element per row, ready to broadcast."""

@@ -14,6 +14,7 @@ from adjoint.ops.build import as_operand
 from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
 from adjoint.ops.shape import broadcast_to, reshape, squeeze
+from adjoint.ops.vectorizing import all_mapped
 
 __all__ = ["MatMul", "flattened", "matmul"]
 
@@ -89,6 +90,19 @@ class MatMul(Operator):
     def neutral(self, *inputs: Value) -> tuple[Value | float | None, ...]:  # noqa: ARG002
         """0 in either operand."""
         return 0, 0
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """One product of more rows where merging axes moves no element, otherwise a batch of products."""
+        a, b = inputs
+        (m, inner), (_, n) = _matrix(a.type, self.transpose_a), _matrix(b.type, self.transpose_b)
+        if not mapped[1] and len(b.shape) == 2 and (not self.transpose_a or 1 in (m, inner)):
+            rows = reshape(a, (a.shape[0] * m, inner))
+            return reshape(apply(MatMul(False, self.transpose_b), rows, b), (a.shape[0], m, n))
+        if not mapped[0] and len(a.shape) == 2 and (self.transpose_b or 1 in (inner, n)) and 1 in (m, n):
+            # The product of the transposes: the columns of `b` are its rows, and a row or column needs no transposing.
+            rows = reshape(b, (b.shape[0] * n, inner))
+            return reshape(apply(MatMul(False, not self.transpose_a), rows, a), (b.shape[0], m, n))
+        return apply(self, *all_mapped(mapped, inputs))
 
     @classmethod
     def samples(cls) -> list[Sample]:

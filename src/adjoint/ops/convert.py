@@ -10,6 +10,7 @@ from adjoint.ir.types import DTYPES, TensorType, as_dtype, is_float, is_integer
 from adjoint.ir.value import Value, apply
 from adjoint.ops.base import Builder, Elementwise, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.rules import floats, operands, refused, require
+from adjoint.ops.vectorizing import all_mapped
 
 __all__ = ["After", "Cast", "CheckRange", "StopGradient", "after", "cast", "check_range", "stop_gradient"]
 
@@ -212,6 +213,10 @@ class After(Operator):
     def lower(self, k: Builder, index: Index, x: Operand, y: Operand) -> Scalar:  # noqa: ARG002
         """The element of the first operand."""
         return x(index)
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The first operand along the mapped axis; the second as it is."""
+        return apply(self, all_mapped(mapped, inputs)[0], inputs[1])
 
     @classmethod
     def samples(cls) -> list[Sample]:

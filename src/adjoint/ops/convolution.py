@@ -14,7 +14,7 @@ The three form a closed set: each is linear in both of its operands, and their v
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 from typing import ClassVar
 
@@ -30,6 +30,7 @@ from adjoint.ops.rules import refused, rounded
 from adjoint.ops.sampling import spread
 from adjoint.ops.shape import flip, pad, permute, reshape, slice, slice_axis
 from adjoint.ops.sliding import Sliding
+from adjoint.ops.vectorizing import folded, joined, separated
 from adjoint.ops.windows import Pair, fields, images, pair
 
 __all__ = ["Conv2d", "Conv2dWeightGradient", "conv2d"]
@@ -87,6 +88,16 @@ class Conv2d(Sliding):
             return k.call("mul", self.element(k, x, (n, r[0]), output, tuple(at), r[1:]), w((o, *r)))
 
         return k.reduce("add", w.type.shape[1:], product)
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """More images, more output channels, or a group for each position."""
+        x, w = inputs
+        if not mapped[1]:
+            return folded(self, (x,), w)
+        if not mapped[0]:
+            return separated(apply(self, x, joined(w, 0, self.groups)), 1, w.shape[0], self.groups)
+        op = replace(self, groups=w.shape[0] * self.groups)
+        return separated(apply(op, joined(x, 1), joined(w, 0)), 1, w.shape[0])
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -193,6 +204,16 @@ class Conv2dWeightGradient(Sliding):
             return k.call("mul", self.element(k, x, (n, c), output, tuple(at), tuple(inside)), ct((n, o, *at)))
 
         return k.reduce("add", (count, rows, columns), product)
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """More input channels, more output channels, or a group for each position."""
+        x, ct = inputs
+        if not mapped[1]:
+            return separated(apply(self, joined(x, 1, self.groups), ct), 1, x.shape[0])
+        if not mapped[0]:
+            return separated(apply(self, x, joined(ct, 1, self.groups)), 0, ct.shape[0], self.groups)
+        op = replace(self, groups=ct.shape[0] * self.groups)
+        return separated(apply(op, joined(x, 1), joined(ct, 1)), 0, ct.shape[0])
 
     @classmethod
     def samples(cls) -> list[Sample]:

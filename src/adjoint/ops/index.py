@@ -15,11 +15,16 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType, as_dtype, is_float
 from adjoint.ir.value import Value, apply
-from adjoint.ops.arithmetic import multiply
+from adjoint.ops.arithmetic import add, multiply
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar
+from adjoint.ops.convert import cast, check_range, stop_gradient
+from adjoint.ops.create import iota
+from adjoint.ops.logic import greater_equal, less, logical_and, where
+from adjoint.ops.piecewise import maximum, minimum
 from adjoint.ops.rules import operands, refused, require
 from adjoint.ops.sampling import spread
-from adjoint.ops.shape import expand_dims
+from adjoint.ops.shape import expand_dims, reshape
+from adjoint.ops.vectorizing import all_mapped, moved
 
 __all__ = [
     "OneHot",
@@ -46,6 +51,18 @@ def check_ids(name: str, ids: np.ndarray, size: int) -> None:
 
 def _integer_ids(op: Operator, ids: TensorType) -> None:
     require(op, (ids,), "integer unsigned", "cast the ids to i64")
+
+
+def _in_one_table(ids: Value, rows: int) -> tuple[Value, Value]:
+    """Ids of one table per position along axis 0, for the tables in one; and whether they are in range.
+
+    Ids that are an argument are checked. Others, if they are out of range, give the first or last row of their table.
+    """
+    size = max(rows, 1)  # without rows there are no ids
+    wide = cast(check_range(ids, 0, size), "i64")
+    inside = logical_and(greater_equal(wide, 0), less(wide, size))
+    clipped = maximum(minimum(wide, size - 1), 0)
+    return add(clipped, multiply(iota(ids.shape, 0), rows)), inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +114,10 @@ class OneHot(Operator):
         common = own if self.depth - 1 <= np.iinfo(own).max else DTYPES["i64"]
         number = k.cast(ids(index[:-1]), common)
         return k.cast(k.call("eq", number, k.coordinate(index[-1], common)), self.dtype)
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
+        """The same for more ids."""
+        return apply(self, *inputs)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -154,6 +175,22 @@ class Take(Operator):
         """The element of the row; `Builder.position` keeps the id within the table."""
         rank, rows = ids.type.rank, table.type.shape[0]
         return table((k.position(ids(index[:rank]), rows), *index[rank:]))
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The same for more ids, for rows of more elements, or in one table of the rows of all tables."""
+        table, ids = inputs
+        if not mapped[0]:
+            return apply(self, table, ids)
+        if not mapped[1]:
+            return moved(apply(self, moved(table, 0, 1), ids), len(ids.shape), 0)
+        size, rows, *row = table.shape
+        numbers, inside = _in_one_table(ids, rows)
+        found = take(reshape(table, (size * rows, *row)), numbers)
+        if not is_float(table.dtype):
+            return found
+        # An id out of range takes a row of its own table, without a gradient.
+        inside = reshape(inside, (*ids.shape, *(1 for _ in row)))
+        return where(inside, found, stop_gradient(found))
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -218,6 +255,10 @@ class TakeAlong(Operator):
     def lower(self, k: Builder, index: Index, x: Operand, ids: Operand) -> Scalar:
         """The element of the row; `Builder.position` keeps the id within the row."""
         return x((*index, k.position(ids(index), x.type.shape[-1])))
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The same for more rows."""
+        return apply(self, *all_mapped(mapped, inputs))
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -310,6 +351,18 @@ class ScatterAdd(Operator):
     def neutral(self, *inputs: Value) -> tuple[Value | float | None, ...]:  # noqa: ARG002
         """An update by 0."""
         return None, 0
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The same for rows of more elements, or in one table of the rows of all results."""
+        ids, updates = inputs
+        if not mapped[0]:
+            return moved(apply(self, ids, moved(updates, 0, len(ids.shape))), 1, 0)
+        ids, updates = all_mapped(mapped, inputs)
+        numbers, inside = _in_one_table(ids, self.rows)
+        size, row = ids.shape[0], updates.shape[len(ids.shape) :]
+        # The update of an id out of range is dropped.
+        result = scatter_add(where(inside, numbers, -1), updates, size * self.rows)
+        return reshape(result, (size, self.rows, *row))
 
     @classmethod
     def samples(cls) -> list[Sample]:

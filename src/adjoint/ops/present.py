@@ -5,22 +5,24 @@ the selected elements would be stored wherever several sums need them. `adjoint.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType, is_float
-from adjoint.ir.value import Value
+from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import multiply, subtract
-from adjoint.ops.axes import fill, without
+from adjoint.ops.axes import fill, shifted, without
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar
+from adjoint.ops.centred import CentredSquares
 from adjoint.ops.create import full, iota
 from adjoint.ops.logic import less, where
 from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
-from adjoint.ops.shape import broadcast_to, reduced_shape, reshape, spread_back
+from adjoint.ops.shape import broadcast_to, reduced_shape, reshape, spread_back, sum
+from adjoint.ops.vectorizing import all_mapped
 
 __all__ = ["PresentSquares", "PresentSum", "present"]
 
@@ -102,6 +104,17 @@ class _OverRows(Operator):
 
         return k.reduce("add", [x.type.shape[axis] for axis in self.axes], term)
 
+    def _vectorized(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The operator along a mapped axis if all positions have the same number of rows."""
+        *data, rows = inputs
+        op = replace(self, axes=shifted(self.axes), batch=self.batch + 1)
+        return apply(op, *all_mapped(mapped[:-1], data), rows)
+
+    def _mask(self, x: Value, rows: Value) -> Value:
+        """Which elements of mapped data belong to rows that are present, given a number of rows for each position."""
+        each = reshape(multiply(rows, self.each), (-1, *(1 for _ in x.shape[1:])))
+        return less(iota(x.shape, self.batch + 1, "i32"), each)
+
     def _spread(self, ct: Value, x: Value, rows: Value) -> Value:
         """The cotangent of the sum for each of its terms, 0 for those of absent rows."""
         mask = present(rows, x.shape, self.batch, self.each)
@@ -140,6 +153,13 @@ class PresentSum(_OverRows):
     def lower(self, k: Builder, index: Index, x: Operand, rows: Operand) -> Scalar:
         """A reduction whose terms are 0 for absent rows."""
         return self._summed(k, index, x, rows, x)
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The same sum over the other axes; with numbers of rows that differ, a sum with 0 for absent rows."""
+        if not mapped[-1]:
+            return self._vectorized(mapped, *inputs)
+        x, rows = all_mapped(mapped, inputs)
+        return sum(where(self._mask(x, rows), x, 0), shifted(self.axes))
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -209,6 +229,14 @@ class PresentSquares(_OverRows):
             return k.call("mul", centred, centred)
 
         return self._summed(k, index, x, rows, square)
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The same over the other axes; with numbers of rows that differ, absent rows are replaced by the mean."""
+        if not mapped[-1]:
+            return self._vectorized(mapped, *inputs)
+        x, mean, rows = all_mapped(mapped, inputs)
+        axes = shifted(self.axes)
+        return apply(CentredSquares(axes), where(self._mask(x, rows), x, spread_back(mean, x.shape, axes)), mean)
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -301,6 +301,10 @@ class ArgMax(Operator):
         """The least number of the dtype, which comes first only if all elements before it are equal to it."""
         return (lowest(inputs[0].dtype),)
 
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
+        """The same along the axis that follows."""
+        return apply(ArgMax(self.axis + 1), *inputs)
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """Each axis, ties, NaN, integers."""

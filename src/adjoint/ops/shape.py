@@ -5,7 +5,7 @@ re-exported here. The sum is re-exported by `adjoint.ops.reduce`, with the other
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
-from adjoint.ops.axes import Axes, axes_of, axis_of, bad_axes, fill, without
+from adjoint.ops.axes import Axes, axes_of, axis_of, bad_axes, fill, shifted, without
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
@@ -95,6 +95,13 @@ class BroadcastTo(Operator):
         own = index[len(self.shape) - x.type.rank :]
         return x(tuple(0 if size == 1 else i for i, size in zip(own, x.type.shape, strict=True)))
 
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
+        """A broadcast of the other axes, which new axes precede."""
+        (x,) = inputs
+        size, *shape = x.shape
+        new = (1,) * (len(self.shape) - len(shape))
+        return broadcast_to(reshape(x, (size, *new, *shape)), (size, *self.shape))
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """New axes, stretched axes, both, neither; sizes 0 and 1; other dtypes."""
@@ -147,6 +154,10 @@ class Reduction(Operator):
         rest = without(index, self.axes) if self.keepdims else index
         extents = [x.type.shape[axis] for axis in self.axes]
         return k.reduce(self.kind, extents, lambda r: x(fill(rest, self.axes, r)))
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
+        """The same reduction over the other axes."""
+        return apply(replace(self, axes=shifted(self.axes)), *inputs)
 
 
 @dataclass(frozen=True, slots=True)

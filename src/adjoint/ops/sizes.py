@@ -1,6 +1,6 @@
 """The number of elements along axes: the divisor of means, known from the shape alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -9,11 +9,11 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType, as_dtype, is_float
 from adjoint.ir.value import Value, apply
-from adjoint.ops.axes import Axes, axes_of
+from adjoint.ops.axes import Axes, axes_of, shifted
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.rules import operands, refused
 from adjoint.ops.sampling import spread
-from adjoint.ops.shape import reduced_shape
+from adjoint.ops.shape import broadcast_to, reduced_shape
 
 __all__ = ["Count", "count"]
 
@@ -65,6 +65,11 @@ class Count(Operator):
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:  # noqa: ARG002
         """The constant."""
         return k.const(float(self.of(x.type)), self.dtype)
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
+        """The same number at every position."""
+        (x,) = inputs
+        return broadcast_to(apply(replace(self, axes=shifted(self.axes)), x), x.shape[:1])
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -14,6 +14,7 @@ from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.create import plain_scalar, scalar_misfit
 from adjoint.ops.rules import operands, refused
 from adjoint.ops.sampling import spread
+from adjoint.ops.vectorizing import all_mapped
 
 __all__ = ["Concat", "Pad", "Slice", "concat", "pad", "slice", "slice_axis"]
 
@@ -86,6 +87,11 @@ class Slice(Operator):
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:  # noqa: ARG002
         """The element at ``start + index * step``."""
         return x(tuple(i * step + start for i, start, step in zip(index, self.start, self.step, strict=True)))
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
+        """All positions along the mapped axis."""
+        (x,) = inputs
+        return apply(Slice((0, *self.start), (x.shape[0], *self.stop), (1, *self.step)), x)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -190,6 +196,10 @@ class Pad(Operator):
             condition = k.call("and", condition, test)
         return k.choose(condition, lambda: x(tuple(own)), lambda: value)
 
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
+        """Nothing is inserted along the mapped axis."""
+        return apply(Pad((0, *self.low), (0, *self.high), (0, *self.interior), self.value), *inputs)
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """Padding before, after and between, combined, and none; values of each kind."""
@@ -285,6 +295,10 @@ class Concat(Operator):
             return k.choose(before, lambda: element(first, middle), lambda: element(middle, last))
 
         return element(0, len(inputs))
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The same along the axis that follows."""
+        return apply(Concat(self.axis + 1), *all_mapped(mapped, inputs))
 
     @classmethod
     def samples(cls) -> list[Sample]:

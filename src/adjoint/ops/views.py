@@ -10,7 +10,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import TensorType, is_float
 from adjoint.ir.value import Value, apply
-from adjoint.ops.axes import Axes, axes_of, axis_of, bad_axes, fill, without
+from adjoint.ops.axes import Axes, axes_of, axis_of, bad_axes, fill, shifted, without
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.rules import operands, refused
 from adjoint.ops.sampling import spread
@@ -76,6 +76,11 @@ class Reshape(Operator):
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:  # noqa: ARG002
         """The element at the same row-major position."""
         return x(_regrouped(index, self.shape, x.type.shape))
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
+        """A reshape of the other axes."""
+        (x,) = inputs
+        return apply(Reshape((x.shape[0], *self.shape)), x)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -172,6 +177,10 @@ class Permute(Operator):
     def _inverse(self) -> tuple[int, ...]:
         return tuple(self.axes.index(axis) for axis in range(len(self.axes)))
 
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
+        """The other axes in the new order."""
+        return apply(Permute((0, *(axis + 1 for axis in self.axes))), *inputs)
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """Cycles and swaps of up to four axes; sizes 0 and 1."""
@@ -230,6 +239,10 @@ class Flip(Operator):
         """The element at the mirrored coordinates."""
         sizes = zip(index, x.type.shape, strict=True)
         return x(tuple(size - 1 - i if axis in self.axes else i for axis, (i, size) in enumerate(sizes)))
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
+        """The other axes reversed."""
+        return apply(Flip(shifted(self.axes)), *inputs)
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -19,6 +19,7 @@ from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.index import check_ids
 from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
+from adjoint.ops.vectorizing import all_mapped, folded
 from adjoint.ops.windows import Pair, fields, images, positions
 
 __all__ = ["OfWindows", "Pooling", "WindowArgMax", "WindowPick", "WindowSpread"]
@@ -42,6 +43,10 @@ class Pooling(Operator):
     def __post_init__(self) -> None:
         object.__setattr__(self, "window", tuple(self.window))
         object.__setattr__(self, "stride", tuple(self.stride))
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The same for more images."""
+        return folded(self, all_mapped(mapped, inputs))
 
     def pooled(self, x: TensorType) -> tuple[int, ...]:
         """The shape with one element per window."""

@@ -15,9 +15,10 @@ import numpy as np
 from adjoint.errors import AdjointError, CheckpointError, InvalidValueError, VerifyError
 from adjoint.ir import DTYPES, IRModule
 from adjoint.ops import parse
+from adjoint.paths import FilePath
 from adjoint.training.layout import StepLayout
 from adjoint.training.progress import Position
-from adjoint.training.tensors import FilePath, read_file, write_file
+from adjoint.training.tensors import read_file, write_file
 from adjoint.version import __version__
 
 __all__ = ["EPOCH", "GROUPS", "PREFIX", "Checkpoint", "check_same", "difference", "is_checkpoint", "read_checkpoint"]

@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from adjoint.errors import InvalidValueError, MissingAttributeError, TypeRuleError
+from adjoint.paths import FilePath
 from adjoint.runtime.bound import Bound, rows_present
 from adjoint.training.arrays import Hyper, Residents
 from adjoint.training.initialize import Initializer, initial_params, initial_states
 from adjoint.training.layout import StepLayout
-from adjoint.training.tensors import FilePath, write_arrays
+from adjoint.training.tensors import write_arrays
 from adjoint.training.weights import read_weights
 
 __all__ = ["Arrays", "TrainerState"]

@@ -1,7 +1,6 @@
 """Files of arrays by name in the safetensors format."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,12 +10,9 @@ from safetensors.numpy import save
 
 from adjoint.errors import CheckpointError, TypeRuleError
 from adjoint.ir import DTYPES
-from adjoint.paths import replace_file
+from adjoint.paths import FilePath, reading, write_user_file
 
-__all__ = ["FilePath", "read_arrays", "read_file", "write_arrays", "write_file"]
-
-#: The path of a file.
-FilePath = str | os.PathLike[str]
+__all__ = ["read_arrays", "read_file", "write_arrays", "write_file"]
 
 #: Dtypes by their name in a file: F32, BF16, I64, BOOL, ...
 _DTYPES = {name.upper(): dtype for name, dtype in DTYPES.items()}
@@ -79,14 +75,8 @@ def write_arrays(path: FilePath, arrays: Mapping[str, np.ndarray]) -> None:
 
 def read_file(path: FilePath, what: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """The arrays and the metadata of a file; `what` is the name of the caller in messages."""
-    try:
+    with reading(path, what):
         content = Path(path).read_bytes()
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{what}: there is no file {path}; check the path") from error
-    except IsADirectoryError as error:
-        raise CheckpointError(f"{what}: {path} is a directory; give the path of a file in it") from error
-    except OSError as error:
-        raise CheckpointError(f"{what}: {path} cannot be read ({error.strerror}); check its permissions") from error
     try:
         tensors = deserialize(content)  # type: ignore[no-untyped-call]
     except SafetensorError as error:
@@ -113,17 +103,6 @@ def write_file(path: FilePath, arrays: Mapping[str, np.ndarray], metadata: Mappi
     """Write arrays and metadata; `what` is the name of the caller in messages."""
     if _METADATA in arrays:
         raise CheckpointError(f"{what}: an array in a safetensors file cannot be named {_METADATA!r}; rename it")
-    if Path(path).is_dir():
-        raise CheckpointError(f"{what}: {path} is a directory; give the path of a file in it")
-    if not Path(path).parent.is_dir():
-        raise CheckpointError(f"{what}: the directory {Path(path).parent} does not exist; create it first")
     # Copied where the layout requires it, which `numpy.ascontiguousarray` would do at the loss of 0-d shapes.
     plain = {name: np.require(array, requirements="C") for name, array in arrays.items()}
-    content = save(plain, metadata=dict(metadata) or None)
-    try:
-        replace_file(Path(path), content)
-    except OSError as error:
-        raise CheckpointError(
-            f"{what}: {path} cannot be written ({error.strerror}), and an older file is unchanged; free space or "
-            "choose another place"
-        ) from error
+    write_user_file(path, save(plain, metadata=dict(metadata) or None), what)

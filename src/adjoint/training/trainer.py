@@ -12,6 +12,7 @@ from adjoint.data import Rows
 from adjoint.errors import InvalidValueError, TypeRuleError, plural
 from adjoint.ir import Function, IRModule
 from adjoint.kernel.target import available_cores
+from adjoint.paths import FilePath
 from adjoint.runtime.bound import Bound, rows_present
 from adjoint.runtime.partial_batch import PartialBatch
 from adjoint.runtime.turn import Turn
@@ -25,7 +26,6 @@ from adjoint.training.predict import Predictor, inference_function
 from adjoint.training.profile import Profile, profile_step
 from adjoint.training.progress import Progress, resumed_order
 from adjoint.training.state import TrainerState
-from adjoint.training.tensors import FilePath
 
 __all__ = ["Trainer"]
 

@@ -6,8 +6,9 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.ir import TensorType, is_float
+from adjoint.paths import FilePath
 from adjoint.training.checkpoint import GROUPS, PREFIX, is_checkpoint
-from adjoint.training.tensors import FilePath, read_file
+from adjoint.training.tensors import read_file
 
 __all__ = ["read_weights"]
 

@@ -8,7 +8,9 @@ from adjoint.transforms.append_loss import append_loss
 from adjoint.transforms.cse import cse
 from adjoint.transforms.differentiate import gradient, vjp
 from adjoint.transforms.inline_calls import inline_calls
+from adjoint.transforms.jvp import jvp
 from adjoint.transforms.prune import prune_params
 from adjoint.transforms.simplify import simplify
+from adjoint.transforms.vectorize import vectorize
 
-__all__ = ["append_loss", "cse", "gradient", "inline_calls", "prune_params", "simplify", "vjp"]
+__all__ = ["append_loss", "cse", "gradient", "inline_calls", "jvp", "prune_params", "simplify", "vectorize", "vjp"]

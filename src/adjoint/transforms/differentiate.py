@@ -48,7 +48,11 @@ from adjoint.ops.calls import Call, TupleGet, call
 from adjoint.ops.create import full
 from adjoint.transforms.activity import dependence, flow
 
+<<<<<<< HEAD
 __all__ = ["cotangents", "gradient", "vjp"]
+=======
+__all__ = ["Chosen", "chosen_params", "chosen_results", "gradient", "unused_prefix", "vjp"]
+>>>>>>> main
 
 #: Parameters given by name or position, one or several.
 Chosen = str | int | Sequence[str | int] | None
@@ -84,8 +88,8 @@ def gradient(function: Function, wrt: Chosen = None, result: int = 0, name: str 
     DifferentiationError
         If operators on the path have no gradient; the error lists all of them.
     """
-    wanted = _chosen(function, wrt)
-    (loss,) = _results(function, (result,))
+    wanted = chosen_params(function, wrt)
+    loss = function.results[chosen_results(function, (result,))[0]]
     if loss.shape:
         with located(loss.line):
             raise TypeRuleError(
@@ -128,12 +132,8 @@ def vjp(
     TypeRuleError, NameLookupError, InvalidValueError, DifferentiationError
         As for `gradient`, except that results may have any shape.
     """
-    wanted = _chosen(function, wrt)
-    if results is None:
-        given: tuple[int, ...] = tuple(i for i, r in enumerate(function.results) if is_float(r.dtype))
-    else:
-        given = (results,) if isinstance(results, int) else tuple(results)
-    _results(function, given)
+    wanted = chosen_params(function, wrt)
+    given = chosen_results(function, results)
     made = name or f"vjp_{function.name}"
     session = _Session(function, made)
     cts = _ct_params(function, given)
@@ -143,6 +143,7 @@ def vjp(
     return Function(made, (*function.params, *cts), tuple(found))
 
 
+<<<<<<< HEAD
 def cotangents(seeds: Sequence[tuple[Value, Value]], wanted: Sequence[Value]) -> list[Value | None]:
     """The cotangents of values of a graph that belongs to no function.
 
@@ -170,6 +171,9 @@ def cotangents(seeds: Sequence[tuple[Value, Value]], wanted: Sequence[Value]) ->
 
 
 def _chosen(function: Function, wrt: Chosen) -> list[Value]:
+=======
+def chosen_params(function: Function, wrt: Chosen) -> list[Value]:
+>>>>>>> main
     """The parameters selected by `wrt`."""
     if wrt is None:
         found = [p for p in function.params if is_float(p.dtype)]
@@ -198,8 +202,11 @@ def _parameter(function: Function, key: str | int) -> Value:
     return function.params[key]
 
 
-def _results(function: Function, indices: tuple[int, ...]) -> list[Value]:
-    """The float results at these indices, which must be distinct."""
+def chosen_results(function: Function, results: int | Sequence[int] | None) -> tuple[int, ...]:
+    """The indices of the float results selected by `results`, which must be distinct; all of them if it is None."""
+    if results is None:
+        results = [i for i, result in enumerate(function.results) if is_float(result.dtype)]
+    indices = (results,) if isinstance(results, int) else tuple(results)
     if not indices or len(set(indices)) != len(indices):
         raise InvalidValueError(
             f"results must be at least one distinct float result, got {indices} for @{function.name}; correct them"
@@ -211,7 +218,7 @@ def _results(function: Function, indices: tuple[int, ...]) -> list[Value]:
             raise TypeRuleError(
                 f"result {i} of @{function.name} must be a float, got {function.results[i].type}; cast its operands"
             )
-    return [function.results[i] for i in indices]
+    return indices
 
 
 def _or_zeros(cotangent: Value | None, p: Value) -> Value:
@@ -221,12 +228,16 @@ def _or_zeros(cotangent: Value | None, p: Value) -> Value:
         return full(0.0, p.shape, p.dtype).named(f"{p.label}_adjoint")
 
 
+def unused_prefix(function: Function, prefix: str) -> str:
+    """The prefix, after as many underscores that no name of a parameter begins with it."""
+    while any(p.label.startswith(prefix) for p in function.params):
+        prefix = "_" + prefix
+    return prefix
+
+
 def _ct_params(function: Function, results: Iterable[int]) -> tuple[Value, ...]:
     """Parameters for the cotangents of these results, with names that the function does not use."""
-    taken = {p.label for p in function.params}
-    prefix = "ct_"
-    while any(label.startswith(prefix) for label in taken):
-        prefix = "_" + prefix
+    prefix = unused_prefix(function, "ct_")
     return tuple(param(f"{prefix}{i}", function.results[i].shape, function.results[i].dtype) for i in results)
 
 
