@@ -4,19 +4,19 @@ Both are entries of the program. The first time, the graph of the values is diff
 afterwards, the entry is found by its key, like any operation.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import ContextDecorator
 from dataclasses import dataclass
 from typing import Any, Self
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError
+from adjoint.tensor.hooks import apply_hooks, differentiated, hooked_gradients
 from adjoint.tensor.plan import FREED, run_trace
-from adjoint.tensor.record import record
+from adjoint.tensor.record import record_in_place
 from adjoint.tensor.resuming import has_histories, resume
-from adjoint.tensor.structure import Node, Operation, spec_of
+from adjoint.tensor.structure import Node, Operation
 from adjoint.tensor.trace import Recorded, Trace, fresh_trace, growing, lock, settle, state
-from adjoint.transforms.differentiate import cotangents
 
 __all__ = ["backward", "enable_grad", "grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
@@ -72,10 +72,16 @@ def backward(tensor: Recorded, gradient: Any = None, retain_graph: bool = False)
         _use_up(trace, found.passed, retain_graph)
     trace.node = node
     tensors = trace.entered
-    for place, item in found.leaves:
+    news = _hooked(trace, loss, seed, found) if trace.hooked is not None else None
+    for n, (place, item) in enumerate(found.leaves):
         into = tensors[place]
-        new = trace.result(item)
-        into.grad = new if into.grad is None else _accumulated(trace, into.grad, new)
+        new = trace.result(item) if news is None else news[n]
+        if into._hooks is not None:
+            new = _recorded_in(trace, apply_hooks, into, new)
+        if into.grad is None:
+            into.grad = new
+        else:
+            _recorded_in(trace, record_in_place, _add, into.grad, new)
     if trace is state.trace and trace.outer is None:
         fresh_trace()
 
@@ -169,11 +175,19 @@ def _use_up(trace: Trace, passed: frozenset[Node], retain_graph: bool) -> None:
             joined.freed = [*(joined.freed or ()), used]
 
 
-def _accumulated(trace: Trace, old: Any, new: Any) -> Any:
+def _hooked(trace: Trace, loss: Node, seed: Node | None, found: _Backward) -> list[Any]:
+    """The gradients of the leaves, after the hooks of the results of operations on the way."""
+    leaves = [trace.operand(trace.entered[place]) for place, _ in found.leaves]
+    news: list[Any] = _recorded_in(trace, hooked_gradients, trace, loss, seed, found.passed, leaves)
+    return news
+
+
+def _recorded_in(trace: Trace, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function that records operations, without gradients, in a trace."""
     kept = state.trace, state.grad
     state.trace, state.grad, trace.grad = trace, False, False
     try:
-        return record(_add, (old, new))
+        return function(*args)
     finally:
         state.trace, state.grad = kept
         trace.grad = state.grad
@@ -244,27 +258,6 @@ def _passed(results: Iterable[Node]) -> dict[Node, None]:
 
 def _index(node: Node) -> int:
     return node.index
-
-
-def differentiated(
-    parent: Node, seeds: Sequence[tuple[Node, Node | None]], wanted: Sequence[Node], create_graph: bool
-) -> Node:
-    """A node whose items are the derivatives with respect to the wanted nodes, those that are zero marked unused."""
-    pairs = []
-    for result, seed in seeds:
-        value = result.graph
-        pairs.append((value, ops.full_like(value, 1.0) if seed is None else seed.graph))
-    found = cotangents(pairs, [n.graph for n in wanted])
-    operands = tuple(n for pair in seeds for n in pair if n is not None)
-    node = Node(parent, operands=operands)
-    items = []
-    for one, made in zip(wanted, found, strict=True):
-        value = ops.full_like(one.graph, 0.0) if made is None else made
-        item = Node(node, spec_of(value.type, create_graph, leaf=not create_graph), value, (*operands, *wanted))
-        item.made = "unused" if made is None else None
-        items.append(item)
-    node.items = tuple(items)
-    return node
 
 
 class _GradMode(ContextDecorator):

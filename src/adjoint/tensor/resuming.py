@@ -28,7 +28,7 @@ def resume(trace: Trace) -> Trace:
         trace.freed = []
     made = Trace(trace.node, state.grad)
     made.resumed = {trace: {}}
-    made.freed = trace.freed
+    made.freed, made.hooked = trace.freed, trace.hooked
     kept = dict(trace.kept or {})
     if has_histories(trace):
         made = Trace(growing.root, state.grad)
@@ -71,6 +71,8 @@ def _join(made: Trace, trace: Trace, kept: dict[Node, Storage]) -> dict[Node, No
             moved |= zip(node.items, moved[node].items, strict=True)
     resumed[trace] = moved
     kept |= {moved[node]: storage for node, storage in (trace.kept or {}).items() if node in moved}
+    if trace.hooked:
+        made.hooked = [*(made.hooked or ()), *trace.hooked]
     if trace.freed and made.freed is not None:
         made.freed += [frozenset(moved[node] for node in freed if node in moved) for freed in trace.freed]
     return moved

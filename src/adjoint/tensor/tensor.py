@@ -31,8 +31,6 @@ class Tensor(Methods, Reading):
         For a leaf that requires a gradient: what backward passes have accumulated.
     """
 
-    grad: "Tensor | None" = None
-
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the axes."""

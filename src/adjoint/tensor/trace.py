@@ -38,6 +38,11 @@ class Recorded:
     _trace: Any = None
     _node: Node
     _label: str = ""
+    #: Functions that see its gradient, by number.
+    _hooks: dict[int, Callable[[Any], Any]] | None = None
+    #: Whether a backward pass sets the gradient of this result of operations.
+    _retains: bool = False
+    grad: Any = None
 
 
 class Rebound:
@@ -88,6 +93,8 @@ class Trace:
         Whether it has been run.
     freed : list of sets of Node
         What backward passes have used up.
+    hooked : list of Tensor
+        The results whose gradients hooks want to see.
     kept : dict of Node to Storage
         After the run: the results of tensors with a history.
     failure : BaseException or None
@@ -100,6 +107,7 @@ class Trace:
     outer: "Trace | None" = None
     done: bool = False
     freed: list[frozenset[Node]] | None = None
+    hooked: list[Any] | None = None
     kept: dict[Node, Storage] | None = None
     known: dict[int, Node] | None = None
     failure: BaseException | None = None

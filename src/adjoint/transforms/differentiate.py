@@ -48,11 +48,7 @@ from adjoint.ops.calls import Call, TupleGet, call
 from adjoint.ops.create import full
 from adjoint.transforms.activity import dependence, flow
 
-<<<<<<< HEAD
-__all__ = ["cotangents", "gradient", "vjp"]
-=======
-__all__ = ["Chosen", "chosen_params", "chosen_results", "gradient", "unused_prefix", "vjp"]
->>>>>>> main
+__all__ = ["Chosen", "chosen_params", "chosen_results", "cotangents", "gradient", "unused_prefix", "vjp"]
 
 #: Parameters given by name or position, one or several.
 Chosen = str | int | Sequence[str | int] | None
@@ -143,7 +139,6 @@ def vjp(
     return Function(made, (*function.params, *cts), tuple(found))
 
 
-<<<<<<< HEAD
 def cotangents(seeds: Sequence[tuple[Value, Value]], wanted: Sequence[Value]) -> list[Value | None]:
     """The cotangents of values of a graph that belongs to no function.
 
@@ -170,10 +165,7 @@ def cotangents(seeds: Sequence[tuple[Value, Value]], wanted: Sequence[Value]) ->
     return _Session(whole, whole.name).cotangents(whole, list(seeds), list(wanted))
 
 
-def _chosen(function: Function, wrt: Chosen) -> list[Value]:
-=======
 def chosen_params(function: Function, wrt: Chosen) -> list[Value]:
->>>>>>> main
     """The parameters selected by `wrt`."""
     if wrt is None:
         found = [p for p in function.params if is_float(p.dtype)]
