@@ -17,7 +17,7 @@ from adjoint.compiler import compile as compile_function
 from adjoint.ir import Function, TensorType, Value, param, rebuild, toposort
 from adjoint.tensor.explain import log
 from adjoint.tensor.residuals import learn_residuals
-from adjoint.tensor.storage import Storage, empty_storage, is_exported
+from adjoint.tensor.storage import UNSEEN, Storage, empty_storage
 from adjoint.tensor.structure import Node
 from adjoint.tensor.trace import Trace, fresh_trace, state
 
@@ -69,30 +69,30 @@ def run_trace(trace: Trace) -> None:
             return
         trace.done = True
         rebound = trace.rebound
-        wanted = []
-        for tensor in trace.made:
-            if getrefcount(tensor) > _UNUSED and tensor._storage is None:
-                owner = tensor._trace
-                if owner is trace or owner is rebound:
-                    wanted.append(tensor)
+        wanted = [
+            tensor
+            for tensor in trace.made
+            if getrefcount(tensor) > _UNUSED
+            and tensor._storage is None
+            and (tensor._trace is trace or tensor._trace is rebound)
+        ]
+        trace.made = []
         if not wanted:
-            trace.made = []
             return
         key = trace.ran = tuple([tensor._node for tensor in wanted])
-        residuals = trace.node.residuals
-        kept = () if residuals is None else residuals.get(key, ())
+        node = trace.node
+        kept = () if node.residuals is None else node.residuals.get(key, ())
         if kept:
             key += kept
-        plans = trace.node.plans
         try:
-            plan = None if plans is None else plans.get(key)
+            plan = None if node.plans is None else node.plans.get(key)
             if plan is None:
                 plan = _made_plan(trace, key)
             results = plan.run(trace.storages)
         except BaseException as error:
             _undo(trace, error)
             raise
-        _deliver(trace, wanted, results[: len(wanted)])
+        _deliver(trace, wanted, results)
         if kept and trace.kept is not None:
             trace.kept |= zip(kept, results[len(wanted) :], strict=True)
 
@@ -123,20 +123,17 @@ def _made_plan(trace: Trace, wanted: tuple[Node, ...]) -> "Plan":
 def _deliver(trace: Trace, wanted: list[Any], results: list[Storage]) -> None:
     """Give tensors their elements. Those with a history keep the trace, and the trace what a backward pass needs."""
     history = False
-    for tensor, storage in zip(wanted, results, strict=True):
+    for tensor, storage in zip(wanted, results, strict=False):
         tensor._storage = storage
         if tensor._spec.leaf:
             tensor._trace = None
-            continue
-        node = tensor._node
-        if trace.freed is not None and any(node in freed for freed in trace.freed):
+        elif trace.freed is not None and any(tensor._node in freed for freed in trace.freed):
             tensor._trace = FREED
-            continue
-        if trace.kept is None:
-            trace.kept = {}
-        trace.kept[node] = storage
-        history = True
-    trace.made = []
+        else:
+            if trace.kept is None:
+                trace.kept = {}
+            trace.kept[tensor._node] = storage
+            history = True
     if not history:
         trace.entered = []
         trace.storages = []
@@ -212,22 +209,30 @@ class Plan:
         donated: dict[str, int] = dict(self.function.attrs.get("donate", ()))  # type: ignore[arg-type]
         self.inputs = [(places[p], slots[p.label]) for p in self.function.params if p.label not in donated]
         by_result = {donated[p.label]: places[p] for p in self.function.params if p.label in donated}
-        self.outputs: list[tuple[int, int, TensorType]] = []
+        #: For each result: the position of the tensor whose memory it takes, or -1, its slot, memory of earlier results
+        #: to be used again when no tensor has it any more, and its type. There are two pieces of such memory, because
+        #: a loop usually still holds the last result while it computes the next.
+        self.outputs: list[tuple[int, int, list[Storage], TensorType]] = []
         for i, (value, result) in enumerate(zip(self.function.results, self.entry.results, strict=True)):
-            self.outputs.append((by_result.get(i, -1), result.slot, value.type))
-        #: Memory of earlier results, used again when no tensor has it any more. Two for each result, because a loop
-        #: usually still holds the last one while it computes the next.
-        self._spare: list[list[Storage]] = [[] for _ in self.outputs]
+            self.outputs.append((by_result.get(i, -1), result.slot, [], value.type))
+        self._slots, self._call = self.invocation.slots, self.invocation.call
 
     def run(self, storages: list[Storage | None]) -> list[Storage]:
         """Run on the elements of the tensors that entered the program; returns those of the results."""
-        slots = self.invocation.slots
-        results = []
+        slots = self._slots
+        results: list[Storage] = []
+        append = results.append
         for place, slot in self.inputs:
             slots[slot] = storages[place].address  # type: ignore[union-attr]
-        for n, (place, slot, type_) in enumerate(self.outputs):
+        for place, slot, spare, type_ in self.outputs:
             if place < 0:
-                storage = self._new(self._spare[n], type_)
+                for storage in spare:  # of an earlier result that nobody looks at
+                    if getrefcount(storage) <= _OWN and getrefcount(storage.owner) <= UNSEEN:
+                        break
+                else:
+                    storage = empty_storage(type_)
+                    spare.append(storage)
+                    del spare[:-_MOST_SPARE]
             else:
                 storage = storages[place]  # type: ignore[assignment]
                 if getrefcount(storage) > _OWN:  # another tensor needs these elements
@@ -235,16 +240,6 @@ class Plan:
                     copied.array[...] = storage.array
                     storage = copied
             slots[slot] = storage.address
-            results.append(storage)
-        self.invocation.call()
+            append(storage)
+        self._call()
         return results if self._places is None else [results[place] for place in self._places]
-
-    def _new(self, spare: list[Storage], type_: TensorType) -> Storage:
-        """Memory for a result that nobody looks at."""
-        for storage in spare:
-            if getrefcount(storage) <= _OWN and not is_exported(storage):
-                return storage
-        made = empty_storage(type_)
-        spare.append(made)
-        del spare[:-_MOST_SPARE]
-        return made

@@ -43,11 +43,20 @@ def record_unary(operation: Operation, x: Recorded) -> Any:
 
 def record_binary(operation: Operation, x: Any, y: Any) -> Any:
     """Record an operation that has two operands, of which one may be a number, and one result."""
-    trace = state.trace
-    if trace.grad and isinstance(x, Recorded) and x._trace is trace:
+    if isinstance(x, Recorded):
+        trace = state.trace
         if isinstance(y, Recorded):
-            node = trace.node.children.get((operation, x._node, y._node)) if y._trace is trace else None
-        else:
+            if (x._trace is trace or x._storage is not None) and (y._trace is trace or y._storage is not None):
+                first = x._node if x._trace is trace else trace.operand(x)
+                second = y._node if y._trace is trace else trace.operand(y)
+            else:
+                trace, (first, second) = operands((x, y))
+            if trace.grad:
+                node = trace.node.children.get((operation, first, second))
+                if node is not None:
+                    trace.node = node
+                    return trace.result(node)
+        elif x._trace is trace and trace.grad:
             kind_of_y = y.__class__
             if kind_of_y is int:
                 node = trace.node.children.get((operation, x._node, int, y))
@@ -55,9 +64,9 @@ def record_binary(operation: Operation, x: Any, y: Any) -> Any:
                 node = trace.node.children.get((operation, x._node, float, y or repr(y)))
             else:
                 node = None
-        if node is not None:
-            trace.node = node
-            return trace.result(node)
+            if node is not None:
+                trace.node = node
+                return trace.result(node)
     return record(operation, (x, y))
 
 
@@ -100,13 +109,28 @@ def record(operation: Operation, args: Sequence[Any], keywords: Mapping[str, Any
 def operands(tensors: Sequence[Recorded]) -> tuple[Trace, list[Node]]:
     """The trace in which an operation on tensors can be recorded, and their nodes there."""
     trace = state.trace
-    if trace.done or trace.node.depth > LONGEST:
-        trace = settle(tensors, run_trace)
+    node = trace.node
+    other: Any = None
     for tensor in tensors:
-        if tensor._trace is not trace and tensor._storage is None:
-            trace = settle(tensors, run_trace)
-            break
-    return trace, [tensor._node if tensor._trace is trace else trace.operand(tensor) for tensor in tensors]
+        if tensor._storage is None:
+            owner = tensor._trace
+            if owner is not trace and owner is not other:
+                if other is not None:
+                    other = None
+                    break
+                other = owner
+    else:
+        if other is None:
+            if trace.done or node.depth > LONGEST:
+                trace = settle(tensors, run_trace)
+            return trace, [t._node if t._trace is trace else trace.operand(t) for t in tensors]
+    # Pending tensors of one other trace, which can take the operation if this one is empty.
+    if node.parent is None and other.__class__ is Trace and not other.done and trace.outer is None:
+        trace = other
+        trace.grad = state.grad
+    else:
+        trace = settle(tensors, run_trace)
+    return trace, [t._node if t._trace is trace else trace.operand(t) for t in tensors]
 
 
 def _collect(args: Iterable[Any], tensors: list[Recorded]) -> bool:

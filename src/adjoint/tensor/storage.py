@@ -7,7 +7,7 @@ import numpy as np
 from adjoint.ir import TensorType
 from adjoint.runtime.bound import aligned
 
-__all__ = ["Storage", "empty_storage", "is_exported", "storage_of"]
+__all__ = ["UNSEEN", "Storage", "empty_storage", "is_exported", "storage_of"]
 
 
 class Storage:
@@ -33,12 +33,12 @@ class Storage:
 
 #: References to the owner of memory that nobody else looks at: by `Storage.owner`, by the array, if it is not the owner
 #: itself, and by the call of getrefcount.
-_UNSEEN = 3
+UNSEEN = 3
 
 
 def is_exported(storage: Storage) -> bool:
     """Whether NumPy arrays or other libraries may see the memory."""
-    return getrefcount(storage.owner) > _UNSEEN
+    return getrefcount(storage.owner) > UNSEEN
 
 
 def empty_storage(type_: TensorType) -> Storage:

@@ -83,7 +83,8 @@ class Tensor(Methods, Reading):
                 "function and read it there"
             )
         run_trace(trace)
-        return self.elements()
+        storage = self._storage
+        return self.elements() if storage is None else storage
 
     def backward(self, gradient: "Tensor | None" = None, retain_graph: bool = False) -> None:
         """Add the derivatives of this tensor to the ``grad`` of every leaf it depends on.

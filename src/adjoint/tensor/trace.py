@@ -127,8 +127,25 @@ class Trace:
         if self.resumed is not None and owner in self.resumed:
             return self.resumed[owner].get(tensor._node, tensor._node)
         if tensor._storage is not None or (self.outer is not None and self.is_inside(owner)):
-            node = None if self.known is None else self.known.get(id(tensor))
-            return self.enter(tensor) if node is None else node
+            if self.known is not None:
+                node = self.known.get(id(tensor))
+                if node is not None:
+                    return node
+            spec = tensor._spec
+            node = self.node.children.get(spec)
+            if node is None:
+                node = self._argument(spec, tensor._label)
+            self.node = node
+            self.entered.append(tensor)
+            self.storages.append(tensor._storage)
+            if spec.leaf and self.outer is None:
+                tensor._trace = self
+                tensor._node = node
+            else:  # the tensor keeps its history
+                if self.known is None:
+                    self.known = {}
+                self.known[id(tensor)] = node
+            return node
         if owner is self.rebound:
             return None if self.grad and self.outer is None else tensor._node
         return None
@@ -141,23 +158,6 @@ class Trace:
                 return True
             outer = outer.outer
         return False
-
-    def enter(self, tensor: Recorded) -> Node:
-        """Make a tensor an argument of the program."""
-        spec = tensor._spec
-        node = self.node.children.get(spec)
-        if node is None:
-            node = self._argument(spec, tensor._label)
-        self.node = node
-        self.entered.append(tensor)
-        self.storages.append(tensor._storage)
-        if spec.leaf and self.outer is None:
-            tensor._trace, tensor._node = self, node
-        else:  # the tensor keeps its history
-            if self.known is None:
-                self.known = {}
-            self.known[id(tensor)] = node
-        return node
 
     def _argument(self, spec: Spec, label: str) -> Node:
         with lock:
