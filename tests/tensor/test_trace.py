@@ -94,6 +94,25 @@ def test_another_thread_reads_what_is_pending_here():
     assert (y + x).tolist() == [11.0, 22.0]  # this thread goes on with a new trace
 
 
+def test_a_program_that_another_thread_has_run_is_not_continued():
+    x = plain([1.0, 2.0])
+
+    def program():
+        y = x * 10.0
+        yield y
+        yield y + x
+
+    for part in program():  # both structures are known afterwards
+        part.tolist()
+    y = x * 10.0
+    other = threading.Thread(target=y.tolist)
+    other.start()
+    other.join()
+    z = plain([5.0, 5.0])
+    assert ((y + x) * z).tolist() == [55.0, 110.0]
+    assert (x * 10.0).tolist() == [10.0, 20.0]
+
+
 def test_threads_record_traces_of_their_own():
     results = {}
 

@@ -35,6 +35,10 @@ _MOST_SPARE = 2
 #: Held while a program runs.
 _running = threading.RLock()
 
+#: The position of traces that have been run, where nothing is known: if another thread has run a trace that this one
+#: records, the next operation finds out.
+_ENDED = Node(None)
+
 #: The history of tensors whose graph a backward pass has used up.
 FREED = Trace(Node(None), True)
 FREED.done = True
@@ -68,6 +72,8 @@ def run_trace(trace: Trace) -> None:
         if trace.done:
             return
         trace.done = True
+        node = trace.last = trace.node
+        trace.node = _ENDED
         rebound = trace.rebound
         wanted = [
             tensor
@@ -80,7 +86,6 @@ def run_trace(trace: Trace) -> None:
         if not wanted:
             return
         key = trace.ran = tuple([tensor._node for tensor in wanted])
-        node = trace.node
         kept = () if node.residuals is None else node.residuals.get(key, ())
         if kept:
             key += kept
@@ -107,7 +112,7 @@ def _undo(trace: Trace, error: BaseException) -> None:
 
 def _made_plan(trace: Trace, wanted: tuple[Node, ...]) -> "Plan":
     start = time.perf_counter()
-    node = trace.node
+    node = trace.last
     plan = Plan(node, wanted)
     if node.plans is None:
         node.plans = {}

@@ -22,7 +22,7 @@ _CHEAP = (BroadcastTo, Cast, Constant, Flip, Full, Iota, Permute, Reshape, Slice
 
 def learn_residuals(trace: Trace, function: Function) -> None:
     """Note with a program that has been run which of its values the function of a later program computes again."""
-    node = trace.node
+    node = trace.last
     forward = [n.value for n in node.path() if n.value is not None] + [
         item.graph for n in node.path() for item in n.items
     ]

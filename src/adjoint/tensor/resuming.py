@@ -26,7 +26,7 @@ def resume(trace: Trace) -> Trace:
     """Let the thread continue a trace that has been run, together with those that it depends on."""
     if trace.freed is None:
         trace.freed = []
-    made = Trace(trace.node, state.grad)
+    made = Trace(trace.last, state.grad)
     made.resumed = {trace: {}}
     made.freed, made.hooked = trace.freed, trace.hooked
     kept = dict(trace.kept or {})
@@ -63,7 +63,7 @@ def _join(made: Trace, trace: Trace, kept: dict[Node, Storage]) -> dict[Node, No
     if trace in resumed:
         return resumed[trace]  # type: ignore[no-any-return]
     moved: dict[Node, Node] = {}
-    for node in trace.node.path():
+    for node in trace.last.path():
         if node.index >= 0:
             moved[node] = _entered(made, trace, node, kept)
         elif node.key is not None and not node.kept:

@@ -71,6 +71,8 @@ class Trace:
     ----------
     node : Node
         The last operation.
+    last : Node
+        After the run: the last operation.
     grad : bool
         Whether gradients are recorded.
     entered : list of Tensor
@@ -101,6 +103,7 @@ class Trace:
         Why it could not be run.
     """
 
+    last: Node
     rebound: Rebound = _NOTHING
     resumed: "dict[Trace, dict[Node, Node]] | None" = None
     ran: tuple[Node, ...] = ()
@@ -161,7 +164,7 @@ class Trace:
 
     def _argument(self, spec: Spec, label: str) -> Node:
         with lock:
-            parent = self.node
+            parent = Node(None) if self.done else self.node
             taken = {node.graph.label for node in parent.path() if node.index >= 0}
             name = label or f"x{len(self.entered)}"
             while name in taken:
