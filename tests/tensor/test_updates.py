@@ -43,6 +43,42 @@ def test_two_parameters_and_a_rate_that_changes():
         np.testing.assert_allclose(v.tolist(), before[1] - lr * before[0] @ before[0], rtol=1e-6)
 
 
+def test_gradients_are_computed_after_the_step_only_if_they_are_read():
+    momentum = optim.SGD(0.1, momentum=0.9)
+    w, x = leaf([1.0, 2.0]), plain([3.0, 4.0])
+    states, hypers = states_of(momentum, [w])
+    p, b = np.array([1.0, 2.0]), np.zeros(2)
+
+    def step(read):
+        nonlocal p, b
+        w.grad = None
+        loss = (w * x) @ w
+        loss.backward()
+        record_step(momentum, [w], [w.grad], states, hypers)
+        np.testing.assert_allclose(loss.item(), (p * [3, 4]) @ p, rtol=1e-5)
+        gradient = 2 * p * [3, 4]
+        b = 0.9 * b + gradient
+        p = p - 0.1 * b
+        np.testing.assert_allclose(w.tolist(), p, rtol=1e-5)
+        if read:
+            np.testing.assert_allclose(w.grad.tolist(), gradient, rtol=1e-5)
+
+    with compilations() as compiled:
+        for _ in range(4):
+            step(read=False)
+        assert compiled() == 1
+        step(read=True)
+        assert compiled() == 2  # the gradient from the old parameters
+        for _ in range(3):
+            step(read=True)
+        assert compiled() == 3  # with the gradient at once
+    storages = {id(w.elements())}
+    for _ in range(6):
+        step(read=False)
+        storages.add(id(w.elements()))
+    assert len(storages) <= 3
+
+
 def test_gradients_that_are_read_or_changed_before_the_update():
     sgd = optim.SGD(1.0)
     w, lr = leaf([1.0, 2.0]), plain(1.0)

@@ -3,6 +3,10 @@
 A program is compiled once for each set of wanted results, which belongs to the last node of the program. Running it
 again takes the addresses of the tensors that entered, and of the memory of the results. A tensor that is rebound to a
 result, as parameters are by an optimizer, gives its memory to it, unless another tensor still needs the elements.
+
+Gradients that an optimizer has used are usually removed by ``zero_grad()`` and never read, but often after the loss has
+been read. They are therefore deferred: not computed unless they are read, from the tensors that entered, which are kept
+as long as the gradients exist.
 """
 
 import threading
@@ -19,7 +23,7 @@ from adjoint.tensor.explain import log
 from adjoint.tensor.residuals import learn_residuals
 from adjoint.tensor.storage import UNSEEN, Storage, empty_storage
 from adjoint.tensor.structure import Node
-from adjoint.tensor.trace import Trace, fresh_trace, state
+from adjoint.tensor.trace import NOTHING, Trace, fresh_trace, state
 
 __all__ = ["FREED", "Plan", "options", "program", "run_trace"]
 
@@ -70,6 +74,8 @@ def run_trace(trace: Trace) -> None:
         fresh_trace()
     with _running:
         if trace.done:
+            if trace.deferred:
+                _run_deferred(trace)
             return
         trace.done = True
         node = trace.last = trace.node
@@ -83,16 +89,22 @@ def run_trace(trace: Trace) -> None:
             and (tensor._trace is trace or tensor._trace is rebound)
         ]
         trace.made = []
+        trace.rebound = NOTHING  # which refers to the trace
+        deferred: tuple[Node, ...] = ()
+        if not node.late:
+            deferred = tuple([tensor._node for tensor in wanted if tensor._spent])
+            if deferred:
+                trace.deferred = True
+                wanted = [tensor for tensor in wanted if not tensor._spent]
         if not wanted:
             return
-        key = trace.ran = tuple([tensor._node for tensor in wanted])
-        kept = () if node.residuals is None else node.residuals.get(key, ())
-        if kept:
-            key += kept
+        nodes = trace.ran = tuple([tensor._node for tensor in wanted])
+        kept = () if node.residuals is None else node.residuals.get(nodes, ())
+        key = (nodes, kept, deferred)
         try:
             plan = None if node.plans is None else node.plans.get(key)
             if plan is None:
-                plan = _made_plan(trace, key)
+                plan = _made_plan(trace, key, nodes + kept, deferred)
             results = plan.run(trace.storages)
         except BaseException as error:
             _undo(trace, error)
@@ -100,6 +112,26 @@ def run_trace(trace: Trace) -> None:
         _deliver(trace, wanted, results)
         if kept and trace.kept is not None:
             trace.kept |= zip(kept, results[len(wanted) :], strict=True)
+
+
+def _run_deferred(trace: Trace) -> None:
+    """Compute gradients that a step has used and that are read nevertheless. The next time, they are not deferred."""
+    pending = [
+        tensor.grad
+        for tensor in trace.entered
+        if tensor is not None
+        and tensor.grad is not None
+        and tensor.grad._storage is None
+        and tensor.grad._trace is trace
+    ]
+    trace.last.late = True
+    nodes = tuple([tensor._node for tensor in pending])
+    key = ("deferred", nodes)
+    plan = None if trace.last.plans is None else trace.last.plans.get(key)
+    if plan is None:
+        plan = _made_plan(trace, key, nodes, nodes)
+    for tensor, storage in zip(pending, plan.run(trace.storages), strict=True):
+        tensor._storage, tensor._trace = storage, None
 
 
 def _undo(trace: Trace, error: BaseException) -> None:
@@ -110,14 +142,14 @@ def _undo(trace: Trace, error: BaseException) -> None:
     trace.failure = error
 
 
-def _made_plan(trace: Trace, wanted: tuple[Node, ...]) -> "Plan":
+def _made_plan(trace: Trace, key: Any, wanted: tuple[Node, ...], later: tuple[Node, ...]) -> "Plan":
     start = time.perf_counter()
     node = trace.last
-    plan = Plan(node, wanted)
+    plan = Plan(node, wanted, later)
     if node.plans is None:
         node.plans = {}
-    node.plans[wanted] = plan
-    options.keep(node, wanted)
+    node.plans[key] = plan
+    options.keep(node, key)
     for resumed, moved in (trace.resumed or {}).items():
         if not moved:
             learn_residuals(resumed, plan.function)
@@ -127,7 +159,7 @@ def _made_plan(trace: Trace, wanted: tuple[Node, ...]) -> "Plan":
 
 def _deliver(trace: Trace, wanted: list[Any], results: list[Storage]) -> None:
     """Give tensors their elements. Those with a history keep the trace, and the trace what a backward pass needs."""
-    history = False
+    history = trace.deferred
     for tensor, storage in zip(wanted, results, strict=False):
         tensor._storage = storage
         if tensor._spec.leaf:
@@ -151,8 +183,21 @@ def _deliver(trace: Trace, wanted: list[Any], results: list[Storage]) -> None:
             tensor._trace = None  # so that the leaf does not keep the trace
 
 
-def program(node: Node, wanted: Iterable[Node], name: str = "program") -> tuple[Function, dict[Value, int]]:
+def program(
+    node: Node, wanted: Iterable[Node], later: Iterable[Node] = (), name: str = "program"
+) -> tuple[Function, dict[Value, int]]:
     """The function that computes the values of some nodes of the program that ends at a node.
+
+    Parameters
+    ----------
+    node : Node
+        The last node of the program.
+    wanted : iterable of Node
+        What to compute.
+    later : iterable of Node
+        What may have to be computed from the same tensors afterwards, whose memory is therefore not given to results.
+    name : str, default "program"
+        The name of the function.
 
     Returns
     -------
@@ -174,7 +219,8 @@ def program(node: Node, wanted: Iterable[Node], name: str = "program") -> tuple[
     results = rebuild(tuple(n.graph for n in wanted), lambda _value, _inputs: None, kept)
     needed = set(toposort(results))
     taken = _donations(path)
-    donors = {taken[n].graph: i for i, n in enumerate(wanted) if n in taken}
+    used_later = set(toposort(n.graph for n in later))
+    donors = {taken[n].graph: i for i, n in enumerate(wanted) if n in taken and taken[n].graph not in used_later}
     params = tuple(p for p in places if p in needed or p in donors)
     donate = tuple((p.label, donors[p]) for p in params if p in donors)
     return Function(name, params, results, {"donate": donate} if donate else {}), places
@@ -200,13 +246,15 @@ class Plan:
         The last node of the program.
     wanted : tuple of Node
         The nodes whose results are wanted; one may occur several times.
+    later : tuple of Node
+        The nodes whose results may be wanted afterwards.
     """
 
-    def __init__(self, node: Node, wanted: tuple[Node, ...]) -> None:
+    def __init__(self, node: Node, wanted: tuple[Node, ...], later: tuple[Node, ...] = ()) -> None:
         distinct = tuple(dict.fromkeys(wanted))
         #: For each wanted result, its position among the distinct ones; None if all are distinct.
         self._places = None if len(distinct) == len(wanted) else [distinct.index(n) for n in wanted]
-        self.function, places = program(node, distinct)
+        self.function, places = program(node, distinct, later)
         executable = compile_function(self.function, options=options.compile)
         self.entry = executable[self.function.name]
         self.invocation = self.entry.invocation()

@@ -106,6 +106,8 @@ class Node:
         Number of nodes before it on the path.
     made : object
         What the kind of operation has derived from the structure, such as the leaves that a backward pass reaches.
+    late : bool
+        Whether gradients that an optimizer had used were read after the program that ends here had been run.
     rebinds : tuple of (Node, Node)
         For an entry that rebinds tensors: their old and their new nodes.
     kept : dict of Node to int
@@ -127,6 +129,7 @@ class Node:
         "items",
         "kept",
         "key",
+        "late",
         "made",
         "operands",
         "parent",
@@ -155,6 +158,7 @@ class Node:
         self.index = index
         self.key: Hashable = None
         self.depth: int = 0 if parent is None else parent.depth + 1
+        self.late = False
         self.made: Any = None
         self.rebinds: tuple[tuple[Node, Node], ...] = ()
         self.kept: dict[Node, int] = {}

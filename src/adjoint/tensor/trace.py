@@ -17,7 +17,7 @@ from adjoint.ir import param
 from adjoint.tensor.storage import Storage
 from adjoint.tensor.structure import Node, Spec
 
-__all__ = ["LONGEST", "Rebound", "Recorded", "Trace", "fresh_trace", "growing", "lock", "settle", "state"]
+__all__ = ["LONGEST", "NOTHING", "Rebound", "Recorded", "Trace", "fresh_trace", "growing", "lock", "settle", "state"]
 
 #: Most operations of a trace; a longer one is run. It bounds the size of a compiled function.
 LONGEST = 20_000
@@ -42,6 +42,8 @@ class Recorded:
     _hooks: dict[int, Callable[[Any], Any]] | None = None
     #: Whether a backward pass sets the gradient of this result of operations.
     _retains: bool = False
+    #: Whether it is a gradient that an optimizer has used.
+    _spent: bool = False
     grad: Any = None
 
 
@@ -58,7 +60,7 @@ class Rebound:
 
 
 #: The `rebound` of traces in which nothing has been rebound.
-_NOTHING = Rebound(None)
+NOTHING = Rebound(None)
 
 
 class Trace:
@@ -93,6 +95,8 @@ class Trace:
         The trace in which a function is being traced; None for a trace that can run.
     done : bool
         Whether it has been run.
+    deferred : bool
+        After the run: whether gradients that an optimizer has used were not computed.
     freed : list of sets of Node
         What backward passes have used up.
     hooked : list of Tensor
@@ -104,11 +108,12 @@ class Trace:
     """
 
     last: Node
-    rebound: Rebound = _NOTHING
+    rebound: Rebound = NOTHING
     resumed: "dict[Trace, dict[Node, Node]] | None" = None
     ran: tuple[Node, ...] = ()
     outer: "Trace | None" = None
     done: bool = False
+    deferred: bool = False
     freed: list[frozenset[Node]] | None = None
     hooked: list[Any] | None = None
     kept: dict[Node, Storage] | None = None
@@ -189,7 +194,7 @@ class Trace:
         tensor._node = node
         tensor._storage = None
         if spec.requires_grad and spec.leaf:
-            if self.rebound is _NOTHING:
+            if self.rebound is NOTHING:
                 self.rebound = Rebound(self)
             tensor._trace = self.rebound
         else:

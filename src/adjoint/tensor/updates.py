@@ -5,7 +5,7 @@ from typing import Any
 
 from adjoint.tensor.record import operands
 from adjoint.tensor.structure import Node, spec_of
-from adjoint.tensor.trace import Recorded, growing, lock, state
+from adjoint.tensor.trace import Recorded, growing, lock
 
 __all__ = ["record_step"]
 
@@ -30,22 +30,18 @@ def record_step(
     hypers : sequence of Tensor
         The hyperparameters, scalars, in the order of ``optimizer.hyper``.
     """
-    tensors = (*params, *grads, *states, *hypers)
-    kept = state.grad
-    state.grad = state.trace.grad = False
-    try:
-        trace, nodes = operands(tensors)
-        trace.grad = False
-        key: tuple[Hashable, ...] = ("step", optimizer, *nodes)
-        node = trace.node.children.get(key)
-        if node is None:
-            node = _made_step(trace.node, key, optimizer, nodes, (len(params), len(states)))
-        trace.node = node
-        for tensor, item in zip((*params, *states), node.items, strict=True):
-            trace.rebind(tensor, item)
-        trace.grad = kept
-    finally:
-        state.grad = state.trace.grad = kept
+    trace, nodes = operands((*params, *grads, *states, *hypers))
+    key: tuple[Hashable, ...] = ("step", optimizer, *nodes)
+    node = trace.node.children.get(key)
+    if node is None:
+        node = _made_step(trace.node, key, optimizer, nodes, (len(params), len(states)))
+    trace.node = node
+    items = iter(node.items)
+    for group in (params, states):
+        for tensor in group:
+            trace.rebind(tensor, next(items))
+    for grad in grads:
+        grad._spent = True
 
 
 def _made_step(parent: Node, key: Hashable, optimizer: Any, nodes: Sequence[Any], counts: tuple[int, int]) -> Node:
