@@ -11,7 +11,9 @@ from adjoint.compiler import CompileOptions, compile, host
 from adjoint.errors import VerifyError
 from adjoint.ir import Function, param
 from adjoint.pipeline import finish_program, lower_function
+from adjoint.runtime.library import Library
 from tests.closeness import agrees_with_graph
+from tests.runtime.networks import module_of
 
 LAYERS = 24
 
@@ -43,6 +45,17 @@ def test_a_small_program_is_one_module():
     x = param("x", (8,))
     program = finish_program(lower_function(Function("f", (x,), (ops.exp(x),)), host()))
     assert len(tuple(emit_modules(program, host()))) == 1
+
+
+def test_the_barrier_is_a_module_that_a_process_compiles_once(texts):
+    """Other programs wait for their threads too; those that do not have no such module."""
+    other = tuple(emit_modules(finish_program(lower_function(module_of("mlp")["step"], host())), host()))
+    assert other[0] == texts[0]
+    assert "barrier" in functions(texts[0])[0]
+    ours, others = (compile_native(program, host()) for program in (texts, other))
+    assert ours[0] is others[0]
+    both = Library((*ours, *others), ("adjoint.deep", "adjoint.step"))
+    assert both["adjoint.deep"] != both["adjoint.step"]
 
 
 def test_modules_define_every_kernel_once_and_declare_what_others_define(texts):
