@@ -16,9 +16,9 @@ from tests.hardware import levels
 OPTIONS = CompileOptions(cache=False, threads=2)
 #: Images, channels, channels of the result, rows and columns: whole vectors, shorter ones, rows of tiles that are cut.
 SHAPES = [
-    (8, 16, 16, 32),
+    (4, 16, 16, 32),
     (4, 16, 24, 28),
-    (8, 32, 32, 14),
+    (4, 32, 32, 14),
     (6, 16, 40, 8),
     pytest.param((3, 16, 8, 10), marks=pytest.mark.blas),
 ]
