@@ -46,7 +46,9 @@ def agrees_with_graph(found, function, *arrays, message="", slack=1):
 @lru_cache(maxsize=4)
 def _meaning(function, *given):
     """`rounding` of arrays that are given by shape and bytes: tests of several targets share it."""
-    arrays = (np.frombuffer(data, p.dtype).reshape(shape) for p, (shape, data) in zip(function.params, given, strict=True))
+    arrays = (
+        np.frombuffer(data, p.dtype).reshape(shape) for p, (shape, data) in zip(function.params, given, strict=True)
+    )
     return rounding(function, *arrays)
 
 

@@ -149,9 +149,7 @@ def _residual_network(shape: Sequence[int], classes: int, blocks: int) -> IRModu
     """The network of the paper with ``6 * blocks + 2`` layers, for training and for inference."""
     training, inference = _Network(), _Network(training=False)
     module = training.module(*_residual(training, shape, classes, blocks))
-    return module.with_function(
-        inference.function("backbone_inference", *_residual(inference, shape, classes, blocks))
-    )
+    return module.with_function(inference.function("backbone_inference", *_residual(inference, shape, classes, blocks)))
 
 
 def _residual(net: "_Network", shape: Sequence[int], classes: int, blocks: int) -> tuple[Value, Value]:
