@@ -16,16 +16,15 @@ from adjoint.pipeline import lower_function
 
 TOKENS, BATCH, VOCABULARY = 16, 4, 31
 
+#: Of both residual networks.
+_MOMENTUM = losses.CrossEntropyLoss(), optim.SGD(0.01, momentum=0.9, weight_decay=1e-4)
+
 #: By name: the model, the loss, the optimizer.
 NETWORKS = {
     "mlp": (lambda: models.mlp((196, 128, 64, 10), 64), losses.CrossEntropyLoss("sum"), optim.SGD(0.01)),
     "linreg": (lambda: models.linreg(), losses.MSELoss("sum"), optim.SGD(0.01)),
     "lenet": (lambda: models.lenet(4), losses.CrossEntropyLoss(), optim.SGD(0.01, momentum=0.9)),
-    "resnet8": (
-        lambda: models._residual_network((4, 3, 16, 16), 10, 1),
-        losses.CrossEntropyLoss(),
-        optim.SGD(0.01, momentum=0.9, weight_decay=1e-4),
-    ),
+    "resnet8": (lambda: models._residual_network((4, 3, 16, 16), 10, 1), *_MOMENTUM),
     "gpt": (
         lambda: models.gpt(layers=1, heads=2, width=32, length=TOKENS, batch_size=BATCH, vocabulary=VOCABULARY),
         losses.CrossEntropyLoss(),
@@ -34,10 +33,13 @@ NETWORKS = {
     "bigmlp": (lambda: models.mlp((96, 256, 256, 96), 32), losses.MSELoss(), optim.Adam(0.001)),
 }
 
+#: Those of which the number of kernels matters.
+LARGE = {"resnet20": (lambda: models.resnet20(4, 16), *_MOMENTUM)}
+
 
 def module_of(name: str) -> IRModule:
     """The step of a network, not yet compiled."""
-    make, loss, optimizer = NETWORKS[name]
+    make, loss, optimizer = (NETWORKS | LARGE)[name]
     module = make()
     out = module["backbone"].results[0].type
     classes = isinstance(loss, losses.CrossEntropyLoss)
