@@ -32,8 +32,10 @@ lint: $(VENV)/.for-work
 types: $(VENV)/.for-work
 	$(BIN)/mypy
 
+# The processes that tests start share bytecode, also where the environment says not to write any.
+pytest: export PYTHONDONTWRITEBYTECODE :=
 pytest: $(VENV)/.for-work lint types
-	$(BIN)/pytest -n $(JOBS) --durations=10 $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal --durations=10 $(ARGS)
 
 test-minimum: $(VENV)-minimum/.for-work
 	$(VENV)-minimum/$(notdir $(BIN))/pytest $(ARGS)

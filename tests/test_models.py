@@ -7,6 +7,7 @@ from adjoint.errors import InvalidValueError
 from adjoint.ir import TensorType
 from adjoint.losses import CrossEntropyLoss
 from adjoint.optim import SGD, AdamW
+from adjoint.pipeline import after_graph_passes
 from adjoint.testing import interpret
 from adjoint.testing.rounding import rounding
 from adjoint.training import SetupTrainer, Trainer
@@ -79,6 +80,16 @@ def decoder():
     text = np.random.default_rng(0).integers(0, 11, (3, 9))
     module = models.gpt(layers=2, heads=2, width=16, length=8, batch_size=3, vocabulary=11)
     return with_optimizer(module, AdamW(0.01)), (text[:, :-1].copy(), text[:, 1:].reshape(-1).copy())
+
+
+def test_a_step_of_resnet_8_has_all_operations_of_resnet_20():
+    """What tests rely on that train one block of each stage: operators and the types of their operands are the same."""
+    found = []
+    for blocks in (1, 3):
+        module = with_optimizer(models._residual_network((4, 3, 16, 16), 10, blocks), SGD(0.01, momentum=0.9))
+        values = after_graph_passes(module["step"]).values()
+        found.append({(value.op.name, *(x.type for x in value.inputs)) for value in values})
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(("name", "classes", "factor"), [("resnet", 4, 20), ("decoder", 11, 4)])

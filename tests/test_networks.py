@@ -25,7 +25,7 @@ def trainer_of(name, threads=1):
     setup = SetupTrainer(
         CrossEntropyLoss(), getattr(optim, optimizer)(**hyper), (out, TensorType(out.shape[:1], "i64"))
     )
-    trainer = Trainer(setup(module), options=CompileOptions(threads=threads, cache=False))
+    trainer = Trainer(setup(module), options=CompileOptions(threads=threads))
     params = backbone.params[1 : 1 + module.attrs["param_num"]]
     shapes = {p.label: p.shape for p in params}
     trainer.load_params(network_start(shapes))

@@ -142,18 +142,22 @@ def resnet20(batch_size: int = 64, size: int = 32, classes: int = 10) -> IRModul
         If a size is below 1.
     """
     _from_one("resnet20", batch_size=batch_size, size=size, classes=classes)
-    shape = (batch_size, 3, size, size)
+    return _residual_network((batch_size, 3, size, size), classes, 3)
+
+
+def _residual_network(shape: Sequence[int], classes: int, blocks: int) -> IRModule:
+    """The network of the paper with ``6 * blocks + 2`` layers, for training and for inference."""
     training, inference = _Network(), _Network(training=False)
-    module = training.module(*_resnet20(training, shape, classes))
-    return module.with_function(inference.function("backbone_inference", *_resnet20(inference, shape, classes)))
+    module = training.module(*_residual(training, shape, classes, blocks))
+    return module.with_function(inference.function("backbone_inference", *_residual(inference, shape, classes, blocks)))
 
 
-def _resnet20(net: "_Network", shape: Sequence[int], classes: int) -> tuple[Value, Value]:
+def _residual(net: "_Network", shape: Sequence[int], classes: int, blocks: int) -> tuple[Value, Value]:
     """Images and logits, with parameters and states created by `net`."""
     x = param("x", shape)
     out = net.normalized(x, "stem", 16, 3, 1).relu()
     for stage, channels in enumerate((16, 32, 64)):
-        for block in range(3):
+        for block in range(blocks):
             name, stride = f"s{stage}b{block}", 2 if stage and not block else 1
             inner = net.normalized(out, f"{name}_c1", channels, 3, stride).relu()
             inner = net.normalized(inner, f"{name}_c2", channels, 3, 1)

@@ -11,7 +11,9 @@ from adjoint.compiler import CompileOptions, compile, host
 from adjoint.errors import VerifyError
 from adjoint.ir import Function, param
 from adjoint.pipeline import finish_program, lower_function
+from adjoint.runtime.library import Library
 from tests.closeness import agrees_with_graph
+from tests.runtime.networks import program_of
 
 LAYERS = 24
 
@@ -32,6 +34,11 @@ def texts(deep):
     return tuple(emit_modules(finish_program(lower_function(deep, host())), host()))
 
 
+@pytest.fixture(scope="module")
+def objects(texts):
+    return compile_native(texts, host(), threads=1)
+
+
 def functions(text):
     """Names of a module's functions, defined and declared, and how they are linked."""
     module = llvm.parse_assembly(text, llvm.create_context())
@@ -43,6 +50,17 @@ def test_a_small_program_is_one_module():
     x = param("x", (8,))
     program = finish_program(lower_function(Function("f", (x,), (ops.exp(x),)), host()))
     assert len(tuple(emit_modules(program, host()))) == 1
+
+
+def test_the_barrier_is_a_module_that_a_process_compiles_once(texts, objects):
+    """It is that of other programs too, which can be linked together."""
+    other = tuple(emit_modules(finish_program(program_of("mlp", host())), host()))
+    assert other[0] == texts[0]
+    assert "barrier" in functions(texts[0])[0]
+    others = compile_native(other, host())
+    assert others[0] is objects[0]
+    both = Library((*objects, *others), ("adjoint.deep", "adjoint.step"))
+    assert both["adjoint.deep"] != both["adjoint.step"]
 
 
 def test_modules_define_every_kernel_once_and_declare_what_others_define(texts):
@@ -64,11 +82,10 @@ def test_only_entry_points_are_exported(texts):
     assert visible == {"adjoint.deep", "adjoint.deep.check"}
 
 
-def test_any_number_of_threads_makes_the_same_objects(deep, texts):
-    alone = compile_native(texts, host(), threads=1)
-    assert len(alone) == len(texts)
-    assert compile_native(texts, host(), threads=3) == alone
-    assert compile(deep, options=CompileOptions(cache=False))["deep"].objects == alone
+def test_any_number_of_threads_makes_the_same_objects(deep, texts, objects):
+    assert len(objects) == len(texts)
+    assert compile_native(texts, host(), threads=3) == objects
+    assert compile(deep, options=CompileOptions(cache=False, threads=2))["deep"].objects == objects
 
 
 def test_linked_modules_compute_what_the_graph_says(deep, tmp_path):

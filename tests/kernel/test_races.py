@@ -11,8 +11,7 @@ from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Kernel, Load, Store
 from adjoint.kernel.program import Program
 from adjoint.kernel.races import verify_barriers
-from adjoint.pipeline import lower_function
-from tests.runtime.networks import NETWORKS, module_of
+from tests.runtime.networks import NETWORKS, program_of
 
 F32 = np.dtype(np.float32)
 A, B, C = (Buffer(name, F32, 16, "arena") for name in "abc")
@@ -32,7 +31,7 @@ def program(*kernels, barriers=(), offsets=APART):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_barrier_of_a_network_is_needed_and_none_is_missing(name):
-    lowered = lower_function(module_of(name)["step"], host())
+    lowered = program_of(name, host())
     verify_barriers(lowered)
     assert bool(lowered.barriers) == (name != "linreg")
     for barrier in lowered.barriers:

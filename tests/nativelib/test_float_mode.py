@@ -160,7 +160,7 @@ def test_every_thread_flushes(threads):
     x, y = param("x", (512, 512)), param("y", (512, 512))
     function = Function("f", (x, y), (ops.add(ops.multiply(x, y), ops.matmul(x, y)), ops.sum(ops.multiply(x, y))))
     arrays = [numbers("f32", n, (512, 512)) for n in range(2)]
-    run = {n: compile(function, options=CompileOptions(threads=n, cache=False)) for n in (1, threads)}
+    run = {n: compile(function, options=CompileOptions(threads=n)) for n in (1, threads)}
     for one, other in zip(run[1](*arrays), run[threads](*arrays), strict=True):
         np.testing.assert_array_equal(one.view("u4"), other.view("u4"))
 

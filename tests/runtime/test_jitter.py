@@ -31,7 +31,7 @@ START = """
 STRESS = """
     expected = trained(plain, steps)
     for threads in (2, 3, 7):
-        trainer = Trainer(module, threads=threads, options=CompileOptions(cache=False, jitter=True), seed=5)
+        trainer = Trainer(module, threads=threads, options=CompileOptions(jitter=True), seed=5)
         same = trained(trainer, steps) == expected
         print(threads, "same" if same else "differs")
 """

@@ -5,6 +5,9 @@ ended when its text is long enough, and finally one with the remaining kernels a
 on the program only. Kernels are hidden symbols prefixed with the program's name, so linking the modules exports the
 entry points only, and several programs can be linked together.
 
+The barrier of a program whose threads wait for each other is a module of its own, the first. It is the same for all
+programs of a target, so a process compiles it once: its dozen functions take longer than a small program.
+
 Exported functions::
 
     i32  <symbol>(ptr slots, ptr arena, i64 thread, i64 threads, ptr sync)   one thread's part of one call
@@ -25,6 +28,7 @@ import numpy as np
 
 from adjoint.codegen.checks import check_text
 from adjoint.codegen.kernels import emit_kernel, parameters
+from adjoint.codegen.native import SharedText
 from adjoint.codegen.schedule_fuzzing import SCHEDULE_FUZZING_TEXT
 from adjoint.errors import CompileError
 from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
@@ -73,6 +77,9 @@ def emit_modules(
             f"{target.cpu} does not; use float32 or bfloat16, or another target"
         )
     attributes = kernel_attributes(target.triple, flush_subnormals)
+    waits = profile or bool(program.barriers)
+    if waits:
+        yield _barrier_module(target)
     function_of: dict[Kernel, str] = {}
     written: dict[Hashable, str] = {}
     declarations: dict[str, str] = {}
@@ -97,7 +104,10 @@ def emit_modules(
             *declarations.values(),
             *elsewhere.values(),
             *here.values(),
-            *_runtime_texts(target, profile, jitter),
+            float_mode_text(target.triple),
+            *(["declare hidden void @barrier(ptr, i64)"] if waits else []),
+            *(["declare i32 @clock_gettime(i32, ptr)"] if profile else []),
+            *([SCHEDULE_FUZZING_TEXT] if jitter else []),
             _step(program, function_of, enter_mode(target.triple, flush_subnormals), profile, jitter),
             check,
         ],
@@ -121,11 +131,10 @@ def _declaration(definition: str) -> str:
     return head.replace("define", "declare", 1)
 
 
-def _runtime_texts(target: Target, profile: bool, jitter: bool) -> list[str]:
-    """The barrier, and the functions that it and the step function call."""
-    clock = ["declare i32 @clock_gettime(i32, ptr)"] if profile else []
-    held = [SCHEDULE_FUZZING_TEXT] if jitter else []
-    return [float_mode_text(target.triple), waiting_text(target.triple), barrier_text(target.triple), *clock, *held]
+def _barrier_module(target: Target) -> SharedText:
+    """The barrier, and the functions that it calls; weak, so that several programs can be linked together."""
+    barrier = barrier_text(target.triple, "weak_odr hidden")
+    return SharedText(f'target triple = "{target.triple}"\n{waiting_text(target.triple)}{barrier}')
 
 
 def _uses_half(kernel: Kernel) -> bool:

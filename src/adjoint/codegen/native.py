@@ -14,7 +14,7 @@ from adjoint.codegen.targets import host_target
 from adjoint.errors import VerifyError
 from adjoint.kernel.target import Target, available_cores
 
-__all__ = ["NativeCode", "compile_native"]
+__all__ = ["NativeCode", "SharedText", "compile_native"]
 
 #: LLVM's optimization level, 0 to 3. Steps at level 2 are no faster, but compile 11 to 19% slower; at 0 they are
 #: slower.
@@ -30,6 +30,12 @@ def _initialize(family: str) -> None:
     else:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
+
+
+class SharedText(str):
+    """LLVM text that is part of many programs, so that a process compiles it once for each target."""
+
+    __slots__ = ()
 
 
 class NativeCode:
@@ -80,6 +86,11 @@ def compile_native(texts: Iterable[str], target: Target, threads: int | None = N
 
 
 def _object(text: str, target: Target) -> bytes:
+    return _shared_object(text, target) if isinstance(text, SharedText) else NativeCode(text, target).object()
+
+
+@cache
+def _shared_object(text: str, target: Target) -> bytes:
     return NativeCode(text, target).object()
 
 

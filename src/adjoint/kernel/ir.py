@@ -124,11 +124,11 @@ class Load(Expr):
         """The dtype of the buffer."""
         return self.buffer.dtype
 
-    @property
+    @cached_property
     def args(self) -> tuple[Expr, ...]:
         """The guard, and expressions that the index reads from memory."""
-        found = list(dynamics(self.index))
-        return (*found, self.guard) if self.guard is not None else tuple(found)
+        found = tuple(dynamics(self.index))
+        return (*found, self.guard) if self.guard is not None else found
 
     @cached_property
     def _variables(self) -> frozenset[Var]:
@@ -307,12 +307,12 @@ class Kernel:
         """Elements of a buffer that each unit has to itself; 0 if units share the buffer."""
         return dict(self.tiles).get(buffer, 0)
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Buffer, ...]:
         """Buffers that it reads, except those private to a thread, in order of first use."""
         return tuple(b for b in self._loaded if b.space not in PRIVATE)
 
-    @property
+    @cached_property
     def writes(self) -> tuple[Buffer, ...]:
         """Buffers that it writes, except those private to a thread, in order of first use."""
         return tuple(b for b in self._stored if b.space not in PRIVATE)
@@ -353,13 +353,18 @@ def postorder(roots: list[Expr]) -> list[Expr]:
     """All expressions reachable from the roots, operands first, each once. Iterative."""
     order: list[Expr] = []
     seen: set[int] = set()
-    stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
+    # None says that the operands of the expression below it are done.
+    stack: list[Expr | None] = [*reversed(roots)]
     while stack:
-        expr, done = stack.pop()
-        if done:
-            order.append(expr)
+        expr = stack.pop()
+        if expr is None:
+            order.append(stack.pop())  # type: ignore[arg-type]
         elif id(expr) not in seen:
             seen.add(id(expr))
-            stack.append((expr, True))
-            stack.extend((a, False) for a in reversed(expr.args) if id(a) not in seen)
+            args = expr.args
+            if args:
+                stack += (expr, None)
+                stack.extend(reversed(args))
+            else:
+                order.append(expr)
     return order

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.kernel.index import Var
+from adjoint.kernel.index import Index, Var
 from adjoint.kernel.ir import Buffer, Expr, Kernel, postorder
 
 __all__ = ["structure"]
@@ -36,6 +36,7 @@ class _Walk:
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
+        self._indices: dict[Index, Hashable] = {}
         self._found: list[Hashable] = []
 
     def kernel(self, kernel: Kernel) -> Hashable:
@@ -55,6 +56,11 @@ class _Walk:
                     if expr not in self._numbers:
                         self._number(expr)
             return self._numbers[thing]
+        if isinstance(thing, Index):
+            # Equal indices have equal keys, as variables keep their numbers.
+            if thing not in self._indices:
+                self._indices[thing] = self._described(thing)
+            return self._indices[thing]
         if isinstance(thing, tuple):
             return tuple(map(self._key, thing))
         if isinstance(thing, frozenset):

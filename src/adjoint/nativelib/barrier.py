@@ -13,7 +13,7 @@ _BARRIER = """
 ; see
 ; adjoint.nativelib.waiting.
 ; The others wait for the arrival that completes the round, so nothing else has to be written.
-define internal void @barrier(ptr %sync, i64 %threads) nounwind noinline {
+define {linkage} void @barrier(ptr %sync, i64 %threads) nounwind noinline {
 entry:
   %all = trunc i64 %threads to i32
   %old = atomicrmw add ptr %sync, i32 2 acq_rel, align 4
@@ -88,9 +88,9 @@ done:
 """
 
 
-def barrier_text(triple: str) -> str:
+def barrier_text(triple: str, linkage: str = "internal") -> str:
     """LLVM text of ``void @barrier(ptr sync, i64 threads)``; it needs `waiting_text` in the same module."""
-    text = _BARRIER
+    text = _BARRIER.replace("{linkage}", linkage)
     for key, value in (("{backoff}", SYNC_BACKOFF), ("{limit}", BACKOFF_LIMIT), ("{spins}", _SPINS)):
         text = text.replace(key, str(value))
     return patient(text, triple)

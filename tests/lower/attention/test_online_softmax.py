@@ -226,7 +226,7 @@ def test_streams_with_other_rows_steps_or_spans_do_not_share():
 def test_the_number_of_threads_changes_no_bit():
     params, arrays = inputs((3,), 150, 130, 24, 20, "f32")
     function = slopes(params, True, 0.5)
-    made = [compile(function, options=CompileOptions(threads=n, cache=False))(*arrays) for n in (1, 2, 3)]
+    made = [compile(function, options=CompileOptions(threads=n))(*arrays) for n in (1, 2, 3)]
     for one, *others in zip(*made, strict=True):
         for other in others:
             np.testing.assert_array_equal(one, other)

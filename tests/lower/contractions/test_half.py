@@ -262,7 +262,7 @@ def test_results_are_the_same_bits_at_all_widths_on_any_number_of_threads(case, 
     want = None
     for level in FUSED:
         for threads in (1, 3):
-            got = bits(compile(function, level, CompileOptions(cache=False, threads=threads))(*arrays))
+            got = bits(compile(function, level, CompileOptions(threads=threads))(*arrays))
             want = want or got
             assert got == want, (level, threads)
 

@@ -98,7 +98,7 @@ def test_parts_are_added_in_one_order_for_any_number_of_threads(threads):
     function = weight_gradient(64, 16, 16, 12, 3)
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
-    one, many = (compile(function, options=CompileOptions(cache=False, threads=n))(*arrays) for n in (1, threads))
+    one, many = (compile(function, options=CompileOptions(threads=n))(*arrays) for n in (1, threads))
     np.testing.assert_array_equal(one, many)
 
 
@@ -141,7 +141,7 @@ def test_panels_meet_groups_of_images_that_stay_in_cache(level, case):
     needs(level)
     rng = np.random.default_rng(size)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
-    got = [compile(function, level, CompileOptions(cache=False, threads=n))(*arrays) for n in (1, 3)]
+    got = [compile(function, level, CompileOptions(threads=n))(*arrays) for n in (1, 3)]
     agrees_with_graph(got[0], function, *arrays)
     np.testing.assert_array_equal(*got)
 
@@ -156,7 +156,7 @@ def test_gradients_of_large_weights_meet_groups_of_channels():
     assert plan.units == plan.groups * 16
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
-    got = [compile(function, options=CompileOptions(cache=False, threads=n))(*arrays) for n in (1, 3)]
+    got = [compile(function, options=CompileOptions(threads=n))(*arrays) for n in (1, 3)]
     agrees_with_graph(got[0], function, *arrays)
     np.testing.assert_array_equal(*got)
 

@@ -43,7 +43,7 @@ def numbers(shape, dtype="f32", seed=0):
 
 
 def run(function, *arrays, level="host", threads=2):
-    return compile(function, level, CompileOptions(cache=False, threads=threads))(*arrays)
+    return compile(function, level, CompileOptions(threads=threads))(*arrays)
 
 
 def kernels_of(function):
