@@ -7,6 +7,7 @@ them all.
 
 from typing import TYPE_CHECKING
 
+from adjoint.ops import random
 from adjoint.ops.arithmetic import add, divide, floor_divide, multiply, negative, subtract, true_divide
 from adjoint.ops.attention import scaled_dot_product_attention
 from adjoint.ops.build import broadcast, full_like
@@ -46,6 +47,7 @@ from adjoint.ops.normalization import batch_norm, batch_norm_inference, layer_no
 from adjoint.ops.piecewise import abs, clip, floor, maximum, minimum, relu, sign
 from adjoint.ops.pooling import avg_pool2d, max_pool2d
 from adjoint.ops.powers import power, reciprocal, rsqrt, sqrt, square
+from adjoint.ops.random import dropout
 from adjoint.ops.reduce import argmax, max, mean, min, prod, sum
 from adjoint.ops.shape import (
     broadcast_to,
@@ -85,6 +87,7 @@ __all__ = [
     "cos",
     "count",
     "divide",
+    "dropout",
     "embedding",
     "equal",
     "erf",
@@ -132,6 +135,7 @@ __all__ = [
     "permute",
     "power",
     "prod",
+    "random",
     "reciprocal",
     "relu",
     "reshape",
