@@ -13,6 +13,7 @@ from adjoint.ops.attention import scaled_dot_product_attention
 from adjoint.ops.build import broadcast, full_like
 from adjoint.ops.calls import call
 from adjoint.ops.composites import (
+    dropout,
     embedding,
     leaky_relu,
     linear,
@@ -47,7 +48,6 @@ from adjoint.ops.normalization import batch_norm, batch_norm_inference, layer_no
 from adjoint.ops.piecewise import abs, clip, floor, maximum, minimum, relu, sign
 from adjoint.ops.pooling import avg_pool2d, max_pool2d
 from adjoint.ops.powers import power, reciprocal, rsqrt, sqrt, square
-from adjoint.ops.random import dropout
 from adjoint.ops.reduce import argmax, max, mean, min, prod, sum
 from adjoint.ops.shape import (
     broadcast_to,

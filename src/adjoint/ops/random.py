@@ -11,8 +11,7 @@ generator, see `adjoint.ops.threefry`); the distributions do not, because they u
 A key may have leading axes, u32[..., 2]: then each draws a tensor of its own, along the last axes of the result.
 """
 
-from collections.abc import Sequence
-from math import isfinite, pi, prod
+from math import isfinite, pi
 
 import numpy as np
 
@@ -20,23 +19,22 @@ from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import DTYPES, as_dtype, dtype_name, is_float, is_integer
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import add, divide, multiply, subtract
-from adjoint.ops.convert import cast, stop_gradient
-from adjoint.ops.create import constant, full, iota, scalar_misfit
+from adjoint.ops.convert import cast
+from adjoint.ops.create import full, iota, scalar_misfit
 from adjoint.ops.index import take
-from adjoint.ops.logic import equal, greater, greater_equal, less, logical_and, logical_or, where
+from adjoint.ops.logic import equal, less, logical_and, logical_or, where
 from adjoint.ops.piecewise import maximum
-from adjoint.ops.powers import reciprocal, sqrt
+from adjoint.ops.powers import sqrt
+from adjoint.ops.random_keys import WORD, Shape, as_key, fold_in, key, key_array, sizes, split, words_of
 from adjoint.ops.reduce import sum
 from adjoint.ops.rules import require_float
-from adjoint.ops.shape import broadcast_to, expand_dims, reshape, slice_axis, squeeze, stack
-from adjoint.ops.threefry import WORDS, RandomBits, Threefry, threefry2x32
+from adjoint.ops.shape import broadcast_to, expand_dims, slice_axis, squeeze
+from adjoint.ops.threefry import WORDS, RandomBits
 from adjoint.ops.transcendental import cos, log
 
 __all__ = [
-    "MAX_PERMUTED",
     "bernoulli",
     "bits",
-    "dropout",
     "fold_in",
     "key",
     "key_array",
@@ -48,106 +46,11 @@ __all__ = [
     "uniform",
 ]
 
-#: A shape as it is written: an int means one axis.
-Shape = int | Sequence[int]
-
 #: Bits of the significand of each float dtype: so many random bits are a multiple of ``2**-bits`` in ``[0, 1)``.
 _DIGITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 
-#: Two to the number of bits of a word.
-_WORD = 2**32
-
 #: Most elements that `permutation` takes: they are compared in pairs, so 4 billion comparisons.
 MAX_PERMUTED = 2**16
-
-
-def key(seed: int | Value) -> Value:
-    """A key, u32[2], from a seed: the same numbers as ``jax.random.PRNGKey``.
-
-    Parameters
-    ----------
-    seed : int or Value
-        An integer of 64 bits, with or without a sign, or an integer tensor, each element of which becomes a key along
-        the last axis of the result.
-    """
-    if not isinstance(seed, Value):
-        return constant(key_array(seed))
-    if not is_integer(seed.dtype):
-        raise TypeRuleError(f"key: the seed must be an integer, got {seed.type}; cast it to i64")
-    return stack(_words(cast(seed, "u64")), -1)
-
-
-def key_array(seed: int) -> np.ndarray:
-    """The key of a seed as an array, for an argument or a state of a compiled function.
-
-    Parameters
-    ----------
-    seed : int
-        From ``-2**63`` to ``2**64 - 1``.
-
-    Raises
-    ------
-    InvalidValueError
-        If it is no such integer.
-    """
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not -(2**63) <= seed < 2**64:
-        raise InvalidValueError(f"key: the seed must be an integer of 64 bits, got {seed!r}; pass one such as 0")
-    return np.array([(int(seed) >> 32) % _WORD, int(seed) % _WORD], np.uint32)
-
-
-def split(key: Value, num: Shape = 2) -> Value:
-    """Other keys made of a key, which is not used itself any more.
-
-    Parameters
-    ----------
-    key : Value
-        A key, u32[2], or several along the last axis.
-    num : int or sequence of int, default 2
-        How many keys, or the shape of a tensor of keys.
-
-    Returns
-    -------
-    Value
-        u32[num, 2], after the leading axes of `key`.
-    """
-    keys = _keys("split", key)
-    shape = _sizes(num)
-    lead, count = keys.shape[:-1], prod(shape)
-    counter = multiply(iota((count, WORDS), 0, "u32"), iota((count, WORDS), 1, "u32"))
-    each = (*lead, count, WORDS)
-    made = apply(Threefry(), broadcast_to(expand_dims(keys, -2), each), broadcast_to(counter, each))
-    return reshape(made, (*lead, *shape, WORDS))
-
-
-def fold_in(key: Value, data: int | Value) -> Value:
-    """Another key made of a key and a number, such as that of a layer or step.
-
-    Parameters
-    ----------
-    key : Value
-        A key, u32[2], or several along the last axis.
-    data : int or Value
-        An integer from 0 to ``2**32 - 1``, or an integer tensor, of which the lower 32 bits count; its shape broadcasts
-        with the leading axes of the key.
-    """
-    keys = _keys("fold_in", key)
-    if not isinstance(data, Value):
-        if isinstance(data, bool) or not isinstance(data, int | np.integer) or not 0 <= data < _WORD:
-            raise InvalidValueError(f"fold_in: the data must be an integer from 0 to 2**32 - 1, got {data!r}")
-        data = full(int(data), (), "u32")
-    if not is_integer(data.dtype):
-        raise TypeRuleError(f"fold_in: the data must be an integer, got {data.type}; cast it to u32")
-    try:
-        lead = np.broadcast_shapes(keys.shape[:-1], data.shape)
-    except ValueError:
-        raise TypeRuleError(
-            f"fold_in: the data must broadcast with the leading axes of the key, got {keys.type} and {data.type}; "
-            "reshape one of them"
-        ) from None
-    each = (*lead, WORDS)
-    number = broadcast_to(expand_dims(cast(data, "u32"), -1), each)
-    counter = multiply(number, iota(each, -1, "u32"))
-    return apply(Threefry(), broadcast_to(keys, each), counter)
 
 
 def bits(key: Value, shape: Shape = (), dtype: object = "u32") -> Value:
@@ -185,7 +88,7 @@ def uniform(
     dtype : str or numpy dtype, default "f32"
         A float dtype. 16-bit floats are computed in f32 and rounded once.
     low, high : float or Value, default 0.0 and 1.0
-        The bounds: numbers, or values of the dtype that broadcast to the result. These have no gradient.
+        The bounds: numbers, or values of the dtype that broadcast to the result. The gradient is that of the formula.
     """
     to = _float("uniform", dtype)
     unit = _unit("uniform", key, shape, to)
@@ -206,8 +109,9 @@ def normal(key: Value, shape: Shape = (), dtype: object = "f32") -> Value:
     """Random floats of the standard normal distribution.
 
     The transform of G. Box and M. Muller ("A note on the generation of random normal deviates", 1958), ``sqrt(-2 *
-    log(u)) * cos(a)``, of a uniform number u in ``(0, 1]`` and angle a of 32 bits each, or 53 bits in f64. It agrees with
-    the exact formula within 1e-6, or 2e-15 in f64, and reaches 6.66, or 8.57, standard deviations.
+    log(u)) * cos(a)``. The number u in ``(0, 1]`` and the angle a are made of 32 random bits each and rounded to f32,
+    or of 53 bits in f64. The result is that of the exact formula within 2e-6, or 4e-15 in f64, and reaches 6.66, or
+    8.57, standard deviations.
 
     Parameters
     ----------
@@ -228,7 +132,7 @@ def normal(key: Value, shape: Shape = (), dtype: object = "f32") -> Value:
         u = multiply(add(first, 1.0), 2.0**-53)
         angle = multiply(subtract(second, 2.0**52), pi * 2.0**-52)
     else:
-        high, low = _words(_draw("normal", key, shape, 64))
+        high, low = words_of(_draw("normal", key, shape, 64))
         u = multiply(add(cast(high, "f32"), 1.0), 2.0**-32)
         angle = multiply(cast(cast(low, "i32"), "f32"), pi * 2.0**-31)
     return cast(multiply(sqrt(multiply(log(u), -2.0)), cos(angle)), to)
@@ -282,7 +186,7 @@ def randint(key: Value, shape: Shape, low: int | Value, high: int | Value, dtype
     word = _draw("randint", key, shape, 64)
     if not isinstance(low, Value) and not isinstance(high, Value):
         _require_integers(low, high, to)
-        return add(cast(_share(word, full(high - low, word.shape, "u64"), high - low < _WORD), to), low)
+        return add(cast(_share(word, full(high - low, word.shape, "u64"), high - low < WORD), to), low)
     start, stop = (_spread("randint", _integer(x), word) for x in (low, high))
     span = cast(maximum(subtract(stop, start), 0), "u64")
     return cast(add(start, cast(_share(word, span, narrow=False), "i64")), to)
@@ -351,62 +255,8 @@ def permutation_array(key: np.ndarray, count: int) -> np.ndarray:
     return places
 
 
-def dropout(x: Value, key: Value, rate: float | Value = 0.5) -> Value:
-    """`x` with elements replaced by 0 with probability `rate`, and the others divided by ``1 - rate``.
-
-    The gradient is dropped and divided alike. N. Srivastava et al., "Dropout: a simple way to prevent neural networks
-    from overfitting", 2014.
-
-    Parameters
-    ----------
-    x : Value
-        Float.
-    key : Value
-        A key, u32[2]; for each step another one.
-    rate : float or Value, default 0.5
-        The probability, a number from 0 to 1 or a float scalar. It counts in multiples of ``2**-24`` and has no gradient.
-    """
-    require_float("dropout", x)
-    if isinstance(rate, Value):
-        require_float("dropout", rate)
-        if rate.shape:
-            raise TypeRuleError(f"dropout: the rate must be a scalar, got {rate.type}; use bernoulli and where")
-        part = subtract(full(1.0), stop_gradient(cast(rate, "f32")))
-        threshold: float | Value = broadcast_to(subtract(full(1.0), part), x.shape)
-        scale: float | Value = cast(where(greater(part, 0.0), reciprocal(part), 0.0), x.dtype)
-    else:
-        if not 0 <= rate <= 1:
-            raise InvalidValueError(f"dropout: the rate must be from 0 to 1, got {rate!r}; pass a probability")
-        if rate == 0:
-            return x
-        threshold, scale = rate, 1.0 / (1.0 - rate) if rate < 1 else 0.0
-    single = _keys("dropout", key)
-    if len(single.shape) != 1:
-        raise TypeRuleError(f"dropout: the key must be u32[2], got {single.type}; use bernoulli and where")
-    keep = greater_equal(_unit("dropout", single, x.shape, DTYPES["f32"]), threshold)
-    return where(keep, multiply(x, scale), 0.0)
-
-
-def _sizes(shape: Shape) -> tuple[int, ...]:
-    return (shape,) if isinstance(shape, int) else tuple(shape)
-
-
-def _keys(name: str, key: object) -> Value:
-    """The key; raises for what is none."""
-    if isinstance(key, np.ndarray):
-        key = constant(key)
-    if not isinstance(key, Value):
-        raise TypeRuleError(f"{name}: a key must be a graph value, got {key!r}; make one with ops.random.key(seed)")
-    return key
-
-
 def _draw(name: str, key: object, shape: Shape, width: int) -> Value:
-    return apply(RandomBits(_sizes(shape), width), _keys(name, key))
-
-
-def _words(word: Value) -> tuple[Value, Value]:
-    """The upper and the lower 32 bits of u64."""
-    return cast(divide(word, _WORD), "u32"), cast(word, "u32")
+    return apply(RandomBits(sizes(shape), width), as_key(name, key))
 
 
 def _float(name: str, dtype: object) -> np.dtype:
@@ -429,7 +279,7 @@ def _bound(name: str, x: float | Value, dtype: np.dtype, like: Value) -> Value:
     if isinstance(x, Value):
         if x.dtype != dtype:
             raise TypeRuleError(f"{name}: a bound must be {dtype_name(dtype)}, got {x.type}; cast it")
-        return _spread(name, stop_gradient(x), like)
+        return _spread(name, x, like)
     return full(float(x), like.shape, dtype)
 
 
@@ -472,10 +322,10 @@ def _share(word: Value, span: Value, narrow: bool) -> Value:
 
     By products of halves, as Warren, "Hacker's Delight", 2nd edition, 8-2.
     """
-    high, low = (cast(half, "u64") for half in _words(word))
+    high, low = (cast(half, "u64") for half in words_of(word))
     if narrow:
-        return divide(add(multiply(high, span), divide(multiply(low, span), _WORD)), _WORD)
-    top, bottom = (cast(half, "u64") for half in _words(span))
-    middle = add(multiply(high, bottom), divide(multiply(low, bottom), _WORD))
+        return divide(add(multiply(high, span), divide(multiply(low, span), WORD)), WORD)
+    top, bottom = (cast(half, "u64") for half in words_of(span))
+    middle = add(multiply(high, bottom), divide(multiply(low, bottom), WORD))
     carry = add(multiply(low, top), cast(cast(middle, "u32"), "u64"))
-    return add(add(multiply(high, top), divide(middle, _WORD)), divide(carry, _WORD))
+    return add(add(multiply(high, top), divide(middle, WORD)), divide(carry, WORD))

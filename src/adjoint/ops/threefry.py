@@ -109,9 +109,7 @@ class Threefry(Operator):
     def lower(self, k: Builder, index: Index, key: Operand, counter: Operand) -> Scalar:
         """One word of the block."""
         lead = index[:-1]
-        first, second = _block(
-            k, (key((*lead, 0)), key((*lead, 1))), (counter((*lead, 0)), counter((*lead, 1)))
-        )
+        first, second = _block(k, (key((*lead, 0)), key((*lead, 1))), (counter((*lead, 0)), counter((*lead, 1))))
         return k.choose(k.inside(index[-1], 0, 1), lambda: first, lambda: second)
 
     @classmethod
