@@ -186,7 +186,9 @@ def randint(key: Value, shape: Shape, low: int | Value, high: int | Value, dtype
     word = _draw("randint", key, shape, 64)
     if not isinstance(low, Value) and not isinstance(high, Value):
         _require_integers(low, high, to)
-        return add(cast(_share(word, full(high - low, word.shape, "u64"), high - low < WORD), to), low)
+        count = int(high) - int(low)
+        share = word if count == WORD**2 else _share(word, full(count, word.shape, "u64"), count < WORD)
+        return add(cast(share, to), int(low))
     start, stop = (_spread("randint", _integer(x), word) for x in (low, high))
     span = cast(maximum(subtract(stop, start), 0), "u64")
     return cast(add(start, cast(_share(word, span, narrow=False), "i64")), to)

@@ -12,7 +12,7 @@ from adjoint.ops.arithmetic import divide, multiply
 from adjoint.ops.convert import cast
 from adjoint.ops.create import constant, full, iota
 from adjoint.ops.shape import broadcast_to, expand_dims, reshape, stack
-from adjoint.ops.threefry import WORDS, Threefry
+from adjoint.ops.threefry import WORDS, Threefry, require_key
 
 __all__ = ["WORD", "Shape", "as_key", "fold_in", "key", "key_array", "sizes", "split", "words_of"]
 
@@ -95,7 +95,10 @@ def fold_in(key: Value, data: int | Value) -> Value:
     keys = as_key("fold_in", key)
     if not isinstance(data, Value):
         if isinstance(data, bool) or not isinstance(data, int | np.integer) or not 0 <= data < WORD:
-            raise InvalidValueError(f"fold_in: the data must be an integer from 0 to 2**32 - 1, got {data!r}")
+            raise InvalidValueError(
+                f"fold_in: the data must be an integer from 0 to 2**32 - 1, got {data!r}; fold in the absolute value or "
+                "a hash"
+            )
         data = full(int(data), (), "u32")
     if not is_integer(data.dtype):
         raise TypeRuleError(f"fold_in: the data must be an integer, got {data.type}; cast it to u32")
@@ -118,11 +121,12 @@ def sizes(shape: Shape) -> tuple[int, ...]:
 
 
 def as_key(name: str, key: object) -> Value:
-    """The key; raises for what is none."""
+    """A key, u32[..., 2], of which an array becomes a constant; raises for anything else. `name` is the function."""
     if isinstance(key, np.ndarray):
         key = constant(key)
     if not isinstance(key, Value):
         raise TypeRuleError(f"{name}: a key must be a graph value, got {key!r}; make one with ops.random.key(seed)")
+    require_key(name, key.type)
     return key
 
 

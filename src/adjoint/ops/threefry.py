@@ -18,11 +18,11 @@ import numpy as np
 
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType
-from adjoint.ir.value import Op, Value
+from adjoint.ir.value import Value
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar, same_types
 from adjoint.ops.rules import operands, refused
 
-__all__ = ["MAX_ELEMENTS", "WORDS", "RandomBits", "Threefry", "threefry2x32"]
+__all__ = ["MAX_ELEMENTS", "WORDS", "RandomBits", "Threefry", "require_key", "threefry2x32"]
 
 _U32, _U64 = DTYPES["u32"], DTYPES["u64"]
 
@@ -74,12 +74,10 @@ def _block(k: Builder, key: tuple[Scalar, Scalar], counter: tuple[Scalar, Scalar
     return x, y
 
 
-def _require_words(op: Op, inputs: tuple[TensorType, ...]) -> None:
-    for type_ in inputs:
-        if type_.dtype != _U32 or type_.shape[-1:] != (WORDS,):
-            raise TypeRuleError(
-                f"{op.name}: a key must be u32[..., {WORDS}], got {type_}; make one with ops.random.key(seed)"
-            )
+def require_key(name: str, type_: TensorType) -> None:
+    """Raise if a type is not that of keys; `name` is the function or operator, for the error."""
+    if not isinstance(type_, TensorType) or type_.dtype != _U32 or type_.shape[-1:] != (WORDS,):
+        raise TypeRuleError(f"{name}: a key must be u32[..., {WORDS}], got {type_}; make one with ops.random.key(seed)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,8 @@ class Threefry(Operator):
     def infer(self, *inputs: TensorType) -> TensorType:
         """Keys and counters of one type, u32[..., 2], which is also the result's."""
         operands(self, inputs, 2)
-        _require_words(self, inputs)
+        for words in inputs:
+            require_key(self.name, words)
         return same_types(self, *inputs)
 
     def reference(self, key: np.ndarray, counter: np.ndarray) -> np.ndarray:
@@ -159,7 +158,7 @@ class RandomBits(Operator):
     def infer(self, *inputs: TensorType) -> TensorType:
         """A key, u32[2], or several, u32[..., 2], each of which draws a tensor of `shape` along the last axes."""
         operands(self, inputs, 1)
-        _require_words(self, inputs)
+        require_key(self.name, inputs[0])
         if not 1 <= self.width <= 64:
             raise TypeRuleError(f"random_bits: width must be from 1 to 64, got {self.width}; choose one of these")
         drawn = TensorType(self.shape, self.dtype)
@@ -172,7 +171,7 @@ class RandomBits(Operator):
     def reference(self, key: np.ndarray) -> np.ndarray:
         """`threefry2x32` of the positions."""
         lead = key.shape[:-1]
-        words = [key[..., n].reshape(*lead, *(1 for _ in self.shape)) for n in range(WORDS)]
+        words = [key[..., n].reshape((*lead, *(1 for _ in self.shape))) for n in range(WORDS)]
         places = np.arange(prod(self.shape), dtype=np.uint64).astype(np.uint32).reshape(self.shape)
         first, second = threefry2x32((words[0], words[1]), (np.uint32(0), places))
         if self.width <= 32:
