@@ -27,8 +27,9 @@ def test_the_message_says_what_to_use(name, message):
 def test_the_names_are_absent_and_their_replacements_present():
     assert not MISSING.keys() & vars(ops).keys()
     replacements = {fix.removeprefix("use ") for fix in MISSING.values() if fix.startswith("use ")}
-    random = {f"random.{name}" for name in ops.random.__all__}
-    assert {name for name in replacements if name.replace(".", "").isidentifier()} <= {*ops.__all__, *random}
+    random = {name.removeprefix("random.") for name in replacements if name.startswith("random.")}
+    assert {name for name in replacements if name.isidentifier()} <= {*ops.__all__}
+    assert random <= {*ops.random.__all__}
 
 
 def test_modules_and_private_names_are_as_usual():

@@ -1,4 +1,4 @@
-"""Distributions against their definitions: exact ranges, distribution functions, moments, and bits worked out by hand."""
+"""Distributions against their definitions: exact ranges, distribution functions, moments, and integer arithmetic."""
 
 from math import erf, erfc, sqrt
 
@@ -128,8 +128,10 @@ def test_truth_has_the_probability():
 
 @pytest.mark.parametrize(
     ("low", "high", "dtype"),
-    [(0, 10, "i64"), (-3, 4, "i8"), (0, 256, "u8"), (5, 6, "i32"), (0, 2**32 - 1, "u32"), (0, 2**32, "i64")]
-    + [(-(2**63), 2**63, "i64"), (0, 2**64, "u64"), (-7, 2**40, "i64")],
+    [
+        *[(0, 10, "i64"), (-3, 4, "i8"), (0, 256, "u8"), (5, 6, "i32"), (0, 2**32 - 1, "u32"), (0, 2**32, "i64")],
+        *[(-(2**63), 2**63, "i64"), (0, 2**64, "u64"), (-7, 2**40, "i64")],
+    ],
 )
 def test_integers_are_the_exact_share_of_the_bits(low, high, dtype):
     found = run(lambda key: random.randint(key, 500, low, high, dtype), KEY)
@@ -167,7 +169,7 @@ def test_permutations_are_those_of_sorting():
 
 def test_equal_bits_keep_their_order(monkeypatch):
     drawn = np.array([3, 1, 3, 0, 1], np.uint32)
-    monkeypatch.setattr(RandomBits, "reference", lambda self, key: drawn)
+    monkeypatch.setattr(RandomBits, "reference", lambda *_: drawn)
     want = [3, 1, 4, 0, 2]
     assert run(lambda key: random.permutation(key, 5), KEY).tolist() == want
     assert random.permutation_array(KEY, 5).tolist() == want
@@ -242,15 +244,15 @@ def test_keys_may_have_leading_axes():
         ),
         (
             lambda key: random.permutation(key, 2**16 + 1),
-            "permutation: the number of elements must be an integer from 0 to 65536, got 65537; permutation_array takes "
-            "any number of them, outside of graphs",
+            "permutation: the number of elements must be an integer from 0 to 65536, got 65537; permutation_array "
+            "takes any number of them, outside of graphs",
         ),
         (
             lambda key: random.permutation(key, param("x", ())),
             "permutation: a tensor must have an axis, got f32[]; pass its size or reshape it",
         ),
         (
-            lambda key: random.permutation_array([1, 2], 3),
+            lambda _: random.permutation_array([1, 2], 3),
             "permutation_array: a key must be an array of two uint32, got int64[2]; make one with key_array(seed)",
         ),
     ],

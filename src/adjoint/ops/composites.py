@@ -20,6 +20,7 @@ from adjoint.ops.logic import equal, greater, greater_equal, where
 from adjoint.ops.piecewise import maximum
 from adjoint.ops.powers import reciprocal
 from adjoint.ops.random import uniform
+from adjoint.ops.random_keys import as_key
 from adjoint.ops.reduce import max, sum, widened
 from adjoint.ops.rules import one_row, require_float
 from adjoint.ops.shape import reshape, spread_back
@@ -170,7 +171,7 @@ def dropout(x: Value, key: Value, rate: float | Value = 0.5) -> Value:
     if isinstance(rate, Value):
         require_float("dropout", rate)
         if rate.shape:
-            raise TypeRuleError(f"dropout: the rate must be a scalar, got {rate.type}; use bernoulli and where")
+            raise TypeRuleError(f"dropout: the rate must be a scalar, got {rate.type}; use random.bernoulli and where")
         threshold: float | Value = stop_gradient(cast(rate, "f32"))
         kept = subtract(1.0, threshold)
         scale: float | Value = cast(where(greater(kept, 0.0), reciprocal(kept), 0.0), x.dtype)
@@ -180,10 +181,9 @@ def dropout(x: Value, key: Value, rate: float | Value = 0.5) -> Value:
         if rate == 0:
             return x
         threshold, scale = rate, 1.0 / (1.0 - rate) if rate < 1 else 0.0
-    drawn = uniform(key, x.shape)
-    if drawn.shape != x.shape:
-        raise TypeRuleError(f"dropout: the key must be u32[2], got {key.type}; use ops.random.bernoulli and where")
-    return where(greater_equal(drawn, threshold), multiply(x, scale), 0.0)
+    if len(as_key("dropout", key).shape) != 1:
+        raise TypeRuleError(f"dropout: the key must be u32[2], got {key.type}; use random.bernoulli and where")
+    return where(greater_equal(uniform(key, x.shape), threshold), multiply(x, scale), 0.0)
 
 
 def embedding(table: Value, ids: Value) -> Value:

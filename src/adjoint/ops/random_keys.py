@@ -96,8 +96,7 @@ def fold_in(key: Value, data: int | Value) -> Value:
     if not isinstance(data, Value):
         if isinstance(data, bool) or not isinstance(data, int | np.integer) or not 0 <= data < WORD:
             raise InvalidValueError(
-                f"fold_in: the data must be an integer from 0 to 2**32 - 1, got {data!r}; fold in the absolute value or "
-                "a hash"
+                f"fold_in: the data must be an integer from 0 to 2**32 - 1, got {data!r}; pass one such as 0"
             )
         data = full(int(data), (), "u32")
     if not is_integer(data.dtype):
@@ -107,7 +106,7 @@ def fold_in(key: Value, data: int | Value) -> Value:
     except ValueError:
         raise TypeRuleError(
             f"fold_in: the data must broadcast with the leading axes of the key, got {keys.type} and {data.type}; "
-            "reshape one of them"
+            "reshape it"
         ) from None
     each = (*lead, WORDS)
     number = broadcast_to(expand_dims(cast(data, "u32"), -1), each)

@@ -269,10 +269,8 @@ def _checked(name: str, kind: str, numbers: Sequence[Any], types: Mapping[str, T
     if type_.rank < found.rank or (found.floats and not is_float(type_.dtype)):
         wanted = f"floats of a rank from {found.rank}" if found.rank else "floats"
         raise InvalidValueError(f"init: {kind} requires {wanted}, got {name!r} of {type_}; use zeros or ones")
-    if kind == "key" and type_ != TensorType((2,), DTYPES["u32"]):
-        raise InvalidValueError(
-            f"init: key requires u32[2], got {name!r} of {type_}; use another kind, or change its type"
-        )
+    if kind == "key" and type_ != _KEY:
+        raise InvalidValueError(f"init: key requires {_KEY}, got {name!r} of {type_}; use zeros or ones")
     if len(numbers) != len(found.numbers) or not all(_finite(n) for n in numbers):
         takes = f"the finite numbers {', '.join(found.numbers)}" if found.numbers else "no numbers"
         raise InvalidValueError(f"init: {kind} takes {takes}, got {tuple(numbers)!r} for {name!r}; correct them")

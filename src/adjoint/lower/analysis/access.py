@@ -10,7 +10,7 @@ import numpy as np
 from adjoint.errors import CompileError
 from adjoint.ir import Value, is_param
 from adjoint.kernel.index import Index, Var, as_index, flatten
-from adjoint.kernel.ir import Apply, Expr, postorder
+from adjoint.kernel.ir import Apply, Expr, dynamics, postorder
 from adjoint.kernel.scalars import SCALARS
 from adjoint.lower.analysis.inlining import (
     ExprBuilder,
@@ -56,7 +56,7 @@ class AccessPattern:
         Literal arrays that it reads.
     repeats : tuple of int
         For each operand: how many elements of the result read the same element of it at least, as all elements of a
-        random tensor read its key. What a choice by position reads counts once.
+        random tensor read its key. What is read where a condition holds, or at a coordinate from memory, counts once.
     """
 
     kind: Literal["param", "pointwise", "view", "reduce", "scatter", "attention"]
@@ -98,8 +98,10 @@ def access_pattern(value: Value) -> AccessPattern:
             same_size = source.type.size == value.type.size
             if not same_size or flatten(map(as_index, at), source.shape) != here:
                 flat[position] = False
-            used = set().union(*(as_index(i).variables() for i in at))
-            others = 1 if builder.guard is not None else prod(v.extent for v in vars_ if v not in used)
+            where = [as_index(i) for i in at]
+            chosen = builder.guard is not None or any(True for i in where for _ in dynamics(i))
+            used = set().union(*(i.variables() for i in where))
+            others = 1 if chosen else prod(v.extent for v in vars_ if v not in used)
             repeats[position] = min(repeats[position], others)
             return _Probe(position, compute_dtype(source.dtype), ", ".join(map(str, at)))
 
