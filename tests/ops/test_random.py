@@ -68,6 +68,8 @@ def test_bounds_may_be_values_with_a_gradient():
     found = run(lambda a, b: random.uniform(ops.constant(KEY), (2, 3), low=a, high=b), low, high)
     unit = words((2, 3), 24) / 2.0**24
     np.testing.assert_allclose(found, low + unit * (high - low), rtol=1e-6)
+    by_array = run(lambda key: random.uniform(key, (2, 3), low=low, high=high), KEY)
+    np.testing.assert_array_equal(by_array, found)
     a, b = param("a", (2, 1)), param("b", (3,))
     total = Function("f", (a, b), (ops.sum(random.uniform(ops.constant(KEY), (2, 3), low=a, high=b)),))
     _, by_low, by_high = interpret(gradient(total, ["a", "b"]), low, high)
@@ -120,6 +122,7 @@ def test_truth_has_the_probability():
     assert each[0] == 0
     assert abs(each[1] - 0.25) < 4 * sqrt(0.25 * 0.75 / ONE)
     assert each[2] == 1
+    assert run(lambda key: random.bernoulli(key, np.array([0.0, 1.0])), KEY).tolist() == [False, True]
     for dtype in ("f64", "bf16"):
         q = np.array([0.0, 1.0], DTYPES[dtype])
         assert run(random.bernoulli, KEY, q).tolist() == [False, True]
@@ -145,6 +148,7 @@ def test_bounds_of_integers_may_be_values():
     spans = np.maximum(high - low, 0).astype(object)
     want = low.astype(object) + words((2, 3)).astype(object) * spans // 2**64
     assert found.tolist() == want.tolist()
+    assert run(lambda key: random.randint(key, (2, 3), low, high), KEY).tolist() == want.tolist()
     assert run(lambda b: random.randint(ops.constant(KEY), 4, 3, b, "u8"), np.uint8(4)).tolist() == [3] * 4
 
 
@@ -206,7 +210,15 @@ def test_keys_may_have_leading_axes():
         (lambda key: random.normal(key, 3, "u8"), "normal: the dtype must be float, got u8; use f32, or randint"),
         (
             lambda key: random.uniform(key, 3, low=1.0, high=1.0),
-            "uniform: low must be below high, and both finite, got 1.0 and 1.0; exchange them?",
+            "uniform: low must be below high, and both finite numbers, got 1.0 and 1.0; exchange them?",
+        ),
+        (
+            lambda key: random.uniform(key, 3, low="0"),
+            "uniform: low must be below high, and both finite numbers, got '0' and 1.0; exchange them?",
+        ),
+        (
+            lambda key: random.uniform(key, 3, low=-3e38, high=3e38),
+            "uniform: high - low must be finite in f32, got -3e+38 and 3e+38; draw from a smaller range and multiply",
         ),
         (
             lambda key: random.uniform(key, 3, low=param("x", (), "f64")),

@@ -20,7 +20,7 @@ from adjoint.ops.logic import equal, greater, greater_equal, where
 from adjoint.ops.piecewise import maximum
 from adjoint.ops.powers import reciprocal
 from adjoint.ops.random import uniform
-from adjoint.ops.random_keys import as_key
+from adjoint.ops.random_keys import as_key, is_number
 from adjoint.ops.reduce import max, sum, widened
 from adjoint.ops.rules import one_row, require_float
 from adjoint.ops.shape import reshape, spread_back
@@ -176,7 +176,7 @@ def dropout(x: Value, key: Value, rate: float | Value = 0.5) -> Value:
         kept = subtract(1.0, threshold)
         scale: float | Value = cast(where(greater(kept, 0.0), reciprocal(kept), 0.0), x.dtype)
     else:
-        if not 0 <= rate <= 1:
+        if not is_number(rate) or not 0 <= rate <= 1:
             raise InvalidValueError(f"dropout: the rate must be from 0 to 1, got {rate!r}; pass a probability")
         if rate == 0:
             return x

@@ -20,12 +20,12 @@ from adjoint.ir.types import DTYPES, as_dtype, dtype_name, is_float, is_integer
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import add, divide, multiply, subtract
 from adjoint.ops.convert import cast
-from adjoint.ops.create import full, iota, scalar_misfit
+from adjoint.ops.create import constant, full, iota, scalar_misfit
 from adjoint.ops.index import take
 from adjoint.ops.logic import equal, less, logical_and, logical_or, where
 from adjoint.ops.piecewise import maximum
 from adjoint.ops.powers import sqrt
-from adjoint.ops.random_keys import WORD, Shape, as_key, fold_in, key, key_array, sizes, split, words_of
+from adjoint.ops.random_keys import WORD, Shape, as_key, fold_in, is_number, key, key_array, sizes, split, words_of
 from adjoint.ops.reduce import sum
 from adjoint.ops.rules import require_float
 from adjoint.ops.shape import broadcast_to, expand_dims, slice_axis, squeeze
@@ -45,6 +45,10 @@ __all__ = [
     "split",
     "uniform",
 ]
+
+#: A parameter of a distribution: a number for all elements, or a tensor.
+Bound = float | Value | np.ndarray
+IntBound = int | Value | np.ndarray
 
 #: Bits of the significand of each float dtype: so many random bits are a multiple of ``2**-bits`` in ``[0, 1)``.
 _DIGITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
@@ -71,9 +75,7 @@ def bits(key: Value, shape: Shape = (), dtype: object = "u32") -> Value:
     return cast(_draw("bits", key, shape, 64 if to.itemsize == 8 else 32), to)
 
 
-def uniform(
-    key: Value, shape: Shape = (), dtype: object = "f32", low: float | Value = 0.0, high: float | Value = 1.0
-) -> Value:
+def uniform(key: Value, shape: Shape = (), dtype: object = "f32", low: Bound = 0.0, high: Bound = 1.0) -> Value:
     """Random floats, evenly distributed in ``[low, high)``.
 
     ``low + u * (high - low)``, where u is a multiple of ``2**-24`` (f64: ``2**-53``, f16: ``2**-11``, bf16: ``2**-8``)
@@ -87,16 +89,13 @@ def uniform(
         Shape of what a key draws.
     dtype : str or numpy dtype, default "f32"
         A float dtype. 16-bit floats are computed in f32 and rounded once.
-    low, high : float or Value, default 0.0 and 1.0
-        The bounds: numbers, or values of the dtype that broadcast to the result. The gradient is that of the formula.
+    low, high : float, Value or numpy.ndarray, default 0.0 and 1.0
+        The bounds: numbers, or tensors of the dtype that broadcast to the result. The gradient is that of the formula.
     """
     to = _float("uniform", dtype)
     unit = _unit("uniform", key, shape, to)
-    if not isinstance(low, Value) and not isinstance(high, Value):
-        if not (isfinite(low) and isfinite(high) and low < high):
-            raise InvalidValueError(
-                f"uniform: low must be below high, and both finite, got {low!r} and {high!r}; exchange them?"
-            )
+    if not isinstance(low, Value | np.ndarray) and not isinstance(high, Value | np.ndarray):
+        _require_range(low, high, unit.dtype)
         if (low, high) == (0, 1):
             return cast(unit, to)
     lowest, highest = (_bound("uniform", x, to, unit) for x in (low, high))
@@ -138,30 +137,32 @@ def normal(key: Value, shape: Shape = (), dtype: object = "f32") -> Value:
     return cast(multiply(sqrt(multiply(log(u), -2.0)), cos(angle)), to)
 
 
-def bernoulli(key: Value, p: float | Value = 0.5, shape: Shape | None = None) -> Value:
+def bernoulli(key: Value, p: Bound = 0.5, shape: Shape | None = None) -> Value:
     """Random truth, True with probability `p`.
 
     Parameters
     ----------
     key : Value
         A key, u32[2], or several along the last axis.
-    p : float or Value, default 0.5
+    p : float, Value or numpy.ndarray, default 0.5
         The probability, a number from 0 to 1 or a float tensor that broadcasts to the result. It counts in multiples of
         ``2**-24``, or ``2**-53`` for a tensor of f64, rounded up, and has no gradient.
     shape : int or sequence of int, optional
         Shape of what a key draws; default: that of `p`.
     """
+    if isinstance(p, np.ndarray):
+        p = constant(p, "f32")
     if isinstance(p, Value):
         require_float("bernoulli", p)
         sizes: Shape = p.shape if shape is None else shape
         unit = _unit("bernoulli", key, sizes, p.dtype, least=24)
         return less(unit, _spread("bernoulli", cast(p, unit.dtype), unit))
-    if not 0 <= p <= 1:
+    if not is_number(p) or not 0 <= p <= 1:
         raise InvalidValueError(f"bernoulli: p must be from 0 to 1, got {p!r}; pass a probability")
     return less(_unit("bernoulli", key, () if shape is None else shape, DTYPES["f32"]), p)
 
 
-def randint(key: Value, shape: Shape, low: int | Value, high: int | Value, dtype: object = "i64") -> Value:
+def randint(key: Value, shape: Shape, low: IntBound, high: IntBound, dtype: object = "i64") -> Value:
     """Random integers, evenly distributed in ``[low, high)``.
 
     ``low + floor(r * (high - low))``, where r is a multiple of ``2**-64`` in ``[0, 1)``, computed exactly. So the
@@ -174,7 +175,7 @@ def randint(key: Value, shape: Shape, low: int | Value, high: int | Value, dtype
         A key, u32[2], or several along the last axis.
     shape : int or sequence of int
         Shape of what a key draws.
-    low, high : int or Value
+    low, high : int, Value or numpy.ndarray
         The bounds: numbers, or integer tensors that broadcast to the result. Where tensors leave no integer, as `high`
         is not above `low`, the result is `low`.
     dtype : str or numpy dtype, default "i64"
@@ -184,7 +185,7 @@ def randint(key: Value, shape: Shape, low: int | Value, high: int | Value, dtype
     if not is_integer(to):
         raise TypeRuleError(f"randint: the dtype must be an integer, got {dtype_name(to)}; use i64, or uniform")
     word = _draw("randint", key, shape, 64)
-    if not isinstance(low, Value) and not isinstance(high, Value):
+    if not isinstance(low, Value | np.ndarray) and not isinstance(high, Value | np.ndarray):
         _require_integers(low, high, to)
         count = int(high) - int(low)
         share = word if count == WORD**2 else _share(word, full(count, word.shape, "u64"), count < WORD)
@@ -276,8 +277,23 @@ def _unit(name: str, key: object, shape: Shape, dtype: np.dtype, least: int = 0)
     return multiply(cast(cast(_draw(name, key, shape, width), signed), wide), 2.0**-width)
 
 
-def _bound(name: str, x: float | Value, dtype: np.dtype, like: Value) -> Value:
+def _require_range(low: float, high: float, dtype: np.dtype) -> None:
+    """Raise unless numbers are the bounds of a range that is not empty and whose size the dtype holds."""
+    if not (is_number(low) and is_number(high) and isfinite(low) and isfinite(high) and low < high):
+        raise InvalidValueError(
+            f"uniform: low must be below high, and both finite numbers, got {low!r} and {high!r}; exchange them?"
+        )
+    if float(high) - float(low) > float(np.finfo(dtype).max):
+        raise InvalidValueError(
+            f"uniform: high - low must be finite in {dtype_name(dtype)}, got {low!r} and {high!r}; draw from a smaller "
+            "range and multiply"
+        )
+
+
+def _bound(name: str, x: Bound, dtype: np.dtype, like: Value) -> Value:
     """A bound of a distribution, as a value of a dtype and the shape of another value."""
+    if isinstance(x, np.ndarray):
+        x = constant(x, dtype)
     if isinstance(x, Value):
         if x.dtype != dtype:
             raise TypeRuleError(f"{name}: a bound must be {dtype_name(dtype)}, got {x.type}; cast it")
@@ -296,8 +312,10 @@ def _spread(name: str, x: Value, like: Value) -> Value:
         ) from None
 
 
-def _integer(x: int | Value) -> Value:
+def _integer(x: IntBound) -> Value:
     """A bound of `randint` as i64."""
+    if isinstance(x, np.ndarray):
+        x = constant(x)
     if not isinstance(x, Value):
         _require_integers(x, x + 1, DTYPES["i64"])
         return full(int(x), (), "i64")

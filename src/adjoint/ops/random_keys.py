@@ -14,7 +14,7 @@ from adjoint.ops.create import constant, full, iota
 from adjoint.ops.shape import broadcast_to, expand_dims, reshape, stack
 from adjoint.ops.threefry import WORDS, Threefry, require_key
 
-__all__ = ["WORD", "Shape", "as_key", "fold_in", "key", "key_array", "sizes", "split", "words_of"]
+__all__ = ["WORD", "Shape", "as_key", "fold_in", "is_number", "key", "key_array", "sizes", "split", "words_of"]
 
 #: A shape as it is written: an int means one axis.
 Shape = int | Sequence[int]
@@ -116,7 +116,12 @@ def fold_in(key: Value, data: int | Value) -> Value:
 
 def sizes(shape: Shape) -> tuple[int, ...]:
     """A shape as a tuple."""
-    return (shape,) if isinstance(shape, int) else tuple(shape)
+    return (int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)
+
+
+def is_number(x: object) -> bool:
+    """Whether it is a Python or NumPy number, and no bool."""
+    return isinstance(x, int | float | np.integer | np.floating) and not isinstance(x, bool)
 
 
 def as_key(name: str, key: object) -> Value:
