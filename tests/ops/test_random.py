@@ -11,7 +11,7 @@ from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, Function, param
 from adjoint.ops.threefry import RandomBits
 from adjoint.testing.interpreter import interpret
-from adjoint.transforms import gradient
+from adjoint.transforms import gradient, vectorize
 from tests.ops.running import run
 
 random = ops.random
@@ -200,6 +200,19 @@ def test_keys_may_have_leading_axes():
         together = run(draw, keys)
         assert together.shape == (2, 3, 4)
         np.testing.assert_array_equal(together[1, 2], run(draw, keys[1, 2]))
+
+
+def test_a_mapped_key_draws_for_each_row_and_another_draws_once():
+    """As in JAX: what does not depend on a mapped operand is the same for all rows."""
+    x, key = param("x", (50,)), param("key", (2,), "u32")
+    function = Function("f", (x, key), (ops.dropout(x, key),))
+    keys = run(lambda key: random.split(key, 3), KEY)
+    rows = np.ones((3, 50), np.float32)
+    (each,) = interpret(vectorize(function, [None, 0], 3), rows[0], keys)
+    (alike,) = interpret(vectorize(function, [0, None], 3), rows, KEY)
+    for row, own in zip(each, keys, strict=True):
+        np.testing.assert_array_equal(row, interpret(function, rows[0], own)[0])
+    np.testing.assert_array_equal(alike, np.stack(interpret(function, rows[0], KEY) * 3))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from math import isfinite, pi
 
 import numpy as np
 
+from adjoint import costs
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import DTYPES, as_dtype, dtype_name, is_float, is_integer
 from adjoint.ir.value import Value, apply
@@ -25,11 +26,11 @@ from adjoint.ops.index import take
 from adjoint.ops.logic import equal, less, logical_and, logical_or, where
 from adjoint.ops.piecewise import maximum
 from adjoint.ops.powers import sqrt
-from adjoint.ops.random_keys import WORD, Shape, as_key, fold_in, is_number, key, key_array, sizes, split, words_of
+from adjoint.ops.random_keys import Shape, as_key, fold_in, is_number, key, key_array, sizes, split, words_of
 from adjoint.ops.reduce import sum
 from adjoint.ops.rules import require_float
 from adjoint.ops.shape import broadcast_to, expand_dims, slice_axis, squeeze
-from adjoint.ops.threefry import WORDS, RandomBits
+from adjoint.ops.threefry import WORD, WORDS, RandomBits
 from adjoint.ops.transcendental import cos, log
 
 __all__ = [
@@ -52,9 +53,6 @@ IntBound = int | Value | np.ndarray
 
 #: Bits of the significand of each float dtype: so many random bits are a multiple of ``2**-bits`` in ``[0, 1)``.
 _DIGITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
-
-#: Most elements that `permutation` takes: they are compared in pairs, so 4 billion comparisons.
-MAX_PERMUTED = 2**16
 
 
 def bits(key: Value, shape: Shape = (), dtype: object = "u32") -> Value:
@@ -218,9 +216,9 @@ def permutation(key: Value, x: int | Value) -> Value:
         if not x.shape:
             raise TypeRuleError(f"permutation: a tensor must have an axis, got {x.type}; pass its size or reshape it")
         return take(x, permutation(key, x.shape[0])) if x.shape[0] else x
-    if isinstance(x, bool) or not isinstance(x, int | np.integer) or not 0 <= x <= MAX_PERMUTED:
+    if isinstance(x, bool) or not isinstance(x, int | np.integer) or not 0 <= x <= costs.MAX_PERMUTED:
         raise InvalidValueError(
-            f"permutation: the number of elements must be an integer from 0 to {MAX_PERMUTED}, got {x!r}; "
+            f"permutation: the number of elements must be an integer from 0 to {costs.MAX_PERMUTED}, got {x!r}; "
             "permutation_array takes any number of them, outside of graphs"
         )
     drawn = _draw("permutation", key, (int(x),), 32)

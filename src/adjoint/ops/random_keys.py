@@ -12,15 +12,12 @@ from adjoint.ops.arithmetic import divide, multiply
 from adjoint.ops.convert import cast
 from adjoint.ops.create import constant, full, iota
 from adjoint.ops.shape import broadcast_to, expand_dims, reshape, stack
-from adjoint.ops.threefry import WORDS, Threefry, require_key
+from adjoint.ops.threefry import WORD, WORDS, Threefry, require_key
 
-__all__ = ["WORD", "Shape", "as_key", "fold_in", "is_number", "key", "key_array", "sizes", "split", "words_of"]
+__all__ = ["Shape", "as_key", "fold_in", "is_number", "key", "key_array", "sizes", "split", "words_of"]
 
 #: A shape as it is written: an int means one axis.
 Shape = int | Sequence[int]
-
-#: Two to the number of bits of a word.
-WORD = 2**32
 
 
 def key(seed: int | Value) -> Value:

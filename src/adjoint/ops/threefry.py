@@ -18,19 +18,20 @@ import numpy as np
 
 from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType
-from adjoint.ir.value import Value
+from adjoint.ir.value import Value, apply
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar, same_types
 from adjoint.ops.rules import operands, refused
+from adjoint.ops.vectorizing import all_mapped
 
-__all__ = ["MAX_ELEMENTS", "WORDS", "RandomBits", "Threefry", "require_key", "threefry2x32"]
+__all__ = ["WORD", "WORDS", "RandomBits", "Threefry", "require_key", "threefry2x32"]
 
 _U32, _U64 = DTYPES["u32"], DTYPES["u64"]
 
 #: Words of a key, of a counter and of a block.
 WORDS = 2
 
-#: A counter's second word numbers the elements of a random tensor.
-MAX_ELEMENTS = 2**32
+#: Two to the number of bits of a word. A counter's second word numbers the elements of a random tensor.
+WORD = 2**32
 
 #: Rotations of the rounds, four at a time, and the constant in the third word of the key schedule (Salmon et al.).
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -111,6 +112,10 @@ class Threefry(Operator):
         first, second = _block(k, (key((*lead, 0)), key((*lead, 1))), (counter((*lead, 0)), counter((*lead, 1))))
         return k.choose(k.inside(index[-1], 0, 1), lambda: first, lambda: second)
 
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
+        """The same for more keys and counters."""
+        return apply(self, *all_mapped(mapped, inputs))
+
     @classmethod
     def samples(cls) -> list[Sample]:
         """One block, blocks of several keys, none; other dtypes and sizes are rejected."""
@@ -162,7 +167,7 @@ class RandomBits(Operator):
         if not 1 <= self.width <= 64:
             raise TypeRuleError(f"random_bits: width must be from 1 to 64, got {self.width}; choose one of these")
         drawn = TensorType(self.shape, self.dtype)
-        if drawn.size > MAX_ELEMENTS:
+        if drawn.size > WORD:
             raise TypeRuleError(
                 f"random_bits: a key draws at most 2**32 elements, got {drawn}; split the key and draw several tensors"
             )
@@ -196,6 +201,10 @@ class RandomBits(Operator):
             return _upper(k, k.call("xor", first, second), 32 - self.width, _U32)
         high = k.call("shl", k.cast(first, _U64), k.const(32, _U64))
         return _upper(k, k.call("or", high, k.cast(second, _U64)), 64 - self.width, _U64)
+
+    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
+        """The same for more keys, each of which draws what it draws alone."""
+        return apply(self, *inputs)
 
     @classmethod
     def samples(cls) -> list[Sample]:
