@@ -168,12 +168,16 @@ def dropout(x: Value, key: Value, rate: float | Value = 0.5) -> Value:
         has no gradient.
     """
     require_float("dropout", x)
+    single = as_key("dropout", key)
+    if len(single.shape) != 1:
+        raise TypeRuleError(f"dropout: the key must be u32[2], got {single.type}; use random.bernoulli and where")
     if isinstance(rate, Value):
         require_float("dropout", rate)
         if rate.shape:
             raise TypeRuleError(f"dropout: the rate must be a scalar, got {rate.type}; use random.bernoulli and where")
-        threshold: float | Value = stop_gradient(cast(rate, "f32"))
-        kept = subtract(1.0, threshold)
+        rate = stop_gradient(rate)
+        threshold: float | Value = cast(rate, "f32")
+        kept = subtract(1.0, cast(rate, x.dtype if x.dtype.itemsize > 4 else "f32"))
         scale: float | Value = cast(where(greater(kept, 0.0), reciprocal(kept), 0.0), x.dtype)
     else:
         if not is_number(rate) or not 0 <= rate <= 1:
@@ -181,9 +185,7 @@ def dropout(x: Value, key: Value, rate: float | Value = 0.5) -> Value:
         if rate == 0:
             return x
         threshold, scale = rate, 1.0 / (1.0 - rate) if rate < 1 else 0.0
-    if len(as_key("dropout", key).shape) != 1:
-        raise TypeRuleError(f"dropout: the key must be u32[2], got {key.type}; use random.bernoulli and where")
-    return where(greater_equal(uniform(key, x.shape), threshold), multiply(x, scale), 0.0)
+    return where(greater_equal(uniform(single, x.shape), threshold), multiply(x, scale), 0.0)
 
 
 def embedding(table: Value, ids: Value) -> Value:
