@@ -118,6 +118,7 @@ TESTED_IN = {
     "tensor/structure": "tensor/test_record.py",
     "testing/growing": "testing/test_graphs.py",
     "testing/network_recipes": "testing/test_graphs.py",
+    "testing/random_recipes": "testing/test_graphs.py",
     "testing/recipes": "testing/test_graphs.py",
     "training/finite": "training/test_trainer.py",
     "training/layout": "training/test_setup.py",
