@@ -19,8 +19,11 @@ from adjoint.ops.convolution import Conv2dWeightGradient
 
 ROOT = Path(adjoint.__file__).parent
 
-#: Numbers that are mathematics: coefficients of polynomials, points of Winograd's algorithm.
-MATHEMATICS = ("lower/vector_math/", "lower/winograd/algorithm.py", "ops/gaussian.py", "ops/transcendental.py")
+#: Numbers that are mathematics: coefficients of polynomials, points of Winograd's algorithm, the rounds of a generator.
+MATHEMATICS = (
+    *("lower/vector_math/", "lower/winograd/algorithm.py", "ops/gaussian.py", "ops/threefry.py"),
+    "ops/transcendental.py",
+)
 
 
 def numbers_of(tree):

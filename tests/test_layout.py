@@ -116,6 +116,7 @@ TESTED_IN = {
     "runtime/turn": "runtime/test_turns.py",
     "testing/growing": "testing/test_graphs.py",
     "testing/network_recipes": "testing/test_graphs.py",
+    "testing/random_recipes": "testing/test_graphs.py",
     "testing/recipes": "testing/test_graphs.py",
     "training/finite": "training/test_trainer.py",
     "training/layout": "training/test_setup.py",

@@ -6,8 +6,11 @@ SSE2, which rounds products before it adds them, and ``tune=True``, which choose
 import numpy as np
 import pytest
 
+from adjoint import ops
 from adjoint.codegen.targets import target_for
 from adjoint.compiler import CompileOptions, compile, host
+from adjoint.ir import Function, param
+from adjoint.testing.interpreter import interpret
 from adjoint.testing.programs import network
 from tests.codegen.emulator import run
 from tests.hardware import missing
@@ -65,6 +68,35 @@ def test_random_networks_are_equal_on_aarch64(number):
     program = network(number, work=EMULATED_WORK)
     want = compiled_bits(program.function, program.arrays, FUSED[0], 1)
     assert different(bits(run(program.function, target_for("neon"), *program.arrays)), want) == [], program.steps
+
+
+def drawn(normal):
+    """A function that draws from every distribution, more than one unit of work from some."""
+    key = param("key", (2,), "u32")
+    random = ops.random
+    keys = random.split(key, 8)
+    results = [
+        random.bits(keys[0], (40, 1000)),
+        random.uniform(keys[1], 999),
+        random.uniform(keys[2], 99, "f64", -1.0, 3.0),
+        random.uniform(keys[3], 99, "bf16"),
+        random.randint(keys[4], 99, -5, 2**40),
+        random.permutation(keys[5], 99),
+    ]
+    if normal:
+        results += [random.normal(random.fold_in(keys[6], 1), 999), random.normal(keys[7], 99, "f64")]
+    return Function("drawn", (key,), tuple(results))
+
+
+def test_random_numbers_are_equal_everywhere():
+    key = ops.random.key_array(1)
+    want = compiled_bits(drawn(True), [key], FUSED[0], 1)
+    for level in FUSED:
+        assert different(compiled_bits(drawn(True), [key], level, 3), want) == [], level
+    assert different(bits(run(drawn(True), target_for("neon"), key)), want) == []
+    if host().architecture == "x86_64":
+        assert different(compiled_bits(drawn(False), [key], "sse2", 2), want[:6]) == []
+    assert different(bits(interpret(drawn(False), key)), want[:6]) == []
 
 
 def test_bits_that_differ_are_seen():

@@ -358,7 +358,7 @@ def reduction_parts(blocks: int, elements: int) -> int:
 
 #: Operations above which recomputing an element for another consumer costs more than storing and loading it.
 CHEAP_FLOPS = 6.0
-#: A view that repeats elements at least this many times counts as two readers.
+#: A value that reads the same element at least this often, as a broadcast does, counts as two readers.
 BROADCAST_READERS = 8
 #: Most values in an inlined expression, and most members of a group: they bound the size of kernels.
 MAX_INLINED, MAX_MEMBERS = 32, 96
@@ -377,6 +377,8 @@ MAX_ROW_BYTES = 2 << 10
 MAX_LINK_BYTES = 64
 #: How many times the size of a value its padded form may have to be kept instead.
 MAX_PADDED_GROWTH = 2
+#: Most elements of a permutation in a graph, which compares all pairs: 4 billion comparisons, less than a second.
+MAX_PERMUTED = 2**16
 
 
 def unit_part_bytes(target: Target) -> int:

@@ -220,6 +220,15 @@ def test_integers_wrap_silently(x, y):
     assert evaluate(call("div", a, b), {}) == (wrapped(x // y) if y else 0)
 
 
+@pytest.mark.parametrize(("dtype", "width"), [(np.uint8, 8), (np.uint32, 32), (np.uint64, 64)])
+def test_bits_rotate(dtype, width):
+    x = 0xF0E1D2C3B4A59687 % 2**width
+    for by in (0, 1, 7, width - 1, width, width + 3):
+        text = f"{x:0{width}b}"
+        turned = int(text[by % width :] + text[: by % width], 2)
+        assert evaluate(call("rotl", const(x, np.dtype(dtype)), const(by, np.dtype(dtype))), {}) == turned
+
+
 @pytest.mark.parametrize(
     ("value", "to", "wanted"),
     [

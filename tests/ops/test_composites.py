@@ -204,3 +204,58 @@ def test_refusals():
         ops.linear(x, param("w", (2, 3, 4)))
     with pytest.raises(TypeRuleError, match=r"linear: b must be one row of f32\[2,4\], got f32\[1\]; pass f32\[4\]"):
         ops.linear(x, param("w", (3, 4)), param("b", (1,)))
+
+
+KEY = ops.random.key_array(5)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_dropout_drops_and_scales_what_the_uniform_numbers_say(rate, dtype):
+    x = RNG.uniform(-2, 2, (60, 70)).astype(np.dtype("f2" if dtype == "f16" else "f4"))
+    kept = run(lambda key: ops.random.uniform(key, (60, 70)), KEY) >= np.float32(rate)
+    scale = x.dtype.type(1 / (1 - rate) if rate < 1 else 0)
+    by_number = run(lambda x, key: ops.dropout(x, key, rate), x, KEY)
+    by_value = run(ops.dropout, x, KEY, np.float32(rate))
+    for found in (by_number, by_value):
+        assert found.dtype == x.dtype
+        np.testing.assert_allclose(found, np.where(kept, x * scale, 0), rtol=1e-6 if dtype == "f32" else 2e-3)
+    assert abs((~kept).mean() - rate) <= 4 * sqrt(rate * (1 - rate) / x.size)
+
+
+@pytest.mark.parametrize("rate", [0.3, 1.0])
+def test_dropout_drops_and_scales_the_gradient_alike(rate):
+    x = np.linspace(1.0, 2.0, 40)
+    slope = gradient(lambda x: ops.dropout(x, ops.constant(KEY), rate), x)
+    np.testing.assert_allclose(slope, run(lambda x: ops.dropout(x, ops.constant(KEY), rate), x) / x, rtol=1e-6)
+    by_value = gradient(lambda x, r: ops.dropout(x, ops.constant(KEY), r), x, np.float64(rate))
+    np.testing.assert_allclose(by_value, slope, rtol=1e-6)
+    assert (slope == 0).any()
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda x, key: ops.dropout(x, key, 1.5), "dropout: the rate must be from 0 to 1, got 1.5; pass a probability"),
+        (
+            lambda x, key: ops.dropout(ops.cast(x, "i32"), key),
+            "dropout: the dtype must be float, got i32[3]; cast to a float such as f32 first",
+        ),
+        (
+            lambda x, key: ops.dropout(x, key, x),
+            "dropout: the rate must be a scalar, got f32[3]; use random.bernoulli and where",
+        ),
+        (
+            lambda x, _: ops.dropout(x, np.zeros((2, 2), np.uint32)),
+            "dropout: the key must be u32[2], got u32[2,2]; use random.bernoulli and where",
+        ),
+        (
+            lambda x, _: ops.dropout(x, 0.5),
+            "dropout: a key must be a graph value, got 0.5; make one with ops.random.key(seed)",
+        ),
+    ],
+)
+def test_dropout_refuses(build, message):
+    with pytest.raises((InvalidValueError, TypeRuleError)) as refusal:
+        build(param("x", (3,)), param("key", (2,), "u32"))
+    assert refusal.value.message == message

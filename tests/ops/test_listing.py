@@ -18,12 +18,14 @@ from adjoint.transforms import gradient
 LISTED = {each.name: each for each in listed_operators()}
 
 x = param("x", (4, 4))
+KEY = ops.random.key(0)
 #: A call of each composite, with operands that depend on x.
 COMPOSITES = {
     "avg_pool2d": lambda: ops.avg_pool2d(x[None, None], 2),
     "batch_norm": lambda: ops.batch_norm(x, param("mean", (4,)), param("var", (4,)))[0],
     "batch_norm_inference": lambda: ops.batch_norm_inference(x, x[0], x[1] + 1.0),
     "broadcast": lambda: ops.broadcast(x, x[0])[1],
+    "dropout": lambda: ops.dropout(x, KEY),
     "embedding": lambda: ops.embedding(x, ops.iota((2,))),
     "expand_dims": lambda: ops.expand_dims(x, 0),
     "flatten": lambda: ops.flatten(x),
@@ -37,6 +39,15 @@ COMPOSITES = {
     "logsumexp": lambda: ops.logsumexp(x),
     "mean": lambda: ops.mean(x),
     "scaled_dot_product_attention": lambda: ops.scaled_dot_product_attention(*3 * [x[None, None]]),
+    "random.bernoulli": lambda: ops.cast(ops.random.bernoulli(KEY, ops.sigmoid(x)), "f32"),
+    "random.bits": lambda: ops.cast(ops.random.bits(KEY, 4), "f32"),
+    "random.fold_in": lambda: ops.cast(ops.random.fold_in(KEY, ops.cast(x[0, 0], "i32")), "f32"),
+    "random.key": lambda: ops.cast(ops.random.key(ops.cast(x[0, 0], "i32")), "f32"),
+    "random.normal": lambda: ops.random.normal(KEY, 4),
+    "random.permutation": lambda: ops.random.permutation(KEY, x),
+    "random.randint": lambda: ops.cast(ops.random.randint(KEY, 4, 0, ops.cast(x[0, 0], "i32")), "f32"),
+    "random.split": lambda: ops.cast(ops.random.split(KEY, 4), "f32"),
+    "random.uniform": lambda: ops.random.uniform(KEY, (4, 4), low=x, high=3.5),
     "silu": lambda: ops.silu(x),
     "slice_axis": lambda: ops.slice_axis(x, 0, 1, 3),
     "softmax": lambda: ops.softmax(x),
@@ -51,7 +62,9 @@ COMPOSITES = {
 
 
 def test_every_operator_and_every_public_function_is_listed():
-    assert {op.name for op in CATALOGUE} | set(ops.__all__) - {"parse", "parse_function"} == set(LISTED)
+    random = {f"random.{name}" for name in ops.random.__all__ if not name.endswith("_array")}
+    functions = {*ops.__all__, *random} - {"parse", "parse_function", "random"}
+    assert {op.name for op in CATALOGUE} | functions == set(LISTED)
     assert {each.name for each in LISTED.values() if each.composite} == set(COMPOSITES)
 
 
@@ -67,6 +80,7 @@ def test_families_are_those_of_the_catalogue():
     assert LISTED["matmul"].family == "contract"
     assert LISTED["avg_pool2d"].family == "pooling"
     assert LISTED["flatten"].family == "shape"
+    assert LISTED["random.split"].family == "random"
 
 
 @pytest.mark.parametrize("cls", CATALOGUE, ids=lambda cls: cls.name)

@@ -10,11 +10,7 @@ from adjoint.ops.missing import MISSING
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "dropout",
-            "adjoint.ops has no function dropout; a step has no random numbers, so multiply by a mask that is an input "
-            "of the model",
-        ),
+        ("randn", "adjoint.ops has no function randn; use random.normal"),
         ("view", "adjoint.ops has no function view; use reshape"),
         ("softmx", "adjoint.ops has no function softmx; use softmax"),
         ("qqqq", "adjoint.ops has no function qqqq; `adjoint ops` lists the functions"),
@@ -31,7 +27,9 @@ def test_the_message_says_what_to_use(name, message):
 def test_the_names_are_absent_and_their_replacements_present():
     assert not MISSING.keys() & vars(ops).keys()
     replacements = {fix.removeprefix("use ") for fix in MISSING.values() if fix.startswith("use ")}
+    random = {name.removeprefix("random.") for name in replacements if name.startswith("random.")}
     assert {name for name in replacements if name.isidentifier()} <= {*ops.__all__}
+    assert random <= {*ops.random.__all__}
 
 
 def test_modules_and_private_names_are_as_usual():
@@ -40,5 +38,5 @@ def test_modules_and_private_names_are_as_usual():
     assert catalogue.CATALOGUE
     with pytest.raises(AttributeError, match=r"module 'adjoint\.ops' has no attribute '_nothing'"):
         ops._nothing  # noqa: B018
-    with pytest.raises(ImportError, match="cannot import name 'dropout'"):
-        exec("from adjoint.ops import dropout")
+    with pytest.raises(ImportError, match="cannot import name 'randn'"):
+        exec("from adjoint.ops import randn")

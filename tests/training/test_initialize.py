@@ -115,12 +115,12 @@ def test_what_a_module_says_travels_with_it():
         ((("gamma", "ones"),), NameLookupError, "those of parameters and states, got 'gamma'; the names are w, v, "),
         ((("scal", "ones"),), NameLookupError, "got 'scal'; did you mean 'scale'\\?"),
         ((("x", "ones"),), NameLookupError, "got 'x'; the names are w, v, scale, shift, mean, var"),
-        ((("scale", "one"),), InvalidValueError, "kaiming_normal, got 'one' for 'scale'; did you mean 'ones'\\?"),
+        ((("scale", "one"),), InvalidValueError, "kaiming_normal, key, got 'one' for 'scale'; did you mean 'ones'\\?"),
         (
             (("scale", "7"),),
             InvalidValueError,
-            "the kind must be one of zeros, ones, normal, uniform, xavier_uniform, kaiming_normal, got '7' for "
-            "'scale'; use one of them",
+            "the kind must be one of zeros, ones, normal, uniform, xavier_uniform, kaiming_normal, key, got '7' "
+            "for 'scale'; use one of them",
         ),
         (
             (("scale", "ones"), ("scale", "zeros")),
@@ -134,6 +134,11 @@ def test_what_a_module_says_travels_with_it():
         ((("v", "normal", float("inf")),), InvalidValueError, "finite numbers std, got \\(inf,\\)"),
         ((("v", "normal", -0.1),), InvalidValueError, "normal takes a std of at least 0, got \\(-0.1,\\) for 'v'"),
         ((("v", "uniform", 2, 1),), InvalidValueError, "low that is at most high, got \\(2, 1\\) for 'v'; correct it"),
+        (
+            (("scale", "key"),),
+            InvalidValueError,
+            "key requires u32\\[2\\], got 'scale' of f32\\[4\\]; use zeros",
+        ),
         ((("scale", "kaiming_normal"),), InvalidValueError, "floats of a rank from 2, got 'scale' of f32\\[4\\]; use"),
         ("ones", InvalidValueError, "tuples of a name, a kind and its numbers, .* got 'ones'; correct it"),
         (("scale", "ones"), InvalidValueError, "tuples of a name, .* got 'scale'"),

@@ -44,6 +44,23 @@ def test_a_constant_with_a_number_for_each_row_is_shortened():
         resize_batch(whole, batch_inputs(whole, whole.params), 5)
 
 
+def noisy(rows):
+    """Random numbers for each row, of one key and of a key for each row."""
+    x, key = param("x", (rows, 4)), param("key", (2,), "u32")
+    noise = ops.random.normal(key, (rows, 4))
+    return Function("main", (x, key), (ops.add(ops.dropout(x, key), noise),))
+
+
+def test_random_numbers_are_resized_and_each_row_keeps_its_own():
+    whole = noisy(6)
+    axes = batch_inputs(whole, whole.params)
+    made = resize_batch(whole, axes, 3)
+    verify(made)
+    assert made == noisy(3)
+    x, key = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32), ops.random.key_array(1)
+    np.testing.assert_array_equal(interpret(made, x[:3], key)[0], interpret(whole, x, key)[0][:3])
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [

@@ -122,6 +122,11 @@ def _divide(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str:
     return w.pure(f"select {mask} {by_zero}, {type_} {zero}, {type_} {other}")
 
 
+def _rotate_left(w: Writer, args: list[str], dtype: np.dtype, lanes: int) -> str:
+    type_ = _type(dtype, lanes)
+    return w.intrinsic(f"llvm.fshl.{_suffix(dtype, lanes)}", type_, [type_] * 3, [args[0], args[0], args[1]])
+
+
 #: LLVM instructions of every scalar function that is not expanded.
 INSTRUCTIONS: dict[str, Emitter] = {
     "add": _binary("fadd", "add"),
@@ -148,6 +153,7 @@ INSTRUCTIONS: dict[str, Emitter] = {
     "not": _not,
     "shl": _binary("shl", "shl"),
     "shr": _binary("ashr", "ashr", "lshr"),
+    "rotl": _rotate_left,
 }
 
 

@@ -57,7 +57,7 @@ MISSING = {
     "index_select": "use ops.take",
     "chunk": "use slices, as in x[:, :2]",
     "split": "use slices, as in x[:, :2]",
-    "dropout": "multiply by a mask that is an input of the model, because a step has no random numbers",
+    "dropout": "use ops.dropout",
     "contiguous": "omit it, because values are not arrays with a layout in memory",
     "detach": "use ops.stop_gradient",
     "clone": "omit it, because a value never changes",

@@ -51,6 +51,11 @@ def _sigmoid(x: Any) -> Any:
     return np.asarray(1 / (1 + np.exp(-np.asarray(x, np.float64)))).astype(np.asarray(x).dtype)
 
 
+def _rotate_left(x: Any, by: Any) -> Any:
+    width = np.asarray(x).dtype.type(np.asarray(x).dtype.itemsize * 8)
+    return x << by % width | x >> (width - by) % width
+
+
 def _fma(x: Any, y: Any, z: Any) -> Any:
     return x * y + z
 
@@ -90,5 +95,6 @@ SCALARS: dict[str, ScalarFunction] = {
     "not": ScalarFunction(1, "same", np.logical_not, operands="b"),
     "shl": ScalarFunction(2, "same", np.left_shift, operands="iu"),
     "shr": ScalarFunction(2, "same", np.right_shift, operands="iu"),
+    "rotl": ScalarFunction(2, "same", _rotate_left, operands="u"),
     "rint": ScalarFunction(1, "same", np.rint, operands="f"),
 }

@@ -7,11 +7,13 @@ them all.
 
 from typing import TYPE_CHECKING
 
+from adjoint.ops import random
 from adjoint.ops.arithmetic import add, divide, floor_divide, multiply, negative, subtract, true_divide
 from adjoint.ops.attention import scaled_dot_product_attention
 from adjoint.ops.build import broadcast, full_like
 from adjoint.ops.calls import call
 from adjoint.ops.composites import (
+    dropout,
     embedding,
     leaky_relu,
     linear,
@@ -85,6 +87,7 @@ __all__ = [
     "cos",
     "count",
     "divide",
+    "dropout",
     "embedding",
     "equal",
     "erf",
@@ -132,6 +135,7 @@ __all__ = [
     "permute",
     "power",
     "prod",
+    "random",
     "reciprocal",
     "relu",
     "reshape",

@@ -24,6 +24,7 @@ from adjoint.ops import (
     reduce,
     shape,
     sizes,
+    threefry,
     transcendental,
     window_places,
 )
@@ -143,6 +144,10 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             index.Take,
             index.TakeAlong,
             index.ScatterAdd,
+        ),
+        "random": (
+            threefry.Threefry,
+            threefry.RandomBits,
         ),
     }
 )

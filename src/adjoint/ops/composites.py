@@ -1,4 +1,4 @@
-"""Functions composed of operators: activations, softmax and related functions, the linear layer, embeddings.
+"""Functions composed of operators: activations, softmax and related functions, the linear layer, dropout, embeddings.
 
 They need no gradient or lowering of their own: both follow from the operators, and fusion combines them into kernels. A
 maximum that is subtracted to avoid overflow of exponentials passes through `stop_gradient`: the result does not depend
@@ -8,7 +8,7 @@ on it, so its gradient is 0 and need not be computed.
 p))``, depends on its result only, and the exponentials before the division need not be kept.
 """
 
-from adjoint.errors import TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import add, multiply, subtract
 from adjoint.ops.axes import Axes, axes_of
@@ -16,14 +16,18 @@ from adjoint.ops.centred import SumExp
 from adjoint.ops.contract import flattened, matmul
 from adjoint.ops.convert import cast, check_range, stop_gradient
 from adjoint.ops.index import take
-from adjoint.ops.logic import equal, greater, where
+from adjoint.ops.logic import equal, greater, greater_equal, where
 from adjoint.ops.piecewise import maximum
+from adjoint.ops.powers import reciprocal
+from adjoint.ops.random import uniform
+from adjoint.ops.random_keys import as_key, is_number
 from adjoint.ops.reduce import max, sum, widened
 from adjoint.ops.rules import one_row, require_float
 from adjoint.ops.shape import reshape, spread_back
 from adjoint.ops.transcendental import exp, expm1, log, log1p, sigmoid
 
 __all__ = [
+    "dropout",
     "embedding",
     "leaky_relu",
     "linear",
@@ -145,6 +149,43 @@ def linear(x: Value, w: Value, b: Value | None = None) -> Value:
         raise TypeRuleError(f"linear: the last axis of x must be the first of w, got x {x.type} and w {w.type}; {fix}")
     result = matmul(x, w)
     return result if b is None else add(result, one_row("linear", "b", b, result))
+
+
+def dropout(x: Value, key: Value, rate: float | Value = 0.5) -> Value:
+    """`x` with elements replaced by 0 with probability `rate`, and the others divided by ``1 - rate``.
+
+    The gradient is dropped and divided alike. N. Srivastava et al., "Dropout: a simple way to prevent neural networks
+    from overfitting", 2014.
+
+    Parameters
+    ----------
+    x : Value
+        Float.
+    key : Value
+        A key, u32[2]; for each step another one.
+    rate : float or Value, default 0.5
+        The probability, a number from 0 to 1 or a float scalar. It counts in multiples of ``2**-24``, rounded up, and
+        has no gradient.
+    """
+    require_float("dropout", x)
+    single = as_key("dropout", key)
+    if len(single.shape) != 1:
+        raise TypeRuleError(f"dropout: the key must be u32[2], got {single.type}; use random.bernoulli and where")
+    if isinstance(rate, Value):
+        require_float("dropout", rate)
+        if rate.shape:
+            raise TypeRuleError(f"dropout: the rate must be a scalar, got {rate.type}; use random.bernoulli and where")
+        rate = stop_gradient(rate)
+        threshold: float | Value = cast(rate, "f32")
+        kept = subtract(1.0, cast(rate, x.dtype if x.dtype.itemsize > 4 else "f32"))
+        scale: float | Value = cast(where(greater(kept, 0.0), reciprocal(kept), 0.0), x.dtype)
+    else:
+        if not is_number(rate) or not 0 <= rate <= 1:
+            raise InvalidValueError(f"dropout: the rate must be from 0 to 1, got {rate!r}; pass a probability")
+        if rate == 0:
+            return x
+        threshold, scale = rate, 1.0 / (1.0 - rate) if rate < 1 else 0.0
+    return where(greater_equal(uniform(single, x.shape), threshold), multiply(x, scale), 0.0)
 
 
 def embedding(table: Value, ids: Value) -> Value:

@@ -11,22 +11,33 @@ from typing import Any
 
 from adjoint import ops
 from adjoint.ir.methods import Methods
+from adjoint.ops import random
 from adjoint.ops.calls import Call
 from adjoint.ops.catalogue import FAMILIES
 
 __all__ = ["Listed", "listed_operators"]
 
-#: The public functions of `adjoint.ops` that read graph text rather than build graphs.
-_NOT_OPERATORS = {"parse", "parse_function"}
+#: What is public in `adjoint.ops` and does not build graphs: functions that read graph text or return arrays, and the
+#: module whose functions are listed by their full names.
+_NOT_OPERATORS = {"parse", "parse_function", "random", "random.key_array", "random.permutation_array"}
 
 #: Families of composites, which are otherwise called like the file that they are in: by file, or by function.
-_FAMILY = {"views": "shape", "slicing": "shape", "indexing": "index", "broadcast": "shape", "full_like": "create"}
+_FAMILY = {
+    "views": "shape",
+    "slicing": "shape",
+    "indexing": "index",
+    "random_keys": "random",
+    "broadcast": "shape",
+    "full_like": "create",
+}
 
 #: Composites without a gradient, and why.
 _CONSTANT = {
     "floor_divide": "integers have no gradient",
     "full_like": "the result does not depend on the elements",
-}
+    "random.bernoulli": "a bool is not differentiable",
+    "random.normal": "the result depends on the key only",
+} | {f"random.{name}": "integers have no gradient" for name in ("bits", "fold_in", "key", "randint", "split")}
 
 #: Python's syntax, and methods and properties of another name than the function's.
 _PYTHON = {
@@ -94,7 +105,9 @@ class Listed:
 
 def listed_operators() -> list[Listed]:
     """All operators and composites: family by family, in each the operators in the order of the catalogue first."""
-    functions = {name: getattr(ops, name) for name in ops.__all__ if name not in _NOT_OPERATORS}
+    public = {name: getattr(ops, name) for name in ops.__all__}
+    public |= {f"random.{name}": getattr(random, name) for name in random.__all__}
+    functions = {name: function for name, function in public.items() if name not in _NOT_OPERATORS}
     found = {}
     for family, classes in FAMILIES.items():
         for op in classes:

@@ -7,14 +7,15 @@ from adjoint.errors import MissingAttributeError
 
 __all__ = ["MISSING", "missing_function"]
 
-_RANDOM = "a step has no random numbers, so make them in NumPy and pass them as an input"
 _SORTED = "sort in NumPy, because there is no operator for it"
 
 #: What to do instead, by name.
 MISSING = {
-    "dropout": "a step has no random numbers, so multiply by a mask that is an input of the model",
-    "rand": _RANDOM,
-    "randn": _RANDOM,
+    "rand": "use random.uniform",
+    "randn": "use random.normal",
+    "randint": "use random.randint",
+    "randperm": "use random.permutation",
+    "bernoulli": "use random.bernoulli",
     "view": "use reshape",
     "ravel": "use flatten",
     "cat": "use concat",

@@ -11,6 +11,7 @@ from adjoint import ops
 from adjoint.ir import Function, Value, param
 from adjoint.testing.growing import Growing, Node
 from adjoint.testing.network_recipes import NETWORK_RECIPES
+from adjoint.testing.random_recipes import RANDOM_RECIPES
 
 __all__ = ["CALL", "RECIPES", "Recipe"]
 
@@ -389,5 +390,6 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "take_along_last": _take_along,
         "scatter_add": _scatter_add,
         **NETWORK_RECIPES,
+        **RANDOM_RECIPES,
     }
 )

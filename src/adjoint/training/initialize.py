@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, described
-from adjoint.ir import IRModule, TensorType, is_float
+from adjoint.ir import DTYPES, IRModule, TensorType, is_float
 
 __all__ = ["Initializer", "Start", "initial_params", "initial_states", "stated_starts"]
 
@@ -53,11 +53,12 @@ def stated_starts(module: IRModule, types: Mapping[str, TensorType]) -> dict[str
     * ``xavier_uniform``: uniform within ``sqrt(6 / (fan_in + fan_out))`` (Glorot and Bengio 2010, "Understanding the
       difficulty of training deep feedforward neural networks", formula 16);
     * ``kaiming_normal``: normal with standard deviation ``sqrt(2 / fan_in)``, for layers before a relu (He et al.
-      2015, "Delving Deep into Rectifiers", formula 10).
+      2015, "Delving Deep into Rectifiers", formula 10);
+    * ``key``: random bits, for a key of `adjoint.ops.random`, u32[2].
 
-    The last two require a rank of at least 2. A matrix has the shape ``[fan_in, fan_out]``, as in `ops.linear`. At
-    higher ranks, as in the weight of a convolution, the first two axes are output and input channels and the others the
-    window, and a fan is the number of channels times the elements of the window.
+    ``xavier_uniform`` and ``kaiming_normal`` require a rank of at least 2. A matrix has the shape ``[fan_in,
+    fan_out]``, as in `ops.linear`. At higher ranks, as in the weight of a convolution, the first two axes are output
+    and input channels and the others the window, and a fan is the number of channels times the elements of the window.
 
     Parameters
     ----------
@@ -227,6 +228,13 @@ def _kaiming_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndar
     return rng.normal(0.0, sqrt(2.0 / max(fan_in, 1)), shape)
 
 
+_KEY = TensorType((2,), DTYPES["u32"])
+
+
+def _key(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.integers(0, 2**32, shape, np.uint32)
+
+
 _KINDS = {
     "zeros": _Kind(_zeros, floats=False),
     "ones": _Kind(_ones, floats=False),
@@ -234,6 +242,7 @@ _KINDS = {
     "uniform": _Kind(_uniform, ("low", "high")),
     "xavier_uniform": _Kind(_xavier_uniform, rank=2),
     "kaiming_normal": _Kind(_kaiming_normal, rank=2),
+    "key": _Kind(_key, floats=False),
 }
 
 #: Allowed default initializers.
@@ -260,6 +269,8 @@ def _checked(name: str, kind: str, numbers: Sequence[Any], types: Mapping[str, T
     if type_.rank < found.rank or (found.floats and not is_float(type_.dtype)):
         wanted = f"floats of a rank from {found.rank}" if found.rank else "floats"
         raise InvalidValueError(f"init: {kind} requires {wanted}, got {name!r} of {type_}; use zeros or ones")
+    if kind == "key" and type_ != _KEY:
+        raise InvalidValueError(f"init: key requires {_KEY}, got {name!r} of {type_}; use zeros or ones")
     if len(numbers) != len(found.numbers) or not all(_finite(n) for n in numbers):
         takes = f"the finite numbers {', '.join(found.numbers)}" if found.numbers else "no numbers"
         raise InvalidValueError(f"init: {kind} takes {takes}, got {tuple(numbers)!r} for {name!r}; correct them")

@@ -31,6 +31,7 @@ from adjoint.ir.printer import value_names
 from adjoint.ir.value import infer_type
 from adjoint.ops.create import Constant, Full, Iota
 from adjoint.ops.shape import BroadcastTo, Reshape, Slice
+from adjoint.ops.threefry import RandomBits
 from adjoint.transforms.batch_axis import Axis, BatchAxes
 
 __all__ = ["resize_batch"]
@@ -112,6 +113,8 @@ def _resized_op(op: Op, wanted: TensorType, axis: Axis) -> Op:
     match op:
         case Reshape() | BroadcastTo() | Full() | Iota():
             return replace(op, shape=wanted.shape)
+        case RandomBits(shape=shape):
+            return replace(op, shape=wanted.shape[wanted.rank - len(shape) :])
         case Constant(data=data, shape=shape) if all(size == 1 for size in shape[: axis.position]):
             bytes_each = len(data) // shape[axis.position]
             return replace(op, data=data[: wanted.shape[axis.position] * bytes_each], shape=wanted.shape)

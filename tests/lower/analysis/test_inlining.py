@@ -25,3 +25,14 @@ def test_a_guard_is_told_from_one_whose_memory_it_got():
         assert made.guard is inliner.guard
         inliner.guard = None
     assert len(addresses) > 100, "each guard that is remembered lives on"
+
+
+def test_constant_conditions_are_folded_and_constant_bits_are_not():
+    inliner = Inliner({}, {})
+    number = Coordinate(as_index(Var("i", 8)), DTYPES["i32"])
+    holds = inliner.call("lt", number, inliner.const(3, DTYPES["i32"]))
+    true, one = inliner.const(True, DTYPES["bool"]), inliner.const(1, DTYPES["i32"])
+    assert inliner.call("and", holds, true) is holds
+    assert inliner.call("or", holds, true).value is True
+    for function in ("and", "or"):
+        assert inliner.call(function, number, one).operands == (number, one)

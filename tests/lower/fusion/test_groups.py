@@ -7,6 +7,7 @@ from adjoint import ops
 from adjoint.codegen.targets import host_target
 from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import Function, param
+from adjoint.kernel.printer import print_kernels
 from adjoint.lower.analysis.access import access_pattern
 from adjoint.pipeline import lower_function
 from adjoint.testing import interpret
@@ -114,3 +115,24 @@ def test_swapping_two_parameters_in_place_is_right_all_the_same():
     # One new value apart; then the other in its place, and a copy of the first.
     assert [k.values for k in made.kernels] == [("%1",), ("%3", "%1")]
     assert np.dtype(np.float32) == made.arguments[0].dtype
+
+
+def test_a_key_is_made_once_for_all_elements_that_it_draws():
+    key = param("key", (2,), "u32")
+    made = program((key,), ops.random.bits(ops.random.fold_in(key, 3), 1000))
+    assert [b.size for kernel in made.kernels for b in kernel.writes] == [2, 1000]
+
+
+def test_a_mask_is_drawn_once_for_values_and_gradients():
+    x, key = param("x", (64, 128)), param("key", (2,), "u32")
+    loss = Function("loss", (x, key), (ops.sum(ops.exp(ops.dropout(x, key))),))
+    made = lower_function(gradient(loss, ["x"]), host_target())
+    assert sum("rotl" in print_kernels([kernel]) for kernel in made.kernels) == 1
+
+
+def test_elements_that_are_read_repeatedly_are_counted():
+    """By a product of axes that the coordinates leave out; what is chosen counts once."""
+    key, table, ids = param("key", (5, 2), "u32"), param("t", (9, 4)), param("ids", (6,), "i32")
+    assert access_pattern(ops.random.bits(key, (3, 7))).repeats == (21,)
+    assert access_pattern(ops.take(table, ids)).repeats == (1, 4)
+    assert access_pattern(ops.concat(table, table)).repeats == (1, 1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from adjoint.errors import CompileError
 from adjoint.ir import Value, is_param
 from adjoint.kernel.index import Index, Var, as_index, flatten
-from adjoint.kernel.ir import Apply, Expr, postorder
+from adjoint.kernel.ir import Apply, Expr, dynamics, postorder
 from adjoint.kernel.scalars import SCALARS
 from adjoint.lower.analysis.inlining import (
     ExprBuilder,
@@ -53,6 +54,9 @@ class AccessPattern:
         Equal for attention operators that may share a kernel: rows, steps, and the operands of the first dot product.
     literals : tuple of (bytes, numpy.dtype)
         Literal arrays that it reads.
+    repeats : tuple of int
+        For each operand: how many elements of the result read the same element of it at least, as all elements of a
+        random tensor read its key. What is read where a condition holds, or at a coordinate from memory, counts once.
     """
 
     kind: Literal["param", "pointwise", "view", "reduce", "scatter", "attention"]
@@ -61,6 +65,7 @@ class AccessPattern:
     flops: float = 0.0
     attention_key: tuple[Hashable, ...] = ()
     literals: tuple[tuple[bytes, np.dtype], ...] = ()
+    repeats: tuple[int, ...] = ()
 
 
 def access_pattern(value: Value) -> AccessPattern:
@@ -83,6 +88,8 @@ def access_pattern(value: Value) -> AccessPattern:
     index = tuple(as_index(v) for v in vars_)
     here = flatten(index, value.shape)
     flat = [True] * len(value.inputs)
+    repeats = [value.type.size] * len(value.inputs)
+    builder = ExprBuilder()
 
     def operand(position: int) -> Source:
         source = value.inputs[position]
@@ -91,13 +98,17 @@ def access_pattern(value: Value) -> AccessPattern:
             same_size = source.type.size == value.type.size
             if not same_size or flatten(map(as_index, at), source.shape) != here:
                 flat[position] = False
+            where = [as_index(i) for i in at]
+            chosen = builder.guard is not None or any(True for i in where for _ in dynamics(i))
+            used = set().union(*(i.variables() for i in where))
+            others = 1 if chosen else prod(v.extent for v in vars_ if v not in used)
+            repeats[position] = min(repeats[position], others)
             return _Probe(position, compute_dtype(source.dtype), ", ".join(map(str, at)))
 
         return Source(source.type, read)
 
-    builder = ExprBuilder()
     made: Any = op.lower(builder, index, *(operand(i) for i in range(len(value.inputs))))
-    return replace(_pattern(value, made, flat), literals=tuple(builder.literals))
+    return replace(_pattern(value, made, flat), literals=tuple(builder.literals), repeats=tuple(repeats))
 
 
 def _pattern(value: Value, made: Any, flat: Sequence[bool]) -> AccessPattern:

@@ -120,7 +120,7 @@ class ExprBuilder:
 
     def call(self, function: str, *args: Expr) -> Expr:
         """A scalar function; constant conditions are folded."""
-        if function in ("and", "or"):
+        if function in ("and", "or") and args[0].dtype == BOOL:
             known = function == "or"
             if any(isinstance(a, Const) and bool(a.value) == known for a in args):
                 return Const(known, BOOL)

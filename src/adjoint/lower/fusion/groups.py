@@ -155,14 +155,17 @@ class _Fuser:
         return value
 
     def _readers(self, value: Value) -> int:
-        """Roughly how often an element is read: consumers, and broadcasts through a view."""
-        count = 0
-        for user in self.users[value]:
-            grows = self.patterns[user].kind == "view" and user.type.size >= costs.BROADCAST_READERS * max(
-                value.type.size, 1
-            )
-            count += 2 if grows else 1
-        return count
+        """Roughly how often an element is read: consumers, and those that read it for many of their elements."""
+        return sum(2 if self._repeats(user, value) >= costs.BROADCAST_READERS else 1 for user in self.users[value])
+
+    def _repeats(self, user: Value, value: Value) -> int:
+        """Roughly how many elements of a user without a reduction read the same element of a value."""
+        pattern = self.patterns[user]
+        if pattern.kind == "view":
+            return int(user.type.size) // max(int(value.type.size), 1)
+        if pattern.kind != "pointwise":
+            return 1
+        return min(n for n, operand in zip(pattern.repeats, user.inputs, strict=True) if operand is value)
 
     def run(self) -> Fusion:
         for value in self.order:
