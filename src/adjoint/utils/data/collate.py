@@ -18,8 +18,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
     """One batch from a list of items of the same kind.
 
     Tensors, NumPy arrays and NumPy numbers are stacked along a new first axis. Python numbers become a tensor: bools of
-    bool, ints of i64, and floats, or both, of f64. Strings and bytes stay a list. Items that are dicts, tuples or lists
-    are collated by key or position; tuples become a list, and named tuples and dicts stay what they are.
+    bool, ints of i64, and floats, or both, of f64. Strings and bytes stay as they are. Items that are dicts, tuples or
+    lists are collated by key or position; tuples become a list, and named tuples and dicts stay what they are.
 
     Parameters
     ----------

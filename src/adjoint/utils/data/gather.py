@@ -65,15 +65,22 @@ class Gather:
 
 def gather_of(dataset: object) -> Gather | None:
     """What copies the rows of a dataset; None if its items are more than rows of tensors."""
-    rows: np.ndarray | None = None
+    subsets = []
     while isinstance(dataset, Subset) and type(dataset).__getitem__ is Subset.__getitem__:
-        picked = integers("Subset", dataset.indices)
-        rows = picked if rows is None else picked[_in_range(rows, len(picked))]
+        subsets.append(dataset.indices)
         dataset = dataset.dataset
-    if isinstance(dataset, Tensor | np.ndarray):
-        return Gather(TensorDataset(dataset).tensors, rows, True)
-    plain = isinstance(dataset, TensorDataset) and type(dataset).__getitem__ is TensorDataset.__getitem__
-    return Gather(dataset.tensors, rows, False) if plain else None  # type: ignore[attr-defined]
+    single = isinstance(dataset, Tensor | np.ndarray)
+    if single:
+        tensors = TensorDataset(dataset).tensors  # type: ignore[arg-type]
+    elif isinstance(dataset, TensorDataset) and type(dataset).__getitem__ is TensorDataset.__getitem__:
+        tensors = dataset.tensors
+    else:
+        return None
+    rows: np.ndarray | None = None
+    for indices in subsets:
+        picked = integers("Subset", indices)
+        rows = picked if rows is None else picked[_in_range(rows, len(picked))]
+    return Gather(tensors, rows, single)
 
 
 def _in_range(indices: np.ndarray | Sequence[int], count: int) -> np.ndarray:

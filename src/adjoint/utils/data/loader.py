@@ -192,8 +192,6 @@ def _check_choices(
     """Raise if arguments about order and batches are out of range, or exclude each other."""
     if shuffle not in (None, False, True):
         raise InvalidValueError(f"DataLoader: shuffle must be True or False, got {shuffle!r}; choose one")
-    if sampler is not None and shuffle:
-        raise InvalidValueError("DataLoader: sampler decides the order, got shuffle=True as well; pass one of them")
     if batch_sampler is not None:
         given = {"batch_size": batch_size != 1, "shuffle": shuffle, "sampler": sampler, "drop_last": drop_last}
         also = [name for name, changed in given.items() if changed is not None and changed is not False]
@@ -201,6 +199,8 @@ def _check_choices(
             raise InvalidValueError(
                 f"DataLoader: batch_sampler decides the batches, got {' and '.join(also)} as well; pass one of them"
             )
+    elif sampler is not None and shuffle:
+        raise InvalidValueError("DataLoader: sampler decides the order, got shuffle=True as well; pass one of them")
     elif batch_size is not None:
         require_count("DataLoader", "batch_size", batch_size)
     elif drop_last:
