@@ -50,11 +50,13 @@ MAY_IMPORT = {
     "tensor": (COMPILER | {"compiler"}) - {"optim", "losses"},
     # Formats of other programs, of arrays alone.
     "interop": {"errors", "paths"},
+    # The names of torch.utils.
+    "utils": {"errors", "ir", "tensor"},
     "training": DOORS,
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},
     "testing": DOORS | {"training"},
-    "__init__": DOORS | {"training"},
+    "__init__": DOORS | {"training", "tensor", "utils"},
     "__main__": {"cli"},
 }
 

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 from adjoint.version import __version__
 
 if TYPE_CHECKING:
-    from adjoint import data, errors, ir, losses, models, ops, optim, training, transforms
+    from adjoint import data, errors, ir, losses, models, ops, optim, training, transforms, utils
     from adjoint.compiler import CompileOptions, Executable, compile
     from adjoint.errors import AdjointError
     from adjoint.ir import Function, IRModule, TensorType, Value, param
+    from adjoint.tensor.generator import Generator, default_generator, manual_seed
     from adjoint.training import SetupTrainer, Trainer
 else:
     _HOMES = {
-        "adjoint": ("data", "errors", "ir", "losses", "models", "ops", "optim", "training", "transforms"),
+        "adjoint": ("data", "errors", "ir", "losses", "models", "ops", "optim", "training", "transforms", "utils"),
         "adjoint.compiler": ("CompileOptions", "Executable", "compile"),
         "adjoint.errors": ("AdjointError",),
         "adjoint.ir": ("Function", "IRModule", "TensorType", "Value", "param"),
+        "adjoint.tensor.generator": ("Generator", "default_generator", "manual_seed"),
         "adjoint.training": ("SetupTrainer", "Trainer"),
     }
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -44,6 +46,7 @@ __all__ = [
     "CompileOptions",
     "Executable",
     "Function",
+    "Generator",
     "IRModule",
     "SetupTrainer",
     "TensorType",
@@ -52,13 +55,16 @@ __all__ = [
     "__version__",
     "compile",
     "data",
+    "default_generator",
     "errors",
     "ir",
     "losses",
+    "manual_seed",
     "models",
     "ops",
     "optim",
     "param",
     "training",
     "transforms",
+    "utils",
 ]

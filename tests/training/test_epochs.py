@@ -6,12 +6,14 @@ import threading
 import numpy as np
 import pytest
 
+from adjoint import Generator
 from adjoint.data import Rows
 from adjoint.errors import AdjointError, DataError, InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.ir import TensorType
 from adjoint.losses import MSELoss
 from adjoint.optim import SGD, Adam
 from adjoint.training import SetupTrainer, Trainer
+from adjoint.utils.data import DataLoader, RandomSampler, TensorDataset
 from tests.training.models import BATCH, SIZES, linear, normalising
 
 COUNT = 61  # seven batches of eight and five rows
@@ -298,6 +300,14 @@ def test_batches_that_need_converting_are_counted_like_others(module, cache):
     x, y = dataset()
     cut = [(x[i : i + BATCH], y[i : i + BATCH].tolist()) for i in range(0, 56, BATCH)]
     np.testing.assert_array_equal(trainer.run_epoch(cut).losses, by_hand(other, np.arange(COUNT)))
+
+
+def test_a_data_loader_of_tensors(module, cache):
+    trainer, other = fresh(module, cache), fresh(module, cache)
+    loader = DataLoader(TensorDataset(*dataset()), BATCH, shuffle=True, generator=Generator().manual_seed(2))
+    order = np.array(list(RandomSampler(range(COUNT), generator=Generator().manual_seed(2))))
+    np.testing.assert_array_equal(trainer.run_epoch(loader).losses, by_hand(other, order, STEPS + 1))
+    assert_same(trainer, other)
 
 
 def test_an_error_of_the_iterator_surfaces_after_the_batches_before_it(module, cache):

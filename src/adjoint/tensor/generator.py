@@ -1,0 +1,148 @@
+"""Random numbers drawn on the host: the generators behind shuffling, and the numbers that they give."""
+
+import os
+import threading
+
+import numpy as np
+
+from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
+from adjoint.tensor.tensor import Tensor, from_array
+
+__all__ = ["Generator", "as_generator", "default_generator", "host_permutation", "manual_seed"]
+
+#: Seeds are words of 64 bits; negative ones count from the end, as in PyTorch.
+_SEEDS = 2**64
+
+#: The second word of the key, so that streams differ from those of ``numpy.random.Philox(key=seed)``: "adjoint".
+_DOMAIN = 0x61646A6F696E74
+
+#: Held while a draw is counted.
+_lock = threading.Lock()
+
+
+class Generator:
+    """A source of random numbers with a state of its own, as ``torch.Generator``.
+
+    Its state is a seed and the number of draws so far. The numbers of a draw are those of Philox-4x64-10 (J. Salmon et
+    al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) with the seed in the key and the draw in the counter:
+    the same ones on every machine, whatever was drawn before.
+
+    Parameters
+    ----------
+    device : object, default "cpu"
+        Only the CPU.
+
+    Examples
+    --------
+    >>> generator = Generator().manual_seed(3)
+    """
+
+    def __init__(self, device: object = "cpu") -> None:
+        if str(device).partition(":")[0] != "cpu":
+            raise InvalidValueError(f"Generator: the device must be 'cpu', got {device!r}; leave it out")
+        self._seed = 0
+        self._draws = 0
+
+    def manual_seed(self, seed: int) -> "Generator":
+        """Begin anew with this seed, and return the generator.
+
+        Parameters
+        ----------
+        seed : int
+            From ``-2**63`` to ``2**64 - 1``.
+
+        Raises
+        ------
+        InvalidValueError
+            If it is no such integer.
+        """
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not -_SEEDS // 2 <= seed < _SEEDS:
+            raise InvalidValueError(
+                f"manual_seed: the seed must be an integer of 64 bits, got {seed!r}; pass one such as 0"
+            )
+        with _lock:
+            self._seed, self._draws = int(seed) % _SEEDS, 0
+        return self
+
+    def seed(self) -> int:
+        """Begin anew with a seed that the operating system draws, and return it."""
+        return self.manual_seed(int.from_bytes(os.urandom(8), "little")).initial_seed()
+
+    def initial_seed(self) -> int:
+        """The seed of the last `manual_seed` or `seed`; 0 for a new generator."""
+        return self._seed
+
+    def get_state(self) -> Tensor:
+        """The state, u8[16], for `set_state`."""
+        with _lock:
+            words = np.array([self._seed, self._draws], "<u8")
+        return from_array(words.view(np.uint8))
+
+    def set_state(self, new_state: Tensor) -> None:
+        """Continue from a state that `get_state` returned.
+
+        Raises
+        ------
+        TypeRuleError
+            If it is no such tensor.
+        """
+        array = np.asarray(new_state)
+        if array.shape != (16,) or array.dtype != np.uint8:
+            raise TypeRuleError(
+                f"set_state: a state must be u8[16], got {array.dtype}{list(array.shape)}; pass what get_state() "
+                "returned"
+            )
+        seed, draws = array.copy().view("<u8").tolist()
+        with _lock:
+            self._seed, self._draws = seed, draws
+
+    def words(self, count: int) -> np.ndarray:
+        """The next draw: random words, uint64 [count]."""
+        with _lock:
+            seed, draw = self._seed, self._draws
+            self._draws += 1
+        key, counter = np.array([seed, _DOMAIN], np.uint64), np.array([0, 0, draw, 0], np.uint64)
+        words: np.ndarray = np.random.Philox(key=key, counter=counter).random_raw(count)
+        return words
+
+    def uniforms(self, count: int) -> np.ndarray:
+        """The next draw: numbers from [0, 1) with 53 bits, float64 [count]."""
+        floats: np.ndarray = (self.words(count) >> np.uint64(11)) * 2.0**-53
+        return floats
+
+
+#: What is used where no generator is given. As in PyTorch, it begins with a seed drawn by the operating system.
+default_generator = Generator()
+default_generator.seed()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator (`Generator.manual_seed`), and return it."""
+    return default_generator.manual_seed(seed)
+
+
+def as_generator(generator: object, name: str) -> Generator:
+    """The generator that was given, or the default one; `name` is the function, for the error."""
+    if generator is None:
+        return default_generator
+    if not isinstance(generator, Generator):
+        raise TypeRuleError(
+            f"{name}: generator must be an adjoint.Generator, got {kind_of(generator)}; pass "
+            "adjoint.Generator().manual_seed(seed)"
+        )
+    return generator
+
+
+def host_permutation(n: int, generator: Generator) -> np.ndarray:
+    """The numbers below `n` in random order, int64.
+
+    It sorts random words whose lower bits are replaced by the numbers. No two words are equal, so every sorting
+    algorithm gives the same order; pairs whose remaining upper bits are equal, of which there is less than one for a
+    million numbers on average, are in ascending order.
+    """
+    bits = np.uint64(max(n - 1, 1).bit_length())
+    words = generator.words(n) >> bits << bits
+    words |= np.arange(n, dtype=np.uint64)
+    words.sort()
+    words &= (np.uint64(1) << bits) - np.uint64(1)
+    return words.view(np.int64)

@@ -1,0 +1,134 @@
+"""Batches of datasets that consist of tensors: the rows of a batch are copied by one NumPy call a tensor."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from sys import getrefcount
+from typing import Any
+
+import numpy as np
+
+from adjoint.errors import InvalidValueError
+from adjoint.ir import TensorType
+from adjoint.tensor.storage import Storage, empty_storage, is_exported
+from adjoint.tensor.structure import Spec, spec_of
+from adjoint.tensor.tensor import Tensor
+from adjoint.utils.data.collate import host_elements
+from adjoint.utils.data.datasets import Subset, TensorDataset
+from adjoint.utils.data.samplers import integers
+
+__all__ = ["Gather", "gather_of"]
+
+#: Most batches whose memory is kept for later ones. A loop over batches needs two, the present and the next one, and
+#: one that runs several steps before it reads a loss a few more.
+_MOST_SPARE = 8
+
+#: References to memory that is not in use: by the list of spares, and by the call of getrefcount.
+_UNUSED = 2
+
+
+class Gather:
+    """Copies rows of tensors.
+
+    Parameters
+    ----------
+    tensors : tuple of Tensor
+        Shape [N, ...] each.
+    rows : numpy.ndarray or None
+        The rows that indices select from; None for all.
+    single : bool
+        Whether a batch is a tensor, not a list of tensors.
+    """
+
+    def __init__(self, tensors: tuple[Tensor, ...], rows: np.ndarray | None, single: bool) -> None:
+        self._tensors, self._rows, self._single = tensors, rows, single
+
+    def batches(self, indices: Iterable[Sequence[int]]) -> Iterator[Any]:
+        """The batches with these indices; raises if one is out of range."""
+        return self._copied(self._numbers(picked) for picked in indices)
+
+    def split(self, order: np.ndarray, size: int) -> Iterator[Any]:
+        """Batches of `size` rows in this order, which is checked at once."""
+        rows = self._numbers(order)
+        return self._copied(rows[start : start + size] for start in range(0, len(rows), size))
+
+    def _copied(self, numbers: Iterator[np.ndarray]) -> Iterator[Any]:
+        columns = [_Column(tensor) for tensor in self._tensors]
+        for rows in numbers:
+            yield columns[0].take(rows) if self._single else [column.take(rows) for column in columns]
+
+    def _numbers(self, indices: np.ndarray | Sequence[int]) -> np.ndarray:
+        """The numbers of rows of the tensors that indices select."""
+        count = self._tensors[0].shape[0]
+        if self._rows is None:
+            return _in_range(indices, count)
+        return _in_range(self._rows[_in_range(indices, len(self._rows))], count)
+
+
+def gather_of(dataset: object) -> Gather | None:
+    """What copies the rows of a dataset; None if its items are more than rows of tensors."""
+    subsets = []
+    while isinstance(dataset, Subset) and type(dataset).__getitem__ is Subset.__getitem__:
+        subsets.append(dataset.indices)
+        dataset = dataset.dataset
+    single = isinstance(dataset, Tensor | np.ndarray)
+    if single:
+        tensors = TensorDataset(dataset).tensors  # type: ignore[arg-type]
+    elif isinstance(dataset, TensorDataset) and type(dataset).__getitem__ is TensorDataset.__getitem__:
+        tensors = dataset.tensors
+    else:
+        return None
+    rows: np.ndarray | None = None
+    for indices in subsets:
+        picked = integers("Subset", indices)
+        rows = picked if rows is None else picked[_in_range(rows, len(picked))]
+    return Gather(tensors, rows, single)
+
+
+def _in_range(indices: np.ndarray | Sequence[int], count: int) -> np.ndarray:
+    """Indices as numbers from 0 to `count - 1`; negative ones count from the end."""
+    found = integers("DataLoader", indices)
+    # As unsigned numbers, negative ones are the largest.
+    if found.size and found.view(np.uint64).max() >= count:
+        wrong = found[(found < -count) | (found >= count)]
+        if wrong.size:
+            raise InvalidValueError(
+                f"DataLoader: indices must be below the number of rows, {count}, got {wrong[0]}; check the sampler"
+            )
+        found = np.where(found < 0, found + count, found)
+    return found
+
+
+class _Column:
+    """The rows of one tensor, and memory for batches of them."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        host_elements(tensor, "DataLoader")
+        self._tensor = tensor
+        self._spare: list[Storage] = []
+        self._size = -1
+        self._spec: Spec = tensor._spec
+
+    def take(self, order: np.ndarray) -> Tensor:
+        """The rows with these numbers, as a new tensor."""
+        array = self._tensor.elements().array  # which is another one after a change in place
+        if len(order) != self._size:
+            self._size = len(order)
+            self._spec = spec_of(TensorType((self._size, *array.shape[1:]), array.dtype))
+            self._spare = []
+        storage = self._memory()
+        # With the mode "raise", NumPy would copy twice; indices are in range.
+        array.take(order, 0, storage.array, "clip")
+        made = Tensor.__new__(Tensor)
+        made._storage = storage
+        made._spec = self._spec
+        return made
+
+    def _memory(self) -> Storage:
+        """Memory for a batch that no tensor has, and no array shows."""
+        spare = self._spare
+        for place in range(len(spare)):
+            if getrefcount(spare[place]) == _UNUSED and not is_exported(spare[place]):
+                return spare[place]
+        made = empty_storage(self._spec.type)
+        if len(spare) < _MOST_SPARE:
+            spare.append(made)
+        return made
