@@ -104,7 +104,7 @@ def test_all_permutations_are_equally_likely():
         (
             lambda: Generator().set_state(np.zeros(3)),
             TypeRuleError,
-            "set_state: a state must be u8[16], got float64[3]; pass what get_state() returned",
+            "set_state: a state must be u8[24], got float64[3]; pass what get_state() returned",
         ),
         (
             lambda: as_generator(np.random.default_rng(0), "random_split"),

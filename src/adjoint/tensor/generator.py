@@ -6,6 +6,8 @@ import threading
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
+from adjoint.ops.random import key_array
+from adjoint.tensor.storage import storage_of
 from adjoint.tensor.tensor import Tensor, from_array
 
 __all__ = ["Generator", "as_generator", "default_generator", "host_permutation", "manual_seed"]
@@ -23,9 +25,10 @@ _lock = threading.Lock()
 class Generator:
     """A source of random numbers with a state of its own, as ``torch.Generator``.
 
-    Its state is a seed and the number of draws so far. The numbers of a draw are those of Philox-4x64-10 (J. Salmon et
-    al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) with the seed in the key and the draw in the counter:
-    the same ones on every machine, whatever was drawn before.
+    Its state is a seed and two numbers of draws so far: on the host, and in recorded programs. What is drawn on the
+    host are the numbers of Philox-4x64-10 (J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011)
+    with the seed in the key and the draw in the counter. Programs draw from `adjoint.ops.random` with the tensors `key`
+    and `draws`. Both are the same on every machine.
 
     Parameters
     ----------
@@ -42,6 +45,9 @@ class Generator:
             raise InvalidValueError(f"Generator: the device must be 'cpu', got {device!r}; leave it out")
         self._seed = 0
         self._draws = 0
+        #: The key of what recorded programs draw, u32[2], and the number of their draws so far, i64[].
+        self.key = from_array(key_array(0))
+        self.draws = from_array(np.array(0, np.int64))
 
     def manual_seed(self, seed: int) -> "Generator":
         """Begin anew with this seed, and return the generator.
@@ -62,7 +68,14 @@ class Generator:
             )
         with _lock:
             self._seed, self._draws = int(seed) % _SEEDS, 0
+            self._set_recorded(0)
         return self
+
+    def _set_recorded(self, draws: int) -> None:
+        """Set what recorded programs draw from; traced functions find the same tensors."""
+        self.key._storage = storage_of(key_array(self._seed), copy=True)
+        self.draws._storage = storage_of(np.array(draws, np.int64), copy=True)
+        self.key._trace = self.draws._trace = None
 
     def seed(self) -> int:
         """Begin anew with a seed that the operating system draws, and return it."""
@@ -73,9 +86,10 @@ class Generator:
         return self._seed
 
     def get_state(self) -> Tensor:
-        """The state, u8[16], for `set_state`."""
+        """The state, u8[24], for `set_state`."""
+        recorded = self.draws.item()
         with _lock:
-            words = np.array([self._seed, self._draws], "<u8")
+            words = np.array([self._seed, self._draws, recorded], "<u8")
         return from_array(words.view(np.uint8))
 
     def set_state(self, new_state: Tensor) -> None:
@@ -87,14 +101,15 @@ class Generator:
             If it is no such tensor.
         """
         array = np.asarray(new_state)
-        if array.shape != (16,) or array.dtype != np.uint8:
+        if array.shape != (24,) or array.dtype != np.uint8:
             raise TypeRuleError(
-                f"set_state: a state must be u8[16], got {array.dtype}{list(array.shape)}; pass what get_state() "
+                f"set_state: a state must be u8[24], got {array.dtype}{list(array.shape)}; pass what get_state() "
                 "returned"
             )
-        seed, draws = array.copy().view("<u8").tolist()
+        seed, draws, recorded = array.copy().view("<u8").tolist()
         with _lock:
             self._seed, self._draws = seed, draws
+            self._set_recorded(recorded)
 
     def words(self, count: int) -> np.ndarray:
         """The next draw: random words, uint64 [count]."""
