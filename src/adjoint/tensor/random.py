@@ -285,9 +285,7 @@ def normal(
     return record(_NORMAL, (next_key(generator), mean, std, shape, to))
 
 
-def multinomial(
-    input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
-) -> Any:
+def multinomial(input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Any:
     """Indices along the last axis, drawn with probabilities in proportion to the elements, i64[..., num_samples].
 
     Parameters
@@ -394,8 +392,6 @@ class RandomMethods(Recorded):
         type_ = self._spec.type
         return self._drawn(record(_EXPONENTIAL, (next_key(generator), float(lambd), type_.shape, type_.dtype)))
 
-    def multinomial(
-        self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
-    ) -> Any:
+    def multinomial(self, num_samples: int, replacement: bool = False, *, generator: Generator | None = None) -> Any:
         """Indices drawn with probabilities in proportion to the elements: see `adjoint.multinomial`."""
         return multinomial(self, num_samples, replacement, generator=generator)

@@ -26,6 +26,9 @@ __all__ = ["entry_of", "operands", "operation", "rebind", "record", "record_bina
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+#: Types of arguments that are part of keys as they are, each after its type: Python compares 1 and True as equal.
+_PLAIN = frozenset((int, bool, str, type(None), *(type(dtype) for dtype in DTYPES.values())))
+
 #: Marks in keys: gradients are off; a sequence begins, and ends.
 _NO_GRAD, _BEGIN, _END = "no_grad", "(", ")"
 
@@ -75,20 +78,66 @@ def record(operation: Operation, args: Sequence[Any], keywords: Mapping[str, Any
 
     Sequences among the arguments may contain tensors. With graph values, the operation is applied to them.
     """
-    tensors: list[Recorded] = []
-    values = _collect(args, tensors)
+    trace = state.trace
+    if trace.grad and not trace.done:
+        key = _plain_key(trace, operation, args, keywords)
+        if key is not None:
+            node = trace.node.children.get(key)
+            if node is not None:
+                trace.node = node
+                if node.items:
+                    return tuple([trace.result(item) for item in node.items])
+                return trace.result(node)
+    return _record_any(operation, args, keywords or {})
+
+
+def _plain_key(
+    trace: Trace, operation: Operation, args: Sequence[Any], keywords: Mapping[str, Any] | None
+) -> tuple[Hashable, ...] | None:
+    """The key of a call with tensors of this trace, tensors that have elements, and plain static arguments, or None."""
+    key: list[Any] = [operation]
+    append = key.append
+    for arg in args:
+        if isinstance(arg, Recorded):
+            if arg._trace is trace:
+                append(arg._node)
+            elif arg._storage is not None:
+                append(trace.operand(arg))
+            else:
+                return None
+        else:
+            kind_of_arg = arg.__class__
+            if kind_of_arg in _PLAIN:
+                append(kind_of_arg)
+                append(arg)
+            elif kind_of_arg is float:
+                append(float)
+                append(arg or repr(arg))
+            else:
+                return None
     if keywords:
-        values |= _collect(keywords.values(), tensors)
-    if values:
-        return operation.function(*args, **(keywords or {}))
+        for name, arg in keywords.items():
+            append(name)
+            kind_of_arg = arg.__class__
+            if kind_of_arg not in _PLAIN:
+                return None
+            append(kind_of_arg)
+            append(arg)
+    return tuple(key)
+
+
+def _record_any(operation: Operation, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Record an operation with arguments of any kind, known or not."""
+    tensors: list[Recorded] = []
+    if _collect(args, tensors) | _collect(keywords.values(), tensors):
+        return operation.function(*args, **keywords)
     trace, found = operands(tensors)
     following = iter(found)
     key: list[Hashable] = [operation]
     numbers = _encode(args, following, key)
-    if keywords:
-        for name, item in keywords.items():
-            key.append(name)
-            numbers += _encode((item,), following, key)
+    for name, item in keywords.items():
+        key.append(name)
+        numbers += _encode((item,), following, key)
     if not trace.grad:
         key.append(_NO_GRAD)
     known = tuple(key)
@@ -97,9 +146,9 @@ def record(operation: Operation, args: Sequence[Any], keywords: Mapping[str, Any
         if numbers and operation.numbers and trace.outer is None:
             number = _varying(trace, known, tensors)
             if number is not None:
-                named = {name: _replaced(item, number) for name, item in (keywords or {}).items()}
-                return record(operation, [_replaced(arg, number) for arg in args], named)
-        node = _extended(trace, known, operation, args, keywords or {}, found)
+                named = {name: _replaced(item, number) for name, item in keywords.items()}
+                return _record_any(operation, [_replaced(arg, number) for arg in args], named)
+        node = _extended(trace, known, operation, args, keywords, found)
     trace.node = node
     if node.items:
         return tuple([trace.result(item) for item in node.items])
@@ -164,8 +213,8 @@ def _encode(args: Iterable[Any], nodes: Iterator[Node], key: list[Hashable]) -> 
         elif isinstance(arg, float):
             numbers += 1
             key += (float, arg or repr(arg))
-        elif isinstance(arg, int):
-            key.append(type(arg))  # type: ignore[arg-type]
+        elif arg.__class__ in _PLAIN:
+            key.append(arg.__class__)
             key.append(arg)
         elif isinstance(arg, slice):
             key.append(slice)
