@@ -66,6 +66,11 @@ def test_batches_that_are_kept_stay_as_they_are():
     assert [x.tolist() for (x,) in batches] == [array.tolist() for array in arrays] == [[row] for row in X.tolist()]
 
 
+def test_operations_that_have_not_run_read_the_batch_that_they_were_given():
+    doubled = [x + x for (x,) in DataLoader(TensorDataset(X[:4]), 1)]
+    assert [x.tolist() for x in doubled] == [[row] for row in (2 * X[:4]).tolist()]
+
+
 def test_a_change_of_the_dataset_is_seen_by_the_next_batch():
     array = X.copy()
     seen = []
