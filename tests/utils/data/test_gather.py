@@ -85,11 +85,16 @@ def test_own_items_are_not_bypassed():
         def __getitem__(self, index):
             return 2 * index
 
+    class Fetched(TensorDataset):
+        def __getitems__(self, indices):
+            return [-index for index in indices]
+
     class Moved(Subset):
         def __getitem__(self, index):
             return index + 100
 
     assert [b.tolist() for b in DataLoader(Doubled(X[:3]), 2)] == [[0, 2], [4]]
+    assert [b.tolist() for b in DataLoader(Fetched(X[:3]), 2)] == [[0, -1], [-2]]
     assert gather_of(Moved(TensorDataset(X), [0])) is None
     assert gather_of(Subset({"a": 1}, ["a"])) is None
 
@@ -100,12 +105,12 @@ def test_own_items_are_not_bypassed():
         (
             lambda: DataLoader(TensorDataset(X), 2, sampler=[0, 1, 11]),
             InvalidValueError,
-            "DataLoader: indices must be below the number of rows, 11, got 11; check the sampler",
+            "DataLoader: indices must be below the number of rows, 11, got 11; check the sampler or the subset",
         ),
         (
             lambda: DataLoader(Subset(TensorDataset(X), [0, -12]), 2),
             InvalidValueError,
-            "DataLoader: indices must be below the number of rows, 11, got -12; check the sampler",
+            "DataLoader: indices must be below the number of rows, 11, got -12; check the sampler or the subset",
         ),
         (
             lambda: DataLoader(TensorDataset(X), 2, sampler=[0.5]),
