@@ -66,6 +66,11 @@ def test_batches_that_are_kept_stay_as_they_are():
     assert [x.tolist() for (x,) in batches] == [array.tolist() for array in arrays] == [[row] for row in X.tolist()]
 
 
+def test_operations_that_have_not_run_read_the_batch_that_they_were_given():
+    doubled = [x + x for (x,) in DataLoader(TensorDataset(X[:4]), 1)]
+    assert [x.tolist() for x in doubled] == [[row] for row in (2 * X[:4]).tolist()]
+
+
 def test_a_change_of_the_dataset_is_seen_by_the_next_batch():
     array = X.copy()
     seen = []
@@ -80,11 +85,16 @@ def test_own_items_are_not_bypassed():
         def __getitem__(self, index):
             return 2 * index
 
+    class Fetched(TensorDataset):
+        def __getitems__(self, indices):
+            return [-index for index in indices]
+
     class Moved(Subset):
         def __getitem__(self, index):
             return index + 100
 
     assert [b.tolist() for b in DataLoader(Doubled(X[:3]), 2)] == [[0, 2], [4]]
+    assert [b.tolist() for b in DataLoader(Fetched(X[:3]), 2)] == [[0, -1], [-2]]
     assert gather_of(Moved(TensorDataset(X), [0])) is None
     assert gather_of(Subset({"a": 1}, ["a"])) is None
 
@@ -95,12 +105,12 @@ def test_own_items_are_not_bypassed():
         (
             lambda: DataLoader(TensorDataset(X), 2, sampler=[0, 1, 11]),
             InvalidValueError,
-            "DataLoader: indices must be below the number of rows, 11, got 11; check the sampler",
+            "DataLoader: indices must be below the number of rows, 11, got 11; check the sampler or the subset",
         ),
         (
             lambda: DataLoader(Subset(TensorDataset(X), [0, -12]), 2),
             InvalidValueError,
-            "DataLoader: indices must be below the number of rows, 11, got -12; check the sampler",
+            "DataLoader: indices must be below the number of rows, 11, got -12; check the sampler or the subset",
         ),
         (
             lambda: DataLoader(TensorDataset(X), 2, sampler=[0.5]),

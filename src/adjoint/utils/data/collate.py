@@ -40,8 +40,8 @@ def default_collate(batch: Sequence[Any]) -> Any:
         return batch
     for kind, collate in _KINDS:
         if isinstance(first, kind):
-            other = next((item for item in batch if not isinstance(item, kind)), first)
-            if other is not first:
+            if any(not issubclass(other, kind) for other in set(map(type, batch))):
+                other = next(item for item in batch if not isinstance(item, kind))
                 raise TypeRuleError(
                     f"default_collate takes items of one kind, got {kind_of(first)} and {kind_of(other)}; convert them"
                 )

@@ -126,9 +126,16 @@ class StackDataset(Dataset[Any]):
     Parameters
     ----------
     *args : dataset
-        Datasets of the same length,
+        Datasets of the same length.
     **kwargs : dataset
-        or datasets by name, not both.
+        In place of these, datasets of the same length by name.
+
+    Raises
+    ------
+    TypeRuleError
+        If there are none, or some with and some without a name, or one has no length.
+    DataError
+        If the lengths differ.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -160,7 +167,14 @@ class ConcatDataset(Dataset[T_co]):
     Parameters
     ----------
     datasets : iterable of dataset
-        Each with a length.
+        Each with indices and a length.
+
+    Raises
+    ------
+    InvalidValueError
+        If there are none.
+    TypeRuleError
+        If one is an `IterableDataset`, or has no length.
 
     Attributes
     ----------

@@ -66,13 +66,13 @@ class Gather:
 def gather_of(dataset: object) -> Gather | None:
     """What copies the rows of a dataset; None if its items are more than rows of tensors."""
     subsets = []
-    while isinstance(dataset, Subset) and type(dataset).__getitem__ is Subset.__getitem__:
+    while isinstance(dataset, Subset) and _keeps_items(dataset, Subset):
         subsets.append(dataset.indices)
         dataset = dataset.dataset
     single = isinstance(dataset, Tensor | np.ndarray)
     if single:
         tensors = TensorDataset(dataset).tensors  # type: ignore[arg-type]
-    elif isinstance(dataset, TensorDataset) and type(dataset).__getitem__ is TensorDataset.__getitem__:
+    elif isinstance(dataset, TensorDataset) and _keeps_items(dataset, TensorDataset):
         tensors = dataset.tensors
     else:
         return None
@@ -83,6 +83,12 @@ def gather_of(dataset: object) -> Gather | None:
     return Gather(tensors, rows, single)
 
 
+def _keeps_items(dataset: object, base: type) -> bool:
+    """Whether the class of a dataset makes items as this base class does."""
+    names = ("__getitem__", "__getitems__")
+    return all(getattr(type(dataset), name, None) is getattr(base, name, None) for name in names)
+
+
 def _in_range(indices: np.ndarray | Sequence[int], count: int) -> np.ndarray:
     """Indices as numbers from 0 to `count - 1`; negative ones count from the end."""
     found = integers("DataLoader", indices)
@@ -91,7 +97,8 @@ def _in_range(indices: np.ndarray | Sequence[int], count: int) -> np.ndarray:
         wrong = found[(found < -count) | (found >= count)]
         if wrong.size:
             raise InvalidValueError(
-                f"DataLoader: indices must be below the number of rows, {count}, got {wrong[0]}; check the sampler"
+                f"DataLoader: indices must be below the number of rows, {count}, got {wrong[0]}; check the sampler or "
+                "the subset"
             )
         found = np.where(found < 0, found + count, found)
     return found
