@@ -103,6 +103,7 @@ TESTED_IN = {
     "training/state": "training/test_trainer.py",
     "optim/adam": "optim/test_optimizers.py",
     "optim/base": "optim/test_optimizers.py",
+    "optim/direction": "optim/test_chain.py",
     "optim/sgd": "optim/test_optimizers.py",
     "profiling/arena": "profiling/test_page.py",
     "profiling/inputs": "profiling/test_step.py",

@@ -9,7 +9,7 @@ An own optimizer needs `Optimizer.update` alone. Its numeric attributes are its 
 `update` reads; it may be a dataclass or have an ``__init__`` of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from math import inf
 from typing import ClassVar
@@ -21,7 +21,17 @@ from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.ir import DTYPES, Function, TensorType, Value, is_float, param
 from adjoint.optim.own import check_hyper_read, checked_prepare, checked_update
 
-__all__ = ["Optimizer", "StateSpec", "check_range", "hyper_dtype"]
+__all__ = [
+    "Optimizer",
+    "Settings",
+    "StateSpec",
+    "Values",
+    "check_grads",
+    "check_params",
+    "check_range",
+    "hyper_dtype",
+    "in_dtypes",
+]
 
 #: Values by name.
 Values = Mapping[str, Value]
@@ -50,11 +60,8 @@ class StateSpec:
         return np.full(self.type.shape, self.initial, self.type.dtype)
 
 
-class Optimizer:
-    """Base class of the optimizers. A subclass defines `update`; the other methods have defaults.
-
-    Every hyperparameter has to be read by `update` or `prepare`. A number that builds the graph, such as a number of
-    iterations, is therefore omitted from `hyper`.
+class Settings:
+    """Base class of what is made of settings: optimizers, and the transforms that a chain of them consists of.
 
     Attributes
     ----------
@@ -71,7 +78,7 @@ class Optimizer:
     def hyper(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
         """The hyperparameters: graph inputs whose initial values are the settings.
 
-        Default: the numeric attributes of the optimizer in their order, except bool; f32, or f64 if any parameter is.
+        Default: the numeric attributes in their order, except bool; f32, or f64 if any parameter is.
         """
         type_ = TensorType((), hyper_dtype(params))
         return tuple(StateSpec(name, type_, value) for name, value in self._numbers().items())
@@ -101,10 +108,28 @@ class Optimizer:
         """Compute once what all updates need: ``(scalars, new shared state)``; default: the hyperparameters."""
         if shared:
             raise TypeRuleError(
-                f"{type(self).__name__}: an optimizer with shared state ({', '.join(shared)}) must define "
+                f"{type(self).__name__}: {self._article} with shared state ({', '.join(shared)}) must define "
                 "prepare(self, hyper, shared), which returns (scalars, new shared state); add it"
             )
         return dict(hyper), {}
+
+    #: What the subclasses are, for messages.
+    _article: ClassVar[str] = "an optimizer"
+
+    def _numbers(self) -> dict[str, float]:
+        """The numeric settings: fields of a dataclass, otherwise attributes of the instance."""
+        names = [f.name for f in fields(self)] if is_dataclass(self) else list(getattr(self, "__dict__", {}))
+        values = {name: getattr(self, name) for name in names}
+        numbers = (int, float, np.integer, np.floating)
+        return {n: float(v) for n, v in values.items() if isinstance(v, numbers) and not isinstance(v, bool)}
+
+
+class Optimizer(Settings):
+    """Base class of the optimizers. A subclass defines `update`; the other methods have defaults.
+
+    Every hyperparameter has to be read by `update` or `prepare`. A number that builds the graph, such as a number of
+    iterations, is therefore omitted from `hyper`.
+    """
 
     def update(
         self,
@@ -137,13 +162,6 @@ class Optimizer:
             "(new parameter, new slots); add it"
         )
 
-    def _numbers(self) -> dict[str, float]:
-        """The numeric settings: fields of a dataclass, otherwise attributes of the instance."""
-        names = [f.name for f in fields(self)] if is_dataclass(self) else list(getattr(self, "__dict__", {}))
-        values = {name: getattr(self, name) for name in names}
-        numbers = (int, float, np.integer, np.floating)
-        return {n: float(v) for n, v in values.items() if isinstance(v, numbers) and not isinstance(v, bool)}
-
     def apply(
         self, params: Values, grads: Values, state: Values, hyper: Values
     ) -> tuple[dict[str, Value], dict[str, Value]]:
@@ -163,20 +181,12 @@ class Optimizer:
         new_params, new_state : dict of str to Value
             In the order of `params` and of `init`.
         """
-        for name in params:
-            if name not in grads:
-                raise NameLookupError(
-                    f"optimizer: parameter {name!r} has no gradient; choose one of {', '.join(grads)}"
-                )
+        check_grads(params, grads)
         self.require_update()
         own = type(self).__name__
         shared = {spec.name: state[spec.name] for spec in self.shared()}
         scalars, new_state = checked_prepare(own, self.prepare, hyper, shared)
-        # Cast each scalar once per dtype, regardless of the number of parameters.
-        cast = {
-            dtype: {name: x if x.dtype == dtype else ops.cast(x, dtype) for name, x in scalars.items()}
-            for dtype in dict.fromkeys(p.dtype for p in params.values())
-        }
+        cast = in_dtypes(scalars, params)
         new_params: dict[str, Value] = {}
         new_slots: dict[str, Value] = {}
         for name, old in params.items():
@@ -187,6 +197,24 @@ class Optimizer:
         for slot in self.slots():
             new_state |= {f"{name}_{slot}": new_slots[f"{name}_{slot}"] for name in params}
         return new_params, new_state
+
+    def check_read(self, hyper: Values, results: Iterable[Value]) -> None:
+        """Raise if results do not depend on a hyperparameter, which could then be set without effect.
+
+        Parameters
+        ----------
+        hyper : mapping of str to Value
+            The hyperparameters, by the names from `hyper`.
+        results : iterable of Value
+            The new parameters and the new state.
+
+        Raises
+        ------
+        TypeRuleError
+            If a hyperparameter is not read.
+        """
+        own = type(self)
+        check_hyper_read(own.__name__, own.update, hyper, results, prepares=own.prepare is not Settings.prepare)
 
     def function(self, params: Mapping[str, TensorType]) -> Function:
         """The update of all parameters as a separate function called ``optimizer``.
@@ -216,12 +244,24 @@ class Optimizer:
         new_params, new_state = self.apply(weights, grads, state, hyper)
         inputs = (*weights.values(), *grads.values(), *state.values(), *hyper.values())
         results = {**new_params, **new_state}
-        own = type(self)
-        check_hyper_read(
-            own.__name__, own.update, hyper, results.values(), prepares=own.prepare is not Optimizer.prepare
-        )
+        self.check_read(hyper, results.values())
         donate = tuple((name, i) for i, name in enumerate(results))
         return Function("optimizer", inputs, tuple(results.values()), {"donate": donate})
+
+
+def check_grads(params: Values, grads: Values) -> None:
+    """Raise if a parameter has no gradient."""
+    for name in params:
+        if name not in grads:
+            raise NameLookupError(f"optimizer: parameter {name!r} has no gradient; choose one of {', '.join(grads)}")
+
+
+def in_dtypes(scalars: Values, params: Values) -> dict[np.dtype, dict[str, Value]]:
+    """The scalars in each dtype of the parameters, cast once per dtype regardless of the number of parameters."""
+    return {
+        dtype: {name: x if x.dtype == dtype else ops.cast(x, dtype) for name, x in scalars.items()}
+        for dtype in dict.fromkeys(p.dtype for p in params.values())
+    }
 
 
 def check_params(params: Mapping[str, TensorType]) -> None:
