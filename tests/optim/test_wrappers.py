@@ -85,7 +85,7 @@ WRONG = {
     ),
     "everything": (
         lambda: freeze(SGD(0.1), "*").function({"w": TensorType((2,))}),
-        "optimizer: at least one parameter is required, got none; check param_num",
+        "freeze: '*' selects all parameters, w; leave one to be updated",
     ),
 }
 

@@ -1,7 +1,12 @@
 """Adam and AdamW: updates scaled by running moments of the gradient."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from itertools import repeat
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
 
 from adjoint.optim.base import check_range
 from adjoint.optim.chain import Chain
@@ -67,6 +72,13 @@ class Adam(Chain):
     hyper_order: ClassVar[tuple[str, ...]] = ("lr", "beta1", "beta2", "eps", "weight_decay")
     #: Whether weight decay shrinks the parameter (AdamW) instead of being added to the gradient.
     decoupled: ClassVar[bool] = False
+    implementation_options: ClassVar[dict[str, Any]] = {
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "fused": None,
+        "decoupled_weight_decay": False,
+    }
     lr: float = 1e-3
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
@@ -92,6 +104,18 @@ class Adam(Chain):
             scale_by_learning_rate(self.lr),
         )
 
+    def export_shared(self, shared: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """``step``, which PyTorch keeps as a float."""
+        return {"step": np.asarray(shared["step"], np.float32)}
+
+    def import_shared(self, entry: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The number of updates, and the powers of the betas: products, with the bits that these updates give."""
+        if "step" not in entry:
+            return {}
+        step = int(entry["step"])
+        powers = [np.array(prod(repeat(float(beta), step)), np.float64) for beta in self.betas]
+        return {"step": np.array(step), "beta1_power": powers[0], "beta2_power": powers[1]}
+
 
 @dataclass(frozen=True)
 class AdamW(Adam):
@@ -103,4 +127,8 @@ class AdamW(Adam):
     """
 
     decoupled: ClassVar[bool] = True
+    implementation_options: ClassVar[dict[str, Any]] = {
+        **Adam.implementation_options,
+        "decoupled_weight_decay": True,
+    }
     weight_decay: float = 1e-2

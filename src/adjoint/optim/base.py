@@ -9,16 +9,17 @@ An own optimizer needs `Optimizer.update` alone. Its numeric attributes are its 
 `update` reads; it may be a dataclass or have an ``__init__`` of its own.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.ir import DTYPES, Function, TensorType, Value, is_float, param
+from adjoint.optim.bindable import Bindable
 from adjoint.optim.own import check_hyper_read, checked_prepare, checked_update
 
 __all__ = [
@@ -116,6 +117,25 @@ class Settings:
     #: What the subclasses are, for messages.
     _article: ClassVar[str] = "an optimizer"
 
+    def check_names(self, params: Mapping[str, TensorType]) -> None:
+        """Raise if settings name parameters that do not exist; default: they name none."""
+
+    def elementwise(self) -> bool:
+        """Whether the update of a parameter depends on its own gradient alone; default: yes."""
+        return True
+
+    def structure(self) -> Hashable:
+        """Equal for settings that build the same graph.
+
+        Adjoint's own classes read numbers as inputs, so only which hyperparameters there are counts; an own class may
+        do anything with its numbers, so they count.
+        """
+        names = [f.name for f in fields(self)] if is_dataclass(self) else list(getattr(self, "__dict__", {}))
+        known = type(self).__module__.startswith("adjoint.")
+        values = [(name, _structure(getattr(self, name), known)) for name in names if name != "_bound"]
+        inputs = [spec.name for spec in self.hyper({"": TensorType(())})] if known else []
+        return (type(self), *values, *inputs)
+
     def _numbers(self) -> dict[str, float]:
         """The numeric settings: fields of a dataclass, otherwise attributes of the instance."""
         names = [f.name for f in fields(self)] if is_dataclass(self) else list(getattr(self, "__dict__", {}))
@@ -124,8 +144,11 @@ class Settings:
         return {n: float(v) for n, v in values.items() if isinstance(v, numbers) and not isinstance(v, bool)}
 
 
-class Optimizer(Settings):
+class Optimizer(Settings, Bindable):
     """Base class of the optimizers. A subclass defines `update`; the other methods have defaults.
+
+    An optimizer is bound to parameters if its first argument, before its settings, are parameters, or by `bind`. Then
+    it has PyTorch's methods, such as `step`; without, it is part of the step that `SetupTrainer` makes.
 
     Every hyperparameter has to be read by `update` or `prepare`. A number that builds the graph, such as a number of
     iterations, is therefore omitted from `hyper`.
@@ -150,6 +173,42 @@ class Optimizer(Settings):
             The scalars from `prepare`, in the parameter's dtype.
         """
         raise self._no_update()
+
+    def options(self) -> dict[str, Any]:
+        """The settings that a group of parameters has: fields of a dataclass, otherwise the hyperparameters."""
+        if is_dataclass(self):
+            found = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+            if not any(isinstance(value, Settings) for value in found.values()):
+                return found
+        return {spec.name: spec.initial for spec in self.hyper({"": TensorType(())})}
+
+    def with_options(
+        self, options: Mapping[str, Any], params: Mapping[str, TensorType]
+    ) -> tuple["Optimizer", list[float]]:
+        """The optimizer with the settings of a group, and the values of its hyperparameters.
+
+        Fields of a dataclass make a new optimizer, which checks them; hyperparameters leave it as it is.
+
+        Parameters
+        ----------
+        options : mapping of str to object
+            Settings by the names from `options`; others have no effect.
+        params : mapping of str to TensorType
+            The parameters' types by name.
+        """
+        own = self.options()
+        if is_dataclass(self) and all(f.name in own for f in fields(self) if f.init):
+            made: Optimizer = replace(self, **{name: options[name] for name in own if name in options})
+            return made, [spec.initial for spec in made.hyper(params)]
+        return self, [float(options.get(spec.name, spec.initial)) for spec in self.hyper(params)]
+
+    def export_shared(self, shared: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The shared state as PyTorch has it in the state of each parameter; default: as it is."""
+        return dict(shared)
+
+    def import_shared(self, entry: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The shared state from a parameter's state in a ``state_dict``; the inverse of `export_shared`."""
+        return dict(entry)
 
     def require_update(self) -> None:
         """Raise if the subclass does not define `update`."""
@@ -236,6 +295,8 @@ class Optimizer(Settings):
         TypeRuleError
             If no result depends on a hyperparameter, which could then be set without effect.
         """
+        check_params(params)
+        self.check_names(params)
         state_specs, hyper_specs = self.init(params), self.hyper(params)
         weights = {name: param(name, t.shape, t.dtype) for name, t in params.items()}
         grads = {name: param(f"{name}_adjoint", t.shape, t.dtype) for name, t in params.items()}
@@ -247,6 +308,16 @@ class Optimizer(Settings):
         self.check_read(hyper, results.values())
         donate = tuple((name, i) for i, name in enumerate(results))
         return Function("optimizer", inputs, tuple(results.values()), {"donate": donate})
+
+
+def _structure(value: object, known: bool) -> Hashable:
+    if isinstance(value, Settings):
+        return value.structure()
+    if isinstance(value, tuple):
+        return tuple(_structure(each, known) for each in value)
+    if known and isinstance(value, int | float) and not isinstance(value, bool):
+        return None
+    return value if isinstance(value, Hashable) else id(value)
 
 
 def check_grads(params: Values, grads: Values) -> None:

@@ -4,7 +4,7 @@ The directions of all parameters, first their gradients, pass through the transf
 subtracted from the parameters. `SGD`, `Adam` and `AdamW` are chains too, and each part can be used in another one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -106,6 +106,20 @@ class Chain(Optimizer):
             for spec in specs
         )
 
+    def check_names(self, params: Mapping[str, TensorType]) -> None:
+        """Raise if settings of a part name parameters that do not exist."""
+        for part in self.parts():
+            part.check_names(params)
+
+    def elementwise(self) -> bool:
+        """Whether all parts are."""
+        return all(part.elementwise() for part in self.parts())
+
+    def structure(self) -> Hashable:
+        """The structure of the parts."""
+        own = super().structure() if not _is_open(self) else type(self)
+        return (own, *(part.structure() for part in self.parts()))
+
     def require_update(self) -> None:
         """Raise if the last part is an optimizer that does not define `update`."""
         for part in self.parts():
@@ -173,7 +187,7 @@ class Chain(Optimizer):
         """The parts, if `update` can apply them to one parameter after the other."""
         found: list[Transform] = []
         for part in self.parts():
-            if isinstance(part, Optimizer) or type(part).measure is not Transform.measure:
+            if isinstance(part, Optimizer) or not part.elementwise():
                 raise TypeRuleError(
                     f"{type(self).__name__}: update cannot be extended in a chain with {type(part).__name__}, which "
                     "reads all gradients; write a Transform and put it into the chain"
@@ -209,7 +223,7 @@ class _Passing:
         shared = {spec.name: state[spec.name] for spec in part.shared()}
         names = [name for name, param in self._params.items() if part.applies_to(name, param.type)]
         scalars, new_state = checked_prepare(owner, part.prepare, hyper, shared, "Transform")
-        if part.reads_directions():
+        if names and part.reads_directions():
             plain = self.flushed(names)
             scalars |= checked_measure(owner, part.measure, plain, scalars)
             cast = in_dtypes(scalars, {name: self._params[name] for name in names})

@@ -1,7 +1,10 @@
 """Stochastic gradient descent, with momentum, dampening, Nesterov's variant and weight decay."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from adjoint.errors import InvalidValueError
 from adjoint.optim.base import check_range
@@ -50,6 +53,7 @@ class SGD(Chain):
     """
 
     hyper_order: ClassVar[tuple[str, ...]] = ("lr", "momentum", "dampening", "weight_decay")
+    implementation_options: ClassVar[dict[str, Any]] = {"foreach": None, "differentiable": False, "fused": None}
     lr: float = 1e-3
     momentum: float = 0.0
     dampening: float = 0.0
@@ -74,3 +78,11 @@ class SGD(Chain):
             *([trace(self.momentum, self.dampening, self.nesterov)] if self.momentum else []),
             scale_by_learning_rate(self.lr),
         )
+
+    def export_shared(self, shared: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:  # noqa: ARG002
+        """Nothing: in PyTorch, an update is the first one if there is no buffer."""
+        return {}
+
+    def import_shared(self, entry: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Whether an update is the first one, which is all that ``step`` is needed for."""
+        return {"step": np.array(int("momentum_buffer" in entry))}

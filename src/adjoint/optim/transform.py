@@ -77,10 +77,13 @@ class Transform(Settings):
         """Whether this parameter's direction is changed; default: yes."""
         return True
 
+    def elementwise(self) -> bool:
+        """Whether there is no `measure`."""
+        return type(self).measure is Transform.measure
+
     def reads_directions(self) -> bool:
         """Whether there is an `update` or `measure`; otherwise there are scalars only."""
-        own = type(self)
-        return own.update is not Transform.update or own.measure is not Transform.measure
+        return type(self).update is not Transform.update or not self.elementwise()
 
 
 def selector(owner: str, which: object) -> Callable[[str, TensorType], bool]:
@@ -150,8 +153,13 @@ class masked(Transform):  # noqa: N801
     def init(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
         """That of the transform for the parameters that it applies to."""
         chosen = {name: type_ for name, type_ in params.items() if self.applies_to(name, type_)}
-        require_selected("masked", self.which, params, list(chosen))
-        return self.transform.init(chosen)
+        return self.transform.init(chosen) if chosen else self.transform.shared()
+
+    def check_names(self, params: Mapping[str, TensorType]) -> None:
+        """Raise if the transform applies to none of the parameters."""
+        chosen = selector("masked", self.which)
+        require_selected("masked", self.which, params, [name for name, type_ in params.items() if chosen(name, type_)])
+        self.transform.check_names(params)
 
     def hyper(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
         """Those of the transform."""
@@ -182,6 +190,10 @@ class masked(Transform):  # noqa: N801
     def applies_to(self, name: str, type_: TensorType) -> bool:
         """Whether the parameter is one of `which`."""
         return selector("masked", self.which)(name, type_) and self.transform.applies_to(name, type_)
+
+    def elementwise(self) -> bool:
+        """Whether the transform is."""
+        return self.transform.elementwise()
 
     def reads_directions(self) -> bool:
         """As the transform does."""

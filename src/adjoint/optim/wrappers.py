@@ -6,7 +6,7 @@ from functools import reduce
 from math import inf
 
 from adjoint import ops
-from adjoint.errors import TypeRuleError, kind_of
+from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
 from adjoint.ir import DTYPES, TensorType, Value
 from adjoint.optim.base import Optimizer, StateSpec, Values, check_grads
 from adjoint.optim.transform import Which, require_selected, selector
@@ -37,6 +37,14 @@ class _Around(Optimizer):
     def hyper(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
         """Those of the optimizer."""
         return self.optimizer.hyper(params)
+
+    def check_names(self, params: Mapping[str, TensorType]) -> None:
+        """Raise if settings of the optimizer name parameters that do not exist."""
+        self.optimizer.check_names(params)
+
+    def elementwise(self) -> bool:
+        """Whether the optimizer is."""
+        return self.optimizer.elementwise()
 
     def check_read(self, hyper: Values, results: Iterable[Value]) -> None:
         """Raise if results do not depend on a hyperparameter of the optimizer."""
@@ -76,14 +84,25 @@ class freeze(_Around):  # noqa: N801
     def init(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
         """The state of the optimizer for the parameters that it updates."""
         free = self._free(params)
+        return self.optimizer.init(free) if free else ()
+
+    def check_names(self, params: Mapping[str, TensorType]) -> None:
+        """Raise if all parameters are constant, or none."""
+        free = self._free(params)
         require_selected("freeze", self.which, params, [name for name in params if name not in free])
-        return self.optimizer.init(free)
+        if not free:
+            raise InvalidValueError(
+                f"freeze: {self.which!r} selects all parameters, {', '.join(params)}; leave one to be updated"
+            )
+        self.optimizer.check_names(free)
 
     def apply(
         self, params: Values, grads: Values, state: Values, hyper: Values
     ) -> tuple[dict[str, Value], dict[str, Value]]:
         """The optimizer's update of the parameters that are not constant."""
         free = self._free({name: value.type for name, value in params.items()})
+        if not free:
+            return dict(params), {}
         new_params, new_state = self.optimizer.apply({name: params[name] for name in free}, grads, state, hyper)
         return {name: new_params.get(name, value) for name, value in params.items()}, new_state
 
@@ -110,6 +129,10 @@ class skip_nonfinite(_Around):  # noqa: N801
     -----
     State: that of the optimizer, then ``skipped`` (i64), the number of steps without an update.
     """
+
+    def elementwise(self) -> bool:
+        """Whether the update of a parameter depends on its own gradient alone: no."""
+        return False
 
     def init(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
         """The state of the optimizer, and ``skipped``."""
