@@ -4,6 +4,7 @@
 in `scaling` and `clipping`; `sgd` and `adam` are such compositions, and `wrappers` surrounds any optimizer.
 """
 
+from adjoint.optim import lr_scheduler
 from adjoint.optim.adam import Adam, AdamW
 from adjoint.optim.base import Optimizer, StateSpec
 from adjoint.optim.chain import Chain, chain
@@ -38,6 +39,7 @@ __all__ = [
     "clip_by_value",
     "decoupled_weight_decay",
     "freeze",
+    "lr_scheduler",
     "masked",
     "negate",
     "scale_by_adam",
