@@ -110,6 +110,7 @@ TESTED_IN = {
     "optim/lr_scheduler/cosine": "optim/lr_scheduler/test_schedules.py",
     "optim/lr_scheduler/factors": "optim/lr_scheduler/test_schedules.py",
     "optim/lr_scheduler/plateau": "optim/lr_scheduler/test_schedules.py",
+    "optim/spec": "optim/test_optimizers.py",
     "optim/updates": "optim/test_bound.py",
     "optim/sgd": "optim/test_optimizers.py",
     "profiling/arena": "profiling/test_page.py",

@@ -10,6 +10,7 @@ from adjoint.optim.base import Optimizer, StateSpec
 from adjoint.optim.chain import Chain, chain
 from adjoint.optim.clipping import clip_by_global_norm, clip_by_value
 from adjoint.optim.direction import Quotient, Scale
+from adjoint.optim.grad_scaler import GradScaler
 from adjoint.optim.scaling import (
     add_decayed_weights,
     decoupled_weight_decay,
@@ -28,6 +29,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "Chain",
+    "GradScaler",
     "Optimizer",
     "Quotient",
     "Scale",

@@ -10,7 +10,7 @@ An own optimizer needs `Optimizer.update` alone. Its numeric attributes are its 
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from math import inf
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.ir import DTYPES, Function, TensorType, Value, is_float, param
 from adjoint.optim.bindable import Bindable
 from adjoint.optim.own import check_hyper_read, checked_prepare, checked_update
+from adjoint.optim.spec import StateSpec
 
 __all__ = [
     "Optimizer",
@@ -36,29 +37,6 @@ __all__ = [
 
 #: Values by name.
 Values = Mapping[str, Value]
-
-
-@dataclass(frozen=True, slots=True)
-class StateSpec:
-    """Description of one array of the state, or of one hyperparameter.
-
-    Parameters
-    ----------
-    name : str
-        Name of the graph input.
-    type : TensorType
-        Its type.
-    initial : float
-        Initial value of all elements.
-    """
-
-    name: str
-    type: TensorType
-    initial: float
-
-    def array(self) -> np.ndarray:
-        """A new array filled with the initial value."""
-        return np.full(self.type.shape, self.initial, self.type.dtype)
 
 
 class Settings:

@@ -99,6 +99,16 @@ class Bindable(metaclass=_Binding):
             bound = self._require_bound("step()")
         return bound.step(closure)
 
+    def step_unless(self, skip: Any) -> None:
+        """Record the update of all parameters that have a gradient, which changes nothing if `skip` is true.
+
+        Parameters
+        ----------
+        skip : Tensor
+            A bool scalar. It need not have a value yet: the step that it is computed in decides.
+        """
+        self._require_bound("step_unless()").step_unless(skip)
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters.
 

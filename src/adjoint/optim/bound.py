@@ -108,7 +108,7 @@ class Bound:
         self._updates.append(updates)
 
     def step(self, closure: Callable[[], Any] | None) -> Any:
-        """Record the update of every group."""
+        """Record the update of every group, after calling the closure."""
         loss = None
         if closure is not None:
             with enable_grad():
@@ -116,6 +116,11 @@ class Bound:
         for updates in self._updates:
             updates.step()
         return loss
+
+    def step_unless(self, skip: Tensor) -> None:
+        """Record the update of every group, without effect if the bool scalar `skip` is true."""
+        for updates in self._updates:
+            updates.step(skip)
 
     def zero_grad(self, set_to_none: bool) -> None:
         """Remove the gradients, or set them to zeros."""

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adjoint import ops
 from adjoint.errors import InvalidValueError
-from adjoint.ir import TensorType, Value
+from adjoint.ir import DTYPES, TensorType, Value
+from adjoint.optim.spec import StateSpec
 from adjoint.tensor.tensor import Tensor, from_array
 from adjoint.tensor.updates import record_step
 
 if TYPE_CHECKING:
-    from adjoint.optim.base import Optimizer, StateSpec
+    from adjoint.optim.base import Optimizer
 
 __all__ = ["Group", "GroupUpdates"]
 
@@ -46,6 +48,10 @@ class Group(dict[str, Any]):
         return self
 
 
+#: The name of the bool scalar that keeps everything as it was, among the hyperparameters of an update.
+_SKIP = "skip"
+
+
 class _Entry:
     """The update of some parameters, as `record_step` takes it: equal for equal graphs.
 
@@ -55,15 +61,25 @@ class _Entry:
         The settings.
     names : sequence of str
         The names of the parameters.
+    conditional : bool, default False
+        Whether there is one hyperparameter more: a bool with which nothing changes.
     """
 
-    __slots__ = ("_hash", "_key", "names", "optimizer")
+    __slots__ = ("_hash", "_key", "_unless", "conditional", "names", "optimizer")
 
-    def __init__(self, optimizer: "Optimizer", names: Sequence[str]) -> None:
+    def __init__(self, optimizer: "Optimizer", names: Sequence[str], conditional: bool = False) -> None:
         self.optimizer = optimizer
         self.names = tuple(names)
-        self._key: Hashable = (optimizer.structure(), self.names)
+        self.conditional = conditional
+        self._key: Hashable = (optimizer.structure(), self.names, conditional)
         self._hash = hash(self._key)
+        self._unless: _Entry | None = None
+
+    def unless(self) -> "_Entry":
+        """The same update with a condition."""
+        if self._unless is None:
+            self._unless = _Entry(self.optimizer, self.names, conditional=True)
+        return self._unless
 
     def __hash__(self) -> int:
         return self._hash
@@ -71,13 +87,15 @@ class _Entry:
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, _Entry) and self._key == other._key)
 
-    def init(self, types: Mapping[str, TensorType]) -> tuple["StateSpec", ...]:
+    def init(self, types: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
         """The state for parameters of these types, in order."""
         return self.optimizer.init(self._named(types))
 
-    def hyper(self, types: Mapping[str, TensorType]) -> tuple["StateSpec", ...]:
+    def hyper(self, types: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
         """The hyperparameters for parameters of these types, in order."""
-        return self.optimizer.hyper(self._named(types))
+        found = self.optimizer.hyper(self._named(types))
+        skip = StateSpec(_SKIP, TensorType((), DTYPES["bool"]), 0.0)
+        return (*found, skip) if self.conditional else found
 
     def apply(
         self,
@@ -87,8 +105,14 @@ class _Entry:
         hyper: Mapping[str, Value],
     ) -> tuple[dict[str, Value], dict[str, Value]]:
         """The update, of parameters under any names in order."""
-        new_params, new_state = self.optimizer.apply(self._named(params), self._named(grads), state, hyper)
-        self.optimizer.check_read(hyper, [*new_params.values(), *new_state.values()])
+        own = {name: value for name, value in hyper.items() if name != _SKIP or not self.conditional}
+        olds = self._named(params)
+        new_params, new_state = self.optimizer.apply(olds, self._named(grads), state, own)
+        self.optimizer.check_read(own, [*new_params.values(), *new_state.values()])
+        if self.conditional:
+            skip = hyper[_SKIP]
+            new_params = {name: ops.where(skip, olds[name], value) for name, value in new_params.items()}
+            new_state = {name: ops.where(skip, state[name], value) for name, value in new_state.items()}
         return {name: new_params[own] for name, own in zip(params, self.names, strict=True)}, new_state
 
     def _named(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,8 +168,8 @@ class GroupUpdates:
         self._refresh()
         self._optimizer.check_names(self._types)
 
-    def step(self) -> None:
-        """Record the update of the parameters that have a gradient."""
+    def step(self, skip: Any = None) -> None:
+        """Record the update of the parameters that have a gradient; with a true `skip`, a bool tensor, no change."""
         if self.group.changed:
             self._refresh()
         for cohort in tuple(self._cohorts):
@@ -153,15 +177,23 @@ class GroupUpdates:
             for param in cohort.params:
                 grad = param.grad
                 if grad is None:
-                    self._step_some(cohort)
+                    self._step_some(cohort, skip)
                     break
                 grads.append(grad)
             else:
                 if cohort.entry is None:
                     cohort.entry, cohort.states = self._entered(cohort, cohort.names)
-                record_step(cohort.entry, cohort.params, grads, cohort.states, self._hypers)
+                if skip is None:
+                    record_step(cohort.entry, cohort.params, grads, cohort.states, self._hypers)
+                else:
+                    self._step_unless(skip, cohort.entry, cohort.params, cohort.states)
 
-    def _step_some(self, cohort: _Cohort) -> None:
+    def _step_unless(self, skip: Any, entry: _Entry, params: Sequence[Any], states: Sequence[Any]) -> None:
+        """Record an update that changes nothing if `skip` is true."""
+        grads = [param.grad for param in params]
+        record_step(entry.unless(), params, grads, states, [*self._hypers, skip])
+
+    def _step_some(self, cohort: _Cohort, skip: Any) -> None:
         """Record the update of a cohort of which some parameters have no gradient."""
         active = tuple(i for i, param in enumerate(cohort.params) if param.grad is not None)
         if not active:
@@ -180,7 +212,10 @@ class GroupUpdates:
             if active not in cohort.subsets:
                 cohort.subsets[active] = (*self._entered(cohort, names), params)
             entry, states, params = cohort.subsets[active]
-        record_step(entry, params, [param.grad for param in params], states, self._hypers)
+        if skip is None:
+            record_step(entry, params, [param.grad for param in params], states, self._hypers)
+        else:
+            self._step_unless(skip, entry, params, states)
 
     def _entered(self, cohort: _Cohort, names: Sequence[str]) -> tuple[_Entry, list[Any]]:
         """What to record for some parameters of a cohort, and their state, which is made if it is missing."""
@@ -224,7 +259,7 @@ class GroupUpdates:
     def _set(self, i: int, value: float) -> None:
         self._hypers[i] = from_array(np.asarray(value, self._dtypes[i]))
 
-    def _shared_specs(self, names: Sequence[str]) -> "list[StateSpec]":
+    def _shared_specs(self, names: Sequence[str]) -> list[StateSpec]:
         types = {name: self._types[name] for name in names}
         return [spec for spec in self._optimizer.init(types) if _owner(spec, types) is None]
 
@@ -300,7 +335,7 @@ class GroupUpdates:
         self._cohorts = list(cohorts.values())
 
 
-def _owner(spec: "StateSpec", types: Mapping[str, TensorType]) -> str | None:
+def _owner(spec: StateSpec, types: Mapping[str, TensorType]) -> str | None:
     """The parameter that a state belongs to; None for state that all share."""
     return next(
         (name for name, type_ in types.items() if spec.name.startswith(f"{name}_") and spec.type == type_), None
