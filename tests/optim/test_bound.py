@@ -82,6 +82,27 @@ def test_a_setting_that_changes_the_graph_can_change_too():
     np.testing.assert_allclose(read(w), START - 0.1 * GRADS[0] - 0.1 * 1.9 * GRADS[1])
 
 
+def test_settings_that_are_valid_only_together_can_be_set_in_any_order():
+    optimizer = SGD([leaf()], lr=0.1)
+    group = optimizer.param_groups[0]
+    group["nesterov"] = True
+    with pytest.raises(AdjointError, match="nesterov requires momentum above 0"):
+        step(optimizer, group["params"], GRADS[:1])
+    group["momentum"] = 0.9
+    step(optimizer, group["params"], GRADS[:1])
+    np.testing.assert_allclose(read(group["params"][0]), START - 0.19 * GRADS[0])
+
+
+def test_a_step_uses_the_rate_of_its_time_though_it_runs_later():
+    """Nothing is read between the steps, so that both are in one program."""
+    w = leaf()
+    optimizer = SGD([w], lr=0.1)
+    step(optimizer, [w], GRADS[:1])
+    optimizer.param_groups[0]["lr"] = 0.2
+    optimizer.step()
+    np.testing.assert_allclose(read(w), START - 0.3 * GRADS[0])
+
+
 def test_parameters_without_a_gradient_wait_and_are_counted_apart():
     """Each parameter's bias correction is that of its own updates, as in PyTorch."""
     v, w = leaf(), leaf()

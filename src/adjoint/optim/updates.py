@@ -1,6 +1,7 @@
 """The updates of one group of parameters: settings, state, and what is recorded at a step."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, TensorType, Value
 from adjoint.optim.spec import StateSpec
+from adjoint.tensor.storage import storage_of
 from adjoint.tensor.tensor import Tensor, from_array
 from adjoint.tensor.updates import record_step
 
@@ -20,17 +22,30 @@ __all__ = ["Group", "GroupUpdates"]
 
 
 class Group(dict[str, Any]):
-    """A group of parameters with its settings: a dict that knows which settings have been set since the last step."""
+    """A group of parameters with its settings: a dict that passes on what is set.
 
-    __slots__ = ("changed",)
+    Attributes
+    ----------
+    changed : set of str
+        The settings that have been set and not been read since.
+    updates : GroupUpdates or None
+        What reads them.
+    """
+
+    __slots__ = ("changed", "updates")
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         super().__init__(options)
         self.changed = set(options)
+        self.updates: GroupUpdates | None = None
 
     def __setitem__(self, key: str, value: Any) -> None:
         super().__setitem__(key, value)
         self.changed.add(key)
+        if self.updates is not None:
+            # Settings can be valid only together; what is still wrong at the next step raises there.
+            with suppress(InvalidValueError):
+                self.updates.refresh()
 
     def update(self, *others: Any, **more: Any) -> None:
         """Set several settings, as `dict.update` does."""
@@ -165,13 +180,15 @@ class GroupUpdates:
         self._hypers: list[Any] = []
         self._dtypes: list[np.dtype] = []
         self._index: dict[str, int] = {}
-        self._refresh()
+        self._names: list[str] = []
+        self.refresh()
         self._optimizer.check_names(self._types)
+        group.updates = self
 
     def step(self, skip: Any = None) -> None:
         """Record the update of the parameters that have a gradient; with a true `skip`, a bool tensor, no change."""
         if self.group.changed:
-            self._refresh()
+            self.refresh()
         for cohort in tuple(self._cohorts):
             grads = []
             for param in cohort.params:
@@ -229,8 +246,14 @@ class GroupUpdates:
             states.append(home[spec.name])
         return entry, states
 
-    def _refresh(self) -> None:
-        """Read the settings of the group that have been set."""
+    def refresh(self) -> None:
+        """Read the settings of the group that have been set. Hyperparameters are given to the tensors that hold them.
+
+        Raises
+        ------
+        InvalidValueError
+            If a setting is out of range; they are then read again at the next call.
+        """
         changed, self.group.changed = self.group.changed, set()
         if changed <= self._index.keys() and all(self._is_plain(self.group[key]) for key in changed):
             for key in changed:
@@ -248,7 +271,9 @@ class GroupUpdates:
         specs = optimizer.hyper(self._types)
         self._index = {spec.name: i for i, spec in enumerate(specs)}
         self._dtypes = [spec.type.dtype for spec in specs]
-        self._hypers = [None] * len(specs)
+        known = dict(zip(self._names, self._hypers, strict=True))
+        self._hypers = [known.get(spec.name) for spec in specs]
+        self._names = [spec.name for spec in specs]
         for i, value in enumerate(values):
             self._set(i, value)
 
@@ -257,7 +282,7 @@ class GroupUpdates:
         return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf
 
     def _set(self, i: int, value: float) -> None:
-        self._hypers[i] = from_array(np.asarray(value, self._dtypes[i]))
+        self._hypers[i] = assigned(self._hypers[i], np.asarray(value, self._dtypes[i]))
 
     def _shared_specs(self, names: Sequence[str]) -> list[StateSpec]:
         types = {name: self._types[name] for name in names}
@@ -321,18 +346,33 @@ class GroupUpdates:
 
     def load(self, arrays: Sequence[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]) -> None:
         """Replace the state by what `checked` returned; parameters of equal shared state are updated together."""
-        self._refresh()
+        self.refresh()
         members = {id(p): name for cohort in self._cohorts for name, p in zip(cohort.names, cohort.params, strict=True)}
         cohorts: dict[Hashable, _Cohort] = {}
-        self._slots = {}
+        old_shared = self._cohorts[0].shared if len(self._cohorts) == 1 else {}
+        old_slots, self._slots = self._slots, {}
         for param, (shared, slots) in zip(self.group["params"], arrays, strict=True):
             key = tuple((name, array.tobytes()) for name, array in shared.items())
             if key not in cohorts:
-                cohorts[key] = _Cohort([], [], {name: from_array(array) for name, array in shared.items()})
+                cohorts[key] = _Cohort([], [], {n: assigned(old_shared.get(n), array) for n, array in shared.items()})
+                old_shared = {}
             cohorts[key].names.append(members[id(param)])
             cohorts[key].params.append(param)
-            self._slots |= {name: from_array(array) for name, array in slots.items()}
+            self._slots |= {name: assigned(old_slots.get(name), array) for name, array in slots.items()}
         self._cohorts = list(cohorts.values())
+
+
+def assigned(tensor: Any, array: np.ndarray) -> Any:
+    """The tensor with other elements; without a tensor, a new one.
+
+    It stays the same object, which compiled functions may have taken as an argument. Programs that have been recorded
+    with its elements before keep those.
+    """
+    if tensor is None or tensor.dtype != array.dtype:
+        return from_array(array)
+    tensor._storage = storage_of(array, copy=True)
+    tensor._trace = None
+    return tensor
 
 
 def _owner(spec: StateSpec, types: Mapping[str, TensorType]) -> str | None:
