@@ -1,5 +1,5 @@
 """Optimizers bound to parameters: groups, missing gradients, changed settings, `state_dict`, refusals."""
-# ruff: noqa: ARG002
+# ruff: noqa: ARG002, ARG005
 
 import inspect
 from dataclasses import dataclass
@@ -71,6 +71,7 @@ def test_groups_have_their_own_settings_and_changing_one_compiles_nothing():
     np.testing.assert_allclose(read(w), START - 0.1 * GRADS[0] - 0.4 * GRADS[1])
     assert len(explain_recompiles()) == before
     assert optimizer.param_groups[1]["name"] == "second"
+    assert optimizer.defaults["lr"] == 0.1
 
 
 def test_a_setting_that_changes_the_graph_can_change_too():
@@ -118,7 +119,7 @@ def test_parameters_without_a_gradient_wait_and_are_counted_apart():
 
 def test_a_chain_with_a_norm_is_measured_over_the_parameters_with_gradients():
     v, w = leaf(), leaf()
-    optimizer = chain(clip_by_global_norm(1.0), trace(0.5), SGD(1.0)).bind([v, w])
+    optimizer = chain([v, w], clip_by_global_norm(1.0), trace(0.5), SGD(1.0))
     step(optimizer, [v, w], GRADS[:2])
     norm = np.sqrt((GRADS[0] ** 2).sum() + (GRADS[1] ** 2).sum())
     np.testing.assert_allclose(read(v), START - GRADS[0] / norm, rtol=1e-5)
@@ -279,6 +280,15 @@ WRONG = {
         lambda: SGD(leaf(), lr=0.1),
         "SGD takes an iterable of parameters, got a single tensor; write [parameter]",
     ),
+    "a module": (
+        lambda: SGD(type("Linear", (), {"parameters": lambda self: []})(), lr=0.1),
+        "SGD takes parameters, got a Linear; pass its parameters()",
+    ),
+    "a dict": (
+        lambda: SGD({"w": leaf()}, lr=0.1),
+        "SGD takes an iterable of parameters, got a dict; pass its items()",
+    ),
+    "a set": (lambda: SGD({leaf()}), "SGD: parameters must have an order, got a set; pass a list"),
     "an array": (
         lambda: SGD([leaf(), START]),
         "SGD takes tensors as parameters, got a ndarray among them; convert or omit it",

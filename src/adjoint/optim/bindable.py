@@ -82,6 +82,11 @@ class Bindable(metaclass=_Binding):
         return self._require_bound("param_groups").param_groups
 
     @property
+    def defaults(self) -> dict[str, Any]:
+        """The settings of groups that have none of their own."""
+        return self._require_bound("defaults").defaults
+
+    @property
     def state(self) -> dict[Any, dict[str, Any]]:
         """The state of each parameter that has been updated: tensors by name."""
         return self._require_bound("state").state()

@@ -31,10 +31,14 @@ def parameters_in(owner: str, given: object) -> list[Any] | None:
     InvalidValueError
         If it is empty.
     TypeRuleError
-        If it is a single tensor, or has parameters and something else.
+        If it is a single tensor, a module, a dict or a set of tensors, or has parameters and something else.
     """
     if isinstance(given, Tensor):
         raise TypeRuleError(f"{owner} takes an iterable of parameters, got a single tensor; write [parameter]")
+    if callable(getattr(given, "parameters", None)):
+        raise TypeRuleError(f"{owner} takes parameters, got {kind_of(given)}; pass its parameters()")
+    if isinstance(given, Mapping) and any(isinstance(value, Tensor) for value in given.values()):
+        raise TypeRuleError(f"{owner} takes an iterable of parameters, got {kind_of(given)}; pass its items()")
     if not isinstance(given, Iterable) or isinstance(given, str | bytes | Mapping | np.ndarray):
         return None
     items = list(given)
@@ -43,6 +47,8 @@ def parameters_in(owner: str, given: object) -> list[Any] | None:
     known = [_is_parameter(item) for item in items]
     if not any(known):
         return None
+    if isinstance(given, set | frozenset):
+        raise TypeRuleError(f"{owner}: parameters must have an order, got {kind_of(given)}; pass a list")
     if not all(known):
         wrong = items[known.index(False)]
         raise TypeRuleError(f"{owner} takes tensors as parameters, got {kind_of(wrong)} among them; convert or omit it")
@@ -70,7 +76,7 @@ class Bound:
 
     def __init__(self, optimizer: "Optimizer", params: Sequence[Any], chosen: Mapping[str, Any]) -> None:
         self._optimizer = optimizer
-        self._defaults = {**optimizer.options(), **optimizer.implementation_options, **chosen}
+        self.defaults = {**optimizer.options(), **optimizer.implementation_options, **chosen}
         self.param_groups: list[dict[str, Any]] = []
         self._updates: list[GroupUpdates] = []
         for group in params if isinstance(params[0], Mapping) else [{"params": params}]:
@@ -100,7 +106,7 @@ class Bound:
                     f"{owner}: a parameter can be in one group only once, got parameter {name} again; remove it"
                 )
             taken.add(id(param))
-        options = {**self._defaults, **{key: value for key, value in given.items() if key != "params"}}
+        options = {**self.defaults, **{key: value for key, value in given.items() if key != "params"}}
         named = {"param_names": names} if any(name is not None for name, _ in pairs) else {}
         group = Group({"params": params, **options, **named})
         updates = GroupUpdates(self._optimizer, group, names)
@@ -158,7 +164,7 @@ class Bound:
                 f"load_state_dict: the groups must have as many parameters as those of the optimizer, {_counts(own)}, "
                 f"got {_counts(sizes)}; build the optimizer as it was saved"
             )
-        decoupled = self._defaults.get("decoupled_weight_decay")
+        decoupled = self.defaults.get("decoupled_weight_decay")
         for group in groups:
             if decoupled is not None and group.get("decoupled_weight_decay", decoupled) != decoupled:
                 raise InvalidValueError(

@@ -5,7 +5,7 @@ subtracted from the parameters. `SGD`, `Adam` and `AdamW` are chains too, and ea
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -204,8 +204,14 @@ class Chain(Optimizer):
         return _with_names([part.init(params) for part in self.parts()])
 
 
-def chain(*elements: Part) -> Chain:
-    """An optimizer composed of `elements`: ``chain(clip_by_global_norm(1.0), AdamW(1e-3))``; see `Chain`."""
+def chain(*elements: Any) -> Chain:
+    """An optimizer composed of transforms and optimizers: ``chain(clip_by_global_norm(1.0), AdamW(1e-3))``.
+
+    Parameters
+    ----------
+    *elements : Transform or Optimizer
+        See `Chain`. The first may be the parameters to which the optimizer is bound.
+    """
     return Chain(*elements)
 
 
