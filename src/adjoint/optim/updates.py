@@ -282,7 +282,7 @@ class GroupUpdates:
         return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf
 
     def _set(self, i: int, value: float) -> None:
-        self._hypers[i] = assigned(self._hypers[i], np.asarray(value, self._dtypes[i]))
+        self._hypers[i] = assigned(self._hypers[i], np.array(value, self._dtypes[i]), copy=False)
 
     def _shared_specs(self, names: Sequence[str]) -> list[StateSpec]:
         types = {name: self._types[name] for name in names}
@@ -362,15 +362,15 @@ class GroupUpdates:
         self._cohorts = list(cohorts.values())
 
 
-def assigned(tensor: Any, array: np.ndarray) -> Any:
-    """The tensor with other elements; without a tensor, a new one.
+def assigned(tensor: Any, array: np.ndarray, *, copy: bool = True) -> Any:
+    """The tensor with other elements, those of the array or a copy; without a tensor, a new one.
 
     It stays the same object, which compiled functions may have taken as an argument. Programs that have been recorded
     with its elements before keep those.
     """
     if tensor is None or tensor.dtype != array.dtype:
-        return from_array(array)
-    tensor._storage = storage_of(array, copy=True)
+        return from_array(array, copy=copy)
+    tensor._storage = storage_of(array, copy=copy)
     tensor._trace = None
     return tensor
 
