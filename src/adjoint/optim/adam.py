@@ -35,6 +35,9 @@ class Adam(Chain):
         v = beta2 * v + (1 - beta2) * g * g
         p = p - lr / (1 - beta1**t) * m / (sqrt(v) / sqrt(1 - beta2**t) + eps)
 
+    ``Adam(model.parameters(), lr=0.1)`` is bound to parameters, which come before the settings; ``Adam(lr=0.1)`` is
+    not yet (see `Optimizer.bind`).
+
     Parameters
     ----------
     lr : float, default 1e-3

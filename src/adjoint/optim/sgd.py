@@ -26,6 +26,9 @@ class SGD(Chain):
         d = d + momentum * b  if nesterov else  b
         p = p - lr * d
 
+    ``SGD(model.parameters(), lr=0.1)`` is bound to parameters, which come before the settings; ``SGD(lr=0.1)`` is
+    not yet (see `Optimizer.bind`).
+
     Parameters
     ----------
     lr : float, default 1e-3
