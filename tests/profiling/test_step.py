@@ -67,7 +67,7 @@ def test_the_numbers_are_plain_json(profile):
     assert len(kernel["values"]) == len(kernel["operators"]) == len(kernel["lines"]) > 0
     lines = {line for kernel in data["kernels"] for line in kernel["lines"]}
     files = {Path(line.rpartition(":")[0]).name for line in lines}
-    assert files == {"models.py", "cross_entropy.py", "sgd.py"}
+    assert files == {"models.py", "cross_entropy.py", "direction.py"}
 
 
 def test_rows_are_the_kernels_of_the_compiled_step(profile, module):

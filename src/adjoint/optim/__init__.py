@@ -1,10 +1,52 @@
 """Optimizers: frozen dataclasses of settings that build the graph of an update.
 
-`base` defines what an optimizer returns, its states and hyperparameters; every other module is one family.
+`base` defines what an optimizer returns, its states and hyperparameters. `chain` composes one of transforms, which are
+in `scaling` and `clipping`; `sgd` and `adam` are such compositions, and `wrappers` surrounds any optimizer.
 """
 
+from adjoint.optim import lr_scheduler
 from adjoint.optim.adam import Adam, AdamW
 from adjoint.optim.base import Optimizer, StateSpec
+from adjoint.optim.chain import Chain, chain
+from adjoint.optim.clipping import clip_by_global_norm, clip_by_value
+from adjoint.optim.direction import Quotient, Scale
+from adjoint.optim.grad_scaler import GradScaler
+from adjoint.optim.scaling import (
+    add_decayed_weights,
+    decoupled_weight_decay,
+    negate,
+    scale_by_adam,
+    scale_by_learning_rate,
+    scale_by_schedule,
+    trace,
+)
 from adjoint.optim.sgd import SGD
+from adjoint.optim.transform import Transform, masked
+from adjoint.optim.wrappers import freeze, skip_nonfinite
 
-__all__ = ["SGD", "Adam", "AdamW", "Optimizer", "StateSpec"]
+__all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Chain",
+    "GradScaler",
+    "Optimizer",
+    "Quotient",
+    "Scale",
+    "StateSpec",
+    "Transform",
+    "add_decayed_weights",
+    "chain",
+    "clip_by_global_norm",
+    "clip_by_value",
+    "decoupled_weight_decay",
+    "freeze",
+    "lr_scheduler",
+    "masked",
+    "negate",
+    "scale_by_adam",
+    "scale_by_learning_rate",
+    "scale_by_schedule",
+    "skip_nonfinite",
+    "trace",
+]

@@ -9,52 +9,38 @@ An own optimizer needs `Optimizer.update` alone. Its numeric attributes are its 
 `update` reads; it may be a dataclass or have an ``__init__`` of its own.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.ir import DTYPES, Function, TensorType, Value, is_float, param
+from adjoint.optim.bindable import Bindable
 from adjoint.optim.own import check_hyper_read, checked_prepare, checked_update
+from adjoint.optim.spec import StateSpec
 
-__all__ = ["Optimizer", "StateSpec", "check_range", "hyper_dtype"]
+__all__ = [
+    "Optimizer",
+    "Settings",
+    "StateSpec",
+    "Values",
+    "check_grads",
+    "check_params",
+    "check_range",
+    "hyper_dtype",
+    "in_dtypes",
+]
 
 #: Values by name.
 Values = Mapping[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
-class StateSpec:
-    """Description of one array of the state, or of one hyperparameter.
-
-    Parameters
-    ----------
-    name : str
-        Name of the graph input.
-    type : TensorType
-        Its type.
-    initial : float
-        Initial value of all elements.
-    """
-
-    name: str
-    type: TensorType
-    initial: float
-
-    def array(self) -> np.ndarray:
-        """A new array filled with the initial value."""
-        return np.full(self.type.shape, self.initial, self.type.dtype)
-
-
-class Optimizer:
-    """Base class of the optimizers. A subclass defines `update`; the other methods have defaults.
-
-    Every hyperparameter has to be read by `update` or `prepare`. A number that builds the graph, such as a number of
-    iterations, is therefore omitted from `hyper`.
+class Settings:
+    """Base class of what is made of settings: optimizers, and the transforms that a chain of them consists of.
 
     Attributes
     ----------
@@ -71,7 +57,7 @@ class Optimizer:
     def hyper(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
         """The hyperparameters: graph inputs whose initial values are the settings.
 
-        Default: the numeric attributes of the optimizer in their order, except bool; f32, or f64 if any parameter is.
+        Default: the numeric attributes in their order, except bool; f32, or f64 if any parameter is.
         """
         type_ = TensorType((), hyper_dtype(params))
         return tuple(StateSpec(name, type_, value) for name, value in self._numbers().items())
@@ -101,10 +87,50 @@ class Optimizer:
         """Compute once what all updates need: ``(scalars, new shared state)``; default: the hyperparameters."""
         if shared:
             raise TypeRuleError(
-                f"{type(self).__name__}: an optimizer with shared state ({', '.join(shared)}) must define "
+                f"{type(self).__name__}: {self._article} with shared state ({', '.join(shared)}) must define "
                 "prepare(self, hyper, shared), which returns (scalars, new shared state); add it"
             )
         return dict(hyper), {}
+
+    #: What the subclasses are, for messages.
+    _article: ClassVar[str] = "an optimizer"
+
+    def check_names(self, params: Mapping[str, TensorType]) -> None:
+        """Raise if settings name parameters that do not exist; default: they name none."""
+
+    def elementwise(self) -> bool:
+        """Whether the update of a parameter depends on its own gradient alone; default: yes."""
+        return True
+
+    def structure(self) -> Hashable:
+        """Equal for settings that build the same graph.
+
+        Adjoint's own classes read numbers as inputs, so only which hyperparameters there are counts; an own class may
+        do anything with its numbers, so they count.
+        """
+        names = [f.name for f in fields(self)] if is_dataclass(self) else list(getattr(self, "__dict__", {}))
+        known = type(self).__module__.startswith("adjoint.")
+        values = [(name, _structure(getattr(self, name), known)) for name in names if name != "_bound"]
+        inputs = [spec.name for spec in self.hyper({"": TensorType(())})] if known else []
+        return (type(self), *values, *inputs)
+
+    def _numbers(self) -> dict[str, float]:
+        """The numeric settings: fields of a dataclass, otherwise attributes of the instance."""
+        names = [f.name for f in fields(self)] if is_dataclass(self) else list(getattr(self, "__dict__", {}))
+        values = {name: getattr(self, name) for name in names}
+        numbers = (int, float, np.integer, np.floating)
+        return {n: float(v) for n, v in values.items() if isinstance(v, numbers) and not isinstance(v, bool)}
+
+
+class Optimizer(Settings, Bindable):
+    """Base class of the optimizers. A subclass defines `update`; the other methods have defaults.
+
+    An optimizer is bound to parameters if its first argument, before its settings, are parameters, or by `bind`. Then
+    it has PyTorch's methods, such as `step`; without, it is part of the step that `SetupTrainer` makes.
+
+    Every hyperparameter has to be read by `update` or `prepare`. A number that builds the graph, such as a number of
+    iterations, is therefore omitted from `hyper`.
+    """
 
     def update(
         self,
@@ -126,6 +152,42 @@ class Optimizer:
         """
         raise self._no_update()
 
+    def options(self) -> dict[str, Any]:
+        """The settings that a group of parameters has: fields of a dataclass, otherwise the hyperparameters."""
+        if is_dataclass(self):
+            found = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+            if not any(isinstance(value, Settings) for value in found.values()):
+                return found
+        return {spec.name: spec.initial for spec in self.hyper({"": TensorType(())})}
+
+    def with_options(
+        self, options: Mapping[str, Any], params: Mapping[str, TensorType]
+    ) -> tuple["Optimizer", list[float]]:
+        """The optimizer with the settings of a group, and the values of its hyperparameters.
+
+        Fields of a dataclass make a new optimizer, which checks them; hyperparameters leave it as it is.
+
+        Parameters
+        ----------
+        options : mapping of str to object
+            Settings by the names from `options`; others have no effect.
+        params : mapping of str to TensorType
+            The parameters' types by name.
+        """
+        own = self.options()
+        if is_dataclass(self) and all(f.name in own for f in fields(self) if f.init):
+            made: Optimizer = replace(self, **{name: options[name] for name in own if name in options})
+            return made, [spec.initial for spec in made.hyper(params)]
+        return self, [float(options.get(spec.name, spec.initial)) for spec in self.hyper(params)]
+
+    def export_shared(self, shared: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The shared state as PyTorch has it in the state of each parameter; default: as it is."""
+        return dict(shared)
+
+    def import_shared(self, entry: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The shared state from a parameter's state in a ``state_dict``; the inverse of `export_shared`."""
+        return dict(entry)
+
     def require_update(self) -> None:
         """Raise if the subclass does not define `update`."""
         if type(self).update is Optimizer.update:
@@ -136,13 +198,6 @@ class Optimizer:
             f"{type(self).__name__}: an optimizer must define update(self, param, grad, slots, scalars), which returns "
             "(new parameter, new slots); add it"
         )
-
-    def _numbers(self) -> dict[str, float]:
-        """The numeric settings: fields of a dataclass, otherwise attributes of the instance."""
-        names = [f.name for f in fields(self)] if is_dataclass(self) else list(getattr(self, "__dict__", {}))
-        values = {name: getattr(self, name) for name in names}
-        numbers = (int, float, np.integer, np.floating)
-        return {n: float(v) for n, v in values.items() if isinstance(v, numbers) and not isinstance(v, bool)}
 
     def apply(
         self, params: Values, grads: Values, state: Values, hyper: Values
@@ -163,20 +218,12 @@ class Optimizer:
         new_params, new_state : dict of str to Value
             In the order of `params` and of `init`.
         """
-        for name in params:
-            if name not in grads:
-                raise NameLookupError(
-                    f"optimizer: parameter {name!r} has no gradient; choose one of {', '.join(grads)}"
-                )
+        check_grads(params, grads)
         self.require_update()
         own = type(self).__name__
         shared = {spec.name: state[spec.name] for spec in self.shared()}
         scalars, new_state = checked_prepare(own, self.prepare, hyper, shared)
-        # Cast each scalar once per dtype, regardless of the number of parameters.
-        cast = {
-            dtype: {name: x if x.dtype == dtype else ops.cast(x, dtype) for name, x in scalars.items()}
-            for dtype in dict.fromkeys(p.dtype for p in params.values())
-        }
+        cast = in_dtypes(scalars, params)
         new_params: dict[str, Value] = {}
         new_slots: dict[str, Value] = {}
         for name, old in params.items():
@@ -187,6 +234,24 @@ class Optimizer:
         for slot in self.slots():
             new_state |= {f"{name}_{slot}": new_slots[f"{name}_{slot}"] for name in params}
         return new_params, new_state
+
+    def check_read(self, hyper: Values, results: Iterable[Value]) -> None:
+        """Raise if results do not depend on a hyperparameter, which could then be set without effect.
+
+        Parameters
+        ----------
+        hyper : mapping of str to Value
+            The hyperparameters, by the names from `hyper`.
+        results : iterable of Value
+            The new parameters and the new state.
+
+        Raises
+        ------
+        TypeRuleError
+            If a hyperparameter is not read.
+        """
+        own = type(self)
+        check_hyper_read(own.__name__, own.update, hyper, results, prepares=own.prepare is not Settings.prepare)
 
     def function(self, params: Mapping[str, TensorType]) -> Function:
         """The update of all parameters as a separate function called ``optimizer``.
@@ -208,6 +273,8 @@ class Optimizer:
         TypeRuleError
             If no result depends on a hyperparameter, which could then be set without effect.
         """
+        check_params(params)
+        self.check_names(params)
         state_specs, hyper_specs = self.init(params), self.hyper(params)
         weights = {name: param(name, t.shape, t.dtype) for name, t in params.items()}
         grads = {name: param(f"{name}_adjoint", t.shape, t.dtype) for name, t in params.items()}
@@ -216,12 +283,34 @@ class Optimizer:
         new_params, new_state = self.apply(weights, grads, state, hyper)
         inputs = (*weights.values(), *grads.values(), *state.values(), *hyper.values())
         results = {**new_params, **new_state}
-        own = type(self)
-        check_hyper_read(
-            own.__name__, own.update, hyper, results.values(), prepares=own.prepare is not Optimizer.prepare
-        )
+        self.check_read(hyper, results.values())
         donate = tuple((name, i) for i, name in enumerate(results))
         return Function("optimizer", inputs, tuple(results.values()), {"donate": donate})
+
+
+def _structure(value: object, known: bool) -> Hashable:
+    if isinstance(value, Settings):
+        return value.structure()
+    if isinstance(value, tuple):
+        return tuple(_structure(each, known) for each in value)
+    if known and isinstance(value, int | float) and not isinstance(value, bool):
+        return None
+    return value if isinstance(value, Hashable) else id(value)
+
+
+def check_grads(params: Values, grads: Values) -> None:
+    """Raise if a parameter has no gradient."""
+    for name in params:
+        if name not in grads:
+            raise NameLookupError(f"optimizer: parameter {name!r} has no gradient; choose one of {', '.join(grads)}")
+
+
+def in_dtypes(scalars: Values, params: Values) -> dict[np.dtype, dict[str, Value]]:
+    """The scalars in each dtype of the parameters, cast once per dtype regardless of the number of parameters."""
+    return {
+        dtype: {name: x if x.dtype == dtype else ops.cast(x, dtype) for name, x in scalars.items()}
+        for dtype in dict.fromkeys(p.dtype for p in params.values())
+    }
 
 
 def check_params(params: Mapping[str, TensorType]) -> None:

@@ -1,4 +1,4 @@
-"""What a user's own optimizer returns and reads, checked: one sentence for each way to get it wrong."""
+"""What a user's own optimizer or transform returns and reads, checked: one sentence for each way to get it wrong."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -6,11 +6,20 @@ from typing import Any
 
 from adjoint.errors import NameLookupError, TypeRuleError, described, located, require_call
 from adjoint.ir import TensorType, Value, toposort
+from adjoint.optim.direction import Quotient
 
-__all__ = ["Readable", "check_hyper_read", "checked_prepare", "checked_update"]
+__all__ = [
+    "Readable",
+    "check_hyper_read",
+    "checked_direction",
+    "checked_measure",
+    "checked_prepare",
+    "checked_update",
+]
 
-#: What `Optimizer.prepare` and `Optimizer.update` return: the second item is named after what it holds.
-_PAIR = {"prepare": "(scalars, new shared state)", "update": "(new parameter, new slots)"}
+#: What `prepare` returns, and `update` of an optimizer and of a transform.
+_PREPARED = "(scalars, new shared state)"
+_UPDATED = {"Optimizer": "(new parameter, new slots)", "Transform": "(new direction, new slots)"}
 
 
 class Readable(dict[str, Value]):
@@ -53,16 +62,18 @@ def _super_explained(owner: str) -> Iterator[None]:
         ) from error
 
 
-def _called(owner: str, method: str, function: Callable[..., object], *args: object) -> tuple[Any, Any]:
+def _called(
+    owner: str, method: str, function: Callable[..., object], *args: object, base: str, pair: str
+) -> tuple[Any, Any]:
     """The pair that a method returns."""
-    require_call(f"{owner}.{method}", function, args, "as in Optimizer." + method)
+    require_call(f"{owner}.{method}", function, args, f"as in {base}.{method}")
     with _super_explained(owner):
         found = function(*args)
     if not isinstance(found, tuple) or len(found) != 2:
-        raise TypeRuleError(f"{owner}.{method} must return {_PAIR[method]}, got {described(found)}; return both")
+        raise TypeRuleError(f"{owner}.{method} must return {pair}, got {described(found)}; return both")
     if not isinstance(found[1], Mapping):
         raise TypeRuleError(
-            f"{owner}.{method} must return {_PAIR[method]} with a dict as the second, got {described(found[1])}; "
+            f"{owner}.{method} must return {pair} with a dict as the second, got {described(found[1])}; "
             "return {} if there is nothing"
         )
     return found
@@ -95,13 +106,17 @@ def _require_names(
 
 
 def checked_prepare(
-    owner: str, prepare: Callable[..., object], hyper: Mapping[str, Value], shared: Mapping[str, Value]
+    owner: str,
+    prepare: Callable[..., object],
+    hyper: Mapping[str, Value],
+    shared: Mapping[str, Value],
+    base: str = "Optimizer",
 ) -> tuple[dict[str, Value], dict[str, Value]]:
-    """Scalars and new shared state from an optimizer's `prepare`."""
+    """Scalars and new shared state from the `prepare` of an optimizer or a transform, whichever `base` is."""
     who = f"{owner}.prepare"
     readable = Readable(hyper, who, "hyperparameter", "return it from hyper(params)")
     known = Readable(shared, who, "shared state", "return it from shared()")
-    scalars, new = _called(owner, "prepare", prepare, readable, known)
+    scalars, new = _called(owner, "prepare", prepare, readable, known, base=base, pair=_PREPARED)
     for name, value in scalars.items() if isinstance(scalars, Mapping) else [("scalars", scalars)]:
         _require_value(f"{who}: the scalar {name!r}", value, None)
     _require_names(who, "shared state", new, shared, "shared()")
@@ -122,12 +137,57 @@ def checked_update(
     who = f"{owner}.update"
     readable = Readable(slots, who, "slot", "add it to slot_names")
     known = Readable(scalars, who, "scalar", "make it a numeric attribute of the optimizer, or return it from prepare")
-    new, updated = _called(owner, "update", update, param, grad, readable, known)
+    new, updated = _called(
+        owner, "update", update, param, grad, readable, known, base="Optimizer", pair=_UPDATED["Optimizer"]
+    )
     _require_value(f"{who}: the new value of {param.label}", new, param.type)
+    _require_slots(who, param, updated, slots)
+    return new, dict(updated)
+
+
+def checked_direction(
+    owner: str,
+    update: Callable[..., object],
+    param: Value,
+    direction: Value,
+    slots: Mapping[str, Value],
+    scalars: Mapping[str, Value],
+) -> tuple[Value | Quotient, dict[str, Value]]:
+    """A new direction and the new slots of one parameter from a transform's `update`."""
+    who = f"{owner}.update"
+    readable = Readable(slots, who, "slot", "add it to slot_names")
+    fix = "make it a numeric attribute of the transform, or return it from prepare or measure"
+    known = Readable(scalars, who, "scalar", fix)
+    new, updated = _called(
+        owner, "update", update, param, direction, readable, known, base="Transform", pair=_UPDATED["Transform"]
+    )
+    for value in (new.numerator, new.denominator) if isinstance(new, Quotient) else (new,):
+        _require_value(f"{who}: the new direction of {param.label}", value, param.type)
+    _require_slots(who, param, updated, slots)
+    return new, dict(updated)
+
+
+def _require_slots(who: str, param: Value, updated: Mapping[str, object], slots: Mapping[str, Value]) -> None:
     _require_names(who, "slot", updated, slots, "slot_names")
     for name, value in updated.items():
         _require_value(f"{who}: the slot {name!r} of {param.label}", value, param.type)
-    return new, dict(updated)
+
+
+def checked_measure(
+    owner: str, measure: Callable[..., object], directions: Mapping[str, Value], scalars: Mapping[str, Value]
+) -> dict[str, Value]:
+    """The scalars from a transform's `measure`."""
+    who = f"{owner}.measure"
+    known = Readable(scalars, who, "scalar", "make it a numeric attribute of the transform, or return it from prepare")
+    require_call(who, measure, (directions, known), "as in Transform.measure")
+    found = measure(directions, known)
+    if not isinstance(found, Mapping):
+        raise TypeRuleError(
+            f"{who} must return a dict of scalars, got {described(found)}; return {{}} if there is nothing"
+        )
+    for name, value in found.items():
+        _require_value(f"{who}: the scalar {name!r}", value, None)
+    return dict(found)
 
 
 def check_hyper_read(

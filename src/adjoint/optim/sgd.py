@@ -2,30 +2,36 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from adjoint import ops
+import numpy as np
+
 from adjoint.errors import InvalidValueError
-from adjoint.ir import DTYPES, TensorType, Value
-from adjoint.optim.base import Optimizer, StateSpec, Values, check_range, hyper_dtype
+from adjoint.optim.base import check_range
+from adjoint.optim.chain import Chain
+from adjoint.optim.scaling import add_decayed_weights, negate, scale_by_learning_rate, trace
+from adjoint.optim.transform import Transform
 
 __all__ = ["SGD"]
 
 
 @dataclass(frozen=True)
-class SGD(Optimizer):
+class SGD(Chain):
     """``p -= lr * d``, where ``d`` is the gradient with decay and momentum; `torch.optim.SGD`.
 
-    ::
+    It is ``chain(add_decayed_weights(...), trace(...), scale_by_learning_rate(...))``::
 
         d = g + weight_decay * p
         b = momentum * b + (1 - dampening) * d        # without dampening in the first step: b = d
         d = d + momentum * b  if nesterov else  b
         p = p - lr * d
 
+    ``SGD(model.parameters(), lr=0.1)`` is bound to parameters, which come before the settings; ``SGD(lr=0.1)`` is
+    not yet (see `Optimizer.bind`).
+
     Parameters
     ----------
-    lr : float
+    lr : float, default 1e-3
         Learning rate.
     momentum : float, default 0.0
         If 0, the graph contains no momentum and no state for it.
@@ -35,6 +41,8 @@ class SGD(Optimizer):
         If 0, the graph contains none.
     nesterov : bool, default False
         Requires momentum, and no dampening.
+    maximize : bool, default False
+        Ascend: use the negative gradient.
 
     Raises
     ------
@@ -47,15 +55,17 @@ class SGD(Optimizer):
     ``dampening`` and ``weight_decay`` that are not 0 here. State: ``<parameter>_momentum_buffer``.
     """
 
-    slot_names: ClassVar[tuple[str, ...]] = ("momentum_buffer",)
-    lr: float
+    hyper_order: ClassVar[tuple[str, ...]] = ("lr", "momentum", "dampening", "weight_decay")
+    implementation_options: ClassVar[dict[str, Any]] = {"foreach": None, "differentiable": False, "fused": None}
+    lr: float = 1e-3
     momentum: float = 0.0
     dampening: float = 0.0
     weight_decay: float = 0.0
     nesterov: bool = False
+    maximize: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("lr", "momentum", "dampening", "weight_decay"):
+        for name in self.hyper_order:
             check_range("SGD", name, getattr(self, name))
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise InvalidValueError(
@@ -63,46 +73,19 @@ class SGD(Optimizer):
                 f"dampening={self.dampening}"
             )
 
-    def slots(self) -> tuple[str, ...]:
-        """``momentum_buffer``, if there is momentum."""
-        return self.slot_names if self.momentum else ()
+    def parts(self) -> tuple[Transform, ...]:
+        """The transforms, those for a setting of 0 omitted."""
+        return (
+            *([negate()] if self.maximize else []),
+            *([add_decayed_weights(self.weight_decay)] if self.weight_decay else []),
+            *([trace(self.momentum, self.dampening, self.nesterov)] if self.momentum else []),
+            scale_by_learning_rate(self.lr),
+        )
 
-    def hyper(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
-        """The learning rate, and those of the others that are not 0; f32, or f64 if any parameter is f64."""
-        used = {"lr": self.lr}
-        if self.momentum:
-            used["momentum"] = self.momentum
-            if self.dampening:
-                used["dampening"] = self.dampening
-        if self.weight_decay:
-            used["weight_decay"] = self.weight_decay
-        type_ = TensorType((), hyper_dtype(params))
-        return tuple(StateSpec(name, type_, float(value)) for name, value in used.items())
+    def export_shared(self, shared: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:  # noqa: ARG002
+        """Nothing: in PyTorch, an update is the first one if there is no buffer."""
+        return {}
 
-    def shared(self) -> tuple[StateSpec, ...]:
-        """The number of updates so far, needed with dampening because the first update differs."""
-        counts = self.momentum and self.dampening
-        return (StateSpec("step", TensorType((), DTYPES["i64"]), 0.0),) if counts else ()
-
-    def prepare(self, hyper: Values, shared: Values) -> tuple[dict[str, Value], dict[str, Value]]:
-        """The hyperparameters unchanged, except that dampening becomes ``fresh``, the weight of the new gradient."""
-        scalars = dict(hyper)
-        if "dampening" not in scalars:
-            return scalars, {}
-        step = shared["step"]
-        damped = 1.0 - scalars.pop("dampening")
-        scalars["fresh"] = ops.where(ops.equal(step, 0), 1.0, damped).named("fresh")
-        return scalars, {"step": (step + 1).named("step_new")}
-
-    def update(self, param: Value, grad: Value, slots: Values, scalars: Values) -> tuple[Value, dict[str, Value]]:
-        """The elementwise update of one parameter."""
-        direction, updated = grad, {}
-        if self.weight_decay:
-            direction = direction + scalars["weight_decay"] * param
-        if self.momentum:
-            fresh = scalars["fresh"] * direction if self.dampening else direction
-            gathered = scalars["momentum"] * slots["momentum_buffer"] + fresh
-            gathered = gathered.named(f"{param.label}_momentum_buffer_new")
-            updated["momentum_buffer"] = gathered
-            direction = direction + scalars["momentum"] * gathered if self.nesterov else gathered
-        return param - scalars["lr"] * direction, updated
+    def import_shared(self, entry: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Whether an update is the first one, which is all that ``step`` is needed for."""
+        return {"step": np.array(int("momentum_buffer" in entry))}

@@ -1,0 +1,32 @@
+"""`StateSpec`: a description of an array that an optimizer keeps."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from adjoint.ir import TensorType
+
+__all__ = ["StateSpec"]
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpec:
+    """Description of one array of the state, or of one hyperparameter.
+
+    Parameters
+    ----------
+    name : str
+        Name of the graph input.
+    type : TensorType
+        Its type.
+    initial : float
+        Initial value of all elements.
+    """
+
+    name: str
+    type: TensorType
+    initial: float
+
+    def array(self) -> np.ndarray:
+        """A new array filled with the initial value."""
+        return np.full(self.type.shape, self.initial, self.type.dtype)
