@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from adjoint import optim
+from adjoint import ops, optim
+from adjoint.tensor.record import operation
 from adjoint.tensor.tensor import from_array
 from adjoint.tensor.updates import record_step
 from tests.tensor.making import compilations, leaf, plain
@@ -87,3 +88,41 @@ def test_gradients_that_are_read_or_changed_before_the_update():
     w.grad *= 0.25
     record_step(sgd, [w], [w.grad], [], [lr])
     assert w.tolist() == [0.5, 1.0]
+
+
+@operation
+def dropped(x, key, draws):
+    return ops.dropout(x, ops.random.fold_in(key, draws), 0.5)
+
+
+def test_the_loss_may_be_read_between_the_backward_pass_and_the_update():
+    sgd = optim.SGD(0.1)
+    w, x = leaf(np.ones((3, 2))), plain([[1.0, 2.0, 3.0]])
+    p = np.ones((3, 2))
+    with compilations() as compiled:
+        for _ in range(5):
+            w.grad = None
+            h = x @ w
+            loss = (h * h) @ plain([1.0, 1.0])
+            loss.backward()
+            row = np.array([[1.0, 2.0, 3.0]]) @ p
+            np.testing.assert_allclose(loss.tolist(), (row * row).sum(1), rtol=1e-5)
+            record_step(sgd, [w], [w.grad], [], [plain(0.01)])
+            p = p - 0.01 * 2 * np.array([[1.0], [2.0], [3.0]]) @ row
+            np.testing.assert_allclose(w.tolist(), p, rtol=1e-5)
+        # The forward pass, and the rest; each again with the row that the first keeps for the second.
+        assert compiled() == 4
+
+
+def test_what_is_computed_later_is_of_the_same_random_numbers():
+    w, key, draws = leaf(np.ones(64)), plain([1, 2], np.uint32), plain(0, np.int64)
+    for _ in range(3):
+        w.grad = None
+        h = dropped(w * 3.0, key, draws)
+        draws += 1  # rebound in its own memory, as the state of a generator
+        loss = h @ h
+        loss.backward()
+        value = loss.item()
+        gradient = np.array(w.grad.tolist())
+        assert value == float((gradient**2).sum() / 144)  # d/dw (6 w)^2 = 72 w where it is kept, which is 36 of the loss
+    assert draws.item() == 3

@@ -13,10 +13,10 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.tensor.hooks import apply_hooks, differentiated, hooked_gradients
 from adjoint.tensor.plan import FREED, run_trace
-from adjoint.tensor.record import record_in_place
+from adjoint.tensor.record import record_in_place, settled
 from adjoint.tensor.resuming import has_histories, resume
 from adjoint.tensor.structure import Node, Operation
-from adjoint.tensor.trace import Recorded, Trace, fresh_trace, growing, lock, settle, state
+from adjoint.tensor.trace import Recorded, Trace, fresh_trace, growing, lock, state
 
 __all__ = ["backward", "enable_grad", "grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
@@ -79,6 +79,7 @@ def backward(tensor: Recorded, gradient: Any = None, retain_graph: bool = False)
         if into._hooks is not None:
             new = _recorded_in(trace, apply_hooks, into, new)
         if into.grad is None:
+            new._deferrable = True
             into.grad = new
         else:
             _recorded_in(trace, record_in_place, _add, into.grad, new)
@@ -128,7 +129,7 @@ def grad(
         trace = _differentiable(out, seed)
     given = [t for t in (*outs, *seeds, *ins) if t is not None]
     if any(trace.operand(t) is None for t in given):
-        trace = settle(given, run_trace)
+        trace = settled(given)
     pairs: list[Any] = [
         (trace.operand(o), None if s is None else trace.operand(s)) for o, s in zip(outs, seeds, strict=True)
     ]
@@ -222,7 +223,7 @@ def _differentiable(tensor: Recorded, gradient: Any) -> Trace:
             if trace.node.parent is not None:
                 run_trace(trace)
             return resume(owner)
-    return settle([t for t in (tensor, gradient) if t is not None], run_trace)
+    return settled([t for t in (tensor, gradient) if t is not None])
 
 
 def _used_up() -> InvalidValueError:

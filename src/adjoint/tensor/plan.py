@@ -4,9 +4,9 @@ A program is compiled once for each set of wanted results, which belongs to the 
 again takes the addresses of the tensors that entered, and of the memory of the results. A tensor that is rebound to a
 result, as parameters are by an optimizer, gives its memory to it, unless another tensor still needs the elements.
 
-Gradients that an optimizer has used are usually removed by ``zero_grad()`` and never read, but often after the loss has
-been read. They are therefore deferred: not computed unless they are read, from the tensors that entered, which are kept
-as long as the gradients exist.
+Gradients are deferred when a program is run for something else, such as the loss: before ``optimizer.step()``, which
+then computes them in the program that uses them, and after it, since ``zero_grad()`` usually removes them without their
+having been read. What they depend on is kept as long as they exist; `adjoint.tensor.resuming.revive` computes them.
 """
 
 import threading
@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from sys import getrefcount
 from typing import Any
+from weakref import ref
 
 from adjoint.compiler import CompileOptions
 from adjoint.compiler import compile as compile_function
@@ -23,7 +24,7 @@ from adjoint.tensor.explain import log
 from adjoint.tensor.residuals import learn_residuals
 from adjoint.tensor.storage import UNSEEN, Storage, empty_storage
 from adjoint.tensor.structure import Node
-from adjoint.tensor.trace import NOTHING, Trace, fresh_trace, state
+from adjoint.tensor.trace import NOTHING, Recorded, Trace, fresh_trace, state
 
 __all__ = ["FREED", "Plan", "options", "program", "run_trace"]
 
@@ -68,70 +69,63 @@ class _Options:
 options = _Options()
 
 
-def run_trace(trace: Trace) -> None:
-    """Compute the pending results of a trace that are in use, and give their tensors the elements."""
+def run_trace(trace: Trace, needed: Iterable[Recorded] = ()) -> None:
+    """Compute the pending results of a trace that are in use, and give their tensors the elements.
+
+    Parameters
+    ----------
+    trace : Trace
+        The trace; nothing happens if it has been run.
+    needed : iterable of Tensor
+        What it is run for. Unless there are gradients among them, gradients are deferred.
+    """
     if state.trace is trace:
         fresh_trace()
     with _running:
         if trace.done:
-            if trace.deferred:
-                _run_deferred(trace)
             return
         trace.done = True
         node = trace.last = trace.node
         trace.node = _ENDED
         rebound = trace.rebound
-        wanted = [
-            tensor
-            for tensor in trace.made
-            if getrefcount(tensor) > _UNUSED
-            and tensor._storage is None
-            and (tensor._trace is trace or tensor._trace is rebound)
-        ]
+        wanted: list[Any] = []
+        deferred: list[Any] = []
+        late = node.late
+        computes = False
+        for tensor in needed:
+            if tensor._deferrable and tensor._trace is trace:
+                computes = True
+        for tensor in trace.made:
+            if getrefcount(tensor) > _UNUSED and tensor._storage is None:
+                owner = tensor._trace
+                if owner is trace or owner is rebound:
+                    if tensor._deferrable and not computes and not (late and tensor._spent):
+                        deferred.append(tensor)
+                    else:
+                        wanted.append(tensor)
         trace.made = []
         trace.rebound = NOTHING  # which refers to the trace
-        deferred: tuple[Node, ...] = ()
-        if not node.late:
-            deferred = tuple([tensor._node for tensor in wanted if tensor._spent])
-            if deferred:
-                trace.deferred = True
-                wanted = [tensor for tensor in wanted if not tensor._spent]
+        if deferred:
+            trace.deferred = [ref(tensor) for tensor in deferred]
         if not wanted:
             return
         nodes = trace.ran = tuple([tensor._node for tensor in wanted])
+        later = tuple([tensor._node for tensor in deferred])
+        for tensor in wanted:
+            if not tensor._spec.leaf and not trace.has_used_up(tensor._node):
+                trace.has_history = True
+                later += (tensor._node,)
         kept = () if node.residuals is None else node.residuals.get(nodes, ())
-        key = (nodes, kept, deferred)
+        key = (nodes, kept, later)
         try:
             plan = None if node.plans is None else node.plans.get(key)
             if plan is None:
-                plan = _made_plan(trace, key, nodes + kept, deferred)
+                plan = _made_plan(trace, key, nodes + kept, later)
             results = plan.run(trace.storages)
         except BaseException as error:
             _undo(trace, error)
             raise
-        _deliver(trace, wanted, results)
-        if kept and trace.kept is not None:
-            trace.kept |= zip(kept, results[len(wanted) :], strict=True)
-
-
-def _run_deferred(trace: Trace) -> None:
-    """Compute gradients that a step has used and that are read nevertheless. The next time, they are not deferred."""
-    pending = [
-        tensor.grad
-        for tensor in trace.entered
-        if tensor is not None
-        and tensor.grad is not None
-        and tensor.grad._storage is None
-        and tensor.grad._trace is trace
-    ]
-    trace.last.late = True
-    nodes = tuple([tensor._node for tensor in pending])
-    key = ("deferred", nodes)
-    plan = None if trace.last.plans is None else trace.last.plans.get(key)
-    if plan is None:
-        plan = _made_plan(trace, key, nodes, nodes)
-    for tensor, storage in zip(pending, plan.run(trace.storages), strict=True):
-        tensor._storage, tensor._trace = storage, None
+        _deliver(trace, wanted, results, kept)
 
 
 def _undo(trace: Trace, error: BaseException) -> None:
@@ -157,28 +151,24 @@ def _made_plan(trace: Trace, key: Any, wanted: tuple[Node, ...], later: tuple[No
     return plan
 
 
-def _deliver(trace: Trace, wanted: list[Any], results: list[Storage]) -> None:
+def _deliver(trace: Trace, wanted: list[Any], results: list[Storage], residuals: tuple[Node, ...]) -> None:
     """Give tensors their elements. Those with a history keep the trace, and the trace what a backward pass needs."""
-    history = trace.deferred
     for tensor, storage in zip(wanted, results, strict=False):
         tensor._storage = storage
         if tensor._spec.leaf:
             tensor._trace = None
-        elif trace.freed is not None and any(tensor._node in freed for freed in trace.freed):
+        elif not trace.has_history or trace.has_used_up(tensor._node):
             tensor._trace = FREED
-        else:
-            if trace.kept is None:
-                trace.kept = {}
-            trace.kept[tensor._node] = storage
-            history = True
-    if not history:
-        trace.entered = []
-        trace.storages = []
-        trace.known = None
+    if not trace.has_history and trace.deferred is None:
+        trace.forget()
         return
-    known = trace.known = trace.known or {}
+    trace.kept = {t._node: storage for t, storage in zip(wanted, results, strict=False) if t._trace is trace}
+    trace.kept |= zip(residuals, results[len(wanted) :], strict=True)
+    known = trace.known
     for tensor in trace.entered:
         if tensor is not None and tensor._trace is trace:
+            if known is None:
+                known = trace.known = {}
             known[id(tensor)] = tensor._node
             tensor._trace = None  # so that the leaf does not keep the trace
 

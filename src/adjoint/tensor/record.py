@@ -17,11 +17,22 @@ from adjoint.ir import DTYPES, TensorType, Value, is_float
 from adjoint.ops.convert import StopGradient
 from adjoint.tensor.plan import run_trace
 from adjoint.tensor.promotion import kind
+from adjoint.tensor.resuming import revive
 from adjoint.tensor.storage import storage_of
 from adjoint.tensor.structure import Node, Operation, spec_of
 from adjoint.tensor.trace import LONGEST, Recorded, Trace, growing, lock, settle, state
 
-__all__ = ["entry_of", "operands", "operation", "rebind", "record", "record_binary", "record_in_place", "record_unary"]
+__all__ = [
+    "entry_of",
+    "operands",
+    "operation",
+    "rebind",
+    "record",
+    "record_binary",
+    "record_in_place",
+    "record_unary",
+    "settled",
+]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -171,15 +182,21 @@ def operands(tensors: Sequence[Recorded]) -> tuple[Trace, list[Node]]:
     else:
         if other is None:
             if trace.done or node.depth > LONGEST:
-                trace = settle(tensors, run_trace)
+                trace = settled(tensors)
             return trace, [t._node if t._trace is trace else trace.operand(t) for t in tensors]
     # Pending tensors of one other trace, which can take the operation if this one is empty.
     if node.parent is None and other.__class__ is Trace and not other.done and trace.outer is None:
         trace = other
         trace.grad = state.grad
     else:
-        trace = settle(tensors, run_trace)
+        trace = settled(tensors)
     return trace, [t._node if t._trace is trace else trace.operand(t) for t in tensors]
+
+
+def settled(tensors: Sequence[Recorded]) -> Trace:
+    """The trace in which an operation on tensors can be recorded, after running others if needed."""
+    revive(tensors)
+    return settle(tensors, lambda trace: run_trace(trace, tensors))
 
 
 def _collect(args: Iterable[Any], tensors: list[Recorded]) -> bool:

@@ -23,13 +23,10 @@ _CHEAP = (BroadcastTo, Cast, Constant, Flip, Full, Iota, Permute, Reshape, Slice
 def learn_residuals(trace: Trace, function: Function) -> None:
     """Note with a program that has been run which of its values the function of a later program computes again."""
     node = trace.last
-    forward = [n.value for n in node.path() if n.value is not None] + [
-        item.graph for n in node.path() for item in n.items
-    ]
     known = dict(node.residuals or {})
     if trace.ran in known:
         return
-    values = frontier(function, set(toposort(forward)))
+    values = frontier(function, set(toposort(one.graph for one in trace.ran)))
     known[trace.ran] = tuple(Node(None, spec_of(value.type), value) for value in values)
     node.residuals = known
 

@@ -1,20 +1,21 @@
 """Continuing traces that have been run, so that their operations can be differentiated.
 
 A tensor that requires gradients keeps the trace that made it. `resume` makes such a trace the thread's own again, with
-the results that are still in use as tensors that enter it. If the trace was itself computed from tensors with a history
-in other traces, their programs are joined into one.
+the results that are still in use as tensors that enter it. `revive` does the same for gradients that have been
+deferred. If the trace was itself computed from tensors with a history in other traces, their programs are joined into
+one.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 from adjoint.ir import Value, rebuild
 from adjoint.tensor.plan import FREED
 from adjoint.tensor.storage import Storage
 from adjoint.tensor.structure import Node
-from adjoint.tensor.trace import Trace, growing, lock, state
+from adjoint.tensor.trace import Recorded, Trace, growing, lock, state
 
-__all__ = ["has_histories", "resume"]
+__all__ = ["has_histories", "resume", "revive"]
 
 
 def has_histories(trace: Trace) -> bool:
@@ -24,6 +25,36 @@ def has_histories(trace: Trace) -> bool:
 
 def resume(trace: Trace) -> Trace:
     """Let the thread continue a trace that has been run, together with those that it depends on."""
+    made = state.trace = _continued(trace)
+    return made
+
+
+def revive(tensors: Iterable[Recorded]) -> None:
+    """Let gradients that were deferred when their trace was run be results of one that continues it."""
+    for tensor in tensors:
+        trace = tensor._trace
+        if tensor._storage is None and isinstance(trace, Trace) and trace.deferred is not None:
+            _revive(trace)
+
+
+def _revive(trace: Trace) -> None:
+    made = _continued(trace)
+    moved = (made.resumed or {})[trace]
+    deferred = [reference() for reference in trace.deferred or ()]
+    for tensor in deferred:
+        if tensor is not None and tensor._storage is None and tensor._trace is trace:
+            tensor._node = moved.get(tensor._node, tensor._node)
+            tensor._trace = made
+            made.made.append(tensor)
+            if tensor._spent:
+                trace.last.late = True
+    trace.deferred = None
+    if not trace.has_history:
+        trace.forget()
+
+
+def _continued(trace: Trace) -> Trace:
+    """A trace that continues one that has been run, together with those that it depends on."""
     if trace.freed is None:
         trace.freed = []
     made = Trace(trace.last, state.grad)
@@ -38,7 +69,6 @@ def resume(trace: Trace) -> Trace:
         made.entered, made.storages = list(trace.entered), list(trace.storages)
         made.known = dict(trace.known or {})
     _enter_kept(made, kept)
-    state.trace = made
     return made
 
 

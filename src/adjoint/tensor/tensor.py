@@ -10,6 +10,7 @@ from adjoint.tensor.autograd import backward
 from adjoint.tensor.methods import Methods
 from adjoint.tensor.plan import run_trace
 from adjoint.tensor.reading import Reading
+from adjoint.tensor.resuming import revive
 from adjoint.tensor.storage import Storage, storage_of
 from adjoint.tensor.structure import spec_of
 from adjoint.tensor.trace import Rebound, Recorded
@@ -73,8 +74,12 @@ class Tensor(Methods, Reading):
         storage = self._storage
         if storage is not None:
             return storage
-        owner = self._trace
-        trace: Any = owner.trace if isinstance(owner, Rebound) else owner
+        trace: Any = self._trace
+        if trace.__class__ is Rebound:
+            trace = trace.trace
+        elif trace.deferred is not None:
+            revive((self,))
+            trace = self._trace
         if trace.failure is not None:
             raise trace.failure
         if trace.outer is not None:
@@ -82,7 +87,7 @@ class Tensor(Methods, Reading):
                 f"a tensor has no elements while a function is traced, got {self._spec.type}; return it from the "
                 "function and read it there"
             )
-        run_trace(trace)
+        run_trace(trace, (self,))
         storage = self._storage
         return self.elements() if storage is None else storage
 

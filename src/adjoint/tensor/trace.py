@@ -42,7 +42,8 @@ class Recorded:
     _hooks: dict[int, Callable[[Any], Any]] | None = None
     #: Whether a backward pass sets the gradient of this result of operations.
     _retains: bool = False
-    #: Whether it is a gradient that an optimizer has used.
+    #: Whether it is the gradient of a leaf, and whether an optimizer has used it.
+    _deferrable: bool = False
     _spent: bool = False
     grad: Any = None
 
@@ -95,8 +96,10 @@ class Trace:
         The trace in which a function is being traced; None for a trace that can run.
     done : bool
         Whether it has been run.
-    deferred : bool
-        After the run: whether gradients that an optimizer has used were not computed.
+    deferred : list of weak references to Tensor
+        After the run: the gradients that were not computed.
+    has_history : bool
+        After the run: whether results can be differentiated.
     freed : list of sets of Node
         What backward passes have used up.
     hooked : list of Tensor
@@ -113,7 +116,8 @@ class Trace:
     ran: tuple[Node, ...] = ()
     outer: "Trace | None" = None
     done: bool = False
-    deferred: bool = False
+    deferred: list[Any] | None = None
+    has_history: bool = False
     freed: list[frozenset[Node]] | None = None
     hooked: list[Any] | None = None
     kept: dict[Node, Storage] | None = None
@@ -157,6 +161,20 @@ class Trace:
         if owner is self.rebound:
             return None if self.grad and self.outer is None else tensor._node
         return None
+
+    def has_used_up(self, node: Node) -> bool:
+        """Whether a backward pass has used up a result."""
+        if self.freed is not None:
+            for freed in self.freed:
+                if node in freed:
+                    return True
+        return False
+
+    def forget(self) -> None:
+        """Drop what only a trace that continues this one would need."""
+        self.entered = []
+        self.storages = []
+        self.known = self.kept = None
 
     def is_inside(self, owner: object) -> bool:
         """Whether this traces a function called while `owner` is recorded."""
