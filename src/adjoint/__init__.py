@@ -110,4 +110,4 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:
-    __all__ += ["tensor", *(name for names in TENSOR_NAMES.values() for name in names)]
+    __all__ += ["tensor", *(name for names in TENSOR_NAMES.values() for name in names)]  # noqa: F405

@@ -4,6 +4,7 @@ Outside of traced functions, the elements are there at once, made by NumPy. In a
 recorded, so that it becomes part of the compiled function.
 """
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -147,7 +148,13 @@ def from_numpy(ndarray: np.ndarray) -> Any:
 
 def from_dlpack(ext_tensor: Any) -> Any:
     """A tensor that shares the memory of an object with ``__dlpack__``, such as a tensor of PyTorch."""
-    return from_numpy(np.from_dlpack(ext_tensor))
+    array = np.from_dlpack(ext_tensor)
+    if not array.flags.writeable and array.flags.c_contiguous and array.size:
+        # NumPy marks memory of other libraries as read-only; tensors can be changed in place like those they come from.
+        memory: Any = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
+        memory.owner = array
+        array = np.frombuffer(memory, array.dtype).reshape(array.shape)
+    return from_numpy(array)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:

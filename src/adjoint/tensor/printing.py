@@ -21,7 +21,7 @@ _RATIO, _LARGE, _SMALL = 1000.0, 1e8, 1e-4
 def tensor_text(array: np.ndarray, requires_grad: bool) -> str:
     """The text of a tensor with these elements."""
     prefix = "tensor("
-    suffixes = [f"size={list(array.shape)}"] if not array.size and array.ndim != 1 else []
+    suffixes = [f"size={array.shape}"] if not array.size and array.ndim != 1 else []
     plain = (get_default_dtype(), DTYPES["i64"], DTYPES["bool"])
     if array.dtype not in plain or (not array.size and array.dtype != plain[0]):
         suffixes.append(f"dtype={_dtype_text(array.dtype)}")

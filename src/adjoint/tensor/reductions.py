@@ -309,7 +309,7 @@ def _norm(input: Value, p: Any = "fro", dim: Dims = None, keepdim: bool = False,
     if not is_float(x.dtype):
         raise TypeRuleError(f"norm: the dtype must be float, got {x.type}; convert it with float()")
     if isinstance(p, str) and p != "fro":
-        raise InvalidValueError(f"norm: p must be a number or 'fro', got {p!r}; use adjoint.linalg for others")
+        raise InvalidValueError(f"norm: p must be a number or 'fro', got {p!r}; pass p=2 or another number")
     exponent = 2.0 if p == "fro" else float(p)
     if exponent == math.inf:
         return ops.max(ops.abs(x), dim, keepdim)

@@ -58,8 +58,8 @@ UNSEEN = 3
 
 
 def is_exported(storage: Storage) -> bool:
-    """Whether NumPy arrays or other libraries may see the memory."""
-    return getrefcount(storage.owner) > UNSEEN
+    """Whether NumPy arrays or other libraries may see the memory; that which NumPy has not allocated is always seen."""
+    return not isinstance(storage.owner, np.ndarray) or getrefcount(storage.owner) > UNSEEN
 
 
 def empty_storage(type_: TensorType) -> Storage:
