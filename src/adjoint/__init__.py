@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from adjoint.tensor.autograd import set_grad_enabled as set_grad_enabled
     from adjoint.tensor.comparison import *  # noqa: F403
     from adjoint.tensor.creation import *  # noqa: F403
+    from adjoint.tensor.diagonals import *  # noqa: F403
     from adjoint.tensor.dtypes import *  # noqa: F403
     from adjoint.tensor.elementwise import *  # noqa: F403
     from adjoint.tensor.environment import device as device
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from adjoint.tensor.explain import explain_recompiles as explain_recompiles
     from adjoint.tensor.gathering import *  # noqa: F403
     from adjoint.tensor.generator import Generator, default_generator, manual_seed
+    from adjoint.tensor.joining import *  # noqa: F403
     from adjoint.tensor.linear_algebra import *  # noqa: F403
     from adjoint.tensor.questions import *  # noqa: F403
     from adjoint.tensor.reductions import *  # noqa: F403

@@ -1,6 +1,7 @@
 """Arithmetic on tensors, with PyTorch's promotion of dtypes (`adjoint.tensor.promotion`)."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -167,7 +168,7 @@ _POWERS: dict[float, Callable[[Value], Value]] = {
 }
 
 
-def _pow(input: Any, exponent: Any) -> Value:
+def _power(input: Any, exponent: Any) -> Value:
     if not isinstance(exponent, Value):
         dtype = result_dtype((input, exponent))
         if is_float(dtype):
@@ -198,15 +199,17 @@ def _integer_power(x: Value, exponent: int) -> Value:
     return result
 
 
-pow = operation(_pow, numbers=False)
+@partial(operation, numbers=False)
+def pow(input: Any, exponent: Any) -> Value:
+    """``input ** exponent``, element by element; exponents of integers are at least 0."""
+    return _power(input, exponent)
 
 
-def _float_power(input: Any, exponent: Any) -> Value:
+@partial(operation, numbers=False)
+def float_power(input: Any, exponent: Any) -> Value:
+    """`pow` in f64."""
     x = ops.cast(input, _F64) if isinstance(input, Value) else input
-    return _pow(x, ops.cast(exponent, _F64) if isinstance(exponent, Value) else float(exponent))
-
-
-float_power = operation(_float_power, numbers=False)
+    return _power(x, ops.cast(exponent, _F64) if isinstance(exponent, Value) else float(exponent))
 
 
 @operation

@@ -1,6 +1,7 @@
 """Comparisons and logic, element by element. The results are bool and have no gradient."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -133,7 +134,8 @@ def isfinite(input: Value) -> Value:
     return ops.equal(ops.subtract(input, input), 0.0) if is_float(input.dtype) else ops.equal(input, input)
 
 
-def _isclose(input: Value, other: Value, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Value:
+@partial(operation, numbers=False)
+def isclose(input: Value, other: Value, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Value:
     """Whether ``|input - other| <= atol + rtol * |other|``, or both are equal.
 
     Parameters
@@ -156,9 +158,6 @@ def _isclose(input: Value, other: Value, rtol: float = 1e-05, atol: float = 1e-0
         if equal_nan:
             same = ops.logical_or(same, ops.logical_and(ops.not_equal(x, x), ops.not_equal(y, y)))
     return same
-
-
-isclose = operation(_isclose, numbers=False)
 
 
 @operation

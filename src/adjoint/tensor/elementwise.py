@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from adjoint import ops
@@ -162,7 +163,8 @@ def relu(input: Value) -> Value:
     return ops.relu(input)
 
 
-def _round(input: Value, *, decimals: int = 0) -> Value:
+@partial(operation, numbers=False)
+def round(input: Value, *, decimals: int = 0) -> Value:
     """`input` rounded to the nearest integer, halves to the even one, or to a number of decimals."""
     if not is_float(input.dtype):
         return input
@@ -176,10 +178,8 @@ def _round(input: Value, *, decimals: int = 0) -> Value:
     return ops.divide(found, scale) if decimals else found
 
 
-round = operation(_round, numbers=False)
-
-
-def _nan_to_num(input: Value, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Value:
+@partial(operation, numbers=False)
+def nan_to_num(input: Value, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Value:
     """`input` with NaN and infinities replaced.
 
     Parameters
@@ -201,18 +201,13 @@ def _nan_to_num(input: Value, nan: float = 0.0, posinf: float | None = None, neg
     return ops.where(ops.equal(found, -math.inf), -greatest if neginf is None else float(neginf), found)
 
 
-nan_to_num = operation(_nan_to_num, numbers=False)
-
-
-def _logit(input: Value, eps: float | None = None) -> Value:
+@partial(operation, numbers=False)
+def logit(input: Value, eps: float | None = None) -> Value:
     """``log(input / (1 - input))``, with `input` first limited to ``[eps, 1 - eps]`` if there is an `eps`."""
     x = floating(input)
     if eps is not None:
         x = ops.clip(x, float(eps), 1.0 - eps)
     return ops.log(ops.divide(x, ops.subtract(1.0, x)))
-
-
-logit = operation(_logit, numbers=False)
 
 
 @operation

@@ -12,10 +12,11 @@ from adjoint.ops.axes import axis_of
 from adjoint.tensor.comparison import truth
 from adjoint.tensor.indexing import add_rows, getitem, positions_in, put_rows
 from adjoint.tensor.indexing import nonzero as positions_of
+from adjoint.tensor.joining import stack
 from adjoint.tensor.making import from_array
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
-from adjoint.tensor.shapes import expand, reshape, stack
+from adjoint.tensor.shapes import expand, reshape
 
 __all__ = [
     "argwhere",

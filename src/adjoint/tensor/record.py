@@ -25,7 +25,15 @@ from adjoint.tensor.trace import LONGEST, Recorded, Trace, growing, lock, settle
 __all__ = [
     "entry_of",
     "extended",
-    "operands", "operation", "rebind", "record", "record_binary", "record_in_place", "record_unary", "replace",]
+    "operands",
+    "operation",
+    "rebind",
+    "record",
+    "record_binary",
+    "record_in_place",
+    "record_unary",
+    "replace",
+]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -90,7 +90,7 @@ class ReductionMethods(Recorded):
 
     def norm(self, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
         """See `adjoint.norm`."""
-        return reductions.norm(self, p, dim, keepdim, dtype)
+        return _called(reductions.norm, self, p, dim, keepdim, dtype)
 
     def cumsum(self, dim: int, *, dtype: Any = None) -> Any:
         """See `adjoint.cumsum`."""

@@ -6,6 +6,7 @@ added up as i64, and variances are unbiased by default.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -289,7 +290,8 @@ def logsumexp(input: Value, dim: Dims, keepdim: bool = False) -> Value:
     return ops.logsumexp(input, dim, keepdim)
 
 
-def _norm(input: Value, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Value:
+@partial(operation, numbers=False)
+def norm(input: Value, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Value:
     """The p-norm over axes.
 
     Parameters
@@ -325,9 +327,6 @@ def _norm(input: Value, p: Any = "fro", dim: Dims = None, keepdim: bool = False,
     zero = ops.equal(total, 0.0)
     safe = ops.where(zero, 1.0, total)
     return ops.where(zero, 0.0, ops.sqrt(safe) if exponent == 2 else ops.power(safe, 1 / exponent))
-
-
-norm = _named(_norm, "norm", _norm.__doc__ or "")
 
 
 def _scanned(x: Value, dim: int, combine: Callable[[Value, Value], Value], neutral: float) -> Value:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from adjoint.errors import InvalidValueError
-from adjoint.tensor import gathering, indexing, linear_algebra, shapes
+from adjoint.tensor import diagonals, gathering, indexing, joining, linear_algebra, shapes
 from adjoint.tensor.aliases import viewed
 from adjoint.tensor.record import record
 from adjoint.tensor.trace import Recorded
@@ -122,15 +122,15 @@ class ShapeMethods(Recorded):
 
     def repeat(self, *repeats: Any) -> Any:
         """See `adjoint.repeat`."""
-        return shapes.repeat(self, *repeats)
+        return joining.repeat(self, *repeats)
 
     def tile(self, *dims: Any) -> Any:
         """See `adjoint.tile`."""
-        return shapes.tile(self, shapes.sizes_of(dims))
+        return joining.tile(self, shapes.sizes_of(dims))
 
     def repeat_interleave(self, repeats: int, dim: int | None = None) -> Any:
         """See `adjoint.repeat_interleave`."""
-        return shapes.repeat_interleave(self, repeats, dim)
+        return joining.repeat_interleave(self, repeats, dim)
 
     def narrow(self, dim: int, start: int, length: int) -> Any:
         """See `adjoint.narrow`."""
@@ -154,27 +154,27 @@ class ShapeMethods(Recorded):
 
     def flip(self, *dims: Any) -> Any:
         """See `adjoint.flip`."""
-        return _called(shapes.flip, self, shapes.sizes_of(dims))
+        return _called(joining.flip, self, shapes.sizes_of(dims))
 
     def roll(self, shifts: Any, dims: Any = None) -> Any:
         """See `adjoint.roll`."""
-        return _called(shapes.roll, self, shifts, dims)
+        return _called(joining.roll, self, shifts, dims)
 
     def tril(self, diagonal: int = 0) -> Any:
         """See `adjoint.tril`."""
-        return _called(shapes.tril, self, diagonal)
+        return _called(diagonals.tril, self, diagonal)
 
     def triu(self, diagonal: int = 0) -> Any:
         """See `adjoint.triu`."""
-        return _called(shapes.triu, self, diagonal)
+        return _called(diagonals.triu, self, diagonal)
 
     def diagonal(self, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
         """See `adjoint.diagonal`."""
-        return shapes.diagonal(self, offset, dim1, dim2)
+        return diagonals.diagonal(self, offset, dim1, dim2)
 
     def diag(self, diagonal: int = 0) -> Any:
         """See `adjoint.diag`."""
-        return shapes.diag(self, diagonal)
+        return diagonals.diag(self, diagonal)
 
     def gather(self, dim: int, index: Any) -> Any:
         """See `adjoint.gather`."""

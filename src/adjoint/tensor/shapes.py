@@ -9,58 +9,33 @@ from typing import Any
 
 import numpy as np
 
-from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
-from adjoint.ir import Value
 from adjoint.ops.axes import axes_of, axis_of
 from adjoint.tensor.aliases import viewed
-from adjoint.tensor.promotion import promoted
-from adjoint.tensor.record import operation
 from adjoint.tensor.views import DETACH, EXPAND, PERMUTE, RESHAPE, SELECT
 
 __all__ = [
-    "atleast_1d",
-    "atleast_2d",
     "broadcast_tensors",
     "broadcast_to",
-    "cat",
     "chunk",
-    "concat",
-    "concatenate",
     "detach",
-    "diag",
-    "diagonal",
-    "dstack",
     "expand",
     "flatten",
-    "flip",
-    "fliplr",
-    "flipud",
-    "hstack",
-    "meshgrid",
     "movedim",
     "narrow",
     "permute",
     "ravel",
-    "repeat",
-    "repeat_interleave",
     "reshape",
-    "roll",
     "select",
     "split",
     "squeeze",
-    "stack",
     "swapaxes",
     "swapdims",
     "t",
-    "tile",
     "transpose",
-    "tril",
-    "triu",
     "unbind",
     "unflatten",
     "unsqueeze",
-    "vstack",
 ]
 
 
@@ -256,211 +231,4 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     return split(input, max(1, -(-size // chunks)), dim)
 
 
-def _cat(tensors: Sequence[Value], dim: int = 0) -> Value:
-    kept = [one for one in tensors if one.shape != (0,)] or list(tensors)[:1]
-    return ops.concat(_alike("cat", kept), axis=dim)
-
-
-def _alike(name: str, tensors: Sequence[Value]) -> list[Value]:
-    if not tensors:
-        raise InvalidValueError(f"{name}: at least one tensor is required, got none; pass one")
-    return promoted(*tensors)
-
-
-_joined = operation(_cat)
-
-
-def cat(tensors: Sequence[Any], dim: int = 0, *, axis: int | None = None) -> Any:
-    """Tensors joined along an axis; of different dtypes, in their common one."""
-    return _joined(tuple(tensors), dim if axis is None else axis)
-
-
-def _stack(tensors: Sequence[Value], dim: int = 0) -> Value:
-    return ops.stack(_alike("stack", tensors), dim)
-
-
-_stacked = operation(_stack)
-
-
-def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
-    """Tensors of one shape joined along a new axis."""
-    return _stacked(tuple(tensors), dim)
-
-
-def atleast_1d(input: Any) -> Any:
-    """`input`, with an axis if it has none."""
-    return input if input.shape else reshape(input, (1,))
-
-
-def atleast_2d(input: Any) -> Any:
-    """`input`, with leading axes so that it has two."""
-    return input if len(input.shape) > 1 else reshape(input, (1, prod(input.shape)))
-
-
-def hstack(tensors: Sequence[Any]) -> Any:
-    """Tensors joined along the second axis, vectors along the first."""
-    made = [atleast_1d(one) for one in tensors]
-    return cat(made, 0 if len(made[0].shape) == 1 else 1)
-
-
-def vstack(tensors: Sequence[Any]) -> Any:
-    """Tensors joined along the first axis, vectors as rows."""
-    return cat([atleast_2d(one) for one in tensors], 0)
-
-
-def dstack(tensors: Sequence[Any]) -> Any:
-    """Tensors joined along the third axis."""
-    made = [atleast_2d(one) for one in tensors]
-    return cat([unsqueeze(one, 2) if len(one.shape) == 2 else one for one in made], 2)
-
-
-@operation
-def _repeat(input: Value, sizes: Sequence[int]) -> Value:
-    shape = (1,) * (len(sizes) - len(input.shape)) + input.shape
-    pairs = [n for size, count in zip(shape, sizes, strict=True) for n in (count, size)]
-    ones = [n for size in shape for n in (1, size)]
-    spread = ops.broadcast_to(ops.reshape(input, ones), pairs)
-    return ops.reshape(spread, [size * count for size, count in zip(shape, sizes, strict=True)])
-
-
-def repeat(input: Any, *repeats: Any) -> Any:
-    """The whole tensor repeated along each axis, as often as given; more numbers than axes add leading ones."""
-    counts = sizes_of(repeats)
-    if len(counts) < len(input.shape):
-        raise InvalidValueError(
-            f"repeat: there must be a number for every axis, got {counts} at rank {len(input.shape)}; use tile, or "
-            "pass 1 for axes that stay"
-        )
-    return _repeat(input, counts)
-
-
-def tile(input: Any, dims: Sequence[int]) -> Any:
-    """The whole tensor repeated; as `repeat`, but fewer numbers than axes belong to the last ones."""
-    counts = sizes_of(dims)
-    return _repeat(input, (1,) * (len(input.shape) - len(counts)) + counts)
-
-
-@operation
-def _repeat_interleave(input: Value, repeats: int, dim: int) -> Value:
-    shape = input.shape
-    wide = ops.broadcast_to(ops.expand_dims(input, dim + 1), (*shape[: dim + 1], repeats, *shape[dim + 1 :]))
-    return ops.reshape(wide, (*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]))
-
-
-def repeat_interleave(input: Any, repeats: int, dim: int | None = None) -> Any:
-    """Each element repeated along an axis, or of the flattened tensor."""
-    if not isinstance(repeats, int):
-        raise TypeRuleError("repeat_interleave: repeats must be an int, because shapes are static; use index_select")
-    x = ravel(input) if dim is None else input
-    return _repeat_interleave(x, repeats, axis_of("repeat_interleave", dim or 0, len(x.shape)))
-
-
-@operation
-def flip(input: Value, dims: int | Sequence[int]) -> Value:
-    """The elements in reverse order along axes: a copy."""
-    return ops.flip(input, dims)
-
-
-def flipud(input: Any) -> Any:
-    """The rows in reverse order."""
-    return flip(input, (0,))
-
-
-def fliplr(input: Any) -> Any:
-    """The columns in reverse order."""
-    return flip(input, (1,))
-
-
-@operation
-def roll(input: Value, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None) -> Value:
-    """Elements moved along axes; those that leave at the end enter at the start. Without `dims`, of all elements."""
-    x = ops.flatten(input) if dims is None else input
-    moves = (shifts,) if isinstance(shifts, int) else tuple(shifts)
-    axes = (0,) if dims is None else (dims,) if isinstance(dims, int) else tuple(dims)
-    for move, axis in zip(moves, axes, strict=True):
-        at = axis_of("roll", axis, len(x.shape))
-        cut = -move % x.shape[at] if x.shape[at] else 0
-        if cut:
-            ends = ops.slice_axis(x, at, cut, x.shape[at]), ops.slice_axis(x, at, 0, cut)
-            x = ops.concat(ends, axis=at)
-    return ops.reshape(x, input.shape)
-
-
-@operation
-def tril(input: Value, diagonal: int = 0) -> Value:
-    """The elements on and below a diagonal of each matrix; 0 elsewhere."""
-    return _triangle("tril", input, lambda row, column: ops.less_equal(column, ops.add(row, diagonal)))
-
-
-@operation
-def triu(input: Value, diagonal: int = 0) -> Value:
-    """The elements on and above a diagonal of each matrix; 0 elsewhere."""
-    return _triangle("triu", input, lambda row, column: ops.greater_equal(column, ops.add(row, diagonal)))
-
-
-def _triangle(name: str, x: Value, keeps: Any) -> Value:
-    if len(x.shape) < 2:
-        raise TypeRuleError(f"{name}: the tensor must have at least 2 axes, got {x.type}; reshape it")
-    kept = keeps(ops.iota(x.shape[-2:], 0), ops.iota(x.shape[-2:], 1))
-    return ops.where(ops.broadcast_to(kept, x.shape), x, ops.full_like(x, False if x.dtype == np.bool_ else 0))
-
-
-def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """A diagonal of each matrix, as a new last axis. It is a view that cannot be changed in place."""
-    rank = len(input.shape)
-    first, second = axis_of("diagonal", dim1, rank), axis_of("diagonal", dim2, rank)
-    x = permute(input, [*(n for n in range(rank) if n not in (first, second)), first, second])
-    rows, columns = x.shape[-2:]
-    count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
-    start = max(offset, 0) - min(offset, 0) * columns
-    # In the flattened matrix, neighbours on a diagonal are `columns + 1` apart.
-    flat = reshape(x, (*x.shape[:-2], rows * columns))
-    parts = [(0, n, 1) for n in flat.shape[:-1]]
-    stop = start + (count - 1) * (columns + 1) + 1 if count else start
-    return viewed(SELECT, flat, (*parts, (start, stop, columns + 1)))
-
-
-@operation
-def _diagonal_matrix(input: Value, diagonal: int) -> Value:
-    size = input.shape[0] + abs(diagonal)
-    low, high = [max(-diagonal, 0), max(diagonal, 0)], [max(diagonal, 0), max(-diagonal, 0)]
-    shape = (input.shape[0], input.shape[0])
-    on = ops.equal(ops.iota(shape, 0), ops.iota(shape, 1))
-    spread = ops.broadcast_to(ops.expand_dims(input, 1), shape)
-    found = ops.pad(ops.where(on, spread, ops.full_like(spread, 0)), low, high, 0)
-    return ops.reshape(found, (size, size))
-
-
-def diag(input: Any, diagonal: int = 0) -> Any:
-    """The matrix with a vector on a diagonal, or a diagonal of a matrix."""
-    if len(input.shape) == 1:
-        return _diagonal_matrix(input, diagonal)
-    return _diagonal_of(input, diagonal)
-
-
-_diagonal_of = diagonal
-
-
-def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Any, ...]:
-    """Vectors expanded to the grid of all their combinations.
-
-    Parameters
-    ----------
-    *tensors : Tensor
-        Vectors or scalars, or one sequence of them.
-    indexing : {"ij", "xy"}, default "ij"
-        Whether the first vector changes along the first axis, or along the second.
-    """
-    if indexing not in ("ij", "xy"):
-        raise InvalidValueError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
-    vectors = [atleast_1d(one) for one in given]
-    shape = tuple(one.shape[0] for one in vectors)
-    grids = tuple(
-        expand(reshape(one, [-1 if n == axis else 1 for n in range(len(shape))]), shape)
-        for axis, one in enumerate(vectors)
-    )
-    return tuple(transpose(grid, 0, 1) for grid in grids) if indexing == "xy" and len(shape) > 1 else grids
-
-
-concat, concatenate, swapaxes, swapdims = cat, cat, transpose, transpose
+swapaxes, swapdims = transpose, transpose

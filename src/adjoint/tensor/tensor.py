@@ -9,6 +9,7 @@ from adjoint.ir import is_float
 from adjoint.tensor.aliases import refresh_views
 from adjoint.tensor.autograd import backward
 from adjoint.tensor.conversions import Conversions
+from adjoint.tensor.hooks import Hook, Registration, register_hook, retain_grad
 from adjoint.tensor.making import from_array
 from adjoint.tensor.methods import Methods
 from adjoint.tensor.plan import run_trace
@@ -125,6 +126,14 @@ class Tensor(Methods, Reading, Conversions):
             been used up by an earlier backward pass.
         """
         backward(self, gradient, retain_graph)
+
+    def register_hook(self, hook: Hook) -> Registration:
+        """Call a function with the gradient of this tensor in every backward pass; see `adjoint.tensor.hooks`."""
+        return register_hook(self, hook)
+
+    def retain_grad(self) -> None:
+        """Let backward passes set ``grad`` of this result of operations too."""
+        retain_grad(self)
 
 
 class Parameter(Tensor):

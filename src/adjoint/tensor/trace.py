@@ -17,7 +17,19 @@ from adjoint.ir import param
 from adjoint.tensor.storage import Storage
 from adjoint.tensor.structure import Node, Spec
 
-__all__ = ["LONGEST", "NOTHING", "Rebound", "Recorded", "Trace", "forget_entry", "fresh_trace", "growing", "lock", "settle", "state"]
+__all__ = [
+    "LONGEST",
+    "NOTHING",
+    "Rebound",
+    "Recorded",
+    "Trace",
+    "forget_entry",
+    "fresh_trace",
+    "growing",
+    "lock",
+    "settle",
+    "state",
+]
 
 #: Most operations of a trace; a longer one is run. It bounds the size of a compiled function.
 LONGEST = 20_000
