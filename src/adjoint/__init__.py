@@ -7,23 +7,64 @@ Everything else is imported from the module that defines it, such as ``adjoint.i
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from adjoint.names import TENSOR_NAMES
 from adjoint.version import __version__
 
 if TYPE_CHECKING:
-    from adjoint import data, errors, ir, losses, models, ops, optim, training, transforms, utils
+    from adjoint import autograd, data, errors, ir, losses, models, ops, optim, training, transforms, utils
     from adjoint.compiler import CompileOptions, Executable, compile
     from adjoint.errors import AdjointError
     from adjoint.ir import Function, IRModule, TensorType, Value, param
+    from adjoint.tensor.accelerators import *  # noqa: F403
+    from adjoint.tensor.arithmetic import *  # noqa: F403
+    from adjoint.tensor.autograd import enable_grad as enable_grad
+    from adjoint.tensor.autograd import inference_mode as inference_mode
+    from adjoint.tensor.autograd import is_grad_enabled as is_grad_enabled
+    from adjoint.tensor.autograd import no_grad as no_grad
+    from adjoint.tensor.autograd import set_grad_enabled as set_grad_enabled
+    from adjoint.tensor.comparison import *  # noqa: F403
+    from adjoint.tensor.creation import *  # noqa: F403
+    from adjoint.tensor.diagonals import *  # noqa: F403
+    from adjoint.tensor.dtypes import *  # noqa: F403
+    from adjoint.tensor.elementwise import *  # noqa: F403
+    from adjoint.tensor.environment import device as device
+    from adjoint.tensor.environment import get_default_dtype as get_default_dtype
+    from adjoint.tensor.environment import get_num_threads as get_num_threads
+    from adjoint.tensor.environment import set_default_dtype as set_default_dtype
+    from adjoint.tensor.environment import set_num_threads as set_num_threads
+    from adjoint.tensor.explain import explain_recompiles as explain_recompiles
+    from adjoint.tensor.gathering import *  # noqa: F403
     from adjoint.tensor.generator import Generator, default_generator, manual_seed
+    from adjoint.tensor.joining import *  # noqa: F403
+    from adjoint.tensor.linear_algebra import *  # noqa: F403
+    from adjoint.tensor.questions import *  # noqa: F403
+    from adjoint.tensor.reductions import *  # noqa: F403
+    from adjoint.tensor.shapes import *  # noqa: F403
+    from adjoint.tensor.size import Size as Size
+    from adjoint.tensor.tensor import Tensor as Tensor
     from adjoint.training import SetupTrainer, Trainer
 else:
     _HOMES = {
-        "adjoint": ("data", "errors", "ir", "losses", "models", "ops", "optim", "training", "transforms", "utils"),
+        "adjoint": (
+            "autograd",
+            "data",
+            "errors",
+            "ir",
+            "losses",
+            "models",
+            "ops",
+            "optim",
+            "tensor",
+            "training",
+            "transforms",
+            "utils",
+        ),
         "adjoint.compiler": ("CompileOptions", "Executable", "compile"),
         "adjoint.errors": ("AdjointError",),
         "adjoint.ir": ("Function", "IRModule", "TensorType", "Value", "param"),
         "adjoint.tensor.generator": ("Generator", "default_generator", "manual_seed"),
         "adjoint.training": ("SetupTrainer", "Trainer"),
+        **TENSOR_NAMES,
     }
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -53,6 +94,7 @@ __all__ = [
     "Trainer",
     "Value",
     "__version__",
+    "autograd",
     "compile",
     "data",
     "default_generator",
@@ -68,3 +110,6 @@ __all__ = [
     "transforms",
     "utils",
 ]
+
+if not TYPE_CHECKING:
+    __all__ += ["tensor", *(name for names in TENSOR_NAMES.values() for name in names)]  # noqa: F405

@@ -124,5 +124,7 @@ def test_what_is_computed_later_is_of_the_same_random_numbers():
         loss.backward()
         value = loss.item()
         gradient = np.array(w.grad.tolist())
-        assert value == float((gradient**2).sum() / 144)  # d/dw (6 w)^2 = 72 w where it is kept, which is 36 of the loss
+        assert value == float(
+            (gradient**2).sum() / 144
+        )  # d/dw (6 w)^2 = 72 w where it is kept, which is 36 of the loss
     assert draws.item() == 3

@@ -18,7 +18,7 @@ from adjoint.tensor.resuming import has_histories, resume
 from adjoint.tensor.structure import Node, Operation
 from adjoint.tensor.trace import Recorded, Trace, fresh_trace, growing, lock, state
 
-__all__ = ["backward", "enable_grad", "grad", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = ["backward", "enable_grad", "grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -287,6 +287,20 @@ class no_grad(_GradMode):  # noqa: N801
     """Within it, operations are not recorded for differentiation: ``with no_grad():`` or ``@no_grad()``."""
 
     enabled = False
+
+
+class inference_mode(_GradMode):  # noqa: N801
+    """`no_grad`, by the name of PyTorch's mode for prediction.
+
+    Parameters
+    ----------
+    mode : bool, default True
+        Whether it has an effect.
+    """
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self.enabled = not mode and state.grad
 
 
 class enable_grad(_GradMode):  # noqa: N801

@@ -27,7 +27,10 @@ from typing import Any
 import numpy as np
 
 from adjoint import ops
+from adjoint.errors import TypeRuleError, kind_of
 from adjoint.ir import DTYPES, Value, is_float
+from adjoint.tensor.structure import Spec
+from adjoint.tensor.trace import Recorded
 
 __all__ = ["common_dtype", "kind", "promoted", "result_dtype"]
 
@@ -56,14 +59,29 @@ def common_dtype(first: np.dtype, second: np.dtype) -> np.dtype:
     return np.promote_types(first, second) if {first, second} != {DTYPES["u64"], DTYPES["i64"]} else _F32
 
 
+def _number_dtype(number: Any) -> np.dtype:
+    """The dtype that a number, of Python or NumPy, has among tensors; raises for anything else."""
+    if isinstance(number, bool | np.bool_):
+        return _BOOL
+    if isinstance(number, int | np.integer):
+        return _I64
+    if isinstance(number, float | np.floating):
+        return _F32
+    raise TypeRuleError(
+        f"an operand must be a tensor or a number, got {kind_of(number)}; convert it with tensor() or from_numpy()"
+    )
+
+
 def result_dtype(operands: Sequence[Any]) -> np.dtype:
     """The dtype of an operation on graph values and Python numbers."""
     classes: list[np.dtype | None] = [None, None, None]
     for operand in operands:
-        if isinstance(operand, Value):
-            place, dtype = (0 if operand.shape else 1), operand.dtype
+        if isinstance(operand, Recorded):
+            operand = operand._spec
+        if isinstance(operand, Value | Spec):
+            place, dtype = (0 if operand.type.shape else 1), operand.type.dtype
         else:
-            place, dtype = 2, _BOOL if isinstance(operand, bool) else _I64 if isinstance(operand, int) else _F32
+            place, dtype = 2, _number_dtype(operand)
         known = classes[place]
         classes[place] = dtype if known is None else common_dtype(known, dtype)
     found = [dtype for dtype in classes if dtype is not None]

@@ -5,10 +5,21 @@ from typing import Any
 import numpy as np
 
 from adjoint.errors import InvalidValueError
+from adjoint.tensor.plan import run_trace
 from adjoint.tensor.storage import Storage
-from adjoint.tensor.trace import Recorded
+from adjoint.tensor.trace import Recorded, state
 
 __all__ = ["Reading"]
+
+
+def _compute_uses(tensor: Recorded) -> None:
+    """Run the programs that a tensor has entered, before others can change its elements."""
+    owner = getattr(tensor._trace, "trace", tensor._trace)
+    trace = state.trace
+    if owner is not None and owner.outer is None and not owner.done:
+        run_trace(owner)
+    elif trace.outer is None and trace.known is not None and id(tensor) in trace.known:
+        run_trace(trace)
 
 
 class Reading(Recorded):
@@ -40,7 +51,9 @@ class Reading(Recorded):
         return self.elements().array.tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The elements as a NumPy array, which shares the tensor's memory.
+        """The elements as a NumPy array, which shares the tensor's memory: changing one in place changes the other.
+
+        The array of a view of another tensor, other than `detach`, is a copy that cannot be written to.
 
         Parameters
         ----------
@@ -56,7 +69,21 @@ class Reading(Recorded):
             raise InvalidValueError(
                 "numpy() is not differentiable, got a tensor that requires a gradient; use tensor.detach().numpy()"
             )
-        return self.elements().array.view()
+        storage = self.elements()
+        alias = self._alias
+        if alias is not None and alias.steps:
+            base = alias.base()
+            if any(not view.detaches for view, _ in alias.steps):
+                array = storage.array.view()
+                array.flags.writeable = base is None and not alias.group.alive(self)
+                return array
+            if base is not None:
+                _compute_uses(base)
+                storage = self._storage = base.elements()
+        if not storage.shared:
+            _compute_uses(self)
+            storage.shared = True
+        return storage.array.view()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()

@@ -13,17 +13,19 @@ import numpy as np
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
-from adjoint.ir import DTYPES, TensorType, Value, is_float
+from adjoint.ir import DTYPES, Value, is_float
 from adjoint.ops.convert import StopGradient
+from adjoint.tensor.making import from_array
 from adjoint.tensor.plan import run_trace
 from adjoint.tensor.promotion import kind
 from adjoint.tensor.resuming import revive
-from adjoint.tensor.storage import storage_of
+from adjoint.tensor.storage import Storage, is_exported
 from adjoint.tensor.structure import Node, Operation, spec_of
 from adjoint.tensor.trace import LONGEST, Recorded, Trace, growing, lock, settle, state
 
 __all__ = [
     "entry_of",
+    "extended",
     "operands",
     "operation",
     "rebind",
@@ -31,6 +33,7 @@ __all__ = [
     "record_binary",
     "record_in_place",
     "record_unary",
+    "replace",
     "settled",
 ]
 
@@ -81,6 +84,10 @@ def record_binary(operation: Operation, x: Any, y: Any) -> Any:
             if node is not None:
                 trace.node = node
                 return trace.result(node)
+    if isinstance(y, np.ndarray):
+        y = from_array(y)
+    elif isinstance(x, np.ndarray):
+        x = from_array(x)
     return record(operation, (x, y))
 
 
@@ -159,7 +166,7 @@ def _record_any(operation: Operation, args: Sequence[Any], keywords: Mapping[str
             if number is not None:
                 named = {name: _replaced(item, number) for name, item in keywords.items()}
                 return _record_any(operation, [_replaced(arg, number) for arg in args], named)
-        node = _extended(trace, known, operation, args, keywords, found)
+        node = extended(trace, known, operation, args, keywords, found)
     trace.node = node
     if node.items:
         return tuple([trace.result(item) for item in node.items])
@@ -236,7 +243,7 @@ def _encode(args: Iterable[Any], nodes: Iterator[Node], key: list[Hashable]) -> 
         elif isinstance(arg, slice):
             key.append(slice)
             numbers += _encode((arg.start, arg.stop, arg.step), nodes, key)
-        elif isinstance(arg, np.ndarray):
+        elif isinstance(arg, np.ndarray | np.generic):
             key += (arg.dtype, arg.shape, arg.tobytes())
         else:
             try:
@@ -249,7 +256,7 @@ def _encode(args: Iterable[Any], nodes: Iterator[Node], key: list[Hashable]) -> 
     return numbers
 
 
-def _extended(
+def extended(
     trace: Trace,
     key: Hashable,
     operation: Operation,
@@ -314,10 +321,7 @@ def _replaced(arg: Any, dtype: np.dtype) -> Any:
         return type(arg)(_replaced(item, dtype) for item in arg)
     if not isinstance(arg, float):
         return arg
-    tensor: Recorded = Recorded.result.__new__(Recorded.result)
-    tensor._storage = storage_of(np.asarray(arg, dtype), copy=True)
-    tensor._spec = spec_of(TensorType((), dtype))
-    return tensor
+    return from_array(np.asarray(arg, dtype))
 
 
 def operation(function: Callable[_P, _R], numbers: bool = True) -> Callable[_P, _R]:
@@ -364,6 +368,8 @@ def record_in_place(operation: Operation, target: Recorded, *args: Any, **keywor
             f"{operation.name}: a leaf that requires a gradient cannot be changed in place, got {spec.type}; do it "
             "within no_grad(), or compute a new tensor"
         )
+    if target._alias is not None:
+        target._alias.require_writable(operation.name, target)
     result = record(operation, (target, *args), keywords)
     made = result._spec.type
     if made.shape != spec.type.shape or kind(made.dtype) > kind(spec.type.dtype):
@@ -378,19 +384,38 @@ def record_in_place(operation: Operation, target: Recorded, *args: Any, **keywor
 
 
 def rebind(target: Recorded, result: Recorded) -> None:
-    """Give a tensor the value of another one of the same type, which an operation on it has just made."""
+    """Give a tensor, and the tensors that share its elements, the value that an operation on it has just made."""
+    replace(target, result)
+    if target._alias is not None:
+        target._alias.changed(target)
+
+
+def replace(target: Recorded, result: Recorded) -> None:
+    """Give a tensor the value of another one of the same type, which an operation has just made."""
     trace = result._trace
+    before = target._storage
     old = target._node if target._trace is trace else trace.operand(target)
-    key = ("rebind", old, result._node)
-    node = trace.node.children.get(key)
-    if node is None:
-        with lock:
-            node = Node(trace.node)
-            node.rebinds = ((old, result._node),)
-            node = trace.node.child(key, node)
-            growing.count_node()
-    trace.node = node
+    if old is not None:
+        key = ("rebind", old, result._node)
+        node = trace.node.children.get(key)
+        if node is None:
+            with lock:
+                node = Node(trace.node)
+                node.rebinds = ((old, result._node),)
+                node = trace.node.child(key, node)
+                growing.count_node()
+        trace.node = node
     trace.rebind(target, result._node)
+    if before is not None and before.shared and trace.outer is None:
+        _write_back(target, before, trace)
+
+
+def _write_back(target: Recorded, before: Storage, trace: Trace) -> None:
+    """Compute the new value of a tensor now, and write it to the memory that it shares with NumPy."""
+    if is_exported(before):
+        run_trace(trace)
+        made: Any = target._storage
+        target._storage = before.succeeded_by(made.array)
 
 
 _CAST = Operation(ops.cast)

@@ -21,14 +21,35 @@ class Storage:
         Address of the first one.
     owner : object
         The object that all views of this memory keep alive, so that its reference count tells whether there are any.
+    shared : bool
+        Whether NumPy or another library has ever been given the memory, or it came from there.
     """
 
-    __slots__ = ("__weakref__", "address", "array", "owner")
+    __slots__ = ("__weakref__", "address", "array", "owner", "shared")
 
-    def __init__(self, array: np.ndarray) -> None:
+    def __init__(self, array: np.ndarray, shared: bool = False) -> None:
+        self._hold(array)
+        self.shared = shared
+
+    def _hold(self, array: np.ndarray) -> None:
         self.array = array
         self.address: int = array.ctypes.data
         self.owner: object = array if array.base is None else array.base
+
+    def snapshot(self) -> "Storage":
+        """A private copy of elements that others may change at any time; itself if nobody else sees them any more."""
+        if not is_exported(self):
+            self.shared = False
+            return self
+        return storage_of(self.array, copy=True)
+
+    def succeeded_by(self, elements: np.ndarray) -> "Storage":
+        """Write new elements to this memory and return it as a new storage; this one keeps the old elements."""
+        memory = self.array
+        self._hold(storage_of(memory, copy=True).array)
+        self.shared = False
+        memory[...] = elements
+        return Storage(memory, shared=True)
 
 
 #: References to the owner of memory that nobody else looks at: by `Storage.owner`, by the array, if it is not the owner
@@ -37,8 +58,8 @@ UNSEEN = 3
 
 
 def is_exported(storage: Storage) -> bool:
-    """Whether NumPy arrays or other libraries may see the memory."""
-    return getrefcount(storage.owner) > UNSEEN
+    """Whether NumPy arrays or other libraries may see the memory; that which NumPy has not allocated is always seen."""
+    return not isinstance(storage.owner, np.ndarray) or getrefcount(storage.owner) > UNSEEN
 
 
 def empty_storage(type_: TensorType) -> Storage:
@@ -49,7 +70,7 @@ def empty_storage(type_: TensorType) -> Storage:
 def storage_of(array: np.ndarray, *, copy: bool) -> Storage:
     """The elements of an array as a storage; without `copy`, its own memory if it is C-contiguous and aligned."""
     if not copy and array.flags.c_contiguous and array.flags.aligned and array.flags.writeable:
-        return Storage(array)
+        return Storage(array, shared=True)
     made = empty_storage(TensorType(array.shape, array.dtype))
     made.array[...] = array
     return made

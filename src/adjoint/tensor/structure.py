@@ -14,6 +14,7 @@ from typing import Any
 
 from adjoint.errors import InvalidValueError
 from adjoint.ir import TensorType, Value
+from adjoint.tensor.size import Size
 
 __all__ = ["Node", "Operation", "Spec", "spec_of"]
 
@@ -27,6 +28,8 @@ class Spec:
     ----------
     type : TensorType
         Shape and dtype.
+    shape : Size
+        The shape, as tensors show it.
     requires_grad : bool
         Whether gradients flow to it.
     leaf : bool
@@ -35,10 +38,11 @@ class Spec:
         Whether a backward pass can start from it without a cotangent: a result with one element.
     """
 
-    __slots__ = ("can_start", "leaf", "requires_grad", "type")
+    __slots__ = ("can_start", "leaf", "requires_grad", "shape", "type")
 
     def __init__(self, type_: TensorType, requires_grad: bool, leaf: bool) -> None:
         self.type = type_
+        self.shape = Size(type_.shape)
         self.requires_grad = requires_grad
         self.leaf = leaf
         self.can_start = requires_grad and not leaf and type_.size == 1

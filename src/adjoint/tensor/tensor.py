@@ -5,20 +5,26 @@ from typing import Any
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
-from adjoint.ir import TensorType, is_float
+from adjoint.ir import is_float
+from adjoint.tensor.aliases import refresh_views
 from adjoint.tensor.autograd import backward
+from adjoint.tensor.conversions import Conversions
+from adjoint.tensor.hooks import Hook, Registration, register_hook, retain_grad
+from adjoint.tensor.making import from_array
 from adjoint.tensor.methods import Methods
 from adjoint.tensor.plan import run_trace
 from adjoint.tensor.reading import Reading
 from adjoint.tensor.resuming import revive
+from adjoint.tensor.size import Size
 from adjoint.tensor.storage import Storage, storage_of
 from adjoint.tensor.structure import spec_of
-from adjoint.tensor.trace import Rebound, Recorded
+from adjoint.tensor.trace import Rebound, Recorded, forget_entry
+from adjoint.tensor.views import DETACH
 
 __all__ = ["Parameter", "Tensor", "from_array"]
 
 
-class Tensor(Methods, Reading):
+class Tensor(Methods, Reading, Conversions):
     """A multi-dimensional array of one dtype, as in PyTorch.
 
     Operations on tensors are recorded, not run. Reading elements (``item()``, ``numpy()``, ``print``, ``bool``)
@@ -33,9 +39,9 @@ class Tensor(Methods, Reading):
     """
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> Size:
         """Sizes of the axes."""
-        return self._spec.type.shape
+        return self._spec.shape
 
     @property
     def dtype(self) -> np.dtype:
@@ -68,6 +74,23 @@ class Tensor(Methods, Reading):
         self.elements()
         self._trace = None
         self._spec = spec_of(spec.type, wanted)
+        forget_entry(self)  # as a tensor of the other kind
+
+    @property
+    def data(self) -> "Tensor":
+        """The same elements without a history; changing it in place changes this tensor. It can be set."""
+        return self.detach()  # type: ignore[no-any-return]
+
+    @data.setter
+    def data(self, new: "Tensor") -> None:
+        alias = new._alias
+        if alias is not None and alias.group.base() is self and all(view is DETACH for view, _ in alias.steps):
+            return  # as in `p.data += 1`, which has changed this tensor already
+        self._storage = storage_of(new.elements().array, copy=True)
+        self._trace = None
+        self._spec = spec_of(new._spec.type, self._spec.requires_grad)
+        forget_entry(self)
+        refresh_views([self])
 
     def elements(self) -> Storage:
         """The memory with its elements, after running what is pending."""
@@ -109,6 +132,14 @@ class Tensor(Methods, Reading):
         """
         backward(self, gradient, retain_graph)
 
+    def register_hook(self, hook: Hook) -> Registration:
+        """Call a function with the gradient of this tensor in every backward pass; see `adjoint.tensor.hooks`."""
+        return register_hook(self, hook)
+
+    def retain_grad(self) -> None:
+        """Let backward passes set ``grad`` of this result of operations too."""
+        retain_grad(self)
+
 
 class Parameter(Tensor):
     """A tensor that a module trains: a leaf that requires a gradient.
@@ -127,11 +158,3 @@ class Parameter(Tensor):
 
 
 Recorded.result = Tensor
-
-
-def from_array(array: np.ndarray, *, copy: bool = True, requires_grad: bool = False) -> Tensor:
-    """A tensor with the elements of an array, of the array's dtype."""
-    made = Tensor.__new__(Tensor)
-    made._storage = storage_of(array, copy=copy)
-    made._spec = spec_of(TensorType(array.shape, array.dtype), requires_grad)
-    return made

@@ -17,7 +17,19 @@ from adjoint.ir import param
 from adjoint.tensor.storage import Storage
 from adjoint.tensor.structure import Node, Spec
 
-__all__ = ["LONGEST", "NOTHING", "Rebound", "Recorded", "Trace", "fresh_trace", "growing", "lock", "settle", "state"]
+__all__ = [
+    "LONGEST",
+    "NOTHING",
+    "Rebound",
+    "Recorded",
+    "Trace",
+    "forget_entry",
+    "fresh_trace",
+    "growing",
+    "lock",
+    "settle",
+    "state",
+]
 
 #: Most operations of a trace; a longer one is run. It bounds the size of a compiled function.
 LONGEST = 20_000
@@ -46,6 +58,8 @@ class Recorded:
     _deferrable: bool = False
     _spent: bool = False
     grad: Any = None
+    #: Its place among the tensors that share elements with it (`adjoint.tensor.aliases`); None if there are none.
+    _alias: Any = None
 
 
 class Rebound:
@@ -139,9 +153,11 @@ class Trace:
         if self.resumed is not None and owner in self.resumed:
             return self.resumed[owner].get(tensor._node, tensor._node)
         if tensor._storage is not None or (self.outer is not None and self.is_inside(owner)):
+            storage = tensor._storage
+            shared = storage is not None and storage.shared and self.outer is None
             if self.known is not None:
                 node = self.known.get(id(tensor))
-                if node is not None:
+                if node is not None and not (shared and self._is_outdated(node, storage)):
                     return node
             spec = tensor._spec
             node = self.node.children.get(spec)
@@ -149,8 +165,8 @@ class Trace:
                 node = self._argument(spec, tensor._label)
             self.node = node
             self.entered.append(tensor)
-            self.storages.append(tensor._storage)
-            if spec.leaf and self.outer is None:
+            self.storages.append(storage.snapshot() if shared else storage)  # type: ignore[union-attr]
+            if spec.leaf and self.outer is None and not shared:
                 tensor._trace = self
                 tensor._node = node
             else:  # the tensor keeps its history
@@ -175,6 +191,11 @@ class Trace:
         self.entered = []
         self.storages = []
         self.known = self.kept = None
+
+    def _is_outdated(self, node: Node, storage: Any) -> bool:
+        """Whether elements in memory shared with NumPy have been changed there since the tensor entered."""
+        entered: Any = self.storages[node.index]
+        return bool(entered.array.tobytes() != storage.array.tobytes())
 
     def is_inside(self, owner: object) -> bool:
         """Whether this traces a function called while `owner` is recorded."""
@@ -260,6 +281,12 @@ def fresh_trace() -> Trace:
         made.outer = outer
     state.trace = made
     return made
+
+
+def forget_entry(tensor: Recorded) -> None:
+    """Let a tensor whose type or elements have been replaced enter the program again when it is used next."""
+    if state.trace.known is not None:
+        state.trace.known.pop(id(tensor), None)
 
 
 def settle(tensors: Iterable[Recorded], run: Callable[[Trace], None]) -> Trace:

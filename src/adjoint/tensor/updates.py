@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from adjoint.tensor.aliases import refresh_views
 from adjoint.tensor.record import operands
 from adjoint.tensor.structure import Node, spec_of
 from adjoint.tensor.trace import Recorded, growing, lock
@@ -42,6 +43,7 @@ def record_step(
             trace.rebind(tensor, next(items))
     for grad in grads:
         grad._spent = True
+    refresh_views(params)
 
 
 def _made_step(parent: Node, key: Hashable, optimizer: Any, nodes: Sequence[Any], counts: tuple[int, int]) -> Node:

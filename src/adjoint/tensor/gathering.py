@@ -1,0 +1,229 @@
+"""Functions that select, add and write elements by tensors of positions along an axis."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adjoint import ops
+from adjoint.errors import TypeRuleError
+from adjoint.ir import DTYPES, Value, dtype_name
+from adjoint.ops.axes import axis_of
+from adjoint.tensor.comparison import truth
+from adjoint.tensor.indexing import add_rows, getitem, positions_in, put_rows
+from adjoint.tensor.indexing import nonzero as positions_of
+from adjoint.tensor.joining import stack
+from adjoint.tensor.making import from_array
+from adjoint.tensor.promotion import promoted
+from adjoint.tensor.record import operation
+from adjoint.tensor.shapes import expand, reshape
+
+__all__ = [
+    "argwhere",
+    "bincount",
+    "gather",
+    "index_add",
+    "index_select",
+    "masked_fill",
+    "masked_select",
+    "nonzero",
+    "scatter",
+    "scatter_add",
+    "take",
+    "take_along_dim",
+]
+
+_I64 = DTYPES["i64"]
+
+
+def _axis(name: str, x: Any, dim: int) -> int:
+    return axis_of(name, dim, len(x.shape))
+
+
+@operation
+def _gathered(input: Value, dim: int, index: Value) -> Value:
+    last = _moved_last(input, dim), _moved_last(index, dim)
+    if last[0].shape[:-1] == last[1].shape[:-1] and last[1].shape[-1] == 1:
+        found = ops.take_along_last(last[0], ops.squeeze(last[1], -1))
+        return _moved_back(ops.expand_dims(found, -1), dim)
+    return ops.take(ops.reshape(input, (input.type.size,)), _flat(input.shape, dim, index))
+
+
+def _moved_last(x: Value, dim: int) -> Value:
+    return ops.permute(x, [*(n for n in range(len(x.shape)) if n != dim), dim])
+
+
+def _moved_back(x: Value, dim: int) -> Value:
+    order = list(range(len(x.shape) - 1))
+    return ops.permute(x, [*order[:dim], len(order), *order[dim:]])
+
+
+def _flat(shape: Sequence[int], dim: int, index: Value) -> Value:
+    """Positions in the flattened tensor of elements whose coordinate along `dim` is given."""
+    flat = None
+    for axis, size in enumerate(shape):
+        own = ops.cast(index, _I64) if axis == dim else ops.iota(index.shape, axis)
+        flat = own if flat is None else ops.add(ops.multiply(flat, size), own)
+    return flat  # type: ignore[return-value]
+
+
+def _checked(name: str, x: Any, dim: int, index: Any) -> tuple[int, Any]:
+    at = _axis(name, x, dim)
+    fits = len(index.shape) == len(x.shape) and all(
+        n == at or a <= b for n, (a, b) in enumerate(zip(index.shape, x.shape, strict=False))
+    )
+    if not fits:
+        raise TypeRuleError(
+            f"{name}: the index must have as many axes as the tensor, and be no larger except along dim, got shapes "
+            f"{tuple(index.shape)} and {tuple(x.shape)} with dim {dim}; index with [] for other selections"
+        )
+    return at, positions_in(name, index, x.shape[at])
+
+
+def gather(input: Any, dim: int, index: Any) -> Any:
+    """Elements at positions along an axis: for ``dim=1``, ``result[i, j] = input[i, index[i, j]]``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any tensor with axes.
+    dim : int
+        The axis.
+    index : Tensor
+        Integers, with as many axes as `input`, and no larger except along `dim`. The result has its shape. Elements
+        that have been computed are checked when this is called; a position that is computed by the program and out of
+        range selects another element.
+    """
+    at, ids = _checked("gather", input, dim, index)
+    return _gathered(input, at, ids)
+
+
+def take_along_dim(input: Any, indices: Any, dim: int | None = None) -> Any:
+    """`gather` whose operands are broadcast except along the axis; without one, of the flattened tensors."""
+    if dim is None:
+        return gather(reshape(input, (-1,)), 0, reshape(indices, (-1,)))
+    at = _axis("take_along_dim", input, dim)
+    shape = list(
+        np.broadcast_shapes(*(tuple(1 if n == at else m for n, m in enumerate(x.shape)) for x in (input, indices)))
+    )
+    wide = [expand(x, tuple(x.shape[at] if n == at else m for n, m in enumerate(shape))) for x in (input, indices)]
+    return gather(wide[0], at, wide[1])
+
+
+def take(input: Any, index: Any) -> Any:
+    """Elements at positions in the flattened tensor."""
+    flat = reshape(input, (-1,))
+    return getitem(flat, index)
+
+
+def index_select(input: Any, dim: int, index: Any) -> Any:
+    """Parts at positions along an axis; `index` is a vector."""
+    return getitem(input, (*(slice(None),) * _axis("index_select", input, dim), index))
+
+
+@operation
+def _added(input: Value, dim: int, index: Value, src: Value) -> Value:
+    part = ops.slice(src, (0,) * len(src.shape), index.shape)
+    ids = ops.reshape(_flat(input.shape, dim, index), (index.type.size,))
+    flat = ops.reshape(input, (input.type.size,))
+    return ops.reshape(add_rows(flat, ids, ops.reshape(part, (index.type.size,))), input.shape)
+
+
+def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
+    """`input` with elements added at positions along an axis: for ``dim=1``, ``result[i, index[i, j]] += src[i, j]``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any tensor with axes.
+    dim : int
+        The axis.
+    index : Tensor
+        Integers; parameters as in `gather`.
+    src : Tensor
+        Of the dtype of `input`, and at least as large as `index`.
+    """
+    at, ids = _checked("scatter_add", input, dim, index)
+    return _added(input, at, ids, src)
+
+
+@operation
+def _put(input: Value, dim: int, index: Value, src: Any) -> Value:
+    if isinstance(src, Value) and src.shape:
+        part = ops.slice(src, (0,) * len(src.shape), index.shape)
+    else:
+        given = src if isinstance(src, Value) else ops.full(promoted(input, src, dtype=input.dtype)[1], (), input.dtype)
+        part = ops.broadcast_to(ops.cast(given, input.dtype), index.shape)
+    ids = ops.reshape(_flat(input.shape, dim, index), (index.type.size,))
+    flat = ops.reshape(input, (input.type.size,))
+    return ops.reshape(put_rows(flat, ids, ops.reshape(part, (index.type.size,))), input.shape)
+
+
+def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
+    """`input` with elements replaced at positions along an axis: for ``dim=1``, ``result[i, index[i, j]] = src[i, j]``.
+
+    Of several elements for one position, the last one counts. Parameters as in `scatter_add`; `src` may be a number,
+    and ``reduce="add"`` adds.
+    """
+    given = value if src is None else src
+    if reduce == "add":
+        return scatter_add(input, dim, index, given)
+    if reduce is not None:
+        raise TypeRuleError(f"scatter: reduce must be None or 'add', got {reduce!r}; combine the results yourself")
+    at, ids = _checked("scatter", input, dim, index)
+    return _put(input, at, ids, given)
+
+
+@operation
+def _rows_added(input: Value, dim: int, index: Value, source: Value, alpha: float) -> Value:
+    order = [dim, *(n for n in range(len(input.shape)) if n != dim)]
+    rows = ops.permute(source, order)
+    new = add_rows(ops.permute(input, order), index, rows if alpha == 1 else ops.multiply(rows, alpha))
+    return ops.permute(new, [order.index(n) for n in range(len(order))])
+
+
+def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
+    """`input` with ``alpha * source`` added to the parts at positions along an axis; `index` is a vector."""
+    at = _axis("index_add", input, dim)
+    return _rows_added(input, at, positions_in("index_add", index, input.shape[at]), source, alpha)
+
+
+@operation
+def masked_fill(input: Value, mask: Value, value: Any) -> Value:
+    """`input` with a value where a bool mask, which broadcasts, is true."""
+    x, new = promoted(input, value, dtype=input.dtype)
+    return ops.where(truth(mask), new, x)
+
+
+def masked_select(input: Any, mask: Any) -> Any:
+    """The elements where a mask is true, as a vector: reads the mask."""
+    shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    return getitem(expand(input, shape), expand(mask, shape))
+
+
+def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
+    """The positions of the elements that are not zero, one row each, or as one tensor per axis: reads the tensor."""
+    found = positions_of(input)
+    return found if as_tuple else stack(found, 1)
+
+
+def argwhere(input: Any) -> Any:
+    """The positions of the elements that are not zero, one row each: reads the tensor."""
+    return nonzero(input)
+
+
+@operation
+def _counted(input: Value, weights: Any, count: int) -> Value:
+    ones = ops.full_like(ops.cast(input, _I64), 1) if weights is None else weights
+    return ops.scatter_add(input, ones, count)
+
+
+def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each number from 0 on occurs, or the sum of its weights: reads the tensor."""
+    array = input.elements().array
+    if array.dtype.kind not in "iu" or (array.size and array.min() < 0):
+        raise TypeRuleError(
+            f"bincount: elements must be integers of at least 0, got {dtype_name(array.dtype)}; convert them first"
+        )
+    count = max(int(array.max()) + 1 if array.size else 0, minlength)
+    return _counted(input, weights, count) if array.size else from_array(np.zeros(count, np.int64))

@@ -1,0 +1,34 @@
+"""Tensors with elements: from arrays."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from adjoint.ir import TensorType
+from adjoint.tensor.storage import storage_of
+from adjoint.tensor.structure import spec_of
+from adjoint.tensor.trace import Recorded
+
+if TYPE_CHECKING:
+    from adjoint.tensor.tensor import Tensor
+
+__all__ = ["from_array"]
+
+
+def from_array(array: np.ndarray, *, copy: bool = True, requires_grad: bool = False) -> "Tensor":
+    """A tensor with the elements of an array, of the array's dtype.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        The elements.
+    copy : bool, default True
+        Whether they are copied; otherwise the tensor shares the memory of the array if that is C-contiguous, aligned
+        and writeable.
+    requires_grad : bool, default False
+        Whether gradients flow to it.
+    """
+    made: Tensor = Recorded.result.__new__(Recorded.result)
+    made._storage = storage_of(array, copy=copy)
+    made._spec = spec_of(TensorType(array.shape, array.dtype), requires_grad)
+    return made

@@ -1,0 +1,354 @@
+"""Reductions over axes: sums, means, extremes, variances, norms, and running sums.
+
+As in PyTorch, the axes are called `dim` (NumPy's ``axis`` and ``keepdims`` are accepted too), integers and bools are
+added up as i64, and variances are unbiased by default.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adjoint import ops
+from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir import DTYPES, Value, as_dtype, is_float
+from adjoint.ops.axes import axis_of
+from adjoint.tensor.arithmetic import maximum, minimum
+from adjoint.tensor.comparison import truth
+from adjoint.tensor.record import operation
+
+__all__ = [
+    "Extreme",
+    "all",
+    "amax",
+    "amin",
+    "aminmax",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "logsumexp",
+    "max",
+    "mean",
+    "min",
+    "norm",
+    "prod",
+    "std",
+    "std_mean",
+    "sum",
+    "var",
+    "var_mean",
+]
+
+Dims = int | Sequence[int] | None
+_I64 = DTYPES["i64"]
+
+
+class Extreme(NamedTuple):
+    """The extreme elements along an axis, and where they are."""
+
+    values: Any
+    indices: Any
+
+
+def _axes(dim: Dims, axis: Dims, keepdim: bool, keepdims: bool | None) -> tuple[Dims, bool]:
+    """The axes and whether they are kept, by PyTorch's or by NumPy's names; an empty list of axes means all."""
+    found = axis if dim is None else dim
+    if isinstance(found, list | tuple) and not found:
+        found = None
+    return found, keepdim if keepdims is None else keepdims
+
+
+def _summable(x: Value, dtype: Any) -> Value:
+    """The operand of a sum or product: in the wanted dtype, otherwise integers and bools as i64."""
+    if dtype is not None:
+        return ops.cast(x, as_dtype(dtype))
+    return x if is_float(x.dtype) else ops.cast(x, _I64)
+
+
+@operation
+def sum(
+    input: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, axis: Dims = None, keepdims: Any = None
+) -> Value:
+    """The sum over axes.
+
+    Parameters
+    ----------
+    input : Tensor
+        Integers and bools are added up as i64.
+    dim : int or sequence of int, optional
+        The axes; default: all.
+    keepdim : bool, default False
+        Keep them, with size 1.
+    dtype : dtype, optional
+        Converted to before the sum.
+    """
+    axes, kept = _axes(dim, axis, keepdim, keepdims)
+    return ops.sum(_summable(input, dtype), axes, kept)
+
+
+@operation
+def prod(input: Value, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None) -> Value:
+    """The product over one axis or all of them; parameters as in `sum`."""
+    axes, kept = _axes(dim, axis, keepdim, None)
+    return ops.prod(_summable(input, dtype), axes, kept)
+
+
+@operation
+def mean(
+    input: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, axis: Dims = None, keepdims: Any = None
+) -> Value:
+    """The mean over axes, of floats; parameters as in `sum`."""
+    axes, kept = _axes(dim, axis, keepdim, keepdims)
+    x = input if dtype is None else ops.cast(input, as_dtype(dtype))
+    if not is_float(x.dtype):
+        raise TypeRuleError(f"mean: the dtype must be float, got {x.type}; convert it with float()")
+    return ops.mean(x, axes, kept)
+
+
+def _variance(
+    input: Value,
+    dim: Any = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: Any = None,
+    axis: Any = None,
+) -> Value:
+    if isinstance(dim, bool):  # var(x, unbiased)
+        dim, unbiased = None, dim
+    axes, kept = _axes(dim, axis, keepdim, None)
+    return ops.variance(input, axes, float(unbiased) if correction is None else correction, kept)
+
+
+def _deviation(input: Value, *args: Any, **keywords: Any) -> Value:
+    return ops.sqrt(_variance(input, *args, **keywords))
+
+
+def _averaged(input: Value, dim: Any = None, keepdim: bool = False, axis: Any = None) -> Value:
+    axes, kept = _axes(None if isinstance(dim, bool) else dim, axis, keepdim, None)
+    return ops.mean(input, axes, kept)
+
+
+def _var_mean(input: Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False, **keywords: Any) -> Any:
+    return _variance(input, dim, unbiased, keepdim, **keywords), _averaged(input, dim, keepdim)
+
+
+def _std_mean(input: Value, dim: Any = None, unbiased: bool = True, keepdim: bool = False, **keywords: Any) -> Any:
+    return _deviation(input, dim, unbiased, keepdim, **keywords), _averaged(input, dim, keepdim)
+
+
+def _named(function: Callable[..., Any], name: str, text: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = text
+    return operation(function, numbers=False)
+
+
+_CORRECTED = """
+
+    Parameters
+    ----------
+    input : Tensor
+        Floats.
+    dim : int or sequence of int, optional
+        The axes; default: all.
+    unbiased : bool, default True
+        Whether the sum of squares is divided by the number of elements minus 1.
+    keepdim : bool, default False
+        Keep the axes, with size 1.
+    correction : float, optional
+        What is subtracted from the number of elements, in place of `unbiased`.
+    """
+var = _named(_variance, "var", "The variance over axes." + _CORRECTED)
+std = _named(_deviation, "std", "The standard deviation over axes." + _CORRECTED)
+var_mean = _named(_var_mean, "var_mean", "The variance and the mean over axes." + _CORRECTED)
+std_mean = _named(_std_mean, "std_mean", "The standard deviation and the mean over axes." + _CORRECTED)
+
+
+def _numbers(x: Value) -> Value:
+    return ops.cast(x, DTYPES["u8"]) if x.dtype == np.bool_ else x
+
+
+@operation
+def amax(input: Value, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Value:
+    """The maximum over axes; ties share the gradient equally. Parameters as in `sum`."""
+    return ops.cast(ops.max(_numbers(input), *_axes(dim, axis, keepdim, None)), input.dtype)
+
+
+@operation
+def amin(input: Value, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Value:
+    """The minimum over axes; ties share the gradient equally. Parameters as in `sum`."""
+    return ops.cast(ops.min(_numbers(input), *_axes(dim, axis, keepdim, None)), input.dtype)
+
+
+def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> tuple[Any, Any]:
+    """The minimum and the maximum, over one axis or all of them."""
+    return amin(input, dim, keepdim), amax(input, dim, keepdim)
+
+
+@operation
+def argmax(
+    input: Value, dim: int | None = None, keepdim: bool = False, *, axis: int | None = None, keepdims: Any = None
+) -> Value:
+    """The i64 position of the maximum along an axis, or in the flattened tensor; the first if there are several."""
+    axes, kept = _axes(dim, axis, keepdim, keepdims)
+    return ops.argmax(_numbers(input), axes, kept)  # type: ignore[arg-type]
+
+
+@operation
+def argmin(
+    input: Value, dim: int | None = None, keepdim: bool = False, *, axis: int | None = None, keepdims: Any = None
+) -> Value:
+    """The i64 position of the minimum along an axis, or in the flattened tensor; the first if there are several."""
+    axes, kept = _axes(dim, axis, keepdim, keepdims)
+    return ops.argmax(_reversed_order(_numbers(input)), axes, kept)  # type: ignore[arg-type]
+
+
+def _reversed_order(x: Value) -> Value:
+    """Elements in the opposite order; NaN, which counts as an extreme in both orders, stays NaN."""
+    if is_float(x.dtype):
+        return ops.negative(x)
+    return ops.subtract(int(np.iinfo(x.dtype).max) if x.dtype.kind == "u" else -1, x)
+
+
+def _extreme(positions: Callable[[Value], Value]) -> Any:
+    def pick(x: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
+        at = axis_of("max", dim, len(x.shape))
+        last = ops.permute(x, [n for n in range(len(x.shape)) if n != at] + [at])
+        ids = positions(_numbers(last))
+        picked = ops.take_along_last(last, ids)
+        return (ops.expand_dims(picked, at), ops.expand_dims(ids, at)) if keepdim else (picked, ids)
+
+    return operation(pick)
+
+
+_max_along = _extreme(lambda x: ops.argmax(x, -1))
+_min_along = _extreme(lambda x: ops.argmax(_reversed_order(x), -1))
+
+
+def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, axis: int | None = None) -> Any:
+    """The maximum of all elements, along an axis with its positions, or of two tensors element by element.
+
+    Parameters
+    ----------
+    input : Tensor
+        Numbers.
+    dim : int or Tensor, optional
+        An axis: the result is ``(values, indices)``. A second tensor: as in `maximum`.
+    keepdim : bool, default False
+        Keep the axis, with size 1.
+    """
+    return _either(_max_along, amax, maximum, input, axis if dim is None else dim, keepdim, other)
+
+
+def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, axis: int | None = None) -> Any:
+    """The minimum of all elements, along an axis with its positions, or of two tensors element by element.
+
+    Parameters as in `max`.
+    """
+    return _either(_min_along, amin, minimum, input, axis if dim is None else dim, keepdim, other)
+
+
+def _either(along: Any, whole: Any, pairwise: Any, input: Any, dim: Any, keepdim: bool, other: Any) -> Any:
+    second = dim if other is None else other
+    if second is None:
+        return whole(input)
+    if not isinstance(second, int | np.integer):
+        return pairwise(input, second)
+    if not input.shape:
+        return Extreme(input, argmax(input))
+    return Extreme(*along(input, int(second), keepdim))
+
+
+@operation
+def any(input: Value, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Value:
+    """Whether any element along axes is true, that is not zero; parameters as in `sum`."""
+    count = ops.sum(ops.cast(truth(input), _I64), *_axes(dim, axis, keepdim, None))
+    return ops.not_equal(count, 0)
+
+
+@operation
+def all(input: Value, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Value:
+    """Whether all elements along axes are true, that is not zero; parameters as in `sum`."""
+    count = ops.sum(ops.cast(ops.logical_not(truth(input)), _I64), *_axes(dim, axis, keepdim, None))
+    return ops.equal(count, 0)
+
+
+@operation
+def count_nonzero(input: Value, dim: Dims = None) -> Value:
+    """The number of elements that are not zero, as i64."""
+    return ops.sum(ops.cast(truth(input), _I64), dim)
+
+
+@operation
+def logsumexp(input: Value, dim: Dims, keepdim: bool = False) -> Value:
+    """``log(sum(exp(input)))`` over axes, computed without overflow; parameters as in `sum`."""
+    return ops.logsumexp(input, dim, keepdim)
+
+
+@partial(operation, numbers=False)
+def norm(input: Value, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    """The p-norm over axes.
+
+    Parameters
+    ----------
+    input : Tensor
+        Floats.
+    p : float or "fro", default "fro"
+        The exponent, which may be infinite or 0 (the number of elements that are not zero); "fro" means 2.
+    dim : int or sequence of int, optional
+        The axes; default: all.
+    keepdim : bool, default False
+        Keep the axes, with size 1.
+    dtype : dtype, optional
+        Converted to before the computation.
+    """
+    x = input if dtype is None else ops.cast(input, as_dtype(dtype))
+    if not is_float(x.dtype):
+        raise TypeRuleError(f"norm: the dtype must be float, got {x.type}; convert it with float()")
+    if isinstance(p, str) and p != "fro":
+        raise InvalidValueError(f"norm: p must be a number or 'fro', got {p!r}; pass p=2 or another number")
+    exponent = 2.0 if p == "fro" else float(p)
+    if exponent == math.inf:
+        return ops.max(ops.abs(x), dim, keepdim)
+    if exponent == -math.inf:
+        return ops.min(ops.abs(x), dim, keepdim)
+    if exponent == 0:
+        return ops.sum(ops.cast(ops.not_equal(x, 0.0), x.dtype), dim, keepdim)
+    if exponent == 1:
+        return ops.sum(ops.abs(x), dim, keepdim)
+    powers = ops.square(x) if exponent == 2 else ops.power(ops.abs(x), exponent)
+    total = ops.sum(powers, dim, keepdim)
+    # The root has no derivative at 0, where PyTorch's is 0.
+    zero = ops.equal(total, 0.0)
+    safe = ops.where(zero, 1.0, total)
+    return ops.where(zero, 0.0, ops.sqrt(safe) if exponent == 2 else ops.power(safe, 1 / exponent))
+
+
+def _scanned(x: Value, dim: int, combine: Callable[[Value, Value], Value], neutral: float) -> Value:
+    """The running combination along an axis, in about log2(n) shifted steps (Hillis and Steele, 1986)."""
+    if not x.shape:
+        return x
+    at, rank = axis_of("cumsum", dim, len(x.shape)), len(x.shape)
+    size, shift = x.shape[at], 1
+    while shift < size:
+        low = [shift if n == at else 0 for n in range(rank)]
+        x = combine(x, ops.pad(ops.slice_axis(x, at, 0, size - shift), low, 0, neutral))
+        shift *= 2
+    return x
+
+
+@operation
+def cumsum(input: Value, dim: int, *, dtype: Any = None) -> Value:
+    """The running sum along an axis; parameters as in `sum`."""
+    return _scanned(_summable(input, dtype), dim, ops.add, 0)
+
+
+@operation
+def cumprod(input: Value, dim: int, *, dtype: Any = None) -> Value:
+    """The running product along an axis; parameters as in `sum`."""
+    return _scanned(_summable(input, dtype), dim, ops.multiply, 1)
