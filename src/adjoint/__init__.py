@@ -62,7 +62,15 @@ else:
         "adjoint.compiler": ("CompileOptions", "Executable", "compile"),
         "adjoint.errors": ("AdjointError",),
         "adjoint.ir": ("Function", "IRModule", "TensorType", "Value", "param"),
-        "adjoint.tensor.generator": ("Generator", "default_generator", "manual_seed"),
+        "adjoint.tensor.generator": (
+            "Generator",
+            "default_generator",
+            "get_rng_state",
+            "initial_seed",
+            "manual_seed",
+            "seed",
+            "set_rng_state",
+        ),
         "adjoint.training": ("SetupTrainer", "Trainer"),
         **TENSOR_NAMES,
     }

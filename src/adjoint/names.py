@@ -200,6 +200,18 @@ TENSOR_NAMES: dict[str, list[str]] = {
         "trace",
     ],
     "adjoint.tensor.questions": ["is_complex", "is_floating_point", "is_nonzero", "is_tensor", "numel", "result_type"],
+    "adjoint.tensor.random": [
+        "bernoulli",
+        "multinomial",
+        "normal",
+        "rand",
+        "rand_like",
+        "randint",
+        "randint_like",
+        "randn",
+        "randn_like",
+        "randperm",
+    ],
     "adjoint.tensor.reductions": [
         "all",
         "amax",

@@ -2,15 +2,26 @@
 
 import os
 import threading
+from typing import Any
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
 from adjoint.ops.random import key_array
+from adjoint.tensor.making import from_array
 from adjoint.tensor.storage import storage_of
-from adjoint.tensor.tensor import Tensor, from_array
 
-__all__ = ["Generator", "as_generator", "default_generator", "host_permutation", "manual_seed"]
+__all__ = [
+    "Generator",
+    "as_generator",
+    "default_generator",
+    "get_rng_state",
+    "host_permutation",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+]
 
 #: Seeds are words of 64 bits; negative ones count from the end, as in PyTorch.
 _SEEDS = 2**64
@@ -27,8 +38,8 @@ class Generator:
 
     Its state is a seed and two numbers of draws so far: on the host, and in recorded programs. What is drawn on the
     host are the numbers of Philox-4x64-10 (J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011)
-    with the seed in the key and the draw in the counter. Programs draw from `adjoint.ops.random` with the tensors `key`
-    and `draws`. Both are the same on every machine.
+    with the seed in the key and the draw in the counter. Programs draw from `adjoint.ops.random` (`recorded`). Both are
+    the same on every machine.
 
     Parameters
     ----------
@@ -45,9 +56,7 @@ class Generator:
             raise InvalidValueError(f"Generator: the device must be 'cpu', got {device!r}; leave it out")
         self._seed = 0
         self._draws = 0
-        #: The key of what recorded programs draw, u32[2], and the number of their draws so far, i64[].
-        self.key = from_array(key_array(0))
-        self.draws = from_array(np.array(0, np.int64))
+        self._recorded: tuple[Any, Any] | None = None
 
     def manual_seed(self, seed: int) -> "Generator":
         """Begin anew with this seed, and return the generator.
@@ -71,11 +80,20 @@ class Generator:
             self._set_recorded(0)
         return self
 
+    def recorded(self) -> tuple[Any, Any]:
+        """What recorded programs draw from: the key, u32[2], and the number of draws so far, i64[].
+
+        They are the same tensors as long as the generator exists, so that traced functions find them.
+        """
+        if self._recorded is None:
+            self._recorded = from_array(key_array(self._seed)), from_array(np.array(0, np.int64))
+        return self._recorded
+
     def _set_recorded(self, draws: int) -> None:
-        """Set what recorded programs draw from; traced functions find the same tensors."""
-        self.key._storage = storage_of(key_array(self._seed), copy=True)
-        self.draws._storage = storage_of(np.array(draws, np.int64), copy=True)
-        self.key._trace = self.draws._trace = None
+        if self._recorded is not None or draws:
+            for tensor, array in zip(self.recorded(), (key_array(self._seed), np.array(draws, np.int64)), strict=True):
+                tensor._storage = storage_of(array, copy=True)
+                tensor._trace = None
 
     def seed(self) -> int:
         """Begin anew with a seed that the operating system draws, and return it."""
@@ -85,14 +103,14 @@ class Generator:
         """The seed of the last `manual_seed` or `seed`; 0 for a new generator."""
         return self._seed
 
-    def get_state(self) -> Tensor:
+    def get_state(self) -> Any:
         """The state, u8[24], for `set_state`."""
-        recorded = self.draws.item()
+        recorded = self.recorded()[1].item()
         with _lock:
             words = np.array([self._seed, self._draws, recorded], "<u8")
         return from_array(words.view(np.uint8))
 
-    def set_state(self, new_state: Tensor) -> None:
+    def set_state(self, new_state: Any) -> None:
         """Continue from a state that `get_state` returned.
 
         Raises
@@ -134,6 +152,26 @@ default_generator.seed()
 def manual_seed(seed: int) -> Generator:
     """Seed the default generator (`Generator.manual_seed`), and return it."""
     return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Seed the default generator from the operating system, and return the seed."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed of the default generator."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Any:
+    """The state of the default generator, u8[24]."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Continue the default generator from a state that `get_rng_state` returned."""
+    default_generator.set_state(new_state)
 
 
 def as_generator(generator: object, name: str) -> Generator:

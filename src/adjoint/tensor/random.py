@@ -127,9 +127,10 @@ def next_key(generator: Generator | None = None) -> Any:
         Default: the one that `manual_seed` seeds.
     """
     source = as_generator(generator, "random")
-    key, draws = record(_DRAWN_KEY, (source.key, source.draws))
-    rebind(source.draws, draws)
-    return key
+    key, count = source.recorded()
+    drawn, counted = record(_DRAWN_KEY, (key, count))
+    rebind(count, counted)
+    return drawn
 
 
 def _float(dtype: Any, device: Any) -> np.dtype:
@@ -334,7 +335,7 @@ def host_normal(
         blocks = _BLOCKS if count - made > _BLOCK else 1
         parts.append(_blocks(name, blocks)(key, np.int64(made // _BLOCK)).reshape(-1))
         made += blocks * _BLOCK
-    drawn = np.concatenate(parts)[:count] if parts else np.empty(0, name)
+    drawn = np.concatenate(parts)[:count] if parts else np.empty(0, DTYPES[name])
     array: np.ndarray = (drawn * drawn.dtype.type(std) + drawn.dtype.type(mean)).astype(dtype).reshape(shape)
     return array
 
