@@ -7,6 +7,7 @@ of a group keeps old values. What is not in use any more is neither updated nor 
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from sys import getrefcount
 from typing import Any
 from weakref import ref
 
@@ -17,6 +18,9 @@ from adjoint.tensor.structure import Operation
 from adjoint.tensor.trace import Recorded, Trace, state
 
 __all__ = ["Alias", "View", "contiguous_strides", "join", "refresh_views", "viewed"]
+
+#: References to a view that is not in use any more while it is examined: by a variable, and by the call of getrefcount.
+_UNUSED = 2
 
 Strides = tuple[int, ...]
 
@@ -97,8 +101,15 @@ class _Group:
 
     def alive(self, besides: Recorded) -> list[Recorded]:
         """The views in use other than one tensor."""
-        found = [view() for view in self.views]
-        return [view for view in found if view is not None and view is not besides and view._alias is not None]
+        found: list[Recorded] = []
+        for one in self.views:
+            view = one()
+            if view is None or view is besides:
+                continue
+            # A pending tensor is also among those that its trace has made.
+            if getrefcount(view) > (_UNUSED if view._storage is not None else _UNUSED + 1):
+                found.append(view)
+        return found
 
 
 class Alias:

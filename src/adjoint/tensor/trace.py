@@ -230,6 +230,8 @@ class Trace:
     def rebind(self, tensor: Recorded, node: Node) -> None:
         """Give a tensor the value of a node of this trace, as operations in place do."""
         spec = tensor._spec
+        owner = tensor._trace
+        is_made = tensor._storage is None and (owner is self or (owner is self.rebound and owner is not NOTHING))
         tensor._node = node
         tensor._storage = None
         if spec.requires_grad and spec.leaf:
@@ -239,7 +241,8 @@ class Trace:
         else:
             tensor._trace = self
             tensor._spec = node.spec  # type: ignore[assignment]
-        self.made.append(tensor)
+        if not is_made:
+            self.made.append(tensor)
 
 
 class _Growing:
