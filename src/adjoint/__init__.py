@@ -38,6 +38,16 @@ if TYPE_CHECKING:
     from adjoint.tensor.joining import *  # noqa: F403
     from adjoint.tensor.linear_algebra import *  # noqa: F403
     from adjoint.tensor.questions import *  # noqa: F403
+    from adjoint.tensor.random import bernoulli as bernoulli
+    from adjoint.tensor.random import multinomial as multinomial
+    from adjoint.tensor.random import normal as normal
+    from adjoint.tensor.random import rand as rand
+    from adjoint.tensor.random import rand_like as rand_like
+    from adjoint.tensor.random import randint as randint
+    from adjoint.tensor.random import randint_like as randint_like
+    from adjoint.tensor.random import randn as randn
+    from adjoint.tensor.random import randn_like as randn_like
+    from adjoint.tensor.random import randperm as randperm
     from adjoint.tensor.reductions import *  # noqa: F403
     from adjoint.tensor.shapes import *  # noqa: F403
     from adjoint.tensor.size import Size as Size

@@ -41,8 +41,8 @@ def test_methods_in_place_as_in_numpy():
         (changed("addcmul_", t, t, value=2), X + 2 * X * X),
         (changed("addcdiv_", t, t), X + 1),
         (changed("scatter_", 1, torch.tensor([[0], [2]]), 9.0), np.where([[1, 0, 0], [0, 0, 1]], 9, X)),
-        (changed("scatter_add_", 1, torch.tensor([[0], [2]]), t), X + [[X[0, 0], 0, 0], [0, 0, X[1, 0]]]),
-        (changed("index_add_", 0, torch.tensor([1]), t[:1]), X + [[0] * 3, X[0]]),
+        (changed("scatter_add_", 1, torch.tensor([[0], [2]]), t), X + np.array([[X[0, 0], 0, 0], [0, 0, X[1, 0]]])),
+        (changed("index_add_", 0, torch.tensor([1]), t[:1]), X + np.array([[0] * 3, X[0]])),
     )
 
 
@@ -67,7 +67,7 @@ def test_operators_in_place():
             "add: a tensor changed in place keeps its type, got f32[2,2,3] for f32[2,3]; compute a new tensor",
         ),
         (
-            lambda x: torch.arange(3).mul_(0.5),
+            lambda _: torch.arange(3).mul_(0.5),
             "mul: a tensor changed in place keeps its type, got f32[3] for i64[3]; compute a new tensor",
         ),
         (
@@ -91,16 +91,16 @@ def test_a_leaf_shows_what_is_done_within_no_grad():
 
 #: Functions of tensors and arrays alike.
 STEPS = [
-    lambda m, x: x + x.T.T,
-    lambda m, x: x * 0.5 - 1,
-    lambda m, x: -x / (x * x + 1),
+    lambda _, x: x + x.T.T,
+    lambda _, x: x * 0.5 - 1,
+    lambda _, x: -x / (x * x + 1),
     lambda m, x: m.tanh(x),
     lambda m, x: m.maximum(x, -x),
-    lambda m, x: x[::2].sum(0) + x,
-    lambda m, x: x.reshape(-1)[:3] * x,
-    lambda m, x: x @ x.T @ x,
+    lambda _, x: x[::2].sum(0) + x,
+    lambda _, x: x.reshape(-1)[:3] * x,
+    lambda _, x: x @ x.T @ x,
     lambda m, x: m.where(x > 0, x, x * 0.1),
-    lambda m, x: x - x.mean(1)[:, None],
+    lambda _, x: x - x.mean(1)[:, None],
 ]
 
 
