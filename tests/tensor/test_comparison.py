@@ -44,6 +44,7 @@ def test_questions_about_whole_tensors():
     assert torch.allclose(g, g * (1 + 1e-7))
     assert not g.allclose(g + 1)
     assert 2.0 not in g
+    assert (g == None, g != None) == (False, True)  # noqa: E711
     assert -2.0 in g
     assert len({g, g}) == 1
 

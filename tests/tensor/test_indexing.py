@@ -48,6 +48,13 @@ def test_writing_as_in_numpy():
     check(*pairs)
 
 
+def test_writing_arrays_and_numbers_of_numpy():
+    x = torch.zeros(3, dtype=torch.int64)
+    x[1:] = np.array([5, 6])
+    x[0] = np.int64(2**40 + 1)
+    assert x.tolist() == [2**40 + 1, 5, 6]
+
+
 def test_of_several_values_for_one_element_the_last_counts():
     x = torch.zeros(3)
     x[torch.tensor([1, 1, 0])] = torch.tensor([5.0, 6.0, 7.0])

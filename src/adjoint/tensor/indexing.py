@@ -6,6 +6,7 @@ read first. A mask that is written to needs no positions: it chooses between the
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from operator import index as as_integer
 from typing import Any
 
@@ -29,6 +30,12 @@ _ALLOWED = "use integers, slices, ..., None, integer tensors, or bool tensors"
 
 def getitem(x: Any, key: Any) -> Any:
     """``x[key]`` with PyTorch's meaning."""
+    plain = _plain(key)
+    if plain is not None:
+        plan = _planned(x.shape, plain)
+        if plan is not None:
+            view = viewed(SELECT, x, plan[0])
+            return view if plan[1] is None else reshape(view, plan[1])
     part, axes, indices = _split(x, key)
     if not indices:
         return part
@@ -43,6 +50,10 @@ def getitem(x: Any, key: Any) -> Any:
 
 def setitem(x: Any, key: Any, value: Any) -> None:
     """``x[key] = value`` with PyTorch's meaning; views of `x`, and what it is a view of, change too."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    elif isinstance(value, np.ndarray):
+        value = from_array(value)
     part, axes, indices = _split(x, key, always_view=True)
     if not indices:
         record_in_place(_COPY, part, value)
@@ -63,6 +74,49 @@ def _fits_rows(value: Any, shape: Sequence[int]) -> bool:
     return len(given) <= len(shape) and all(
         a in (1, b) for a, b in zip(given, shape[len(shape) - len(given) :], strict=True)
     )
+
+
+def _plain(key: Any) -> tuple[Any, ...] | None:
+    """A key of numbers, slices of numbers, None and ``...`` as a tuple that can be hashed; None for others."""
+    plain = []
+    for item in key if key.__class__ is tuple else (key,):
+        if item.__class__ is slice:
+            item = (item.start, item.stop, item.step)
+            for bound in item:
+                if bound is not None and bound.__class__ is not int:
+                    return None
+        elif item.__class__ is not int and item is not None and item is not Ellipsis:
+            return None
+        plain.append(item)
+    return tuple(plain)
+
+
+@lru_cache(4096)
+def _planned(shape: tuple[int, ...], plain: tuple[Any, ...]) -> tuple[Any, tuple[int, ...] | None] | None:
+    """The parts that a plain key selects, and the shape with new axes if there are any; None if there is an error."""
+    used = sum(item is not None and item is not Ellipsis for item in plain)
+    at = plain.index(Ellipsis) if Ellipsis in plain else len(plain)
+    if used > len(shape) or plain.count(Ellipsis) > 1:
+        return None
+    whole = [(None, None, None)] * (len(shape) - used)
+    parts: list[Any] = []
+    sizes: list[int] = []
+    for item in (*plain[:at], *whole, *plain[at + 1 :]):
+        if item is None:
+            sizes.append(1)
+            continue
+        size = shape[len(parts)]
+        if isinstance(item, int):
+            if not -size <= item < size:
+                return None
+            parts.append(item % size)
+            continue
+        if item[2] is not None and item[2] <= 0:
+            return None
+        start, stop, step = slice(*item).indices(size)
+        parts.append((start, stop, step) if start < stop else (0, 0, 1))
+        sizes.append(len(range(*parts[-1])))
+    return tuple(parts), tuple(sizes) if None in plain else None
 
 
 class _Mask:

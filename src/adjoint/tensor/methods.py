@@ -30,9 +30,13 @@ class Methods(ElementwiseMethods, ReductionMethods, ShapeMethods, InPlace):
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> Any:
+        if other is None:
+            return False
         return record_binary(_EQ, self, other)
 
     def __ne__(self, other: object) -> Any:
+        if other is None:
+            return True
         return record_binary(_NE, self, other)
 
     def __lt__(self, other: Any) -> Any:

@@ -40,15 +40,15 @@ class ShapeMethods(Recorded):
         return shapes.transpose(self, -2, -1)
 
     def view(self, *shape: Any) -> Any:
-        """The same elements in another shape, or, for a dtype, the elements converted to it.
+        """The same elements in another shape; see `adjoint.reshape`.
 
-        See `adjoint.reshape`. Unlike in PyTorch, the tensor need not be contiguous.
+        Unlike in PyTorch, the tensor need not be contiguous.
         """
-        return shapes.reshape(self, shapes.sizes_of(shape))
+        return shapes.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def reshape(self, *shape: Any) -> Any:
         """See `adjoint.reshape`."""
-        return shapes.reshape(self, shapes.sizes_of(shape))
+        return shapes.reshape(self, shape[0] if len(shape) == 1 else shape)
 
     def view_as(self, other: Any) -> Any:
         """The same elements in the shape of another tensor."""

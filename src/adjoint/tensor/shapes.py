@@ -4,6 +4,7 @@ Those that are views in PyTorch share their elements with their operand here too
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -51,7 +52,7 @@ def reshape(input: Any, shape: Sequence[int]) -> Any:
 
     It shares its elements with `input` if PyTorch's does: unless they would have to be moved in memory.
     """
-    wanted = (shape,) if isinstance(shape, int) else tuple(int(size) for size in shape)
+    wanted = (shape,) if isinstance(shape, int) else tuple(shape)
     if -1 in wanted:
         known = prod(size for size in wanted if size != -1)
         count = prod(input.shape)
@@ -113,12 +114,16 @@ def permute(input: Any, dims: Sequence[int]) -> Any:
 
 def transpose(input: Any, dim0: int, dim1: int) -> Any:
     """Two axes exchanged."""
-    rank = len(input.shape)
+    return viewed(PERMUTE, input, _exchanged(len(input.shape), dim0, dim1))
+
+
+@lru_cache
+def _exchanged(rank: int, dim0: int, dim1: int) -> tuple[int, ...]:
     order = list(range(rank))
     if rank or dim0 not in (0, -1) or dim1 not in (0, -1):
         first, second = axis_of("transpose", dim0, rank), axis_of("transpose", dim1, rank)
         order[first], order[second] = second, first
-    return viewed(PERMUTE, input, tuple(order))
+    return tuple(order)
 
 
 def t(input: Any) -> Any:
@@ -177,16 +182,21 @@ def common_shape(name: str, shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 def narrow(input: Any, dim: int, start: int, length: int) -> Any:
     """`length` elements along an axis, from `start` on."""
-    at = axis_of("narrow", dim, len(input.shape))
-    size = input.shape[at]
+    return viewed(SELECT, input, _narrowed(tuple(input.shape), dim, start, length))
+
+
+@lru_cache(1024)
+def _narrowed(shape: tuple[int, ...], dim: int, start: int, length: int) -> tuple[tuple[int, int, int], ...]:
+    at = axis_of("narrow", dim, len(shape))
+    size = shape[at]
     first = start + size if start < 0 else start
     if not 0 <= first <= first + length <= size:
         raise InvalidValueError(
             f"narrow: start and length must select part of axis {dim} with {size} elements, got {start} and {length}"
         )
-    parts = [(0, n, 1) for n in input.shape]
+    parts = [(0, n, 1) for n in shape]
     parts[at] = (first, first + length, 1)
-    return viewed(SELECT, input, tuple(parts))
+    return tuple(parts)
 
 
 def select(input: Any, dim: int, index: int) -> Any:

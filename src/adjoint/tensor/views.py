@@ -1,6 +1,7 @@
 """The views that all others are composed of: reshape, permute, selection of a part, expansion, and detach."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -15,6 +16,9 @@ __all__ = ["CONTIGUOUS", "DETACH", "EXPAND", "PERMUTE", "RESHAPE", "SELECT"]
 #: One part of a selection: a position, which removes the axis, or the start, stop and positive step of a slice.
 Part = int | tuple[int, int, int]
 
+#: Number of layouts, of each kind of view, that need not be worked out again.
+_REMEMBERED = 4096
+
 Layout = tuple[Sequence[int], Strides | None]
 
 
@@ -26,6 +30,7 @@ def _same_elements(x: Value, new: Value, _argument: Any) -> Value:
     return ops.reshape(new, x.shape)
 
 
+@lru_cache(_REMEMBERED)
 def _reshaped_layout(shape: Sequence[int], strides: Strides, new: Sequence[int]) -> Layout:
     """The strides of a view in another shape; None if elements would have to be moved.
 
@@ -61,23 +66,25 @@ def _permuted_back(_x: Value, new: Value, dims: Sequence[int]) -> Value:
     return ops.permute(new, [dims.index(n) for n in range(len(dims))])
 
 
+@lru_cache(_REMEMBERED)
 def _permuted_layout(shape: Sequence[int], strides: Strides, dims: Sequence[int]) -> Layout:
-    return [shape[n] for n in dims], tuple(strides[n] for n in dims)
+    return tuple([shape[n] for n in dims]), tuple([strides[n] for n in dims])
 
 
 def _select(x: Value, parts: Sequence[Part]) -> Value:
     bounds = [(part, part + 1, 1) if isinstance(part, int) else part for part in parts]
     part = ops.slice(x, *zip(*bounds, strict=True)) if bounds else x
-    return ops.reshape(part, _selected_layout(x.shape, (0,) * len(parts), parts)[0])
+    return ops.reshape(part, _selected_layout(x.shape, (0,) * len(parts), tuple(parts))[0])
 
 
+@lru_cache(_REMEMBERED)
 def _selected_layout(_shape: Sequence[int], strides: Strides, parts: Sequence[Part]) -> Layout:
     sizes, steps = [], []
     for part, stride in zip(parts, strides, strict=True):
         if not isinstance(part, int):
             sizes.append(len(range(*part)))
             steps.append(stride * part[2])
-    return sizes, tuple(steps)
+    return tuple(sizes), tuple(steps)
 
 
 def _put_part(x: Value, new: Value, parts: Sequence[Part]) -> Value:
@@ -133,6 +140,7 @@ def _same_layout(shape: Sequence[int], strides: Strides, _argument: None) -> Lay
     return shape, strides
 
 
+@lru_cache(_REMEMBERED)
 def _contiguous_layout(shape: Sequence[int], strides: Strides, _argument: None) -> Layout:
     """Strides of axes with one element do not matter."""
     wanted = contiguous_strides(shape)
