@@ -138,3 +138,21 @@ def test_random_keys(keys):
         x[key] += 100
         pairs.append((x, wanted))
     check(*pairs)
+
+
+def test_parts_at_places_that_vary_are_taken_without_compiling():
+    data = torch.arange(100, 200)
+
+    def batch(start):
+        return torch.stack([data[n : n + 3] for n in range(start, start + 4)]).tolist()
+
+    assert batch(0)[3] == [103, 104, 105]
+    assert batch(1)[0] == [101, 102, 103]
+    with compilations() as compiled:
+        for start in range(2, 20):
+            assert batch(start) == [[100 + n, 101 + n, 102 + n] for n in range(start, start + 4)]
+        assert compiled() == 0
+    for n in range(3):
+        part = data[n : n + 2]
+        part += 1000
+    assert data[:5].tolist() == [1100, 2101, 2102, 1103, 104]

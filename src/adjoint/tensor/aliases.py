@@ -11,8 +11,11 @@ from sys import getrefcount
 from typing import Any
 from weakref import ref
 
+import numpy as np
+
 from adjoint.errors import InvalidValueError
 from adjoint.ir import Value
+from adjoint.tensor.making import from_array
 from adjoint.tensor.record import extended, operands, record, replace
 from adjoint.tensor.structure import Operation
 from adjoint.tensor.trace import Recorded, Trace, state
@@ -42,9 +45,11 @@ class View:
         Whether the elements of the view may be apart in that memory although those of the operand are not.
     detaches : bool, default False
         Whether no gradient flows through it.
+    select : callable, optional
+        Takes an array and the static argument: the elements of the view. Given for views whose argument often varies.
     """
 
-    __slots__ = ("detaches", "entry", "function", "layout", "put", "scatters")
+    __slots__ = ("detaches", "entry", "function", "layout", "put", "scatters", "select")
 
     def __init__(
         self,
@@ -53,6 +58,7 @@ class View:
         layout: Callable[[Sequence[int], Strides, Any], tuple[Sequence[int], Strides | None]],
         scatters: bool = True,
         detaches: bool = False,
+        select: Callable[[np.ndarray, Any], np.ndarray] | None = None,
     ) -> None:
         self.function = function
         self.entry = Operation(function, numbers=False)
@@ -60,6 +66,7 @@ class View:
         self.layout = layout
         self.scatters = scatters
         self.detaches = detaches
+        self.select = select
 
 
 class _Group:
@@ -254,6 +261,10 @@ def viewed(view: View, x: Any, argument: Any) -> Any:
     if x._trace is trace and trace.grad:
         node = trace.node.children.get((view, x._node, argument))
     if node is None:
+        if view.select is not None and _varies(trace, view, x, argument):
+            result = from_array(view.select(x._storage.array, argument))
+            join(x, result, view, argument)
+            return result
         trace, (operand,) = operands((x,))
         key = (view, operand, argument) if trace.grad else (view, operand, argument, "no_grad")
         node = trace.node.children.get(key)
@@ -263,6 +274,26 @@ def viewed(view: View, x: Any, argument: Any) -> Any:
     result = trace.result(node)
     join(x, result, view, argument)
     return result
+
+
+def _varies(trace: Trace, view: View, x: Recorded, argument: Any) -> bool:
+    """Whether a part is selected from a tensor with elements where other parts were selected before.
+
+    Such a part, of a data set for example, is taken at once, because a program would be compiled for each.
+    """
+    spec = x._spec
+    if x._storage is None or spec.requires_grad or trace.outer is not None:
+        return False
+    node = trace.node
+    place = (view, spec)
+    if node.varied is None:
+        node.varied = set()
+    if place not in node.varied:
+        node.varied.add(place)
+        return False
+    entered = x._node if x._trace is trace else node.children.get(spec)
+    at = node if x._trace is trace else entered
+    return entered is None or at is None or (view, entered, argument) not in at.children
 
 
 def join(x: Recorded, result: Recorded, view: View, argument: Any) -> None:

@@ -77,6 +77,11 @@ def _select(x: Value, parts: Sequence[Part]) -> Value:
     return ops.reshape(part, _selected_layout(x.shape, (0,) * len(parts), tuple(parts))[0])
 
 
+def _selected(array: np.ndarray, parts: Sequence[Part]) -> np.ndarray:
+    found: np.ndarray = array[tuple([part if isinstance(part, int) else slice(*part) for part in parts])]
+    return found
+
+
 @lru_cache(_REMEMBERED)
 def _selected_layout(_shape: Sequence[int], strides: Strides, parts: Sequence[Part]) -> Layout:
     sizes, steps = [], []
@@ -150,7 +155,7 @@ def _contiguous_layout(shape: Sequence[int], strides: Strides, _argument: None) 
 
 RESHAPE = View(_reshape, _same_elements, _reshaped_layout, scatters=False)
 PERMUTE = View(_permute, _permuted_back, _permuted_layout)
-SELECT = View(_select, _put_part, _selected_layout)
+SELECT = View(_select, _put_part, _selected_layout, select=_selected)
 EXPAND = View(_expand, None, _expanded_layout)
 DETACH = View(_detach, _same_elements, _same_layout, scatters=False, detaches=True)
 CONTIGUOUS = View(_identity, _same_elements, _contiguous_layout, scatters=False)
