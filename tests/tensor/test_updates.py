@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import adjoint as torch
 from adjoint import ops, optim
 from adjoint.tensor.record import operation
 from adjoint.tensor.tensor import from_array
@@ -128,3 +129,15 @@ def test_what_is_computed_later_is_of_the_same_random_numbers():
             (gradient**2).sum() / 144
         )  # d/dw (6 w)^2 = 72 w where it is kept, which is 36 of the loss
     assert draws.item() == 3
+
+
+def test_gradients_that_are_zeroed_in_place_are_accumulated_again():
+    w = torch.tensor([1.0, 2.0], requires_grad=True)
+    kept = w.detach()
+    for _ in range(4):
+        (w * w).sum().backward()
+        with torch.no_grad():
+            w -= 0.25 * w.grad
+        w.grad.zero_()
+    assert w.tolist() == kept.tolist() == [0.5**4, 2 * 0.5**4]
+    assert w.grad.tolist() == [0, 0]

@@ -166,7 +166,8 @@ def _deliver(trace: Trace, wanted: list[Any], results: list[Storage], residuals:
     trace.kept |= zip(residuals, results[len(wanted) :], strict=True)
     known = trace.known
     for tensor in trace.entered:
-        if tensor is not None and tensor._trace is trace:
+        # A gradient that entered, and has got a new value that is deferred, is still to be found in the trace.
+        if tensor is not None and tensor._trace is trace and tensor._storage is not None:
             if known is None:
                 known = trace.known = {}
             known[id(tensor)] = tensor._node
