@@ -11,7 +11,7 @@ from adjoint.names import TENSOR_NAMES
 from adjoint.version import __version__
 
 if TYPE_CHECKING:
-    from adjoint import autograd, data, errors, ir, losses, models, ops, optim, training, transforms, utils
+    from adjoint import autograd, data, errors, ir, losses, models, nn, ops, optim, training, transforms, utils
     from adjoint.compiler import CompileOptions, Executable, compile
     from adjoint.errors import AdjointError
     from adjoint.ir import Function, IRModule, TensorType, Value, param
@@ -52,6 +52,7 @@ else:
             "ir",
             "losses",
             "models",
+            "nn",
             "ops",
             "optim",
             "tensor",
@@ -111,6 +112,7 @@ __all__ = [
     "losses",
     "manual_seed",
     "models",
+    "nn",
     "ops",
     "optim",
     "param",
