@@ -59,11 +59,13 @@ MAY_IMPORT = {
     # The base class of modules, below losses, which are modules, and below layers.
     "modules": {"errors", "ir", "tensor"},
     "nn": GRAPHS | {"losses", "modules", "tensor"},
+    # State dictionaries and modules in files.
+    "saving": {"errors", "interop", "modules", "paths", "tensor"},
     "training": DOORS,
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},
     "testing": DOORS | {"training"},
-    "__init__": DOORS | {"training", "tensor", "utils", "autograd", "names", "nn"},
+    "__init__": DOORS | {"training", "tensor", "utils", "autograd", "names", "nn", "saving"},
     "__main__": {"cli"},
 }
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from adjoint.compiler import CompileOptions, Executable, compile
     from adjoint.errors import AdjointError
     from adjoint.ir import Function, IRModule, TensorType, Value, param
+    from adjoint.saving import load, save
     from adjoint.tensor.accelerators import *  # noqa: F403
     from adjoint.tensor.arithmetic import *  # noqa: F403
     from adjoint.tensor.autograd import enable_grad as enable_grad
@@ -72,6 +73,7 @@ else:
             "seed",
             "set_rng_state",
         ),
+        "adjoint.saving": ("load", "save"),
         "adjoint.training": ("SetupTrainer", "Trainer"),
         **TENSOR_NAMES,
     }
@@ -109,6 +111,7 @@ __all__ = [
     "default_generator",
     "errors",
     "ir",
+    "load",
     "losses",
     "manual_seed",
     "models",
@@ -116,6 +119,7 @@ __all__ = [
     "ops",
     "optim",
     "param",
+    "save",
     "training",
     "transforms",
     "utils",
