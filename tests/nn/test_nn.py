@@ -78,6 +78,7 @@ def test_results_and_gradients_are_those_of_pytorch(name, computed):
     np.testing.assert_allclose(computed[name], NUMBERS[name], rtol=RTOL, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore")  # PyTorch's, of its padding
 def test_the_numbers_are_pytorchs():
     library = Torch(pytest.importorskip("torch"))
     for name, case in CASES.items():
