@@ -57,6 +57,13 @@ def test_losses_of_equal_settings_are_one_operation():
     object.__setattr__(loss, "factor", 5.0)  # settings that change are not those of the recorded operation
     found.append(loss(x, y))
     assert [f.item() for f in found] == [3.0, 15.0]
+    object.__setattr__(loss, "factor", np.ones(3))
+    with pytest.raises(AdjointError) as caught:
+        loss(x, y)
+    assert caught.value.message == (
+        "mse_loss: the attributes of a loss must be hashable when it is called with tensors, got reduction, factor; "
+        "store tuples"
+    )
 
 
 def test_summary():

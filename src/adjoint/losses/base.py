@@ -1,6 +1,7 @@
 """The base class of losses, and the reductions."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, ClassVar
@@ -132,36 +133,39 @@ class Loss(Module):
             )
 
 
-class _Settings:
-    """A loss as an argument of a recorded operation: equal for losses of one class with equal attributes."""
-
-    __slots__ = ("key", "loss")
-
-    def __init__(self, loss: Loss) -> None:
-        self.loss = loss
-        self.key = (type(loss), *loss.__dict__.items())
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Settings) and self.key == other.key
+#: Most settings of the losses of a class that are remembered as operations.
+_MOST_SETTINGS = 256
 
 
 def _recording(own: Callable[..., Any]) -> Callable[..., Any]:
-    """The method `forward` of a loss whose `__call__` builds graphs: on tensors, it is recorded as one operation."""
+    """The method `forward` of a loss whose `__call__` builds graphs: on tensors, it is recorded as one operation.
 
-    def built(settings: _Settings, *args: Value) -> Any:
-        with located(user_line() or ""):  # rather than lines of the loss
-            return own(settings.loss, *args)
+    Losses of one class with equal attributes are the same operation, so that programs are found again.
+    """
+    entries: dict[Any, Operation] = {}
 
-    built.__name__ = own.__qualname__.partition(".")[0]
-    entry = Operation(built, numbers=False)
+    def entry_of(loss: Loss) -> Operation:
+        def built(*args: Value) -> Any:
+            with located(user_line() or ""):  # rather than lines of the loss
+                return own(settled, *args)
+
+        settled = copy(loss)  # attributes of the loss may change
+        built.__name__ = type(loss).__name__
+        if len(entries) >= _MOST_SETTINGS:
+            entries.clear()
+        return entries.setdefault((type(loss), *loss.__dict__.items()), Operation(built, numbers=False))
 
     def forward(self: Loss, *args: Any) -> Any:
         for arg in args:
             if isinstance(arg, Recorded):
-                return record(entry, (_Settings(self), *args))
+                try:
+                    entry = entries.get((type(self), *self.__dict__.items()))
+                except TypeError:
+                    raise TypeRuleError(
+                        f"{self.name}: the attributes of a loss must be hashable when it is called with tensors, got "
+                        f"{', '.join(self.__dict__)}; store tuples"
+                    ) from None
+                return record(entry_of(self) if entry is None else entry, args)
         return own(self, *args)
 
     return forward

@@ -54,9 +54,9 @@ def _total_norm(tensors: tuple[Any, ...], norm_type: float) -> Any:
 
 
 @operation
-def _clipped(tensors: tuple[Any, ...], max_norm: Any, *, norm_type: float) -> tuple[Any, ...]:
+def _clipped(max_norm: Any, norm_type: str, *tensors: Any) -> tuple[Any, ...]:
     """The norm, and the tensors times ``max_norm / (norm + 1e-6)``, if that is less than 1."""
-    norm = _norm(tensors, norm_type)
+    norm = _norm(tensors, float(norm_type))
     factor = ops.minimum(ops.divide(max_norm, ops.add(norm, 1e-6)), 1.0)
     return (norm, *(ops.multiply(x, ops.cast(factor, x.dtype)) for x in tensors))
 
@@ -113,16 +113,22 @@ def clip_grad_norm_(
     owners = [p for p in _listed(parameters) if p.grad is not None]
     if not owners:
         return from_array(np.zeros((), np.float32))
-    grads = tuple(p.grad for p in owners)
-    with no_grad():
-        if error_if_nonfinite and not np.isfinite(get_total_norm(grads, norm_type).item()):
-            raise InvalidValueError(
-                "clip_grad_norm_: the norm of the gradients must be finite, got NaN or infinity; pass "
-                "error_if_nonfinite=False to go on"
-            )
-        norm, *clipped = _clipped(grads, float(max_norm), norm_type=float(norm_type))
-        for grad, new in zip(grads, clipped, strict=True):
-            rebind(grad, new)
+    grads = [p.grad for p in owners]
+    if any(grad.requires_grad for grad in grads):
+        with no_grad():
+            return _clip(grads, max_norm, norm_type, error_if_nonfinite)
+    return _clip(grads, max_norm, norm_type, error_if_nonfinite)
+
+
+def _clip(grads: list[Any], max_norm: float, norm_type: float, error_if_nonfinite: bool) -> Tensor:
+    if error_if_nonfinite and not np.isfinite(get_total_norm(grads, norm_type).item()):
+        raise InvalidValueError(
+            "clip_grad_norm_: the norm of the gradients must be finite, got NaN or infinity; pass "
+            "error_if_nonfinite=False to go on"
+        )
+    norm, *clipped = _clipped(float(max_norm), str(float(norm_type)), *grads)  # a string: not a number that may vary
+    for grad, new in zip(grads, clipped, strict=True):
+        rebind(grad, new)
     return norm  # type: ignore[no-any-return]
 
 
