@@ -15,7 +15,6 @@ from adjoint.tensor.record import rebind
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm", "train_batch_norm"]
 
 
-@recorded
 def layer_norm(
     input: Array,
     normalized_shape: Sequence[int],
@@ -41,9 +40,22 @@ def layer_norm(
     TypeRuleError
         If the shapes or dtypes do not match.
     """
+    if len(normalized_shape) == 1:  # by far the most frequent case; numbers are found faster than sequences
+        return _row_norm(input, normalized_shape[0], weight, bias, eps)
+    return _layer_norm(input, tuple(normalized_shape), weight, bias, eps)
+
+
+@recorded
+def _row_norm(input: Array, size: int, weight: Array | None, bias: Array | None, eps: float) -> Array:
+    _split("layer_norm", input, (size,))
+    return ops.layer_norm(input, weight, bias, eps)
+
+
+@recorded
+def _layer_norm(
+    input: Array, normalized_shape: Sequence[int], weight: Array | None, bias: Array | None, eps: float
+) -> Array:
     lead, size = _split("layer_norm", input, normalized_shape)
-    if len(normalized_shape) == 1:
-        return ops.layer_norm(input, weight, bias, eps)
     factor, term = (None if one is None else ops.reshape(one, (size,)) for one in (weight, bias))
     return ops.reshape(ops.layer_norm(ops.reshape(input, (*lead, size)), factor, term, eps), input.shape)
 
