@@ -28,7 +28,8 @@ MAY_IMPORT = {
     "ir": {"errors"},
     # Costs say whether attention stores its scores.
     "ops": GRAPHS | {"costs"},
-    "losses": GRAPHS,
+    # A loss is a module, and is recorded when it is called with tensors.
+    "losses": GRAPHS | {"modules", "tensor"},
     # An optimizer bound to parameters records its update.
     "optim": GRAPHS | {"tensor"},
     # Coordinates of elements, as the index expressions of kernels, say where the batch axis is.
@@ -55,11 +56,16 @@ MAY_IMPORT = {
     # The names of torch.utils.
     "utils": {"errors", "ir", "tensor"},
     "autograd": {"errors", "tensor"},
+    # The base class of modules, below losses, which are modules, and below layers.
+    "modules": {"errors", "ir", "tensor"},
+    "nn": GRAPHS | {"losses", "modules", "tensor"},
+    # State dictionaries and modules in files.
+    "saving": {"errors", "interop", "modules", "paths", "tensor"},
     "training": DOORS,
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},
     "testing": DOORS | {"training"},
-    "__init__": DOORS | {"training", "tensor", "utils", "autograd", "names"},
+    "__init__": DOORS | {"training", "tensor", "utils", "autograd", "names", "nn", "saving"},
     "__main__": {"cli"},
 }
 

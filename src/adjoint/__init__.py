@@ -11,10 +11,11 @@ from adjoint.names import TENSOR_NAMES
 from adjoint.version import __version__
 
 if TYPE_CHECKING:
-    from adjoint import autograd, data, errors, ir, losses, models, ops, optim, training, transforms, utils
+    from adjoint import autograd, data, errors, ir, losses, models, nn, ops, optim, training, transforms, utils
     from adjoint.compiler import CompileOptions, Executable, compile
     from adjoint.errors import AdjointError
     from adjoint.ir import Function, IRModule, TensorType, Value, param
+    from adjoint.saving import load, save
     from adjoint.tensor.accelerators import *  # noqa: F403
     from adjoint.tensor.arithmetic import *  # noqa: F403
     from adjoint.tensor.autograd import enable_grad as enable_grad
@@ -62,6 +63,7 @@ else:
             "ir",
             "losses",
             "models",
+            "nn",
             "ops",
             "optim",
             "tensor",
@@ -81,6 +83,7 @@ else:
             "seed",
             "set_rng_state",
         ),
+        "adjoint.saving": ("load", "save"),
         "adjoint.training": ("SetupTrainer", "Trainer"),
         **TENSOR_NAMES,
     }
@@ -118,12 +121,15 @@ __all__ = [
     "default_generator",
     "errors",
     "ir",
+    "load",
     "losses",
     "manual_seed",
     "models",
+    "nn",
     "ops",
     "optim",
     "param",
+    "save",
     "training",
     "transforms",
     "utils",

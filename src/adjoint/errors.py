@@ -62,6 +62,7 @@ __all__ = [
     "plural",
     "require_call",
     "short_line",
+    "user_line",
     "value_line",
     "warn",
 ]
@@ -93,7 +94,7 @@ def _writes_graphs(filename: str) -> bool:
     return not _is_machinery(filename) or os.path.realpath(filename).startswith(_GRAPH_CODE)
 
 
-def _user_line() -> str | None:
+def user_line() -> str | None:
     """``file:line`` of the innermost stack frame outside adjoint and the standard library's machinery."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -165,7 +166,7 @@ class AdjointError(Exception):
 
     def __init__(self, message: str) -> None:
         self.message = message
-        self.where = _LOCATED.get() or _user_line()
+        self.where = _LOCATED.get() or user_line()
         super().__init__(message if self.where is None else f"{message} [at {self.where}]")
 
     def __str__(self) -> str:

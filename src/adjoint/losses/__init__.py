@@ -4,8 +4,71 @@
 """
 
 from adjoint.losses.base import Loss
+from adjoint.losses.binary import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+)
 from adjoint.losses.cross_entropy import CrossEntropyLoss, cross_entropy
 from adjoint.losses.functions import as_loss
-from adjoint.losses.regression import L1Loss, MSELoss, l1, mse
+from adjoint.losses.likelihood import (
+    GaussianNLLLoss,
+    KLDivLoss,
+    NLLLoss,
+    PoissonNLLLoss,
+    gaussian_nll,
+    kl_div,
+    nll,
+    poisson_nll,
+)
+from adjoint.losses.margin import (
+    CosineEmbeddingLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    SoftMarginLoss,
+    TripletMarginLoss,
+    cosine_embedding,
+    hinge_embedding,
+    margin_ranking,
+    soft_margin,
+    triplet_margin,
+)
+from adjoint.losses.regression import HuberLoss, L1Loss, MSELoss, SmoothL1Loss, huber, l1, mse, smooth_l1
 
-__all__ = ["CrossEntropyLoss", "L1Loss", "Loss", "MSELoss", "as_loss", "cross_entropy", "l1", "mse"]
+__all__ = [
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CosineEmbeddingLoss",
+    "CrossEntropyLoss",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "Loss",
+    "MSELoss",
+    "MarginRankingLoss",
+    "NLLLoss",
+    "PoissonNLLLoss",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "as_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding",
+    "cross_entropy",
+    "gaussian_nll",
+    "hinge_embedding",
+    "huber",
+    "kl_div",
+    "l1",
+    "margin_ranking",
+    "mse",
+    "nll",
+    "poisson_nll",
+    "smooth_l1",
+    "soft_margin",
+    "triplet_margin",
+]

@@ -1,19 +1,27 @@
 """The base class of losses, and the reductions."""
 
-from typing import ClassVar
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, ClassVar
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, TypeRuleError, described, plural, require_call
-from adjoint.ir import Function, TensorType, Value, is_float, param
+from adjoint.errors import InvalidValueError, TypeRuleError, described, located, plural, require_call, user_line
+from adjoint.ir import Function, TensorType, Value, is_float, is_integer, param
+from adjoint.modules import Module
+from adjoint.tensor.record import record
+from adjoint.tensor.structure import Operation
+from adjoint.tensor.trace import Recorded
 
-__all__ = ["REDUCTIONS", "Loss", "check_reduction", "reduced"]
+__all__ = ["REDUCTIONS", "Loss", "PairLoss", "check_reduction", "matched", "reduced"]
 
 #: Allowed values of `reduction`.
 REDUCTIONS = ("mean", "sum", "none")
 
 
-class Loss:
-    """A loss with its settings, applied to graph values or converted to a Function.
+class Loss(Module):
+    """A loss with its settings: a module, applied to tensors or to graph values, or converted to a Function.
 
     A subclass builds a graph in `__call__`, names its arguments, and may define `target_types`. It may be a dataclass
     of its settings or have an ``__init__`` of its own. The first `num_backbone_results` arguments are results of the
@@ -36,7 +44,14 @@ class Loss:
     num_optional: ClassVar[int] = 0
     num_backbone_results: ClassVar[int] = 1
 
-    def __call__(self, *args: Value) -> Value:  # noqa: ARG002
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        own = cls.__dict__.get("__call__")
+        if own is not None:
+            cls.forward = _recording(own)  # type: ignore[method-assign]
+            cls.__call__ = _calling(own, cls.forward)  # type: ignore[method-assign]
+
+    def __call__(self, *args: Any) -> Any:  # noqa: ARG002
         """The loss as a graph value, given its arguments."""
         raise TypeRuleError(
             f"{type(self).__name__}: a loss must define __call__(self, {', '.join(self.arg_names)}), which returns a "
@@ -118,6 +133,57 @@ class Loss:
             )
 
 
+#: Most settings of the losses of a class that are remembered as operations.
+_MOST_SETTINGS = 256
+
+
+def _recording(own: Callable[..., Any]) -> Callable[..., Any]:
+    """The method `forward` of a loss whose `__call__` builds graphs: on tensors, it is recorded as one operation.
+
+    Losses of one class with equal attributes are the same operation, so that programs are found again.
+    """
+    entries: dict[Any, Operation] = {}
+
+    def entry_of(loss: Loss) -> Operation:
+        def built(*args: Value) -> Any:
+            with located(user_line() or ""):  # rather than lines of the loss
+                return own(settled, *args)
+
+        settled = copy(loss)  # attributes of the loss may change
+        built.__name__ = type(loss).__name__
+        if len(entries) >= _MOST_SETTINGS:
+            entries.clear()
+        return entries.setdefault((type(loss), *loss.__dict__.items()), Operation(built, numbers=False))
+
+    def forward(self: Loss, *args: Any) -> Any:
+        for arg in args:
+            if isinstance(arg, Recorded):
+                try:
+                    entry = entries.get((type(self), *self.__dict__.items()))
+                except TypeError:
+                    raise TypeRuleError(
+                        f"{self.name}: the attributes of a loss must be hashable when it is called with tensors, got "
+                        f"{', '.join(self.__dict__)}; store tuples"
+                    ) from None
+                return record(entry_of(self) if entry is None else entry, args)
+        return own(self, *args)
+
+    return forward
+
+
+def _calling(own: Callable[..., Any], forward: Callable[..., Any]) -> Callable[..., Any]:
+    """The method `__call__` of a loss: `forward` of the same class, with the hooks if there are any."""
+
+    @wraps(own)
+    def called(self: Loss, *args: Any) -> Any:
+        hooks = self._hooks
+        if hooks is None or type(self).forward is not forward:  # a call by super() has been hooked already
+            return forward(self, *args)
+        return hooks.call(self, args, {})
+
+    return called
+
+
 def check_reduction(name: str, reduction: str) -> None:
     """Raise if the reduction is unknown."""
     if reduction not in REDUCTIONS:
@@ -132,9 +198,41 @@ def check_predictions(name: str, predictions: Value) -> None:
         raise TypeRuleError(f"{name}: predictions must have a float dtype, got {predictions.type}; cast them to f32")
 
 
+def matched(name: str, predictions: Value, targets: Value) -> Value:
+    """The targets in the dtype of the predictions; raises unless both have the same shape."""
+    check_predictions(name, predictions)
+    if targets.shape != predictions.shape:
+        raise TypeRuleError(
+            f"{name}: predictions and targets must have the same shape, got {predictions.type} and {targets.type}; "
+            "reshape one of them"
+        )
+    if is_integer(targets.dtype):
+        targets = ops.cast(targets, predictions.dtype)
+    if targets.dtype != predictions.dtype:
+        raise TypeRuleError(
+            f"{name}: predictions and targets must have the same dtype, got {predictions.type} and {targets.type}; "
+            "cast one"
+        )
+    return targets
+
+
 def reduced(losses: Value, reduction: str) -> Value:
     """Reduce the losses of the elements by mean or sum, or not at all. The mean of none is NaN, as in PyTorch."""
     if reduction == "none":
         return losses
     total = ops.sum(losses)
     return total if reduction == "sum" else ops.divide(total, ops.count(losses, dtype=losses.dtype))
+
+
+@dataclass(frozen=True)
+class PairLoss(Loss):
+    """The base class of losses of predictions and targets of the same type."""
+
+    reduction: str = "mean"
+
+    def __post_init__(self) -> None:
+        check_reduction(self.name, self.reduction)
+
+    def target_types(self, *outputs: TensorType) -> tuple[TensorType, ...]:
+        """The type of the predictions."""
+        return outputs[:1]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,16 @@ from adjoint.ir import TensorType, Value, dtype_name, is_float, is_integer
 from adjoint.losses.base import Loss, check_predictions, check_reduction, reduced
 from adjoint.losses.softmax import warn_softmax
 
-__all__ = ["CrossEntropyLoss", "cross_entropy"]
+__all__ = [
+    "CrossEntropyLoss",
+    "check_indices",
+    "class_weights",
+    "classes_last",
+    "counted_ids",
+    "cross_entropy",
+    "mean_divisor",
+    "without_classes",
+]
 
 _NAME = "cross_entropy_loss"
 
@@ -67,9 +76,9 @@ def cross_entropy(
         If a setting is out of range.
     """
     _check_settings(ignore_index, label_smoothing, reduction)
-    logits = _classes_last(predictions)
+    logits = classes_last(predictions)
     warn_softmax(predictions, _class_axis(predictions))
-    weights = None if weight is None else _class_weights(weight, logits)
+    weights = None if weight is None else class_weights(weight, logits)
     if targets.shape == predictions.shape:
         if ignore_index is not None and ignore_index >= 0:
             raise InvalidValueError(
@@ -78,7 +87,7 @@ def cross_entropy(
             )
         rows = _rows_of_probabilities(logits, targets, weights, label_smoothing)
         return reduced(rows, reduction)
-    _check_indices(predictions, targets)
+    check_indices(predictions, targets)
     rows, divisor = _rows_of_indices(logits, targets, weights, ignore_index, label_smoothing)
     if reduction == "mean" and divisor is not None:
         return ops.divide(ops.sum(rows), divisor)
@@ -93,12 +102,12 @@ def _check_settings(ignore_index: int | None, label_smoothing: float, reduction:
         raise InvalidValueError(f"{_NAME}: ignore_index must be an int or None, got {ignore_index!r}")
 
 
-def _classes_last(x: Value) -> Value:
+def classes_last(x: Value, name: str = _NAME) -> Value:
     """Logits or probabilities with their class axis moved to the end, so that rows are contiguous."""
-    check_predictions(_NAME, x)
+    check_predictions(name, x)
     rank = len(x.shape)
     if rank == 0 or x.shape[_class_axis(x)] == 0:
-        raise TypeRuleError(f"{_NAME}: predictions must be [N, C], [C] or [N, C, d1, ...] with C >= 1, got {x.type}")
+        raise TypeRuleError(f"{name}: predictions must be [N, C], [C] or [N, C, d1, ...] with C >= 1, got {x.type}")
     return x if rank <= 2 else ops.permute(x, (0, *range(2, rank), 1))
 
 
@@ -106,35 +115,36 @@ def _class_axis(predictions: Value) -> int:
     return min(len(predictions.shape) - 1, 1)
 
 
-def _without_classes(shape: tuple[int, ...]) -> tuple[int, ...]:
+def without_classes(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of the class indices for predictions of this shape."""
     return (*shape[:1], *shape[2:]) if len(shape) > 1 else ()
 
 
-def _class_weights(weight: Value | np.ndarray | Sequence[float], logits: Value) -> Value:
+def class_weights(weight: Value | np.ndarray | Sequence[float], logits: Value, name: str = _NAME) -> Value:
+    """The weights of the classes as a value of the dtype of the logits."""
     classes = logits.shape[-1]
     if not isinstance(weight, Value):
         weight = ops.constant(np.asarray(weight, dtype=np.float64), dtype=logits.dtype)
     if weight.shape != (classes,) or weight.dtype != logits.dtype:
         raise TypeRuleError(
-            f"{_NAME}: weight must have one {dtype_name(logits.dtype)} per class, "
+            f"{name}: weight must have one {dtype_name(logits.dtype)} per class, "
             f"{logits.type.with_shape((classes,))}, got {weight.type}"
         )
     return weight
 
 
-def _check_indices(predictions: Value, targets: Value) -> None:
+def check_indices(predictions: Value, targets: Value, name: str = _NAME) -> None:
     """Raise if the targets are neither class indices nor probabilities for these predictions."""
     shape = predictions.shape
-    expected = _without_classes(shape)
+    expected = without_classes(shape)
     if targets.shape != expected:
         raise TypeRuleError(
-            f"{_NAME}: for predictions {predictions.type}, targets must be class indices of shape {list(expected)} or "
+            f"{name}: for predictions {predictions.type}, targets must be class indices of shape {list(expected)} or "
             f"probabilities of shape {list(shape)}, got {targets.type}"
         )
     if not is_integer(targets.dtype):
         raise TypeRuleError(
-            f"{_NAME}: class indices must have an integer dtype, got {targets.type}; cast them to i64, or pass "
+            f"{name}: class indices must have an integer dtype, got {targets.type}; cast them to i64, or pass "
             f"probabilities of shape {list(shape)}"
         )
 
@@ -143,7 +153,7 @@ def _rows_of_probabilities(logits: Value, targets: Value, weights: Value | None,
     """One loss per row for probability targets, in the layout of the predictions."""
     if not is_float(targets.dtype) and not is_integer(targets.dtype):
         raise TypeRuleError(f"{_NAME}: probabilities must have a float or integer dtype, got {targets.type}; cast them")
-    target = _classes_last(ops.cast(targets, logits.dtype))
+    target = classes_last(ops.cast(targets, logits.dtype))
     if smoothing:
         target = target * (1.0 - smoothing) + smoothing / logits.shape[-1]
     weighted = target if weights is None else target * weights
@@ -155,16 +165,7 @@ def _rows_of_indices(
 ) -> tuple[Value, Value | None]:
     """One loss per row for class indices, and the divisor of the mean (None: the number of rows)."""
     classes = logits.shape[-1]
-    if ignore_index is not None:
-        limits = np.iinfo(targets.dtype)
-        if not limits.min <= ignore_index <= limits.max:
-            ignore_index = None  # the dtype cannot hold it, so nothing is ignored
-    ids = ops.check_range(targets, 0, classes, allow=ignore_index)
-    valid = None
-    if ignore_index is not None:
-        valid = ops.not_equal(ids, ignore_index)
-        # An ignored index may lie outside the classes. It reads class 0, and that value is then dropped.
-        ids = ops.where(valid, ids, 0)
+    ids, valid = counted_ids(targets, classes, ignore_index)
     weight_of = None if weights is None else ops.take(weights, ids)
     # log p = lowered - log_sum, but never computed for all classes: a row needs only one element of it, and the
     # gradient of log_sum is the softmax, without another sum over classes.
@@ -181,10 +182,24 @@ def _rows_of_indices(
     if valid is not None:
         # `where` rather than a product with 0, to drop infinite losses of ignored rows too.
         rows = ops.where(valid, rows, 0.0)
-    return rows, _mean_divisor(valid, weight_of, logits.dtype)
+    return rows, mean_divisor(valid, weight_of, logits.dtype)
 
 
-def _mean_divisor(valid: Value | None, weight_of: Value | None, dtype: np.dtype) -> Value | None:
+def counted_ids(targets: Value, classes: int, ignore_index: int | None) -> tuple[Value, Value | None]:
+    """Class indices, checked, with ignored ones replaced by 0; and where they are not ignored, None if nowhere."""
+    if ignore_index is not None:
+        limits = np.iinfo(targets.dtype)
+        if not limits.min <= ignore_index <= limits.max:
+            ignore_index = None  # the dtype cannot hold it, so nothing is ignored
+    ids = ops.check_range(targets, 0, classes, allow=ignore_index)
+    if ignore_index is None:
+        return ids, None
+    valid = ops.not_equal(ids, ignore_index)
+    # An ignored index may lie outside the classes. It reads class 0, and that value is then dropped.
+    return ops.where(valid, ids, 0), valid
+
+
+def mean_divisor(valid: Value | None, weight_of: Value | None, dtype: np.dtype) -> Value | None:
     """Sum of the weights of counted rows; without weights the number of counted rows, or None if all count."""
     if weight_of is not None:
         return (weight_of if valid is None else ops.where(valid, weight_of, 0.0)).sum()
@@ -201,7 +216,8 @@ class CrossEntropyLoss(Loss):
     Parameters
     ----------
     reduction : {"mean", "sum", "none"}, default "mean"
-        This and the other parameters are those of `cross_entropy`.
+        This and the other parameters are those of `cross_entropy`. The first argument may also be the weights, as in
+        PyTorch.
     ignore_index : int or None, default -100
         Class index that contributes nothing.
     label_smoothing : float, default 0.0
@@ -227,6 +243,9 @@ class CrossEntropyLoss(Loss):
         )
 
     def __post_init__(self) -> None:
+        if self.weight is None and not isinstance(self.reduction, str):
+            object.__setattr__(self, "weight", self.reduction)
+            object.__setattr__(self, "reduction", "mean")
         _check_settings(self.ignore_index, self.label_smoothing, self.reduction)
         if self.weight is not None:
             given = np.asarray(self.weight, dtype=np.float64)
@@ -238,13 +257,13 @@ class CrossEntropyLoss(Loss):
 
     def target_types(self, *outputs: TensorType) -> tuple[TensorType, ...]:
         """Class indices, i64 of the shape of the predictions without their class axis."""
-        return (outputs[0].with_shape(_without_classes(outputs[0].shape)).with_dtype("i64"),)
+        return (outputs[0].with_shape(without_classes(outputs[0].shape)).with_dtype("i64"),)
 
     def check_outputs(self, *outputs: Value) -> None:
         """Warn if the predictions are the result of a softmax."""
         warn_softmax(outputs[0], _class_axis(outputs[0]))
 
-    def __call__(self, *args: Value) -> Value:
+    def __call__(self, *args: Any) -> Any:
         """``cross_entropy(predictions, targets[, weights])``."""
         self.check_count(len(args))
         weight: Value | tuple[float, ...] | None = self.weight

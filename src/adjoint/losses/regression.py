@@ -1,14 +1,14 @@
-"""Mean squared and mean absolute error."""
+"""Losses of a difference: squared, absolute, and squared near zero only."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from adjoint import ops
-from adjoint.errors import TypeRuleError
-from adjoint.ir import TensorType, Value, is_integer
-from adjoint.losses.base import Loss, check_predictions, check_reduction, reduced
+from adjoint.errors import InvalidValueError
+from adjoint.ir import Value
+from adjoint.losses.base import PairLoss, check_reduction, matched, reduced
 
-__all__ = ["L1Loss", "MSELoss", "l1", "mse"]
+__all__ = ["HuberLoss", "L1Loss", "MSELoss", "SmoothL1Loss", "huber", "l1", "mse", "smooth_l1"]
 
 
 def mse(predictions: Value, targets: Value, reduction: str = "mean") -> Value:
@@ -39,26 +39,59 @@ def l1(predictions: Value, targets: Value, reduction: str = "mean") -> Value:
     return reduced(abs(_difference("l1_loss", predictions, targets, reduction)), reduction)
 
 
+def smooth_l1(predictions: Value, targets: Value, reduction: str = "mean", beta: float = 1.0) -> Value:
+    """``d**2 / (2 * beta)`` where the absolute error d is below `beta`, otherwise ``d - beta / 2``, reduced.
+
+    Girshick, "Fast R-CNN", 2015. Other parameters and errors are those of `mse`.
+
+    Parameters
+    ----------
+    predictions, targets : Value
+        As in `mse`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        As in `mse`.
+    beta : float, default 1.0
+        Not negative; with 0 it is `l1`.
+    """
+    if beta < 0:
+        raise InvalidValueError(f"smooth_l1_loss: beta must not be negative, got {beta}; use 1.0")
+    if beta == 0:
+        return l1(predictions, targets, reduction)
+    return reduced(ops.multiply(_huber("smooth_l1_loss", predictions, targets, reduction, beta), 1.0 / beta), reduction)
+
+
+def huber(predictions: Value, targets: Value, reduction: str = "mean", delta: float = 1.0) -> Value:
+    """``d**2 / 2`` where the absolute error d is below `delta`, otherwise ``delta * (d - delta / 2)``, reduced.
+
+    Huber, "Robust estimation of a location parameter", 1964. Other parameters and errors are those of `mse`.
+
+    Parameters
+    ----------
+    predictions, targets : Value
+        As in `mse`.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        As in `mse`.
+    delta : float, default 1.0
+        Positive.
+    """
+    if delta <= 0:
+        raise InvalidValueError(f"huber_loss: delta must be positive, got {delta}; use 1.0")
+    return reduced(_huber("huber_loss", predictions, targets, reduction, delta), reduction)
+
+
+def _huber(name: str, predictions: Value, targets: Value, reduction: str, delta: float) -> Value:
+    difference = _difference(name, predictions, targets, reduction)
+    size = abs(difference)
+    return ops.where(size < delta, difference.square() * 0.5, (size - 0.5 * delta) * delta)
+
+
 def _difference(name: str, predictions: Value, targets: Value, reduction: str) -> Value:
     check_reduction(name, reduction)
-    check_predictions(name, predictions)
-    if targets.shape != predictions.shape:
-        raise TypeRuleError(
-            f"{name}: predictions and targets must have the same shape, got {predictions.type} and {targets.type}; "
-            "reshape one of them"
-        )
-    if is_integer(targets.dtype):
-        targets = ops.cast(targets, predictions.dtype)
-    if targets.dtype != predictions.dtype:
-        raise TypeRuleError(
-            f"{name}: predictions and targets must have the same dtype, got {predictions.type} and {targets.type}; "
-            "cast one"
-        )
-    return predictions - targets
+    return predictions - matched(name, predictions, targets)
 
 
 @dataclass(frozen=True)
-class MSELoss(Loss):
+class MSELoss(PairLoss):
     """`mse` with its settings.
 
     Parameters
@@ -68,23 +101,15 @@ class MSELoss(Loss):
     """
 
     name: ClassVar[str] = "mse_loss"
-    reduction: str = "mean"
 
-    def __post_init__(self) -> None:
-        check_reduction(self.name, self.reduction)
-
-    def target_types(self, *outputs: TensorType) -> tuple[TensorType, ...]:
-        """The type of the predictions."""
-        return outputs[:1]
-
-    def __call__(self, *args: Value) -> Value:
+    def __call__(self, *args: Any) -> Any:
         """``mse(predictions, targets)``."""
         self.check_count(len(args))
         return mse(args[0], args[1], self.reduction)
 
 
 @dataclass(frozen=True)
-class L1Loss(Loss):
+class L1Loss(PairLoss):
     """`l1` with its settings.
 
     Parameters
@@ -94,16 +119,50 @@ class L1Loss(Loss):
     """
 
     name: ClassVar[str] = "l1_loss"
-    reduction: str = "mean"
 
-    def __post_init__(self) -> None:
-        check_reduction(self.name, self.reduction)
-
-    def target_types(self, *outputs: TensorType) -> tuple[TensorType, ...]:
-        """The type of the predictions."""
-        return outputs[:1]
-
-    def __call__(self, *args: Value) -> Value:
+    def __call__(self, *args: Any) -> Any:
         """``l1(predictions, targets)``."""
         self.check_count(len(args))
         return l1(args[0], args[1], self.reduction)
+
+
+@dataclass(frozen=True)
+class SmoothL1Loss(PairLoss):
+    """`smooth_l1` with its settings.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}, default "mean"
+        As in `mse`.
+    beta : float, default 1.0
+        As in `smooth_l1`.
+    """
+
+    name: ClassVar[str] = "smooth_l1_loss"
+    beta: float = 1.0
+
+    def __call__(self, *args: Any) -> Any:
+        """``smooth_l1(predictions, targets)``."""
+        self.check_count(len(args))
+        return smooth_l1(args[0], args[1], self.reduction, self.beta)
+
+
+@dataclass(frozen=True)
+class HuberLoss(PairLoss):
+    """`huber` with its settings.
+
+    Parameters
+    ----------
+    reduction : {"mean", "sum", "none"}, default "mean"
+        As in `mse`.
+    delta : float, default 1.0
+        As in `huber`.
+    """
+
+    name: ClassVar[str] = "huber_loss"
+    delta: float = 1.0
+
+    def __call__(self, *args: Any) -> Any:
+        """``huber(predictions, targets)``."""
+        self.check_count(len(args))
+        return huber(args[0], args[1], self.reduction, self.delta)

@@ -12,7 +12,8 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, plural
 from adjoint.optim.updates import Group, GroupUpdates
 from adjoint.tensor.autograd import enable_grad
-from adjoint.tensor.tensor import Tensor, from_array
+from adjoint.tensor.making import from_array
+from adjoint.tensor.tensor import Tensor
 
 if TYPE_CHECKING:  # base.py imports this module, because `Optimizer` can be bound
     from adjoint.optim.base import Optimizer

@@ -12,8 +12,9 @@ from adjoint.ir import DTYPES, Value
 from adjoint.optim.base import Optimizer
 from adjoint.optim.wrappers import all_finite
 from adjoint.tensor.autograd import no_grad
+from adjoint.tensor.making import from_array
 from adjoint.tensor.record import operation
-from adjoint.tensor.tensor import Tensor, from_array
+from adjoint.tensor.tensor import Tensor
 
 __all__ = ["GradScaler"]
 

@@ -11,8 +11,9 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, TensorType, Value
 from adjoint.optim.spec import StateSpec
+from adjoint.tensor.making import from_array
 from adjoint.tensor.storage import storage_of
-from adjoint.tensor.tensor import Tensor, from_array
+from adjoint.tensor.tensor import Tensor
 from adjoint.tensor.updates import record_step
 
 if TYPE_CHECKING:

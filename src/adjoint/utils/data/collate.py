@@ -8,8 +8,9 @@ import numpy as np
 
 from adjoint.errors import DataError, InvalidValueError, TypeRuleError, kind_of, listed
 from adjoint.ir import DTYPES, TensorType
+from adjoint.tensor.making import from_array
 from adjoint.tensor.storage import empty_storage
-from adjoint.tensor.tensor import Tensor, from_array
+from adjoint.tensor.tensor import Tensor
 
 __all__ = ["default_collate", "default_convert", "host_elements"]
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from adjoint.errors import DataError, InvalidValueError, TypeRuleError, kind_of, listed, warn
 from adjoint.tensor.generator import Generator, as_generator, host_permutation
-from adjoint.tensor.tensor import Tensor, from_array
+from adjoint.tensor.making import from_array
+from adjoint.tensor.tensor import Tensor
 
 __all__ = [
     "ChainDataset",

@@ -1,0 +1,269 @@
+"""Losses of similarities and distances, which are zero beyond a margin."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from adjoint import ops
+from adjoint.errors import TypeRuleError
+from adjoint.ir import Value
+from adjoint.losses.base import Loss, check_predictions, check_reduction, matched, reduced
+
+__all__ = [
+    "CosineEmbeddingLoss",
+    "HingeEmbeddingLoss",
+    "MarginRankingLoss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "cosine_embedding",
+    "hinge_embedding",
+    "margin_ranking",
+    "soft_margin",
+    "triplet_margin",
+]
+
+#: PyTorch's summand that keeps the derivative of a norm finite at 0.
+_SMALL = 1e-12
+
+
+def cosine_embedding(x1: Value, x2: Value, targets: Value, margin: float = 0.0, reduction: str = "mean") -> Value:
+    """``1 - cos(x1, x2)`` where targets are 1, and ``max(cos(x1, x2) - margin, 0)`` where they are -1, reduced.
+
+    Parameters
+    ----------
+    x1, x2 : Value
+        Vectors, float, shape ``[N, D]`` or ``[D]``.
+    targets : Value
+        1 or -1, shape ``[N]`` or ``[]``.
+    margin : float, default 0.0
+        From -1 to 1.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        As in `mse`.
+
+    Raises
+    ------
+    TypeRuleError
+        If shapes or dtypes do not match.
+    """
+    name = "cosine_embedding_loss"
+    check_reduction(name, reduction)
+    x2 = matched(name, x1, x2)
+    if targets.shape != x1.shape[:-1]:
+        raise TypeRuleError(f"{name}: there must be one target per vector of {x1.type}, got {targets.type}; reshape it")
+    norms = ops.sqrt(((x1.square()).sum(-1) + _SMALL) * (x2.square().sum(-1) + _SMALL))
+    cosine = (x1 * x2).sum(-1) / norms
+    same = ops.greater(targets, 0)
+    return reduced(ops.where(same, 1.0 - cosine, ops.relu(cosine - margin)), reduction)
+
+
+def hinge_embedding(x: Value, targets: Value, margin: float = 1.0, reduction: str = "mean") -> Value:
+    """`x` where targets are 1, and ``max(margin - x, 0)`` where they are -1, reduced.
+
+    Parameters
+    ----------
+    x : Value
+        Distances, float.
+    targets : Value
+        1 or -1, of the same shape.
+    margin : float, default 1.0
+        The distance beyond which there is no loss.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        As in `mse`.
+
+    Raises
+    ------
+    TypeRuleError
+        If shapes or dtypes do not match.
+    """
+    name = "hinge_embedding_loss"
+    check_reduction(name, reduction)
+    targets = matched(name, x, targets)
+    return reduced(ops.where(ops.greater(targets, 0.0), x, ops.relu(margin - x)), reduction)
+
+
+def margin_ranking(x1: Value, x2: Value, targets: Value, margin: float = 0.0, reduction: str = "mean") -> Value:
+    """``max(-targets * (x1 - x2) + margin, 0)``, reduced.
+
+    Parameters
+    ----------
+    x1, x2 : Value
+        Scores, float, of the same shape.
+    targets : Value
+        1 where the first should be ranked higher and -1 otherwise, of the same shape.
+    margin : float, default 0.0
+        The difference beyond which there is no loss.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        As in `mse`.
+
+    Raises
+    ------
+    TypeRuleError
+        If shapes or dtypes do not match.
+    """
+    name = "margin_ranking_loss"
+    check_reduction(name, reduction)
+    x2, targets = matched(name, x1, x2), matched(name, x1, targets)
+    return reduced(ops.relu(-targets * (x1 - x2) + margin), reduction)
+
+
+def soft_margin(x: Value, targets: Value, reduction: str = "mean") -> Value:
+    """``log(1 + exp(-targets * x))``, reduced.
+
+    Parameters
+    ----------
+    x : Value
+        Scores, float.
+    targets : Value
+        1 or -1, of the same shape.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        As in `mse`.
+
+    Raises
+    ------
+    TypeRuleError
+        If shapes or dtypes do not match.
+    """
+    name = "soft_margin_loss"
+    check_reduction(name, reduction)
+    return reduced(ops.softplus(-matched(name, x, targets) * x), reduction)
+
+
+def triplet_margin(
+    anchor: Value,
+    positive: Value,
+    negative: Value,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Value:
+    """``max(d(anchor, positive) - d(anchor, negative) + margin, 0)``, reduced.
+
+    The distance d is ``sum(abs(x - y + eps)**p)**(1/p)`` over the last axis.
+
+    Parameters
+    ----------
+    anchor, positive, negative : Value
+        Vectors, float, of the same shape.
+    margin : float, default 1.0
+        The difference beyond which there is no loss.
+    p : float, default 2.0
+        The exponent.
+    eps : float, default 1e-6
+        Keeps the derivative of the distance finite.
+    swap : bool, default False
+        Whether the negative is compared with the positive, where they are closer than the anchor and the negative.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        As in `mse`.
+
+    Raises
+    ------
+    TypeRuleError
+        If shapes or dtypes do not match.
+    """
+    name = "triplet_margin_loss"
+    check_reduction(name, reduction)
+    check_predictions(name, anchor)
+    positive, negative = (matched(name, anchor, x) for x in (positive, negative))
+    near, far = _distance(anchor, positive, p, eps), _distance(anchor, negative, p, eps)
+    if swap:
+        far = ops.minimum(far, _distance(positive, negative, p, eps))
+    return reduced(ops.relu(near - far + margin), reduction)
+
+
+def _distance(x: Value, y: Value, p: float, eps: float) -> Value:
+    gap = ops.abs(x - y + eps)
+    return ops.sqrt(gap.square().sum(-1)) if p == 2 else ops.power(ops.power(gap, float(p)).sum(-1), 1.0 / p)
+
+
+@dataclass(frozen=True)
+class CosineEmbeddingLoss(Loss):
+    """`cosine_embedding` with its settings, which are the parameters of the function."""
+
+    name: ClassVar[str] = "cosine_embedding_loss"
+    arg_names: ClassVar[tuple[str, ...]] = ("x1", "x2", "targets")
+    num_backbone_results: ClassVar[int] = 2
+    margin: float = 0.0
+    reduction: str = "mean"
+
+    def __post_init__(self) -> None:
+        check_reduction(self.name, self.reduction)
+
+    def __call__(self, *args: Any) -> Any:
+        """``cosine_embedding(x1, x2, targets)``."""
+        self.check_count(len(args))
+        return cosine_embedding(args[0], args[1], args[2], self.margin, self.reduction)
+
+
+@dataclass(frozen=True)
+class HingeEmbeddingLoss(Loss):
+    """`hinge_embedding` with its settings, which are the parameters of the function."""
+
+    name: ClassVar[str] = "hinge_embedding_loss"
+    margin: float = 1.0
+    reduction: str = "mean"
+
+    def __post_init__(self) -> None:
+        check_reduction(self.name, self.reduction)
+
+    def __call__(self, *args: Any) -> Any:
+        """``hinge_embedding(predictions, targets)``."""
+        self.check_count(len(args))
+        return hinge_embedding(args[0], args[1], self.margin, self.reduction)
+
+
+@dataclass(frozen=True)
+class MarginRankingLoss(Loss):
+    """`margin_ranking` with its settings, which are the parameters of the function."""
+
+    name: ClassVar[str] = "margin_ranking_loss"
+    arg_names: ClassVar[tuple[str, ...]] = ("x1", "x2", "targets")
+    num_backbone_results: ClassVar[int] = 2
+    margin: float = 0.0
+    reduction: str = "mean"
+
+    def __post_init__(self) -> None:
+        check_reduction(self.name, self.reduction)
+
+    def __call__(self, *args: Any) -> Any:
+        """``margin_ranking(x1, x2, targets)``."""
+        self.check_count(len(args))
+        return margin_ranking(args[0], args[1], args[2], self.margin, self.reduction)
+
+
+@dataclass(frozen=True)
+class SoftMarginLoss(Loss):
+    """`soft_margin` with its settings, which are the parameters of the function."""
+
+    name: ClassVar[str] = "soft_margin_loss"
+    reduction: str = "mean"
+
+    def __post_init__(self) -> None:
+        check_reduction(self.name, self.reduction)
+
+    def __call__(self, *args: Any) -> Any:
+        """``soft_margin(predictions, targets)``."""
+        self.check_count(len(args))
+        return soft_margin(args[0], args[1], self.reduction)
+
+
+@dataclass(frozen=True)
+class TripletMarginLoss(Loss):
+    """`triplet_margin` with its settings, which are the parameters of the function."""
+
+    name: ClassVar[str] = "triplet_margin_loss"
+    arg_names: ClassVar[tuple[str, ...]] = ("anchor", "positive", "negative")
+    num_backbone_results: ClassVar[int] = 3
+    margin: float = 1.0
+    p: float = 2.0
+    eps: float = 1e-6
+    swap: bool = False
+    reduction: str = "mean"
+
+    def __post_init__(self) -> None:
+        check_reduction(self.name, self.reduction)
+
+    def __call__(self, *args: Any) -> Any:
+        """``triplet_margin(anchor, positive, negative)``."""
+        self.check_count(len(args))
+        return triplet_margin(args[0], args[1], args[2], self.margin, self.p, self.eps, self.swap, self.reduction)

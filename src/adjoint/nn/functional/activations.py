@@ -1,0 +1,251 @@
+"""Activation functions, with PyTorch's names and settings.
+
+Those that work element by element take ``inplace=True``, which also gives the operand the result.
+"""
+
+from adjoint import ops
+from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.nn.functional.recording import Array, elementwise, recorded
+
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "glu",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "log_softmax",
+    "logsigmoid",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+    "threshold",
+]
+
+#: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
+_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+
+
+@elementwise
+def relu(input: Array) -> Array:
+    """``max(input, 0)``; the gradient at 0 is 0."""
+    return ops.relu(input)
+
+
+@elementwise
+def relu6(input: Array) -> Array:
+    """``min(max(input, 0), 6)``."""
+    return _between(input, 0.0, 6.0)
+
+
+@elementwise
+def sigmoid(input: Array) -> Array:
+    """``1 / (1 + exp(-input))``."""
+    return ops.sigmoid(input)
+
+
+@elementwise
+def tanh(input: Array) -> Array:
+    """The hyperbolic tangent."""
+    return ops.tanh(input)
+
+
+@elementwise
+def silu(input: Array) -> Array:
+    """``input * sigmoid(input)``."""
+    return ops.silu(input)
+
+
+@elementwise
+def mish(input: Array) -> Array:
+    """``input * tanh(softplus(input))`` (Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019)."""
+    return ops.multiply(input, ops.tanh(ops.softplus(input)))
+
+
+@elementwise
+def softsign(input: Array) -> Array:
+    """``input / (1 + abs(input))``."""
+    return ops.divide(input, ops.add(ops.abs(input), 1.0))
+
+
+@elementwise
+def tanhshrink(input: Array) -> Array:
+    """``input - tanh(input)``."""
+    return ops.subtract(input, ops.tanh(input))
+
+
+@elementwise
+def logsigmoid(input: Array) -> Array:
+    """``log(sigmoid(input))``, computed as ``-softplus(-input)``."""
+    return ops.negative(ops.softplus(ops.negative(input)))
+
+
+@elementwise
+def hardsigmoid(input: Array) -> Array:
+    """``min(max(input / 6 + 1/2, 0), 1)``; the gradient at -3 and 3 is 0."""
+    return ops.divide(_between(ops.add(input, 3.0), 0.0, 6.0), 6.0)
+
+
+@elementwise
+def hardswish(input: Array) -> Array:
+    """``input * hardsigmoid(input)`` (Howard et al., "Searching for MobileNetV3", 2019)."""
+    return ops.divide(ops.multiply(input, _between(ops.add(input, 3.0), 0.0, 6.0)), 6.0)
+
+
+@elementwise
+def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
+    """``min(max(input, min_val), max_val)``; the gradient at the bounds is 0."""
+    if not min_val < max_val:
+        raise InvalidValueError(f"hardtanh: min_val must be below max_val, got {min_val} and {max_val}; exchange them?")
+    return _between(input, min_val, max_val)
+
+
+def _between(x: Array, low: float, high: float) -> Array:
+    """`x` within bounds; unlike `ops.clip`, without a gradient at the bounds."""
+    return ops.where(
+        ops.logical_and(ops.greater(x, low), ops.less(x, high)), x, ops.stop_gradient(ops.clip(x, low, high))
+    )
+
+
+@elementwise
+def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
+    """`input` if it is positive, otherwise ``negative_slope * input``."""
+    return ops.leaky_relu(input, negative_slope)
+
+
+@elementwise
+def elu(input: Array, alpha: float = 1.0) -> Array:
+    """`input` if it is positive, otherwise ``alpha * (exp(input) - 1)`` (Clevert et al., 2015)."""
+    return _elu(input, alpha, 1.0)
+
+
+@elementwise
+def celu(input: Array, alpha: float = 1.0) -> Array:
+    """`input` if it is positive, otherwise ``alpha * (exp(input / alpha) - 1)`` (Barron, 2017)."""
+    return _elu(input, alpha, 1.0 / alpha)
+
+
+@elementwise
+def selu(input: Array) -> Array:
+    """`elu` with the two constants for which activations normalize themselves (Klambauer et al., 2017)."""
+    return ops.multiply(_elu(input, _SELU_ALPHA, 1.0), _SELU_SCALE)
+
+
+def _elu(x: Array, alpha: float, slope: float) -> Array:
+    # The minimum keeps the exponential of large elements, and so its gradient, finite.
+    below = ops.where(ops.greater(x, 0.0), 0.0, x)
+    return ops.where(ops.greater(x, 0.0), x, ops.multiply(ops.expm1(ops.multiply(below, slope)), alpha))
+
+
+@elementwise
+def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
+    """``log(1 + exp(beta * input)) / beta``, and `input` itself where ``beta * input`` exceeds the threshold."""
+    scaled = input if beta == 1 else ops.multiply(input, beta)
+    smooth = ops.softplus(scaled)
+    smooth = smooth if beta == 1 else ops.divide(smooth, beta)
+    return ops.where(ops.greater(scaled, threshold), input, smooth)
+
+
+@elementwise
+def threshold(input: Array, threshold: float, value: float) -> Array:
+    """`input` where it exceeds the threshold, otherwise `value`."""
+    return ops.where(ops.greater(input, threshold), input, value)
+
+
+@elementwise
+def softshrink(input: Array, lambd: float = 0.5) -> Array:
+    """``input - lambd`` above `lambd`, ``input + lambd`` below ``-lambd``, and 0 between."""
+    above = ops.where(ops.greater(input, lambd), ops.subtract(input, lambd), 0.0)
+    return ops.where(ops.less(input, -lambd), ops.add(input, lambd), above)
+
+
+@elementwise
+def hardshrink(input: Array, lambd: float = 0.5) -> Array:
+    """`input`, and 0 where its absolute value is at most `lambd`."""
+    return ops.where(ops.greater(ops.abs(input), lambd), input, 0.0)
+
+
+@recorded
+def gelu(input: Array, approximate: str = "none") -> Array:
+    """The Gaussian error linear unit, exactly or, with ``approximate="tanh"``, by a hyperbolic tangent."""
+    return ops.gelu(input, approximate)
+
+
+@recorded
+def prelu(input: Array, weight: Array) -> Array:
+    """`input` if it is positive, otherwise ``weight * input``.
+
+    Parameters
+    ----------
+    input : Tensor
+        Float; its axis 1 has the channels.
+    weight : Tensor
+        The slope: a single one, shape ``[1]``, or one per channel.
+    """
+    if weight.shape != (1,):
+        if len(input.shape) < 2 or weight.shape != input.shape[1:2]:
+            raise TypeRuleError(
+                f"prelu: the weight must have one element, or one per channel of {input.type}, got {weight.type}; "
+                "change num_parameters"
+            )
+        weight = ops.reshape(weight, (weight.shape[0], *(1 for _ in input.shape[2:])))
+    return ops.where(ops.greater(input, 0.0), input, ops.multiply(input, weight))
+
+
+@recorded
+def glu(input: Array, dim: int = -1) -> Array:
+    """The first half along an axis times the sigmoid of the second half (Dauphin et al., 2016)."""
+    rank = len(input.shape)
+    if not -rank <= dim < rank or input.shape[dim] % 2:
+        raise TypeRuleError(f"glu: the axis dim must have an even size, got {input.type} and dim={dim}; reshape it")
+    half = input.shape[dim] // 2
+    first, second = (ops.slice_axis(input, dim, start, start + half) for start in (0, half))
+    return ops.multiply(first, ops.sigmoid(second))
+
+
+@recorded
+def softmax(input: Array, dim: int | None = None, dtype: object = None) -> Array:
+    """``exp(input) / sum(exp(input))`` along an axis.
+
+    Parameters
+    ----------
+    input : Tensor
+        Float.
+    dim : int
+        The axis along which the result adds up to 1.
+    dtype : str or numpy dtype, optional
+        Convert the input to it first.
+    """
+    return ops.softmax(_prepared("softmax", input, dim, dtype), dim)
+
+
+@recorded
+def log_softmax(input: Array, dim: int | None = None, dtype: object = None) -> Array:
+    """``log(softmax(input))`` along an axis; arguments as in `softmax`."""
+    return ops.log_softmax(_prepared("log_softmax", input, dim, dtype), dim)
+
+
+@recorded
+def softmin(input: Array, dim: int | None = None, dtype: object = None) -> Array:
+    """``softmax(-input)`` along an axis; arguments as in `softmax`."""
+    return ops.softmax(ops.negative(_prepared("softmin", input, dim, dtype)), dim)
+
+
+def _prepared(name: str, x: Array, dim: int | None, dtype: object) -> Array:
+    if dim is None:
+        raise TypeRuleError(f"{name}: the axis must be given, got dim=None; pass dim=-1 for the last one")
+    return x if dtype is None else ops.cast(x, dtype)

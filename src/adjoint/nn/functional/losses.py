@@ -1,0 +1,187 @@
+"""Losses under PyTorch's names; `adjoint.losses` defines them."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from adjoint import losses
+from adjoint.errors import located, user_line
+from adjoint.nn.functional.recording import Array, recorded
+
+__all__ = [
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss",
+    "cross_entropy",
+    "gaussian_nll_loss",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "margin_ranking_loss",
+    "mse_loss",
+    "nll_loss",
+    "poisson_nll_loss",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "triplet_margin_loss",
+]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _loss(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Record a loss, with the user's lines rather than those of `adjoint.losses` on its values."""
+
+    @wraps(function)
+    def built(*args: _P.args, **keywords: _P.kwargs) -> _R:
+        with located(user_line() or ""):
+            return function(*args, **keywords)
+
+    return recorded(built)
+
+
+@_loss
+def cross_entropy(
+    input: Array,
+    target: Array,
+    weight: Any = None,
+    ignore_index: int | None = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Array:
+    """Negative log-likelihood of targets under ``softmax(input)``: `adjoint.losses.cross_entropy`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Logits, ``[N, C]``, ``[C]`` or ``[N, C, d1, ...]``.
+    target : Tensor
+        Class indices, of the shape of `input` without its class axis, or probabilities of the same shape.
+    weight : Tensor, optional
+        One weight per class.
+    ignore_index : int or None, default -100
+        Class index that contributes nothing.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Whether losses are averaged, added or returned.
+    label_smoothing : float, default 0.0
+        The part of each target that is distributed evenly over the classes.
+    """
+    return losses.cross_entropy(input, target, weight, ignore_index, label_smoothing, reduction)
+
+
+@_loss
+def nll_loss(
+    input: Array, target: Array, weight: Any = None, ignore_index: int | None = -100, reduction: str = "mean"
+) -> Array:
+    """``-input[target]``, for logarithms of probabilities: `adjoint.losses.nll`."""
+    return losses.nll(input, target, weight, ignore_index, reduction)
+
+
+@_loss
+def binary_cross_entropy(input: Array, target: Array, weight: Any = None, reduction: str = "mean") -> Array:
+    """The cross-entropy of two classes, given probabilities: `adjoint.losses.binary_cross_entropy`."""
+    return losses.binary_cross_entropy(input, target, weight, reduction)
+
+
+@_loss
+def binary_cross_entropy_with_logits(
+    input: Array, target: Array, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+) -> Array:
+    """The cross-entropy of two classes, given logits: `adjoint.losses.binary_cross_entropy_with_logits`."""
+    return losses.binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight)
+
+
+@_loss
+def mse_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
+    """``(input - target)**2``: `adjoint.losses.mse`."""
+    return losses.mse(input, target, reduction)
+
+
+@_loss
+def l1_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
+    """``abs(input - target)``: `adjoint.losses.l1`."""
+    return losses.l1(input, target, reduction)
+
+
+@_loss
+def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: float = 1.0) -> Array:
+    """The absolute error, squared below `beta`: `adjoint.losses.smooth_l1`."""
+    return losses.smooth_l1(input, target, reduction, beta)
+
+
+@_loss
+def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: float = 1.0) -> Array:
+    """The absolute error times `delta`, squared below `delta`: `adjoint.losses.huber`."""
+    return losses.huber(input, target, reduction, delta)
+
+
+@_loss
+def kl_div(input: Array, target: Array, reduction: str = "mean", log_target: bool = False) -> Array:
+    """``target * (log(target) - input)``: `adjoint.losses.kl_div`."""
+    return losses.kl_div(input, target, reduction, log_target)
+
+
+@_loss
+def poisson_nll_loss(
+    input: Array,
+    target: Array,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Array:
+    """The negative log-likelihood of Poisson distributed counts: `adjoint.losses.poisson_nll`."""
+    return losses.poisson_nll(input, target, log_input, full, eps, reduction)
+
+
+@_loss
+def gaussian_nll_loss(
+    input: Array, target: Array, var: Array, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Array:
+    """The negative log-likelihood of normally distributed targets: `adjoint.losses.gaussian_nll`."""
+    return losses.gaussian_nll(input, target, var, full, eps, reduction)
+
+
+@_loss
+def cosine_embedding_loss(
+    input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: str = "mean"
+) -> Array:
+    """One minus the cosine of the angle of similar vectors: `adjoint.losses.cosine_embedding`."""
+    return losses.cosine_embedding(input1, input2, target, margin, reduction)
+
+
+@_loss
+def hinge_embedding_loss(input: Array, target: Array, margin: float = 1.0, reduction: str = "mean") -> Array:
+    """The distances of similar pairs, and what others lack of a margin: `adjoint.losses.hinge_embedding`."""
+    return losses.hinge_embedding(input, target, margin, reduction)
+
+
+@_loss
+def margin_ranking_loss(
+    input1: Array, input2: Array, target: Array, margin: float = 0.0, reduction: str = "mean"
+) -> Array:
+    """``max(-target * (input1 - input2) + margin, 0)``: `adjoint.losses.margin_ranking`."""
+    return losses.margin_ranking(input1, input2, target, margin, reduction)
+
+
+@_loss
+def soft_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
+    """``log(1 + exp(-target * input))``: `adjoint.losses.soft_margin`."""
+    return losses.soft_margin(input, target, reduction)
+
+
+@_loss
+def triplet_margin_loss(
+    anchor: Array,
+    positive: Array,
+    negative: Array,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Array:
+    """How much closer the negative is than the positive, plus a margin: `adjoint.losses.triplet_margin`."""
+    return losses.triplet_margin(anchor, positive, negative, margin, p, eps, swap, reduction)
