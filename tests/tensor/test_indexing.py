@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import adjoint as torch
 from adjoint.tensor.trace import Trace, fresh_trace, state
 from tests.tensor.comparing import check, message
+from tests.tensor.making import compilations
 
 X = np.arange(24.0, dtype=np.float32).reshape(2, 3, 4)
 KEYS = [
