@@ -1,15 +1,21 @@
-"""adjoint: loss, gradients and update compiled into one native function, called through `Trainer.update`."""
+"""adjoint through its doors: graphs with `Trainer.update`, objects as in PyTorch, and a function under `jit`.
+
+``step`` is the graph door. ``objects`` is the loop of the peer torch in its mode ``eager``, with only the import changed,
+and ``jit`` the same step as a traced function.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+import adjoint as torch
+import adjoint.nn.functional as functional
 from adjoint import Function, IRModule, SetupTrainer, TensorType, Trainer, Value, ops, param
 from adjoint.losses import CrossEntropyLoss, Loss, MSELoss
 from adjoint.optim import SGD, Adam, AdamW, Optimizer
 
-MODES = ("step",)
+MODES = ("step", "objects", "jit")
 INT = "int64"
 
 #: Environment variables with the directories of compile caches.
@@ -131,12 +137,91 @@ def _named(name: str) -> str:
     return name.replace(".", "_")
 
 
+class TensorOps:
+    """The operators of workloads, on tensors."""
+
+    linear = staticmethod(lambda x, w, b: torch.matmul(x, w) if b is None else torch.addmm(b, x, w))
+    relu = staticmethod(functional.relu)
+    gelu = staticmethod(functional.gelu)
+    add = staticmethod(torch.add)
+    reshape = staticmethod(torch.reshape)
+    transpose = staticmethod(torch.permute)
+    conv = staticmethod(functional.conv2d)
+
+    def __init__(self, params: Mapping[str, Any], states: Mapping[str, Any]) -> None:
+        self.params, self.states = params, states
+
+    def head(self, x: Any, table: Any) -> Any:
+        return functional.linear(x, table)
+
+    def maxpool2(self, x: Any) -> Any:
+        return functional.max_pool2d(x, 2)
+
+    def avgpool(self, x: Any) -> Any:
+        return x.mean((2, 3))
+
+    def flatten(self, x: Any) -> Any:
+        return x.flatten(1)
+
+    def batchnorm(self, x: Any, name: str) -> Any:
+        running = self.states[f"{name}.mean"], self.states[f"{name}.var"]
+        return functional.batch_norm(x, *running, self.params[f"{name}.g"], self.params[f"{name}.b"], training=True)
+
+    def embed(self, table: Any, ids: Any) -> Any:
+        return functional.embedding(ids, table)
+
+    def pos(self, table: Any, ids: Any) -> Any:  # noqa: ARG002
+        return table
+
+    def layernorm(self, x: Any, g: Any) -> Any:
+        return functional.layer_norm(x, g.shape, g)
+
+    def attention(self, q: Any, k: Any, v: Any) -> Any:
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    def split3(self, x: Any) -> Any:
+        return x.chunk(3, -1)
+
+
+def _bound_optimizer(settings: Mapping[str, Any], params: list[Any]) -> Any:
+    how = {"lr": settings["lr"], "weight_decay": settings.get("wd", 0.0)}
+    if settings["kind"] == "sgd":
+        return SGD(params, momentum=settings.get("momentum", 0.0), **how)
+    return {"adam": Adam, "adamw": AdamW}[settings["kind"]](params, betas=settings["betas"], eps=settings["eps"], **how)
+
+
+def _of_tensors(w: Any, mode: str, threads: int) -> tuple[Callable[..., Any], Callable[[Any], float]]:
+    torch.set_num_threads(threads)
+    params = {name: torch.tensor(array, requires_grad=True) for name, array in w.params.items()}
+    states = {name: torch.tensor(array) for name, array in w.states.items()}
+    optimizer = _bound_optimizer(w.opt, list(params.values()))
+    kind, reduction = w.loss.split("_")
+    criterion = functional.cross_entropy if kind == "ce" else functional.mse_loss
+
+    def train(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = criterion(w.forward(TensorOps(params, states), params, x), y, reduction=reduction)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    if mode == "jit":
+        return torch.jit(train), float
+
+    def step(x: np.ndarray, y: np.ndarray) -> Any:
+        return train(torch.from_numpy(x), torch.from_numpy(y))
+
+    return step, float
+
+
 def build(
     w: Any,
-    mode: str,  # noqa: ARG001
+    mode: str,
     threads: int,
-) -> tuple[Callable[[np.ndarray, np.ndarray], float], Callable[[float], float]]:
+) -> tuple[Callable[[np.ndarray, np.ndarray], Any], Callable[[Any], float]]:
     """The step of a workload, and a function that reads its loss."""
+    if mode != "step":
+        return _of_tensors(w, mode, threads)
     trainer = Trainer(module_of(w), threads=threads)
     trainer.load_params(named(w.params))
     trainer.load_states(named(w.states))

@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adjoint.ir import TensorType
 from adjoint.tensor.storage import storage_of
-from adjoint.tensor.structure import spec_of
+from adjoint.tensor.structure import spec_of_array
 from adjoint.tensor.trace import Recorded
 
 if TYPE_CHECKING:
@@ -30,5 +29,5 @@ def from_array(array: np.ndarray, *, copy: bool = True, requires_grad: bool = Fa
     """
     made: Tensor = Recorded.result.__new__(Recorded.result)
     made._storage = storage_of(array, copy=copy)
-    made._spec = spec_of(TensorType(array.shape, array.dtype), requires_grad)
+    made._spec = spec_of_array(array, requires_grad)
     return made

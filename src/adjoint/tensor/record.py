@@ -97,7 +97,7 @@ def record(operation: Operation, args: Sequence[Any], keywords: Mapping[str, Any
     Sequences among the arguments may contain tensors. With graph values, the operation is applied to them.
     """
     trace = state.trace
-    if trace.grad and not trace.done:
+    if not trace.done:
         key = _plain_key(trace, operation, args, keywords)
         if key is not None:
             node = trace.node.children.get(key)
@@ -131,6 +131,8 @@ def _plain_key(
             elif kind_of_arg is float:
                 append(float)
                 append(arg or repr(arg))
+            elif kind_of_arg is tuple and all(part.__class__ is int for part in arg):
+                append(arg)
             else:
                 return None
     if keywords:
@@ -141,6 +143,8 @@ def _plain_key(
                 return None
             append(kind_of_arg)
             append(arg)
+    if not trace.grad:
+        append(_NO_GRAD)
     return tuple(key)
 
 
@@ -230,6 +234,8 @@ def _encode(args: Iterable[Any], nodes: Iterator[Node], key: list[Hashable]) -> 
     for arg in args:
         if isinstance(arg, Recorded):
             key.append(next(nodes))
+        elif arg.__class__ is tuple and all(part.__class__ is int for part in arg):
+            key.append(arg)
         elif isinstance(arg, list | tuple):
             key.append(_BEGIN)
             numbers += _encode(arg, nodes, key)

@@ -33,7 +33,7 @@ class Storage:
 
     def _hold(self, array: np.ndarray) -> None:
         self.array = array
-        self.address: int = array.ctypes.data
+        self.address: int = array.__array_interface__["data"][0]  # faster than array.ctypes.data
         self.owner: object = array if array.base is None else array.base
 
     def snapshot(self) -> "Storage":
@@ -41,7 +41,7 @@ class Storage:
         if not is_exported(self):
             self.shared = False
             return self
-        return storage_of(self.array, copy=True)
+        return _copies.of(self.array)
 
     def succeeded_by(self, elements: np.ndarray) -> "Storage":
         """Write new elements to this memory and return it as a new storage; this one keeps the old elements."""
@@ -71,6 +71,40 @@ def storage_of(array: np.ndarray, *, copy: bool) -> Storage:
     """The elements of an array as a storage; without `copy`, its own memory if it is C-contiguous and aligned."""
     if not copy and array.flags.c_contiguous and array.flags.aligned and array.flags.writeable:
         return Storage(array, shared=True)
-    made = empty_storage(TensorType(array.shape, array.dtype))
+    made = Storage(aligned(array.shape, array.dtype))
     made.array[...] = array
     return made
+
+
+class _Copies:
+    """Copies of arrays in memory that is used again: batches have the same type in every iteration.
+
+    New memory of this size would come from the operating system page by page, which takes longer than copying.
+    """
+
+    #: Most types that memory is kept for, and pieces of memory for each.
+    most, pieces = 8, 2
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[tuple[int, ...], np.dtype], list[Storage]] = {}
+
+    def of(self, array: np.ndarray) -> Storage:
+        """A copy of an array."""
+        key = (array.shape, array.dtype)
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = self._kept[key] = []
+            while len(self._kept) > self.most:
+                del self._kept[next(iter(self._kept))]
+        for storage in kept:
+            # By the list, the variable, and the call of getrefcount.
+            if getrefcount(storage) <= 3 and getrefcount(storage.owner) <= UNSEEN:
+                storage.array[...] = array
+                return storage
+        made = storage_of(array, copy=True)
+        kept.append(made)
+        del kept[: -self.pieces]
+        return made
+
+
+_copies = _Copies()

@@ -12,11 +12,13 @@ shapes.
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import numpy as np
+
 from adjoint.errors import InvalidValueError
 from adjoint.ir import TensorType, Value
 from adjoint.tensor.size import Size
 
-__all__ = ["Node", "Operation", "Spec", "spec_of"]
+__all__ = ["Node", "Operation", "Spec", "spec_of", "spec_of_array"]
 
 
 class Spec:
@@ -52,6 +54,12 @@ class Spec:
 
 
 _specs: dict[tuple[tuple[int, ...], Any, bool, bool], Spec] = {}
+
+
+def spec_of_array(array: np.ndarray, requires_grad: bool) -> Spec:
+    """The spec of a leaf with the type of an array."""
+    found = _specs.get((array.shape, array.dtype, requires_grad, True))
+    return spec_of(TensorType(array.shape, array.dtype), requires_grad) if found is None else found
 
 
 def spec_of(type_: TensorType, requires_grad: bool = False, leaf: bool = True) -> Spec:
