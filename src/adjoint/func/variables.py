@@ -81,13 +81,14 @@ def variables(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
             node = Node(trace.node, operands=tuple(nodes))
             items = []
             for one in nodes:
-                value = apply(Reshape(one.graph.shape), one.graph, label=one.graph.label)  # a value of its own
+                # A value of its own. Differentiation would label one without a label, by replacing it.
+                value = apply(Reshape(one.graph.shape), one.graph, label=one.graph.label or "variable")
                 item = Node(node, spec_of(value.type, True, leaf=False), value, (one,))
                 item.made = _VARIABLE
                 items.append(item)
             node.items = tuple(items)
             growing.count_node()
-            node = trace.node.children.setdefault(key, node)
+            node = trace.node.child(key, node)
     trace.node = node
     return tuple([trace.result(item) for item in node.items])
 
@@ -124,7 +125,7 @@ def closed(results: Sequence[Tensor], own: Iterable[Tensor], *, detach: bool = F
                 items.append(Node(node, spec_of(value.type, bool(sources), leaf=not sources), value, sources))
             node.items = tuple(items)
             growing.count_node()
-            node = trace.node.children.setdefault(key, node)
+            node = trace.node.child(key, node)
     trace.node = node
     for place, item in zip(places, node.items, strict=True):
         made[place] = trace.result(item)

@@ -1,0 +1,132 @@
+"""Tracing of a Python function once, with tensors that have a type and no elements.
+
+`Tracing` is a trace inside another one. Its arguments are examples; other tensors that the function uses enter it as
+captured tensors. What the function changes is noted and undone, so that the caller can make it part of the program.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from adjoint.ir import Function, TensorType, Value, rebuild
+from adjoint.tensor.plan import program
+from adjoint.tensor.structure import Node, spec_of
+from adjoint.tensor.tensor import Tensor
+from adjoint.tensor.trace import Recorded, Trace, fresh_trace, state
+
+__all__ = ["Tracing", "applied", "function_of", "sources", "traced"]
+
+#: What a trace changes in tensors.
+_STATE = ("_storage", "_trace", "_node", "_spec", "grad")
+
+
+class Tracing(Trace):
+    """A trace of a function that is called while another trace is recorded.
+
+    Parameters
+    ----------
+    root : Node
+        Where the program begins.
+
+    Attributes
+    ----------
+    captured : list of (Tensor, dict)
+        The tensors that entered, except examples, and their state before.
+    """
+
+    def __init__(self, root: Node) -> None:
+        super().__init__(root, state.grad)
+        self.outer = state.trace
+        self.captured: list[tuple[Tensor, dict[str, Any]]] = []
+
+    def enter(self, tensor: Recorded) -> Node:
+        """Make a tensor an argument of the program."""
+        own = tensor.__dict__
+        self.captured.append((tensor, {name: own[name] for name in _STATE if name in own}))  # type: ignore[arg-type]
+        return super().enter(tensor)
+
+    def example(self, type_: TensorType, requires_grad: bool = False, leaf: bool = True, label: str = "") -> Tensor:
+        """A tensor without elements that enters the program."""
+        tensor = Tensor.__new__(Tensor)
+        tensor._spec = spec_of(type_, requires_grad, leaf)
+        tensor._label = label
+        tensor._trace = self
+        tensor._node = super().enter(tensor)
+        return tensor
+
+    def changed(self) -> list[Tensor]:
+        """The captured tensors whose value has been changed in place."""
+        return [tensor for tensor, before in self.captured if tensor._storage is not before.get("_storage")]
+
+    def with_new_grad(self) -> list[Tensor]:
+        """The captured tensors whose `grad` is another one than before."""
+        return [tensor for tensor, before in self.captured if tensor.grad is not before.get("grad")]
+
+    def undo(self) -> None:
+        """Give captured tensors their state back."""
+        for tensor, before in self.captured:
+            for name in _STATE:
+                if name in before:
+                    tensor.__dict__[name] = before[name]
+                else:
+                    tensor.__dict__.pop(name, None)
+
+
+@contextmanager
+def traced(trace: Tracing) -> Iterator[Tracing]:
+    """Let the thread record in a trace, and restore everything afterwards."""
+    kept, grad = state.trace, state.grad
+    state.trace = trace
+    try:
+        yield trace
+    finally:
+        state.trace, state.grad = kept, grad
+        if kept.done:
+            fresh_trace()
+        state.trace.grad = grad
+        trace.undo()
+
+
+def function_of(
+    trace: Tracing, wanted: Sequence[Node], name: str
+) -> tuple[Function, list[int]]:
+    """The function of a trace that computes the values of nodes.
+
+    Returns
+    -------
+    function : Function
+        Without attributes.
+    places : list of int
+        For each of its parameters, the position among ``trace.entered``.
+    """
+    made, places = program(trace.node, tuple(dict.fromkeys(wanted)), name)
+    position = {node: n for n, node in enumerate(dict.fromkeys(wanted))}
+    results = tuple(made.results[position[node]] for node in wanted)
+    return Function(name, made.params, results), [places[p] for p in made.params]
+
+
+def applied(function: Function) -> Callable[..., tuple[Value, ...]]:
+    """The graph function that takes values in place of the parameters of a function; returns a tuple."""
+
+    def build(*values: Value) -> tuple[Value, ...]:
+        known = dict(zip(function.params, values, strict=True))
+        return tuple(rebuild(function.results, lambda _value, _inputs: None, known))
+
+    build.__name__ = function.name
+    return build
+
+
+def sources(trace: Tracing, places: Iterable[int], examples: dict[int, Any]) -> list[Any]:
+    """For positions among the tensors that entered a trace, the tensors of the outer trace that stand there.
+
+    Parameters
+    ----------
+    trace : Tracing
+        The trace.
+    places : iterable of int
+        Positions.
+    examples : dict of int to Tensor
+        By the id of an example, the argument in its place.
+    """
+    entered = [trace.entered[place] for place in places]
+    return [examples.get(id(tensor), tensor) for tensor in entered]
