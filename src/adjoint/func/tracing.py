@@ -32,12 +32,18 @@ class Tracing(Trace):
     ----------
     captured : list of (Tensor, dict)
         The tensors that entered, except examples, and their state before.
+    first : dict of int to Node
+        By id, the nodes with which examples entered.
+    prints : list of (str, list of Node)
+        What is to be printed in every call (`adjoint.debug_print`).
     """
 
     def __init__(self, root: Node) -> None:
         super().__init__(root, state.grad)
         self.outer = state.trace
         self.captured: list[tuple[Tensor, dict[str, Any]]] = []
+        self.first: dict[int, Node] = {}
+        self.prints: list[tuple[str, list[Node]]] = []
 
     def enter(self, tensor: Recorded) -> Node:
         """Make a tensor an argument of the program."""
@@ -51,7 +57,7 @@ class Tracing(Trace):
         tensor._spec = spec_of(type_, requires_grad, leaf)
         tensor._label = label
         tensor._trace = self
-        tensor._node = super().enter(tensor)
+        tensor._node = self.first[id(tensor)] = super().enter(tensor)
         return tensor
 
     def changed(self) -> list[Tensor]:

@@ -1,0 +1,342 @@
+"""`jit`: a whole Python function as one compiled program."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import update_wrapper
+from types import MethodType
+from typing import Any
+
+import numpy as np
+
+from adjoint.compiler import compile as compile_function
+from adjoint.errors import TypeRuleError, kind_of
+from adjoint.func.compiled import CHANGED, Program
+from adjoint.func.lifting import Lifted, lift
+from adjoint.func.tracing import applied
+from adjoint.func.tree import Structure, tree_flatten, tree_unflatten
+from adjoint.ir import TensorType
+from adjoint.ir.printer import print_functions
+from adjoint.tensor.plan import options
+from adjoint.tensor.record import rebind, record
+from adjoint.tensor.structure import Node, Operation, Spec
+from adjoint.tensor.tensor import Tensor, from_array
+from adjoint.tensor.trace import state
+
+__all__ = ["Jitted", "jit"]
+
+#: Most traced variants of a function that are kept.
+_MOST = 64
+
+_MISSING = object()
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+) -> Any:
+    """Compile a function of tensors as a whole: ``jit(function)``, or the decorator ``@jit`` or ``@jit(...)``.
+
+    The function is traced when it is called with arguments of a new kind, and never again for those: later calls run
+    the compiled program. Modules and optimizers that it uses are read and updated in place, so a training step can be
+    one function. Python code in it runs only while it is traced; what a call would have to repeat is refused.
+
+    Parameters
+    ----------
+    function : callable, optional
+        Takes and returns tensors, or trees of them. NumPy arrays are taken as tensors. Other arguments must be
+        hashable; the function is traced for each of their values. A float that varies becomes a tensor, f32[].
+    static_argnums : int or sequence of int, default ()
+        Positions of arguments that are not looked into and must be hashable.
+    static_argnames : str or sequence of str, default ()
+        Names of keyword arguments of the same kind.
+
+    Returns
+    -------
+    Jitted
+        The compiled function. If a result requires a gradient and the function changes no parameter, its calls are
+        recorded as one operation, which can be differentiated. Otherwise its results require no gradients.
+
+    Raises
+    ------
+    TypeRuleError, InvalidValueError
+        In a call, if the function reads a tensor, changes Python objects, prints or draws random numbers while it is
+        traced, or keeps a traced tensor.
+    """
+    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    if function is None:
+        return lambda given: Jitted(given, numbers, names)
+    return Jitted(function, numbers, names)
+
+
+class _Variant:
+    """A traced function, and the check that it is still valid."""
+
+    def __init__(self, lifted: Lifted, specs: tuple[Spec, ...], grad: bool, plain: bool) -> None:
+        self.lifted, self.specs, self.grad = lifted, specs, grad
+        #: Whether the arguments are tensors only, none of them in a container.
+        self.plain = plain
+        self.guards = lifted.around.guards
+        self.grads = lifted.grads
+        self.optimizers = [
+            (updates.group, updates) for one in lifted.around.optimizers for updates in one._bound._updates
+        ]
+        self._of_groups = [(updates.__dict__, "_hypers", updates._hypers) for _, updates in self.optimizers]
+        self._run = None if lifted.call is None else lifted.call.run
+        self._entry = None
+        if lifted.call is None and lifted.function is not None:
+            self._entry = Operation(applied(lifted.function), numbers=False)
+
+    def call(self, args: Sequence[Tensor]) -> Any:
+        """Call the function; returns `CHANGED` if it has to be traced again."""
+        for group, updates in self.optimizers:
+            if group.changed:
+                updates._refresh()
+        for space, name, value in self.guards:
+            if space.get(name, _MISSING) is not value:
+                return CHANGED
+        for space, name, value in self._of_groups:
+            if space[name] is not value:
+                return CHANGED
+        for tensor, missing in self.grads:
+            if (tensor.grad is None) is not missing:
+                return CHANGED
+        if self._run is not None:
+            return self._run(args)
+        return self._record(args)
+
+    def _record(self, args: Sequence[Tensor]) -> Any:
+        """Record the call as one operation, so that it can be differentiated."""
+        lifted = self.lifted
+        found: tuple[Any, ...] = ()
+        if self._entry is not None:
+            tensors = []
+            for place in lifted.places:
+                one = lifted.entered[place]
+                if isinstance(one, int):
+                    tensors.append(args[one])
+                    continue
+                tensor = one.container[one.key]
+                if tensor._spec is not one.tensor._spec or (tensor is not one.tensor and not one.moving):
+                    return CHANGED
+                tensors.append(tensor)
+            found = record(self._entry, tensors)
+            for target, n in lifted.effects.rebound:
+                rebind(target, found[n])
+        leaves = []
+        for result in lifted.results:
+            if result.kind == "new":
+                leaves.append(found[result.item])
+            else:
+                leaves.append(args[result.item] if result.kind == "argument" else result.item)
+        return tree_unflatten(lifted.structure, leaves)
+
+
+class Jitted:
+    """A function that is compiled as a whole; `jit` makes it.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    static_argnums, static_argnames : tuple
+        As for `jit`.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], static_argnums: tuple[int, ...], static_argnames: tuple[str, ...]
+    ) -> None:
+        if not callable(function):
+            raise TypeRuleError(f"jit takes a function, got {kind_of(function)}; pass the function, not its call")
+        self._function = function
+        self._static = (static_argnums, static_argnames)
+        self._name = _plain_name(getattr(function, "__name__", type(function).__name__))
+        self._root = Node(None)
+        self._programs: dict[Any, Program] = {}
+        self._variants: OrderedDict[Hashable, list[_Variant]] = OrderedDict()
+        self._last: _Variant | None = None
+        #: The kinds of arguments, without their floats, that have been met, and those whose floats are tensors.
+        self._kinds: set[Hashable] = set()
+        self._varying: set[Hashable] = set()
+        update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        last = self._last
+        if last is not None and not keywords and len(args) == len(last.specs):
+            for arg, spec in zip(args, last.specs, strict=True):
+                if getattr(arg, "_spec", None) is not spec:
+                    break
+            else:
+                if state.grad is last.grad and state.trace.outer is None:
+                    found = last.call(args)
+                    if found is not CHANGED:
+                        return found
+        return self._call(args, keywords)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {self._name}>"
+
+    def _call(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        if state.trace.outer is not None:  # part of the function that is being traced
+            return self._function(*args, **keywords)
+        key, leaves, variants, structure = self._found(args, keywords)
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        for variant in variants:
+            found = variant.call(tensors)
+            if found is not CHANGED:
+                self._remember(variant)
+                return found
+        variant = self._traced(key, leaves, tensors, structure)
+        found = variant.call(tensors)
+        if found is CHANGED:
+            raise TypeRuleError(
+                f"jit: what {self._name} depends on must not be changed by a call of it, got another value after it "
+                "was traced; return the new value"
+            )
+        self._remember(variant)
+        return found
+
+    def _remember(self, variant: _Variant) -> None:
+        self._last = variant if variant.plain else self._last
+
+    def _found(
+        self, args: tuple[Any, ...], keywords: Mapping[str, Any]
+    ) -> tuple[Hashable, list[Any], list[_Variant], Structure]:
+        """The key of a call, its leaves, the variants that were traced for it, and the structure of the arguments."""
+        numbers, names = self._static
+        static = [_Static(arg) if n in numbers or n - len(args) in numbers else arg for n, arg in enumerate(args)]
+        named = {name: _Static(item) if name in names else item for name, item in keywords.items()}
+        leaves, structure = tree_flatten((tuple(static), named))
+        kinds: list[Hashable] = []
+        floats: list[float] = []
+        for n, leaf in enumerate(leaves):
+            if isinstance(leaf, np.ndarray | np.generic):
+                leaf = leaves[n] = from_array(np.asarray(leaf), copy=isinstance(leaf, np.generic))  # noqa: PLW2901
+            if isinstance(leaf, Tensor):
+                kinds.append(leaf._spec)
+            elif isinstance(leaf, float):
+                kinds.append(float)
+                floats.append(leaf)
+            else:
+                kinds.append((type(leaf), _hashable(self._name, leaf)))
+        base = (structure, tuple(kinds), state.grad)
+        key: Hashable = (*base, tuple(repr(number) for number in floats))
+        if floats and key not in self._variants and base in self._kinds:
+            self._varying.add(base)
+        if base in self._varying:
+            leaves = [from_array(np.asarray(x, np.float32)) if isinstance(x, float) else x for x in leaves]
+            key = (*base, "tensors")
+        self._kinds.add(base)
+        return key, leaves, self._variants.get(key, []), structure
+
+    def _traced(
+        self, key: Hashable, leaves: list[Any], tensors: list[Tensor], structure: Structure
+    ) -> _Variant:
+        specs = tuple(tensor._spec for tensor in tensors)
+        statics = [leaf.value if isinstance(leaf, _Static) else leaf for leaf in leaves if not isinstance(leaf, Tensor)]
+        lifted = lift(
+            _unwrapping(self._function),
+            self._name,
+            self._root,
+            self._programs,
+            structure,
+            leaves,
+            specs,
+            (self._function, *statics),
+        )
+        plain = len(leaves) == len(tensors) and structure == tree_flatten((tuple(tensors), {}))[1]
+        variant = _Variant(lifted, specs, state.grad, plain)
+        self._variants.setdefault(key, []).insert(0, variant)
+        self._variants.move_to_end(key)
+        if len(self._variants) > _MOST:
+            self._variants.popitem(last=False)
+        return variant
+
+    def lower(self, *args: Any, **keywords: Any) -> Any:
+        """The graph that a call with these arguments computes, an `adjoint.ir.Function`; nothing is run.
+
+        Arguments may be given by `TensorType`.
+        """
+        given, structure = tree_flatten((args, keywords))
+        args, keywords = tree_unflatten(structure, [_zeros(x) if isinstance(x, TensorType) else x for x in given])
+        key, leaves, variants, structure = self._found(args, keywords)
+        tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+        variant = variants[0] if variants else self._traced(key, leaves, tensors, structure)
+        return variant.lifted.function
+
+    def show(self, stage: str = "graph") -> str:
+        """The text of a stage of compilation, of the call that was compiled last.
+
+        Parameters
+        ----------
+        stage : str, default "graph"
+            ``"graph"``, with the line of code of each value, ``"kernels"``, ``"llvm"`` or ``"asm"``.
+
+        Raises
+        ------
+        TypeRuleError
+            If the function has not been called yet.
+        """
+        if not self._programs and not self._variants:
+            raise TypeRuleError(f"show: {self._name} must be called first, got no call; call it with its arguments")
+        variant = next(reversed(self._variants.values()))[0]
+        function = variant.lifted.function
+        if function is None:
+            return f"{self._name} computes nothing"
+        if stage == "graph":
+            return print_functions((function,), show_lines=True)
+        if variant.lifted.call is None:
+            return compile_function(function, options=options.compile)[function.name].text(stage)
+        return variant.lifted.call.program.entry.text(stage)
+
+
+class _Static:
+    """A static argument."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Static) and type(self.value) is type(other.value) and bool(self.value == other.value)
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+
+def _zeros(type_: TensorType) -> Tensor:
+    return from_array(np.zeros(type_.shape, type_.dtype), copy=False)
+
+
+def _hashable(name: str, leaf: Any) -> Any:
+    try:
+        hash(leaf)
+    except TypeError:
+        raise TypeRuleError(
+            f"jit: the arguments of {name} must be tensors, arrays or hashable objects, got {kind_of(leaf)}; convert "
+            "it, or let the function use it as a global"
+        ) from None
+    return leaf
+
+
+def _unwrapping(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, called with static arguments as they were given."""
+
+    def call(*args: Any, **keywords: Any) -> Any:
+        return function(
+            *[arg.value if isinstance(arg, _Static) else arg for arg in args],
+            **{name: item.value if isinstance(item, _Static) else item for name, item in keywords.items()},
+        )
+
+    return call
+
+
+def _plain_name(name: str) -> str:
+    found = "".join(c if c.isalnum() or c == "_" else "_" for c in name).strip("_")
+    return found if found and not found[0].isdigit() else "function"
