@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import update_wrapper
+from functools import update_wrapper, wraps
 from types import MethodType
 from typing import Any
 
@@ -328,6 +328,7 @@ def _hashable(name: str, leaf: Any) -> Any:
 def _unwrapping(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, called with static arguments as they were given."""
 
+    @wraps(function, updated=())
     def call(*args: Any, **keywords: Any) -> Any:
         return function(
             *[arg.value if isinstance(arg, _Static) else arg for arg in args],

@@ -7,7 +7,9 @@ changes a result. What a program cannot repeat is refused.
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 from adjoint.errors import TypeRuleError
@@ -101,13 +103,19 @@ def lift(
 class _Lifting:
     def __init__(self, function: Callable[..., Any], name: str, root: Node, programs: dict[Any, Program]) -> None:
         self.function, self.name, self.root, self.programs = function, name, root, programs
+        #: Names of its positional parameters.
+        self.parameters: tuple[str, ...] = ()
+        with suppress(TypeError, ValueError):  # some built-in functions have no signature
+            self.parameters = tuple(
+                p.name for p in signature(function).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD
+            )
 
     def run(self, structure: Structure, leaves: Sequence[Any], specs: Sequence[Spec], roots: Sequence[Any]) -> Lifted:
         around = Surroundings(roots)
         numbers = random_states()
         before = {known: tensor.__dict__.get("grad") for known, tensor in around.tensors.items()}
-        with lock, traced(Tracing(self.root)) as trace:
-            examples = [trace.example(s.type, s.requires_grad, s.leaf) for s in specs]
+        with lock, traced(Tracing(self.root, compiled=True)) as trace:
+            examples = self._examples(trace, structure, specs)
             with without_print():
                 found = self._call(structure, leaves, examples)
             self._refuse(structure, leaves, specs, around, numbers)
@@ -119,6 +127,15 @@ class _Lifting:
         parts.forget()
         refuse_leaks(self.name, watched)
         return made
+
+    def _examples(self, trace: Tracing, structure: Structure, specs: Sequence[Spec]) -> list[Tensor]:
+        """Tensors in place of the arguments, with the names of the function's parameters, if each is a tensor."""
+        names = list(self.parameters) if structure.count == len(specs) == len(structure.children[0].children) else []
+        names += [""] * (len(specs) - len(names))
+        return [
+            trace.example(s.type, s.requires_grad, s.leaf, name)
+            for s, name in zip(specs, names, strict=False)
+        ]
 
     def _call(self, structure: Structure, leaves: Sequence[Any], examples: Sequence[Tensor]) -> Any:
         rest = iter(examples)
@@ -140,8 +157,8 @@ class _Lifting:
         self, structure: Structure, leaves: Sequence[Any], specs: Sequence[Spec], around: Surroundings, numbers: Any
     ) -> None:
         def again() -> None:
-            with traced(Tracing(self.root)) as trace:
-                self._call(structure, leaves, [trace.example(s.type, s.requires_grad, s.leaf) for s in specs])
+            with traced(Tracing(self.root, compiled=True)) as trace:
+                self._call(structure, leaves, self._examples(trace, structure, specs))
 
         refuse_side_effects(self.name, around, numbers, again)
 

@@ -60,8 +60,10 @@ class Surroundings:
         self._contents: list[tuple[str, str, Any, Any]] = []
         self._generators: list[tuple[str, Any, str]] = []
         self._cells: list[tuple[str, Any, Any]] = []
+        self._globals: list[tuple[dict[str, Any], str, Any]] = []
         self._seen: dict[int, Any] = {}
-        for root in roots:
+        self._roots = tuple(roots)
+        for root in self._roots:
             self._visit(root, "", None, None, False)
 
     def change(self) -> str | None:
@@ -72,7 +74,11 @@ class Surroundings:
         for name, cell, before in self._cells:
             if _content(cell) is not before:
                 return f"the variable {name}"
-        return None
+        return next((f"the global {name}" for space, name, value in self._globals if space.get(name) is not value), None)
+
+    def fresh(self) -> "Surroundings":
+        """What the same roots reach now."""
+        return Surroundings(self._roots)
 
     def used_generator(self) -> str | None:
         """A NumPy generator that has been used since, by its name; None if there is none."""
@@ -90,10 +96,12 @@ class Surroundings:
         for _, cell, before in self._cells:
             if _content(cell) is not before and before is not _MISSING:
                 cell.cell_contents = before
+        for space, name, value in self._globals:
+            space[name] = value
 
     def _visit(self, value: Any, name: str, container: Any, key: Any, quiet: bool) -> None:
         if isinstance(value, Tensor):
-            self._visit_tensor(value, container, key, quiet)
+            self._visit_tensor(value, name, container, key, quiet)
             return
         if isinstance(value, _PLAIN):
             if not quiet and isinstance(container, dict):
@@ -115,17 +123,19 @@ class Surroundings:
         else:
             self._visit_object(value, name, quiet)
 
-    def _visit_tensor(self, tensor: Tensor, container: Any, key: Any, quiet: bool) -> None:
+    def _visit_tensor(self, tensor: Tensor, name: str, container: Any, key: Any, quiet: bool) -> None:
         known = id(tensor)
         if known not in self.tensors:
             self.tensors[known] = tensor
             if container is not None:
                 self.holders[known] = (container, key)
+            if name and not tensor._label:
+                tensor._label = _label(name)
             if quiet and isinstance(container, list) and not tensor.shape and not tensor.requires_grad:
                 self.moving.add(known)
             grad = tensor.__dict__.get("grad")
             if grad is not None:
-                self._visit_tensor(grad, tensor.__dict__, "grad", True)
+                self._visit_tensor(grad, f"{name}.grad" if name else "", tensor.__dict__, "grad", True)
                 self.moving.add(id(grad))
 
     def _visit_items(self, value: Any, name: str, quiet: bool) -> None:
@@ -164,6 +174,8 @@ class Surroundings:
         value = space[name]
         if isinstance(value, type | ModuleType) or (isinstance(value, FunctionType) and id(value) in self._seen):
             return
+        if not quiet:
+            self._globals.append((space, name, value))
         if not isinstance(value, (*_PLAIN, FunctionType, Tensor)):
             self.guards.append((space, name, value))  # another module or optimizer of this name is another program
         self._visit(value, name, space, name, quiet)
@@ -186,6 +198,12 @@ class Surroundings:
         for slot in {s for one in kind.__mro__ for s in _slots(one)}:
             if hasattr(value, slot):
                 self._visit(getattr(value, slot), f"{name}.{slot}", None, None, quiet)
+
+
+def _label(name: str) -> str:
+    """A name as a label of graph values: parts of letters, digits and underscores, separated by dots."""
+    parts = ["".join(c for c in part if c.isalnum() or c == "_") for part in name.replace("[", ".").split(".")]
+    return ".".join(part for part in parts if part and part.isascii())
 
 
 def _slots(kind: type) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ class Tracing(Trace):
     ----------
     root : Node
         Where the program begins.
+    compiled : bool, default False
+        Whether the program takes the place of the function, so that nothing may be read while it is traced.
 
     Attributes
     ----------
@@ -38,9 +40,10 @@ class Tracing(Trace):
         What is to be printed in every call (`adjoint.debug_print`).
     """
 
-    def __init__(self, root: Node) -> None:
+    def __init__(self, root: Node, compiled: bool = False) -> None:
         super().__init__(root, state.grad)
         self.outer = state.trace
+        self.compiled = compiled or state.trace.compiled
         self.captured: list[tuple[Tensor, dict[str, Any]]] = []
         self.first: dict[int, Node] = {}
         self.prints: list[tuple[str, list[Node]]] = []

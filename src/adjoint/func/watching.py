@@ -64,9 +64,8 @@ def refuse_side_effects(
             )
     source = used_numbers(around, numbers)
     if source is not None:
-        before = random_states()
-        state = [one for one in (source,)]
-        with located(_line_of(lambda: random_states() != before or state[0] == "", again)):
+        before, now = random_states(), around.fresh()
+        with located(_line_of(lambda: used_numbers(now, before) is not None, again)):
             raise InvalidValueError(
                 f"jit: a traced function must not draw random numbers on the host, because every call would use the "
                 f"same ones, got {source} in {name}; draw them with adjoint.rand and the like, or pass them as "
