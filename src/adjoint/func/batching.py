@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError, described, kind_of
-from adjoint.func.tracing import Tracing, applied, function_of, sources, traced
+from adjoint.func.tracing import Tracing, applied, function_of, refuse_changes, sources, traced
 from adjoint.func.tree import tree_flatten, tree_prefix, tree_unflatten
 from adjoint.ir import TensorType
 from adjoint.tensor.record import record
@@ -111,7 +111,7 @@ class _Call:
             self.examples.append(trace.example(type_, spec.requires_grad, not spec.requires_grad, leaf._label))
         args, keywords = tree_unflatten(self.structure, self.examples)
         made = self.function(*args, **keywords)
-        _refuse_changes("vmap", trace)
+        refuse_changes("vmap", trace)
         outs, structure = tree_flatten(made)
         wrong = next((out for out in outs if not isinstance(out, Tensor)), None)
         if wrong is not None or not outs:
@@ -147,17 +147,3 @@ def _checked(tensor: Tensor, axis: int | None) -> int | None:
             f"vmap: in_axes must be axes of the arguments, got {axis} for {tensor._spec.type}; correct it, or pass None"
         )
     return axis % rank
-
-
-def _refuse_changes(caller: str, trace: Tracing) -> None:
-    """Raise if a function has changed a captured tensor."""
-    for tensor in trace.changed():
-        raise TypeRuleError(
-            f"{caller}: the function must not change tensors in place, got a change of one of type "
-            f"{tensor._spec.type}; return the new value"
-        )
-    for tensor in trace.with_new_grad():
-        raise TypeRuleError(
-            f"{caller}: the function must not call backward(), got a new grad of a tensor of type {tensor._spec.type}; "
-            "use adjoint.grad inside it"
-        )

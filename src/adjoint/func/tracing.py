@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from adjoint.errors import TypeRuleError
 from adjoint.ir import Function, TensorType, Value, rebuild
 from adjoint.tensor.plan import program
 from adjoint.tensor.structure import Node, spec_of
 from adjoint.tensor.tensor import Tensor
 from adjoint.tensor.trace import Recorded, Trace, fresh_trace, state
 
-__all__ = ["Tracing", "applied", "function_of", "sources", "traced"]
+__all__ = ["Tracing", "applied", "function_of", "refuse_changes", "sources", "traced"]
 
 #: What a trace changes in tensors.
 _STATE = ("_storage", "_trace", "_node", "_spec", "grad")
@@ -139,3 +140,17 @@ def sources(trace: Tracing, places: Iterable[int], examples: dict[int, Any]) -> 
     """
     entered = [trace.entered[place] for place in places]
     return [examples.get(id(tensor), tensor) for tensor in entered]
+
+
+def refuse_changes(caller: str, trace: Tracing) -> None:
+    """Raise if a function has changed a tensor that it has not made."""
+    for tensor in trace.changed():
+        raise TypeRuleError(
+            f"{caller}: the function must not change tensors in place, got a change of one of type "
+            f"{tensor._spec.type}; return the new value"
+        )
+    for tensor in trace.with_new_grad():
+        raise TypeRuleError(
+            f"{caller}: the function must not call backward(), got a new grad of a tensor of type {tensor._spec.type}; "
+            "use adjoint.grad inside it"
+        )
