@@ -7,14 +7,16 @@ from sys import getrefcount
 from typing import Any
 
 from adjoint.compiler import compile as compile_function
+from adjoint.errors import InvalidValueError
 from adjoint.func.tree import LEAF, Structure, tree_unflatten
 from adjoint.ir import Function
 from adjoint.tensor.plan import options
 from adjoint.tensor.storage import Storage, empty_storage, is_exported
-from adjoint.tensor.structure import Spec, spec_of
+from adjoint.tensor.structure import Node, Spec, spec_of
 from adjoint.tensor.tensor import Tensor
+from adjoint.tensor.trace import Trace
 
-__all__ = ["CHANGED", "Call", "Captured", "Effects", "Program", "Result"]
+__all__ = ["CHANGED", "Call", "Captured", "Effects", "Program", "Result", "used_up"]
 
 #: References to elements that only one tensor has: by its attributes, by a variable, and by the call of getrefcount.
 _OWN = 3
@@ -25,6 +27,36 @@ _MOST_SPARE = 2
 
 #: What a call returns if something that it depends on has changed since the function was traced.
 CHANGED = object()
+
+
+class _UsedUp(Trace):
+    """The trace of gradients that an optimizer has used inside a compiled function, which does not keep them."""
+
+    done = True
+
+    @property
+    def failure(self) -> BaseException:  # type: ignore[override]
+        """Why they cannot be read."""
+        return InvalidValueError(
+            "a gradient that optimizer.step() has used inside a compiled function is not kept, got a use of one; "
+            "return it from the function"
+        )
+
+    @property
+    def deferred(self) -> bool:  # type: ignore[override]
+        """Raises, because running the trace would have to compute them."""
+        raise self.failure
+
+
+_USED_UP = _UsedUp(Node(None), False)
+
+
+def used_up(spec: Spec) -> Tensor:
+    """A tensor that takes the place of a gradient that is not kept; reading it raises an error."""
+    tensor = Tensor.__new__(Tensor)
+    tensor._spec = spec
+    tensor._trace = _USED_UP
+    return tensor
 
 
 @dataclass(frozen=True, slots=True)

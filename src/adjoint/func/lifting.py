@@ -13,7 +13,7 @@ from inspect import signature
 from typing import Any
 
 from adjoint.errors import TypeRuleError
-from adjoint.func.compiled import Call, Captured, Effects, Program, Result
+from adjoint.func.compiled import Call, Captured, Effects, Program, Result, used_up
 from adjoint.func.surroundings import Surroundings, random_states
 from adjoint.func.tracing import Tracing, traced
 from adjoint.func.tree import Structure, tree_flatten, tree_unflatten
@@ -170,7 +170,7 @@ class _Lifting:
         call = None
         differentiable = parts.is_differentiable()
         if parts.wanted:
-            function, where = program(parts.node, tuple(parts.wanted), self.name)
+            function, where = program(parts.node, tuple(parts.wanted), name=self.name)
             places = tuple(where[p] for p in function.params)
             if not differentiable:
                 key = (parts.node, tuple(parts.wanted))
@@ -223,8 +223,9 @@ class _Parts:
                 changed[known] = tensor
         for tensor in (*changed.values(), *(e for e in examples if e.grad is not None)):
             new = tensor.grad
-            traced_grad = new is not None and new._storage is None
-            grads.append((self.numbers.get(id(tensor), tensor), self._want(new._node) if traced_grad else new))
+            if new is not None and new._storage is None:
+                new = used_up(new._spec) if new._spent else self._want(new._node)
+            grads.append((self.numbers.get(id(tensor), tensor), new))
         prints = tuple((text, tuple(self._want(node) for node in nodes)) for text, nodes in trace.prints)
         self.effects = Effects(tuple(rebound), tuple(grads), prints)
         self.node = trace.node

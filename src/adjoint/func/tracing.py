@@ -49,19 +49,23 @@ class Tracing(Trace):
         self.first: dict[int, Node] = {}
         self.prints: list[tuple[str, list[Node]]] = []
 
-    def enter(self, tensor: Recorded) -> Node:
-        """Make a tensor an argument of the program."""
-        own = tensor.__dict__
-        self.captured.append((tensor, {name: own[name] for name in _STATE if name in own}))  # type: ignore[arg-type]
-        return super().enter(tensor)
+    def operand(self, tensor: Recorded) -> Any:
+        """The node of a tensor in this trace, which it enters if needed; None if it must be settled first."""
+        count = len(self.entered)
+        node = super().operand(tensor)
+        if len(self.entered) > count:
+            own = tensor.__dict__
+            self.captured.append((tensor, {name: own[name] for name in _STATE if name in own}))  # type: ignore[arg-type]
+        return node
 
     def example(self, type_: TensorType, requires_grad: bool = False, leaf: bool = True, label: str = "") -> Tensor:
         """A tensor without elements that enters the program."""
         tensor = Tensor.__new__(Tensor)
         tensor._spec = spec_of(type_, requires_grad, leaf)
         tensor._label = label
+        tensor._trace = self.outer  # which is what an operand of a traced function has
+        tensor._node = self.first[id(tensor)] = super().operand(tensor)
         tensor._trace = self
-        tensor._node = self.first[id(tensor)] = super().enter(tensor)
         return tensor
 
     def changed(self) -> list[Tensor]:
@@ -109,7 +113,7 @@ def function_of(
     places : list of int
         For each of its parameters, the position among ``trace.entered``.
     """
-    made, places = program(trace.node, tuple(dict.fromkeys(wanted)), name)
+    made, places = program(trace.node, tuple(dict.fromkeys(wanted)), name=name)
     position = {node: n for n, node in enumerate(dict.fromkeys(wanted))}
     results = tuple(made.results[position[node]] for node in wanted)
     return Function(name, made.params, results), [places[p] for p in made.params]
