@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from sys import getrefcount
 from typing import Any
 
+import numpy as np
+
 from adjoint.compiler import compile as compile_function
 from adjoint.errors import InvalidValueError
 from adjoint.func.tree import LEAF, Structure, tree_unflatten
@@ -16,7 +18,7 @@ from adjoint.tensor.structure import Node, Spec, spec_of
 from adjoint.tensor.tensor import Tensor
 from adjoint.tensor.trace import Trace
 
-__all__ = ["CHANGED", "Call", "Captured", "Effects", "Program", "Result", "used_up"]
+__all__ = ["CHANGED", "Call", "Captured", "Effects", "Program", "Result", "shown", "used_up"]
 
 #: References to elements that only one tensor has: by its attributes, by a variable, and by the call of getrefcount.
 _OWN = 3
@@ -259,7 +261,7 @@ class Call:
             tensor = args[target] if target.__class__ is int else target
             tensor.grad = _tensor(specs[new], made[new]) if new.__class__ is int else new
         for text, numbers in effects.prints:
-            print(text.format(*[made[n].array for n in numbers]))  # noqa: T201
+            print(text.format(*[shown(made[n].array) for n in numbers]))  # noqa: T201
         leaves: list[Any] = []
         for result in self._results:
             kind, item = result.kind, result.item
@@ -268,6 +270,11 @@ class Call:
             else:
                 leaves.append(args[item] if kind == "argument" else item)
         return self._unflatten(leaves)
+
+
+def shown(array: np.ndarray) -> Any:
+    """What to format: a number for a single element, so that formats of numbers apply."""
+    return array.item() if array.size == 1 else array
 
 
 def _tensor(spec: Spec, storage: Storage) -> Tensor:

@@ -16,6 +16,7 @@ from adjoint.func.tracing import applied
 from adjoint.func.tree import Structure, tree_flatten, tree_unflatten
 from adjoint.ir import TensorType
 from adjoint.ir.printer import print_functions
+from adjoint.tensor.checking import nan_mode, refuse_nan
 from adjoint.tensor.plan import options
 from adjoint.tensor.record import rebind, record
 from adjoint.tensor.structure import Node, Operation, Spec
@@ -103,9 +104,20 @@ class _Variant:
         for tensor, missing in self.grads:
             if (tensor.grad is None) is not missing:
                 return CHANGED
-        if self._run is not None:
-            return self._run(args)
-        return self._record(args)
+        if self._run is None:
+            return self._record(args)
+        if nan_mode.on:
+            self._check(args)
+        return self._run(args)
+
+    def _check(self, args: Sequence[Tensor]) -> None:
+        """Refuse NaN in what the call computes."""
+        lifted = self.lifted
+        if lifted.function is None:
+            return
+        entered = [lifted.entered[place] for place in lifted.places]
+        tensors = [args[one] if isinstance(one, int) else one.container[one.key] for one in entered]
+        refuse_nan(lifted.function, [tensor.elements().array for tensor in tensors], options.compile)
 
     def _record(self, args: Sequence[Tensor]) -> Any:
         """Record the call as one operation, so that it can be differentiated."""

@@ -33,6 +33,8 @@ class Tracing(Trace):
 
     Attributes
     ----------
+    lifts : bool
+        The same; `compiled` is also true for a trace inside such a trace.
     captured : list of (Tensor, dict)
         The tensors that entered, except examples, and their state before.
     first : dict of int to Node
@@ -44,6 +46,7 @@ class Tracing(Trace):
     def __init__(self, root: Node, compiled: bool = False) -> None:
         super().__init__(root, state.grad)
         self.outer = state.trace
+        self.lifts = compiled
         self.compiled = compiled or state.trace.compiled
         self.captured: list[tuple[Tensor, dict[str, Any]]] = []
         self.first: dict[int, Node] = {}
