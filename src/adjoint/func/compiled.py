@@ -239,7 +239,8 @@ class Call:
                 if donor is None:
                     storage = program.memory(n)
                 else:
-                    storage = (args[donor] if donor.__class__ is int else donor)._storage
+                    target: Any = args[donor] if isinstance(donor, int) else donor
+                    storage = target._storage
                     if getrefcount(storage) > _OWN:  # another tensor needs these elements
                         copied = empty_storage(program.outputs[n][2])
                         copied.array[...] = storage.array
@@ -261,7 +262,7 @@ class Call:
             tensor = args[target] if target.__class__ is int else target
             tensor.grad = _tensor(specs[new], made[new]) if new.__class__ is int else new
         for text, numbers in effects.prints:
-            print(text.format(*[shown(made[n].array) for n in numbers]))  # noqa: T201
+            print(text.format(*[shown(made[n].array) for n in numbers]))
         leaves: list[Any] = []
         for result in self._results:
             kind, item = result.kind, result.item

@@ -45,7 +45,7 @@ def debug_print(text: str, *tensors: Tensor) -> None:
             )
         trace.prints.append((text, operands(tensors)[1]))
         return
-    print(text.format(*[shown(tensor.elements().array) for tensor in tensors]))  # noqa: T201
+    print(text.format(*[shown(tensor.elements().array) for tensor in tensors]))
 
 
 def _missing(name: str, instead: str) -> Callable[..., Any]:

@@ -279,9 +279,7 @@ def _parameters(weights: Any) -> tuple[Tensor, ...]:
     )
 
 
-def vjp(
-    function: Callable[..., Any], *primals: Any, has_aux: bool = False
-) -> tuple[Any, ...]:
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
     """The value of a function, and the function that maps cotangents of its results to cotangents of its arguments.
 
     Parameters

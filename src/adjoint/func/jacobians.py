@@ -1,4 +1,4 @@
-"""Whole matrices of derivatives: `jacobian` (by rows), `jacfwd` (by columns) and `hessian`, as compositions of others."""
+"""Whole matrices of derivatives: `jacobian` (by rows), `jacfwd` (by columns) and `hessian`, composed of the others."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from adjoint.func.derivatives import jvp, vjp
 from adjoint.func.tracing import Tracing, traced
 from adjoint.func.tree import tree_flatten, tree_leaves, tree_unflatten
 from adjoint.func.variables import as_tensor
-from adjoint.ir import TensorType, Value
+from adjoint.ir import TensorType
 from adjoint.ops.slicing import slice_axis
 from adjoint.tensor.record import operation
 from adjoint.tensor.tensor import Tensor, from_array
@@ -36,8 +36,8 @@ def jacobian(function: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -
     Returns
     -------
     callable
-        Takes the same arguments. For each result, of shape ``r``, and each argument, of shape ``a``, it returns a tensor
-        of shape ``r + a``: a tree of the results with trees of the arguments at its leaves.
+        Takes the same arguments. For each result, of shape ``r``, and each argument, of shape ``a``, it returns a
+        tensor of shape ``r + a``: a tree of the results with trees of the arguments at its leaves.
 
     Raises
     ------
@@ -58,8 +58,7 @@ def jacobian(function: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -
 
 
 def jacfwd(function: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
-    """The function that computes all first derivatives of another one, by columns: one jvp for each element of its
-    arguments.
+    """The function that computes all first derivatives of another one, by columns, one jvp each.
 
     Parameters
     ----------
@@ -163,7 +162,7 @@ def _basis(types: list[TensorType]) -> list[Tensor]:
 
 
 @operation
-def _by_rows(x: Value, shapes: tuple[tuple[int, ...], ...]) -> tuple[Value, ...]:
+def _by_rows(x: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
     """The parts of a tensor along axis 0, each with its part of the axis split into axes of these shapes."""
     found, start = [], 0
     for shape in shapes:
@@ -174,7 +173,7 @@ def _by_rows(x: Value, shapes: tuple[tuple[int, ...], ...]) -> tuple[Value, ...]
 
 
 @operation
-def _by_columns(x: Value, shapes: tuple[tuple[int, ...], ...]) -> tuple[Value, ...]:
+def _by_columns(x: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
     """The parts of a tensor along the last axis, each with its part of the axis split into axes of these shapes."""
     found, start = [], 0
     for shape in shapes:

@@ -175,6 +175,7 @@ class Jitted:
         update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Call the compiled function, which is compiled first for arguments of a new kind."""
         last = self._last
         if last is not None and not keywords and len(args) == len(last.specs):
             for arg, spec in zip(args, last.specs, strict=True):
@@ -228,7 +229,7 @@ class Jitted:
         floats: list[float] = []
         for n, leaf in enumerate(leaves):
             if isinstance(leaf, np.ndarray | np.generic):
-                leaf = leaves[n] = from_array(np.asarray(leaf), copy=isinstance(leaf, np.generic))  # noqa: PLW2901
+                leaf = leaves[n] = from_array(np.asarray(leaf), copy=isinstance(leaf, np.generic))
             if isinstance(leaf, Tensor):
                 kinds.append(leaf._spec)
             elif isinstance(leaf, float):
@@ -246,9 +247,7 @@ class Jitted:
         self._kinds.add(base)
         return key, leaves, self._variants.get(key, []), structure
 
-    def _traced(
-        self, key: Hashable, leaves: list[Any], tensors: list[Tensor], structure: Structure
-    ) -> _Variant:
+    def _traced(self, key: Hashable, leaves: list[Any], tensors: list[Tensor], structure: Structure) -> _Variant:
         specs = tuple(tensor._spec for tensor in tensors)
         statics = [leaf.value if isinstance(leaf, _Static) else leaf for leaf in leaves if not isinstance(leaf, Tensor)]
         lifted = lift(

@@ -132,10 +132,7 @@ class _Lifting:
         """Tensors in place of the arguments, with the names of the function's parameters, if each is a tensor."""
         names = list(self.parameters) if structure.count == len(specs) == len(structure.children[0].children) else []
         names += [""] * (len(specs) - len(names))
-        return [
-            trace.example(s.type, s.requires_grad, s.leaf, name)
-            for s, name in zip(specs, names, strict=False)
-        ]
+        return [trace.example(s.type, s.requires_grad, s.leaf, name) for s, name in zip(specs, names, strict=False)]
 
     def _call(self, structure: Structure, leaves: Sequence[Any], examples: Sequence[Tensor]) -> Any:
         rest = iter(examples)
@@ -162,9 +159,7 @@ class _Lifting:
 
         refuse_side_effects(self.name, around, numbers, again)
 
-    def _finished(
-        self, parts: "_Parts", specs: Sequence[Spec], around: Surroundings, before: dict[int, Any]
-    ) -> Lifted:
+    def _finished(self, parts: "_Parts", specs: Sequence[Spec], around: Surroundings, before: dict[int, Any]) -> Lifted:
         function: Function | None = None
         places: tuple[int, ...] = ()
         call = None
@@ -212,10 +207,8 @@ class _Parts:
         self.own, self.around = own, around
         self.results = [self._result(leaf) for leaf in leaves]
         self.outs = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        rebound = [(tensor, self._want(tensor._node)) for tensor in trace.changed()]
-        rebound += [
-            (self.numbers[id(e)], self._want(e._node)) for e in examples if e._node is not trace.first[id(e)]
-        ]
+        rebound: list[tuple[Any, int]] = [(tensor, self._want(tensor._node)) for tensor in trace.changed()]
+        rebound += [(self.numbers[id(e)], self._want(e._node)) for e in examples if e._node is not trace.first[id(e)]]
         grads: list[tuple[Any, Any]] = []
         changed: dict[int, Tensor] = {id(t): t for t in trace.with_new_grad()}
         for known, tensor in around.tensors.items():

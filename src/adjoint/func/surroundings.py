@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.errors import is_machinery
+from adjoint.tensor.generator import default_generator
 from adjoint.tensor.tensor import Tensor
 
 __all__ = ["Surroundings", "random_states"]
@@ -74,7 +75,9 @@ class Surroundings:
         for name, cell, before in self._cells:
             if _content(cell) is not before:
                 return f"the variable {name}"
-        return next((f"the global {name}" for space, name, value in self._globals if space.get(name) is not value), None)
+        return next(
+            (f"the global {name}" for space, name, value in self._globals if space.get(name) is not value), None
+        )
 
     def fresh(self) -> "Surroundings":
         """What the same roots reach now."""
@@ -256,7 +259,7 @@ def _plain(value: Any) -> Any:
     return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
 
 
-def random_states() -> tuple[Any, Any]:
-    """The states of Python's and of NumPy's global generators, to be compared."""
-    numbers = np.random.get_state(legacy=False)  # noqa: NPY002
-    return random.getstate(), str(_plain(numbers))
+def random_states() -> tuple[Any, ...]:
+    """The states of Python's and of NumPy's global generators, and of what adjoint draws on the host."""
+    numbers = np.random.get_state(legacy=False)
+    return random.getstate(), str(_plain(numbers)), default_generator.host_draws

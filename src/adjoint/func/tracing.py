@@ -104,9 +104,7 @@ def traced(trace: Tracing) -> Iterator[Tracing]:
         trace.undo()
 
 
-def function_of(
-    trace: Tracing, wanted: Sequence[Node], name: str
-) -> tuple[Function, list[int]]:
+def function_of(trace: Tracing, wanted: Sequence[Node], name: str) -> tuple[Function, list[int]]:
     """The function of a trace that computes the values of nodes.
 
     Returns

@@ -194,7 +194,10 @@ def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     for other in others:
         found, its = tree_flatten(other)
         if its != structure:
-            raise TypeRuleError(f"tree_map: the trees must have the same structure, got {structure} and {its}")
+            raise TypeRuleError(
+                f"tree_map: the trees must have the same structure, got {structure} and {its}; make "
+                "them equal"
+            )
         rows.append(found)
     return tree_unflatten(structure, [function(*row) for row in zip(*rows, strict=True)])
 

@@ -37,9 +37,7 @@ def without_print() -> Iterator[None]:
         builtins.print = original
 
 
-def refuse_side_effects(
-    name: str, around: Surroundings, numbers: tuple[Any, Any], again: Callable[[], object]
-) -> None:
+def refuse_side_effects(name: str, around: Surroundings, numbers: tuple[Any, ...], again: Callable[[], object]) -> None:
     """Raise if a function has changed something or used global random numbers since it was called.
 
     Parameters
@@ -73,13 +71,12 @@ def refuse_side_effects(
             )
 
 
-def used_numbers(around: Surroundings, before: tuple[Any, Any]) -> str | None:
+def used_numbers(around: Surroundings, before: tuple[Any, ...]) -> str | None:
     """The source of random numbers that has been used, in words."""
-    python, numpy = random_states()
-    if python != before[0]:
-        return "numbers of the module random"
-    if numpy != before[1]:
-        return "numbers of numpy.random"
+    sources = ("numbers of the module random", "numbers of numpy.random", "elements drawn on the host")
+    for name, old, new in zip(sources, before, random_states(), strict=True):
+        if old != new:
+            return name
     generator = around.used_generator()
     return None if generator is None else f"numbers of the generator {generator}"
 
