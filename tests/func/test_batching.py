@@ -5,6 +5,7 @@ import pytest
 
 from adjoint import grad, ops, vmap
 from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.func import batching
 from adjoint.tensor.record import operation, record_in_place
 from adjoint.tensor.tensor import from_array
 
@@ -25,7 +26,7 @@ def test_examples_lie_along_any_axis():
     tree = vmap(lambda d, s: (d["x"] * s, d["y"]), in_axes=({"x": 0, "y": None}, None), out_axes=(0, None))
     scaled, shared = tree({"x": x, "y": f32(5)}, f32(2))
     outer = vmap(vmap(lambda a, b: a * b, in_axes=(None, 0)), in_axes=(0, None))(f32([1, 2, 3]), f32([4, 5]))
-    constant = vmap(lambda x: weight)(x)
+    constant = vmap(lambda _: weight)(x)
     named = vmap(lambda x, *, y: x + y)(x, y=f32([1, 2, 3]))
     np.testing.assert_allclose(rows.numpy(), x @ w, rtol=1e-6)
     np.testing.assert_allclose(columns.numpy(), (x @ w).T, rtol=1e-6)
@@ -39,7 +40,10 @@ def test_examples_lie_along_any_axis():
 def test_gradients_of_single_examples_add_up_to_the_gradient_of_all():
     rng = np.random.default_rng(1)
     x, w = f32(rng.standard_normal((4, 3))), f32(rng.standard_normal((3, 2)))
-    loss = lambda w, x: total((x @ w) ** 2)
+
+    def loss(w, x):
+        return total((x @ w) ** 2)
+
     each = vmap(grad(loss), in_axes=(None, 0))(w, x)
     of_sum = grad(lambda w: total(vmap(loss, in_axes=(None, 0))(w, x)))(w)
     x64 = x.numpy().astype(np.float64)
@@ -49,9 +53,9 @@ def test_gradients_of_single_examples_add_up_to_the_gradient_of_all():
 
 
 def test_a_known_structure_is_not_vectorized_again(monkeypatch):
-    from adjoint.func import batching
+    def function(x):
+        return x * x + 3.0
 
-    function = lambda x: x * x + 3.0
     assert vmap(function)(f32([1, 2])).numpy().tolist() == [4, 7]
     monkeypatch.setattr(batching, "vectorize", None)
     assert vmap(function)(f32([2, 3])).numpy().tolist() == [7, 12]
@@ -77,7 +81,7 @@ REFUSED = [
         "vmap: the mapped axes of all arguments must have the same size, got no mapped axis; choose one",
     ),
     (
-        lambda: vmap(lambda x, y: x)(f32([1]), f32([1, 2])),
+        lambda: vmap(lambda x, _: x)(f32([1]), f32([1, 2])),
         InvalidValueError,
         "vmap: the mapped axes of all arguments must have the same size, got 1, 2; correct in_axes",
     ),
@@ -87,7 +91,7 @@ REFUSED = [
         "vmap: in_axes must be axes of the arguments, got 1 for f32[1]; correct it, or pass None",
     ),
     (
-        lambda: vmap(lambda x: 1.0)(f32([1])),
+        lambda: vmap(lambda _: 1.0)(f32([1])),
         TypeRuleError,
         "vmap: the function must return tensors, got the float 1.0; return tensors",
     ),
@@ -103,7 +107,7 @@ REFUSED = [
         "inside it",
     ),
     (
-        lambda: vmap(lambda x: x if x.item() else x)(f32([1])),
+        lambda: vmap(lambda x: x if x.item() else -x)(f32([1])),
         TypeRuleError,
         "a tensor has no elements while a function is traced, got f32[]; return it from the function and read it there",
     ),

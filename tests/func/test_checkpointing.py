@@ -19,7 +19,10 @@ def f32(values, requires_grad=False):
 def test_values_are_computed_twice_and_derivatives_are_the_same():
     rng = np.random.default_rng(0)
     x, w = f32(rng.standard_normal((2, 3))), f32(rng.standard_normal((3, 3)), requires_grad=True)
-    block = lambda x: tanh(tanh(x @ w) @ w)
+
+    def block(x):
+        return tanh(tanh(x @ w) @ w)
+
     counts, gradients = [], []
     for inner in (block, checkpoint(block)):
         step = jit(lambda x, inner=inner: value_and_grad(lambda x: total(inner(x)), 0, w)(x))
@@ -45,5 +48,5 @@ def test_refusals():
         checkpoint(None)
     assert error.value.message == "checkpoint takes a function, got None; pass the function, not its call"
     with pytest.raises(TypeRuleError) as error:
-        checkpoint(lambda x: 3)(f32(1))
+        checkpoint(lambda _: 3)(f32(1))
     assert error.value.message == "checkpoint: the function must return tensors, got the int 3; return tensors"

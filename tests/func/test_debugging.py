@@ -28,7 +28,9 @@ def test_every_call_prints(capsys):
 
 
 def test_the_first_nan_is_found():
-    function = lambda x: total(log(x - 2.0) * 3.0)
+    def function(x):
+        return total(log(x - 2.0) * 3.0)
+
     compiled = jit(function)
     good, bad = f32([3, 4]), f32([1, 4])
     expected = compiled(good).item()
@@ -40,7 +42,7 @@ def test_the_first_nan_is_found():
                 call(bad)
         assert error.value.message.startswith("debug_nan: values must not be NaN, got the first NaN from log, which ")
         assert error.value.message.endswith(": f32[2]; check what its operands can be")
-        assert error.value.where == f"{__file__}:{function.__code__.co_firstlineno}"
+        assert error.value.where == f"{__file__}:{function.__code__.co_firstlineno + 1}"
     with debug_nan(), pytest.raises(InvalidValueError) as error:
         compiled(f32([np.nan, 1]))
     assert error.value.message == (
@@ -76,7 +78,8 @@ REFUSED = [
     (
         lambda: while_loop(1),
         InvalidValueError,
-        "while_loop is not part of adjoint yet, got a call of it; write a Python loop with a fixed number of iterations",
+        "while_loop is not part of adjoint yet, got a call of it; write a Python loop with a fixed number of "
+        "iterations",
     ),
 ]
 

@@ -62,7 +62,10 @@ def test_the_value_and_the_gradient_of_one_argument():
 
 def test_derivatives_nest_and_follow_their_own_argument():
     y = f32([1, 2])
-    cube = lambda x: x * x * x
+
+    def cube(x):
+        return x * x * x
+
     found = [
         grad(cube)(2.0),
         grad(grad(cube))(2.0),
@@ -88,7 +91,9 @@ Point = namedtuple("Point", "a b")
 
 
 def test_gradients_have_the_structure_of_the_argument():
-    function = lambda tree: tree["p"].a * tree["p"].b[0] + total(tree["q"] * tree["q"])
+    def function(tree):
+        return tree["p"].a * tree["p"].b[0] + total(tree["q"] * tree["q"])
+
     found = grad(function)({"p": Point(f32(2), [f32(5)]), "q": f32([1, 3])})
     assert found["p"].a.item() == 5
     assert found["p"].b[0].item() == 2
@@ -97,7 +102,10 @@ def test_gradients_have_the_structure_of_the_argument():
 
 def test_gradients_of_parameters_that_a_function_uses():
     w, v = f32([1, 2], requires_grad=True), f32(3, requires_grad=True)
-    forward = lambda x: total(x * w * v)
+
+    def forward(x):
+        return total(x * w * v)
+
     value, (by_w, by_v) = value_and_grad(forward, None, [w, v])(f32([4, 5]))
     assert (value.numpy().tolist(), by_w.numpy().tolist(), by_v.numpy().tolist()) == (42, [12, 15], 14)
     assert not value.requires_grad  # the outermost one is the end of the differentiation
@@ -114,7 +122,10 @@ def test_gradients_of_parameters_that_a_function_uses():
 
 def test_the_penalty_of_a_gradient_reaches_parameters():
     w = f32([1, 2], requires_grad=True)
-    critic = lambda x: total(sine(x * w))
+
+    def critic(x):
+        return total(sine(x * w))
+
     penalty = total(grad(critic)(f32([0.5, 0.25])) ** 2)  # sum (w cos(x w))^2
     penalty.backward()
     wn, xn = np.array([1, 2.0]), np.array([0.5, 0.25])
@@ -127,7 +138,10 @@ def test_the_penalty_of_a_gradient_reaches_parameters():
 def test_products_with_the_jacobian_from_both_sides():
     W = f64([[1, 2, 0], [3, 4, 1]])
     x, t, ct = f64([0.1, 0.2, 0.3]), f64([1, -1, 2]), f64([0.5, 2])
-    function = lambda x: tanh(W @ x)
+
+    def function(x):
+        return tanh(W @ x)
+
     value, pull = vjp(function, x)
     same, tangent = jvp(function, (x,), (t,))
     (back,) = pull(ct)
@@ -144,8 +158,13 @@ def test_products_with_the_jacobian_from_both_sides():
 
 def test_nests_agree_with_each_other_and_with_finite_differences():
     W, x = f64([[1, 2], [3, -1]]), f64([0.3, -0.2])
-    loss = lambda x: total(tanh(W @ x) * sine(x))
-    reference = lambda x: (np.tanh(W.numpy() @ x) * np.sin(x)).sum()
+
+    def loss(x):
+        return total(tanh(W @ x) * sine(x))
+
+    def reference(x):
+        return (np.tanh(W.numpy() @ x) * np.sin(x)).sum()
+
     step = 1e-5 * np.eye(2)
     slopes = [(reference(x.numpy() + d) - reference(x.numpy() - d)) / 2e-5 for d in step]
     found = {
@@ -170,7 +189,9 @@ def test_nests_agree_with_each_other_and_with_finite_differences():
 
 
 def test_jacobians_of_trees():
-    function = lambda x, y: {"s": x * y, "t": (total(x),)}
+    def function(x, y):
+        return {"s": x * y, "t": (total(x),)}
+
     x, y = f32([1, 2]), f32([3, 4])
     for made in (jacobian(function, (0, 1))(x, y), jacfwd(function, (0, 1))(x, y)):
         assert made["s"][0].numpy().tolist() == [[3, 0], [0, 4]]
@@ -194,7 +215,7 @@ REFUSED = [
         "argnums",
     ),
     (
-        lambda: grad(lambda x: 1.0)(2.0),
+        lambda: grad(lambda _: 1.0)(2.0),
         TypeRuleError,
         "grad: the function must return a float tensor, got the float 1.0; return the loss",
     ),
@@ -210,7 +231,11 @@ REFUSED = [
         "grad needs something to differentiate with respect to, got argnums=None and no weights; choose arguments or "
         "pass weights",
     ),
-    (lambda: grad(lambda x: x, 0, True), TypeRuleError, "grad: weights must be parameters, got True; pass has_aux by its name"),
+    (
+        lambda: grad(lambda x: x, 0, True),
+        TypeRuleError,
+        "grad: weights must be parameters, got True; pass has_aux by its name",
+    ),
     (
         lambda: grad(lambda x: x, None, 5),
         TypeRuleError,
@@ -223,7 +248,11 @@ REFUSED = [
         "grad: with has_aux, the function must return a tuple of a loss and something else, got an object of type "
         "Tensor; return (loss, aux)",
     ),
-    (lambda: jvp(lambda x: x, 1.0, (1.0,)), TypeRuleError, "jvp: primals must be a tuple of arguments, got a float; write (x,)"),
+    (
+        lambda: jvp(lambda x: x, 1.0, (1.0,)),
+        TypeRuleError,
+        "jvp: primals must be a tuple of arguments, got a float; write (x,)",
+    ),
     (
         lambda: jvp(lambda x: x, (1.0,), (f32([1]),)),
         TypeRuleError,
@@ -235,7 +264,7 @@ REFUSED = [
         "vjp: the cotangents must have the structure *, got tuple(*); pass one for each",
     ),
     (
-        lambda: vjp(lambda x: None, 1.0),
+        lambda: vjp(lambda _: None, 1.0),
         TypeRuleError,
         "vjp: the function must return tensors, got None (is a return missing?); return other things as aux, with "
         "has_aux=True",
@@ -252,7 +281,7 @@ REFUSED = [
         "jacobian: argnums must be positions of arguments, got 1 for 1; correct it",
     ),
     (
-        lambda: jacfwd(lambda x: 3)(1.0),
+        lambda: jacfwd(lambda _: 3)(1.0),
         TypeRuleError,
         "jacfwd: the function must return tensors, got the int 3; return tensors",
     ),

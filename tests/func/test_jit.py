@@ -292,11 +292,13 @@ def converts(x):
 
 _OBJECTS = "jit: a traced function must not change Python objects, because only tracing would do it, got a change of "
 _FIX = "; return the new value, or change a tensor in place"
-_DRAWN = "jit: a traced function must not draw random numbers on the host, because every call would use the same ones, got "
+_DRAWN = (
+    "jit: a traced function must not draw random numbers on the host, because every call would use the same ones, got "
+)
 _DRAW = "; draw them with adjoint.rand and the like, or pass them as arguments"
 _READ = (
-    "a compiled function cannot read the elements of a tensor while it is traced, got {}; return the tensor and read it "
-    "outside of the function"
+    "a compiled function cannot read the elements of a tensor while it is traced, got {}; return the tensor and read "
+    "it outside of the function"
 )
 REFUSED = [
     (appends, 2, f"{_OBJECTS}the list LOST in appends{_FIX}"),

@@ -59,13 +59,16 @@ def test_a_registered_class_is_a_container_once():
     register_tree(Box, lambda box: ((box.content,), None), lambda _, items: Box(*items))
     assert tree_map(lambda x: x + 1, [Box(1)])[0].content == 2
     with pytest.raises(InvalidValueError) as error:
-        register_tree(Box, lambda box: ((), None), lambda _, items: Box(*items))
+        register_tree(Box, lambda _: ((), None), lambda _, items: Box(*items))
     assert error.value.message == "register_tree: Box must not be a container yet; register it only once"
 
 
 def test_a_prefix_holds_for_everything_below():
     structure = tree_flatten(((1, 2), {"a": 3}))[1]
-    is_leaf = lambda x: x is None or isinstance(x, int)
+
+    def is_leaf(x):
+        return x is None or isinstance(x, int)
+
     assert tree_prefix("axes", (0, {"a": None}), structure, is_leaf) == [0, 0, None]
     assert tree_prefix("axes", [0, 1], structure, is_leaf) == [0, 0, 1]
     with pytest.raises(TypeRuleError) as error:

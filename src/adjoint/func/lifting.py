@@ -16,14 +16,14 @@ from adjoint.errors import TypeRuleError
 from adjoint.func.compiled import Call, Captured, Effects, Program, Result, used_up
 from adjoint.func.surroundings import Surroundings, random_states
 from adjoint.func.tracing import Tracing, traced
-from adjoint.func.tree import Structure, tree_flatten, tree_unflatten
+from adjoint.func.tree import LEAF, Structure, tree_flatten, tree_unflatten
 from adjoint.func.watching import refuse_leaks, refuse_side_effects, without_print
 from adjoint.ir import Function
 from adjoint.tensor.explain import log
 from adjoint.tensor.plan import program
 from adjoint.tensor.structure import Node, Spec
 from adjoint.tensor.tensor import Tensor
-from adjoint.tensor.trace import lock
+from adjoint.tensor.trace import NOTHING, lock
 
 __all__ = ["Lifted", "lift"]
 
@@ -115,7 +115,7 @@ class _Lifting:
         numbers = random_states()
         before = {known: tensor.__dict__.get("grad") for known, tensor in around.tensors.items()}
         with lock, traced(Tracing(self.root, compiled=True)) as trace:
-            examples = self._examples(trace, structure, specs)
+            examples = self._examples(trace, structure, leaves, specs)
             with without_print():
                 found = self._call(structure, leaves, examples)
             self._refuse(structure, leaves, specs, around, numbers)
@@ -128,11 +128,18 @@ class _Lifting:
         refuse_leaks(self.name, watched)
         return made
 
-    def _examples(self, trace: Tracing, structure: Structure, specs: Sequence[Spec]) -> list[Tensor]:
-        """Tensors in place of the arguments, with the names of the function's parameters, if each is a tensor."""
-        names = list(self.parameters) if structure.count == len(specs) == len(structure.children[0].children) else []
-        names += [""] * (len(specs) - len(names))
-        return [trace.example(s.type, s.requires_grad, s.leaf, name) for s, name in zip(specs, names, strict=False)]
+    def _examples(
+        self, trace: Tracing, structure: Structure, leaves: Sequence[Any], specs: Sequence[Spec]
+    ) -> list[Tensor]:
+        """Tensors in place of the arguments, with the names of the function's parameters."""
+        positional, keywords = structure.children
+        names: list[str] = []
+        for n, child in enumerate(positional.children):
+            name = self.parameters[n] if n < len(self.parameters) else f"x{n}"
+            names += [name] if child == LEAF else [f"{name}.{k}" for k in range(child.count)]
+        names += [f"keyword{n}" for n in range(keywords.count)]
+        named = [name for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, Tensor)]
+        return [trace.example(s.type, s.requires_grad, s.leaf, name) for s, name in zip(specs, named, strict=True)]
 
     def _call(self, structure: Structure, leaves: Sequence[Any], examples: Sequence[Tensor]) -> Any:
         rest = iter(examples)
@@ -155,7 +162,7 @@ class _Lifting:
     ) -> None:
         def again() -> None:
             with traced(Tracing(self.root, compiled=True)) as trace:
-                self._call(structure, leaves, self._examples(trace, structure, specs))
+                self._call(structure, leaves, self._examples(trace, structure, leaves, specs))
 
         refuse_side_effects(self.name, around, numbers, again)
 
@@ -223,6 +230,9 @@ class _Parts:
         self.effects = Effects(tuple(rebound), tuple(grads), prints)
         self.node = trace.node
         self.steps = any(isinstance(n.key, tuple) and n.key[:1] == ("step",) for n in trace.node.path())
+        of_leaves = {id(one) for one in before.values()}
+        self.accumulates = any(id(target) in of_leaves for target, _ in rebound)
+        self.moved = {id(target) for target, _ in rebound}
         self.entered: list[Any] = [self._entered(tensor, around) for tensor in trace.entered]
 
     def _want(self, node: Node) -> int:
@@ -242,11 +252,11 @@ class _Parts:
         if number is not None:
             return number
         container, key = around.holders.get(id(tensor), ([tensor], 0))
-        return Captured(tensor, container, key, id(tensor) in around.moving)
+        return Captured(tensor, container, key, id(tensor) in around.moving and id(tensor) not in self.moved)
 
     def is_differentiable(self) -> bool:
         """Whether a result requires a gradient, and no parameter is changed."""
-        if self.effects.grads or self.effects.prints:
+        if self.effects.grads or self.effects.prints or self.accumulates:
             return False
         if any(isinstance(t, int) or t._spec.requires_grad for t, _ in self.effects.rebound):
             return False
@@ -260,7 +270,7 @@ class _Parts:
 
     def grads_read(self, around: Surroundings, before: dict[int, Any]) -> tuple[tuple[Tensor, bool], ...]:
         """The tensors whose ``grad`` the program depends on being there, or not."""
-        if not self.steps and not self.effects.grads:
+        if not self.steps and not self.effects.grads and not self.accumulates:
             return ()
         return tuple(
             (tensor, before[known] is None)
@@ -279,9 +289,9 @@ class _Parts:
 
     def forget(self) -> None:
         """Forget everything that refers to tensors of the trace."""
-        self.trace.made = []
-        self.trace.entered = []
-        self.trace.captured = []
+        trace = self.trace
+        trace.made, trace.entered, trace.storages, trace.captured = [], [], [], []
+        trace.known, trace.rebound = None, NOTHING
         self.trace = self.examples = None
         self.outs = []
         self.own = {}

@@ -109,7 +109,7 @@ def _flatten(tree: Any) -> tuple[Iterable[Any], Hashable] | None:
         return known[0](tree)
     if isinstance(tree, tuple) and hasattr(kind, "_fields"):
         return _flatten_named(tree)
-    if is_dataclass(tree) and not isinstance(tree, type):
+    if is_dataclass(tree) and not isinstance(tree, type) and not kind.__module__.startswith("adjoint."):
         return _flatten_fields(tree)
     return None
 
@@ -195,8 +195,7 @@ def tree_map(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
         found, its = tree_flatten(other)
         if its != structure:
             raise TypeRuleError(
-                f"tree_map: the trees must have the same structure, got {structure} and {its}; make "
-                "them equal"
+                f"tree_map: the trees must have the same structure, got {structure} and {its}; make them equal"
             )
         rows.append(found)
     return tree_unflatten(structure, [function(*row) for row in zip(*rows, strict=True)])
