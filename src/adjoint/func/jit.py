@@ -80,6 +80,7 @@ class _Variant:
         #: Whether the arguments are tensors only, none of them in a container.
         self.plain = plain
         self.guards = lifted.around.guards
+        self.cells = [(cell, content) for _, cell, content in lifted.around.cells]
         self.grads = lifted.grads
         self.optimizers = [
             (updates.group, updates) for one in lifted.around.optimizers for updates in one._bound._updates
@@ -97,6 +98,9 @@ class _Variant:
                 updates._refresh()
         for space, name, value in self.guards:
             if space.get(name, _MISSING) is not value:
+                return CHANGED
+        for cell, content in self.cells:
+            if cell.cell_contents is not content:
                 return CHANGED
         for space, name, value in self._of_groups:
             if space[name] is not value:

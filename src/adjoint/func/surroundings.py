@@ -48,6 +48,8 @@ class Surroundings:
         Ids of tensors that are replaced by others in the course of training: hyperparameters of optimizers.
     guards : list of (dict, key, object)
         Plain values that the function may depend on, and where they are.
+    cells : list of (str, cell, object)
+        Variables of enclosing functions: name, cell, contents.
     optimizers : list
         Optimizers that are bound to parameters.
     """
@@ -60,8 +62,10 @@ class Surroundings:
         self.optimizers: list[Any] = []
         self._contents: list[tuple[str, str, Any, Any]] = []
         self._generators: list[tuple[str, Any, str]] = []
-        self._cells: list[tuple[str, Any, Any]] = []
+        self.cells: list[tuple[str, Any, Any]] = []
         self._globals: list[tuple[dict[str, Any], str, Any]] = []
+        #: Ids of tensors that were found in objects of adjoint only.
+        self._inner: set[int] = set()
         self._seen: dict[int, Any] = {}
         self._roots = tuple(roots)
         for root in self._roots:
@@ -72,7 +76,7 @@ class Surroundings:
         for kind, name, container, before in self._contents:
             if not _same(container, before):
                 return f"the {kind} {name}" if kind != "attributes" else _attribute(name, container, before)
-        for name, cell, before in self._cells:
+        for name, cell, before in self.cells:
             if _content(cell) is not before:
                 return f"the variable {name}"
         return next(
@@ -96,7 +100,7 @@ class Surroundings:
                 else:
                     container.clear()
                     container.update(before)
-        for _, cell, before in self._cells:
+        for _, cell, before in self.cells:
             if _content(cell) is not before and before is not _MISSING:
                 cell.cell_contents = before
         for space, name, value in self._globals:
@@ -128,11 +132,17 @@ class Surroundings:
 
     def _visit_tensor(self, tensor: Tensor, name: str, container: Any, key: Any, quiet: bool) -> None:
         known = id(tensor)
-        if known not in self.tensors:
+        if known in self.tensors:
+            if known in self._inner and not quiet and container is not None:
+                self.holders[known] = (container, key)  # where the user may put another tensor
+                self._inner.discard(known)
+        else:
             self.tensors[known] = tensor
             if container is not None:
                 self.holders[known] = (container, key)
-            if name and not tensor._label:
+            if quiet:
+                self._inner.add(known)
+            if name and not tensor._label and not quiet:
                 tensor._label = _label(name)
             if quiet and isinstance(container, list) and not tensor.shape and not tensor.requires_grad:
                 self.moving.add(known)
@@ -163,7 +173,7 @@ class Surroundings:
         for cell_name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             content = _content(cell)
             if own and not quiet:
-                self._cells.append((cell_name, cell, content))
+                self.cells.append((cell_name, cell, content))
             self._visit(content, cell_name, None, None, quiet or not own)
         for item in (function.__defaults__ or ()) if own else ():
             self._visit(item, function.__name__, None, None, quiet)
