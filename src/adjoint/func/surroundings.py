@@ -133,9 +133,12 @@ class Surroundings:
     def _visit_tensor(self, tensor: Tensor, name: str, container: Any, key: Any, quiet: bool) -> None:
         known = id(tensor)
         if known in self.tensors:
-            if known in self._inner and not quiet and container is not None:
-                self.holders[known] = (container, key)  # where the user may put another tensor
+            if known in self._inner and not quiet:
                 self._inner.discard(known)
+                if container is not None:  # where the user may put another tensor
+                    self.holders[known] = (container, key)
+                if name and not tensor._label:
+                    tensor._label = _label(name)
         else:
             self.tensors[known] = tensor
             if container is not None:
