@@ -365,3 +365,42 @@ def test_other_refusals():
         with pytest.raises(TypeRuleError) as error:
             call()
         assert error.value.message == message
+
+
+def test_views_outside_see_what_a_call_changes():
+    base = adjoint.zeros(4)
+    view = base[1:3]
+
+    @jit
+    def change(x):
+        base[1:] += x
+        return base.sum()
+
+    assert [change(f32(k)).item() for k in (1, 2)] == [3, 9]
+    assert view.tolist() == [3, 3]
+
+
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_an_optimizer_is_lifted_with_its_state_and_settings(kind):
+    def losses(compiled):
+        w = f32([[2], [1]], requires_grad=True)
+        optimizer = getattr(optim, kind)([w], lr=0.01)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = total((x @ w - y) ** 2)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        found, step = [], jit(step) if compiled else step
+        for count in range(4):
+            if count == 2:
+                optimizer.param_groups[0]["lr"] = 0.005
+            found.append(step(X, Y).item())
+        return found, log.count
+
+    before = log.count
+    compiled, after = losses(True)
+    assert after == before + 1
+    assert compiled == losses(False)[0]

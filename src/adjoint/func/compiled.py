@@ -12,6 +12,7 @@ from adjoint.compiler import compile as compile_function
 from adjoint.errors import InvalidValueError
 from adjoint.func.tree import LEAF, Structure, tree_unflatten
 from adjoint.ir import Function
+from adjoint.tensor.aliases import refresh_views
 from adjoint.tensor.plan import options
 from adjoint.tensor.storage import Storage, empty_storage, is_exported
 from adjoint.tensor.structure import Node, Spec, spec_of
@@ -257,6 +258,8 @@ class Call:
             tensor = args[target] if target.__class__ is int else target
             tensor._storage = made[n]
             tensor._trace = None
+            if tensor._alias is not None:
+                refresh_views((tensor,))
         specs = self.program.specs
         for target, new in effects.grads:
             tensor = args[target] if target.__class__ is int else target

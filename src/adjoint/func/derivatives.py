@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, described, kind_of, plural
 from adjoint.func.tree import Structure, tree_flatten, tree_unflatten
@@ -22,7 +24,7 @@ from adjoint.func.variables import (
 )
 from adjoint.tensor.autograd import enable_grad
 from adjoint.tensor.record import operation
-from adjoint.tensor.tensor import Tensor
+from adjoint.tensor.tensor import Tensor, from_array
 from adjoint.tensor.trace import state
 
 __all__ = ["grad", "jvp", "stop_gradient", "value_and_grad", "vjp"]
@@ -167,7 +169,7 @@ class _Gradient:
         weights = self.weights or ()
         with _nesting, enable_grad():
             own = variables([tensor for one in chosen for tensor in one.tensors])
-            given, rest = list(args), iter(own)
+            given, rest = [_with_tensors(arg) for arg in args], iter(own)
             for one in chosen:
                 given[one.position] = one.rebuilt([next(rest) for _ in one.tensors])
             value = self.function(*given, **keywords)
@@ -243,6 +245,13 @@ class _Argument:
             self.structure,
             [next(rest) if names is None else {name: next(of_parameters) for name in names} for names in self.names],
         )
+
+
+def _with_tensors(arg: Any) -> Any:
+    """An argument with its arrays as tensors."""
+    leaves, structure = tree_flatten(arg)
+    made = [from_array(leaf, copy=False) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
+    return tree_unflatten(structure, made)
 
 
 def _positions(caller: str, given: _Positions, count: int) -> tuple[int, ...]:

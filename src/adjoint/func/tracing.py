@@ -18,7 +18,7 @@ from adjoint.tensor.trace import Recorded, Trace, fresh_trace, state
 __all__ = ["Tracing", "applied", "function_of", "refuse_changes", "sources", "traced"]
 
 #: What a trace changes in tensors.
-_STATE = ("_storage", "_trace", "_node", "_spec", "grad")
+_STATE = ("_storage", "_trace", "_node", "_spec", "_alias", "grad")
 
 
 class Tracing(Trace):
