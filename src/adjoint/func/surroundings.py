@@ -5,9 +5,11 @@ optimizers and other objects with attributes, and functions of the user.
 """
 
 import random
+import sys
+from argparse import Namespace
 from collections.abc import Iterable
 from functools import partial
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,9 @@ _PLAIN = (bool, int, float, str, bytes, type(None), np.dtype)
 
 #: Packages of adjoint whose objects belong to the user's program; others keep books that may change.
 _VISIBLE = ("adjoint.nn", "adjoint.modules", "adjoint.losses")
+
+#: Those of the others that refer to tensors of the user's program.
+_INNER = ("adjoint.optim", "adjoint.func.derivatives", "adjoint.tensor.generator")
 
 _MISSING = object()
 
@@ -199,14 +204,19 @@ class Surroundings:
     def _visit_object(self, value: Any, name: str, quiet: bool) -> None:
         kind = type(value)
         home = kind.__module__ or ""
-        if home.partition(".")[0] in ("numpy", "builtins", "threading", "weakref", "_thread", "re", "pathlib"):
+        if home == "adjoint.func.jit":
+            self._visit(value.__wrapped__, name, None, None, quiet)
             return
         if home.startswith("adjoint.") and not home.startswith(_VISIBLE):
+            if not home.startswith(_INNER):
+                return
             quiet = True
+        elif not home.startswith("adjoint.") and not _is_users(kind, value):
+            return
         if hasattr(value, "param_groups") and getattr(value, "_bound", None) is not None:
             self.optimizers.append(value)
         attributes = getattr(value, "__dict__", None)
-        if attributes is not None:
+        if isinstance(attributes, dict):
             if not quiet:
                 self._contents.append(("attributes", name, attributes, dict(attributes)))
             for key, item in list(attributes.items()):
@@ -214,6 +224,16 @@ class Surroundings:
         for slot in {s for one in kind.__mro__ for s in _slots(one)}:
             if hasattr(value, slot):
                 self._visit(getattr(value, slot), f"{name}.{slot}", None, None, quiet)
+
+
+def _is_users(kind: type, value: Any) -> bool:
+    """Whether an object belongs to the user's program: not to a library, unless it is a module or an optimizer."""
+    if hasattr(value, "named_parameters") or hasattr(value, "param_groups") or kind in (SimpleNamespace, Namespace):
+        return True
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if file is None:  # written in an interactive session, or built in
+        return kind.__module__ == "__main__"
+    return "site-packages" not in file and not is_machinery(file)
 
 
 def _label(name: str) -> str:
