@@ -1,7 +1,7 @@
 """Compiled calls: a traced function as one executable that reads and writes tensors where they are."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from sys import getrefcount
 from typing import Any
@@ -10,8 +10,9 @@ import numpy as np
 
 from adjoint.compiler import compile as compile_function
 from adjoint.errors import InvalidValueError
+from adjoint.func.calling import Caller
 from adjoint.func.tree import LEAF, Structure, tree_unflatten
-from adjoint.ir import Function
+from adjoint.ir import Function, TensorType
 from adjoint.tensor.aliases import refresh_views
 from adjoint.tensor.plan import options
 from adjoint.tensor.storage import Storage, empty_storage, is_exported
@@ -19,7 +20,7 @@ from adjoint.tensor.structure import Node, Spec, spec_of
 from adjoint.tensor.tensor import Tensor
 from adjoint.tensor.trace import Trace
 
-__all__ = ["CHANGED", "Call", "Captured", "Effects", "Program", "Result", "shown", "used_up"]
+__all__ = ["Captured", "Effects", "Program", "Result", "shown", "used_up", "write_call", "write_return"]
 
 #: References to elements that only one tensor has: by its attributes, by a variable, and by the call of getrefcount.
 _OWN = 3
@@ -27,9 +28,6 @@ _OWN = 3
 _SPARE = 3
 #: Most results whose memory is kept for the next calls, for each result.
 _MOST_SPARE = 2
-
-#: What a call returns if something that it depends on has changed since the function was traced.
-CHANGED = object()
 
 
 class _UsedUp(Trace):
@@ -160,138 +158,119 @@ class Program:
         return made
 
 
-class Call:
-    """A program together with the tensors that it uses: what a call of a jitted function does.
+def write_call(
+    caller: Caller,
+    program: Program,
+    entered: Sequence[int | Captured],
+    structure: Structure,
+    results: Sequence[Result],
+    effects: Effects,
+) -> None:
+    """Add the call of a program.
 
     Parameters
     ----------
+    caller : Caller
+        Where to add it.
     program : Program
         The compiled function.
     entered : sequence of int or Captured
         What entered the trace: arguments by number, and captured tensors.
-    specs : sequence of Spec
-        The specs of the arguments.
     structure, results : Structure, sequence of Result
         What the function returns.
     effects : Effects
         What it changes.
     """
-
-    def __init__(
-        self,
-        program: Program,
-        entered: Sequence[int | Captured],
-        specs: Sequence[Spec],
-        structure: Structure,
-        results: Sequence[Result],
-        effects: Effects,
-    ) -> None:
-        self.program, self.specs, self.structure, self.effects = program, tuple(specs), structure, effects
-        self._results = tuple(results)
-        self._arguments: list[tuple[int, int]] = []
-        self._captured: list[tuple[Any, Any, Tensor, Spec, int]] = []
-        self._moving: list[tuple[Any, Any, Spec, int]] = []
-        for place, slot in program.inputs.items():
-            self._add_input(entered[place], slot)
-        #: For each result: its number, its slot, and the tensor that gives its memory, or the number of an argument.
-        self._outputs = []
-        for n, slot, _ in program.outputs:
-            donor = entered[program.donors[n]] if n in program.donors else None
-            self._outputs.append((n, slot, donor.tensor if isinstance(donor, Captured) else donor))
-        for place in program.donors.values():
-            if isinstance(one := entered[place], Captured):
-                self._captured.append((one.container, one.key, one.tensor, one.tensor._spec, -1))
-        self._unflatten = _builder(structure)
-        self.captured = [one for one in entered if isinstance(one, Captured)]
-
-    def _add_input(self, one: "int | Captured", slot: int) -> None:
-        if not isinstance(one, Captured):
-            self._arguments.append((one, slot))
-        elif one.moving:
-            self._moving.append((one.container, one.key, one.tensor._spec, slot))
+    slots, lines = caller.name(program.slots), []
+    for place, slot in program.inputs.items():
+        one = entered[place]
+        target = f"a{one}" if isinstance(one, int) else _captured(caller, one)
+        lines += [*_elements("s", target), f"{slots}[{slot}] = s.address"]
+    for n, slot, type_ in program.outputs:
+        if n in program.donors:
+            one = entered[program.donors[n]]
+            target = f"a{one}" if isinstance(one, int) else _captured(caller, one)
+            lines += _elements(f"o{n}", target)
+            # Another tensor may need the elements.
+            copy = f"{caller.name(_copied)}(o{n}, {caller.name(type_)})"
+            lines.append(f"if {caller.name(getrefcount)}(o{n}) > {_OWN}: o{n} = {copy}")
         else:
-            self._captured.append((one.container, one.key, one.tensor, one.tensor._spec, slot))
+            lines.append(f"o{n} = {caller.name(program.memory)}({n})")
+        lines.append(f"{slots}[{slot}] = o{n}.address")
+    lines.append(f"{caller.name(program.invocation.call)}()")
+    caller.add(f"with {caller.name(program.lock)}:", *(f"    {line}" for line in lines))
+    _write_effects(caller, program, effects)
+    leaves = []
+    for number, result in enumerate(results):
+        if result.kind == "new":
+            caller.add(*_tensor(caller, f"r{number}", program, result.item))
+            leaves.append(f"r{number}")
+        else:
+            leaves.append(f"a{result.item}" if result.kind == "argument" else caller.name(result.item))
+    write_return(caller, structure, leaves)
 
-    def run(self, args: Sequence[Tensor]) -> Any:
-        """Call the function; returns `CHANGED` if a captured tensor is another one, or has another type."""
-        program = self.program
-        slots = program.slots
-        with program.lock:
-            try:
-                for container, key, tensor, spec, slot in self._captured:
-                    if container[key] is not tensor or tensor._spec is not spec:
-                        return CHANGED
-                    storage = tensor._storage
-                    if storage is None:
-                        storage = tensor.elements()
-                    if slot >= 0:
-                        slots[slot] = storage.address
-                for container, key, spec, slot in self._moving:
-                    tensor = container[key]
-                    if tensor._spec is not spec:
-                        return CHANGED
-                    slots[slot] = (tensor._storage or tensor.elements()).address
-            except (KeyError, IndexError, AttributeError):
-                return CHANGED
-            for n, slot in self._arguments:
-                slots[slot] = (args[n]._storage or args[n].elements()).address
-            made: list[Any] = []
-            for n, slot, donor in self._outputs:
-                if donor is None:
-                    storage = program.memory(n)
-                else:
-                    target: Any = args[donor] if isinstance(donor, int) else donor
-                    storage = target._storage
-                    if getrefcount(storage) > _OWN:  # another tensor needs these elements
-                        copied = empty_storage(program.outputs[n][2])
-                        copied.array[...] = storage.array
-                        storage = copied
-                slots[slot] = storage.address
-                made.append(storage)
-            program.invocation.call()
-        return self._finish(args, made)
 
-    def _finish(self, args: Sequence[Tensor], made: list[Storage]) -> Any:
-        """Give tensors their new elements and gradients, print, and build what the function returns."""
-        effects = self.effects
-        for target, n in effects.rebound:
-            tensor = args[target] if target.__class__ is int else target
-            tensor._storage = made[n]
-            tensor._trace = None
-            if tensor._alias is not None:
-                refresh_views((tensor,))
-        specs = self.program.specs
-        for target, new in effects.grads:
-            tensor = args[target] if target.__class__ is int else target
-            tensor.grad = _tensor(specs[new], made[new]) if new.__class__ is int else new
-        for text, numbers in effects.prints:
-            print(text.format(*[shown(made[n].array) for n in numbers]))
-        leaves: list[Any] = []
-        for result in self._results:
-            kind, item = result.kind, result.item
-            if kind == "new":
-                leaves.append(_tensor(specs[item], made[item]))
-            else:
-                leaves.append(args[item] if kind == "argument" else item)
-        return self._unflatten(leaves)
+def write_return(caller: Caller, structure: Structure, leaves: Sequence[str]) -> None:
+    """Add the statement that returns a tree with these leaves."""
+    if structure == LEAF:
+        caller.add(f"return {leaves[0]}")
+    elif structure.kind is tuple and all(child == LEAF for child in structure.children):
+        caller.add(f"return ({''.join(f'{leaf}, ' for leaf in leaves)})")
+    else:
+        caller.add(f"return {caller.name(tree_unflatten)}({caller.name(structure)}, [{', '.join(leaves)}])")
+
+
+def _captured(caller: Caller, one: Captured) -> str:
+    """The name of a captured tensor, after the check that it is still the same, or of the same type."""
+    where = caller.item(one.container, one.key)
+    spec = caller.name(one.tensor._spec)
+    if not one.moving:
+        name = caller.name(one.tensor)
+        caller.require(f"{where} is {name} and {name}._spec is {spec}")
+        return name
+    name = f"m{one.key}" if isinstance(one.key, str | int) else "m"
+    name = caller.fresh(name)
+    caller.check(f"{name} = {where}")
+    caller.require(f"{name}._spec is {spec}")
+    return name
+
+
+def _elements(name: str, tensor: str) -> list[str]:
+    return [f"{name} = {tensor}._storage", f"if {name} is None: {name} = {tensor}.elements()"]
+
+
+def _write_effects(caller: Caller, program: Program, effects: Effects) -> None:
+    """Add code that gives tensors their new elements and gradients, and prints."""
+    for target, n in effects.rebound:
+        tensor = f"a{target}" if isinstance(target, int) else caller.name(target)
+        caller.add(
+            f"{tensor}._storage = o{n}",
+            f"{tensor}._trace = None",
+            f"if {tensor}._alias is not None: {caller.name(refresh_views)}(({tensor},))",
+        )
+    for k, (target, new) in enumerate(effects.grads):
+        tensor = f"a{target}" if isinstance(target, int) else caller.name(target)
+        if isinstance(new, int):
+            caller.add(*_tensor(caller, f"g{k}", program, new), f"{tensor}.grad = g{k}")
+        else:
+            caller.add(f"{tensor}.grad = {caller.name(new)}")
+    for text, numbers in effects.prints:
+        values = ", ".join(f"{caller.name(shown)}(o{n}.array)" for n in numbers)
+        caller.add(f"print({caller.name(text)}.format({values}))")
+
+
+def _tensor(caller: Caller, name: str, program: Program, n: int) -> list[str]:
+    """Code that makes a tensor of a result."""
+    spec = caller.name(program.specs[n])
+    return [f"{name} = new(Tensor)", f"{name}._spec = {spec}", f"{name}._storage = o{n}"]
+
+
+def _copied(storage: Storage, type_: TensorType) -> Storage:
+    made = empty_storage(type_)
+    made.array[...] = storage.array
+    return made
 
 
 def shown(array: np.ndarray) -> Any:
     """What to format: a number for a single element, so that formats of numbers apply."""
     return array.item() if array.size == 1 else array
-
-
-def _tensor(spec: Spec, storage: Storage) -> Tensor:
-    tensor = Tensor.__new__(Tensor)
-    tensor._spec = spec
-    tensor._storage = storage
-    return tensor
-
-
-def _builder(structure: Structure) -> Callable[[list[Any]], Any]:
-    """The function that builds a tree from its leaves, without a walk for the usual ones."""
-    if structure is LEAF or structure == LEAF:
-        return lambda leaves: leaves[0]
-    if structure.kind is tuple and all(child == LEAF for child in structure.children):
-        return tuple
-    return lambda leaves: tree_unflatten(structure, leaves)

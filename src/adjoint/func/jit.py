@@ -10,10 +10,11 @@ import numpy as np
 
 from adjoint.compiler import compile as compile_function
 from adjoint.errors import TypeRuleError, kind_of
-from adjoint.func.compiled import CHANGED, Program
+from adjoint.func.calling import CHANGED, Caller, guard
+from adjoint.func.compiled import Program, write_call, write_return
 from adjoint.func.lifting import Lifted, lift
 from adjoint.func.tracing import applied
-from adjoint.func.tree import Structure, tree_flatten, tree_unflatten
+from adjoint.func.tree import LEAF, Structure, tree_flatten, tree_unflatten
 from adjoint.ir import TensorType
 from adjoint.ir.printer import print_functions
 from adjoint.tensor.checking import nan_mode, refuse_nan
@@ -27,8 +28,6 @@ __all__ = ["Jitted", "jit"]
 
 #: Most traced variants of a function that are kept.
 _MOST = 64
-
-_MISSING = object()
 
 
 def jit(
@@ -73,81 +72,61 @@ def jit(
 
 
 class _Variant:
-    """A traced function, and the check that it is still valid."""
+    """A traced function, and the function that calls it as long as nothing that it depends on has changed."""
 
-    def __init__(self, lifted: Lifted, specs: tuple[Spec, ...], grad: bool, plain: bool) -> None:
-        self.lifted, self.specs, self.grad = lifted, specs, grad
-        #: Whether the arguments are tensors only, none of them in a container.
-        self.plain = plain
-        self.guards = lifted.around.guards
-        self.cells = [(cell, content) for _, cell, content in lifted.around.cells]
-        self.grads = lifted.grads
-        self.optimizers = [
-            (updates.group, updates) for one in lifted.around.optimizers for updates in one._bound._updates
-        ]
-        self._of_groups = [(updates.__dict__, "_hypers", updates._hypers) for _, updates in self.optimizers]
-        self._run = None if lifted.call is None else lifted.call.run
-        self._entry = None
-        if lifted.call is None and lifted.function is not None:
-            self._entry = Operation(applied(lifted.function), numbers=False)
-
-    def call(self, args: Sequence[Tensor]) -> Any:
-        """Call the function; returns `CHANGED` if it has to be traced again."""
-        for group, updates in self.optimizers:
-            if group.changed:
-                updates._refresh()
-        for space, name, value in self.guards:
-            if space.get(name, _MISSING) is not value:
-                return CHANGED
-        for cell, content in self.cells:
-            if cell.cell_contents is not content:
-                return CHANGED
-        for space, name, value in self._of_groups:
-            if space[name] is not value:
-                return CHANGED
-        for tensor, missing in self.grads:
-            if (tensor.grad is None) is not missing:
-                return CHANGED
-        if self._run is None:
-            return self._record(args)
-        if nan_mode.on:
-            self._check(args)
-        return self._run(args)
+    def __init__(self, lifted: Lifted, specs: tuple[Spec, ...], grad: bool) -> None:
+        self.lifted = lifted
+        caller = Caller(len(specs))
+        for n, spec in enumerate(specs):
+            caller.require(f"a{n}._spec is {caller.name(spec)}")
+        here = caller.name(state)
+        caller.require(f"{here}.grad is {grad} and {here}.trace.outer is None")
+        for optimizer in lifted.around.optimizers:
+            for updates in optimizer._bound._updates:
+                group, hypers = caller.name(updates.group), caller.item(updates.__dict__, "_hypers")
+                caller.check(f"if {group}.changed: {caller.name(updates.refresh)}()")
+                caller.require(f"{hypers} is {caller.name(updates._hypers)}")
+        around = lifted.around
+        guard(caller, around.guards, [(cell, content) for _, cell, content in around.cells], lifted.grads)
+        if lifted.program is None:
+            self._write_record(caller)
+        else:
+            caller.add(f"if {caller.name(nan_mode)}.on: {caller.name(self._check)}(args)")
+            write_call(caller, lifted.program, lifted.entered, lifted.structure, lifted.results, lifted.effects)
+        #: Takes the tensors; returns `CHANGED` if the function has to be traced again.
+        self.call: Callable[[Sequence[Tensor]], Any] = caller.made()
 
     def _check(self, args: Sequence[Tensor]) -> None:
-        """Refuse NaN in what the call computes."""
-        lifted = self.lifted
-        if lifted.function is None:
-            return
-        entered = [lifted.entered[place] for place in lifted.places]
-        tensors = [args[one] if isinstance(one, int) else one.container[one.key] for one in entered]
-        refuse_nan(lifted.function, [tensor.elements().array for tensor in tensors], options.compile)
+        """Refuse NaN in what a call computes."""
+        function = self.lifted.function
+        if function is not None:
+            tensors = self._operands(args)
+            refuse_nan(function, [tensor.elements().array for tensor in tensors], options.compile)
 
-    def _record(self, args: Sequence[Tensor]) -> Any:
-        """Record the call as one operation, so that it can be differentiated."""
+    def _operands(self, args: Sequence[Tensor]) -> list[Tensor]:
+        """The tensors in place of the parameters of the graph."""
+        entered = [self.lifted.entered[place] for place in self.lifted.places]
+        return [args[one] if isinstance(one, int) else one.container[one.key] for one in entered]
+
+    def _write_record(self, caller: Caller) -> None:
+        """Add code that records the call as one operation, so that it can be differentiated."""
         lifted = self.lifted
-        found: tuple[Any, ...] = ()
-        if self._entry is not None:
-            tensors = []
-            for place in lifted.places:
-                one = lifted.entered[place]
-                if isinstance(one, int):
-                    tensors.append(args[one])
-                    continue
-                tensor = one.container[one.key]
-                if tensor._spec is not one.tensor._spec or (tensor is not one.tensor and not one.moving):
-                    return CHANGED
-                tensors.append(tensor)
-            found = record(self._entry, tensors)
-            for target, n in lifted.effects.rebound:
-                rebind(target, found[n])
-        leaves = []
-        for result in lifted.results:
-            if result.kind == "new":
-                leaves.append(found[result.item])
-            else:
-                leaves.append(args[result.item] if result.kind == "argument" else result.item)
-        return tree_unflatten(lifted.structure, leaves)
+        for one in (lifted.entered[place] for place in lifted.places):
+            if not isinstance(one, int):
+                where, tensor = caller.item(one.container, one.key), caller.name(one.tensor)
+                same = "" if one.moving else f"{where} is {tensor} and "
+                caller.require(f"{same}{where}._spec is {caller.name(one.tensor._spec)}")
+        if lifted.function is not None:
+            entry = Operation(applied(lifted.function), numbers=False)
+            caller.add(f"o = {caller.name(record)}({caller.name(entry)}, {caller.name(self._operands)}(args))")
+        for target, n in lifted.effects.rebound:
+            caller.add(f"{caller.name(rebind)}({caller.name(target)}, o[{n}])")
+        names = {"new": "o[{}]", "argument": "a{}"}
+        leaves = [
+            names[result.kind].format(result.item) if result.kind in names else caller.name(result.item)
+            for result in lifted.results
+        ]
+        write_return(caller, lifted.structure, leaves)
 
 
 class Jitted:
@@ -172,7 +151,8 @@ class Jitted:
         self._root = Node(None)
         self._programs: dict[Any, Program] = {}
         self._variants: OrderedDict[Hashable, list[_Variant]] = OrderedDict()
-        self._last: _Variant | None = None
+        #: Calls the variant that was called last, for arguments that are tensors, none of them in a container.
+        self._last: Callable[[Any], Any] = lambda _: CHANGED
         #: The kinds of arguments, without their floats, that have been met, and those whose floats are tensors.
         self._kinds: set[Hashable] = set()
         self._varying: set[Hashable] = set()
@@ -180,16 +160,10 @@ class Jitted:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Call the compiled function, which is compiled first for arguments of a new kind."""
-        last = self._last
-        if last is not None and not keywords and len(args) == len(last.specs):
-            for arg, spec in zip(args, last.specs, strict=True):
-                if getattr(arg, "_spec", None) is not spec:
-                    break
-            else:
-                if state.grad is last.grad and state.trace.outer is None:
-                    found = last.call(args)
-                    if found is not CHANGED:
-                        return found
+        if not keywords:
+            found = self._last(args)
+            if found is not CHANGED:
+                return found
         return self._call(args, keywords)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -206,7 +180,8 @@ class Jitted:
         for variant in variants:
             found = variant.call(tensors)
             if found is not CHANGED:
-                self._remember(variant)
+                if self._is_plain(leaves, structure):
+                    self._last = variant.call
                 return found
         variant = self._traced(key, leaves, tensors, structure)
         found = variant.call(tensors)
@@ -215,11 +190,19 @@ class Jitted:
                 f"jit: what {self._name} depends on must not be changed by a call of it, got another value after it "
                 "was traced; return the new value"
             )
-        self._remember(variant)
+        if self._is_plain(leaves, structure):
+            self._last = variant.call
         return found
 
-    def _remember(self, variant: _Variant) -> None:
-        self._last = variant if variant.plain else self._last
+    @staticmethod
+    def _is_plain(leaves: list[Any], structure: Structure) -> bool:
+        """Whether all arguments are tensors, given by position."""
+        args, keywords = structure.children
+        return (
+            not keywords.children
+            and all(child == LEAF for child in args.children)
+            and all(isinstance(leaf, Tensor) for leaf in leaves)
+        )
 
     def _found(
         self, args: tuple[Any, ...], keywords: Mapping[str, Any]
@@ -264,8 +247,7 @@ class Jitted:
             specs,
             (self._function, *statics),
         )
-        plain = len(leaves) == len(tensors) and structure == tree_flatten((tuple(tensors), {}))[1]
-        variant = _Variant(lifted, specs, state.grad, plain)
+        variant = _Variant(lifted, specs, state.grad)
         self._variants.setdefault(key, []).insert(0, variant)
         self._variants.move_to_end(key)
         if len(self._variants) > _MOST:
@@ -305,9 +287,9 @@ class Jitted:
             return f"{self._name} computes nothing"
         if stage == "graph":
             return print_functions((function,), show_lines=True)
-        if variant.lifted.call is None:
+        if variant.lifted.program is None:
             return compile_function(function, options=options.compile)[function.name].text(stage)
-        return variant.lifted.call.program.entry.text(stage)
+        return variant.lifted.program.entry.text(stage)
 
 
 class _Static:

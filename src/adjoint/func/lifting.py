@@ -13,7 +13,7 @@ from inspect import signature
 from typing import Any
 
 from adjoint.errors import TypeRuleError
-from adjoint.func.compiled import Call, Captured, Effects, Program, Result, used_up
+from adjoint.func.compiled import Captured, Effects, Program, Result, used_up
 from adjoint.func.surroundings import Surroundings, random_states
 from adjoint.func.tracing import Tracing, traced
 from adjoint.func.tree import LEAF, Structure, tree_flatten, tree_unflatten
@@ -34,8 +34,8 @@ class Lifted:
 
     Attributes
     ----------
-    call : Call or None
-        How to call it; None if its results can be differentiated and it is recorded instead.
+    program : Program or None
+        The compiled function; None if its results can be differentiated and it is recorded instead.
     function : Function or None
         Its graph; None if it computes nothing.
     entered : tuple of int or Captured
@@ -56,7 +56,7 @@ class Lifted:
         Tensors, and whether their ``grad`` was None, on which the program depends.
     """
 
-    call: Call | None
+    program: Program | None
     function: Function | None
     entered: tuple[Any, ...]
     places: tuple[int, ...]
@@ -121,7 +121,7 @@ class _Lifting:
             self._refuse(structure, leaves, specs, around, numbers)
             parts = _Parts(trace, examples, found, around, before)
         parts.restore_grads(before)
-        made = self._finished(parts, specs, around, before)
+        made = self._finished(parts, around, before)
         watched = parts.watched()
         del examples, found
         parts.forget()
@@ -166,26 +166,25 @@ class _Lifting:
 
         refuse_side_effects(self.name, around, numbers, again)
 
-    def _finished(self, parts: "_Parts", specs: Sequence[Spec], around: Surroundings, before: dict[int, Any]) -> Lifted:
+    def _finished(self, parts: "_Parts", around: Surroundings, before: dict[int, Any]) -> Lifted:
         function: Function | None = None
         places: tuple[int, ...] = ()
-        call = None
+        compiled: Program | None = None
         differentiable = parts.is_differentiable()
         if parts.wanted:
             function, where = program(parts.node, tuple(parts.wanted), name=self.name)
             places = tuple(where[p] for p in function.params)
             if not differentiable:
                 key = (parts.node, tuple(parts.wanted))
-                known = self.programs.get(key)
-                if known is None:
+                compiled = self.programs.get(key)
+                if compiled is None:
                     start = time.perf_counter()
-                    known = self.programs[key] = Program(function, places)
-                    parts.node.plans = {**(parts.node.plans or {}), key[1]: known}
+                    compiled = self.programs[key] = Program(function, places)
+                    parts.node.plans = {**(parts.node.plans or {}), key[1]: compiled}
                     log.compiled(parts.node, time.perf_counter() - start)
-                call = Call(known, parts.entered, specs, parts.structure, parts.results, parts.effects)
         grads = parts.grads_read(around, before)
         return Lifted(
-            call,
+            compiled,
             function,
             tuple(parts.entered),
             places,
