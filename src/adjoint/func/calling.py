@@ -75,7 +75,7 @@ class Caller:
         checks = "".join(f"        {line}\n" for line in self._checks)
         body = "".join(f"    {line}\n" for line in self._body)
         text = f"def call(args):\n    try:\n{checks}    except GONE:\n        return CHANGED\n{body}"
-        exec(compile(text, "<adjoint call>", "exec"), self._constants)  # noqa: S102
+        exec(compile(text, "<adjoint call>", "exec"), self._constants)
         return self._constants["call"]
 
 

@@ -3,15 +3,17 @@
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import update_wrapper, wraps
+from inspect import signature
 from types import MethodType
 from typing import Any
 
 import numpy as np
 
 from adjoint.compiler import compile as compile_function
-from adjoint.errors import TypeRuleError, kind_of
+from adjoint.errors import NameLookupError, TypeRuleError, kind_of
 from adjoint.func.calling import CHANGED, Caller, guard
 from adjoint.func.compiled import Program, write_call, write_return
+from adjoint.func.dynamic import Dynamic, cut
 from adjoint.func.lifting import Lifted, lift
 from adjoint.func.tracing import applied
 from adjoint.func.tree import LEAF, Structure, tree_flatten, tree_unflatten
@@ -20,7 +22,7 @@ from adjoint.ir.printer import print_functions
 from adjoint.tensor.checking import nan_mode, refuse_nan
 from adjoint.tensor.plan import options
 from adjoint.tensor.record import rebind, record
-from adjoint.tensor.structure import Node, Operation, Spec
+from adjoint.tensor.structure import Node, Operation, Spec, spec_of
 from adjoint.tensor.tensor import Tensor, from_array
 from adjoint.tensor.trace import state
 
@@ -35,6 +37,8 @@ def jit(
     *,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
+    dynamic: Mapping[str, Mapping[int, str]] | None = None,
+    bound: int | None = None,
 ) -> Any:
     """Compile a function of tensors as a whole: ``jit(function)``, or the decorator ``@jit`` or ``@jit(...)``.
 
@@ -51,6 +55,12 @@ def jit(
         Positions of arguments that are not looked into and must be hashable.
     static_argnames : str or sequence of str, default ()
         Names of keyword arguments of the same kind.
+    dynamic : mapping, optional
+        Arguments, by the names of parameters, whose axis 0 has a size that varies, ``{"x": {0: "n"}, "y": {0: "n"}}``.
+        The function is compiled once for every size up to a bound, and computes with the rows that there are. They are
+        tensors or arrays, given by position.
+    bound : int, optional
+        The largest size; default: the first one, rounded up to a power of two, and again for each larger one.
 
     Returns
     -------
@@ -66,9 +76,10 @@ def jit(
     """
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    sizes = None if dynamic is None else Dynamic(dynamic, bound)
     if function is None:
-        return lambda given: Jitted(given, numbers, names)
-    return Jitted(function, numbers, names)
+        return lambda given: Jitted(given, numbers, names, sizes)
+    return Jitted(function, numbers, names, sizes)
 
 
 class _Variant:
@@ -138,15 +149,23 @@ class Jitted:
         The function.
     static_argnums, static_argnames : tuple
         As for `jit`.
+    dynamic : Dynamic, optional
+        The arguments of varying size.
     """
 
     def __init__(
-        self, function: Callable[..., Any], static_argnums: tuple[int, ...], static_argnames: tuple[str, ...]
+        self,
+        function: Callable[..., Any],
+        static_argnums: tuple[int, ...],
+        static_argnames: tuple[str, ...],
+        dynamic: Dynamic | None = None,
     ) -> None:
         if not callable(function):
             raise TypeRuleError(f"jit takes a function, got {kind_of(function)}; pass the function, not its call")
         self._function = function
         self._static = (static_argnums, static_argnames)
+        self._dynamic = dynamic
+        self._sized = () if dynamic is None else _positions_of(function, dynamic.names)
         self._name = _plain_name(getattr(function, "__name__", type(function).__name__))
         self._root = Node(None)
         self._programs: dict[Any, Program] = {}
@@ -175,6 +194,8 @@ class Jitted:
     def _call(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
         if state.trace.outer is not None:  # part of the function that is being traced
             return self._function(*args, **keywords)
+        if self._dynamic is not None:
+            return self._call_dynamic(self._dynamic, args, keywords)
         key, leaves, variants, structure = self._found(args, keywords)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         for variant in variants:
@@ -193,6 +214,30 @@ class Jitted:
         if self._is_plain(leaves, structure):
             self._last = variant.call
         return found
+
+    def _call_dynamic(self, dynamic: Dynamic, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        """A call with a varying number of rows."""
+        given = [from_array(arg) if isinstance(arg, np.ndarray) else arg for arg in args]
+        if keywords or len(given) <= max(self._sized) or not all(isinstance(arg, Tensor) for arg in given):
+            raise TypeRuleError(
+                "jit: the arguments of a function with a dynamic size must be tensors or arrays by position, got "
+                f"others for {self._name}; let it use them as globals"
+            )
+        rows = dynamic.rows(given, self._sized)
+        tensors = dynamic.filled(given, self._sized, rows)
+        key, leaves, variants, structure = self._found(tuple(tensors[:-1]), {})
+        found: Any = CHANGED
+        for variant in variants:
+            found = variant.call(tensors)
+            if found is not CHANGED:
+                break
+        else:
+            variant = self._traced(key, leaves, tensors[:-1], structure)
+            found = variant.call(tensors)
+        results, returned = tree_flatten(found)
+        axes = variant.lifted.axes
+        parts = [x if axis is None else cut(x, axis, rows) for x, axis in zip(results, axes, strict=True)]
+        return tree_unflatten(returned, parts)
 
     @staticmethod
     def _is_plain(leaves: list[Any], structure: Structure) -> bool:
@@ -246,8 +291,10 @@ class Jitted:
             leaves,
             specs,
             (self._function, *statics),
+            self._sized,
         )
-        variant = _Variant(lifted, specs, state.grad)
+        extra = () if self._dynamic is None else (spec_of(TensorType((), np.dtype(np.int32))),)
+        variant = _Variant(lifted, (*specs, *extra), state.grad)
         self._variants.setdefault(key, []).insert(0, variant)
         self._variants.move_to_end(key)
         if len(self._variants) > _MOST:
@@ -333,6 +380,17 @@ def _unwrapping(function: Callable[..., Any]) -> Callable[..., Any]:
         )
 
     return call
+
+
+def _positions_of(function: Callable[..., Any], names: Sequence[str]) -> tuple[int, ...]:
+    """The positions of parameters."""
+    known = list(signature(function).parameters)
+    for name in names:
+        if name not in known:
+            raise NameLookupError(
+                f"jit: dynamic names parameters of the function, got {name!r}; known parameters: {', '.join(known)}"
+            )
+    return tuple(known.index(name) for name in names)
 
 
 def _plain_name(name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 from adjoint.errors import TypeRuleError
 from adjoint.func.compiled import Captured, Effects, Program, Result, used_up
+from adjoint.func.dynamic import masked
 from adjoint.func.surroundings import Surroundings, random_states
 from adjoint.func.tracing import Tracing, traced
 from adjoint.func.tree import LEAF, Structure, tree_flatten, tree_unflatten
@@ -24,6 +25,7 @@ from adjoint.tensor.plan import program
 from adjoint.tensor.structure import Node, Spec
 from adjoint.tensor.tensor import Tensor
 from adjoint.tensor.trace import NOTHING, lock
+from adjoint.transforms.batch_axis import Axis
 
 __all__ = ["Lifted", "lift"]
 
@@ -54,6 +56,8 @@ class Lifted:
         What it reaches.
     grads : tuple of (Tensor, bool)
         Tensors, and whether their ``grad`` was None, on which the program depends.
+    axes : tuple of Axis or None
+        For a function with a dynamic size: for each of `results`, its axis of rows.
     """
 
     program: Program | None
@@ -66,6 +70,7 @@ class Lifted:
     differentiable: bool
     around: Surroundings
     grads: tuple[tuple[Tensor, bool], ...]
+    axes: tuple[Axis | None, ...] = ()
 
 
 def lift(
@@ -77,6 +82,7 @@ def lift(
     leaves: Sequence[Any],
     specs: Sequence[Spec],
     roots: Sequence[Any],
+    dynamic: Sequence[int] = (),
 ) -> Lifted:
     """Trace a function.
 
@@ -96,13 +102,22 @@ def lift(
         Of the tensors among the leaves, in order.
     roots : sequence
         Where to look for what it reaches.
+    dynamic : sequence of int, default ()
+        The tensors whose first axis has any size up to the one that is given.
     """
-    return _Lifting(function, name, root, programs).run(structure, leaves, specs, roots)
+    return _Lifting(function, name, root, programs, tuple(dynamic)).run(structure, leaves, specs, roots)
 
 
 class _Lifting:
-    def __init__(self, function: Callable[..., Any], name: str, root: Node, programs: dict[Any, Program]) -> None:
-        self.function, self.name, self.root, self.programs = function, name, root, programs
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        name: str,
+        root: Node,
+        programs: dict[Any, Program],
+        dynamic: tuple[int, ...],
+    ) -> None:
+        self.function, self.name, self.root, self.programs, self.dynamic = function, name, root, programs, dynamic
         #: Names of its positional parameters.
         self.parameters: tuple[str, ...] = ()
         with suppress(TypeError, ValueError):  # some built-in functions have no signature
@@ -170,10 +185,16 @@ class _Lifting:
         function: Function | None = None
         places: tuple[int, ...] = ()
         compiled: Program | None = None
+        axes: tuple[Axis | None, ...] = ()
         differentiable = parts.is_differentiable()
         if parts.wanted:
             function, where = program(parts.node, tuple(parts.wanted), name=self.name)
             places = tuple(where[p] for p in function.params)
+            if self.dynamic:
+                differentiable = False
+                function, axes = self._masked(function, parts, places)
+                places = (*places, len(parts.entered))
+                parts.entered.append(len(parts.numbers))  # an argument of the program alone
             if not differentiable:
                 key = (parts.node, tuple(parts.wanted))
                 compiled = self.programs.get(key)
@@ -194,7 +215,27 @@ class _Lifting:
             differentiable,
             around,
             grads,
+            axes,
         )
+
+    def _masked(
+        self, function: Function, parts: "_Parts", places: Sequence[int]
+    ) -> tuple[Function, tuple[Axis | None, ...]]:
+        """The graph for any number of rows, and the axis of rows of each leaf that the function returns."""
+        if parts.is_differentiable():
+            raise TypeRuleError(
+                f"jit: a function with a dynamic size must not return tensors that require gradients, got one from "
+                f"{self.name}; call it within no_grad(), or compute the gradients inside"
+            )
+        candidates = [n for n, place in enumerate(places) if parts.entered[place] in self.dynamic]
+        made = masked(function, candidates)
+        kept = [n for _, n in parts.effects.rebound] + [n for _, n in parts.effects.grads if isinstance(n, int)]
+        if any(made.axes[n] is not None for n in kept):
+            raise TypeRuleError(
+                f"jit: a function with a dynamic size must not store tensors that have it, got one in {self.name}; "
+                "return it"
+            )
+        return made.function, tuple(made.axes[r.item] if r.kind == "new" else None for r in parts.results)
 
 
 class _Parts:
