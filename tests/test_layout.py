@@ -34,6 +34,7 @@ TESTED_IN = {
     "codegen/writer": "codegen/test_partial_loads.py",
     "data/files": "data/test_fashion.py",
     "interop/torch_objects": "interop/test_torch_reader.py",
+    "func/calling": "func/test_jit.py",
     "func/compiled": "func/test_jit.py",
     "func/front": "func/test_jit.py",
     "func/jacobians": "func/test_derivatives.py",

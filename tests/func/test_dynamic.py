@@ -100,8 +100,8 @@ REFUSED = [
     (
         lambda: jit(lambda x: x.reshape(2, -1).sum(0), dynamic={"x": {0: "n"}})(X),
         TypeRuleError,
-        "jit: a function with a dynamic size must treat rows alike, but %0 = reshape(...): f32[2,4] depends on all rows "
-        "of a batch; leave dynamic out, or compute it outside of the function",
+        "jit: a function with a dynamic size must treat rows alike, but %0 = reshape(...): f32[2,4] depends on all "
+        "rows of a batch; leave dynamic out, or compute it outside of the function",
     ),
 ]
 

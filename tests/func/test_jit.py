@@ -10,22 +10,11 @@ from adjoint import TensorType, grad, jit, ops, optim, value_and_grad
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.explain import log
-from adjoint.tensor.generator import default_generator
-from adjoint.tensor.record import entry_of, operation, rebind, record_in_place
+from adjoint.tensor.record import entry_of, operation, record_in_place
 from adjoint.tensor.tensor import from_array
 from adjoint.tensor.updates import record_step
 
 total, mean, scaled = operation(ops.sum), operation(ops.mean), operation(ops.multiply)
-
-
-_drawn = operation(lambda key, draws: (ops.random.uniform(ops.random.fold_in(key, draws), (3,)), draws + 1))
-
-
-def rand():
-    """Three random numbers, drawn as `adjoint.rand` does."""
-    numbers, draws = _drawn(default_generator.key, default_generator.draws)
-    rebind(default_generator.draws, draws)
-    return numbers
 
 
 def f32(values, requires_grad=False):
@@ -97,14 +86,14 @@ def test_gradients_accumulate_over_calls():
 def test_state_and_random_numbers_are_part_of_the_program():
     module = SimpleNamespace(count=f32(0), training=True, scale=2.0)
     adjoint.manual_seed(0)
-    plain = [rand().numpy() for _ in range(3)]
+    plain = [adjoint.rand(3).numpy() for _ in range(3)]
 
     @jit
     def function(x):
         if module.training:
             record_in_place(entry_of(scaled), module.count, 2.0)
         record_in_place(ADD, module.count, 1.0)
-        return x * module.scale, rand()
+        return x * module.scale, adjoint.rand(3)
 
     adjoint.manual_seed(0)
     before = log.count
