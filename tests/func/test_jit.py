@@ -393,3 +393,16 @@ def test_an_optimizer_is_lifted_with_its_state_and_settings(kind):
     compiled, after = losses(True)
     assert after == before + 1
     assert compiled == losses(False)[0]
+
+
+def test_the_number_of_programs_is_bounded(monkeypatch):
+    monkeypatch.setattr("adjoint.func.jit._MOST", 2)
+    monkeypatch.setattr("adjoint.func.jit._MOST_ALIKE", 2)
+    setting = SimpleNamespace(scale=0)
+    function = jit(lambda x: x * setting.scale)
+    for setting.scale in range(4):
+        assert function(f32([2])).item() == 2 * setting.scale
+    for size in range(1, 4):
+        assert function(np.ones(size, np.float32)).shape == (size,)
+    assert len(function._programs) == 2
+    assert sum(map(len, function._variants.values())) == 2

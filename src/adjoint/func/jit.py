@@ -28,8 +28,9 @@ from adjoint.tensor.trace import state
 
 __all__ = ["Jitted", "jit"]
 
-#: Most traced variants of a function that are kept.
-_MOST = 64
+#: Most kinds of arguments for which a function is kept, and most variants of it for arguments of one kind, which differ
+#: in other things that it depends on.
+_MOST, _MOST_ALIKE = 64, 8
 
 
 def jit(
@@ -295,11 +296,22 @@ class Jitted:
         )
         extra = () if self._dynamic is None else (spec_of(TensorType((), np.dtype(np.int32))),)
         variant = _Variant(lifted, (*specs, *extra), state.grad)
-        self._variants.setdefault(key, []).insert(0, variant)
+        alike = self._variants.setdefault(key, [])
+        alike.insert(0, variant)
         self._variants.move_to_end(key)
-        if len(self._variants) > _MOST:
-            self._variants.popitem(last=False)
+        if len(self._variants) > _MOST or len(alike) > _MOST_ALIKE:
+            del alike[_MOST_ALIKE:]
+            while len(self._variants) > _MOST:
+                self._variants.popitem(last=False)
+            self._forget_programs()
         return variant
+
+    def _forget_programs(self) -> None:
+        """Forget the programs that no variant calls, and the structure that led to them."""
+        used = {id(variant.lifted.program) for alike in self._variants.values() for variant in alike}
+        for key in [key for key, program in self._programs.items() if id(program) not in used]:
+            del self._programs[key]
+        self._root = Node(None)
 
     def lower(self, *args: Any, **keywords: Any) -> Any:
         """The graph that a call with these arguments computes, an `adjoint.ir.Function`; nothing is run.

@@ -201,7 +201,7 @@ class _Lifting:
                 if compiled is None:
                     start = time.perf_counter()
                     compiled = self.programs[key] = Program(function, places)
-                    parts.node.plans = {**(parts.node.plans or {}), key[1]: compiled}
+                    parts.node.plans = {**(parts.node.plans or {}), key[1]: None}  # for the reason of compilations
                     log.compiled(parts.node, time.perf_counter() - start)
         grads = parts.grads_read(around, before)
         return Lifted(
