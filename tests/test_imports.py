@@ -51,6 +51,8 @@ MAY_IMPORT = {
     "data": {"errors", "paths"},
     # The recorder behind the object and the functional door.
     "tensor": (COMPILER | {"compiler"}) - {"optim", "losses"},
+    # Transformations of functions of tensors, and their compilation as a whole.
+    "func": (COMPILER | {"compiler", "tensor"}) - {"optim", "losses"},
     # Formats of other programs, of arrays alone.
     "interop": {"errors", "paths"},
     # The names of torch.utils.
@@ -65,7 +67,7 @@ MAY_IMPORT = {
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},
     "testing": DOORS | {"training"},
-    "__init__": DOORS | {"training", "tensor", "utils", "autograd", "names", "nn", "saving"},
+    "__init__": DOORS | {"func", "training", "tensor", "utils", "autograd", "names", "nn", "saving"},
     "__main__": {"cli"},
 }
 

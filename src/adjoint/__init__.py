@@ -12,8 +12,16 @@ from adjoint.version import __version__
 
 if TYPE_CHECKING:
     from adjoint import autograd, data, errors, ir, losses, models, nn, ops, optim, training, transforms, utils
-    from adjoint.compiler import CompileOptions, Executable, compile
+    from adjoint.compiler import CompileOptions, Executable
     from adjoint.errors import AdjointError
+    from adjoint.func.batching import vmap
+    from adjoint.func.checkpointing import checkpoint
+    from adjoint.func.debugging import cond, debug_print, scan, while_loop
+    from adjoint.func.derivatives import grad, jvp, stop_gradient, value_and_grad, vjp
+    from adjoint.func.front import compile
+    from adjoint.func.jacobians import hessian, jacfwd, jacobian
+    from adjoint.func.jit import jit
+    from adjoint.func.tree import register_tree, tree_flatten, tree_leaves, tree_map, tree_unflatten
     from adjoint.ir import Function, IRModule, TensorType, Value, param
     from adjoint.saving import load, save
     from adjoint.tensor.accelerators import *  # noqa: F403
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from adjoint.tensor.autograd import is_grad_enabled as is_grad_enabled
     from adjoint.tensor.autograd import no_grad as no_grad
     from adjoint.tensor.autograd import set_grad_enabled as set_grad_enabled
+    from adjoint.tensor.checking import debug_nan
     from adjoint.tensor.comparison import *  # noqa: F403
     from adjoint.tensor.creation import *  # noqa: F403
     from adjoint.tensor.diagonals import *  # noqa: F403
@@ -71,9 +80,18 @@ else:
             "transforms",
             "utils",
         ),
-        "adjoint.compiler": ("CompileOptions", "Executable", "compile"),
+        "adjoint.compiler": ("CompileOptions", "Executable"),
         "adjoint.errors": ("AdjointError",),
+        "adjoint.func.batching": ("vmap",),
+        "adjoint.func.checkpointing": ("checkpoint",),
+        "adjoint.func.debugging": ("cond", "debug_print", "scan", "while_loop"),
+        "adjoint.func.derivatives": ("grad", "jvp", "stop_gradient", "value_and_grad", "vjp"),
+        "adjoint.func.front": ("compile",),
+        "adjoint.func.jacobians": ("hessian", "jacfwd", "jacobian"),
+        "adjoint.func.jit": ("jit",),
+        "adjoint.func.tree": ("register_tree", "tree_flatten", "tree_leaves", "tree_map", "tree_unflatten"),
         "adjoint.ir": ("Function", "IRModule", "TensorType", "Value", "param"),
+        "adjoint.tensor.checking": ("debug_nan",),
         "adjoint.tensor.generator": (
             "Generator",
             "default_generator",
@@ -116,11 +134,21 @@ __all__ = [
     "Value",
     "__version__",
     "autograd",
+    "checkpoint",
     "compile",
+    "cond",
     "data",
+    "debug_nan",
+    "debug_print",
     "default_generator",
     "errors",
+    "grad",
+    "hessian",
     "ir",
+    "jacfwd",
+    "jacobian",
+    "jit",
+    "jvp",
     "load",
     "losses",
     "manual_seed",
@@ -129,10 +157,21 @@ __all__ = [
     "ops",
     "optim",
     "param",
+    "register_tree",
     "save",
+    "scan",
+    "stop_gradient",
     "training",
     "transforms",
+    "tree_flatten",
+    "tree_leaves",
+    "tree_map",
+    "tree_unflatten",
     "utils",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+    "while_loop",
 ]
 
 if not TYPE_CHECKING:

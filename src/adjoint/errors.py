@@ -56,6 +56,7 @@ __all__ = [
     "VectorizationError",
     "VerifyError",
     "described",
+    "is_machinery",
     "listed",
     "located",
     "own_bugs_reported",
@@ -82,7 +83,7 @@ _LOCATED: ContextVar[str | None] = ContextVar("adjoint_line", default=None)
 
 
 @cache
-def _is_machinery(filename: str) -> bool:
+def is_machinery(filename: str) -> bool:
     """Whether a file belongs to adjoint or the standard library, or is no file."""
     found = os.path.realpath(filename)
     library = found.startswith(_LIBRARY) and "site-packages" not in found
@@ -91,14 +92,14 @@ def _is_machinery(filename: str) -> bool:
 
 @cache
 def _writes_graphs(filename: str) -> bool:
-    return not _is_machinery(filename) or os.path.realpath(filename).startswith(_GRAPH_CODE)
+    return not is_machinery(filename) or os.path.realpath(filename).startswith(_GRAPH_CODE)
 
 
 def user_line() -> str | None:
     """``file:line`` of the innermost stack frame outside adjoint and the standard library's machinery."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not _is_machinery(frame.f_code.co_filename):
+        if not is_machinery(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return None
@@ -299,7 +300,7 @@ def warn(message: str, line: str = "") -> None:
         ``file:line`` of the value that the warning is about, which is appended; "" if it is unknown.
     """
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_machinery(frame.f_code.co_filename):
+    while frame is not None and is_machinery(frame.f_code.co_filename):
         frame = frame.f_back
     text = f"{message} [at {line}]" if line else message
     if frame is None:  # no code of the user is on the stack, as in a command of adjoint

@@ -217,7 +217,7 @@ def _differentiable(tensor: Recorded, gradient: Any) -> Trace:
         raise _used_up()
     trace = state.trace
     if not tensor._spec.leaf and isinstance(owner, Trace):
-        if not owner.done and has_histories(owner):
+        if not owner.done and owner.outer is None and has_histories(owner):
             run_trace(owner)
         if owner.done and not (trace.resumed is not None and owner in trace.resumed):
             if trace.node.parent is not None:

@@ -129,6 +129,11 @@ class Generator:
             self._seed, self._draws = seed, draws
             self._set_recorded(recorded)
 
+    @property
+    def host_draws(self) -> int:
+        """The number of draws on the host since it was seeded."""
+        return self._draws
+
     def words(self, count: int) -> np.ndarray:
         """The next draw: random words, uint64 [count]."""
         with _lock:

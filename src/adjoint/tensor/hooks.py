@@ -158,7 +158,7 @@ def differentiated(
     node = Node(parent, operands=operands)
     items = []
     for one, made in zip(wanted, found, strict=True):
-        value = ops.full_like(one.graph, 0.0) if made is None else made
+        value = ops.full_like(one.graph, 0.0) if made is None else made if create_graph else ops.stop_gradient(made)
         item = Node(node, spec_of(value.type, create_graph, leaf=not create_graph), value, (*operands, *wanted))
         item.made = "unused" if made is None else None
         items.append(item)

@@ -20,6 +20,7 @@ from weakref import ref
 from adjoint.compiler import CompileOptions
 from adjoint.compiler import compile as compile_function
 from adjoint.ir import Function, TensorType, Value, param, rebuild, toposort
+from adjoint.tensor.checking import nan_mode, refuse_nan
 from adjoint.tensor.explain import log
 from adjoint.tensor.residuals import learn_residuals
 from adjoint.tensor.storage import UNSEEN, Storage, empty_storage
@@ -121,6 +122,8 @@ def run_trace(trace: Trace, needed: Iterable[Recorded] = ()) -> None:
             plan = None if node.plans is None else node.plans.get(key)
             if plan is None:
                 plan = _made_plan(trace, key, nodes + kept, later)
+            if nan_mode.on:
+                refuse_nan(plan.function, [trace.storages[n].array for n in plan.places], options.compile)  # type: ignore[union-attr]
             results = plan.run(trace.storages)
         except BaseException as error:
             _undo(trace, error)
@@ -246,6 +249,8 @@ class Plan:
         #: For each wanted result, its position among the distinct ones; None if all are distinct.
         self._places = None if len(distinct) == len(wanted) else [distinct.index(n) for n in wanted]
         self.function, places = program(node, distinct, later)
+        #: For each parameter of the function, its position among the tensors that entered.
+        self.places = [places[p] for p in self.function.params]
         executable = compile_function(self.function, options=options.compile)
         self.entry = executable[self.function.name]
         self.invocation = self.entry.invocation()

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError
+from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.tensor.plan import run_trace
 from adjoint.tensor.storage import Storage
+from adjoint.tensor.structure import Spec
 from adjoint.tensor.trace import Recorded, state
 
 __all__ = ["Reading"]
@@ -20,6 +21,13 @@ def _compute_uses(tensor: Recorded) -> None:
         run_trace(owner)
     elif trace.outer is None and trace.known is not None and id(tensor) in trace.known:
         run_trace(trace)
+
+
+def _constant(spec: Spec) -> TypeRuleError:
+    return TypeRuleError(
+        f"a compiled function cannot read the elements of a tensor while it is traced, got {spec.type}; return the "
+        "tensor and read it outside of the function"
+    )
 
 
 class Reading(Recorded):
@@ -37,6 +45,8 @@ class Reading(Recorded):
         InvalidValueError
             If there are several elements, or none.
         """
+        if state.trace.compiled:
+            raise _constant(self._spec)
         storage = self._storage
         if storage is None:
             storage = self.elements()
@@ -48,6 +58,8 @@ class Reading(Recorded):
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers; a number for a tensor without axes."""
+        if state.trace.compiled:
+            raise _constant(self._spec)
         return self.elements().array.tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
@@ -86,6 +98,8 @@ class Reading(Recorded):
         return storage.array.view()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if state.trace.compiled:
+            raise _constant(self._spec)
         array = self.numpy()
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
@@ -101,6 +115,11 @@ class Reading(Recorded):
         return self.elements().array.__index__()
 
     def __bool__(self) -> bool:
+        if state.trace.compiled:
+            raise TypeRuleError(
+                f"a compiled function cannot branch on the elements of a tensor, got {self._spec.type} as a condition; "
+                "compute both values and choose with where, or branch outside of the function"
+            )
         return bool(self.item())
 
     def __len__(self) -> int:

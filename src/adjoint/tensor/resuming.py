@@ -143,7 +143,8 @@ def _appended(made: Trace, node: Node, moved: dict[Node, Node]) -> Node:
                 found.value = _moved(node.value, known)
             items = []
             for item in node.items:
-                one = Node(found, item.spec, _moved(item.graph, known), found.operands)
+                reads = tuple(moved.get(one, one) for one in item.operands)
+                one = Node(found, item.spec, _moved(item.graph, known), reads)
                 one.made = item.made
                 items.append(one)
             found.items = tuple(items)

@@ -108,6 +108,8 @@ class Trace:
         After the run: the nodes whose results were wanted.
     outer : Trace or None
         The trace in which a function is being traced; None for a trace that can run.
+    compiled : bool
+        Whether its program takes the place of the function that is being traced.
     done : bool
         Whether it has been run.
     deferred : list of weak references to Tensor
@@ -129,6 +131,7 @@ class Trace:
     resumed: "dict[Trace, dict[Node, Node]] | None" = None
     ran: tuple[Node, ...] = ()
     outer: "Trace | None" = None
+    compiled: bool = False
     done: bool = False
     deferred: list[Any] | None = None
     has_history: bool = False

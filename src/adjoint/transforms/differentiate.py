@@ -45,6 +45,7 @@ from adjoint.ir import Function, Value, is_float, is_param, param, rebuild, topo
 from adjoint.ops.arithmetic import add
 from adjoint.ops.base import Operator
 from adjoint.ops.calls import Call, TupleGet, call
+from adjoint.ops.convert import after
 from adjoint.ops.create import full
 from adjoint.transforms.activity import dependence, flow
 
@@ -329,13 +330,19 @@ class _Session:
     def _through_call(
         self, value: Value, callee: Function, given: dict[int, Value], cts: "_Cotangents"
     ) -> Generator[_Request, _Answer, None]:
-        """Differentiate the callee for the given cotangents and the arguments that need one."""
+        """Differentiate the callee for the given cotangents and the arguments that need one.
+
+        The vjp of a callee computes what it needs of the callee's body itself. Inlined, this is merged with the body,
+        except for a callee with the attribute ``recompute``: its vjp reads arguments that wait for the cotangent.
+        """
         active = tuple(j for j, argument in enumerate(value.inputs) if argument in cts.active)
         answer = yield _Request(callee, tuple(sorted(given)), active)
         if answer.function is None:
             return
+        seeds = [given[i] for i in sorted(given)]
         with located(value.line):
-            found = call(answer.function, *value.inputs, *(given[i] for i in sorted(given)))
+            read = [after(v, seeds[0]) for v in value.inputs] if callee.attrs.get("recompute") else value.inputs
+            found = call(answer.function, *read, *seeds)
         for j, ct in zip(answer.params, found if isinstance(found, tuple) else (found,), strict=True):
             cts.add(value.inputs[j], ct)
 

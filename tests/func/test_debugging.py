@@ -1,0 +1,91 @@
+"""debug_print, debug_nan, and the control flow that is not there yet."""
+
+import numpy as np
+import pytest
+
+from adjoint import cond, debug_nan, debug_print, jit, ops, scan, vmap, while_loop
+from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.tensor.record import operation
+from adjoint.tensor.tensor import from_array
+
+log, total = operation(ops.log), operation(ops.sum)
+
+
+def f32(values):
+    return from_array(np.array(values, np.float32))
+
+
+def test_every_call_prints(capsys):
+    @jit
+    def function(x):
+        debug_print("sum {:.2f} of {}", total(x * 2), x)
+        return x + 1
+
+    for values in ([1, 2], [3, 4]):
+        function(f32(values))
+    debug_print("{}", f32(7) * 2)
+    assert capsys.readouterr().out == "sum 6.00 of [1. 2.]\nsum 14.00 of [3. 4.]\n14.0\n"
+
+
+def test_the_first_nan_is_found():
+    def function(x):
+        return total(log(x - 2.0) * 3.0)
+
+    compiled = jit(function)
+    good, bad = f32([3, 4]), f32([1, 4])
+    expected = compiled(good).item()
+    for call in (compiled, lambda x: function(x).item()):
+        with debug_nan():
+            if call is compiled:
+                assert call(good).item() == expected
+            with pytest.raises(InvalidValueError) as error:
+                call(bad)
+        assert error.value.message.startswith("debug_nan: values must not be NaN, got the first NaN from log, which ")
+        assert error.value.message.endswith(": f32[2]; check what its operands can be")
+        assert error.value.where == f"{__file__}:{function.__code__.co_firstlineno + 1}"
+    with debug_nan(), pytest.raises(InvalidValueError) as error:
+        compiled(f32([np.nan, 1]))
+    assert error.value.message == (
+        "debug_nan: the tensors that enter a program must not be NaN, got NaN in %x: f32[2]; look for it where the "
+        "tensor was computed"
+    )
+    assert np.isnan(compiled(bad).item())  # outside of the block nothing is checked
+
+
+REFUSED = [
+    (lambda: debug_print(3), TypeRuleError, "debug_print takes a format string first, got the int 3; write '{}'"),
+    (
+        lambda: debug_print("{}", 3),
+        TypeRuleError,
+        "debug_print takes tensors, got the int 3; put it into the format string",
+    ),
+    (
+        lambda: vmap(lambda x: debug_print("{}", x))(f32([1])),
+        InvalidValueError,
+        "debug_print can be used in compiled functions, got a call inside vmap or checkpoint; return the tensor and "
+        "print it outside",
+    ),
+    (
+        lambda: cond(1, 2, 3),
+        InvalidValueError,
+        "cond is not part of adjoint yet, got a call of it; compute both values and choose with where",
+    ),
+    (
+        lambda: scan(1),
+        InvalidValueError,
+        "scan is not part of adjoint yet, got a call of it; write a Python loop, which is unrolled",
+    ),
+    (
+        lambda: while_loop(1),
+        InvalidValueError,
+        "while_loop is not part of adjoint yet, got a call of it; write a Python loop with a fixed number of "
+        "iterations",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), REFUSED)
+def test_refusals(call, kind, message):
+    with pytest.raises(kind) as error:
+        call()
+    assert error.value.message == message
