@@ -1,6 +1,6 @@
 """adjoint through its doors: graphs with `Trainer.update`, objects as in PyTorch, and a function under `jit`.
 
-``step`` is the graph door. ``objects`` is the loop of the peer torch in its mode ``eager``, with only the import changed,
+``step`` is the graph door, ``objects`` the loop of the peer torch in its mode ``eager`` with only the import changed,
 and ``jit`` the same step as a traced function.
 """
 

@@ -184,6 +184,11 @@ class Jitted:
             found = self._last(args)
             if found is not CHANGED:
                 return found
+            if np.ndarray in [arg.__class__ for arg in args]:  # the elements are read before the call returns
+                args = tuple([from_array(a, copy=False) if isinstance(a, np.ndarray) else a for a in args])
+                found = self._last(args)
+                if found is not CHANGED:
+                    return found
         return self._call(args, keywords)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
