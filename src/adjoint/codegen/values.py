@@ -326,7 +326,8 @@ class ValueEmitter:
         """The constant plus all terms, largest coefficients first, so that adjacent elements share partial sums."""
         fixed = index.constant
         total: Result | None = None
-        for atom, c in sorted(index.terms, key=lambda t: (-abs(t[1]), str(t[0]))):
+        terms = index.terms if len(index.terms) < 2 else sorted(index.terms, key=lambda t: (-abs(t[1]), str(t[0])))
+        for atom, c in terms:
             value = emit(atom)
             if value.lanes == 1 and not value.text.startswith("%"):
                 fixed += int(value.text) * c

@@ -176,7 +176,7 @@ class Surroundings:
         own = not is_machinery(function.__code__.co_filename)
         if container is not None and own and isinstance(container, dict):
             self.guards.append((container, key, function))
-        if not own and not function.__module__.startswith("adjoint."):
+        if not own and not (function.__module__ or "").startswith("adjoint."):
             return
         for cell_name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             content = _content(cell)

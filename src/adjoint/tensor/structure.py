@@ -86,7 +86,7 @@ class Operation:
 
     def __init__(self, function: Callable[..., Any], numbers: bool = True) -> None:
         self.function = function
-        self.name: str = getattr(function, "__name__", "operation")
+        self.name: str = getattr(function, "__name__", "operation").lstrip("_")
         self.numbers = numbers
 
     def __repr__(self) -> str:

@@ -36,6 +36,7 @@ from functools import cached_property
 from adjoint import costs
 from adjoint.ir import Function, Value
 from adjoint.lower.analysis.access import AccessPattern, access_pattern
+from adjoint.ops.base import Operator
 
 __all__ = ["Fusion", "Group", "fuse", "print_groups"]
 
@@ -121,6 +122,8 @@ class _Fuser:
         for value in self.order:
             for operand in dict.fromkeys(value.inputs):
                 self.users[operand].append(value)
+        #: Computed positions that are read from memory.
+        self.computed_positions: set[Value] = set()
         self.stored = self._must_store()
         self.group_of: dict[Value, Group] = {}
         self.producers: dict[Value, _Producers] = {}
@@ -143,10 +146,21 @@ class _Fuser:
                 cost[value] = pattern.flops + sum(0.0 if v in stored else cost[v] for v in value.inputs)
             if pattern.product or pattern.kind in ("scatter", "attention"):
                 stored.update(map(self._base, value.inputs))
+            for operand in self._positions(value):
+                if cost[operand] > costs.CHEAP_FLOPS:
+                    stored.add(self._base(operand))
+                    self.computed_positions.add(operand)
             worth = 0.0 if value.type.size == 1 else costs.CHEAP_FLOPS  # a scalar is computed once for all elements
             if self.patterns[value].kind != "view" and cost[value] > worth and self._readers(value) > 1:
                 stored.add(value)
         return {v for v in stored if self.patterns[v].kind != "param"}
+
+    def _positions(self, value: Value) -> list[Value]:
+        """The operands that hold indices: an expression for one would be part of every address that it leads to."""
+        if not isinstance(value.op, Operator):
+            return []
+        sizes = value.op.index_sizes(*(operand.type for operand in value.inputs))
+        return [operand for operand, size in zip(value.inputs, sizes, strict=True) if size is not None]
 
     def _base(self, value: Value) -> Value:
         """The value that a chain of views refers to."""
@@ -189,10 +203,12 @@ class _Fuser:
 
     def _producers_of(self, value: Value, pattern: AccessPattern) -> _Producers:
         producers: _Producers = {}
+        positions = [v for v in self._positions(value) if v in self.computed_positions]
         for operand, flat in zip(value.inputs, pattern.flat, strict=True):
+            apart = operand in positions  # in another kernel, which stores them
             for group, aligned in self.producers[operand].items():
                 now = group.current()
-                producers[now] = producers.get(now, True) and aligned and flat
+                producers[now] = producers.get(now, True) and aligned and flat and not apart
         return producers
 
     def _start(self, value: Value, producers: _Producers, root: Value | None, epilogue: bool = True) -> None:
