@@ -3,6 +3,8 @@
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+from adjoint.errors import located, user_line
+from adjoint.ir import is_param
 from adjoint.tensor.aliases import refresh_views
 from adjoint.tensor.record import operands
 from adjoint.tensor.structure import Node, spec_of
@@ -47,7 +49,7 @@ def record_step(
 
 
 def _made_step(parent: Node, key: Hashable, optimizer: Any, nodes: Sequence[Any], counts: tuple[int, int]) -> Node:
-    with lock:
+    with lock, located(user_line() or ""):
         count, states = counts
         names = [f"p{n}" for n in range(count)]
         values = [n.graph for n in nodes]
@@ -59,7 +61,11 @@ def _made_step(parent: Node, key: Hashable, optimizer: Any, nodes: Sequence[Any]
         hyper = dict(zip((s.name for s in optimizer.hyper(types)), values[2 * count + states :], strict=True))
         new_params, new_states = optimizer.apply(params, grads, state_values, hyper)
         node = Node(parent, operands=tuple(nodes))
-        results = [*new_params.values(), *new_states.values()]
+        news = [
+            new if is_param(new) else new.named(f"{p.label}_new")  # a frozen parameter is its own new value
+            for p, new in zip(values, new_params.values(), strict=False)
+        ]
+        results = [*news, *new_states.values()]
         node.items = tuple(Node(node, spec_of(v.type), v, node.operands) for v in results)
         olds = [*nodes[:count], *nodes[2 * count : 2 * count + states]]
         node.rebinds = tuple(zip(olds, node.items, strict=True))
