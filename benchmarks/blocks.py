@@ -105,7 +105,7 @@ def _missing(entries: Iterable[Mapping[str, Any]]) -> str:
     for entry in entries:
         there = {(cell["peer"], cell["mode"]) for cell in entry["cells"]}
         for peer in roster.find_peers([PEER_FOLDER], {}, {}).values():
-            for mode in peer.modes:
+            for mode in peer.modes if peer.name != roster.OURS else ():  # whose other modes are in the table of doors
                 if peer.runs(mode, entry["workload"]) and (peer.name, mode) not in there:
                     missing[f"`{peer.name}:{mode}`"] = None
     return f"Not measured in every case: {_list(list(missing))}." if missing else ""
@@ -164,6 +164,39 @@ def summary(results: Results) -> str:
         rows.append(row)
     heads = ["workload", "steps/s, 1 thread", "vs. fastest peer", "steps/s, 2 threads", "vs. fastest peer"]
     return breakdown.table([*heads, "first loss", "cached", "memory"], 1, rows)
+
+
+def doors_origin(results: Results) -> str:
+    """When and where the doors were measured."""
+    return provenance_text({report.title(entry): entry for entry in _doors(results)})
+
+
+def _doors(results: Results) -> Iterator[dict[str, Any]]:
+    """The entries of ``run.py --section doors``."""
+    found = results.get("doors", {})
+    for name in workloads.WORKLOADS:
+        yield from (found[name][threads] for threads in sorted(found.get(name, ()), key=int))
+
+
+#: Columns of the table of doors: a heading, the peer and its mode.
+DOORS = {
+    "graphs": ("adjoint", "step"),
+    "`jit`": ("adjoint", "jit"),
+    "objects": ("adjoint", "objects"),
+    "PyTorch eager": ("torch", "eager"),
+    "`torch.compile`": ("torch", "compile"),
+    "JAX": ("jax", "jit"),
+}
+
+
+def doors(results: Results) -> str:
+    """Steps per second through each door of adjoint, and of peers that are used in the same way."""
+    rows = []
+    for entry in _doors(results):
+        cells = {(cell["peer"], cell["mode"]): cell for cell in report.measured_cells(entry)}
+        rates = [cells[key]["steps_per_second"] if key in cells else None for key in DOORS.values()]
+        rows.append([TITLES[entry["workload"]], *("-" if rate is None else _digits(rate) for rate in rates)])
+    return breakdown.table(["steps/s, 1 thread", *DOORS], 1, rows)
 
 
 def summary_notes(results: Results) -> str:
@@ -264,6 +297,8 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "steps/origin": steps_origin,
     "steps/tables": steps_tables,
     "steps/limits": limits,
+    "doors/origin": doors_origin,
+    "doors/table": doors,
     "summary/table": summary,
     "summary/notes": summary_notes,
     "programs": programs,

@@ -61,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
         help=f"of {','.join(workloads.WORKLOADS)}; default: all",
     )  # fmt: skip
     made.add_argument("--peers", type=_names, help="such as adjoint,torch:eager,jax; default: all that is installed")
+    made.add_argument("--section", default="steps", help="where results are recorded: steps or doors (default: steps)")
     made.add_argument("--threads", type=thread_numbers, default=[1, 2], help="default: 1,2")
     made.add_argument("--rounds", type=int, default=7, help="windows of each peer, in turn (default: 7)")
     made.add_argument("--seconds", type=float, default=0.5, help="length of a window (default: 0.5)")
@@ -122,7 +123,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
         console.print(report.table(entry))
         failures += _say(results, entry, console)
         if args.json is not None:  # after every table: a run that is cut short keeps what it has measured
-            record.store(args.json, ("steps", workload.name, str(entry["threads"])), {"run": run, **entry})
+            record.store(args.json, (args.section, workload.name, str(entry["threads"])), {"run": run, **entry})
     if not count:
         console.print("nothing to measure: these modes take part in none of these workloads", style="bold red")
         return 2
