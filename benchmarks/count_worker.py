@@ -18,7 +18,7 @@ from benchmarks.worker import load_peer, serve
 __all__ = ["main"]
 
 #: Functions of a step; the names of kernels are reported without their prefix, which differs between commits.
-STEP = re.compile(r"(?:adjoint\.)?(?:step[_.])?(?:kernel[_.])?(step|step[_.]check|(?<=kernel[_.]).+)")
+STEP = re.compile(r"(?:adjoint\.)?(?:step[_.])?(?:kernel[_.])?(step|step[_.]check|(?<=kernel[_.]).+?)(?:\.units)?")
 
 
 def _counter(name: str) -> Counter:

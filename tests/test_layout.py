@@ -137,7 +137,6 @@ TESTED_IN = {
     "nn/summary": "nn/test_layers.py",
     "nn/transformer": "nn/test_nn.py",
     "tensor/assign": "modules/test_module.py",
-    "runtime/partial_batch": "training/test_partial_batch.py",
     "training/state": "training/test_trainer.py",
     "optim/adam": "optim/test_optimizers.py",
     "optim/base": "optim/test_optimizers.py",

@@ -100,6 +100,16 @@ def is_shared(flops: float, nbytes: float, target: Target = MODEL) -> bool:
     return nanoseconds(flops, nbytes, target) > SHARED_NANOSECONDS
 
 
+#: Floating-point operations plus bytes of a program from which loops that leave out absent rows are worth their ends:
+#: two or three instructions for each loop. A smaller program takes about two microseconds in all.
+BOUNDED_WORK = 1 << 15
+
+
+def leaves_out_rows(work: int) -> bool:
+    """Whether a program of that many floating-point operations plus bytes leaves out absent rows."""
+    return work >= BOUNDED_WORK
+
+
 def units(target: Target) -> int:
     """Units of work that a kernel should offer: at least 16, and four for each core."""
     return max(16, 4 * target.cores)

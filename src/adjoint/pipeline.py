@@ -6,7 +6,7 @@
     graph to groups     fuse
     groups to kernels   build_kernels
     kernels to kernels  order_kernels, compute_at, fuse_horizontally, fuse_producers, unroll_and_jam, coalesce_serial,
-                        name_kernels  (and shorten_lifetimes, for a budget)
+                        name_kernels, bound_rows  (and shorten_lifetimes, for a budget)
     kernels to program  plan_memory
     kernel to kernel    expand_math
 
@@ -17,6 +17,7 @@ of a pass.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from math import prod
 from typing import Any
 
 from adjoint.budget import within_budget
@@ -34,6 +35,8 @@ from adjoint.lower.checks import range_checks
 from adjoint.lower.expand import expand_math
 from adjoint.lower.fusion.groups import Fusion, print_groups
 from adjoint.lower.program import LOWERING, Observer, contractions_of, lower, unobserved
+from adjoint.lower.schedule.rows import GraphBatch, RowLayout
+from adjoint.transforms.batch_axis import stated_batch
 from adjoint.transforms.cse import cse
 from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.keep_padded import keep_padded
@@ -157,6 +160,19 @@ def _choices(function: Function, target: Target, tuning: Tuning) -> dict[str, st
     return {name: measured.form for name, measured in {**known, **found}.items()}
 
 
+def _batch(function: Function) -> GraphBatch | None:
+    """The rows of a function that takes batches of fewer rows."""
+    stated = stated_batch(function)
+    if stated is None:
+        return None
+    rows, axes = stated
+    layouts = {}
+    for value, axis in axes.of.items():
+        outer, inner = prod(value.shape[: axis.position]), prod(value.shape[axis.position + 1 :]) * axis.each
+        layouts[value] = RowLayout(inner, axes.rows if outer > 1 else 0)
+    return GraphBatch(rows, axes.rows, layouts)
+
+
 def _lowered(function: Function, target: Target, choices: Mapping[str, str], after: Observer = unobserved) -> Program:
     """The program of a function after graph passes; kernels are verified after every pass that made them."""
     verified: set[Kernel] = set()
@@ -169,7 +185,8 @@ def _lowered(function: Function, target: Target, choices: Mapping[str, str], aft
                     verified.add(kernel)
         after(name, made)
 
-    program = lower(function, target, value_names(function), range_checks(function), choices, check)
+    names, checks = value_names(function), range_checks(function)
+    program = lower(function, target, names, checks, choices, check, _batch(function))
     verify_barriers(program)
     after("plan_memory", program)
     return program

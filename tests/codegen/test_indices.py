@@ -25,14 +25,14 @@ def divides(kind, by, index):
     return index // by if kind == "quotient" else index % by
 
 
-def native(kernel, out):
-    """Run a kernel with one buffer as machine code."""
+def native(kernel, out, thread=0, threads=1):
+    """Run a kernel with one buffer as machine code; if its units end at run time, the share of a thread."""
     declarations = {}
     text = emit_kernel(kernel, "kernel", host(), declarations).replace("define hidden", "define")
     code = "\n".join([*declarations.values(), text, "attributes #0 = { nounwind }"])
     library = Library(compile_native((code,), host()), ("kernel",))
     function = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(library["kernel"])
-    function(out.ctypes.data, 0, kernel.unit.extent)
+    function(out.ctypes.data, *((0, kernel.unit.extent) if kernel.until is None else (thread, threads)))
 
 
 @pytest.mark.parametrize("dtype", [I32, I64], ids=str)
@@ -69,3 +69,25 @@ def test_gradients_of_overlapping_windows_before_others(stride):
     found = compile(function, options=CompileOptions(threads=1, cache=False))(*arrays)
     for got, want in zip(found, interpret(function, *arrays), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("units", [0, 1, 9, 20])
+def test_loops_that_end_at_run_time(units):
+    """Iterations of a loop decrease with the unit, from 8, to less than none; some units are left out."""
+    unit, step = Var("u", 13), Var("i", 11)
+    out = Buffer("out", I64, 143, "external")
+    place = as_index(unit) * 11 + as_index(step)
+    one = Store(((out, place, Coordinate(as_index(1), I64)),))
+    loop = For(step, (one,), until=as_index(unit) * -3 + 8)
+    kernel = Kernel("k", unit, (loop,), until=as_index(units))
+    verify_kernel(kernel)
+    want, got = np.zeros(143, I64), np.zeros(143, I64)
+    run_kernel(kernel, {out: want})
+    native(kernel, got)
+    np.testing.assert_array_equal(got, want)
+    shared = np.zeros(143, I64)
+    for thread in range(3):
+        native(kernel, shared, thread, 3)
+    np.testing.assert_array_equal(shared, want)
+    counts = [min(max(8 - 3 * u, 0), 11) if u < units else 0 for u in range(13)]
+    assert got.reshape(13, 11).sum(1).tolist() == counts

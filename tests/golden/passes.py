@@ -6,7 +6,7 @@ kernels; `fuse` and `build_kernels` go from a graph to groups and to kernels, `p
 Lines in front of the program that begin with ``#`` say what the case shows.
 
 Kernels say nothing of parameters: external buffers called ``result...`` are results, and any other external buffer that
-is written is a parameter updated in place.
+is written is a parameter updated in place. For `bound_rows`, buffers whose names begin with x hold eight rows.
 """
 
 import re
@@ -14,9 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from adjoint import ops, transforms
 from adjoint.codegen.targets import target_for
 from adjoint.ir.printer import value_names
+from adjoint.kernel.ir import Buffer
 from adjoint.kernel.parser import parse_kernels
 from adjoint.kernel.printer import print_kernels, print_program
 from adjoint.kernel.program import Program
@@ -27,10 +30,12 @@ from adjoint.lower.fusion.horizontal import fuse_horizontally
 from adjoint.lower.fusion.producer_consumer import fuse_producers
 from adjoint.lower.passes import KERNEL_PASSES, PassContext, name_kernels
 from adjoint.lower.program import lower
+from adjoint.lower.schedule.bound_rows import bound_rows
 from adjoint.lower.schedule.coalescing import coalesce_serial
 from adjoint.lower.schedule.lifetimes import shorten_lifetimes
 from adjoint.lower.schedule.memory import plan_arena
 from adjoint.lower.schedule.order import barriers, order_kernels
+from adjoint.lower.schedule.rows import Batch, RowLayout
 from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
 from adjoint.transforms.batch_axis import batch_inputs
 from adjoint.transforms.keep_padded import keep_padded
@@ -101,6 +106,14 @@ def _kernels(name, function):
     return Pass(function, "kernels", made)
 
 
+def bounded(kernels):
+    """The kernels for at most eight rows, which buffers hold whose names begin with x; ``rows`` are present."""
+    buffers = {b for k in kernels for b in (*k.reads, *k.writes)}
+    rows = next((b for b in buffers if b.name == "rows"), Buffer("rows", np.dtype(np.int32), 1, "external"))
+    layouts = {b: RowLayout(b.size // 8) for b in buffers if b.name.startswith("x")}
+    return bound_rows(kernels, Batch(rows, 8, layouts)).kernels
+
+
 PASSES = {
     "append_loss": _graph(transforms.append_loss, lambda m: transforms.append_loss(m["backbone"], m["loss"])),
     "differentiate": _graph(transforms.gradient, lambda m: transforms.gradient(m["main"])),
@@ -126,6 +139,7 @@ PASSES = {
     "unroll_and_jam": _kernels("unroll_and_jam", unroll_and_jam),
     "coalesce_serial": _kernels("coalesce_serial", coalesce_serial),
     "name_kernels": _kernels("name_kernels", name_kernels),
+    "bound_rows": Pass(bound_rows, "kernels", lambda kernels: print_kernels(bounded(kernels))),
     "shorten_lifetimes": Pass(shorten_lifetimes, "kernels", lambda kernels: print_kernels(shorten_lifetimes(kernels))),
     "plan_memory": Pass(plan_arena, "plan", lambda kernels: print_program(program_of(kernels)).partition("\n\n")[0]),
     "expand_math": Pass(expand_math, "kernels", lambda kernels: print_kernels(map(expand_math, kernels))),

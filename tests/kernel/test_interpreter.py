@@ -371,3 +371,20 @@ def test_compiled_code_and_interpreter_agree_bit_for_bit():
     compiled = adjoint.compile(function)(x)
     for a, b in zip(interpreted(function, x), compiled, strict=True):
         assert np.array_equal(a, np.asarray(b))
+
+
+@pytest.mark.parametrize(("number", "done"), [(-2, 0), (0, 0), (1, 2), (3, 6), (4, 7), (9, 7)])
+def test_a_loop_and_units_end_at_run_time(number, done):
+    """``2*number`` iterations, but none if that is negative, and 7 at most."""
+    n, y, i = external("n", 1, I32), external("y", 7, I32), Var("i", 7)
+    wide = Apply("cast", (Load(n, at(0)),), I64)
+    count = at(Dynamic(Apply("add", (wide, const(10, I64)), I64), 20)) * 2 - 20
+    one = const(1, I32)
+    of_loop = kernel(For(i, (Store(((y, at(i), one),)),), until=count))
+    unit = Var("u", 7)
+    of_units = Kernel("k", unit, (Store(((y, at(unit), one),)),), until=count)
+    for made in (of_loop, of_units):
+        memory = {n: np.array([number], I32), y: np.zeros(7, I32)}
+        run_kernel(made, memory)
+        assert memory[y].tolist() == [1] * done + [0] * (7 - done)
+        assert made.reads == (n,)

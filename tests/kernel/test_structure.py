@@ -74,6 +74,16 @@ def test_what_an_index_reads_matters():
     assert structure(gather(1)) != structure(gather(2))
 
 
+def test_the_ends_of_loops_and_units_matter():
+    def filled(loop=None, units=None):
+        z, unit, step = Buffer("z", F32, 8, "external"), Var("u", 2), Var("i", 4)
+        place = as_index(unit) * 4 + as_index(step)
+        return Kernel("k", unit, (For(step, (Store(((z, place, Const(0.0, F32)),)),), until=loop),), until=units)
+
+    assert structure(filled(as_index(3), as_index(1))) == structure(filled(as_index(3), as_index(1)))
+    assert len({structure(filled()), structure(filled(as_index(3))), structure(filled(units=as_index(3)))}) == 3
+
+
 def test_deep_expressions_are_walked_without_recursion():
     x, unit = Buffer("x", F32, 8, "external"), Var("u", 8)
     value = Load(x, as_index(unit))

@@ -317,3 +317,12 @@ def test_a_unit_keeps_to_its_tile():
         )
     with pytest.raises(VerifyError, match="a unit accesses its own tile, but x"):
         verify_kernel(parse_kernel(text.replace("= x[u*4 + l]", "= x[u*4 + l - 1 + 1 - u*4]")))
+
+
+def test_only_a_serial_loop_ends_at_run_time_and_by_what_is_known_before_it():
+    u, body = Var("u", 2), (store(R),)
+    verify(For(R, body, until=at(3)))
+    refused("only a serial loop ends at run time, but that over i is unroll", For(R, body, "unroll", at(3)))
+    refused("a variable is bound by a loop around its use, but i in i is not", For(R, body, until=at(R)))
+    with pytest.raises(VerifyError, match="kernel k: a variable is bound by a loop around its use, but u in u is not"):
+        verify_kernel(Kernel("k", u, (store(0),), until=at(u)))

@@ -89,11 +89,12 @@ def _gradients(model: str, module: IRModule) -> Function:
     return module[name]
 
 
-#: Regular expressions for the text of one kernel, by stage; NAME stands for its name.
+#: Regular expressions for the text of one kernel, by stage; NAME stands for its name. One whose units end at run time
+#: has a second function, which runs some of them.
 _PATTERNS = {
     "kernels": r"^kernel NAME\b.*?(?=^kernel |\Z)",
-    "llvm": r"^define [^\n]*@NAME\(.*?^\}",
-    "asm": r"^NAME:.*?(?=^[\w.$]+:|\Z)",
+    "llvm": r"^define [^\n]*@NAME(?:\.units)?\(.*?^\}",
+    "asm": r"^NAME(?:\.units)?:.*?(?=^[\w.$]+:|\Z)",
 }
 
 
@@ -103,10 +104,10 @@ def _only(kernel: str, stage: str, text: str, program: Program) -> str:
     if kernel not in names:
         raise click.UsageError(f"no kernel {kernel!r}; {closest(kernel, names)}")
     spelled = kernel if stage == "kernels" else kernel_symbol(program.name, kernel)
-    found = re.search(_PATTERNS[stage].replace("NAME", re.escape(spelled)), text, re.MULTILINE | re.DOTALL)
-    if found is None:
+    found = re.findall(_PATTERNS[stage].replace("NAME", re.escape(spelled)), text, re.MULTILINE | re.DOTALL)
+    if not found:
         raise click.UsageError(
             f"kernel {kernel} has no separate code at the stage {stage}, since it is part of the step or shares the "
             "code of another kernel; omit --kernel"
         )
-    return found[0].rstrip()
+    return "\n\n".join(part.rstrip() for part in found)

@@ -206,6 +206,8 @@ def _call(k: int, kernel: Kernel, function: str, pointers: dict[Buffer, str]) ->
     args = ", ".join(f"ptr {pointers[b]}" for b in parameters(kernel))
     args = f"{args}, " if args else ""
     units = kernel.unit.extent
+    if kernel.parallel and kernel.until is not None:
+        return [f"  call void @{function}({args}i64 %thread, i64 %threads)"]
     if kernel.parallel:
         return [
             f"  %from{k} = mul i64 %thread, {units}",
@@ -217,7 +219,7 @@ def _call(k: int, kernel: Kernel, function: str, pointers: dict[Buffer, str]) ->
     return [
         f"  br i1 %first, label %alone{k}, label %after{k}",
         f"alone{k}:",
-        f"  call void @{function}({args}i64 0, i64 {units})",
+        f"  call void @{function}({args}i64 0, i64 {units if kernel.until is None else 1})",
         f"  br label %after{k}",
         f"after{k}:",
     ]

@@ -76,7 +76,7 @@ def run_kernel(kernel: Kernel, memory: Mapping[Buffer, np.ndarray], flush_subnor
             )
     run = _Run(memory, flush_subnormals)
     with np.errstate(all="ignore"):
-        for unit in range(kernel.unit.extent):
+        for unit in range(run.least(kernel.unit, kernel.until)):
             # Registers must not carry values from unit to unit: another thread may have run the previous unit.
             run.forget_registers()
             run.env[kernel.unit] = unit
@@ -112,7 +112,7 @@ class _Run:
     def body(self, body: Sequence[Stmt]) -> None:
         for statement in body:
             if isinstance(statement, For):
-                for step in range(statement.var.extent):
+                for step in range(self.least(statement.var, statement.until)):
                     self.env[statement.var] = step
                     self.body(statement.body)
                 self.env.pop(statement.var, None)
@@ -121,10 +121,18 @@ class _Run:
             elif isinstance(statement, Store):
                 self.store(statement)
 
+    def least(self, var: Var, until: Index | None) -> int:
+        """How many iterations of a loop, or units, run now."""
+        return var.extent if until is None else min(var.extent, self.number(until))
+
     def when(self, statement: When) -> None:
-        test = Coordinate(statement.index, np.dtype(np.int64))
-        holds = statement.low <= int(_values(postorder([test]), self.env, self.rules)[test]) < statement.high
+        holds = statement.low <= self.number(statement.index) < statement.high
         self.body(statement.then if holds else statement.other)
+
+    def number(self, index: Index) -> int:
+        """The value of an index."""
+        value = Coordinate(index, np.dtype(np.int64))
+        return int(_values(postorder([value]), self.env, self.rules)[value])
 
     def store(self, statement: Store) -> None:
         if statement not in self._roots:

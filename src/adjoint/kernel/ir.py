@@ -3,9 +3,10 @@
 The complete grammar::
 
     Program = buffers, kernels in order                  an entry point, executed by one native call
-    Kernel  = params: Buffer*, unit: Var, body: Stmt*    units [0, unit.extent) are distributed to threads
+    Kernel  = params: Buffer*, unit: Var, body: Stmt*    units [0, unit.extent) are distributed to threads; with until,
+                                                         those from it on are left out
 
-    Stmt = For(var, body, kind)                          kind: serial | unroll | vector (innermost only)
+    Stmt = For(var, body, kind, until)                   kind: serial | unroll | vector (innermost only)
          | When(index, low, high, then, other)           if low <= index < high
          | Store((buffer, index, value)*)                all values are computed, then all are stored
          | Prefetch(buffer, index, write)                a hint: will soon be read or written
@@ -56,6 +57,7 @@ __all__ = [
     "StoreTarget",
     "When",
     "postorder",
+    "roots_of",
 ]
 
 #: Where a buffer is located: passed by the caller, in the arena, or in a literal of the program. Or, private to a
@@ -232,15 +234,17 @@ class Store:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class For:
-    """A loop of ``var.extent`` iterations.
+    """A loop of ``var.extent`` iterations; with `until`, which only a serial loop has, of at most that many.
 
     The iterations of ``unroll`` and ``vector`` loops are independent. A ``vector`` loop contains only stores, and its
-    extent is at most the number of lanes of the target.
+    extent is at most the number of lanes of the target. `until` is computed before the first iteration; none runs if it
+    is not positive.
     """
 
     var: Var
     body: tuple[Stmt, ...]
     kind: Literal["serial", "unroll", "vector"] = "serial"
+    until: Index | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -292,6 +296,8 @@ class Kernel:
     tiles : tuple of (Buffer, int)
         Buffers that units partition into tiles, and the elements of a tile: unit `u` accesses the elements from
         ``u * size`` to ``(u + 1) * size`` and no others.
+    until : Index or None
+        Number of units that run and are distributed to threads, if it is less than `unit.extent`.
     """
 
     name: str
@@ -302,6 +308,7 @@ class Kernel:
     bytes: int = 0
     parallel: bool = True
     tiles: tuple[tuple[Buffer, int], ...] = ()
+    until: Index | None = None
 
     def tile(self, buffer: Buffer) -> int:
         """Elements of a buffer that each unit has to itself; 0 if units share the buffer."""
@@ -324,18 +331,26 @@ class Kernel:
 
     @cached_property
     def _loaded(self) -> dict[Buffer, None]:
-        found: dict[Buffer, None] = {}
+        counted = postorder(list(dynamics(self.until))) if self.until is not None else []
+        found: dict[Buffer, None] = {e.buffer: None for e in counted if isinstance(e, Load)}
         for statement in walk(self.body):
-            if isinstance(statement, Store):
-                roots = [v for _, _, v in statement.targets]
-                roots += [e for _, i, _ in statement.targets for e in dynamics(i)]
-                found.update((e.buffer, None) for e in postorder(roots) if isinstance(e, Load))
+            found.update((e.buffer, None) for e in postorder(roots_of(statement)) if isinstance(e, Load))
         return found
 
     @cached_property
     def _stored(self) -> dict[Buffer, None]:
         stores = (s for s in walk(self.body) if isinstance(s, Store))
         return {buffer: None for store in stores for buffer, _, _ in store.targets}
+
+
+def roots_of(statement: Stmt) -> list[Expr]:
+    """The expressions that a statement computes itself: values to store, and what its indices read from memory."""
+    if isinstance(statement, Store):
+        values = [value for _, _, value in statement.targets]
+        return values + [expr for _, index, _ in statement.targets for expr in dynamics(index)]
+    if isinstance(statement, For):
+        return list(dynamics(statement.until)) if statement.until is not None else []
+    return list(dynamics(statement.index))
 
 
 def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Literal, cast
 
 from adjoint.errors import ParseError
-from adjoint.kernel.index import Var
+from adjoint.kernel.index import Index, Var
 from adjoint.kernel.ir import Buffer, Expr, For, Kernel, Prefetch, Space, Stmt, Store, When
 from adjoint.kernel.line_parser import Line, Untyped
 
@@ -97,11 +97,14 @@ class _Kernels:
         parallel, flops, moved = self._figures()
         if not self._lines[self._at : self._at + 1] or not self._lines[self._at][1].lstrip().startswith("for "):
             self._buffers()
-        unit, kind = self._for(self._line())
+        self._temporaries = {}
+        while re.match(r"\s*t\d+ = ", self._lines[self._at][1] if self._at < len(self._lines) else ""):
+            self._statement(2)
+        unit, kind, until = self._for(self._line())
         if kind != "units":
             raise ParseError("a kernel's outermost loop must say units", self._lines[self._at - 1][0], 1)
         body = self._body(2)
-        return Kernel(name, unit, body, tuple(values), flops, moved, parallel, tuple(self._tiles.items()))
+        return Kernel(name, unit, body, tuple(values), flops, moved, parallel, tuple(self._tiles.items()), until)
 
     def _figures(self) -> tuple[bool, int, int]:
         line = self._line()
@@ -149,16 +152,24 @@ class _Kernels:
         if line.skip("by"):
             self._tiles[buffer] = line.integer()
 
-    def _for(self, line: Line) -> tuple[Var, str]:
+    def _for(self, line: Line) -> tuple[Var, str, Index | None]:
+        """A loop's variable, its kind, and its end at run time."""
         line.take("for")
         name = line.name()
         line.take("in", "0", "..")
+        limited, until = line.skip("min"), None
+        if limited:
+            line.take("(")
         var = Var(name, line.integer())
+        if limited:
+            line.take(",")
+            until = line.index()
+            line.take(")")
         kind = line.name() if line.next != ":" else "serial"
         line.take(":")
         line.end()
         self._names[name] = var
-        return var, kind
+        return var, kind, until
 
     def _body(self, outer: int) -> tuple[Stmt, ...]:
         """Parse the statements that are indented by more than `outer`."""
@@ -176,10 +187,11 @@ class _Kernels:
     def _statement(self, indent: int) -> Stmt | None:
         line = self._line()
         if line.next == "for" and line.tokens[1][1] != "[":
-            var, kind = self._for(line)
+            var, kind, until = self._for(line)
             if kind not in ("serial", "unroll", "vector"):
                 raise line.wrong("unroll or vector")
-            return For(var, self._body(indent), cast(Literal["serial", "unroll", "vector"], kind))
+            self._temporaries = {}
+            return For(var, self._body(indent), cast(Literal["serial", "unroll", "vector"], kind), until)
         if line.next == "if":
             return self._when(line, indent)
         if line.next == "prefetch" and line.tokens[1][1] != "[":

@@ -11,8 +11,9 @@
           y[u*16 + l] = mul(t0, sub(1.0, t0))
 
 `adjoint.kernel.parser` parses it. Buffers are external unless their type is followed by ``arena`` or ``literal``. ``x[i
-if c]`` is a load with a guard, and ``[e in 0..n]`` inside an index is a number read from memory. An assignment that
-ends with a comma belongs to the same statement as the next one: all values are computed before any is stored. A
+if c]`` is a load with a guard, and ``[e in 0..n]`` inside an index is a number read from memory. A loop ``in
+0..min(64, n)`` ends at run time. An assignment that ends with a comma belongs to the same statement as the next one:
+all values are computed before any is stored. A
 constant or index has the dtype of the other operands, or of the buffer that it is stored to; if neither determines it,
 it is written like a call: ``f32(1.0)``. If all operands are constants and indices, they are i64. ``at(3)`` is a
 constant index.
@@ -43,6 +44,7 @@ from adjoint.kernel.ir import (
     Store,
     dynamics,
     postorder,
+    roots_of,
     walk,
 )
 from adjoint.kernel.program import Program
@@ -124,8 +126,9 @@ class _Printer:
             f"kernel {_quoted(kernel.name)}{computes}",
             f"  {kernel.unit.extent} units, {shared}; {kernel.flops} flops, {kernel.bytes} bytes",
             *([f"  {buffers}"] if buffers else []),
-            f"  for {self.name(kernel.unit)} in 0..{kernel.unit.extent} units:",
         ]
+        end = self.end(kernel.unit, kernel.until, "  ")
+        self.lines.append(f"  for {self.name(kernel.unit)} in 0..{end} units:")
         self.body(kernel.body, "    ")
         self.release(kernel.unit)
 
@@ -165,7 +168,8 @@ class _Printer:
             elif isinstance(statement, For):
                 kind = "" if statement.kind == "serial" else f" {statement.kind}"
                 known = statement.var in self.names
-                self.lines.append(f"{indent}for {self.name(statement.var)} in 0..{statement.var.extent}{kind}:")
+                end = self.end(statement.var, statement.until, indent)
+                self.lines.append(f"{indent}for {self.name(statement.var)} in 0..{end}{kind}:")
                 self.body(statement.body, indent + "  ")
                 if not known:
                     self.release(statement.var)
@@ -181,6 +185,13 @@ class _Printer:
                 if statement.other:
                     self.lines.append(f"{indent}else:")
                     self.body(statement.other, indent + "  ")
+
+    def end(self, var: Var, until: Index | None, indent: str) -> str:
+        """The end of a loop, or of the units."""
+        if until is None:
+            return str(var.extent)
+        text = self.expressions(list(dynamics(until)), indent)
+        return f"min({var.extent}, {self.index(until, text)})"
 
     def store(self, store: Store, indent: str) -> None:
         roots = [value for _, _, value in store.targets]
@@ -264,11 +275,8 @@ def _registers(kernel: Kernel) -> tuple[Buffer, ...]:
     """Register buffers, in order of first use."""
     found: dict[Buffer, None] = {}
     for statement in walk(kernel.body):
+        used = [e.buffer for e in postorder(roots_of(statement)) if isinstance(e, Load | Across)]
         if isinstance(statement, Store):
-            roots = [v for _, _, v in statement.targets]
-            roots += [e for _, i, _ in statement.targets for e in dynamics(i)]
-            used = [e.buffer for e in postorder(roots) if isinstance(e, Load | Across)]
-            for buffer in used + [b for b, _, _ in statement.targets]:
-                if buffer.space == "register":
-                    found[buffer] = None
+            used += [b for b, _, _ in statement.targets]
+        found.update((buffer, None) for buffer in used if buffer.space == "register")
     return tuple(found)

@@ -54,6 +54,9 @@ class Argument:
         Index of its address in the table of addresses.
     donated : bool
         Whether the program overwrites it with its new value.
+    together : int
+        Number of rows, along the first axis, that the program reads together if it is told that fewer are present: it
+        reads none after them if their number is a multiple of it. 0 if it reads all.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Argument:
     dtype: np.dtype
     slot: int
     donated: bool = False
+    together: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +179,7 @@ class Program:
         """The information for the runtime, as plain data that can be stored in the compile cache."""
         return {
             "name": self.name,
-            "arguments": [(a.name, list(a.shape), a.dtype.name, a.slot, a.donated) for a in self.arguments],
+            "arguments": [(a.name, list(a.shape), a.dtype.name, a.slot, a.donated, a.together) for a in self.arguments],
             "results": [(list(r.shape), r.dtype.name, r.slot, r.donated) for r in self.results],
             "arena_bytes": self.arena_bytes,
             "arena_bound": self.arena_bound,
@@ -216,7 +220,7 @@ def kernel_symbol(name: str, kernel: str) -> str:
 def share_of(kernel: Kernel, thread: int, threads: int) -> range:
     """The units of a kernel that one of several threads executes: contiguous, and as equal as units allow.
 
-    Generated code computes the same (`adjoint.codegen.module`).
+    Generated code computes the same (`adjoint.codegen.module`), of fewer units if the kernel's end at run time.
     """
     units = kernel.unit.extent
     if kernel.parallel:

@@ -31,7 +31,8 @@ def rewritten(
 
     def statement(of: Stmt) -> Stmt:
         if isinstance(of, For):
-            return For(of.var, tuple(map(statement, of.body)), of.kind)
+            until = index(of.until) if of.until is not None else None
+            return For(of.var, tuple(map(statement, of.body)), of.kind, until)
         if isinstance(of, When):
             then, other = tuple(map(statement, of.then)), tuple(map(statement, of.other))
             return When(index(of.index), of.low, of.high, then, other)

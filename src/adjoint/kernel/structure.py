@@ -42,7 +42,7 @@ class _Walk:
     def kernel(self, kernel: Kernel) -> Hashable:
         for buffer in (*kernel.writes, *kernel.reads, *kernel.scratch):
             self._key(buffer)
-        body = self._key(kernel.unit), self._key(kernel.body)
+        body = self._key(kernel.unit), self._key(kernel.until), self._key(kernel.body)
         return tuple(self._found), body
 
     def _key(self, thing: Any) -> Hashable:

@@ -3,7 +3,8 @@
 - Every variable is bound by exactly one enclosing loop.
 - Every access is inside its buffer, according to the ranges of its variables. An enclosing `When` narrows the ranges;
   loads with a guard are exempt.
-- Vector loops contain only stores, and every lane stores to a different location.
+- Vector loops contain only stores, and every lane stores to a different location. Only a serial loop has an end that is
+  computed at run time, from variables of the loops around it.
 - A unit accesses no elements of a buffer but its own tile, if units partition the buffer into tiles.
 - Registers have no addresses: they are indexed by constants and by variables of unroll and vector loops.
 - Functions have the right number of operands, of the same dtype and a supported kind; stored values have the buffer's
@@ -57,6 +58,10 @@ def verify_kernel(kernel: Kernel) -> None:
     VerifyError
         For the first violation, with the kernel, the rule and what was found.
     """
+    if kernel.until is not None:
+        before = _Scope(kernel.name, {}, kernel.unit, {})
+        _expressions(list(dynamics(kernel.until)), before)
+        _bound(kernel.until, before)
     if kernel.unit.extent:
         _body(kernel.body, _Scope(kernel.name, {kernel.unit: "serial"}, kernel.unit, dict(kernel.tiles)))
 
@@ -114,6 +119,11 @@ def _loop(statement: For, scope: _Scope) -> None:
         raise scope.refuse(f"a variable is bound by one loop, but {var} is bound again inside its own; use a new one")
     if statement.kind not in ("serial", "unroll", "vector"):
         raise scope.refuse(f"a loop is serial, unroll or vector, got {statement.kind!r}")
+    if statement.until is not None:
+        if statement.kind != "serial":
+            raise scope.refuse(f"only a serial loop ends at run time, but that over {var} is {statement.kind}")
+        _expressions(list(dynamics(statement.until)), scope)
+        _bound(statement.until, scope)
     if statement.kind == "vector" and not all(isinstance(s, Store) for s in statement.body):
         raise scope.refuse(f"a vector loop holds stores alone, but that over {var} holds loops or conditions")
     if var.extent > 0:

@@ -48,8 +48,10 @@ from adjoint.lower.passes import KERNEL_PASSES, PassContext
 from adjoint.lower.reductions.reduction import reduction_kernels
 from adjoint.lower.reductions.scatter import scatter_kernel
 from adjoint.lower.reductions.two_stage import first_stages, fusable_reductions, second_stage_kernel
+from adjoint.lower.schedule.bound_rows import bound_rows
 from adjoint.lower.schedule.memory import plan_arena
 from adjoint.lower.schedule.order import barriers, circular_updates
+from adjoint.lower.schedule.rows import GraphBatch
 from adjoint.lower.winograd.plan import WinogradPlan
 
 __all__ = ["LOWERING", "Observer", "contractions_of", "lower", "unobserved"]
@@ -63,7 +65,7 @@ def unobserved(_name: str, _made: Any) -> None:
 
 
 #: The passes of `lower` before it plans memory: from the graph to groups, to kernels, and from kernels to kernels.
-LOWERING = ("fuse", "build_kernels", *KERNEL_PASSES)
+LOWERING = ("fuse", "build_kernels", *KERNEL_PASSES, "bound_rows")
 
 
 def lower(
@@ -73,6 +75,7 @@ def lower(
     checks: Sequence[RangeCheck] = (),
     schedules: Mapping[str, str] | None = None,
     after: Observer = unobserved,
+    batch: GraphBatch | None = None,
 ) -> Program:
     """Lower a function to a program for a target.
 
@@ -91,6 +94,8 @@ def lower(
         Measured schedules of contractions by signature; default: the estimated ones.
     after : callable, optional
         Called with the name of each pass and what it has made, groups or a list of kernels; `LOWERING` lists the names.
+    batch : GraphBatch, optional
+        The rows of a function that takes batches of fewer rows.
     """
     fusion = fuse(function)
     after("fuse", fusion)
@@ -112,12 +117,23 @@ def lower(
     for name, kernel_pass in KERNEL_PASSES.items():
         kernels = kernel_pass(kernels, known)
         after(name, kernels)
+    tiles: Mapping[Buffer, int] = {}
+    if batch is not None and costs.leaves_out_rows(sum(k.flops + k.bytes for k in kernels)):
+        bounded = bound_rows(kernels, batch.of(context.buffers))
+        kernels, tiles = list(bounded.kernels), bounded.tiles
+    after("bound_rows", kernels)
     offsets, arena, bound = plan_arena(kernels)
     slots += [result_buffers[v] for v in function.results if v in result_buffers]
     number_of = {b: n for n, b in enumerate(slots)}
+    # A check reads all elements of its argument.
+    together = {b: rows for b, rows in tiles.items() if batch is not None and rows < batch.most}
+    together |= {slots[check.slot]: 0 for check in checks}
     return Program(
         function.name,
-        tuple(Argument(p.label, p.shape, p.dtype, number_of[param_buffers[p]], p in donated) for p in function.params),
+        tuple(
+            Argument(p.label, p.shape, p.dtype, number_of[b], p in donated, together.get(b, 0))
+            for p, b in param_buffers.items()
+        ),
         tuple(
             Result(v.shape, v.dtype, number_of[in_place.get(v) or result_buffers[v]], v in in_place)
             for v in function.results

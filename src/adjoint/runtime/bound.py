@@ -255,7 +255,8 @@ class Bound:
         kept = [accept(self.name, a, x) for a, x in zip(shorter, arrays, strict=True)]
         if present < self.batch.most:
             self.resident[self.batch.rows][()] = present
-        return [filled_up(a, x) for a, x in zip(self.arguments, kept, strict=True)]
+        each = self.batch.each
+        return [filled_up(a, x, each.get(a.name, 1)) for a, x in zip(self.arguments, kept, strict=True)]
 
     def expect_all_rows(self) -> None:
         """Let the next call take a batch of all rows again."""

@@ -60,7 +60,7 @@ class Entry:
         origins: Callable[[], Mapping[str, tuple[str, str]]],
     ) -> None:
         self.name: str = summary["name"]
-        arguments = tuple(Argument(n, tuple(s), np.dtype(d), i, k) for n, s, d, i, k in summary["arguments"])
+        arguments = tuple(Argument(n, tuple(s), np.dtype(d), i, k, t) for n, s, d, i, k, t in summary["arguments"])
         results = tuple(Result(tuple(s), np.dtype(d), i, k) for s, d, i, k in summary["results"])
         checks = tuple(
             RangeCheck(slot, low, high, allow, start, tuple((n, stride) for n, stride in axes))

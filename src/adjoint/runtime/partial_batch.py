@@ -79,8 +79,26 @@ class PartialBatch:
         ]
 
 
-def filled_up(argument: Argument, array: np.ndarray) -> np.ndarray:
-    """An array with the rows that it lacks: copies of its last one, which is valid data for any function."""
+def filled_up(argument: Argument, array: np.ndarray, each: int = 1) -> np.ndarray:
+    """An array with all rows that the program reads: the given ones, then copies of the last one, which is valid data.
+
+    If the program reads no others, it is the given array; the result may have fewer rows than the argument.
+
+    Parameters
+    ----------
+    argument : Argument
+        The argument.
+    array : numpy.ndarray
+        Its rows that are present.
+    each : int, default 1
+        Number of elements along the first axis that belong to a row.
+    """
     if array.shape == argument.shape:
         return array
-    return np.concatenate([array, np.repeat(array[-1:], argument.shape[0] - len(array), axis=0)])
+    read = argument.shape[0]
+    if argument.together:
+        tile = argument.together * each
+        read = min(read, -(-len(array) // tile) * tile)
+    if read == len(array):
+        return array
+    return np.concatenate([array, np.repeat(array[-1:], read - len(array), axis=0)])

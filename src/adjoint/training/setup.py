@@ -179,7 +179,10 @@ class SetupTrainer:
         resident = (*params, *states, *state.values())
         results = (loss, *new_params.values(), *new_states, *new_optimizer.values())
         donate = tuple((p.label, i) for i, p in enumerate(resident, 1))
-        return Function("step", (*inputs, *targets, *resident, *hyper.values(), *rows), results, {"donate": donate})
+        batch = {name: stated for name, stated in adjoint.attrs.items() if name == "batch"}
+        return Function(
+            "step", (*inputs, *targets, *resident, *hyper.values(), *rows), results, batch | {"donate": donate}
+        )
 
 
 @dataclass(frozen=True, slots=True)

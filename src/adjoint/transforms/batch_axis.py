@@ -16,7 +16,7 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.ops.base import Dot, Operator
 from adjoint.transforms.observing import Element, Observer
 
-__all__ = ["Axis", "BatchAxes", "batch_inputs"]
+__all__ = ["Axis", "BatchAxes", "batch_axes", "batch_inputs", "stated_batch"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,35 @@ def batch_inputs(function: Function, candidates: Sequence[Value]) -> BatchAxes:
         if not more:
             return found
         inputs |= more
+
+
+def batch_axes(function: Function, inputs: Mapping[Value, Axis]) -> BatchAxes:
+    """The batch axis of every value, given those of some parameters.
+
+    With a single row, coordinates of rows cannot be told from constants, so no axis is found.
+
+    Parameters
+    ----------
+    function : Function
+        A graph without calls.
+    inputs : mapping of Value to Axis
+        The batch axes of parameters, at least one, all for the same number of rows.
+    """
+    value, axis = next(iter(inputs.items()))
+    return _batch_axes(function, value.shape[axis.position] // axis.each, inputs, {})
+
+
+def stated_batch(function: Function) -> tuple[Value, BatchAxes] | None:
+    """The number of rows that are present, a parameter, and the batch axes, as the attribute ``batch`` states them.
+
+    None if there is no such attribute, or the parameter or all inputs with a batch axis were removed.
+    """
+    stated: Any = function.attrs.get("batch")
+    params = {p.label: p for p in function.params}
+    if stated is None or stated[0] not in params:
+        return None
+    inputs = {params[name]: Axis(position, each) for name, position, each in stated[1] if name in params}
+    return (params[stated[0]], batch_axes(function, inputs)) if inputs else None
 
 
 def _batch_axes(

@@ -2,26 +2,24 @@
 
 Before::
 
-    func @main(%x: f32[4,3], %w: f32[3,2], %targets: f32[4,2]) -> f32[] {
+    func @main(%x: f32[4,3], %w: f32[3,2]) -> f32[] {
       %y: f32[4,2] = matmul(%x, %w) {transpose_a = False, transpose_b = False}
-      %e: f32[4,2] = subtract(%y, %targets)
-      %e2: f32[4,2] = square(%e)
-      %total: f32[] = sum(%e2) {axes = (0, 1), keepdims = False}
-      %n: f32[] = count(%e2) {axes = (0, 1), dtype = f32}
+      %y2: f32[4,2] = square(%y)
+      %total: f32[] = sum(%y2) {axes = (0, 1), keepdims = False}
+      %n: f32[] = count(%y2) {axes = (0, 1), dtype = f32}
       %mean: f32[] = divide(%total, %n)
       return %mean
     }
 
 After::
 
-    func @main(%x: f32[4,3], %w: f32[3,2], %targets: f32[4,2], %rows: i32[]) -> f32[] {
+    func @main(%x: f32[4,3], %w: f32[3,2], %rows: i32[]) -> f32[] {batch = ("rows", (("x", 0, 1),))} {
       %y: f32[4,2] = matmul(%x, %w) {transpose_a = False, transpose_b = False}
-      %e: f32[4,2] = subtract(%y, %targets)
-      %e2: f32[4,2] = square(%e)
-      %total: f32[] = present_sum(%e2, %rows) {axes = (0, 1), batch = 0, each = 1}
-      %4: f32[] = cast(%rows) {dtype = f32}
-      %5: f32[] = full() {value = 2.0, shape = (), dtype = f32}
-      %n: f32[] = multiply(%4, %5)
+      %y2: f32[4,2] = square(%y)
+      %total: f32[] = present_sum(%y2, %rows) {axes = (0, 1), batch = 0, each = 1}
+      %3: f32[] = cast(%rows) {dtype = f32}
+      %4: f32[] = full() {value = 2.0, shape = (), dtype = f32}
+      %n: f32[] = multiply(%3, %4)
       %mean: f32[] = divide(%total, %n)
       return %mean
     }
@@ -61,8 +59,10 @@ def mask_batch(function: Function, axes: BatchAxes, rows: str = "rows") -> Funct
     Returns
     -------
     Function
-        Same name, results and attributes; the new parameter is the last one. With all rows present, it computes the
-        same. A result with a batch axis contains something unspecified in absent rows.
+        Same name and results; the new parameter is the last one. With all rows present, it computes the same. A result
+        with a batch axis contains something unspecified in absent rows. The attribute ``batch``, by which compiled code
+        knows what it may leave out, is the name of the new parameter and, for each parameter with a batch axis, its
+        name, the position of that axis, and the number of elements along it that belong to a row.
 
     Raises
     ------
@@ -82,7 +82,8 @@ def mask_batch(function: Function, axes: BatchAxes, rows: str = "rows") -> Funct
         return None
 
     results = rebuild(function.results, replace)
-    return Function(function.name, (*function.params, masks.rows), results, function.attrs)
+    each = tuple((p.label, axis.position, axis.each) for p in function.params if (axis := axes.of.get(p)) is not None)
+    return Function(function.name, (*function.params, masks.rows), results, {**function.attrs, "batch": (rows, each)})
 
 
 def _check(function: Function, axes: BatchAxes) -> None:
