@@ -65,6 +65,7 @@ class _Options:
             old, forgotten = self.plans.popitem(last=False)[1]
             if old.plans is not None:
                 old.plans.pop(forgotten, None)
+                old.recent = (None, None)
 
 
 options = _Options()
@@ -119,11 +120,14 @@ def run_trace(trace: Trace, needed: Iterable[Recorded] = ()) -> None:
         kept = () if node.residuals is None else node.residuals.get(nodes, ())
         key = (nodes, kept, later)
         try:
-            plan = None if node.plans is None else node.plans.get(key)
-            if plan is None:
-                plan = _made_plan(trace, key, nodes + kept, later)
+            known, plan = node.recent  # comparing keys takes less time than hashing them
+            if known != key:
+                plan = None if node.plans is None else node.plans.get(key)
+                if plan is None:
+                    plan = _made_plan(trace, key, nodes + kept, later)
+                node.recent = key, plan
             if nan_mode.on:
-                refuse_nan(plan.function, [trace.storages[n].array for n in plan.places], options.compile)  # type: ignore[union-attr]
+                refuse_nan(plan.function, [trace.storages[n].array for n in plan.places], options.compile)
             results = plan.run(trace.storages)
         except BaseException as error:
             _undo(trace, error)
@@ -165,8 +169,9 @@ def _deliver(trace: Trace, wanted: list[Any], results: list[Storage], residuals:
     if not trace.has_history and trace.deferred is None:
         trace.forget()
         return
-    trace.kept = {t._node: storage for t, storage in zip(wanted, results, strict=False) if t._trace is trace}
-    trace.kept |= zip(residuals, results[len(wanted) :], strict=True)
+    if trace.has_history or residuals:
+        trace.kept = {t._node: storage for t, storage in zip(wanted, results, strict=False) if t._trace is trace}
+        trace.kept |= zip(residuals, results[len(wanted) :], strict=True)
     known = trace.known
     for tensor in trace.entered:
         # A gradient that entered, and has got a new value that is deferred, is still to be found in the trace.

@@ -125,6 +125,8 @@ class Node:
     kept : dict of Node to int
         For an entry that continues a program that has been run: the nodes whose results are available, and their
         positions among the tensors of the program.
+    recent : tuple
+        The key in `plans` and the plan of the last run.
     plans : dict or None
         How to run the program that ends here, by the nodes whose results are wanted.
     residuals : dict or None
@@ -147,6 +149,7 @@ class Node:
         "parent",
         "plans",
         "rebinds",
+        "recent",
         "residuals",
         "spec",
         "value",
@@ -175,6 +178,7 @@ class Node:
         self.rebinds: tuple[tuple[Node, Node], ...] = ()
         self.kept: dict[Node, int] = {}
         self.plans: dict[Any, Any] | None = None
+        self.recent: tuple[Any, Any] = (None, None)
         self.residuals: dict[Any, tuple[Node, ...]] | None = None
         self.varied: set[Hashable] | None = None
 
