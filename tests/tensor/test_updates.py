@@ -141,3 +141,45 @@ def test_gradients_that_are_zeroed_in_place_are_accumulated_again():
         w.grad.zero_()
     assert w.tolist() == kept.tolist() == [0.5**4, 2 * 0.5**4]
     assert w.grad.tolist() == [0, 0]
+
+
+def test_two_losses_and_two_optimizers_are_one_program():
+    sgd = optim.SGD(0.1)
+    w, v, x = leaf([1.0, 2.0]), leaf([0.5, -1.0]), plain([3.0, 4.0])
+    rate = plain(0.01)
+    p, q = np.array([1.0, 2.0]), np.array([0.5, -1.0])
+    with compilations() as compiled:
+        for _ in range(4):
+            h = w * x
+            first = h @ h
+            w.grad = None
+            first.backward()
+            record_step(sgd, [w], [w.grad], [], [rate])
+            target = x * 0.5  # belongs to no program yet
+            second = (v - target) @ (v * 1.0)
+            v.grad = None
+            second.backward()
+            record_step(sgd, [v], [v.grad], [], [rate])
+            np.testing.assert_allclose(first.item(), ((p * [3, 4]) ** 2).sum(), rtol=1e-5)
+            np.testing.assert_allclose(second.item(), (q - [1.5, 2.0]) @ q, rtol=1e-5)
+            p = p - 0.01 * 2 * p * np.array([9, 16])
+            q = q - 0.01 * (2 * q - [1.5, 2.0])
+            np.testing.assert_allclose(w.tolist(), p, rtol=1e-5)
+            np.testing.assert_allclose(v.tolist(), q, rtol=1e-5)
+        assert compiled() <= 2
+
+
+def test_a_metric_of_results_and_of_new_tensors_joins_the_program_of_the_step():
+    sgd = optim.SGD(0.1)
+    w, rate, total = leaf([1.0, 2.0]), plain(0.25), plain(0.0)
+    with compilations() as compiled:
+        for _ in range(4):
+            x = plain([3.0, 4.0])
+            out = w * x
+            w.grad = None
+            (out @ w).backward()
+            record_step(sgd, [w], [w.grad], [], [rate])
+            scaled = x * 2.0
+            total += out @ scaled
+        assert total.item() > 0
+        assert compiled() <= 3

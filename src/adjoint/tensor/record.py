@@ -18,10 +18,10 @@ from adjoint.ops.convert import StopGradient
 from adjoint.tensor.making import from_array
 from adjoint.tensor.plan import run_trace
 from adjoint.tensor.promotion import kind
-from adjoint.tensor.resuming import revive
+from adjoint.tensor.resuming import absorbed, revive
 from adjoint.tensor.storage import Storage, is_exported
 from adjoint.tensor.structure import Node, Operation, spec_of
-from adjoint.tensor.trace import LONGEST, Recorded, Trace, growing, lock, settle, state
+from adjoint.tensor.trace import LONGEST, Recorded, Trace, fresh_trace, growing, lock, settle, state
 
 __all__ = [
     "entry_of",
@@ -207,6 +207,14 @@ def operands(tensors: Sequence[Recorded]) -> tuple[Trace, list[Node]]:
 def settled(tensors: Sequence[Recorded]) -> Trace:
     """The trace in which an operation on tensors can be recorded, after running others if needed."""
     revive(tensors)
+    trace = state.trace
+    owners = {t._trace for t in tensors if t._storage is None and t._trace is not trace}
+    if len(owners) == 1 and trace.node.parent is not None:
+        (owner,) = owners
+        if isinstance(owner, Trace) and not owner.done and owner.outer is None and absorbed(trace, owner):
+            fresh_trace()
+            owner.grad = state.grad
+            return owner
     return settle(tensors, lambda trace: run_trace(trace, tensors))
 
 

@@ -15,7 +15,7 @@ from adjoint.tensor.storage import Storage
 from adjoint.tensor.structure import Node
 from adjoint.tensor.trace import Recorded, Trace, growing, lock, state
 
-__all__ = ["has_histories", "resume", "revive"]
+__all__ = ["absorbed", "has_histories", "resume", "revive"]
 
 
 def has_histories(trace: Trace) -> bool:
@@ -51,6 +51,44 @@ def _revive(trace: Trace) -> None:
     trace.deferred = None
     if not trace.has_history:
         trace.forget()
+
+
+#: Most operations that are moved to another trace.
+_MOST_MOVED = 64
+
+
+def absorbed(trace: Trace, waiting: Trace) -> bool:
+    """Move the operations of the thread's trace to one that waits, if they are few and contain no backward pass.
+
+    An operation on tensors of both can then be recorded there, and the thread continues with an empty trace. Traces
+    with backward passes stay apart, so that programs do not grow with the number of batches whose gradients are
+    accumulated.
+    """
+    if (
+        trace.outer is not None
+        or trace.node.depth > _MOST_MOVED
+        or any(part.done or part.resumed is not None or part.known is not None for part in (trace, waiting))
+        or trace.freed is not None
+        or trace.hooked is not None
+    ):
+        return False
+    moved: dict[Node, Node] = {}
+    for node in trace.node.path():
+        if node.index >= 0:
+            tensor = trace.entered[node.index]
+            if tensor._storage is not trace.storages[node.index]:
+                return False  # it has been rebound since
+            moved[node] = waiting.operand(tensor)
+        elif node.key is not None:
+            moved[node] = _appended(waiting, node, moved)
+            moved |= zip(node.items, moved[node].items, strict=True)
+    for tensor in trace.made:
+        if tensor._trace is trace and tensor._storage is None:
+            tensor._trace, tensor._node = waiting, moved[tensor._node]
+            waiting.made.append(tensor)
+    trace.made = []
+    trace.done = True
+    return True
 
 
 def _continued(trace: Trace) -> Trace:
