@@ -260,4 +260,16 @@ TENSOR_NAMES: dict[str, list[str]] = {
     ],
     "adjoint.tensor.size": ["Size"],
     "adjoint.tensor.tensor": ["Tensor"],
+    "adjoint.tensor.typed": [
+        "BFloat16Tensor",
+        "BoolTensor",
+        "ByteTensor",
+        "CharTensor",
+        "DoubleTensor",
+        "FloatTensor",
+        "HalfTensor",
+        "IntTensor",
+        "LongTensor",
+        "ShortTensor",
+    ],
 }

@@ -98,6 +98,9 @@ IMAGES = zeros(1, 2, 4, 4)
 REFUSALS = {
     "linear: the last axis of the input must be that of the weight [out, in], got f32[2,4] and f32[2,3]; reshape the "
     "input, or change in_features": lambda: nn.Linear(3, 2)(zeros(2, 4)),
+    "embedding: the input must have an integer dtype, got f32[2]; convert it with long()": lambda: nn.Embedding(3, 2)(
+        zeros(2)
+    ),
     "bilinear: the inputs [..., in1] and [..., in2] must match the weight [out, in1, in2], got f32[1,2], f32[1,2] and "
     "f32[3,2,4]; reshape them": lambda: nn.Bilinear(2, 4, 3)(zeros(1, 2), zeros(1, 2)),
     "Conv2d: padding_mode must be 'zeros', got 'reflect'; use F.pad before a layer without padding": lambda: nn.Conv2d(

@@ -63,6 +63,24 @@ def test_views_of_a_base_that_is_gone():
     assert row.tolist() == [2, 3, 4]
 
 
+def test_a_view_takes_the_place_of_a_base_that_is_gone():
+    x = torch.arange(12.0).view(3, 4)
+    columns = torch.arange(6.0).view(2, 3).t()
+    assert x.sum().item() == 66  # the bases have been computed, and dropped
+    assert columns.sum().item() == 15
+    row, flat = x[0], x.view(-1)
+    row += 1
+    x[0][1] = 77
+    flat[-1] = -5
+    x.T[0, 1] = 42
+    wanted = np.array([[1, 77, 3, 4], [42, 5, 6, 7], [8, 9, 10, -5]])
+    column = columns[0]
+    column += 10
+    copied = columns.reshape(-1)  # the strides are those of a transposed tensor, so this is a copy
+    copied.zero_()
+    check((x, wanted), (row, wanted[0]), (flat, wanted.ravel()), (columns, [[10, 13], [1, 4], [2, 5]]))
+
+
 def test_aliases_of_parameters():
     w = torch.tensor([1.0, 2.0], requires_grad=True)
     kept = w.detach()

@@ -155,6 +155,12 @@ def test_grad_with_respect_to_what_needs_none_is_refused():
     assert error.value.message == (
         "grad: every input must require a gradient, got f32[2] that does not; set requires_grad=True"
     )
+    with pytest.raises(InvalidValueError) as error:
+        grad(w @ w, w, only_inputs=False)
+    assert error.value.message == (
+        "grad: gradients are returned for the inputs only, got only_inputs=False; call backward() to accumulate them "
+        "in all leaves"
+    )
 
 
 def test_gradients_are_off_and_on_in_blocks_and_functions():
@@ -169,7 +175,12 @@ def test_gradients_are_off_and_on_in_blocks_and_functions():
     def inside():
         return is_grad_enabled()
 
+    @no_grad
+    def bare(flag):
+        return is_grad_enabled(), flag
+
     assert not inside()
+    assert bare(1) == (False, 1)
     with set_grad_enabled(False):
         assert not is_grad_enabled()
     assert is_grad_enabled()

@@ -57,6 +57,10 @@ def test_requiring_gradients_after_use():
     [
         (lambda x: x.cuda(), "cuda(): there is one device, 'cpu', got a request for a GPU; leave the call out"),
         (lambda x: x.to("mps"), "there is one device, 'cpu', got 'mps'; use device='cpu', or leave it out"),
+        (
+            lambda x: f"{x:.2f}",
+            "a format such as '.2f' is for one number, got f32[3]; format its item() or its tolist()",
+        ),
         (lambda x: x.to(shape=1), "to: unknown arguments shape; pass a dtype, a device or a tensor"),
         (
             lambda x: copy.deepcopy(x.requires_grad_() * 2),
@@ -66,3 +70,10 @@ def test_requiring_gradients_after_use():
 )
 def test_refusals(call, sentence):
     assert message(lambda: call(torch.tensor(X))) == sentence
+
+
+def test_texts_in_f_strings():
+    assert f"{torch.tensor(0.5)} {torch.tensor(2.345):.2f} {torch.tensor(7):3d} {torch.ones(1)}" == (
+        "0.5 2.35   7 tensor([1.])"
+    )
+    assert f"{torch.nn.Parameter(torch.tensor(1.0))}" == "Parameter containing:\ntensor(1., requires_grad=True)"

@@ -40,6 +40,15 @@ def test_an_operation_that_changes():
     assert found.reason == "neg comes where add came before"
 
 
+def test_views_and_helpers_are_named():
+    found = reason(
+        lambda x, view: (x * 5.0).view(-1) if view else (x * 5.0).square(),
+        (plain(np.ones(19)), True),
+        (plain(np.ones(19)), False),
+    )
+    assert found.reason == "square comes where reshape came before"
+
+
 def test_other_results():
     def program(kept):
         x = plain(np.ones(17))

@@ -55,6 +55,9 @@ def test_refusals():
     assert message(lambda: f.gather(1, torch.tensor([[4]]))) == (
         "gather: positions must be from -4 to 3, got 4; correct them"
     )
+    assert message(lambda: f.gather(1, f)) == (
+        "gather: the index must have an integer dtype, got f32[3, 4]; convert it with long()"
+    )
     assert message(lambda: f.bincount()) == (
         "bincount: elements must be integers of at least 0, got f32; convert them first"
     )

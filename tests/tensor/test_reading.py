@@ -52,6 +52,9 @@ def test_refusals():
         "numpy() is not differentiable, got a tensor that requires a gradient; use tensor.detach().numpy()"
     )
     assert message(w.item) == "item() reads the only element of a tensor, got f32[2]; use tolist() or numpy()"
+    assert message(lambda: bool(w > 0)) == (
+        "only a tensor with one element is true or false, got bool[2]; use any() or all()"
+    )
     assert message(lambda: len(torch.tensor(1.0))) == (
         "only a tensor with an axis has a length, got a scalar; use item()"
     )

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import adjoint as torch
 from adjoint import ops, param
 from adjoint.errors import TypeRuleError
 from adjoint.tensor import arithmetic
@@ -86,6 +87,20 @@ def test_what_cannot_be_part_of_a_key_is_refused():
         scaled(plain([1.0]), {"a": 1})
     assert error.value.message == (
         "an operation takes tensors and hashable arguments, got a dict; convert it to a tuple"
+    )
+
+
+def test_results_are_given_to_the_tensor_passed_as_out():
+    out = plain([0.0, 0.0])
+    x = plain([1.0, 2.0])
+    assert torch.mul(x, x, out=out) is out
+    torch.add(out, 1.0, out=out)
+    assert torch.exp(x, out=None) is not None
+    assert out.tolist() == [2.0, 5.0]
+    with pytest.raises(TypeRuleError) as error:
+        torch.mul(x, 2.0, out=plain([1.0]))
+    assert error.value.message == (
+        "out: a tensor changed in place keeps its type, got f32[2] for f32[1]; compute a new tensor"
     )
 
 

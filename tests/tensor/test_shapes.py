@@ -38,6 +38,8 @@ def test_views_as_in_numpy():
     )
     assert f.shape == (3, 4)
     assert f.shape.numel() == 12
+    assert t.shape[1:].numel() == 12
+    assert repr(t.shape[:-1] + (5,)) == "Size([2, 3, 5])"  # noqa: RUF005 - the sum of sizes is tested
     assert repr(f.size()) == "Size([3, 4])"
     assert f.stride() == (4, 1)
     assert f.T.stride() == (1, 4)

@@ -49,7 +49,7 @@ class View:
         Takes an array and the static argument: the elements of the view. Given for views whose argument often varies.
     """
 
-    __slots__ = ("detaches", "entry", "function", "layout", "put", "scatters", "select")
+    __slots__ = ("detaches", "entry", "function", "layout", "name", "put", "scatters", "select")
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class View:
     ) -> None:
         self.function = function
         self.entry = Operation(function, numbers=False)
+        self.name = self.entry.name
         self.put = None if put is None else Operation(put, numbers=False)
         self.layout = layout
         self.scatters = scatters
@@ -76,19 +77,20 @@ class _Group:
     ----------
     base : weakref to Tensor
         The tensor that the views were made from.
-    shape : tuple of int
-        Its shape.
+    shape, strides : tuple of int
+        Its shape, and the strides that it has in PyTorch's memory, in elements.
     history : tuple
         Its trace, weakly, and its node when the last view was made, to make it again if it is not in use any more.
     views : list of weakref to Tensor
         The views.
     """
 
-    __slots__ = ("base", "history", "limit", "shape", "views")
+    __slots__ = ("base", "history", "limit", "shape", "strides", "views")
 
-    def __init__(self, base: Recorded) -> None:
+    def __init__(self, base: Recorded, strides: Strides | None = None) -> None:
         self.base = ref(base)
         self.shape = base._spec.type.shape
+        self.strides = contiguous_strides(self.shape) if strides is None else strides
         self.views: list[ref[Recorded]] = []
         #: Number of views from which references to those that are gone are removed.
         self.limit = 16
@@ -142,7 +144,7 @@ class Alias:
     def strides(self) -> Strides:
         """The strides that the tensor has in PyTorch's memory, in elements."""
         shape: Sequence[int] = self.group.shape
-        strides = contiguous_strides(shape)
+        strides = self.group.strides
         for view, argument in self.steps:
             shape, found = view.layout(shape, strides, argument)
             strides = contiguous_strides(shape) if found is None else found
@@ -161,6 +163,33 @@ class Alias:
                 group.base = ref(base)
         return base
 
+    def adopt_base(self, tensor: Recorded) -> None:
+        """Where the base is gone for good, let the view that all other views in use were made from take its place.
+
+        As in ``x = arange(12.).view(3, 4)``, of which parts are changed: all of them are parts of `x`.
+
+        Parameters
+        ----------
+        tensor : Tensor
+            The tensor whose place this is.
+        """
+        views = [*self.group.alive(tensor), tensor]
+        first = min(views, key=lambda view: len(view._alias.steps))
+        steps = first._alias.steps
+        depth = len(steps)
+        rest = [view for view in views if view is not first]
+        if any(view._alias.steps[:depth] != steps or len(view._alias.steps) == depth for view in rest):
+            return
+        if any(view.put is None or view.detaches for view, _ in steps):
+            return
+        plain = first._alias.plain
+        group = _Group(first, first._alias.strides())
+        for view in rest:
+            alias = view._alias
+            view._alias = Alias(group, alias.steps[depth:], alias.plain)
+            group.add(view)
+        first._alias = Alias(group, (), plain)
+
     def require_writable(self, name: str, tensor: Recorded) -> None:
         """Raise unless the tensor can be changed in place together with the group."""
         if not self.steps:
@@ -172,6 +201,12 @@ class Alias:
                 f"{given}; clone() it first"
             )
         base = self.base()
+        if base is None and self.group.alive(tensor):
+            self.adopt_base(tensor)
+            adopted = tensor._alias
+            if adopted is not self:
+                adopted.require_writable(name, tensor)
+                return
         if base is None:
             if self.group.alive(tensor):
                 raise InvalidValueError(

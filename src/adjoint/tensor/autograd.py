@@ -93,6 +93,7 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool = False,
 ) -> tuple[Any, ...]:
     """The derivatives of the sum of outputs with respect to inputs, as new tensors; nothing is accumulated.
@@ -109,14 +110,22 @@ def grad(
         Whether the graph will be differentiated again; default: `create_graph`.
     create_graph : bool, default False
         Whether the derivatives can be differentiated themselves.
+    only_inputs : bool, default True
+        Only True is accepted: gradients of other leaves are not accumulated.
     allow_unused : bool, default False
         Whether an input may have no influence on the outputs; its derivative is then None.
 
     Raises
     ------
     InvalidValueError
-        If an input does not require a gradient, or has no influence on the outputs, and for the reasons of `backward`.
+        If an input does not require a gradient, or has no influence on the outputs, if `only_inputs` is False, and for
+        the reasons of `backward`.
     """
+    if not only_inputs:
+        raise InvalidValueError(
+            "grad: gradients are returned for the inputs only, got only_inputs=False; call backward() to "
+            "accumulate them in all leaves"
+        )
     outs, ins = _as_tuple(outputs), _as_tuple(inputs)
     seeds = (None,) * len(outs) if grad_outputs is None else _as_tuple(grad_outputs)
     for one in ins:
@@ -284,9 +293,23 @@ def _set(enabled: bool) -> None:
 
 
 class no_grad(_GradMode):  # noqa: N801
-    """Within it, operations are not recorded for differentiation: ``with no_grad():`` or ``@no_grad()``."""
+    """Within it, operations are not recorded for differentiation: ``with no_grad():``, ``@no_grad()`` or ``@no_grad``.
+
+    Parameters
+    ----------
+    function : callable, optional
+        A function to call within it, for the decorator without parentheses.
+    """
 
     enabled = False
+
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+        """The context, or the decorated function."""
+        made = super().__new__(cls)
+        if function is None:
+            return made
+        made.__init__()  # type: ignore[misc]
+        return made(function)
 
 
 class inference_mode(_GradMode):  # noqa: N801

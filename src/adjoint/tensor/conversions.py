@@ -245,7 +245,13 @@ class Conversions(Recorded):
         return tensor_text(self.elements().array, self._spec.requires_grad)
 
     def __format__(self, text: str) -> str:
-        return format(self.elements().array.item(), text) if text and not self._spec.shape else format(repr(self), text)
+        if not self._spec.shape and type(self) is Recorded.result:
+            return format(self.elements().array.item(), text)
+        if text:
+            raise TypeRuleError(
+                f"a format such as {text!r} is for one number, got {self._spec.type}; format its item() or its tolist()"
+            )
+        return repr(self)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         kept = {key: item for key, item in self.__dict__.items() if not key.startswith("_")}

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from adjoint.errors import located, plural, warn
-from adjoint.tensor.structure import Node, Operation, Spec
+from adjoint.tensor.structure import Node, Spec
 
 __all__ = ["Compilation", "Compilations", "explain_recompiles", "log"]
 
@@ -132,4 +132,4 @@ def _name(key: Hashable) -> str:
     if isinstance(key, Spec):
         return f"a tensor of type {key.type}"
     first = key[0] if isinstance(key, tuple) else key
-    return first.name if isinstance(first, Operation) else str(first)
+    return str(getattr(first, "name", first)).lstrip("_")

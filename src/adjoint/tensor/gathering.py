@@ -69,6 +69,9 @@ def _flat(shape: Sequence[int], dim: int, index: Value) -> Value:
 
 def _checked(name: str, x: Any, dim: int, index: Any) -> tuple[int, Any]:
     at = _axis(name, x, dim)
+    if index.dtype.kind not in "iu":
+        given = f"{dtype_name(index.dtype)}{list(index.shape)}"
+        raise TypeRuleError(f"{name}: the index must have an integer dtype, got {given}; convert it with long()")
     fits = len(index.shape) == len(x.shape) and all(
         n == at or a <= b for n, (a, b) in enumerate(zip(index.shape, x.shape, strict=False))
     )

@@ -120,6 +120,10 @@ class Reading(Recorded):
                 f"a compiled function cannot branch on the elements of a tensor, got {self._spec.type} as a condition; "
                 "compute both values and choose with where, or branch outside of the function"
             )
+        if self._spec.type.size != 1:
+            raise InvalidValueError(
+                f"only a tensor with one element is true or false, got {self._spec.type}; use any() or all()"
+            )
         return bool(self.item())
 
     def __len__(self) -> int:

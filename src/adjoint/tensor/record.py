@@ -353,11 +353,20 @@ def operation(function: Callable[_P, _R], numbers: bool = True) -> Callable[_P, 
 
     @wraps(function)
     def called(*args: _P.args, **keywords: _P.kwargs) -> _R:
+        if "out" in keywords:
+            return _written(entry, args, dict(keywords))  # type: ignore[no-any-return]
         found: _R = record(entry, args, keywords)
         return found
 
     called.entry = entry  # type: ignore[attr-defined]
     return called
+
+
+def _written(operation: Operation, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    """Record an operation, and give its result to the tensor passed as ``out``, unless that is None."""
+    out = keywords.pop("out")
+    result = record(operation, args, keywords)
+    return result if out is None else record_in_place(_OUT, out, result)
 
 
 def entry_of(function: Callable[..., Any]) -> Operation:
@@ -432,4 +441,10 @@ def _write_back(target: Recorded, before: Storage, trace: Trace) -> None:
         target._storage = before.succeeded_by(made.array)
 
 
+def _second(_old: Value, new: Value) -> Value:
+    return new
+
+
 _CAST = Operation(ops.cast)
+_OUT = Operation(_second)
+_OUT.name = "out"

@@ -9,6 +9,8 @@ from adjoint.ir import is_float
 from adjoint.tensor.aliases import refresh_views
 from adjoint.tensor.autograd import backward
 from adjoint.tensor.conversions import Conversions
+from adjoint.tensor.environment import get_default_dtype
+from adjoint.tensor.gradient_function import GradientFunction
 from adjoint.tensor.hooks import Hook, Registration, register_hook, retain_grad
 from adjoint.tensor.making import from_array
 from adjoint.tensor.methods import Methods
@@ -20,6 +22,7 @@ from adjoint.tensor.size import Size
 from adjoint.tensor.storage import Storage, storage_of
 from adjoint.tensor.structure import spec_of
 from adjoint.tensor.trace import Rebound, Recorded, forget_entry
+from adjoint.tensor.typed import typed
 from adjoint.tensor.views import DETACH
 
 __all__ = ["Parameter", "Tensor", "from_array"]
@@ -39,6 +42,11 @@ class Tensor(Methods, RandomMethods, Reading, Conversions):
         For a leaf that requires a gradient: what backward passes have accumulated.
     """
 
+    def __init__(self, *data: Any, device: Any = None) -> None:
+        """A tensor of the default dtype: of data, or of zeros with sizes, as the class ``torch.Tensor`` makes them."""
+        made = typed(get_default_dtype(), data, device)
+        self._storage, self._spec = made._storage, made._spec
+
     @property
     def shape(self) -> Size:
         """Sizes of the axes."""
@@ -53,6 +61,11 @@ class Tensor(Methods, RandomMethods, Reading, Conversions):
     def is_leaf(self) -> bool:
         """Whether no recorded operation that can be differentiated made it."""
         return self._spec.leaf
+
+    @property
+    def grad_fn(self) -> GradientFunction | None:
+        """The operation that made it, if gradients flow through that; None for leaves."""
+        return GradientFunction(self._node) if self._spec.requires_grad and not self._spec.leaf else None
 
     @property
     def requires_grad(self) -> bool:
@@ -156,6 +169,9 @@ class Parameter(Tensor):
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
         self._storage = data.elements()
         self._spec = spec_of(data._spec.type, requires_grad)
+
+    def __repr__(self) -> str:
+        return f"Parameter containing:\n{super().__repr__()}"
 
 
 Recorded.result = Tensor

@@ -276,7 +276,13 @@ def embedding(input: Array, weight: Array, padding_idx: int | None = None) -> Ar
     ------
     InvalidValueError
         If `padding_idx` is not a row.
+    TypeRuleError
+        If the input is not of integers.
     """
+    if input.dtype.kind not in "iu":
+        raise TypeRuleError(
+            f"embedding: the input must have an integer dtype, got {input.type}; convert it with long()"
+        )
     if padding_idx is None:
         return ops.embedding(weight, input)
     size = weight.shape[0]
