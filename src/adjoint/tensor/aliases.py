@@ -20,7 +20,7 @@ from adjoint.tensor.record import extended, operands, record, replace
 from adjoint.tensor.structure import Operation
 from adjoint.tensor.trace import Recorded, Trace, state
 
-__all__ = ["Alias", "View", "contiguous_strides", "join", "refresh_views", "viewed"]
+__all__ = ["Alias", "View", "contiguous_strides", "join", "leave_group", "refresh_views", "viewed"]
 
 #: References to a view that is not in use any more while it is examined: by a variable, and by the call of getrefcount.
 _UNUSED = 2
@@ -88,7 +88,7 @@ class _Group:
     __slots__ = ("base", "history", "limit", "shape", "strides", "views")
 
     def __init__(self, base: Recorded, strides: Strides | None = None) -> None:
-        self.base = ref(base)
+        self.base: Callable[[], Any] = ref(base)
         self.shape = base._spec.type.shape
         self.strides = contiguous_strides(self.shape) if strides is None else strides
         self.views: list[ref[Recorded]] = []
@@ -257,6 +257,23 @@ class Alias:
         for part, (view, argument) in zip(reversed(shown), reversed(self.steps), strict=True):
             new = record(view.put, (part, new, argument))
         return new  # type: ignore[no-any-return]
+
+
+def leave_group(tensor: Recorded) -> None:
+    """Separate a tensor that gets other memory from those that share its elements, which keep their values."""
+    alias = tensor._alias
+    if alias is None:
+        return
+    group = alias.group
+    if alias.steps:
+        group.views[:] = [one for one in group.views if one() is not tensor]
+    else:
+        group.base, group.history = _no_base, (None, None)
+    tensor._alias = None
+
+
+def _no_base() -> None:
+    """What stands for the reference to a base that has left its group."""
 
 
 def refresh_views(tensors: Iterable[Recorded]) -> None:

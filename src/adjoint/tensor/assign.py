@@ -4,8 +4,7 @@ import numpy as np
 
 from adjoint.errors import TypeRuleError
 from adjoint.ir import TensorType
-from adjoint.tensor.aliases import refresh_views
-from adjoint.tensor.making import from_array
+from adjoint.tensor.aliases import leave_group, refresh_views
 from adjoint.tensor.plan import run_trace
 from adjoint.tensor.storage import is_exported
 from adjoint.tensor.tensor import Tensor
@@ -37,8 +36,13 @@ def assign(tensor: Tensor, array: np.ndarray) -> None:
             "them outside of the function"
         )
     storage = tensor.elements()
-    if TensorType(array.shape, array.dtype) != tensor._spec.type or not is_exported(storage):
-        tensor.data = from_array(array)
+    if TensorType(array.shape, array.dtype) != tensor._spec.type:
+        tensor.replace_elements(array)
+        leave_group(tensor)
+        return
+    if not is_exported(storage):
+        tensor.replace_elements(array)
+        refresh_views([tensor])
         return
     owner = tensor._trace
     if isinstance(owner, Trace) and not owner.done:

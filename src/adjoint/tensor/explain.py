@@ -84,7 +84,7 @@ def explain_recompiles() -> Compilations:
 
 
 def _difference(node: Node) -> tuple[str, str, int]:
-    """How a program differs from earlier ones, the line where it does, and the number of others at that place."""
+    """How a program differs from earlier ones, the line where it does, and the number of others that differ there by the same line."""
     if node.plans is not None and len(node.plans) > 1:
         return "other results of the same operations are in use", _line(node), len(node.plans) - 1
     path = node.path()
@@ -94,7 +94,8 @@ def _difference(node: Node) -> tuple[str, str, int]:
         others = [other for other in one.parent.children.values() if other is not one]
         older = [other for other in others if _order(one.parent, other) < _order(one.parent, one)]
         if older and one.parent.parent is not None:
-            return _change(one, older[-1]), _line(one) or _line(node), len(older)
+            line = _line(one)
+            return _change(one, older[-1]), line or _line(node), sum(_line(other) == line for other in older)
     first = path[1] if len(path) > 1 else node
     return "it is the first program of its kind", _line(first) or _line(node), 0
 

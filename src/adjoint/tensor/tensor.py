@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
-from adjoint.ir import is_float
-from adjoint.tensor.aliases import refresh_views
+from adjoint.ir import TensorType, is_float
+from adjoint.tensor.aliases import leave_group
 from adjoint.tensor.autograd import backward
 from adjoint.tensor.conversions import Conversions
 from adjoint.tensor.environment import get_default_dtype
@@ -92,7 +92,11 @@ class Tensor(Methods, RandomMethods, Reading, Conversions):
 
     @property
     def data(self) -> "Tensor":
-        """The same elements without a history; changing it in place changes this tensor. It can be set."""
+        """The same elements without a history; changing it in place changes this tensor.
+
+        It can be set: the tensor then has a copy of other elements, and tensors that shared its elements keep the old
+        ones.
+        """
         return self.detach()  # type: ignore[no-any-return]
 
     @data.setter
@@ -100,11 +104,15 @@ class Tensor(Methods, RandomMethods, Reading, Conversions):
         alias = new._alias
         if alias is not None and alias.group.base() is self and all(view is DETACH for view, _ in alias.steps):
             return  # as in `p.data += 1`, which has changed this tensor already
-        self._storage = storage_of(new.elements().array, copy=True)
+        self.replace_elements(new.elements().array)
+        leave_group(self)
+
+    def replace_elements(self, array: np.ndarray) -> None:
+        """Copy the elements of an array, of any type, into new memory of this tensor, which becomes a leaf."""
+        self._storage = storage_of(array, copy=True)
         self._trace = None
-        self._spec = spec_of(new._spec.type, self._spec.requires_grad)
+        self._spec = spec_of(TensorType(array.shape, array.dtype), self._spec.requires_grad)
         forget_entry(self)
-        refresh_views([self])
 
     def elements(self) -> Storage:
         """The memory with its elements, after running what is pending."""
