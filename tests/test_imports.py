@@ -22,6 +22,8 @@ MAY_IMPORT = {
     "version": set(),
     # What the front door exports, as a table without imports.
     "names": set(),
+    # What to use instead of names that are not there, for the modules that have PyTorch's names.
+    "missing": {"errors"},
     "paths": {"errors"},
     # Planning numbers, as functions of the target.
     "costs": {"kernel"},
@@ -31,7 +33,7 @@ MAY_IMPORT = {
     # A loss is a module, and is recorded when it is called with tensors.
     "losses": GRAPHS | {"modules", "tensor"},
     # An optimizer bound to parameters records its update.
-    "optim": GRAPHS | {"tensor"},
+    "optim": GRAPHS | {"missing", "tensor"},
     # Coordinates of elements, as the index expressions of kernels, say where the batch axis is.
     "transforms": GRAPHS | {"costs", "kernel"},
     "models": GRAPHS,
@@ -50,24 +52,27 @@ MAY_IMPORT = {
     "tuning": {"errors", "paths", "kernel", "lower", "codegen", "runtime"},
     "data": {"errors", "paths"},
     # The recorder behind the object and the functional door.
-    "tensor": (COMPILER | {"compiler"}) - {"optim", "losses"},
+    "tensor": (COMPILER | {"compiler", "missing"}) - {"optim", "losses"},
     # Transformations of functions of tensors, and their compilation as a whole.
     "func": (COMPILER | {"compiler", "tensor"}) - {"optim", "losses"},
     # Formats of other programs, of arrays alone.
     "interop": {"errors", "paths"},
     # The names of torch.utils.
     "utils": {"errors", "ir", "tensor"},
-    "autograd": {"errors", "tensor"},
+    "autograd": {"errors", "missing", "tensor"},
+    # The names of torch.amp.
+    "amp": {"errors", "optim"},
     # The base class of modules, below losses, which are modules, and below layers.
     "modules": {"errors", "ir", "tensor"},
-    "nn": GRAPHS | {"losses", "modules", "tensor"},
+    "nn": GRAPHS | {"losses", "missing", "modules", "tensor"},
     # State dictionaries and modules in files.
     "saving": {"errors", "interop", "modules", "paths", "tensor"},
     "training": DOORS,
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},
     "testing": DOORS | {"training"},
-    "__init__": DOORS | {"func", "training", "tensor", "utils", "autograd", "names", "nn", "saving"},
+    "__init__": DOORS
+    | {"func", "training", "tensor", "utils", "autograd", "names", "nn", "saving", "amp", "missing"},
     "__main__": {"cli"},
 }
 
@@ -158,5 +163,5 @@ def test_every_name_of_the_front_door_is_there():
 
 
 def test_an_unknown_name_of_the_front_door_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="module 'adjoint' has no attribute 'compil'"):
+    with pytest.raises(AttributeError, match=r"adjoint has no compil; did you mean compile\?"):
         adjoint.compil  # noqa: B018

@@ -7,11 +7,13 @@ Everything else is imported from the module that defines it, such as ``adjoint.i
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from adjoint.missing import missing_name
 from adjoint.names import TENSOR_NAMES
 from adjoint.version import __version__
 
 if TYPE_CHECKING:
-    from adjoint import autograd, data, errors, ir, losses, models, nn, ops, optim, training, transforms, utils
+    from adjoint import amp, autograd, data, errors, ir, losses, models, nn, ops, optim, training, transforms, utils
+    from adjoint.amp import autocast as autocast
     from adjoint.compiler import CompileOptions, Executable
     from adjoint.errors import AdjointError
     from adjoint.func.batching import vmap
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
 else:
     _HOMES = {
         "adjoint": (
+            "amp",
             "autograd",
             "data",
             "errors",
@@ -80,6 +83,7 @@ else:
             "transforms",
             "utils",
         ),
+        "adjoint.amp": ("autocast",),
         "adjoint.compiler": ("CompileOptions", "Executable"),
         "adjoint.errors": ("AdjointError",),
         "adjoint.func.batching": ("vmap",),
@@ -111,7 +115,7 @@ else:
         """Load a public name from its module on first access (PEP 562) and cache it."""
         home = _HOME_OF.get(name)
         if home is None:
-            raise AttributeError(f"module 'adjoint' has no attribute {name!r}")
+            raise missing_name("adjoint", name, __all__)
         found = import_module(f"adjoint.{name}") if home == "adjoint" else getattr(import_module(home), name)
         globals()[name] = found
         return found
@@ -133,6 +137,7 @@ __all__ = [
     "Trainer",
     "Value",
     "__version__",
+    "amp",
     "autograd",
     "checkpoint",
     "compile",

@@ -1,9 +1,10 @@
 """Derivatives of recorded programs, as ``torch.autograd``: `grad` and `backward`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adjoint.errors import InvalidValueError
+from adjoint.missing import missing_name
 from adjoint.tensor.autograd import backward as differentiate
 from adjoint.tensor.autograd import enable_grad, grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from adjoint.tensor.trace import Recorded
@@ -45,3 +46,10 @@ def backward(
         seeds = (None,) * len(given)
     for n, (tensor, seed) in enumerate(zip(given, seeds, strict=True)):
         differentiate(tensor, seed, bool(retain_graph) or n < len(given) - 1)
+
+
+if not TYPE_CHECKING:  # so that type checkers report names that do not exist
+
+    def __getattr__(name):
+        """Say what to use instead of a name of PyTorch that is not here."""
+        raise missing_name(__name__, name, __all__)

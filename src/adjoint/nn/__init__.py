@@ -4,6 +4,8 @@ Losses are the classes of `adjoint.losses`; functions are in `adjoint.nn.functio
 `adjoint.nn.init`.
 """
 
+from typing import TYPE_CHECKING
+
 from adjoint.losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -22,6 +24,7 @@ from adjoint.losses import (
     SoftMarginLoss,
     TripletMarginLoss,
 )
+from adjoint.missing import missing_name
 from adjoint.modules import Module
 from adjoint.nn import functional, init, utils
 from adjoint.nn.activation import (
@@ -207,3 +210,9 @@ __all__ = [
     "summary",
     "utils",
 ]
+
+if not TYPE_CHECKING:  # so that type checkers report names that do not exist
+
+    def __getattr__(name):
+        """Say what to use instead of a name of PyTorch that is not here."""
+        raise missing_name(__name__, name, __all__)

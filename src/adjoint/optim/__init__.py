@@ -4,6 +4,9 @@
 in `scaling` and `clipping`; `sgd` and `adam` are such compositions, and `wrappers` surrounds any optimizer.
 """
 
+from typing import TYPE_CHECKING
+
+from adjoint.missing import missing_name
 from adjoint.optim import lr_scheduler
 from adjoint.optim.adam import Adam, AdamW
 from adjoint.optim.base import Optimizer, StateSpec
@@ -50,3 +53,9 @@ __all__ = [
     "skip_nonfinite",
     "trace",
 ]
+
+if not TYPE_CHECKING:  # so that type checkers report names that do not exist
+
+    def __getattr__(name):
+        """Say what to use instead of a name of PyTorch that is not here."""
+        raise missing_name(__name__, name, __all__)

@@ -84,7 +84,7 @@ def explain_recompiles() -> Compilations:
 
 
 def _difference(node: Node) -> tuple[str, str, int]:
-    """How a program differs from earlier ones, the line where it does, and the number of others that differ there by the same line."""
+    """How a program differs from earlier ones, the line where it does, and the number of others of that line."""
     if node.plans is not None and len(node.plans) > 1:
         return "other results of the same operations are in use", _line(node), len(node.plans) - 1
     path = node.path()

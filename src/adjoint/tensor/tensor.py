@@ -6,6 +6,7 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import TensorType, is_float
+from adjoint.missing import MissingMethods
 from adjoint.tensor.aliases import leave_group
 from adjoint.tensor.autograd import backward
 from adjoint.tensor.conversions import Conversions
@@ -28,7 +29,7 @@ from adjoint.tensor.views import DETACH
 __all__ = ["Parameter", "Tensor", "from_array"]
 
 
-class Tensor(Methods, RandomMethods, Reading, Conversions):
+class Tensor(Methods, RandomMethods, Reading, Conversions, MissingMethods):
     """A multi-dimensional array of one dtype, as in PyTorch.
 
     Operations on tensors are recorded, not run. Reading elements (``item()``, ``numpy()``, ``print``, ``bool``)

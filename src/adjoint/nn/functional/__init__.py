@@ -3,6 +3,9 @@
 A call with tensors is recorded as one operation; with graph values, it builds graph.
 """
 
+from typing import TYPE_CHECKING
+
+from adjoint.missing import missing_name
 from adjoint.nn.functional.activations import (
     celu,
     elu,
@@ -166,3 +169,9 @@ __all__ = [
     "threshold",
     "triplet_margin_loss",
 ]
+
+if not TYPE_CHECKING:  # so that type checkers report names that do not exist
+
+    def __getattr__(name):
+        """Say what to use instead of a name of PyTorch that is not here."""
+        raise missing_name(__name__, name, __all__)

@@ -4,6 +4,9 @@
 `cosine` annealing and the one-cycle policy, `plateau` the schedule that follows a metric, and `composed` combinations.
 """
 
+from typing import TYPE_CHECKING
+
+from adjoint.missing import missing_name
 from adjoint.optim.lr_scheduler.base import LambdaLR, LRScheduler, MultiplicativeLR
 from adjoint.optim.lr_scheduler.composed import ChainedScheduler, SequentialLR
 from adjoint.optim.lr_scheduler.cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR
@@ -27,3 +30,9 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+
+if not TYPE_CHECKING:  # so that type checkers report names that do not exist
+
+    def __getattr__(name):
+        """Say what to use instead of a name of PyTorch that is not here."""
+        raise missing_name(__name__, name, __all__)

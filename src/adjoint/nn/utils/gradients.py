@@ -1,4 +1,4 @@
-"""Clipping of gradients, and parameters as one vector: `torch.nn.utils`."""
+"""Clipping of gradients, and parameters as one vector."""
 
 from collections.abc import Iterable
 from math import prod

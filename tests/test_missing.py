@@ -1,0 +1,62 @@
+"""Names of PyTorch that are not here are refused with what to use instead."""
+
+from importlib import import_module
+
+import pytest
+
+import adjoint as torch
+from adjoint.errors import MissingAttributeError
+from adjoint.missing import _METHODS, _MISSING
+
+SENTENCES = {
+    ("adjoint", "topk"): "adjoint has no topk, because there is no operator for it yet; use max for the largest, or "
+    "NumPy, as in np.argsort(x.detach().numpy())",
+    ("adjoint", "channels_last"): "adjoint has no channels_last; leave it out, because it would have no effect here",
+    ("adjoint", "zeors"): "adjoint has no zeors; did you mean zeros?",
+    ("adjoint.nn", "LSTM"): "adjoint.nn has no LSTM, because there is no operator for it yet; write the cell with "
+    "nn.Linear, and loop over the steps in forward",
+    ("adjoint.nn", "Conv3d"): "adjoint.nn has no Conv3d, because there is no operator for it yet; layers are for "
+    "sequences and images, such as Conv1d and Conv2d",
+    ("adjoint.nn", "Linaer"): "adjoint.nn has no Linaer; did you mean Linear?",
+    ("adjoint.nn.functional", "upsample"): "adjoint.nn.functional has no upsample; use interpolate",
+    ("adjoint.nn.utils", "prune"): "adjoint.nn.utils has no prune; multiply by a mask in forward",
+    ("adjoint.optim", "RMSprop"): "adjoint.optim has no RMSprop, because only the most used optimizers are there yet; "
+    "use SGD, Adam or AdamW, or define update() of a subclass of optim.Optimizer",
+    ("adjoint.optim.lr_scheduler", "CyclicLR"): "adjoint.optim.lr_scheduler has no CyclicLR; use OneCycleLR, or "
+    "LambdaLR with a function of the step",
+    ("adjoint.autograd", "Variable"): "adjoint.autograd has no Variable; use tensors",
+}
+
+
+@pytest.mark.parametrize(("module", "name"), SENTENCES)
+def test_what_to_use_instead(module, name):
+    with pytest.raises(MissingAttributeError) as error:
+        getattr(import_module(module), name)
+    assert error.value.message == SENTENCES[module, name]
+    assert error.value.where.startswith(__file__)
+
+
+def test_methods_of_tensors():
+    x = torch.ones(2)
+    with pytest.raises(MissingAttributeError) as error:
+        x.sort()
+    assert error.value.message == (
+        "a tensor has no sort, because there is no operator for it yet; use NumPy, as in "
+        "torch.from_numpy(np.sort(x.detach().numpy()))"
+    )
+    assert not hasattr(x, "unsqueeze_")
+    assert "topk" not in dir(x)
+    assert "sum" in dir(x)
+
+
+def test_only_what_is_missing_is_listed():
+    for module, names in _MISSING.items():
+        assert not set(names) & set(import_module(module).__all__), module
+    for name in _METHODS:
+        assert all(name not in vars(base) for base in torch.Tensor.__mro__ if base.__name__ != "MissingMethods"), name
+
+
+def test_questions_about_other_names_get_pythons_answer():
+    assert not hasattr(torch, "__wrapped__")
+    with pytest.raises(AttributeError, match=r"^module 'adjoint' has no attribute 'qqqqqqq'$"):
+        torch.qqqqqqq  # noqa: B018 - looking it up is what is tested
