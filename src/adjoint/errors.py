@@ -105,6 +105,11 @@ def user_line() -> str | None:
     return None
 
 
+def is_user_line(line: str) -> bool:
+    """Whether ``file:line`` is outside adjoint and the standard library's machinery."""
+    return not _is_machinery(line.rpartition(":")[0])
+
+
 def value_line() -> str:
     """``file:line`` of the code that is creating a value, "" if it is unknown.
 

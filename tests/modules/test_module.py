@@ -322,6 +322,9 @@ def test_containers():
     listed = nn.ModuleList([relu]) + nn.ModuleList([linear])
     listed += [nn.Tanh()]
     assert linear in listed
+    assert repr(nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Sequential(nn.Tanh())])) == (
+        "ModuleList(\n  (0-1): 2 x ReLU()\n  (2): Sequential(\n    (0): Tanh()\n  )\n)"
+    )
     assert len(listed[1:]) == 2
     named = nn.ModuleDict({"x": linear})
     named["y"] = relu
@@ -335,7 +338,7 @@ def test_containers():
     assert list(values.state_dict()) == ["0", "1"]
     shares = nn.ParameterDict({"a": tensor(1.0)})
     assert isinstance(shares["a"], Parameter)
-    assert repr(shares) == "ParameterDict(\n  (a): Parameter containing: [f32[1]]\n)"
+    assert repr(shares) == "ParameterDict(\n    (a): Parameter containing: [float32 of size 1]\n)"
     assert message(TypeRuleError, lambda: nn.Sequential(3)) == (
         "Sequential: the elements must be modules, got an int; make it an nn.Module"
     )

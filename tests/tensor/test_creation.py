@@ -13,7 +13,7 @@ def test_dtypes_of_data():
     found = [torch.tensor(one).dtype for one in given]
     t = torch
     assert found == [t.int64, t.float32, t.bool, t.int64, t.float64, t.float64, t.float32, t.float32, t.int8]
-    assert torch.tensor([1, 2], dtype=float).dtype == torch.float32
+    assert torch.tensor([1, 2], dtype=float).dtype == torch.float64
     assert torch.tensor([torch.tensor(1.0), torch.tensor(2.0)]).tolist() == [1, 2]
 
 

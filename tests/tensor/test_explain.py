@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from adjoint import optim
 from adjoint.errors import AdjointWarning
 from adjoint.tensor.explain import Compilations, explain_recompiles
-from tests.tensor.making import plain
+from tests.tensor.making import leaf, plain
 
 
 def reason(program, first, second):
@@ -47,6 +48,17 @@ def test_views_and_helpers_are_named():
         (plain(np.ones(19)), False),
     )
     assert found.reason == "square comes where reshape came before"
+
+
+def test_the_line_is_the_users_where_an_optimizer_differs():
+    def program(lr):
+        w = leaf(np.ones(23))
+        (w * w).sum().backward()
+        optim.SGD([w], lr=0.1, nesterov=lr, momentum=0.5).step()
+        return w
+
+    found = reason(program, (False,), (True,))
+    assert "test_explain.py" in found.line
 
 
 def test_other_results():

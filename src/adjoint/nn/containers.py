@@ -1,7 +1,7 @@
 """Modules that contain others, or parameters, in a sequence or by name."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, Self
 
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, kind_of, plural
@@ -150,6 +150,21 @@ class ModuleList(_Modules):
 
     def __iadd__(self, other: Iterable[Module]) -> Self:
         return self.extend(other)
+
+    def __repr__(self) -> str:
+        """Equal modules in a row are shown once."""
+        texts = [repr(module).replace("\n", "\n  ") for module in self]
+        names = list(self._modules)
+        lines = []
+        start = 0
+        for text, group in groupby(texts):
+            count = len(list(group))
+            last = start + count - 1
+            lines.append(
+                f"  ({names[start]}): {text}" if count == 1 else f"  ({names[start]}-{names[last]}): {count} x {text}"
+            )
+            start += count
+        return "\n".join((f"{type(self).__name__}(", *lines, ")")) if lines else f"{type(self).__name__}()"
 
 
 class ModuleDict(Module):
@@ -344,5 +359,12 @@ class ParameterDict(Module):
 
 
 def _listing(owner: Module, parameters: Mapping[str, Any]) -> str:
-    lines = [f"  ({name}): Parameter containing: [{one._spec.type}]" for name, one in parameters.items()]
+    lines = [
+        f"    ({name}): Parameter containing: [{one.dtype} of size {_times(one)}]" for name, one in parameters.items()
+    ]
     return "\n".join((f"{type(owner).__name__}(", *lines, ")")) if lines else f"{type(owner).__name__}()"
+
+
+def _times(tensor: Tensor) -> str:
+    """The sizes of a tensor in text, as in PyTorch."""
+    return "x".join(map(str, tensor.shape))

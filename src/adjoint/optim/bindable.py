@@ -9,7 +9,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any, ClassVar, Self
 
-from adjoint.errors import InvalidValueError, MissingAttributeError
+from adjoint.errors import InvalidValueError, MissingAttributeError, TypeRuleError
 from adjoint.optim.bound import Bound, parameters_in
 
 __all__ = ["Bindable"]
@@ -26,6 +26,11 @@ class _Binding(type):
         found = parameters_in(cls.__name__, given[0]) if given else None
         if found is None:
             return super().__call__(*args, **options)
+        if next(iter(cls.__signature__.parameters), "") == "params":
+            raise TypeRuleError(
+                f"{cls.__name__}: an optimizer of your own has an __init__ of its settings alone and defines update(), "
+                "got an __init__ that takes params; remove params there, and define the update of one parameter"
+            )
         options.pop("params", None)
         chosen = {name: options.pop(name) for name in IMPLEMENTATION_OPTIONS if name in options}
         made = super().__call__(*args[1:], **options)

@@ -107,10 +107,10 @@ def get_default_dtype() -> np.dtype:
 
 
 def dtype_of(given: Any) -> np.dtype | None:
-    """An argument called ``dtype``: Python's types mean PyTorch's default of their kind; None stays None."""
+    """An argument called ``dtype``: Python's types mean f64, i64 and bool, as in PyTorch; None stays None."""
     if given is None:
         return None
-    plain = {float: _Defaults.dtype, int: DTYPES["i64"], bool: DTYPES["bool"]}
+    plain = {float: DTYPES["f64"], int: DTYPES["i64"], bool: DTYPES["bool"]}
     return plain[given] if isinstance(given, type) and given in plain else as_dtype(given)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from adjoint.errors import located, plural, warn
+from adjoint.errors import is_user_line, located, plural, warn
 from adjoint.tensor.structure import Node, Spec
 
 __all__ = ["Compilation", "Compilations", "explain_recompiles", "log"]
@@ -106,10 +106,13 @@ def _order(parent: Node, child: Node) -> int:
 
 
 def _line(node: Node) -> str:
-    """The line of code that recorded a node first."""
-    for one in (node, *node.items, *(new for _, new in node.rebinds)):
-        if one.value is not None and one.value.line:
-            return one.value.line
+    """The line of the user's code that recorded a node first; that of what came before for an update, which has none."""
+    at: Node | None = node
+    while at is not None:
+        for one in (at, *at.items, *(new for _, new in at.rebinds)):
+            if one.value is not None and one.value.line and is_user_line(one.value.line):
+                return one.value.line
+        at = at.parent
     return ""
 
 
