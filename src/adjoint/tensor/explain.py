@@ -106,7 +106,7 @@ def _order(parent: Node, child: Node) -> int:
 
 
 def _line(node: Node) -> str:
-    """The line of the user's code that recorded a node first; that of what came before for an update, which has none."""
+    """The line of the user's code that recorded a node first; for an update, that of what came before it."""
     at: Node | None = node
     while at is not None:
         for one in (at, *at.items, *(new for _, new in at.rebinds)):
