@@ -71,8 +71,7 @@ MAY_IMPORT = {
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},
     "testing": DOORS | {"training"},
-    "__init__": DOORS
-    | {"func", "training", "tensor", "utils", "autograd", "names", "nn", "saving", "amp", "missing"},
+    "__init__": DOORS | {"func", "training", "tensor", "utils", "autograd", "names", "nn", "saving", "amp", "missing"},
     "__main__": {"cli"},
 }
 

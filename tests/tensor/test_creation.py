@@ -14,6 +14,8 @@ def test_dtypes_of_data():
     t = torch
     assert found == [t.int64, t.float32, t.bool, t.int64, t.float64, t.float64, t.float32, t.float32, t.int8]
     assert torch.tensor([1, 2], dtype=float).dtype == torch.float64
+    assert torch.full((1,), 1e6).dtype == torch.float32
+    assert torch.full((1,), np.float64(1.0)).dtype == torch.float32
     assert torch.tensor([torch.tensor(1.0), torch.tensor(2.0)]).tolist() == [1, 2]
 
 

@@ -46,6 +46,15 @@ def test_the_array_of_a_view_cannot_be_written_to():
     assert np.asarray(x).flags.writeable
 
 
+def test_results_of_numpy_functions_are_tensors():
+    x = torch.tensor([1.0, 4.0])
+    assert isinstance(np.sqrt(x), torch.Tensor)
+    assert np.sqrt(x).tolist() == [1, 2]
+    assert np.add(x, np.float32(1)).dtype == torch.float32
+    assert isinstance(np.concatenate([x, x]), np.ndarray)
+    assert np.allclose(x, [1, 4])
+
+
 def test_refusals():
     w = torch.ones(2, requires_grad=True)
     assert message(w.numpy) == (

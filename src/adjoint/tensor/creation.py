@@ -195,8 +195,9 @@ def full(
         Whether gradients flow to it.
     """
     value = fill_value.item() if isinstance(fill_value, Reading) else fill_value
-    found = dtype_of(type(value) if dtype is None else dtype)
-    return _filled(sizes_of((size,)), value, found or get_default_dtype(), device, requires_grad)
+    if dtype is None and not isinstance(value, float):  # whose default dtype can be set
+        dtype = type(value)
+    return _filled(sizes_of((size,)), value, _dtype(dtype), device, requires_grad)
 
 
 def _dtype(given: Any) -> np.dtype:

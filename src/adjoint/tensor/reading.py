@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir import DTYPES
+from adjoint.tensor.making import from_array
 from adjoint.tensor.plan import run_trace
 from adjoint.tensor.storage import Storage
 from adjoint.tensor.structure import Spec
@@ -104,6 +106,10 @@ class Reading(Recorded):
         if dtype is not None and array.dtype != dtype:
             return array.astype(dtype)
         return array.copy() if copy else array
+
+    def __array_wrap__(self, array: np.ndarray, context: Any = None, return_scalar: bool = False) -> Any:
+        """The result of a NumPy function, as in ``np.exp(tensor)``: a tensor, if it has a dtype for tensors."""
+        return from_array(array) if array.dtype in DTYPES.values() else array
 
     def __float__(self) -> float:
         return float(self.item())
