@@ -107,7 +107,7 @@ def user_line() -> str | None:
 
 def is_user_line(line: str) -> bool:
     """Whether ``file:line`` is outside adjoint and the standard library's machinery."""
-    return not _is_machinery(line.rpartition(":")[0])
+    return not is_machinery(line.rpartition(":")[0])
 
 
 def value_line() -> str:
