@@ -96,3 +96,14 @@ def test_cheap_values_are_computed_again():
     assert product in found
     assert repeated not in found
     assert any(value.op.name == "exp" for value in found)
+
+
+def test_a_parameter_and_its_copy_in_the_same_program_are_different_tensors():
+    w, v = leaf(W), leaf([3.0, 2.0])
+    saved = v.detach().clone()
+    first, second = (w * v).sum(), (w * 2.0).sum()
+    assert second.item() == 6.0
+    (first + second).backward()
+    assert w.grad.tolist() == [5, 4]
+    assert v.grad.tolist() == [1, 2]
+    assert saved.tolist() == [3, 2]

@@ -10,7 +10,7 @@ program that cannot be part of it.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ClassVar
 
 from adjoint.ir import param
@@ -138,7 +138,7 @@ class Trace:
     freed: list[frozenset[Node]] | None = None
     hooked: list[Any] | None = None
     kept: dict[Node, Storage] | None = None
-    known: dict[int, Node] | None = None
+    known: dict[Hashable, Node] | None = None
     failure: BaseException | None = None
 
     def __init__(self, node: Node, grad: bool) -> None:
