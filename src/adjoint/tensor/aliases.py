@@ -72,6 +72,9 @@ class View:
         self.detaches = detaches
         self.select = select
 
+    def __str__(self) -> str:
+        return self.entry.name
+
 
 class _Group:
     """Tensors that share elements.

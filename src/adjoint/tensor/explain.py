@@ -132,4 +132,4 @@ def _name(key: Hashable) -> str:
     if isinstance(key, Spec):
         return f"a tensor of type {key.type}"
     first = key[0] if isinstance(key, tuple) else key
-    return first.name if isinstance(first, Operation) else str(first)
+    return (first.name if isinstance(first, Operation) else str(first)).strip("_")
