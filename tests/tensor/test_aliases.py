@@ -51,7 +51,7 @@ def test_views_of_a_base_that_is_gone():
     check((first, np.zeros((1, 3))), (second, X[1:] * 2))
     done = torch.tensor(X)
     row, other = done[0], done.view(-1)
-    row.tolist()
+    row.tolist(), other.tolist()  # the program that makes them would keep the base
     del done
     gc.collect()
     assert message(lambda: row.add_(1)) == (

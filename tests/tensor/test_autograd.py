@@ -205,3 +205,15 @@ def test_an_update_by_hand_within_no_grad():
             w -= w.grad * 0.25
         w.grad = None
     np.testing.assert_allclose(w.numpy(force=True), W / 8)
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_leaf_that_is_frozen_before_the_backward_pass_gets_no_gradient(read):
+    w, v = leaf(W), leaf([3.0, 2.0])
+    loss = (w * v).sum()
+    if read:
+        assert loss.item() == 7.0
+    v.requires_grad = False
+    (loss + (w * v * v).sum()).backward()
+    assert v.grad is None
+    assert w.grad.tolist() == [12, 6]

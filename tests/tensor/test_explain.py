@@ -61,6 +61,15 @@ def test_the_line_is_the_users_where_an_optimizer_differs():
     assert "test_explain.py" in found.line
 
 
+def test_a_view_that_changes():
+    found = reason(
+        lambda x, back: (x * 3.0).flip(0) if back else (x * 3.0)[1:] + 1.0,
+        (plain(np.ones(29)), True),
+        (plain(np.ones(29)), False),
+    )
+    assert found.reason == "select comes where flip came before"
+
+
 def test_other_results():
     def program(kept):
         x = plain(np.ones(17))

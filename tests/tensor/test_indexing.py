@@ -157,3 +157,19 @@ def test_parts_at_places_that_vary_are_taken_without_compiling():
         part = data[n : n + 2]
         part += 1000
     assert data[:5].tolist() == [1100, 2101, 2102, 1103, 104]
+
+
+def test_parts_at_places_that_vary_may_come_again():
+    data = torch.arange(20)
+    starts = np.random.default_rng(0).integers(0, 3, (20, 4)).tolist()
+
+    def batch(starts, size):
+        return torch.stack([data[n : n + size] for n in starts]).tolist()
+
+    for size in (2, 15):  # small parts are copied at once, others when they have varied
+        batch([0, 1, 2, 0], size)
+        batch([1, 1, 0, 0], size)
+        with compilations() as compiled:
+            for places in starts:
+                assert batch(places, size) == [list(range(n, n + size)) for n in places]
+            assert compiled() == 0

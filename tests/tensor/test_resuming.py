@@ -96,3 +96,36 @@ def test_cheap_values_are_computed_again():
     assert product in found
     assert repeated not in found
     assert any(value.op.name == "exp" for value in found)
+
+
+def test_a_parameter_and_its_copy_in_the_same_program_are_different_tensors():
+    w, v = leaf(W), leaf([3.0, 2.0])
+    saved = v.detach().clone()
+    first, second = (w * v).sum(), (w * 2.0).sum()
+    assert second.item() == 6.0
+    (first + second).backward()
+    assert w.grad.tolist() == [5, 4]
+    assert v.grad.tolist() == [1, 2]
+    assert saved.tolist() == [3, 2]
+
+
+def test_a_tensor_that_has_changed_since_a_program_ran_has_its_new_elements_when_that_is_continued():
+    w, v = leaf(W), leaf([3.0, 2.0])
+    v.grad = plain([1.0, 1.0])
+    loss, total = (w * v).sum(), v.grad.sum()
+    assert total.item() == 2
+    v.grad.mul_(2.0)
+    assert v.grad.tolist() == [2, 2]
+    loss.backward()
+    assert v.grad.tolist() == [3, 4]
+
+
+def test_a_leaf_that_is_frozen_after_a_program_ran_stays_so_when_that_is_continued():
+    w, v = leaf(W), leaf([3.0, 2.0])
+    loss = (w * v).sum()
+    assert loss.item() == 7
+    v.requires_grad = False
+    loss.backward(retain_graph=True)
+    (loss + v.sum()).backward()
+    assert v.grad is None
+    assert w.grad.tolist() == [6, 4]

@@ -7,7 +7,7 @@ from adjoint import ops, optim
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.record import operation
 from adjoint.tensor.tensor import from_array
-from adjoint.tensor.updates import record_step
+from adjoint.tensor.updates import clear_gradients, record_step
 from tests.tensor.making import compilations, leaf, plain
 
 
@@ -185,3 +185,25 @@ def test_a_metric_of_results_and_of_new_tensors_joins_the_program_of_the_step():
                 total += out @ scaled
         assert total.item() > 0
         assert compiled() <= 3
+
+
+def test_zero_grad_is_seen_where_a_gradient_is_held_and_costs_nothing_otherwise():
+    w = torch.nn.Parameter(torch.tensor([1.0, 2.0]))
+    sgd = optim.SGD([w], lr=0.25)
+    for _ in range(2):
+        (w * w).sum().backward()
+        held, part = w.grad, w.grad[1:]
+        sgd.step()
+        assert w.sum().item() in (1.5, 0.75)  # the gradient itself has not been computed
+        sgd.zero_grad(set_to_none=False)
+        assert held is w.grad
+        assert (held.tolist(), part.tolist()) == ([0, 0], [0])
+    del held, part
+    before = [w.grad]
+    for _ in range(3):
+        del before[:]
+        (w * w).sum().backward()
+        before.append(id(w.grad))
+        clear_gradients([w], set_to_none=False)
+        assert id(w.grad) not in before  # zeros have taken its place
+        assert w.grad._storage is not None

@@ -15,8 +15,8 @@ from adjoint.modules.walking import Walking
 from adjoint.tensor.assign import assign
 from adjoint.tensor.environment import check_device
 from adjoint.tensor.environment import device as device_type
-from adjoint.tensor.making import from_array
 from adjoint.tensor.tensor import Tensor
+from adjoint.tensor.updates import clear_gradients
 
 __all__ = ["Module"]
 
@@ -83,10 +83,7 @@ class Module(Attributes, Walking):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters, or set them to zeros with ``set_to_none=False``."""
-        for parameter in self.parameters():
-            if parameter.grad is not None:
-                zeros = None if set_to_none else from_array(np.zeros(parameter.shape, parameter.dtype))
-                parameter.grad = zeros
+        clear_gradients(self.parameters(), set_to_none)
 
     def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False) -> Self:  # noqa: ARG002
         """Convert all floats among parameters and buffers to a dtype, in place; returns the module.

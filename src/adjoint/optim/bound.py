@@ -12,8 +12,8 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, plural
 from adjoint.optim.updates import Group, GroupUpdates
 from adjoint.tensor.autograd import enable_grad
-from adjoint.tensor.making import from_array
 from adjoint.tensor.tensor import Tensor
+from adjoint.tensor.updates import clear_gradients
 
 if TYPE_CHECKING:  # base.py imports this module, because `Optimizer` can be bound
     from adjoint.optim.base import Optimizer
@@ -131,12 +131,7 @@ class Bound:
 
     def zero_grad(self, set_to_none: bool) -> None:
         """Remove the gradients, or set them to zeros."""
-        for group in self.param_groups:
-            for param in group["params"]:
-                if set_to_none:
-                    param.grad = None
-                elif param.grad is not None:
-                    param.grad = from_array(np.zeros(param.shape, param.dtype))
+        clear_gradients([param for group in self.param_groups for param in group["params"]], set_to_none)
 
     def state(self) -> dict[Any, dict[str, Any]]:
         """The state by parameter."""

@@ -7,6 +7,7 @@ of a group keeps old values. What is not in use any more is neither updated nor 
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from math import prod
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -24,6 +25,9 @@ __all__ = ["Alias", "View", "contiguous_strides", "join", "leave_group", "refres
 
 #: References to a view that is not in use any more while it is examined: by a variable, and by the call of getrefcount.
 _UNUSED = 2
+
+#: A part with at most one of so many elements of a tensor is copied rather than selected by a program.
+_SMALL_PART = 8
 
 Strides = tuple[int, ...]
 
@@ -68,6 +72,9 @@ class View:
         self.scatters = scatters
         self.detaches = detaches
         self.select = select
+
+    def __str__(self) -> str:
+        return self.entry.name
 
 
 class _Group:
@@ -115,8 +122,10 @@ class _Group:
             view = one()
             if view is None or view is besides:
                 continue
-            # A pending tensor is also among those that its trace has made.
-            if getrefcount(view) > (_UNUSED if view._storage is not None else _UNUSED + 1):
+            # A pending tensor is also among those that its trace has made, and one with elements may have entered one.
+            owner = view._trace
+            listed = view._storage is None or (isinstance(owner, Trace) and not owner.done)
+            if getrefcount(view) > _UNUSED + listed:
                 found.append(view)
         return found
 
@@ -313,7 +322,7 @@ def viewed(view: View, x: Any, argument: Any) -> Any:
     if x._trace is trace and trace.grad:
         node = trace.node.children.get((view, x._node, argument))
     if node is None:
-        if view.select is not None and _varies(trace, view, x, argument):
+        if view.select is not None and _is_taken_at_once(trace, view, x, argument):
             result = from_array(view.select(x._storage.array, argument))
             join(x, result, view, argument)
             return result
@@ -328,24 +337,34 @@ def viewed(view: View, x: Any, argument: Any) -> Any:
     return result
 
 
-def _varies(trace: Trace, view: View, x: Recorded, argument: Any) -> bool:
-    """Whether a part is selected from a tensor with elements where other parts were selected before.
+def _is_taken_at_once(trace: Trace, view: View, x: Recorded, argument: Any) -> bool:
+    """Whether a part of a tensor with elements is selected when it is asked for, and not in a program.
 
-    Such a part, of a data set for example, is taken at once, because a program would be compiled for each.
+    Such a part, of a data set for example, often varies, and a program would be compiled for each. This is so if the
+    part is small, or if another one has been selected at the same place of a program before.
     """
     spec = x._spec
     if x._storage is None or spec.requires_grad or trace.outer is not None:
         return False
+    type_ = spec.type
+    shape, _ = view.layout(type_.shape, contiguous_strides(type_.shape), argument)
+    if _SMALL_PART * prod(shape) <= type_.size:
+        return True
     node = trace.node
-    place = (view, spec)
     if node.varied is None:
         node.varied = set()
+    place, varies = (view, spec), (view, spec, "varies")
+    if varies in node.varied:
+        return True
     if place not in node.varied:
         node.varied.add(place)
         return False
     entered = x._node if x._trace is trace else node.children.get(spec)
     at = node if x._trace is trace else entered
-    return entered is None or at is None or (view, entered, argument) not in at.children
+    if entered is not None and at is not None and (view, entered, argument) in at.children:
+        return False
+    node.varied.add(varies)
+    return True
 
 
 def join(x: Recorded, result: Recorded, view: View, argument: Any) -> None:

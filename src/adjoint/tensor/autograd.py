@@ -75,6 +75,8 @@ def backward(tensor: Recorded, gradient: Any = None, retain_graph: bool = False)
     news = _hooked(trace, loss, seed, found) if trace.hooked is not None else None
     for n, (place, item) in enumerate(found.leaves):
         into = tensors[place]
+        if not into._spec.requires_grad:  # it has been frozen since
+            continue
         new = trace.result(item) if news is None else news[n]
         if into._hooks is not None:
             new = _recorded_in(trace, apply_hooks, into, new)

@@ -136,4 +136,4 @@ def _name(key: Hashable) -> str:
     if isinstance(key, Spec):
         return f"a tensor of type {key.type}"
     first = key[0] if isinstance(key, tuple) else key
-    return str(getattr(first, "name", first)).lstrip("_")
+    return str(getattr(first, "name", first)).strip("_")

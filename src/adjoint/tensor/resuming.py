@@ -149,21 +149,22 @@ def _join(made: Trace, trace: Trace, kept: dict[Node, Storage]) -> dict[Node, No
 def _entered(made: Trace, trace: Trace, node: Node, kept: dict[Node, Storage]) -> Node:
     """The node, in the joined trace, of a tensor that entered one of its parts."""
     tensor = trace.entered[node.index]
-    owner = tensor._trace
+    owner, spec = tensor._trace, node.spec or tensor._spec
     if not tensor._spec.leaf and isinstance(owner, Trace) and owner is not FREED:
         return _join(made, owner, kept)[tensor._node]
     if made.known is None:
         made.known = {}
     storage = trace.storages[node.index]
-    known = made.known.get(id(storage))
+    same: Hashable = (id(storage), spec)  # a parameter and its detach() have the same elements
+    known = made.known.get(same)
     if known is None:
         with lock:
-            known = made.node.children.get(node.spec) or made._argument(tensor._spec, tensor._label)
+            known = made.node.children.get(spec) or made._argument(spec, tensor._label)
         made.node = known
         made.entered.append(tensor)
         made.storages.append(storage)
-        made.known[id(storage)] = known
-        if tensor._storage is storage:
+        made.known[same] = known
+        if tensor._storage is storage and tensor._spec is spec:
             made.known[id(tensor)] = known
     return known
 

@@ -10,7 +10,7 @@ program that cannot be part of it.
 """
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ClassVar
 
 from adjoint.ir import param
@@ -138,7 +138,7 @@ class Trace:
     freed: list[frozenset[Node]] | None = None
     hooked: list[Any] | None = None
     kept: dict[Node, Storage] | None = None
-    known: dict[int, Node] | None = None
+    known: dict[Hashable, Node] | None = None
     failure: BaseException | None = None
 
     def __init__(self, node: Node, grad: bool) -> None:
@@ -160,7 +160,7 @@ class Trace:
             shared = storage is not None and storage.shared and self.outer is None
             if self.known is not None:
                 node = self.known.get(id(tensor))
-                if node is not None and not (shared and self._is_outdated(node, storage)):
+                if node is not None and node.spec is tensor._spec and not self._is_outdated(node, storage, shared):
                     return node
             spec = tensor._spec
             node = self.node.children.get(spec)
@@ -195,9 +195,13 @@ class Trace:
         self.storages = []
         self.known = self.kept = None
 
-    def _is_outdated(self, node: Node, storage: Any) -> bool:
-        """Whether elements in memory shared with NumPy have been changed there since the tensor entered."""
+    def _is_outdated(self, node: Node, storage: Any, shared: bool) -> bool:
+        """Whether a tensor has other elements than when it entered: new ones, or changed ones shared with NumPy."""
+        if node.index < 0:
+            return False
         entered: Any = self.storages[node.index]
+        if not shared:
+            return entered is not storage
         return bool(entered.array.tobytes() != storage.array.tobytes())
 
     def is_inside(self, owner: object) -> bool:

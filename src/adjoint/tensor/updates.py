@@ -1,16 +1,26 @@
 """The update of parameters by an optimizer, as one entry of a recorded program."""
 
-from collections.abc import Hashable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from sys import getrefcount
 from typing import Any
+
+import numpy as np
 
 from adjoint.errors import located, user_line
 from adjoint.ir import is_param
 from adjoint.tensor.aliases import refresh_views
+from adjoint.tensor.autograd import no_grad
+from adjoint.tensor.making import from_array
 from adjoint.tensor.record import operands
 from adjoint.tensor.structure import Node, spec_of
-from adjoint.tensor.trace import Recorded, growing, lock
+from adjoint.tensor.trace import Recorded, Trace, growing, lock
 
-__all__ = ["record_step"]
+__all__ = ["clear_gradients", "record_step"]
+
+#: References to a gradient that nobody else holds while it is examined: by the parameter, by a variable, and by the
+#: call of getrefcount.
+_UNSEEN = 3
 
 
 def record_step(
@@ -46,6 +56,30 @@ def record_step(
     for grad in grads:
         grad._spent = True
     refresh_views(params)
+
+
+def clear_gradients(params: Iterable[Recorded], set_to_none: bool) -> None:
+    """Remove the gradients of parameters, or set those that there are to zeros, as ``zero_grad`` does.
+
+    A gradient that is also held elsewhere is set to zeros in place. Otherwise, zeros take its place, because then
+    nothing has to know its value.
+    """
+    if set_to_none:
+        for param in params:
+            param.grad = None
+        return
+    found = [param for param in params if param.grad is not None]
+    owners = {param.grad._trace for param in found if isinstance(param.grad._trace, Trace)}
+    listed = Counter(id(tensor) for owner in owners for tensor in (*owner.entered, *owner.made))
+    for param in found:
+        grad = param.grad
+        alias = grad._alias
+        has_views = alias is not None and bool(alias.steps or alias.group.alive(grad))
+        if has_views or getrefcount(grad) > _UNSEEN + listed[id(grad)]:
+            with no_grad():
+                grad.zero_()
+        else:
+            param.grad = from_array(np.zeros(param._spec.type.shape, param._spec.type.dtype))
 
 
 def _made_step(parent: Node, key: Hashable, optimizer: Any, nodes: Sequence[Any], counts: tuple[int, int]) -> Node:
