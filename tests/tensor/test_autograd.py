@@ -217,3 +217,14 @@ def test_a_leaf_that_is_frozen_before_the_backward_pass_gets_no_gradient(read):
     (loss + (w * v * v).sum()).backward()
     assert v.grad is None
     assert w.grad.tolist() == [12, 6]
+
+
+def test_a_graph_that_is_retained_adds_to_gradients_of_a_program_that_waits():
+    w, v, u = leaf(W), leaf([3.0, 2.0]), leaf([0.5, 1.0])
+    (w * v).sum().backward()
+    h = w * v
+    other, loss = (h * u).sum(), (h * h).sum()
+    loss.backward(retain_graph=True)
+    assert w.grad.tolist() == (2 * W * [9, 4] + [3, 2]).tolist()
+    assert v.grad.tolist() == (2 * W * W * [3, 2] + W).tolist()
+    assert other.item() == 5.5

@@ -68,8 +68,7 @@ def backward(tensor: Recorded, gradient: Any = None, retain_graph: bool = False)
     if node is None:
         node = _made_backward(trace, key, loss, seed)
     found: _Backward = node.made
-    if not retain_graph or trace.freed is not None:
-        _use_up(trace, found.passed, retain_graph)
+    _use_up(trace, found.passed, retain_graph)
     trace.node = node
     tensors = trace.entered
     news = _hooked(trace, loss, seed, found) if trace.hooked is not None else None
