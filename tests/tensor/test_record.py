@@ -70,6 +70,22 @@ def test_a_number_that_varies_becomes_an_input_of_the_program():
         assert compiled() <= 5
 
 
+def test_a_number_that_comes_again_does_not_lead_back_to_a_constant():
+    x = plain([1.0, 2.0, 4.0])
+
+    def program(first, second):
+        return scaled(scaled(x, first), second).tolist()
+
+    for first in (1.5, 2.5):
+        for second in (3.5, 4.5):
+            program(first, second)
+    with compilations() as compiled:
+        for first in (1.5, 2.5, 3.0):
+            for second in (3.5, 4.5, 5.0):
+                assert program(first, second) == [first * second * n for n in (1.0, 2.0, 4.0)]
+        assert compiled() <= 1
+
+
 def test_recording_a_known_structure_adds_nothing_to_the_trie():
     def program():
         x = plain([1.0, 2.0])

@@ -317,16 +317,28 @@ def _as_value(arg: Any, nodes: Iterator[Node]) -> Any:
 
 
 def _varying(trace: Trace, key: tuple[Hashable, ...], tensors: Sequence[Recorded]) -> np.dtype | None:
-    """The dtype of scalar tensors to use for numbers, if other numbers were recorded at this place before."""
-    base = tuple("number" if n and key[n - 1] is float else part for n, part in enumerate(key))
+    """The dtype of scalar tensors to use for numbers, if other numbers were recorded at this place before.
+
+    What was recorded with a constant there is forgotten, so that a number that comes again does not lead back to it.
+    """
+    base = _without_numbers(key)
     with lock:
-        if trace.node.varied is None:
-            trace.node.varied = set()
-        if base not in trace.node.varied:
-            trace.node.varied.add(base)
+        node = trace.node
+        if node.varied is None:
+            node.varied = set()
+        if base not in node.varied:
+            node.varied.add(base)
             return None
+        for known in [k for k in node.children if isinstance(k, tuple) and k[0] is key[0]]:
+            if _without_numbers(known) == base:
+                del node.children[known]
     dtypes = [tensor._spec.type.dtype for tensor in tensors]
     return next((dtype for dtype in dtypes if is_float(dtype)), DTYPES["f32"])
+
+
+def _without_numbers(key: tuple[Hashable, ...]) -> tuple[Hashable, ...]:
+    """A key whose float numbers do not count."""
+    return tuple("number" if n and key[n - 1] is float else part for n, part in enumerate(key))
 
 
 def _replaced(arg: Any, dtype: np.dtype) -> Any:
