@@ -23,9 +23,10 @@ COMMAND = "run python benchmarks/publish.py and commit what it changes"
 
 
 def entries():
-    for name, by_threads in RESULTS["steps"].items():
-        for threads, entry in by_threads.items():
-            yield pytest.param(entry, id=f"steps-{name}-{threads}")
+    for section in ("steps", "doors"):
+        for name, by_threads in RESULTS[section].items():
+            for threads, entry in by_threads.items():
+                yield pytest.param(entry, id=f"{section}-{name}-{threads}")
     for name, entry in RESULTS["where"].items():
         yield pytest.param(entry, id=f"where-{name}")
     for name, entry in RESULTS["serving"].items():
@@ -61,7 +62,7 @@ def test_every_workload_and_every_block_is_published():
 def test_tables_come_with_where_they_were_measured(page):
     shown = [match[2] for match in publish.BLOCK.finditer(page.read_text())]
     measured = {name.partition("/")[0].replace("summary", "steps") for name in shown} - {"programs"}
-    origins = {"steps": "steps/origin", "where": "where/machine", "serving": "serving/machine"}
+    origins = {"doors": "doors/origin", "steps": "steps/origin", "where": "where/machine", "serving": "serving/machine"}
     assert {origins[kind] for kind in measured} <= set(shown)
 
 
