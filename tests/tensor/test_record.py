@@ -9,7 +9,7 @@ from adjoint.errors import TypeRuleError
 from adjoint.tensor import arithmetic
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.record import operation
-from adjoint.tensor.trace import growing, state
+from adjoint.tensor.trace import fresh_trace, growing, state
 from tests.tensor.making import compilations, plain
 
 
@@ -84,6 +84,14 @@ def test_a_number_that_comes_again_does_not_lead_back_to_a_constant():
             for second in (3.5, 4.5, 5.0):
                 assert program(first, second) == [first * second * n for n in (1.0, 2.0, 4.0)]
         assert compiled() <= 1
+
+
+def test_a_program_that_waits_outlives_the_constant_that_it_was_recorded_with():
+    x = plain([1.0, 2.0, 4.0, 8.0])
+    waiting = scaled(x, 1.25)
+    fresh_trace()
+    assert scaled(plain([1.0, 2.0, 4.0, 8.0]), 2.25).tolist() == [2.25, 4.5, 9.0, 18.0]
+    assert waiting.tolist() == [1.25, 2.5, 5.0, 10.0]
 
 
 def test_recording_a_known_structure_adds_nothing_to_the_trie():

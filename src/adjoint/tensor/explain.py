@@ -101,8 +101,9 @@ def _difference(node: Node) -> tuple[str, str, int]:
 
 
 def _order(parent: Node, child: Node) -> int:
-    """The position of a child in the order in which children were added."""
-    return next(n for n, other in enumerate(parent.children.values()) if other is child)
+    """The position of a child in the order in which children were added; the last for one that has been forgotten."""
+    children = parent.children.values()
+    return next((n for n, other in enumerate(children) if other is child), len(children))
 
 
 def _line(node: Node) -> str:
