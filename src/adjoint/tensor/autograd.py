@@ -153,17 +153,15 @@ def grad(
             node.made = _Backward((), inner)
             growing.count_node()
             node = trace.node.child(key, node)
+    unused = next((one for item, one in zip(node.items, ins, strict=True) if item.made == "unused"), None)
+    if unused is not None and not allow_unused:
+        raise InvalidValueError(
+            f"grad: an input of type {unused._spec.type} has no influence on the outputs; leave it out, or pass "
+            "allow_unused=True to get None for it"
+        )
     _use_up(trace, node.made.passed, create_graph if retain_graph is None else retain_graph)
     trace.node = node
-    found = []
-    for item, one in zip(node.items, ins, strict=True):
-        if item.made == "unused" and not allow_unused:
-            raise InvalidValueError(
-                f"grad: an input of type {one._spec.type} has no influence on the outputs; leave it out, or pass "
-                "allow_unused=True to get None for it"
-            )
-        found.append(None if item.made == "unused" else trace.result(item))
-    return tuple(found)
+    return tuple([None if item.made == "unused" else trace.result(item) for item in node.items])
 
 
 def _as_tuple(given: Any) -> tuple[Any, ...]:

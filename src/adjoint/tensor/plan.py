@@ -56,15 +56,21 @@ class _Options:
     def __init__(self) -> None:
         self.compile = CompileOptions()
         self.most_plans = 256
-        self.plans: OrderedDict[int, tuple[Node, Any]] = OrderedDict()
+        self.plans: OrderedDict[tuple[int, Any], tuple[Node, Any]] = OrderedDict()
 
     def keep(self, node: Node, key: Any) -> None:
-        """Count a plan; forget the one that has not been made or run for the longest time if there are too many."""
-        self.plans[id(node), key] = (node, key)  # type: ignore[index]
+        """Count a plan; if there are too many, forget the oldest that has not run lately (second-chance replacement)."""
+        self.plans[id(node), key] = (node, key)
         while len(self.plans) > self.most_plans:
-            old, forgotten = self.plans.popitem(last=False)[1]
-            if old.plans is not None:
-                old.plans.pop(forgotten, None)
+            place, (old, forgotten) = self.plans.popitem(last=False)
+            plan = (old.plans or {}).get(forgotten)
+            if plan is None:
+                continue
+            if plan.has_run:
+                plan.has_run = False
+                self.plans[place] = (old, forgotten)
+            else:
+                del old.plans[forgotten]  # type: ignore[union-attr]
                 old.recent = (None, None)
 
 
@@ -270,9 +276,12 @@ class Plan:
         for i, (value, result) in enumerate(zip(self.function.results, self.entry.results, strict=True)):
             self.outputs.append((by_result.get(i, -1), result.slot, [], value.type))
         self._slots, self._call = self.invocation.slots, self.invocation.call
+        #: Whether it has run since plans were last counted; true at first, because it is about to.
+        self.has_run = True
 
     def run(self, storages: list[Storage | None]) -> list[Storage]:
         """Run on the elements of the tensors that entered the program; returns those of the results."""
+        self.has_run = True
         slots = self._slots
         results: list[Storage] = []
         append = results.append

@@ -70,15 +70,14 @@ def absorbed(trace: Trace, waiting: Trace) -> bool:
         or any(part.done or part.resumed is not None or part.known is not None for part in (trace, waiting))
         or trace.freed is not None
         or trace.hooked is not None
+        # A tensor that has been rebound since.
+        or any(t._storage is not s for t, s in zip(trace.entered, trace.storages, strict=True))
     ):
         return False
     moved: dict[Node, Node] = {}
     for node in trace.node.path():
         if node.index >= 0:
-            tensor = trace.entered[node.index]
-            if tensor._storage is not trace.storages[node.index]:
-                return False  # it has been rebound since
-            moved[node] = waiting.operand(tensor)
+            moved[node] = waiting.operand(trace.entered[node.index])
         elif node.key is not None:
             moved[node] = _appended(waiting, node, moved)
             moved |= zip(node.items, moved[node].items, strict=True)
