@@ -59,7 +59,7 @@ class _Options:
         self.plans: OrderedDict[tuple[int, Any], tuple[Node, Any]] = OrderedDict()
 
     def keep(self, node: Node, key: Any) -> None:
-        """Count a plan; if there are too many, forget the oldest that has not run lately (second-chance replacement)."""
+        """Count a plan; if there are too many, forget the oldest that has not run lately: second-chance replacement."""
         self.plans[id(node), key] = (node, key)
         while len(self.plans) > self.most_plans:
             place, (old, forgotten) = self.plans.popitem(last=False)
