@@ -1,9 +1,11 @@
 """The memory of tensors."""
 
+from sys import getrefcount
+
 import numpy as np
 
 from adjoint.ir import TensorType
-from adjoint.tensor.storage import empty_storage, is_exported, storage_of
+from adjoint.tensor.storage import COUNTED_BY_CALL, empty_storage, is_exported, storage_of
 
 
 def test_memory_is_exported_while_an_array_shows_it():
@@ -30,3 +32,12 @@ def test_arrays_that_cannot_be_written_are_copied():
     array = np.arange(4.0)
     array.flags.writeable = False
     assert storage_of(array, copy=False).array.flags.writeable
+
+
+def test_references_are_counted_as_this_interpreter_counts_them():
+    held = [object()]
+    for one in held:
+        assert getrefcount(one) == 2 + COUNTED_BY_CALL
+        other = one
+        assert getrefcount(one) == 3 + COUNTED_BY_CALL
+        del other

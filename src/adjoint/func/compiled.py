@@ -15,7 +15,7 @@ from adjoint.func.tree import LEAF, Structure, tree_unflatten
 from adjoint.ir import Function, TensorType
 from adjoint.tensor.aliases import refresh_views
 from adjoint.tensor.plan import options
-from adjoint.tensor.storage import Storage, empty_storage, is_exported
+from adjoint.tensor.storage import COUNTED_BY_CALL, Storage, empty_storage, is_exported
 from adjoint.tensor.structure import Node, Spec, spec_of
 from adjoint.tensor.tensor import Tensor
 from adjoint.tensor.trace import Trace
@@ -23,9 +23,9 @@ from adjoint.tensor.trace import Trace
 __all__ = ["Captured", "Effects", "Program", "Result", "shown", "used_up", "write_call", "write_return"]
 
 #: References to elements that only one tensor has: by its attributes, by a variable, and by the call of getrefcount.
-_OWN = 3
+_OWN = 2 + COUNTED_BY_CALL
 #: References to elements that only `Program.spare` has.
-_SPARE = 3
+_SPARE = 2 + COUNTED_BY_CALL
 #: Most results whose memory is kept for the next calls, for each result.
 _MOST_SPARE = 2
 

@@ -18,13 +18,14 @@ from adjoint.errors import InvalidValueError
 from adjoint.ir import Value
 from adjoint.tensor.making import from_array
 from adjoint.tensor.record import extended, operands, record, replace
+from adjoint.tensor.storage import COUNTED_BY_CALL
 from adjoint.tensor.structure import Operation
 from adjoint.tensor.trace import Recorded, Trace, state
 
 __all__ = ["Alias", "View", "contiguous_strides", "join", "leave_group", "refresh_views", "viewed"]
 
 #: References to a view that is not in use any more while it is examined: by a variable, and by the call of getrefcount.
-_UNUSED = 2
+_UNUSED = 1 + COUNTED_BY_CALL
 
 #: A part with at most one of so many elements of a tensor is copied rather than selected by a program.
 _SMALL_PART = 8

@@ -23,7 +23,7 @@ from adjoint.ir import Function, TensorType, Value, param, rebuild, toposort
 from adjoint.tensor.checking import nan_mode, refuse_nan
 from adjoint.tensor.explain import log
 from adjoint.tensor.residuals import learn_residuals
-from adjoint.tensor.storage import UNSEEN, Storage, empty_storage
+from adjoint.tensor.storage import COUNTED_BY_CALL, UNSEEN, Storage, empty_storage
 from adjoint.tensor.structure import Node
 from adjoint.tensor.trace import NOTHING, Recorded, Trace, fresh_trace, state
 
@@ -31,9 +31,9 @@ __all__ = ["FREED", "Plan", "options", "program", "run_trace"]
 
 #: References to a tensor that is not in use any more while the results of a trace are examined: by `Trace.made`, by the
 #: loop variable, and by the call of getrefcount.
-_UNUSED = 3
+_UNUSED = 2 + COUNTED_BY_CALL
 #: References to elements that only the trace needs: by `Trace.storages`, by a variable, and by the call of getrefcount.
-_OWN = 3
+_OWN = 2 + COUNTED_BY_CALL
 
 #: Most results of a program whose memory is kept for its next runs, for each result.
 _MOST_SPARE = 2

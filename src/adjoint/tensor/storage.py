@@ -7,7 +7,17 @@ import numpy as np
 from adjoint.ir import TensorType
 from adjoint.runtime.bound import aligned
 
-__all__ = ["UNSEEN", "Storage", "empty_storage", "is_exported", "storage_of"]
+__all__ = ["COUNTED_BY_CALL", "UNSEEN", "Storage", "empty_storage", "is_exported", "storage_of"]
+
+
+def _counted_by_call() -> int:
+    one = object()
+    return getrefcount(one) - 1
+
+
+#: What ``getrefcount(variable)`` adds to the references to an object: 1, or 0 where the interpreter lends the
+#: variable's reference to the call instead of counting another one, as CPython does from 3.14.
+COUNTED_BY_CALL = _counted_by_call()
 
 
 class Storage:
@@ -97,8 +107,7 @@ class _Copies:
             while len(self._kept) > self.most:
                 del self._kept[next(iter(self._kept))]
         for storage in kept:
-            # By the list, the variable, and the call of getrefcount.
-            if getrefcount(storage) <= 3 and getrefcount(storage.owner) <= UNSEEN:
+            if getrefcount(storage) <= 2 + COUNTED_BY_CALL and getrefcount(storage.owner) <= UNSEEN:
                 storage.array[...] = array
                 return storage
         made = storage_of(array, copy=True)

@@ -13,6 +13,7 @@ from adjoint.tensor.aliases import refresh_views
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.making import from_array
 from adjoint.tensor.record import operands
+from adjoint.tensor.storage import COUNTED_BY_CALL
 from adjoint.tensor.structure import Node, spec_of
 from adjoint.tensor.trace import Recorded, Trace, growing, lock
 
@@ -20,7 +21,7 @@ __all__ = ["clear_gradients", "record_step"]
 
 #: References to a gradient that nobody else holds while it is examined: by the parameter, by a variable, and by the
 #: call of getrefcount.
-_UNSEEN = 3
+_UNSEEN = 2 + COUNTED_BY_CALL
 
 
 def record_step(
