@@ -33,8 +33,6 @@ _MOST_SPARE = 2
 class _UsedUp(Trace):
     """The trace of gradients that an optimizer has used inside a compiled function, which does not keep them."""
 
-    done = True
-
     @property
     def failure(self) -> BaseException:  # type: ignore[override]
         """Why they cannot be read."""
@@ -50,6 +48,7 @@ class _UsedUp(Trace):
 
 
 _USED_UP = _UsedUp(Node(None), False)
+_USED_UP.done = True
 
 
 def used_up(spec: Spec) -> Tensor:

@@ -127,7 +127,10 @@ class Bindable(metaclass=_Binding):
         set_to_none : bool, default True
             Whether ``grad`` becomes None; otherwise, where there is one, a tensor of zeros.
         """
-        self._require_bound("zero_grad()").zero_grad(set_to_none)
+        bound = self._bound
+        if bound is None:
+            bound = self._require_bound("zero_grad()")
+        bound.zero_grad(set_to_none)
 
     def state_dict(self) -> dict[str, Any]:
         """The state and the settings in PyTorch's layout, ``{"state": {0: {...}}, "param_groups": [...]}``."""

@@ -131,7 +131,8 @@ class Bound:
 
     def zero_grad(self, set_to_none: bool) -> None:
         """Remove the gradients, or set them to zeros."""
-        clear_gradients([param for group in self.param_groups for param in group["params"]], set_to_none)
+        for group in self.param_groups:
+            clear_gradients(group["params"], set_to_none)
 
     def state(self) -> dict[Any, dict[str, Any]]:
         """The state by parameter."""

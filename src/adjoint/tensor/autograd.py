@@ -61,22 +61,25 @@ def backward(tensor: Recorded, gradient: Any = None, retain_graph: bool = False)
     trace = state.trace
     if tensor._trace is not trace or gradient is not None or not tensor._spec.can_start or trace.known is not None:
         trace = _differentiable(tensor, gradient)
-    loss = trace.operand(tensor)
+    loss = tensor._node if tensor._trace is trace else trace.operand(tensor)
     seed = None if gradient is None else trace.operand(gradient)
-    key: tuple[Hashable, ...] = ("backward", loss, seed)
+    key: tuple[Hashable, ...] = ("backward", loss, seed, retain_graph)
     node = trace.node.children.get(key)
     if node is None:
         node = _made_backward(trace, key, loss, seed)
     found: _Backward = node.made
-    _use_up(trace, found.passed, retain_graph)
+    if trace.freed is None and trace.resumed is None:
+        trace.freed = [] if retain_graph else [found.passed]
+    else:
+        _use_up(trace, found.passed, retain_graph)
     trace.node = node
     tensors = trace.entered
-    news = _hooked(trace, loss, seed, found) if trace.hooked is not None else None
-    for n, (place, item) in enumerate(found.leaves):
+    news = None if trace.hooked is None else iter(_hooked(trace, loss, seed, found))
+    for place, item in found.leaves:
         into = tensors[place]
+        new = trace.result(item) if news is None else next(news)
         if not into._spec.requires_grad:  # it has been frozen since
             continue
-        new = trace.result(item) if news is None else news[n]
         if into._hooks is not None:
             new = _recorded_in(trace, apply_hooks, into, new)
         if into.grad is None:
@@ -85,7 +88,7 @@ def backward(tensor: Recorded, gradient: Any = None, retain_graph: bool = False)
         else:
             _recorded_in(trace, record_in_place, _add, into.grad, new)
     if trace is state.trace and trace.outer is None:
-        fresh_trace()
+        state.trace = Trace(growing.root, trace.grad)
 
 
 def grad(
@@ -144,7 +147,8 @@ def grad(
         (trace.operand(o), None if s is None else trace.operand(s)) for o, s in zip(outs, seeds, strict=True)
     ]
     wanted: list[Any] = [trace.operand(t) for t in ins]
-    key = ("grad", *(n for pair in pairs for n in pair), "inputs", *wanted, create_graph)
+    retains = create_graph if retain_graph is None else retain_graph
+    key = ("grad", *(n for pair in pairs for n in pair), "inputs", *wanted, create_graph, retains)
     node = trace.node.children.get(key)
     if node is None:
         with lock:
@@ -159,7 +163,7 @@ def grad(
             f"grad: an input of type {unused._spec.type} has no influence on the outputs; leave it out, or pass "
             "allow_unused=True to get None for it"
         )
-    _use_up(trace, node.made.passed, create_graph if retain_graph is None else retain_graph)
+    _use_up(trace, node.made.passed, retains)
     trace.node = node
     return tuple([None if item.made == "unused" else trace.result(item) for item in node.items])
 

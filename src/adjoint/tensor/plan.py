@@ -12,7 +12,7 @@ having been read. What they depend on is kept as long as they exist; `adjoint.te
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -22,8 +22,9 @@ from adjoint.compiler import compile as compile_function
 from adjoint.ir import Function, TensorType, Value, param, rebuild, toposort
 from adjoint.tensor.checking import nan_mode, refuse_nan
 from adjoint.tensor.explain import log
+from adjoint.tensor.replay import Outcome, written
 from adjoint.tensor.residuals import learn_residuals
-from adjoint.tensor.storage import COUNTED_BY_CALL, UNSEEN, Storage, empty_storage
+from adjoint.tensor.storage import COUNTED_BY_CALL, UNSEEN, Storage, copied_storage, empty_storage
 from adjoint.tensor.structure import Node
 from adjoint.tensor.trace import NOTHING, Recorded, Trace, fresh_trace, state
 
@@ -95,28 +96,44 @@ def run_trace(trace: Trace, needed: Iterable[Recorded] = ()) -> None:
         trace.done = True
         node = trace.last = trace.node
         trace.node = _ENDED
-        rebound = trace.rebound
-        wanted: list[Any] = []
-        deferred: list[Any] = []
-        late = node.late
         computes = False
         for tensor in needed:
             if tensor._deferrable and tensor._trace is trace:
                 computes = True
-        for tensor in trace.made:
-            if getrefcount(tensor) > _UNUSED and tensor._storage is None:
-                owner = tensor._trace
-                if owner is trace or owner is rebound:
-                    if tensor._deferrable and not computes and not (late and tensor._spent):
-                        deferred.append(tensor)
-                    else:
-                        wanted.append(tensor)
-        trace.made = []
-        trace.rebound = NOTHING  # which refers to the trace
-        if deferred:
-            trace.deferred = [ref(tensor) for tensor in deferred]
-        if not wanted:
-            return
+        try:
+            recent = node.recent[1]
+            if recent is None or recent.replay is None or computes or nan_mode.on or not recent.replay(trace):
+                _run_examined(trace, computes)
+        except BaseException as error:
+            _undo(trace, error)
+            raise
+
+
+def _run_examined(trace: Trace, computes: bool) -> None:
+    """Find out which results of a trace are wanted, compile the program for them if it is new, and run it.
+
+    Parameters
+    ----------
+    trace : Trace
+        The trace.
+    computes : bool
+        Whether gradients are not deferred.
+    """
+    node, rebound = trace.last, trace.rebound
+    made: list[Any] = trace.made
+    wanted: list[Any] = []
+    deferred: list[Any] = []
+    for tensor in made:
+        if getrefcount(tensor) > _UNUSED and tensor._storage is None:
+            owner = tensor._trace
+            if owner is trace or owner is rebound:
+                if tensor._deferrable and not computes and not (node.late and tensor._spent):
+                    deferred.append(tensor)
+                else:
+                    wanted.append(tensor)
+    if deferred:
+        trace.deferred = [ref(tensor) for tensor in deferred]
+    if wanted:
         nodes = trace.ran = tuple([tensor._node for tensor in wanted])
         later = tuple([tensor._node for tensor in deferred])
         for tensor in wanted:
@@ -125,20 +142,20 @@ def run_trace(trace: Trace, needed: Iterable[Recorded] = ()) -> None:
                 later += (tensor._node,)
         kept = () if node.residuals is None else node.residuals.get(nodes, ())
         key = (nodes, kept, later)
-        try:
-            known, plan = node.recent  # comparing keys takes less time than hashing them
-            if known != key:
-                plan = None if node.plans is None else node.plans.get(key)
-                if plan is None:
-                    plan = _made_plan(trace, key, nodes + kept, later)
-                node.recent = key, plan
-            if nan_mode.on:
-                refuse_nan(plan.function, [trace.storages[n].array for n in plan.places], options.compile)
-            results = plan.run(trace.storages)
-        except BaseException as error:
-            _undo(trace, error)
-            raise
+        known, plan = node.recent  # comparing keys takes less time than hashing them
+        if known != key:
+            plan = None if node.plans is None else node.plans.get(key)
+            if plan is None:
+                plan = _made_plan(trace, key, nodes + kept, later)
+            node.recent = key, plan
+        elif plan.replay is None:
+            plan.replay = written(trace, plan, Outcome(made, wanted, deferred, later, FREED), kept)
+        if nan_mode.on:
+            refuse_nan(plan.function, [trace.storages[n].array for n in plan.places], options.compile)
+        results = plan.run(trace.storages)
         _deliver(trace, wanted, results, kept)
+    trace.made = []
+    trace.rebound = NOTHING  # which refers to the trace
 
 
 def _undo(trace: Trace, error: BaseException) -> None:
@@ -178,13 +195,9 @@ def _deliver(trace: Trace, wanted: list[Any], results: list[Storage], residuals:
     if trace.has_history or residuals:
         trace.kept = {t._node: storage for t, storage in zip(wanted, results, strict=False) if t._trace is trace}
         trace.kept |= zip(residuals, results[len(wanted) :], strict=True)
-    known = trace.known
     for tensor in trace.entered:
         # A gradient that entered, and has got a new value that is deferred, is still to be found in the trace.
         if tensor is not None and tensor._trace is trace and tensor._storage is not None:
-            if known is None:
-                known = trace.known = {}
-            known[id(tensor)] = tensor._node
             tensor._trace = None  # so that the leaf does not keep the trace
 
 
@@ -214,7 +227,7 @@ def program(
     """
     wanted = tuple(wanted)
     path = node.path()
-    places = {n.graph: n.index for n in path if n.index >= 0}
+    places = {n.graph: n.index for n in node.inputs()}
     kept: dict[Value, Value] = {}
     for entry in path:
         for one, place in entry.kept.items():
@@ -275,14 +288,16 @@ class Plan:
         self.outputs: list[tuple[int, int, list[Storage], TensorType]] = []
         for i, (value, result) in enumerate(zip(self.function.results, self.entry.results, strict=True)):
             self.outputs.append((by_result.get(i, -1), result.slot, [], value.type))
-        self._slots, self._call = self.invocation.slots, self.invocation.call
+        self.slots, self.call = self.invocation.slots, self.invocation.call
+        #: Runs a trace with the same tensors in use; None until it is worth writing.
+        self.replay: Callable[[Trace], bool] | None = None
         #: Whether it has run since plans were last counted; true at first, because it is about to.
         self.has_run = True
 
     def run(self, storages: list[Storage | None]) -> list[Storage]:
         """Run on the elements of the tensors that entered the program; returns those of the results."""
         self.has_run = True
-        slots = self._slots
+        slots = self.slots
         results: list[Storage] = []
         append = results.append
         for place, slot in self.inputs:
@@ -293,16 +308,25 @@ class Plan:
                     if getrefcount(storage) <= _OWN and getrefcount(storage.owner) <= UNSEEN:
                         break
                 else:
-                    storage = empty_storage(type_)
-                    spare.append(storage)
-                    del spare[:-_MOST_SPARE]
+                    storage = self.spared(spare, type_)
             else:
                 storage = storages[place]  # type: ignore[assignment]
                 if getrefcount(storage) > _OWN:  # another tensor needs these elements
-                    copied = empty_storage(type_)
-                    copied.array[...] = storage.array
-                    storage = copied
+                    storage = copied_storage(storage, type_)
             slots[slot] = storage.address
             append(storage)
-        self._call()
+        self.call()
         return results if self._places is None else [results[place] for place in self._places]
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a result is wanted several times."""
+        return self._places is not None
+
+    @staticmethod
+    def spared(spare: list[Storage], type_: TensorType) -> Storage:
+        """New memory for a result, which is kept for later runs."""
+        storage = empty_storage(type_)
+        spare.append(storage)
+        del spare[:-_MOST_SPARE]
+        return storage

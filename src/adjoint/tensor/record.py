@@ -21,7 +21,7 @@ from adjoint.tensor.promotion import kind
 from adjoint.tensor.resuming import absorbed, revive
 from adjoint.tensor.storage import Storage, is_exported
 from adjoint.tensor.structure import Node, Operation, spec_of
-from adjoint.tensor.trace import LONGEST, Recorded, Trace, fresh_trace, growing, lock, settle, state
+from adjoint.tensor.trace import LONGEST, Rebound, Recorded, Trace, fresh_trace, growing, lock, settle, state
 
 __all__ = [
     "entry_of",
@@ -47,6 +47,9 @@ _PLAIN = frozenset((int, bool, str, type(None), *(type(dtype) for dtype in DTYPE
 _NO_GRAD, _BEGIN, _END = "no_grad", "(", ")"
 
 
+_new = object.__new__
+
+
 def record_unary(operation: Operation, x: Recorded) -> Any:
     """Record an operation that has one operand and one result."""
     trace = state.trace
@@ -54,7 +57,13 @@ def record_unary(operation: Operation, x: Recorded) -> Any:
         node = trace.node.children.get((operation, x._node))
         if node is not None:
             trace.node = node
-            return trace.result(node)
+            result = _new(Recorded.result)  # `Trace.result`, without a call
+            result._spec = node.spec
+            result._storage = None
+            result._trace = trace
+            result._node = node
+            trace.made.append(result)
+            return result
     return record(operation, (x,))
 
 
@@ -63,16 +72,29 @@ def record_binary(operation: Operation, x: Any, y: Any) -> Any:
     if isinstance(x, Recorded):
         trace = state.trace
         if isinstance(y, Recorded):
-            if (x._trace is trace or x._storage is not None) and (y._trace is trace or y._storage is not None):
-                first = x._node if x._trace is trace else trace.operand(x)
-                second = y._node if y._trace is trace else trace.operand(y)
+            if x._trace is trace:
+                first = x._node
+            elif x._storage is not None and (y._trace is trace or y._storage is not None):
+                first = trace.operand(x)
+            else:
+                trace, (first, second) = operands((x, y))
+            if y._trace is trace:
+                second = y._node
+            elif y._storage is not None:
+                second = trace.operand(y)
             else:
                 trace, (first, second) = operands((x, y))
             if trace.grad:
                 node = trace.node.children.get((operation, first, second))
                 if node is not None:
                     trace.node = node
-                    return trace.result(node)
+                    result = _new(Recorded.result)  # `Trace.result`, without a call
+                    result._spec = node.spec
+                    result._storage = None
+                    result._trace = trace
+                    result._node = node
+                    trace.made.append(result)
+                    return result
         elif x._trace is trace and trace.grad:
             kind_of_y = y.__class__
             if kind_of_y is int:
@@ -177,15 +199,38 @@ def _record_any(operation: Operation, args: Sequence[Any], keywords: Mapping[str
     return trace.result(node)
 
 
-def operands(tensors: Sequence[Recorded]) -> tuple[Trace, list[Node]]:
-    """The trace in which an operation on tensors can be recorded, and their nodes there."""
+def operands(tensors: Sequence[Recorded], hint: Any = None) -> tuple[Trace, list[Node]]:
+    """The trace in which an operation on tensors can be recorded, and their nodes there.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        The operands.
+    hint : Trace or None
+        A trace that probably is the one.
+    """
     trace = state.trace
     node = trace.node
     other: Any = None
+    if hint.__class__ is Trace and not hint.done and node.parent is None and trace.outer is None:
+        nodes: list[Node] = []
+        for tensor in tensors:
+            if tensor._trace is hint:
+                nodes.append(tensor._node)
+            elif tensor._storage is not None and hint.outer is None:
+                nodes.append(hint.operand(tensor))
+            else:
+                break
+        else:
+            hint.grad = state.grad
+            return hint, nodes
     for tensor in tensors:
         if tensor._storage is None:
             owner = tensor._trace
             if owner is not trace and owner is not other:
+                if owner.__class__ is Rebound and trace.grad and trace.outer is None and owner is not trace.rebound:
+                    run_trace(owner.trace, tensors)
+                    continue
                 if other is not None:
                     other = None
                     break
@@ -440,7 +485,7 @@ def replace(target: Recorded, result: Recorded) -> None:
                 node = trace.node.child(key, node)
                 growing.count_node()
         trace.node = node
-    trace.rebind(target, result._node)
+    trace.rebind((target,), (result._node,))
     if before is not None and before.shared and trace.outer is None:
         _write_back(target, before, trace)
 

@@ -29,6 +29,7 @@ def learn_residuals(trace: Trace, function: Function) -> None:
     values = frontier(function, set(toposort(one.graph for one in trace.ran)))
     known[trace.ran] = tuple(Node(None, spec_of(value.type), value) for value in values)
     node.residuals = known
+    node.recent = (None, None)
 
 
 def frontier(function: Function, forward: set[Value]) -> list[Value]:

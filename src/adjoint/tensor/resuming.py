@@ -48,6 +48,7 @@ def _revive(trace: Trace) -> None:
             made.made.append(tensor)
             if tensor._spent:
                 trace.last.late = True
+                trace.last.recent = (None, None)
     trace.deferred = None
     if not trace.has_history:
         trace.forget()
@@ -104,9 +105,19 @@ def _continued(trace: Trace) -> Trace:
         _join(made, trace, kept)
     else:
         made.entered, made.storages = list(trace.entered), list(trace.storages)
-        made.known = dict(trace.known or {})
+        made.known = _known(trace)
     _enter_kept(made, kept)
     return made
+
+
+def _known(trace: Trace) -> dict[Hashable, Node]:
+    """The nodes of the tensors that entered a trace and still have the elements that they had."""
+    known = dict(trace.known or {})
+    for node in trace.last.inputs():
+        tensor = trace.entered[node.index]
+        if tensor._storage is trace.storages[node.index] and node.spec is tensor._spec:
+            known.setdefault(id(tensor), node)
+    return known
 
 
 def _enter_kept(made: Trace, kept: dict[Node, Storage]) -> None:
@@ -134,6 +145,7 @@ def _join(made: Trace, trace: Trace, kept: dict[Node, Storage]) -> dict[Node, No
         if node.index >= 0:
             moved[node] = _entered(made, trace, node, kept)
         elif node.key is not None and not node.kept:
+            moved |= {one: _entered(made, trace, one, kept) for one in node.enters}
             moved[node] = _appended(made, node, moved)
             moved |= zip(node.items, moved[node].items, strict=True)
     resumed[trace] = moved
@@ -171,7 +183,8 @@ def _entered(made: Trace, trace: Trace, node: Node, kept: dict[Node, Storage]) -
 def _appended(made: Trace, node: Node, moved: dict[Node, Node]) -> Node:
     """An operation of one of the parts, on the operands of the joined trace."""
     given: Any = node.key
-    key: Hashable = tuple(moved.get(part, part) if isinstance(part, Node) else part for part in given)
+    parts = (*given, *node.enters)
+    key: Hashable = tuple(moved.get(part, part) if isinstance(part, Node) else part for part in parts)
     found = made.node.children.get(key)
     if found is None:
         with lock:

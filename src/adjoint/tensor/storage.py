@@ -7,7 +7,7 @@ import numpy as np
 from adjoint.ir import TensorType
 from adjoint.runtime.bound import aligned
 
-__all__ = ["COUNTED_BY_CALL", "UNSEEN", "Storage", "empty_storage", "is_exported", "storage_of"]
+__all__ = ["COUNTED_BY_CALL", "UNSEEN", "Storage", "copied_storage", "empty_storage", "is_exported", "storage_of"]
 
 
 def _counted_by_call() -> int:
@@ -75,6 +75,13 @@ def is_exported(storage: Storage) -> bool:
 def empty_storage(type_: TensorType) -> Storage:
     """New memory for a tensor of this type, aligned to cache lines, filled with zeros."""
     return Storage(aligned(type_.shape, type_.dtype))
+
+
+def copied_storage(storage: Storage, type_: TensorType) -> Storage:
+    """A private copy of elements of this type."""
+    made = empty_storage(type_)
+    made.array[...] = storage.array
+    return made
 
 
 def storage_of(array: np.ndarray, *, copy: bool) -> Storage:

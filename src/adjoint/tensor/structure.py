@@ -112,6 +112,8 @@ class Node:
         Its graph value: a parameter for a tensor that enters the program.
     items : tuple of Node
         The results of an operation that has several.
+    enters : tuple of Node
+        For tensors that enter the program with this entry.
     index : int
         For a tensor that enters the program: its position among them; otherwise -1.
     depth : int
@@ -139,6 +141,7 @@ class Node:
     __slots__ = (
         "children",
         "depth",
+        "enters",
         "index",
         "items",
         "kept",
@@ -170,6 +173,7 @@ class Node:
         self.spec = spec
         self.value = value
         self.items: tuple[Node, ...] = ()
+        self.enters: tuple[Node, ...] = ()
         self.index = index
         self.key: Hashable = None
         self.depth: int = 0 if parent is None else parent.depth + 1
@@ -196,6 +200,16 @@ class Node:
         """The child with this key: the given node, unless another thread has added one."""
         made.key = key
         return self.children.setdefault(key, made)
+
+    def inputs(self) -> "list[Node]":
+        """The nodes of the tensors that enter the program that ends here, by `index`."""
+        found: list[Node] = []
+        for node in self.path():
+            if node.index >= 0:
+                found.append(node)
+            else:
+                found += node.enters
+        return found
 
     def path(self) -> "list[Node]":
         """The nodes from the root to this one."""

@@ -10,10 +10,10 @@ program that cannot be part of it.
 """
 
 import threading
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from typing import Any, ClassVar
 
-from adjoint.ir import param
+from adjoint.ir import Value, param
 from adjoint.tensor.storage import Storage
 from adjoint.tensor.structure import Node, Spec
 
@@ -36,6 +36,9 @@ LONGEST = 20_000
 
 #: Held while the trie grows and while plans are made.
 lock = threading.RLock()
+
+
+_new = object.__new__
 
 
 class Recorded:
@@ -81,9 +84,6 @@ NOTHING = Rebound(None)
 class Trace:
     """One program being recorded.
 
-    What only some traces have is an attribute of the class until it is set, because a trace is made for every
-    iteration of a training loop.
-
     Attributes
     ----------
     node : Node
@@ -127,36 +127,47 @@ class Trace:
     """
 
     last: Node
-    rebound: Rebound = NOTHING
-    resumed: "dict[Trace, dict[Node, Node]] | None" = None
     ran: tuple[Node, ...] = ()
-    outer: "Trace | None" = None
     compiled: bool = False
-    done: bool = False
     deferred: list[Any] | None = None
     has_history: bool = False
-    freed: list[frozenset[Node]] | None = None
-    hooked: list[Any] | None = None
     kept: dict[Node, Storage] | None = None
-    known: dict[Hashable, Node] | None = None
     failure: BaseException | None = None
 
     def __init__(self, node: Node, grad: bool) -> None:
         self.node = node
         self.grad = grad
+        self.done = False
         self.entered: list[Any] = []
         self.storages: list[Storage | None] = []
         self.made: list[Any] = []
+        # Found faster here than in the class, and looked at in every operation.
+        self.outer: Trace | None = None
+        self.known: dict[Hashable, Node] | None = None
+        self.resumed: dict[Trace, dict[Node, Node]] | None = None
+        self.rebound = NOTHING
+        self.freed: list[frozenset[Node]] | None = None
+        self.hooked: list[Any] | None = None
 
     def operand(self, tensor: Recorded) -> Any:
         """The node of a tensor in this trace, which it enters if needed; None if it must be settled first."""
         owner = tensor._trace
         if owner is self:
             return tensor._node
+        storage = tensor._storage
+        if storage is not None and self.known is None and self.resumed is None and self.outer is None:
+            spec = tensor._spec
+            node = self.node.children.get(spec)
+            if node is not None and spec.leaf and not storage.shared:  # the usual case, without the questions below
+                self.node = node
+                self.entered.append(tensor)
+                self.storages.append(storage)
+                tensor._trace = self
+                tensor._node = node
+                return node
         if self.resumed is not None and owner in self.resumed:
             return self.resumed[owner].get(tensor._node, tensor._node)
-        if tensor._storage is not None or (self.outer is not None and self.is_inside(owner)):
-            storage = tensor._storage
+        if storage is not None or (self.outer is not None and self.is_inside(owner)):
             shared = storage is not None and storage.shared and self.outer is None
             if self.known is not None:
                 node = self.known.get(id(tensor))
@@ -216,40 +227,74 @@ class Trace:
     def _argument(self, spec: Spec, label: str) -> Node:
         with lock:
             parent = Node(None) if self.done else self.node
-            taken = {node.graph.label for node in parent.path() if node.index >= 0}
-            name = label or f"x{len(self.entered)}"
-            while name in taken:
-                name += "_"
-            value = param(name, spec.type.shape, spec.type.dtype)
+            value = _parameter(spec, label, len(self.entered), {node.graph.label for node in parent.inputs()})
             growing.count_node()
             return parent.child(spec, Node(parent, spec, value, (), len(self.entered)))
 
+    def takes(self, tensors: Sequence[Recorded], nodes: Sequence[Node]) -> bool:
+        """Let leaves enter as the nodes that an entry of the program has for them; False if one has to by itself.
+
+        They have elements and have not been used in this trace, as the state of an optimizer, which only it uses. To
+        let each of them enter by itself would take several times as long.
+        """
+        if self.known is not None or self.outer is not None:
+            return False
+        storages: list[Storage | None] = []
+        for tensor, node in zip(tensors, nodes, strict=True):
+            storage = tensor._storage
+            if storage is None or storage.shared or tensor._trace is self or tensor._spec is not node.spec:
+                return False
+            storages.append(storage)
+        self.entered += tensors
+        self.storages += storages
+        return True
+
+    def arguments(self, tensors: Iterable[Recorded]) -> tuple[Node, ...]:
+        """Nodes for leaves that would enter next, for `takes`."""
+        taken = {one.graph.label for one in self.node.inputs()}
+        found = []
+        for index, tensor in enumerate(tensors, len(self.entered)):
+            value = _parameter(tensor._spec, tensor._label, index, taken)
+            taken.add(value.label)
+            found.append(Node(None, tensor._spec, value, (), index))
+        return tuple(found)
+
     def result(self, node: Node) -> Any:
         """A new tensor with the value of a node of this trace."""
-        kind = Recorded.result
-        tensor = kind.__new__(kind)
+        tensor = _new(Recorded.result)
         tensor._spec = node.spec
+        tensor._storage = None
         tensor._trace = self
         tensor._node = node
         self.made.append(tensor)
         return tensor
 
-    def rebind(self, tensor: Recorded, node: Node) -> None:
-        """Give a tensor the value of a node of this trace, as operations in place do."""
-        spec = tensor._spec
-        owner = tensor._trace
-        is_made = tensor._storage is None and (owner is self or (owner is self.rebound and owner is not NOTHING))
-        tensor._node = node
-        tensor._storage = None
-        if spec.requires_grad and spec.leaf:
-            if self.rebound is NOTHING:
-                self.rebound = Rebound(self)
-            tensor._trace = self.rebound
-        else:
-            tensor._trace = self
-            tensor._spec = node.spec  # type: ignore[assignment]
-        if not is_made:
-            self.made.append(tensor)
+    def rebind(self, tensors: Iterable[Recorded], nodes: Iterable[Node]) -> None:
+        """Give tensors the values of nodes of this trace, as operations in place do."""
+        rebound = self.rebound
+        for tensor, node in zip(tensors, nodes, strict=True):
+            spec = tensor._spec
+            owner = tensor._trace
+            if tensor._storage is not None or not (owner is self or (owner is rebound and owner is not NOTHING)):
+                self.made.append(tensor)
+                tensor._storage = None
+            tensor._node = node
+            if spec.requires_grad and spec.leaf:
+                if rebound is NOTHING:
+                    rebound = self.rebound = _new(Rebound)
+                    rebound.trace = self
+                tensor._trace = rebound
+            else:
+                tensor._trace = self
+                tensor._spec = node.spec  # type: ignore[assignment]
+
+
+def _parameter(spec: Spec, label: str, index: int, taken: Container[str]) -> Value:
+    """The graph value of a tensor that enters a program, under a name of its own."""
+    name = label or f"x{index}"
+    while name in taken:
+        name += "_"
+    return param(name, spec.type.shape, spec.type.dtype)
 
 
 class _Growing:

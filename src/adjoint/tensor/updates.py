@@ -44,16 +44,20 @@ def record_step(
     hypers : sequence of Tensor
         The hyperparameters, scalars, in the order of ``optimizer.hyper``.
     """
-    trace, nodes = operands((*params, *grads, *states, *hypers))
+    trace, nodes = operands((*params, *grads), hint=grads[0]._trace)
+    held = (*states, *hypers)
     key: tuple[Hashable, ...] = ("step", optimizer, *nodes)
     node = trace.node.children.get(key)
     if node is None:
-        node = _made_step(trace.node, key, optimizer, nodes, (len(params), len(states)))
+        node = _made_step(trace, key, optimizer, [*nodes, *trace.arguments(held)], (len(params), len(states)))
+    if not trace.takes(held, node.enters):
+        trace, nodes = operands((*params, *grads, *held))
+        key = ("step", optimizer, *nodes)
+        node = trace.node.children.get(key)
+        if node is None:
+            node = _made_step(trace, key, optimizer, nodes, (len(params), len(states)))
     trace.node = node
-    items = iter(node.items)
-    for group in (params, states):
-        for tensor in group:
-            trace.rebind(tensor, next(items))
+    trace.rebind((*params, *states), node.items)
     for grad in grads:
         grad._spent = True
     refresh_views(params)
@@ -83,9 +87,13 @@ def clear_gradients(params: Iterable[Recorded], set_to_none: bool) -> None:
             param.grad = from_array(np.zeros(param._spec.type.shape, param._spec.type.dtype))
 
 
-def _made_step(parent: Node, key: Hashable, optimizer: Any, nodes: Sequence[Any], counts: tuple[int, int]) -> Node:
+def _made_step(
+    trace: Trace, key: Sequence[Hashable], optimizer: Any, nodes: Sequence[Any], counts: tuple[int, int]
+) -> Node:
+    """The entry of a step; nodes that are not part of its key are those of tensors that enter with it."""
     with lock, located(user_line() or ""):
         count, states = counts
+        parent = trace.node
         names = [f"p{n}" for n in range(count)]
         values = [n.graph for n in nodes]
         types = {name: value.type for name, value in zip(names, values[:count], strict=True)}
@@ -96,6 +104,7 @@ def _made_step(parent: Node, key: Hashable, optimizer: Any, nodes: Sequence[Any]
         hyper = dict(zip((s.name for s in optimizer.hyper(types)), values[2 * count + states :], strict=True))
         new_params, new_states = optimizer.apply(params, grads, state_values, hyper)
         node = Node(parent, operands=tuple(nodes))
+        node.enters = tuple(nodes[len(key) - 2 :])
         news = [
             new if is_param(new) else new.named(f"{p.label}_new")  # a frozen parameter is its own new value
             for p, new in zip(values, new_params.values(), strict=False)
