@@ -59,7 +59,7 @@ def backward(tensor: Recorded, gradient: Any = None, retain_graph: bool = False)
         been used up by an earlier backward pass.
     """
     trace = state.trace
-    if tensor._trace is not trace or gradient is not None or not tensor._spec.can_start or trace.known is not None:
+    if tensor._trace is not trace or gradient is not None or not tensor._spec.can_start or trace.joins:
         trace = _differentiable(tensor, gradient)
     loss = tensor._node if tensor._trace is trace else trace.operand(tensor)
     seed = None if gradient is None else trace.operand(gradient)

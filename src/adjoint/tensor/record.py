@@ -141,10 +141,15 @@ def _plain_key(
         if isinstance(arg, Recorded):
             if arg._trace is trace:
                 append(arg._node)
-            elif arg._storage is not None:
-                append(trace.operand(arg))
             else:
-                return None
+                if arg._storage is None:
+                    owner = arg._trace
+                    if owner.__class__ is not Rebound or not trace.grad or trace.outer is not None:
+                        return None
+                    if owner is trace.rebound:
+                        return None
+                    run_trace(owner.trace, (arg,))
+                append(trace.operand(arg))
         else:
             kind_of_arg = arg.__class__
             if kind_of_arg in _PLAIN:

@@ -20,7 +20,7 @@ __all__ = ["absorbed", "has_histories", "resume", "revive"]
 
 def has_histories(trace: Trace) -> bool:
     """Whether tensors have entered a trace that require gradients and are results of operations in other traces."""
-    return trace.known is not None and any(not tensor._spec.leaf for tensor in trace.entered if tensor is not None)
+    return trace.joins and any(not tensor._spec.leaf for tensor in trace.entered if tensor is not None)
 
 
 def resume(trace: Trace) -> Trace:

@@ -38,13 +38,16 @@ class Storage:
     __slots__ = ("__weakref__", "address", "array", "owner", "shared")
 
     def __init__(self, array: np.ndarray, shared: bool = False) -> None:
-        self._hold(array)
+        self.array = array
+        self.owner: object = array if array.base is None else array.base
         self.shared = shared
 
-    def _hold(self, array: np.ndarray) -> None:
-        self.array = array
-        self.address: int = array.__array_interface__["data"][0]  # faster than array.ctypes.data
-        self.owner: object = array if array.base is None else array.base
+    def __getattr__(self, name: str) -> int:
+        """The address, when it is asked for first: it takes longer than all else, and copies may be used instead."""
+        if name != "address":
+            raise AttributeError(name)
+        self.address: int = self.array.__array_interface__["data"][0]  # faster than array.ctypes.data
+        return self.address
 
     def snapshot(self) -> "Storage":
         """A private copy of elements that others may change at any time; itself if nobody else sees them any more."""
@@ -56,8 +59,8 @@ class Storage:
     def succeeded_by(self, elements: np.ndarray) -> "Storage":
         """Write new elements to this memory and return it as a new storage; this one keeps the old elements."""
         memory = self.array
-        self._hold(storage_of(memory, copy=True).array)
-        self.shared = False
+        copied = storage_of(memory, copy=True)
+        self.array, self.owner, self.address, self.shared = copied.array, copied.owner, copied.address, False
         memory[...] = elements
         return Storage(memory, shared=True)
 
@@ -86,7 +89,7 @@ def copied_storage(storage: Storage, type_: TensorType) -> Storage:
 
 def storage_of(array: np.ndarray, *, copy: bool) -> Storage:
     """The elements of an array as a storage; without `copy`, its own memory if it is C-contiguous and aligned."""
-    if not copy and array.flags.c_contiguous and array.flags.aligned and array.flags.writeable:
+    if not copy and array.flags.carray:  # C-contiguous, aligned and writeable
         return Storage(array, shared=True)
     made = Storage(aligned(array.shape, array.dtype))
     made.array[...] = array

@@ -100,6 +100,8 @@ class Trace:
         The results. Those that are still in use when the trace runs get elements.
     known : dict of int to Node
         The nodes of tensors that entered and whose `_trace` is another one, by the id of the tensor.
+    joins : bool
+        Whether results of operations in other traces have entered, which require gradients.
     rebound : Rebound
         See there.
     resumed : dict of Trace to dict
@@ -148,6 +150,7 @@ class Trace:
         self.rebound = NOTHING
         self.freed: list[frozenset[Node]] | None = None
         self.hooked: list[Any] | None = None
+        self.joins = False
 
     def operand(self, tensor: Recorded) -> Any:
         """The node of a tensor in this trace, which it enters if needed; None if it must be settled first."""
@@ -155,25 +158,27 @@ class Trace:
         if owner is self:
             return tensor._node
         storage = tensor._storage
-        if storage is not None and self.known is None and self.resumed is None and self.outer is None:
-            spec = tensor._spec
+        spec = tensor._spec
+        if storage is not None and spec.leaf and self.resumed is None and self.outer is None:
+            if storage.shared:
+                return self._copied_operand(tensor, storage)
             node = self.node.children.get(spec)
-            if node is not None and spec.leaf and not storage.shared:  # the usual case, without the questions below
-                self.node = node
-                self.entered.append(tensor)
-                self.storages.append(storage)
-                tensor._trace = self
-                tensor._node = node
-                return node
+            if node is None:
+                node = self._argument(spec, tensor._label)
+            self.node = node
+            self.entered.append(tensor)
+            self.storages.append(storage)
+            tensor._trace = self
+            tensor._node = node
+            return node
         if self.resumed is not None and owner in self.resumed:
             return self.resumed[owner].get(tensor._node, tensor._node)
         if storage is not None or (self.outer is not None and self.is_inside(owner)):
             shared = storage is not None and storage.shared and self.outer is None
             if self.known is not None:
                 node = self.known.get(id(tensor))
-                if node is not None and node.spec is tensor._spec and not self._is_outdated(node, storage, shared):
+                if node is not None and node.spec is spec and not self._is_outdated(node, storage, shared):
                     return node
-            spec = tensor._spec
             node = self.node.children.get(spec)
             if node is None:
                 node = self._argument(spec, tensor._label)
@@ -187,10 +192,34 @@ class Trace:
                 if self.known is None:
                     self.known = {}
                 self.known[id(tensor)] = node
+                self.joins = self.joins or not spec.leaf
             return node
         if owner is self.rebound:
             return None if self.grad and self.outer is None else tensor._node
         return None
+
+    def _copied_operand(self, tensor: Recorded, storage: Storage) -> Node:
+        """The node of a leaf whose elements NumPy may change at any time, so that a copy of them enters."""
+        spec = tensor._spec
+        known = self.known
+        if known is None:
+            known = self.known = {}
+        node = known.get(id(tensor))
+        if node is not None and node.spec is spec and not self._is_outdated(node, storage, shared=True):
+            return node
+        elements = storage.snapshot()
+        node = self.node.children.get(spec)
+        if node is None:
+            node = self._argument(spec, tensor._label)
+        self.node = node
+        self.entered.append(tensor)
+        self.storages.append(elements)
+        if elements is storage:  # nobody else sees them any more
+            tensor._trace = self
+            tensor._node = node
+        else:
+            known[id(tensor)] = node
+        return node
 
     def has_used_up(self, node: Node) -> bool:
         """Whether a backward pass has used up a result."""
@@ -237,7 +266,7 @@ class Trace:
         They have elements and have not been used in this trace, as the state of an optimizer, which only it uses. To
         let each of them enter by itself would take several times as long.
         """
-        if self.known is not None or self.outer is not None:
+        if self.resumed is not None or self.outer is not None:
             return False
         storages: list[Storage | None] = []
         for tensor, node in zip(tensors, nodes, strict=True):
