@@ -162,6 +162,7 @@ TESTED_IN = {
     "runtime/turn": "runtime/test_turns.py",
     "tensor/checking": "func/test_debugging.py",
     "tensor/residuals": "tensor/test_resuming.py",
+    "tensor/step_entry": "tensor/test_updates.py",
     "tensor/structure": "tensor/test_record.py",
     "tensor/accelerators": "tensor/test_environment.py",
     "tensor/diagonals": "tensor/test_shapes.py",

@@ -11,6 +11,7 @@ from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.explain import log
 from adjoint.tensor.record import entry_of, operation, record_in_place
+from adjoint.tensor.step_entry import Update
 from adjoint.tensor.tensor import from_array
 from adjoint.tensor.updates import record_step
 
@@ -32,14 +33,14 @@ def test_a_training_step_is_one_program_that_updates_in_place(door):
 
     def of_functions(x, y):
         loss, (by_w,) = value_and_grad(lambda: total((x @ w - y) ** 2), None, [w])()
-        record_step(sgd, [w], [by_w], [], [lr])
+        record_step(Update(sgd, [w], [], [lr]), [by_w])
         return loss
 
     def of_objects(x, y):
         w.grad = None
         loss = total((x @ w - y) ** 2)
         loss.backward()
-        record_step(sgd, [w], [w.grad], [], [lr])
+        record_step(Update(sgd, [w], [], [lr]), [w.grad])
         return loss
 
     step = jit(of_functions if door == "functions" else of_objects)

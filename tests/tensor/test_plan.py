@@ -11,6 +11,7 @@ from adjoint.compiler import CompileOptions
 from adjoint.errors import InvalidValueError
 from adjoint.tensor import plan
 from adjoint.tensor.record import operation
+from adjoint.tensor.step_entry import Update
 from adjoint.tensor.updates import record_step
 from tests.tensor.making import compilations, leaf, plain
 
@@ -22,7 +23,7 @@ def step(w, lr):
     w.grad = None
     loss = w @ w
     loss.backward()
-    record_step(sgd, [w], [w.grad], [], [lr])
+    record_step(Update(sgd, [w], [], [lr]), [w.grad])
     return loss
 
 
@@ -99,7 +100,7 @@ def test_indices_out_of_range_leave_everything_as_it_was():
     assert loss.shape == (2,)
     w.grad = None
     loss.backward(plain([1.0, 1.0]))
-    record_step(sgd, [w], [w.grad], [], [lr])
+    record_step(Update(sgd, [w], [], [lr]), [w.grad])
     with pytest.raises(InvalidValueError) as error:
         w.elements()
     assert error.value.message.endswith("holds indices and must be in [0, 2), got 2 at 1; correct the data")

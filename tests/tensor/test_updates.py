@@ -6,6 +6,7 @@ import adjoint as torch
 from adjoint import ops, optim
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.record import operation
+from adjoint.tensor.step_entry import Update
 from adjoint.tensor.tensor import from_array
 from adjoint.tensor.updates import clear_gradients, record_step
 from tests.tensor.making import compilations, leaf, plain
@@ -26,7 +27,7 @@ def test_momentum_over_several_steps():
         for _ in range(5):
             w.grad = None
             (w @ w).backward()
-            record_step(momentum, [w], [w.grad], states, hypers)
+            record_step(Update(momentum, [w], states, hypers), [w.grad])
             b = 0.9 * b + 2 * p
             p = p - 0.1 * b
         np.testing.assert_allclose(w.tolist(), p, rtol=1e-5)
@@ -41,7 +42,7 @@ def test_two_parameters_and_a_rate_that_changes():
         w.grad = v.grad = None
         ((w @ w) * v).backward()
         before = np.array(w.tolist()), np.array(v.tolist())
-        record_step(sgd, [w, v], [w.grad, v.grad], [], [plain(lr)])
+        record_step(Update(sgd, [w, v], [], [plain(lr)]), [w.grad, v.grad])
         np.testing.assert_allclose(w.tolist(), before[0] - lr * 2 * before[0] * before[1], rtol=1e-6)
         np.testing.assert_allclose(v.tolist(), before[1] - lr * before[0] @ before[0], rtol=1e-6)
 
@@ -57,7 +58,7 @@ def test_gradients_are_computed_after_the_step_only_if_they_are_read():
         w.grad = None
         loss = (w * x) @ w
         loss.backward()
-        record_step(momentum, [w], [w.grad], states, hypers)
+        record_step(Update(momentum, [w], states, hypers), [w.grad])
         np.testing.assert_allclose(loss.item(), (p * [3, 4]) @ p, rtol=1e-5)
         gradient = 2 * p * [3, 4]
         b = 0.9 * b + gradient
@@ -88,7 +89,7 @@ def test_gradients_that_are_read_or_changed_before_the_update():
     (w @ w).backward()
     assert w.grad.tolist() == [2.0, 4.0]
     w.grad *= 0.25
-    record_step(sgd, [w], [w.grad], [], [lr])
+    record_step(Update(sgd, [w], [], [lr]), [w.grad])
     assert w.tolist() == [0.5, 1.0]
 
 
@@ -109,7 +110,7 @@ def test_the_loss_may_be_read_between_the_backward_pass_and_the_update():
             loss.backward()
             row = np.array([[1.0, 2.0, 3.0]]) @ p
             np.testing.assert_allclose(loss.tolist(), (row * row).sum(1), rtol=1e-5)
-            record_step(sgd, [w], [w.grad], [], [plain(0.01)])
+            record_step(Update(sgd, [w], [], [plain(0.01)]), [w.grad])
             p = p - 0.01 * 2 * np.array([[1.0], [2.0], [3.0]]) @ row
             np.testing.assert_allclose(w.tolist(), p, rtol=1e-5)
         # The forward pass, and the rest; each again with the row that the first keeps for the second.
@@ -155,12 +156,12 @@ def test_two_losses_and_two_optimizers_are_one_program():
             first = h @ h
             w.grad = None
             first.backward()
-            record_step(sgd, [w], [w.grad], [], [rate])
+            record_step(Update(sgd, [w], [], [rate]), [w.grad])
             target = x * 0.5  # belongs to no program yet
             second = (v - target) @ (v * 1.0)
             v.grad = None
             second.backward()
-            record_step(sgd, [v], [v.grad], [], [rate])
+            record_step(Update(sgd, [v], [], [rate]), [v.grad])
             np.testing.assert_allclose(first.item(), ((p * [3, 4]) ** 2).sum(), rtol=1e-5)
             np.testing.assert_allclose(second.item(), (q - [1.5, 2.0]) @ q, rtol=1e-5)
             p = p - 0.01 * 2 * p * np.array([9, 16])
@@ -179,7 +180,7 @@ def test_a_metric_of_results_and_of_new_tensors_joins_the_program_of_the_step():
             out = w * x
             w.grad = None
             (out @ w).backward()
-            record_step(sgd, [w], [w.grad], [], [rate])
+            record_step(Update(sgd, [w], [], [rate]), [w.grad])
             with no_grad():
                 scaled = x * 2.0
                 total += out @ scaled

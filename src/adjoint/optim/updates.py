@@ -12,6 +12,7 @@ from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, TensorType, Value
 from adjoint.optim.spec import StateSpec
 from adjoint.tensor.making import from_array
+from adjoint.tensor.step_entry import Update
 from adjoint.tensor.storage import storage_of
 from adjoint.tensor.tensor import Tensor
 from adjoint.tensor.updates import record_step
@@ -138,7 +139,7 @@ class _Entry:
 class _Cohort:
     """Parameters that have always been updated together, and therefore share the optimizer's shared state."""
 
-    __slots__ = ("entry", "names", "params", "shared", "states", "subsets")
+    __slots__ = ("names", "params", "shared", "subsets", "update")
 
     def __init__(self, names: Sequence[str], params: Sequence[Any], shared: dict[str, Any]) -> None:
         self.names = list(names)
@@ -149,9 +150,8 @@ class _Cohort:
 
     def forget(self) -> None:
         """Forget what was derived from the settings and the parameters."""
-        self.entry: _Entry | None = None
-        self.states: list[Any] = []
-        self.subsets: dict[tuple[int, ...], tuple[_Entry, list[Any], list[Any]]] = {}
+        self.update: Update | None = None
+        self.subsets: dict[tuple[int, ...], Update] = {}
 
 
 class GroupUpdates:
@@ -199,17 +199,9 @@ class GroupUpdates:
                     break
                 grads.append(grad)
             else:
-                if cohort.entry is None:
-                    cohort.entry, cohort.states = self._entered(cohort, cohort.names)
-                if skip is None:
-                    record_step(cohort.entry, cohort.params, grads, cohort.states, self._hypers)
-                else:
-                    self._step_unless(skip, cohort.entry, cohort.params, cohort.states)
-
-    def _step_unless(self, skip: Any, entry: _Entry, params: Sequence[Any], states: Sequence[Any]) -> None:
-        """Record an update that changes nothing if `skip` is true."""
-        grads = [param.grad for param in params]
-        record_step(entry.unless(), params, grads, states, [*self._hypers, skip])
+                if cohort.update is None:
+                    cohort.update = self._entered(cohort, cohort.names, cohort.params)
+                record_step(cohort.update if skip is None else _unless(cohort.update, skip), grads)
 
     def _step_some(self, cohort: _Cohort, skip: Any) -> None:
         """Record the update of a cohort of which some parameters have no gradient."""
@@ -224,18 +216,14 @@ class GroupUpdates:
             cohort.params = [param for i, param in enumerate(cohort.params) if i not in active]
             cohort.forget()
             self._cohorts.append(apart)
-            apart.entry, apart.states = self._entered(apart, names)
-            entry, states = apart.entry, apart.states
+            update = apart.update = self._entered(apart, names, apart.params)
         else:
             if active not in cohort.subsets:
-                cohort.subsets[active] = (*self._entered(cohort, names), params)
-            entry, states, params = cohort.subsets[active]
-        if skip is None:
-            record_step(entry, params, [param.grad for param in params], states, self._hypers)
-        else:
-            self._step_unless(skip, entry, params, states)
+                cohort.subsets[active] = self._entered(cohort, names, params)
+            update = cohort.subsets[active]
+        record_step(update if skip is None else _unless(update, skip), [param.grad for param in params])
 
-    def _entered(self, cohort: _Cohort, names: Sequence[str]) -> tuple[_Entry, list[Any]]:
+    def _entered(self, cohort: _Cohort, names: Sequence[str], params: Sequence[Any]) -> Update:
         """What to record for some parameters of a cohort, and their state, which is made if it is missing."""
         entry = _Entry(self._optimizer, names)
         types = {name: self._types[name] for name in names}
@@ -245,7 +233,7 @@ class GroupUpdates:
             if spec.name not in home:
                 home[spec.name] = from_array(spec.array())
             states.append(home[spec.name])
-        return entry, states
+        return Update(entry, params, states, self._hypers)
 
     def refresh(self) -> None:
         """Read the settings of the group that have been set. Hyperparameters are given to the tensors that hold them.
@@ -273,7 +261,7 @@ class GroupUpdates:
         self._index = {spec.name: i for i, spec in enumerate(specs)}
         self._dtypes = [spec.type.dtype for spec in specs]
         known = dict(zip(self._names, self._hypers, strict=True))
-        self._hypers = [known.get(spec.name) for spec in specs]
+        self._hypers[:] = [known.get(spec.name) for spec in specs]  # the list that updates have
         self._names = [spec.name for spec in specs]
         for i, value in enumerate(values):
             self._set(i, value)
@@ -361,6 +349,11 @@ class GroupUpdates:
             cohorts[key].params.append(param)
             self._slots |= {name: assigned(old_slots.get(name), array) for name, array in slots.items()}
         self._cohorts = list(cohorts.values())
+
+
+def _unless(update: Update, skip: Any) -> Update:
+    """The same update, which changes nothing if `skip` is true."""
+    return Update(update.optimizer.unless(), update.params, update.states, [*update.hypers, skip])
 
 
 def assigned(tensor: Any, array: np.ndarray, *, copy: bool = True) -> Any:

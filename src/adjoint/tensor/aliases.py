@@ -93,16 +93,21 @@ class _Group:
         The views.
     """
 
-    __slots__ = ("base", "history", "limit", "shape", "strides", "views")
+    __slots__ = ("_strides", "base", "history", "limit", "shape", "views")
 
     def __init__(self, base: Recorded, strides: Strides | None = None) -> None:
         self.base: Callable[[], Any] = ref(base)
         self.shape = base._spec.type.shape
-        self.strides = contiguous_strides(self.shape) if strides is None else strides
+        self._strides = strides
         self.views: list[ref[Recorded]] = []
         #: Number of views from which references to those that are gone are removed.
         self.limit = 16
         self.history: tuple[Any, Any] = (None, None)
+
+    @property
+    def strides(self) -> Strides:
+        """The strides of the base in PyTorch's memory."""
+        return contiguous_strides(self.shape) if self._strides is None else self._strides
 
     def add(self, view: Recorded) -> None:
         views = self.views

@@ -16,7 +16,7 @@ from adjoint.tensor.plan import FREED, run_trace
 from adjoint.tensor.record import record_in_place, settled
 from adjoint.tensor.resuming import has_histories, resume
 from adjoint.tensor.structure import Node, Operation
-from adjoint.tensor.trace import Recorded, Trace, fresh_trace, growing, lock, state
+from adjoint.tensor.trace import Recorded, Trace, growing, lock, state
 
 __all__ = ["backward", "enable_grad", "grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"]
 

@@ -5,7 +5,7 @@ from typing import Any
 from adjoint.tensor import arithmetic, comparison, elementwise
 from adjoint.tensor.elementwise_methods import ElementwiseMethods
 from adjoint.tensor.in_place import InPlace
-from adjoint.tensor.record import entry_of, record_binary, record_in_place, record_unary
+from adjoint.tensor.record import entry_of, infix, infix_reflected, record_in_place, record_unary
 from adjoint.tensor.reduction_methods import ReductionMethods
 from adjoint.tensor.shape_methods import ShapeMethods
 
@@ -20,6 +20,8 @@ _LE, _GT, _GE = (entry_of(f) for f in (comparison.le, comparison.gt, comparison.
 _AND, _OR, _XOR = map(entry_of, (comparison.bitwise_and, comparison.bitwise_or, comparison.bitwise_xor))
 _NOT = entry_of(comparison.bitwise_not)
 
+_equal, _not_equal = infix(_EQ), infix(_NE)
+
 
 class Methods(ElementwiseMethods, ReductionMethods, ShapeMethods, InPlace):
     """The part of `Tensor` that records operations."""
@@ -32,38 +34,22 @@ class Methods(ElementwiseMethods, ReductionMethods, ShapeMethods, InPlace):
     def __eq__(self, other: object) -> Any:
         if other is None:
             return False
-        return record_binary(_EQ, self, other)
+        return _equal(self, other)
 
     def __ne__(self, other: object) -> Any:
         if other is None:
             return True
-        return record_binary(_NE, self, other)
+        return _not_equal(self, other)
 
-    def __lt__(self, other: Any) -> Any:
-        return record_binary(_LT, self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return record_binary(_LE, self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return record_binary(_GT, self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return record_binary(_GE, self, other)
-
-    def __and__(self, other: Any) -> Any:
-        return record_binary(_AND, self, other)
-
+    __lt__ = infix(_LT)
+    __le__ = infix(_LE)
+    __gt__ = infix(_GT)
+    __ge__ = infix(_GE)
+    __and__ = infix(_AND)
     __rand__ = __and__
-
-    def __or__(self, other: Any) -> Any:
-        return record_binary(_OR, self, other)
-
+    __or__ = infix(_OR)
     __ror__ = __or__
-
-    def __xor__(self, other: Any) -> Any:
-        return record_binary(_XOR, self, other)
-
+    __xor__ = infix(_XOR)
     __rxor__ = __xor__
 
     def __invert__(self) -> Any:
@@ -75,17 +61,10 @@ class Methods(ElementwiseMethods, ReductionMethods, ShapeMethods, InPlace):
     def __pos__(self) -> Any:
         return self
 
-    def __floordiv__(self, other: Any) -> Any:
-        return record_binary(_FLOOR_DIVIDE, self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return record_binary(_FLOOR_DIVIDE, other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return record_binary(_REMAINDER, self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return record_binary(_REMAINDER, other, self)
+    __floordiv__ = infix(_FLOOR_DIVIDE)
+    __rfloordiv__ = infix_reflected(_FLOOR_DIVIDE)
+    __mod__ = infix(_REMAINDER)
+    __rmod__ = infix_reflected(_REMAINDER)
 
     def __ipow__(self, other: Any) -> Any:
         return record_in_place(_POW, self, other)
@@ -99,53 +78,34 @@ class Methods(ElementwiseMethods, ReductionMethods, ShapeMethods, InPlace):
     def __contains__(self, other: Any) -> bool:
         return bool((self == other).any())
 
-    def __add__(self, other: Any) -> Any:
-        return record_binary(_ADD, self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return record_binary(_ADD, self, other)
+    __add__ = infix(_ADD)
+    __radd__ = infix(_ADD)
 
     def __iadd__(self, other: Any) -> Any:
         return record_in_place(_ADD, self, other)
 
-    def __sub__(self, other: Any) -> Any:
-        return record_binary(_SUB, self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return record_binary(_SUB, other, self)
+    __sub__ = infix(_SUB)
+    __rsub__ = infix_reflected(_SUB)
 
     def __isub__(self, other: Any) -> Any:
         return record_in_place(_SUB, self, other)
 
-    def __mul__(self, other: Any) -> Any:
-        return record_binary(_MUL, self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return record_binary(_MUL, self, other)
+    __mul__ = infix(_MUL)
+    __rmul__ = infix(_MUL)
 
     def __imul__(self, other: Any) -> Any:
         return record_in_place(_MUL, self, other)
 
-    def __truediv__(self, other: Any) -> Any:
-        return record_binary(_DIV, self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return record_binary(_DIV, other, self)
+    __truediv__ = infix(_DIV)
+    __rtruediv__ = infix_reflected(_DIV)
 
     def __itruediv__(self, other: Any) -> Any:
         return record_in_place(_DIV, self, other)
 
-    def __pow__(self, other: Any) -> Any:
-        return record_binary(_POW, self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return record_binary(_POW, other, self)
-
-    def __matmul__(self, other: Any) -> Any:
-        return record_binary(_MATMUL, self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return record_binary(_MATMUL, other, self)
+    __pow__ = infix(_POW)
+    __rpow__ = infix_reflected(_POW)
+    __matmul__ = infix(_MATMUL)
+    __rmatmul__ = infix_reflected(_MATMUL)
 
     def __neg__(self) -> Any:
         return record_unary(_NEG, self)

@@ -12,7 +12,7 @@ having been read. What they depend on is kept as long as they exist; `adjoint.te
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -22,22 +22,19 @@ from adjoint.compiler import compile as compile_function
 from adjoint.ir import Function, TensorType, Value, param, rebuild, toposort
 from adjoint.tensor.checking import nan_mode, refuse_nan
 from adjoint.tensor.explain import log
-from adjoint.tensor.replay import Outcome, written
+from adjoint.tensor.replay import BANKS, Outcome, Replay, written
 from adjoint.tensor.residuals import learn_residuals
 from adjoint.tensor.storage import COUNTED_BY_CALL, UNSEEN, Storage, copied_storage, empty_storage
 from adjoint.tensor.structure import Node
 from adjoint.tensor.trace import NOTHING, Recorded, Trace, fresh_trace, state
 
-__all__ = ["FREED", "Plan", "options", "program", "run_trace"]
+__all__ = ["FREED", "Plan", "options", "planned", "program", "run_trace"]
 
 #: References to a tensor that is not in use any more while the results of a trace are examined: by `Trace.made`, by the
 #: loop variable, and by the call of getrefcount.
 _UNUSED = 2 + COUNTED_BY_CALL
 #: References to elements that only the trace needs: by `Trace.storages`, by a variable, and by the call of getrefcount.
 _OWN = 2 + COUNTED_BY_CALL
-
-#: Most results of a program whose memory is kept for its next runs, for each result.
-_MOST_SPARE = 2
 
 #: Held while a program runs.
 _running = threading.RLock()
@@ -72,6 +69,7 @@ class _Options:
                 self.plans[place] = (old, forgotten)
             else:
                 del old.plans[forgotten]  # type: ignore[union-attr]
+                plan.is_kept = False
                 old.recent = (None, None)
 
 
@@ -101,8 +99,8 @@ def run_trace(trace: Trace, needed: Iterable[Recorded] = ()) -> None:
             if tensor._deferrable and tensor._trace is trace:
                 computes = True
         try:
-            recent = node.recent[1]
-            if recent is None or recent.replay is None or computes or nan_mode.on or not recent.replay(trace):
+            source = node.recent[1] if node.followers is None else node.followers
+            if source is None or source.replay is None or computes or nan_mode.on or not source.replay(trace):
                 _run_examined(trace, computes)
         except BaseException as error:
             _undo(trace, error)
@@ -140,19 +138,21 @@ def _run_examined(trace: Trace, computes: bool) -> None:
             if not tensor._spec.leaf and not trace.has_used_up(tensor._node):
                 trace.has_history = True
                 later += (tensor._node,)
-        kept = () if node.residuals is None else node.residuals.get(nodes, ())
-        key = (nodes, kept, later)
-        known, plan = node.recent  # comparing keys takes less time than hashing them
-        if known != key:
-            plan = None if node.plans is None else node.plans.get(key)
-            if plan is None:
-                plan = _made_plan(trace, key, nodes + kept, later)
-            node.recent = key, plan
-        elif plan.replay is None:
-            plan.replay = written(trace, plan, Outcome(made, wanted, deferred, later, FREED), kept)
-        if nan_mode.on:
-            refuse_nan(plan.function, [trace.storages[n].array for n in plan.places], options.compile)
-        results = plan.run(trace.storages)
+        results: list[Storage] | None = None
+        kept: tuple[Node, ...] = ()
+        if deferred and node.followers is not None and not nan_mode.on:
+            outcome = Outcome(made, wanted, deferred, later, FREED)
+            results = node.followers.run(trace, outcome)
+        if results is None:
+            kept = () if node.residuals is None else node.residuals.get(nodes, ())
+            key = (nodes, kept, later)
+            is_known = node.recent[0] == key
+            plan = planned(trace, key, nodes + kept, later)
+            if is_known and plan.replay is None:
+                plan.replay = written(trace, plan, Outcome(made, wanted, deferred, later, FREED), kept)
+            if nan_mode.on:
+                refuse_nan(plan.function, [trace.storages[n].array for n in plan.places], options.compile)  # type: ignore[union-attr]
+            results = plan.run(trace.storages)
         _deliver(trace, wanted, results, kept)
     trace.made = []
     trace.rebound = NOTHING  # which refers to the trace
@@ -164,6 +164,29 @@ def _undo(trace: Trace, error: BaseException) -> None:
         if tensor is not None and tensor._storage is None:
             tensor._storage, tensor._trace = storage, None
     trace.failure = error
+
+
+def planned(trace: Trace, key: Any, wanted: tuple[Node, ...], later: tuple[Node, ...]) -> "Plan":
+    """How to run the program of a trace, compiled if it is new.
+
+    Parameters
+    ----------
+    trace : Trace
+        The trace.
+    key : tuple
+        What distinguishes the plan among those of the program.
+    wanted, later : tuple of Node
+        See `Plan`.
+    """
+    node = trace.last
+    known, plan = node.recent  # comparing keys takes less time than hashing them
+    if known != key:
+        plan = None if node.plans is None else node.plans.get(key)
+        if plan is None:
+            plan = _made_plan(trace, key, wanted, later)
+        node.recent = key, plan
+    found: Plan = plan
+    return found
 
 
 def _made_plan(trace: Trace, key: Any, wanted: tuple[Node, ...], later: tuple[Node, ...]) -> "Plan":
@@ -282,15 +305,21 @@ class Plan:
         donated: dict[str, int] = dict(self.function.attrs.get("donate", ()))  # type: ignore[arg-type]
         self.inputs = [(places[p], slots[p.label]) for p in self.function.params if p.label not in donated]
         by_result = {donated[p.label]: places[p] for p in self.function.params if p.label in donated}
-        #: For each result: the position of the tensor whose memory it takes, or -1, its slot, memory of earlier results
-        #: to be used again when no tensor has it any more, and its type. There are two pieces of such memory, because
-        #: a loop usually still holds the last result while it computes the next.
-        self.outputs: list[tuple[int, int, list[Storage], TensorType]] = []
+        #: For each result: the position of the tensor whose memory it takes, or -1, its slot and its type.
+        self.outputs: list[tuple[int, int, TensorType]] = []
         for i, (value, result) in enumerate(zip(self.function.results, self.entry.results, strict=True)):
-            self.outputs.append((by_result.get(i, -1), result.slot, [], value.type))
+            self.outputs.append((by_result.get(i, -1), result.slot, value.type))
+        #: Memory for the other results. It is used again when no tensor has it any more, by every other run, because a
+        #: loop usually still holds the last results while it computes the next.
+        self._banks: list[list[Storage]] = []
+        self._own = [type_ for place, _, type_ in self.outputs if place < 0]
+        #: The size of the results in bytes.
+        self.bytes = sum(type_.nbytes for _, _, type_ in self.outputs)
         self.slots, self.call = self.invocation.slots, self.invocation.call
         #: Runs a trace with the same tensors in use; None until it is worth writing.
-        self.replay: Callable[[Trace], bool] | None = None
+        self.replay: Replay | None = None
+        #: Whether it is among the plans that are kept.
+        self.is_kept = True
         #: Whether it has run since plans were last counted; true at first, because it is about to.
         self.has_run = True
 
@@ -302,13 +331,14 @@ class Plan:
         append = results.append
         for place, slot in self.inputs:
             slots[slot] = storages[place].address  # type: ignore[union-attr]
-        for place, slot, spare, type_ in self.outputs:
+        bank = self.next_bank()
+        following = 0
+        for place, slot, type_ in self.outputs:
             if place < 0:
-                for storage in spare:  # of an earlier result that nobody looks at
-                    if getrefcount(storage) <= _OWN and getrefcount(storage.owner) <= UNSEEN:
-                        break
-                else:
-                    storage = self.spared(spare, type_)
+                storage = bank[following]
+                if getrefcount(storage) > _OWN or getrefcount(storage.owner) > UNSEEN:  # somebody looks at it
+                    storage = bank[following] = empty_storage(type_)
+                following += 1
             else:
                 storage = storages[place]  # type: ignore[assignment]
                 if getrefcount(storage) > _OWN:  # another tensor needs these elements
@@ -323,10 +353,9 @@ class Plan:
         """Whether a result is wanted several times."""
         return self._places is not None
 
-    @staticmethod
-    def spared(spare: list[Storage], type_: TensorType) -> Storage:
-        """New memory for a result, which is kept for later runs."""
-        storage = empty_storage(type_)
-        spare.append(storage)
-        del spare[:-_MOST_SPARE]
-        return storage
+    def next_bank(self) -> list[Storage]:
+        """The memory that the results of the next run take, unless it is in use."""
+        banks = self._banks
+        bank = [empty_storage(type_) for type_ in self._own] if len(banks) < BANKS else banks.pop(0)
+        banks.append(bank)
+        return bank

@@ -26,6 +26,8 @@ from adjoint.tensor.trace import LONGEST, Rebound, Recorded, Trace, fresh_trace,
 __all__ = [
     "entry_of",
     "extended",
+    "infix",
+    "infix_reflected",
     "operands",
     "operation",
     "rebind",
@@ -67,45 +69,63 @@ def record_unary(operation: Operation, x: Recorded) -> Any:
     return record(operation, (x,))
 
 
-def record_binary(operation: Operation, x: Any, y: Any) -> Any:
-    """Record an operation that has two operands, of which one may be a number, and one result."""
-    if isinstance(x, Recorded):
+def infix(operation: Operation) -> Callable[[Any, Any], Any]:
+    """The method of tensors for an infix operator: it records an operation on a tensor and something else.
+
+    The usual cases are written out here, since calls of functions are most of what recording costs.
+    """
+
+    def method(self: Any, other: Any) -> Any:
         trace = state.trace
-        if isinstance(y, Recorded):
-            if x._trace is trace:
-                first = x._node
-            elif x._storage is not None and (y._trace is trace or y._storage is not None):
-                first = trace.operand(x)
+        kind_of_other = other.__class__
+        if kind_of_other is float or kind_of_other is int:
+            if self._trace is not trace or not trace.grad:
+                return record(operation, (self, other))
+            number = other if kind_of_other is int else other or repr(other)
+            node = trace.node.children.get((operation, self._node, kind_of_other, number))
+        elif isinstance(other, Recorded):
+            if self._trace is trace:
+                first = self._node
+            elif self._storage is not None and (other._trace is trace or other._storage is not None):
+                first = trace.operand(self)
             else:
-                trace, (first, second) = operands((x, y))
-            if y._trace is trace:
-                second = y._node
-            elif y._storage is not None:
-                second = trace.operand(y)
+                trace, (first, second) = operands((self, other))
+            if other._trace is trace:
+                second = other._node
+            elif other._storage is not None:
+                second = trace.operand(other)
             else:
-                trace, (first, second) = operands((x, y))
-            if trace.grad:
-                node = trace.node.children.get((operation, first, second))
-                if node is not None:
-                    trace.node = node
-                    result = _new(Recorded.result)  # `Trace.result`, without a call
-                    result._spec = node.spec
-                    result._storage = None
-                    result._trace = trace
-                    result._node = node
-                    trace.made.append(result)
-                    return result
-        elif x._trace is trace and trace.grad:
-            kind_of_y = y.__class__
-            if kind_of_y is int:
-                node = trace.node.children.get((operation, x._node, int, y))
-            elif kind_of_y is float:
-                node = trace.node.children.get((operation, x._node, float, y or repr(y)))
-            else:
-                node = None
-            if node is not None:
-                trace.node = node
-                return trace.result(node)
+                trace, (first, second) = operands((self, other))
+            if not trace.grad:
+                return record(operation, (self, other))
+            node = trace.node.children.get((operation, first, second))
+        else:
+            return record_binary(operation, self, other)
+        if node is None:
+            return record(operation, (self, other))
+        trace.node = node
+        result = _new(Recorded.result)  # `Trace.result`, without a call
+        result._spec = node.spec
+        result._storage = None
+        result._trace = trace
+        result._node = node
+        trace.made.append(result)
+        return result
+
+    return method
+
+
+def infix_reflected(operation: Operation) -> Callable[[Any, Any], Any]:
+    """The method of tensors for an infix operator whose second operand is the tensor."""
+
+    def method(self: Any, other: Any) -> Any:
+        return record_binary(operation, other, self)
+
+    return method
+
+
+def record_binary(operation: Operation, x: Any, y: Any) -> Any:
+    """Record an operation that has two operands, of which one may be a number or an array."""
     if isinstance(y, np.ndarray):
         y = from_array(y)
     elif isinstance(x, np.ndarray):
@@ -415,7 +435,7 @@ def operation(function: Callable[_P, _R], numbers: bool = True) -> Callable[_P, 
 
     @wraps(function)
     def called(*args: _P.args, **keywords: _P.kwargs) -> _R:
-        if "out" in keywords:
+        if keywords and "out" in keywords:
             return _written(entry, args, dict(keywords))  # type: ignore[no-any-return]
         found: _R = record(entry, args, keywords)
         return found

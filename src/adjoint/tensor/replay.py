@@ -5,30 +5,29 @@ its tensors is the same again. `written` makes a function that only checks this,
 addresses, calls the compiled function and gives tensors their elements. Loops over the tensors would take several times
 as long.
 
-The code for ``loss = ((x @ w - y) ** 2).sum(); loss.backward(); optimizer.step()`` followed by ``loss.item()``, without
-the part on memory, is::
+For ``loss = ((x @ w - y) ** 2).sum(); loss.backward(); optimizer.step(); loss.item()`` the code is, in outline::
 
     def replay(trace):
-        t0, t1, t2, t3, t4, t5 = trace.made
+        [t0, t1, t2, t3, t4, t5] = trace.made
         rebound = trace.rebound
-        if (
-            getrefcount(t0) > 3 or getrefcount(t1) > 3 or getrefcount(t2) > 3     # not in use before, so not computed
-            or t3._node is not n3 or t3._trace is not trace or ...                # the loss
-            or t4._node is not n4 or t4._deferrable is not True or ...            # the gradient, which is deferred
-            or t5._node is not n5 or t5._trace is not rebound or ...              # w
-        ): return False
-        s0, s1, s2, s3 = trace.storages
-        ...
+        if getrefcount(t0) > 3: return False                # x @ w, which nobody uses any more
+        if t3._node is not n3 or t3._trace is not trace ...: return False                # the loss
+        if t4._node is not n4 or t4._deferrable is not True ...: return False            # the gradient
+        if t5._node is not n5 or t5._trace is not rebound ...: return False              # w
+        [s0, s1, s2, s3] = trace.storages
+        slots[0] = s0.address                               # x; then w, y and the learning rate
+        [o0] = bank = next(banks)                           # memory for the loss
+        slots[4] = o0.address
         call()
-        t3._storage = o0; t3._trace = freed
-        t5._storage = o1; t5._trace = None
-        trace.deferred = [ref(t4)]
-        ...
+        t3._storage = o0
+        t5._storage = s1                                    # w has its memory again
+        trace.deferred = [ref(t4)]                          # the gradient is computed if it is read
         return True
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -37,11 +36,17 @@ from adjoint.tensor.storage import COUNTED_BY_CALL, UNSEEN, copied_storage, empt
 from adjoint.tensor.structure import Node
 from adjoint.tensor.trace import NOTHING, Recorded, Trace
 
-__all__ = ["Outcome", "written"]
+__all__ = ["BANKS", "Outcome", "Replay", "written", "written_ahead"]
 
 #: References to a tensor that is not in use any more, and to elements that only the trace needs, while the code looks
 #: at them: by a list, by a variable, and by the call of getrefcount.
 _UNUSED = _OWN = 2 + COUNTED_BY_CALL
+
+#: Number of runs of a program whose results' memory is kept for later ones.
+BANKS = 2
+
+#: Runs a trace and returns True; or returns False, and has done nothing, if something differs.
+Replay = Callable[[Trace], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +75,39 @@ class Outcome:
 class _Text:
     """Lines of code and the objects that they name."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: Any) -> None:
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {}
+        self.names: dict[str, Any] = {
+            "NOTHING": NOTHING,
+            "call": plan.call,
+            "copied": copied_storage,
+            "empty": empty_storage,
+            "getrefcount": getrefcount,
+            "plan": plan,
+            "ref": ref,
+            "slots": plan.slots,
+        }
 
     def add(self, *lines: str) -> None:
         self.lines += lines
 
+    def refuse_if(self, condition: str) -> None:
+        self.add(f"if {condition}: return False")
+
     def name(self, prefix: str, constant: Any) -> str:
-        name = f"{prefix}{len(self.names)}"
+        name = f"{prefix}_{len(self.names)}"
         self.names[name] = constant
         return name
 
+    def function(self) -> Replay:
+        body = "".join(f"    {line}\n" for line in self.lines)
+        exec(compile(f"def replay(trace):\n{body}    return True\n", "<adjoint replay>", "exec"), self.names)
+        replay: Replay = self.names["replay"]
+        return replay
 
-def written(trace: Trace, plan: Any, outcome: Outcome, residuals: Sequence[Node]) -> Callable[[Trace], bool]:
-    """The function that runs a trace of the same program; it returns False, and has done nothing, if something differs.
+
+def written(trace: Trace, plan: Any, outcome: Outcome, residuals: Sequence[Node]) -> Replay:
+    """The function that runs a trace of the same program.
 
     Parameters
     ----------
@@ -104,18 +127,63 @@ def written(trace: Trace, plan: Any, outcome: Outcome, residuals: Sequence[Node]
     """
     if trace.resumed is not None or plan.repeats or any(tensor._deferrable for tensor in outcome.wanted):
         return _never
-    text = _Text()
-    text.names |= {"getrefcount": getrefcount, "ref": ref, "NOTHING": NOTHING, "plan": plan, "freed": outcome.freed}
-    text.names |= {"call": plan.call, "slots": plan.slots, "copied": copied_storage, "empty": empty_storage}
+    text = _Text(plan)
     _write_checks(text, trace, outcome)
-    _write_memory(text, plan, len(trace.storages))
-    text.add("call()", "plan.has_run = True")
+    _write_call(text, plan)
     _write_results(text, trace, outcome, residuals)
-    text.add("return True")
-    body = "".join(f"    {line}\n" for line in text.lines)
-    exec(compile(f"def replay(trace):\n{body}", "<adjoint replay>", "exec"), text.names)
-    replay: Callable[[Trace], bool] = text.names["replay"]
-    return replay
+    return text.function()
+
+
+def written_ahead(trace: Trace, plan: Any, outcome: Outcome, followers: Any, updates: Sequence[Any]) -> Replay:
+    """The function that runs a trace of the same program together with updates that are expected to follow.
+
+    Parameters
+    ----------
+    trace, plan, outcome
+        As for `written`; the plan computes the results of the updates too.
+    followers : Followers
+        Decides whether they are still expected, and takes their results.
+    updates : sequence of Update
+        The updates.
+    """
+    if trace.resumed is not None or plan.repeats or any(tensor._deferrable for tensor in outcome.wanted):
+        return _never
+    text = _Text(plan)
+    text.names["followers"] = followers
+    text.refuse_if("not followers.are_expected()")
+    _write_checks(text, trace, outcome)
+    places = {id(tensor): n for n, tensor in enumerate(outcome.made)}
+    count, result = len(trace.storages), len(outcome.wanted)
+    expected = []
+    for k, update in enumerate(updates):
+        text.add(f"u{k} = {text.name('update', ref(update))}()")
+        text.refuse_if(f"u{k} is None or len(u{k}.params) != {len(update.params)}")
+        state, nodes = [], []
+        text.add(f"{_targets(f'p{k}_', len(update.params))} = u{k}.params")
+        for n, param in enumerate(update.params):
+            p, s, t = f"p{k}_{n}", f"s{param._node.index}", f"t{places[id(param.grad)]}"
+            text.refuse_if(f"{p}.grad is not {t} or {p}._trace is not trace or {p}._storage is not {s}")
+            state.append(s)
+            nodes.append(text.name("n", param.grad._node))
+        held = (*update.states, *update.hypers)
+        text.add(f"{_targets('h', len(held))} = (*u{k}.states, *u{k}.hypers)")
+        for n, tensor in enumerate(held):
+            s = f"s{count}"
+            text.add(f"{s} = h{n}._storage")
+            text.refuse_if(
+                f"{s} is None or {s}.shared or h{n}._trace is trace or h{n}._spec is not "
+                f"{text.name('spec', tensor._spec)}"
+            )
+            state.append(s)
+            count += 1
+        own = len(update.params) + len(update.states)
+        results = ", ".join(f"o{n}" for n in range(result, result + own))
+        expected.append(f"(u{k}, [{', '.join(state + nodes)}{', trace' * len(nodes)}], [{results}])")
+        result += own
+    _write_call(text, plan)
+    text.add(f"trace.speculation = followers.expect([{', '.join(reversed(expected))}])")
+    _write_results(text, trace, outcome, ())
+    return text.function()
 
 
 def _never(_trace: Trace) -> bool:
@@ -125,46 +193,51 @@ def _never(_trace: Trace) -> bool:
 def _write_checks(text: _Text, trace: Trace, outcome: Outcome) -> None:
     """Check that every result is in use, deferred or neither as before."""
     count = len(outcome.made)
-    text.add("made = trace.made", f"if len(made) != {count}: return False")
+    text.add("made = trace.made")
+    text.refuse_if(f"len(made) != {count} or not plan.is_kept")
+    text.refuse_if(
+        "trace.freed is not None" if trace.freed is None else f"len(trace.freed or ()) != {len(trace.freed)}"
+    )
     text.add(f"{_targets('t', count)} = made", "rebound = trace.rebound")
     computed, deferred = ({id(tensor) for tensor in tensors} for tensors in (outcome.wanted, outcome.deferred))
-    conditions = []
     for n, tensor in enumerate(outcome.made):
         t = f"t{n}"
-        if id(tensor) in computed or id(tensor) in deferred:
-            owner = "trace" if tensor._trace is trace else "rebound"
-            node = text.name("n", tensor._node)
-            conditions.append(f"{t}._node is not {node} or {t}._trace is not {owner} or {t}._storage is not None")
-            conditions.append(f"getrefcount({t}) <= {_UNUSED}")
-            conditions.append(f"{t}._deferrable is not {id(tensor) in deferred}")
-        else:
-            conditions.append(f"getrefcount({t}) > {_UNUSED}")
-    freed = "trace.freed is not None" if trace.freed is None else f"len(trace.freed or ()) != {len(trace.freed)}"
-    for condition in [freed, *conditions]:
-        text.add(f"if {condition}: return False")
+        if id(tensor) not in computed and id(tensor) not in deferred:
+            text.refuse_if(f"getrefcount({t}) > {_UNUSED}")
+            continue
+        owner = "trace" if tensor._trace is trace else "rebound"
+        node = text.name("n", tensor._node)
+        text.refuse_if(
+            f"{t}._node is not {node} or {t}._trace is not {owner} or {t}._storage is not None "
+            f"or getrefcount({t}) <= {_UNUSED} or {t}._deferrable is not {id(tensor) in deferred}"
+        )
+    text.add(f"{_targets('s', len(trace.storages))} = trace.storages")
 
 
-def _write_memory(text: _Text, plan: Any, count: int) -> None:
-    """Store the addresses of what the program reads and writes; results are the variables ``o0``, ``o1``, ..."""
-    text.add(f"{_targets('s', count)} = trace.storages")
+def _write_call(text: _Text, plan: Any) -> None:
+    """Store the addresses of what the program reads and writes, the variables ``o0``, ``o1``, ..., and call it."""
     for place, slot in plan.inputs:
         text.add(f"slots[{slot}] = s{place}.address")
-    for n, (place, slot, spare, type_) in enumerate(plan.outputs):
-        kind = text.name("k", type_)
+    text.names["next_bank"] = cycle([plan.next_bank() for _ in range(BANKS)]).__next__
+    text.add("bank = next_bank()")
+    own = [n for n, (place, _, _) in enumerate(plan.outputs) if place < 0]
+    text.add(f"[{', '.join(f'o{n}' for n in own)}] = bank")
+    for n, (place, slot, type_) in enumerate(plan.outputs):
+        kind = text.name("type", type_)
         if place >= 0:
             text.add(f"o{n} = copied(s{place}, {kind}) if getrefcount(s{place}) > {_OWN} else s{place}")
         else:
-            kept = text.name("spare", spare)
-            text.add(f"for o{n} in {kept}:")
-            text.add(f"    if getrefcount(o{n}) <= {_OWN} and getrefcount(o{n}.owner) <= {UNSEEN}: break")
-            text.add(f"else: o{n} = plan.spared({kept}, {kind})")
+            text.add(f"if getrefcount(o{n}) > {_OWN} or getrefcount(o{n}.owner) > {UNSEEN}:")
+            text.add(f"    o{n} = bank[{own.index(n)}] = empty({kind})")
         text.add(f"slots[{slot}] = o{n}.address")
+    text.add("call()", "plan.has_run = True")
 
 
 def _write_results(text: _Text, trace: Trace, outcome: Outcome, residuals: Sequence[Node]) -> None:
     """Give tensors their elements, and the trace what a backward pass or a deferred gradient needs."""
     text.add("trace.made = []", "trace.rebound = NOTHING")
     places = {id(tensor): n for n, tensor in enumerate(outcome.made)}
+    freed = text.name("freed", outcome.freed)
     has_history, kept = False, []
     for n, tensor in enumerate(outcome.wanted):
         if tensor._spec.leaf:
@@ -173,14 +246,16 @@ def _write_results(text: _Text, trace: Trace, outcome: Outcome, residuals: Seque
             has_history, history = True, "trace"
             kept.append(f"{text.name('n', tensor._node)}: o{n}")
         else:
-            history = "freed"
-        text.add(f"t{places[id(tensor)]}._storage = o{n}", f"t{places[id(tensor)]}._trace = {history}")
-    nodes = text.name("n", tuple([tensor._node for tensor in outcome.wanted]))
-    text.add(f"trace.ran = {nodes}", f"trace.has_history = {has_history}")
+            history = freed
+        t = f"t{places[id(tensor)]}"
+        text.add(f"{t}._storage = o{n}", f"{t}._trace = {history}")
+    text.add(f"trace.ran = {text.name('ran', tuple([tensor._node for tensor in outcome.wanted]))}")
+    if has_history:
+        text.add("trace.has_history = True")
     if outcome.deferred:
         gradients = ", ".join(f"ref(t{places[id(tensor)]})" for tensor in outcome.deferred)
         text.add(f"trace.deferred = [{gradients}]")
-    if not has_history and not outcome.deferred:
+    elif not has_history:
         text.add("trace.forget()")
         return
     kept += [f"{text.name('n', node)}: o{n}" for n, node in enumerate(residuals, len(outcome.wanted))]

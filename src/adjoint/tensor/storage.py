@@ -46,8 +46,9 @@ class Storage:
         """The address, when it is asked for first: it takes longer than all else, and copies may be used instead."""
         if name != "address":
             raise AttributeError(name)
-        self.address: int = self.array.__array_interface__["data"][0]  # faster than array.ctypes.data
-        return self.address
+        address: int = self.array.__array_interface__["data"][0]  # faster than array.ctypes.data
+        self.address = address
+        return address
 
     def snapshot(self) -> "Storage":
         """A private copy of elements that others may change at any time; itself if nobody else sees them any more."""

@@ -114,6 +114,8 @@ class Node:
         The results of an operation that has several.
     enters : tuple of Node
         For tensors that enter the program with this entry.
+    followers : Followers or None
+        The updates that came next after the program that ends here had been run.
     index : int
         For a tensor that enters the program: its position among them; otherwise -1.
     depth : int
@@ -142,6 +144,7 @@ class Node:
         "children",
         "depth",
         "enters",
+        "followers",
         "index",
         "items",
         "kept",
@@ -174,6 +177,7 @@ class Node:
         self.value = value
         self.items: tuple[Node, ...] = ()
         self.enters: tuple[Node, ...] = ()
+        self.followers: Any = None
         self.index = index
         self.key: Hashable = None
         self.depth: int = 0 if parent is None else parent.depth + 1

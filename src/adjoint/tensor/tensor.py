@@ -22,7 +22,7 @@ from adjoint.tensor.resuming import revive
 from adjoint.tensor.size import Size
 from adjoint.tensor.storage import Storage, storage_of
 from adjoint.tensor.structure import spec_of
-from adjoint.tensor.trace import Rebound, Recorded, forget_entry
+from adjoint.tensor.trace import Rebound, Recorded, Trace, forget_entry
 from adjoint.tensor.typed import typed
 from adjoint.tensor.views import DETACH
 
@@ -121,6 +121,10 @@ class Tensor(Methods, RandomMethods, Reading, Conversions, MissingMethods):
         if storage is not None:
             return storage
         trace: Any = self._trace
+        if trace.__class__ is Trace and not trace.done and trace.outer is None:
+            run_trace(trace, (self,))
+            storage = self._storage
+            return self.elements() if storage is None else storage
         if trace.__class__ is Rebound:
             trace = trace.trace
         elif trace.deferred is not None:

@@ -73,7 +73,9 @@ class Rebound:
 
     __slots__ = ("trace",)
 
-    def __init__(self, trace: "Trace | None") -> None:
+    speculation = None
+
+    def __init__(self, trace: Any) -> None:
         self.trace = trace
 
 
@@ -126,6 +128,8 @@ class Trace:
         After the run: the results of tensors with a history.
     failure : BaseException or None
         Why it could not be run.
+    speculation : Speculation or None
+        After the run: the results of updates that are expected to follow.
     """
 
     last: Node
@@ -151,6 +155,7 @@ class Trace:
         self.freed: list[frozenset[Node]] | None = None
         self.hooked: list[Any] | None = None
         self.joins = False
+        self.speculation: Any = None
 
     def operand(self, tensor: Recorded) -> Any:
         """The node of a tensor in this trace, which it enters if needed; None if it must be settled first."""

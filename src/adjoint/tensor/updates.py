@@ -1,21 +1,21 @@
-"""The update of parameters by an optimizer, as one entry of a recorded program."""
+"""What optimizers do to parameters: their update, and removing gradients."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
-from adjoint.errors import located, user_line
-from adjoint.ir import is_param
 from adjoint.tensor.aliases import refresh_views
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.making import from_array
 from adjoint.tensor.record import operands
+from adjoint.tensor.speculation import Followers
+from adjoint.tensor.step_entry import Update, step_entry
 from adjoint.tensor.storage import COUNTED_BY_CALL
-from adjoint.tensor.structure import Node, spec_of
-from adjoint.tensor.trace import Recorded, Trace, growing, lock
+from adjoint.tensor.structure import Node
+from adjoint.tensor.trace import Recorded, Trace
 
 __all__ = ["clear_gradients", "record_step"]
 
@@ -24,43 +24,53 @@ __all__ = ["clear_gradients", "record_step"]
 _UNSEEN = 2 + COUNTED_BY_CALL
 
 
-def record_step(
-    optimizer: Any,
-    params: Sequence[Recorded],
-    grads: Sequence[Recorded],
-    states: Sequence[Recorded],
-    hypers: Sequence[Recorded],
-) -> None:
+def record_step(update: Update, grads: Sequence[Recorded]) -> None:
     """Record the update of parameters and rebind them, and the optimizer's state, to the new values.
 
     Parameters
     ----------
-    optimizer : Optimizer
-        Hashable; equal optimizers record the same entry. Its `init`, `hyper` and `apply` describe the update.
-    params, grads : sequence of Tensor
-        The parameters and their gradients.
-    states : sequence of Tensor
-        The optimizer's state for these parameters, in the order of ``optimizer.init``.
-    hypers : sequence of Tensor
-        The hyperparameters, scalars, in the order of ``optimizer.hyper``.
+    update : Update
+        The parameters and the optimizer.
+    grads : sequence of Tensor
+        The gradients of the parameters.
     """
-    trace, nodes = operands((*params, *grads), hint=grads[0]._trace)
-    held = (*states, *hypers)
-    key: tuple[Hashable, ...] = ("step", optimizer, *nodes)
-    node = trace.node.children.get(key)
-    if node is None:
-        node = _made_step(trace, key, optimizer, [*nodes, *trace.arguments(held)], (len(params), len(states)))
-    if not trace.takes(held, node.enters):
-        trace, nodes = operands((*params, *grads, *held))
-        key = ("step", optimizer, *nodes)
-        node = trace.node.children.get(key)
+    owner = grads[0]._trace
+    if owner is not None and owner.speculation is not None and owner.speculation.deliver(update, grads):
+        return
+    params, states = update.params, update.states
+    trace, nodes = operands((*params, *grads), hint=owner)
+    if trace.resumed is not None:
+        _learn(trace, update)
+    node: Any = trace.node.children.get(("step", update.optimizer, *nodes))
+    if node is None or not trace.takes((*states, *update.hypers), node.enters):
+        node = step_entry(trace, update, nodes)
         if node is None:
-            node = _made_step(trace, key, optimizer, nodes, (len(params), len(states)))
+            trace, nodes = operands((*params, *grads, *states, *update.hypers))
+            node = step_entry(trace, update, nodes)
     trace.node = node
     trace.rebind((*params, *states), node.items)
     for grad in grads:
         grad._spent = True
-    refresh_views(params)
+    for param in params:
+        if param._alias is not None:
+            refresh_views(params)
+            break
+
+
+def _learn(trace: Trace, update: Update) -> None:
+    """Note with a program that has been run that an update comes next, if nothing else came before."""
+    node: Any = trace.node
+    while node.index >= 0 or _marker(node) == "step":
+        node = node.parent
+    ran = node.parent
+    if _marker(node) == "resume" and any(ran is resumed.last for resumed in trace.resumed or ()):
+        if ran.followers is None:
+            ran.followers = Followers()
+        ran.followers.add(update)
+
+
+def _marker(node: Node) -> object:
+    return node.key[0] if isinstance(node.key, tuple) else None
 
 
 def clear_gradients(params: Iterable[Recorded], set_to_none: bool) -> None:
@@ -85,33 +95,3 @@ def clear_gradients(params: Iterable[Recorded], set_to_none: bool) -> None:
                 grad.zero_()
         else:
             param.grad = from_array(np.zeros(param._spec.type.shape, param._spec.type.dtype))
-
-
-def _made_step(
-    trace: Trace, key: Sequence[Hashable], optimizer: Any, nodes: Sequence[Any], counts: tuple[int, int]
-) -> Node:
-    """The entry of a step; nodes that are not part of its key are those of tensors that enter with it."""
-    with lock, located(user_line() or ""):
-        count, states = counts
-        parent = trace.node
-        names = [f"p{n}" for n in range(count)]
-        values = [n.graph for n in nodes]
-        types = {name: value.type for name, value in zip(names, values[:count], strict=True)}
-        params = dict(zip(names, values[:count], strict=True))
-        grads = dict(zip(names, values[count : 2 * count], strict=True))
-        specs = optimizer.init(types)
-        state_values = dict(zip((s.name for s in specs), values[2 * count : 2 * count + states], strict=True))
-        hyper = dict(zip((s.name for s in optimizer.hyper(types)), values[2 * count + states :], strict=True))
-        new_params, new_states = optimizer.apply(params, grads, state_values, hyper)
-        node = Node(parent, operands=tuple(nodes))
-        node.enters = tuple(nodes[len(key) - 2 :])
-        news = [
-            new if is_param(new) else new.named(f"{p.label}_new")  # a frozen parameter is its own new value
-            for p, new in zip(values, new_params.values(), strict=False)
-        ]
-        results = [*news, *new_states.values()]
-        node.items = tuple(Node(node, spec_of(v.type), v, node.operands) for v in results)
-        olds = [*nodes[:count], *nodes[2 * count : 2 * count + states]]
-        node.rebinds = tuple(zip(olds, node.items, strict=True))
-        growing.count_node()
-        return parent.child(key, node)
