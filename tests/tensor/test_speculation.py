@@ -85,7 +85,7 @@ def test_the_step_is_computed_when_the_loss_is_read(delivered):
 def test_what_happens_between_the_read_and_the_step_counts(delivered):
     def other_rate(loop, reference):
         loop.optimizer.param_groups[0]["lr"] = reference.lr = 0.002
-        return None
+        return
 
     def other_gradient(loop, reference):
         loop.w.grad.mul_(0.5)
@@ -101,7 +101,7 @@ def test_what_happens_between_the_read_and_the_step_counts(delivered):
     def other_state(loop, reference):
         loop.optimizer.state[loop.w]["momentum_buffer"].zero_()
         reference.b = np.zeros(2)
-        return None
+        return
 
     def clipped(loop, reference):
         torch.nn.utils.clip_grad_norm_([loop.w], 1.0)

@@ -27,8 +27,8 @@ __all__ = ["Followers", "Speculation"]
 #: that a step moves.
 MOST_BYTES = 1 << 26
 
-#: How many right predictions outweigh a wrong one, whose work was in vain. The balance of these is bounded on both sides,
-#: so that a change of the loop soon counts.
+#: How many right predictions outweigh a wrong one, whose work was in vain. Their balance is bounded on both sides, so
+#: that a change of the loop soon counts.
 _COST_OF_MISS = 2
 
 
