@@ -25,7 +25,7 @@ START = """
     from tests.runtime.networks import batches, module_of, trained
     name, steps = sys.argv[1], int(sys.argv[2])
     module = module_of(name)
-    plain = Trainer(module, threads=1, options=CompileOptions(cache=False), seed=5)
+    plain = Trainer(module, threads=1, seed=5)
 """
 
 STRESS = """
