@@ -67,7 +67,7 @@ def closed_form(q, k, v, ct, causal, scale):
 def test_attention_and_its_gradients_are_the_closed_form(level, dtype):
     """Every case in float32 at every width; in float64, which differs in the lanes of a vector, at one of them each."""
     params, results, arrays, wanted = [], [], [], []
-    widths = levels()
+    widths = [width for width in levels() if isinstance(width, str)]
     cases = CASES if dtype == "f32" else CASES[widths.index(level) :: len(widths)]
     for number, (*sizes, causal) in enumerate(cases):
         own, given = inputs(*sizes, dtype)
