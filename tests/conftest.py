@@ -1,7 +1,6 @@
 """Fixtures that tests of several packages share."""
 
 import gc
-import os
 import secrets
 import signal
 
@@ -36,14 +35,9 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="session", autouse=True)
 def compile_cache(tmp_path_factory):
-    """Compiled code of the tests goes to a directory of their own, and is compiled at least once a run.
-
-    Processes of one run share it: the folder of each is inside that of the run.
-    """
-    folder = tmp_path_factory.getbasetemp()
-    run = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    """Compiled code of the tests goes to a directory of their own, and is compiled at least once a run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ADJOINT_CACHE", str(run / "adjoint-cache"))
+        patch.setenv("ADJOINT_CACHE", str(tmp_path_factory.mktemp("adjoint-cache")))
         yield
 
 
