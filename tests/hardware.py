@@ -6,7 +6,7 @@ import pytest
 
 from adjoint.codegen.targets import host_target
 
-__all__ = ["levels", "needs", "pytest_terminal_summary"]
+__all__ = ["levels", "needs", "pytest_terminal_summary", "shared_among_levels"]
 
 #: Bytes of a vector at each level of x86-64.
 WIDTHS = {"avx512": 64, "avx2": 32, "sse2": 16}
@@ -30,6 +30,17 @@ def levels():
     if not host_target().triple.startswith("x86_64"):
         return ["host"]
     return [pytest.param(n, marks=pytest.mark.skip(reason=_REASON + n)) if missing(n) else n for n in WIDTHS]
+
+
+def shared_among_levels(cases):
+    """Pairs of a case and a level: every case at the widest level that this CPU has, and at one of the narrower ones.
+
+    For tests of many cases whose plans depend on the width, but which need not all meet at every level.
+    """
+    if not host_target().triple.startswith("x86_64"):
+        return [(case, "host") for case in cases]
+    widest, *narrower = (level for level in WIDTHS if not missing(level))
+    return [(case, level) for n, case in enumerate(cases) for level in (widest, *narrower[n % 2 :][:1])]
 
 
 def pytest_terminal_summary(terminalreporter):

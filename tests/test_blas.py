@@ -17,7 +17,6 @@ CORES = {
     "Prescott": ({"Prescott", "Katmai"}, "sse2"),
     "Haswell": ({"Haswell"}, "avx2"),
     "SkylakeX": ({"SkylakeX"}, "avx512"),
-    "Zen": ({"Zen", "Haswell"}, "avx2"),
 }
 #: Files with tests that are marked ``blas``.
 FILES = [

@@ -20,7 +20,7 @@ from tests.closeness import agrees_with_graph
 ROWS, LENGTH = 256, 16
 
 
-def deep(layers=16):
+def deep(layers=10):
     """An MLP of equal layers, and a batch."""
     setup = SetupTrainer(CrossEntropyLoss(), SGD(0.1), [TensorType((ROWS, 10)), TensorType((ROWS,), "i64")])
     rng = np.random.default_rng(0)
@@ -31,10 +31,10 @@ def deep(layers=16):
 
 
 def small_gpt():
-    """A GPT of three narrow layers, and a batch."""
+    """A GPT of two narrow layers, and a batch."""
     count = 4 * LENGTH
     setup = SetupTrainer(CrossEntropyLoss(), Adam(0.01), [TensorType((count, 17)), TensorType((count,), "i64")])
-    module = setup(gpt(layers=3, heads=2, width=32, length=LENGTH, batch_size=4, vocabulary=17))
+    module = setup(gpt(layers=2, heads=2, width=32, length=LENGTH, batch_size=4, vocabulary=17))
     rng = np.random.default_rng(0)
     return module, (rng.integers(0, 17, (4, LENGTH)), rng.integers(0, 17, count))
 
@@ -55,16 +55,17 @@ def working(module, budget=None):
     return lower_function(module["step"], host(), budget).working_bytes(1)
 
 
-@pytest.mark.parametrize(("network", "share"), [(deep, 0.8), (deep, 0.55), (small_gpt, 0.6)])
-def test_working_memory_is_within_the_budget_and_training_has_the_same_bits(network, share):
+@pytest.mark.parametrize(("network", "shares"), [(deep, (0.8, 0.6)), (small_gpt, (0.6,))])
+def test_working_memory_is_within_the_budget_and_training_has_the_same_bits(network, shares):
     module, batch = network()
     losses, params, whole = trained(module, batch, None)
-    budget = int(share * whole)
-    again, others, less = trained(module, batch, budget)
-    assert less <= budget
-    assert again == losses
-    for name, array in params.items():
-        np.testing.assert_array_equal(others[name], array)
+    for share in shares:
+        budget = int(share * whole)
+        again, others, less = trained(module, batch, budget)
+        assert less <= budget
+        assert again == losses
+        for name, array in params.items():
+            np.testing.assert_array_equal(others[name], array)
 
 
 def test_recomputed_gradients_are_those_of_the_interpreter():

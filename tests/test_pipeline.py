@@ -26,7 +26,7 @@ def test_the_list_is_complete():
     assert len(set(PASSES)) == len(PASSES)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "resnet8"])  # it takes seconds to print
 def test_every_pass_of_the_list_runs_once_and_prints(name):
     step = module_of(name)["step"]
     found = list(print_passes(step, host()))

@@ -17,5 +17,8 @@ def test_samples_read_back(operator):
         functions.append(Function(f"f{number}", params, (apply(sample.op, *params),)))
     module = IRModule(tuple(functions))
     text = str(module)
-    assert ops.parse(text) == module
-    assert str(ops.parse(text)) == text
+    again = ops.parse(text)
+    assert again == module
+    assert str(again) == text
+    for one, other in zip(again.functions, functions, strict=True):
+        assert one.results[0].op.key() == other.results[0].op.key()

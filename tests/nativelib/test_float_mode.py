@@ -53,6 +53,7 @@ BINARY = {
     "less": ops.less,
     "where": lambda x, y: ops.where(ops.greater(x, 0.0), x, y),
 }
+NAMES = (*UNARY, *BINARY)
 
 
 def numbers(dtype, seed, shape=(16, 24)):
@@ -76,8 +77,14 @@ def built(name, dtype):
     return Function("f", used, ((UNARY | BINARY)[name](*used),))
 
 
+def built_all(dtype):
+    """Every operation beside the others, so that a target and mode need one program only."""
+    x, y = (param(name, (16, 24), dtype) for name in ("x", "y"))
+    return Function("f", (x, y), (*(of(x) for of in UNARY.values()), *(of(x, y) for of in BINARY.values())))
+
+
 def interpreted(function, target, flush, *arrays):
-    """What the kernels of a function mean."""
+    """What the kernels of a function mean: all of its results."""
     program = finish_program(lower_function(function, target))
     memory = {b: np.zeros(b.size, b.dtype) for k in program.kernels for b in (*k.reads, *k.writes)}
     memory |= {buffer: np.frombuffer(data, buffer.dtype) for buffer, data in program.literals.items()}
@@ -85,39 +92,38 @@ def interpreted(function, target, flush, *arrays):
         memory[program.slots[argument.slot]] = array.reshape(-1).copy()
     for kernel in program.kernels:
         run_kernel(kernel, memory, flush_subnormals=flush)
-    (result,) = program.results
-    return memory[program.slots[result.slot]].reshape(result.shape)
+    return [memory[program.slots[result.slot]].reshape(result.shape) for result in program.results]
 
 
-def same_bits(got, wanted):
+def same_bits(got, wanted, name=""):
     """Equal to the bit, but that minimum and maximum may give either zero."""
     got, wanted = np.asarray(got), np.asarray(wanted)
-    assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape)
-    np.testing.assert_array_equal(got, wanted)
+    assert (got.dtype, got.shape) == (wanted.dtype, wanted.shape), name
+    np.testing.assert_array_equal(got, wanted, err_msg=name)
 
 
 @FLUSH
 @FLOATS
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", [*UNARY, *BINARY])
-def test_compiled_code_does_what_kernels_mean(name, level, dtype, flush):
-    function, target = built(name, dtype), target_for(level)
+def test_compiled_code_does_what_kernels_mean(level, dtype, flush):
+    function, target = built_all(dtype), target_for(level)
     arrays = [numbers(dtype, n) for n, _ in enumerate(function.params)]
     options = CompileOptions(threads=1, cache=False, flush_subnormals=flush)
-    same_bits(compile(function, target, options)(*arrays), interpreted(function, target, flush, *arrays))
+    found = compile(function, target, options)(*arrays)
+    for name, got, wanted in zip(NAMES, found, interpreted(function, target, flush, *arrays), strict=True):
+        same_bits(got, wanted, name)
 
 
 @FLOATS
-@pytest.mark.parametrize("name", [*UNARY, *BINARY])
-def test_aarch64_flushes_alike(name, dtype):
-    function, target = built(name, dtype), target_for("neon")
+def test_aarch64_flushes_alike(dtype):
+    function, target = built_all(dtype), target_for("neon")
     arrays = [numbers(dtype, n) for n, _ in enumerate(function.params)]
-    (got,) = emulate(function, target, *arrays)
-    wanted = interpreted(function, target, True, *arrays)
-    info = np.finfo(got.dtype) if got.dtype.kind == "f" else None
-    # AArch64 looks whether a result is subnormal before it is rounded, x86-64 after: half a step below the border.
-    border = (np.abs(wanted) == info.smallest_normal) & (got == 0) if info else np.zeros(got.shape, bool)
-    same_bits(np.where(border, wanted, got), wanted)
+    found = emulate(function, target, *arrays)
+    for name, got, wanted in zip(NAMES, found, interpreted(function, target, True, *arrays), strict=True):
+        info = np.finfo(got.dtype) if got.dtype.kind == "f" else None
+        # AArch64 looks whether a result is subnormal before it is rounded, x86-64 after: half a step below the border.
+        border = (np.abs(wanted) == info.smallest_normal) & (got == 0) if info else np.zeros(got.shape, bool)
+        same_bits(np.where(border, wanted, got), wanted, name)
 
 
 @FLUSH
@@ -141,7 +147,7 @@ def test_products_of_matrices_flush_what_they_add(level, dtype, flush):
 def test_flushing_is_seen_in_each_of_the_two():
     """What the tests above rely on: these numbers make a difference."""
     x, y = (numbers("f32", n) for n in range(2))
-    found = [interpreted(built("multiply", "f32"), host_target(), flush, x, y) for flush in (True, False)]
+    found = [interpreted(built("multiply", "f32"), host_target(), flush, x, y)[0] for flush in (True, False)]
     tiny = np.finfo(np.float32).smallest_normal
     assert not ((found[0] != 0) & (np.abs(found[0]) < tiny)).any()
     assert ((found[1] != 0) & (np.abs(found[1]) < tiny)).sum() > 20
@@ -152,7 +158,7 @@ def test_fused_multiply_add_flushes_its_result_and_not_its_product():
     function = Function("f", (x,), (ops.subtract(ops.multiply(x, x), ops.multiply(x, 1e-20)),))
     array = np.linspace(1e-20, 3e-19, 64, dtype=np.float32)
     got = compile(function, options=CompileOptions(cache=False))(array)
-    same_bits(got, interpreted(function, host_target(), True, array))
+    same_bits(got, *interpreted(function, host_target(), True, array))
 
 
 @pytest.mark.parametrize("threads", [2, 3, 7])

@@ -8,8 +8,8 @@ from tests.runtime.networks import NETWORKS, module_of, trained
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_number_of_threads_changes_no_bit(name, tmp_path):
-    module, options = module_of(name), CompileOptions(cache_directory=tmp_path)
+def test_the_number_of_threads_changes_no_bit(name):
+    module, options = module_of(name), CompileOptions()
     trainers = {threads: Trainer(module, threads=threads, options=options, seed=5) for threads in (1, 2, 3, 7)}
     step = compile(module, options=options, entries=("step",))["step"]
     parallel = [kernel for kernel in step.kernels if kernel.parallel and kernel.units > 1]

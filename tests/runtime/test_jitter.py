@@ -25,7 +25,7 @@ START = """
     from tests.runtime.networks import batches, module_of, trained
     name, steps = sys.argv[1], int(sys.argv[2])
     module = module_of(name)
-    plain = Trainer(module, threads=1, options=CompileOptions(cache=False), seed=5)
+    plain = Trainer(module, threads=1, seed=5)
 """
 
 STRESS = """
@@ -71,7 +71,7 @@ def outcomes(code, name, steps):
     return dict(line.split() for line in done.stdout.splitlines())
 
 
-@pytest.mark.parametrize(("name", "steps"), [("mlp", 1500), ("lenet", 100), ("gpt", 150)])
+@pytest.mark.parametrize(("name", "steps"), [("mlp", 500), ("lenet", 50), ("gpt", 75)])
 def test_random_delays_change_no_bit(name, steps):
     assert outcomes(STRESS, name, steps) == dict.fromkeys("237", "same")
 

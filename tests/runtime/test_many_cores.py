@@ -22,7 +22,7 @@ from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
 from tests.runtime.networks import NETWORKS, batches, module_of
 
-CORES = (1, 2, 16, 64)
+CORES = (1, 16, 64)
 
 
 def on(cores):

@@ -70,6 +70,20 @@ def test_wrong_second_derivatives_are_found_at_order_2_only():
         check_gradients(build, [X], order=2)
 
 
+def test_a_wrong_second_derivative_in_one_of_many_elements_is_found():
+    """Where they are checked along random directions."""
+    x = np.linspace(0.2, 1.8, 60)
+
+    def build(x, factor2):
+        first, last = ops.slice_axis(x, 0, 0, 59), ops.slice_axis(x, 0, 59, 60)
+        return ops.concat(apply(Cube(), first), apply(Cube(3.0, factor2), last), axis=0)
+
+    check_gradients(lambda x: build(x, 2.0), [x])
+    check_gradients(lambda x: build(x, 2.001), [x], order=1)
+    with pytest.raises(AssertionError, match="for x0"):
+        check_gradients(lambda x: build(x, 2.001), [x])
+
+
 def test_a_missing_cotangent_is_found():
     with pytest.raises(AssertionError):
         check_gradients(lambda x: ops.add(x, ops.stop_gradient(x)), [X])

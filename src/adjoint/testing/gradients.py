@@ -22,6 +22,10 @@ __all__ = ["check_gradients", "numeric_gradient", "pullback"]
 #: where truncation error and rounding error are about equal.
 STEP = 6e-6
 
+#: Gradients of gradients are compared element by element for inputs of at most this many elements, and along this many
+#: random directions for larger ones: an element costs two evaluations of the graph, and there are many more to check.
+ELEMENTS, DIRECTIONS = 40, 6
+
 
 def pullback(results: Sequence[Value], cotangents: Sequence[Value], wrt: Sequence[Value]) -> tuple[Value, ...]:
     """Cotangents of `wrt`, given those of `results`, computed by the vjp rules only.
@@ -101,7 +105,8 @@ def check_gradients(
     rtol : float, default 1e-5
         Relative tolerance of each element; the absolute tolerance is 1e-2 of it, relative to the greatest element or 1.
     order : int, default 2
-        With 2, check also the gradients of the gradient, with respect to inputs and cotangent; and so on.
+        With 2, check also the gradients of the gradient, with respect to inputs and cotangent; and so on. Inputs of
+        more than 40 elements are then checked along six random directions instead of element by element.
     seed : int, default 0
         Seed of the random cotangents.
 
@@ -126,7 +131,8 @@ def check_gradients(
         primal = Function("primal", tuple(params), results)
         params = [*params, *cotangents]
         exact = Function("gradient", tuple(params), gradients)
-        _compare(primal, exact, arrays, weights, tuple(p.label for p in wrt), rtol)
+        every = None if current == 1 else rng
+        _compare(primal, exact, arrays, weights, tuple(p.label for p in wrt), rtol, every)
         results, arrays = gradients, [*arrays, *weights]
 
 
@@ -143,11 +149,20 @@ def _compare(
     weights: list[np.ndarray],
     names: tuple[str, ...],
     rtol: float,
+    rng: np.random.Generator | None,
 ) -> None:
-    """One order: compare the gradient function with finite differences of the weighted sum of the primal's results."""
+    """One order: compare the gradient function with finite differences of the weighted sum of the primal's results.
+
+    With `rng`, large inputs are compared along directions that it draws.
+    """
     for name, found in zip(names, interpret(exact, *arrays, *weights), strict=True):
         at = next(i for i, p in enumerate(primal.params) if p.label == name)
-        expected = numeric_gradient(primal, arrays, weights, at)
+        if rng is not None and arrays[at].size > ELEMENTS and arrays[at].dtype == np.float64:
+            directions = rng.uniform(-1.0, 1.0, (DIRECTIONS, *arrays[at].shape))
+            expected = np.array([_slope(primal, arrays, weights, at, STEP * way) / STEP for way in directions])
+            found = np.array([np.sum(found * way) for way in directions])
+        else:
+            expected = numeric_gradient(primal, arrays, weights, at)
         scale = max(1.0, float(np.max(np.abs(expected), initial=0.0)))
         place = f"gradient of {', '.join(sorted({r.op.name for r in primal.results}))} for {name}"
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=1e-2 * rtol * scale, err_msg=place)
@@ -169,21 +184,24 @@ def numeric_gradient(
     at : int
         Index of the argument, which must be float64.
     """
-
-    def quotient(place: tuple[int, ...], step: float) -> float:
-        sides = []
-        for sign in (1.0, -1.0):
-            moved = arrays[at].copy()
-            moved[place] += sign * step
-            sides.append((moved[place], interpret(function, *arrays[:at], moved, *arrays[at + 1 :])))
-        # Sum differences instead of subtracting sums, so that unchanged terms cancel exactly.
-        terms = (np.sum(w * _difference(a, b)) for w, a, b in zip(weights, sides[0][1], sides[1][1], strict=True))
-        return float(sum(terms) / (sides[0][0] - sides[1][0]))
-
     result = np.empty(arrays[at].shape)
     for place in np.ndindex(result.shape):
-        result[place] = quotient(place, STEP * max(1.0, abs(float(arrays[at][place]))))
+        there = arrays[at][place]
+        step = STEP * max(1.0, abs(float(there)))
+        way = np.zeros(result.shape, arrays[at].dtype)
+        way[place] = step
+        # The step is what lies between the two points, which are rounded.
+        result[place] = 2 * _slope(function, arrays, weights, at, way) / ((there + step) - (there - step))
     return result
+
+
+def _slope(
+    function: Function, arrays: Sequence[np.ndarray], weights: Sequence[np.ndarray], at: int, way: np.ndarray
+) -> float:
+    """Half the difference of ``sum(weight * result)`` when argument `at` is moved by `way`, and by its opposite."""
+    up, down = (interpret(function, *arrays[:at], arrays[at] + sign * way, *arrays[at + 1 :]) for sign in (1.0, -1.0))
+    # Sum differences instead of subtracting sums, so that unchanged terms cancel exactly.
+    return float(sum(np.sum(w * _difference(a, b)) for w, a, b in zip(weights, up, down, strict=True)) / 2)
 
 
 def _difference(a: np.ndarray, b: np.ndarray) -> np.ndarray:

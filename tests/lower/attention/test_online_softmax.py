@@ -65,8 +65,11 @@ def closed_form(q, k, v, ct, causal, scale):
 @pytest.mark.parametrize("level", levels())
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_attention_and_its_gradients_are_the_closed_form(level, dtype):
+    """Every case in float32 at every width; in float64, which differs in the lanes of a vector, at one of them each."""
     params, results, arrays, wanted = [], [], [], []
-    for number, (*sizes, causal) in enumerate(CASES):
+    widths = [width for width in levels() if isinstance(width, str)]
+    cases = CASES if dtype == "f32" else CASES[widths.index(level) :: len(widths)]
+    for number, (*sizes, causal) in enumerate(cases):
         own, given = inputs(*sizes, dtype)
         own = [param(f"{p.label}{number}", p.shape, p.dtype) for p in own]
         q, k, v, ct = own

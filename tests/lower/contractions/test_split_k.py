@@ -13,7 +13,7 @@ from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import lower_function
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
-from tests.hardware import levels, needs
+from tests.hardware import needs, shared_among_levels
 from tests.lower.contractions.test_contractions import AVX512, OPTIONS, contraction_of
 
 
@@ -65,8 +65,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("level", levels())
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES), ids=str)
 def test_convolutions_and_their_gradients_agree_with_the_reference(level, case):
     batch, channels, out, size, window, stride, padding, dilation = case
     x, w = param("x", (batch, channels, size, size)), param("w", (out, channels, window, window))

@@ -23,7 +23,7 @@ from adjoint.transforms.differentiate import gradient
 from adjoint.transforms.simplify import simplify
 from adjoint.tuning import Measured, Tuning
 from tests.closeness import agrees_with_graph
-from tests.hardware import levels
+from tests.hardware import shared_among_levels
 from tests.lower.contractions.test_contractions import product
 
 
@@ -164,8 +164,7 @@ def reference(function, *arrays):
     return [made] if not rest else [np.maximum(made + rest[0], 0), made * rest[0]]
 
 
-@pytest.mark.parametrize("level", levels())
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES))
 def test_what_comes_out_is_the_sum(tmp_path, case, level):
     function = CASES[case]()
     arrays = [np.random.default_rng(n).standard_normal(p.shape).astype("f4") for n, p in enumerate(function.params)]
