@@ -145,6 +145,8 @@ class Program:
         ]
         self.specs = [spec_of(value.type) for value in function.results]
         self._spare: list[list[Storage]] = [[] for _ in self.outputs]
+        #: Its number among the compilations of this process.
+        self.number = 0
 
     def memory(self, n: int) -> Storage:
         """Memory for a result that nobody looks at."""

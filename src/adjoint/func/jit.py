@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from adjoint.compiler import compile as compile_function
-from adjoint.errors import NameLookupError, TypeRuleError, kind_of
+from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, kind_of
+from adjoint.func.buckets import Buckets
 from adjoint.func.calling import CHANGED, Caller, guard
 from adjoint.func.compiled import Program, write_call, write_return
 from adjoint.func.dynamic import Dynamic, cut
@@ -40,6 +41,9 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     bound: int | None = None,
+    buckets: Mapping[str, Mapping[int, str | Sequence[int]]] | None = None,
+    sizes: Mapping[str, str | Sequence[int]] | None = None,
+    fill: Mapping[str, float] | None = None,
 ) -> Any:
     """Compile a function of tensors as a whole: ``jit(function)``, or the decorator ``@jit`` or ``@jit(...)``.
 
@@ -62,6 +66,14 @@ def jit(
         tensors or arrays, given by position.
     bound : int, optional
         The largest size; default: the first one, rounded up to a power of two, and again for each larger one.
+    buckets : mapping, optional
+        Arguments that are filled up along axes to the next of some sizes, ``{"tokens": {1: (64, 128)}}``, so that at
+        most one program is compiled for each of these. A name in place of the sizes, ``{"tokens": {1: "n"}, "labels":
+        {1: "n"}}``, gives axes the same size: that of the longest. The results are those of the larger arguments.
+    sizes : mapping, optional
+        The sizes by name, ``{"n": (64, 128)}``; default: powers of 2.
+    fill : mapping, optional
+        What arguments with buckets are filled up with, ``{"labels": -100}``; default: 0.
 
     Returns
     -------
@@ -73,14 +85,21 @@ def jit(
     ------
     TypeRuleError, InvalidValueError
         In a call, if the function reads a tensor, changes Python objects, prints or draws random numbers while it is
-        traced, or keeps a traced tensor.
+        traced, or keeps a traced tensor; if an argument is longer than the largest of its buckets.
     """
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    sizes = None if dynamic is None else Dynamic(dynamic, bound)
-    if function is None:
-        return lambda given: Jitted(given, numbers, names, sizes)
-    return Jitted(function, numbers, names, sizes)
+    rows = None if dynamic is None else Dynamic(dynamic, bound)
+    if buckets is None and (sizes is not None or fill is not None):
+        raise InvalidValueError(
+            "jit: sizes and fill are for arguments with buckets, got no buckets; pass buckets={...}"
+        )
+
+    def made(given: Callable[..., Any]) -> Jitted:
+        filled = None if buckets is None else Buckets(given, buckets, sizes or {}, fill or {})
+        return Jitted(given, numbers, names, rows, filled)
+
+    return made if function is None else made(function)
 
 
 class _Variant:
@@ -152,6 +171,8 @@ class Jitted:
         As for `jit`.
     dynamic : Dynamic, optional
         The arguments of varying size.
+    buckets : Buckets, optional
+        The arguments that are filled up.
     """
 
     def __init__(
@@ -160,12 +181,14 @@ class Jitted:
         static_argnums: tuple[int, ...],
         static_argnames: tuple[str, ...],
         dynamic: Dynamic | None = None,
+        buckets: Buckets | None = None,
     ) -> None:
         if not callable(function):
             raise TypeRuleError(f"jit takes a function, got {kind_of(function)}; pass the function, not its call")
         self._function = function
         self._static = (static_argnums, static_argnames)
         self._dynamic = dynamic
+        self._buckets = buckets
         self._sized = () if dynamic is None else _positions_of(function, dynamic.names)
         self._name = _plain_name(getattr(function, "__name__", type(function).__name__))
         self._root = Node(None)
@@ -198,6 +221,11 @@ class Jitted:
         return f"<jit of {self._name}>"
 
     def _call(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        if self._buckets is not None:
+            args, keywords = self._buckets.filled(args, keywords)
+            found = CHANGED if keywords else self._last(args)
+            if found is not CHANGED:
+                return found
         if state.trace.outer is not None:  # part of the function that is being traced
             return self._function(*args, **keywords)
         if self._dynamic is not None:
@@ -325,6 +353,8 @@ class Jitted:
         """
         given, structure = tree_flatten((args, keywords))
         args, keywords = tree_unflatten(structure, [_zeros(x) if isinstance(x, TensorType) else x for x in given])
+        if self._buckets is not None:
+            args, keywords = self._buckets.filled(args, keywords)
         key, leaves, variants, structure = self._found(args, keywords)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
         variant = variants[0] if variants else self._traced(key, leaves, tensors, structure)

@@ -202,7 +202,7 @@ class _Lifting:
                     start = time.perf_counter()
                     compiled = self.programs[key] = Program(function, places)
                     parts.node.plans = {**(parts.node.plans or {}), key[1]: None}  # for the reason of compilations
-                    log.compiled(parts.node, time.perf_counter() - start)
+                    compiled.number = log.compiled(parts.node, time.perf_counter() - start, self.name)
         grads = parts.grads_read(around, before)
         return Lifted(
             compiled,

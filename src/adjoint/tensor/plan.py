@@ -160,7 +160,7 @@ def _made_plan(trace: Trace, key: Any, wanted: tuple[Node, ...], later: tuple[No
     for resumed, moved in (trace.resumed or {}).items():
         if not moved:
             learn_residuals(resumed, plan.function)
-    log.compiled(node, time.perf_counter() - start)
+    plan.number = log.compiled(node, time.perf_counter() - start)
     return plan
 
 
@@ -276,6 +276,8 @@ class Plan:
         for i, (value, result) in enumerate(zip(self.function.results, self.entry.results, strict=True)):
             self.outputs.append((by_result.get(i, -1), result.slot, [], value.type))
         self._slots, self._call = self.invocation.slots, self.invocation.call
+        #: Its number among the compilations of this process.
+        self.number = 0
         #: Whether it has run since plans were last counted; true at first, because it is about to.
         self.has_run = True
 
