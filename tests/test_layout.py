@@ -186,6 +186,9 @@ TESTED_IN = {
     "training/profile": "training/test_trainer.py",
     "transforms/observing": "transforms/test_batch_axis.py",
     "transforms/rewrites": "transforms/test_simplify.py",
+    "tensor/showing": "modules/test_inspection.py",
+    "profiling/doors": "modules/test_inspection.py",
+    "profiling/table": "modules/test_inspection.py",
 }
 
 

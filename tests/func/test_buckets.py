@@ -129,7 +129,8 @@ REFUSED = [
     (
         lambda: one(buckets={"x": (2, 4)}),
         InvalidValueError,
-        "jit: buckets must give sizes by argument and axis, as in {'x': {1: (64, 128)}}, got (2, 4) for x; write a dict",
+        "jit: buckets must give sizes by argument and axis, as in {'x': {1: (64, 128)}}, got (2, 4) for x; write a "
+        "dict",
     ),
     (
         lambda: one(buckets={"x": {1: "n"}}, sizes={"m": (2,)}),
@@ -137,7 +138,7 @@ REFUSED = [
         "jit: sizes are those that buckets name, got 'm'; known names: n",
     ),
     (
-        lambda: jit(lambda x, y: x, buckets={"x": {1: "n"}}, fill={"y": 1}),
+        lambda: jit(lambda x, y: x + y, buckets={"x": {1: "n"}}, fill={"y": 1}),
         NameLookupError,
         "jit: fill is for arguments with buckets, got 'y'; those with buckets: x",
     ),

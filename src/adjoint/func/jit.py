@@ -1,8 +1,9 @@
 """`jit`: a whole Python function as one compiled program."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import update_wrapper, wraps
+from importlib import import_module
 from inspect import signature
 from types import MethodType
 from typing import Any
@@ -13,16 +14,16 @@ from adjoint.compiler import compile as compile_function
 from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, kind_of
 from adjoint.func.buckets import Buckets
 from adjoint.func.calling import CHANGED, Caller, guard
-from adjoint.func.compiled import Program, write_call, write_return
+from adjoint.func.compiled import Captured, Program, write_call, write_return
 from adjoint.func.dynamic import Dynamic, cut
 from adjoint.func.lifting import Lifted, lift
 from adjoint.func.tracing import applied
 from adjoint.func.tree import LEAF, Structure, tree_flatten, tree_unflatten
-from adjoint.ir import TensorType
-from adjoint.ir.printer import print_functions
+from adjoint.ir import Function, TensorType
 from adjoint.tensor.checking import nan_mode, refuse_nan
 from adjoint.tensor.plan import options
 from adjoint.tensor.record import rebind, record
+from adjoint.tensor.showing import Text, functions, stage_text
 from adjoint.tensor.structure import Node, Operation, Spec, spec_of
 from adjoint.tensor.tensor import Tensor, from_array
 from adjoint.tensor.trace import state
@@ -200,6 +201,7 @@ class Jitted:
         self._kinds: set[Hashable] = set()
         self._varying: set[Hashable] = set()
         update_wrapper(self, function, updated=())
+        functions.add(self)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Call the compiled function, which is compiled first for arguments of a new kind."""
@@ -351,39 +353,88 @@ class Jitted:
 
         Arguments may be given by `TensorType`.
         """
+        return self._lowered(args, keywords)[0].lifted.function
+
+    def _lowered(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[_Variant, list[Tensor]]:
+        """The variant for a call with these arguments, and its tensors."""
         given, structure = tree_flatten((args, keywords))
         args, keywords = tree_unflatten(structure, [_zeros(x) if isinstance(x, TensorType) else x for x in given])
         if self._buckets is not None:
             args, keywords = self._buckets.filled(args, keywords)
         key, leaves, variants, structure = self._found(args, keywords)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        variant = variants[0] if variants else self._traced(key, leaves, tensors, structure)
-        return variant.lifted.function
+        return variants[0] if variants else self._traced(key, leaves, tensors, structure), tensors
 
-    def show(self, stage: str = "graph") -> str:
+    def show(self, stage: str = "graph") -> Text:
         """The text of a stage of compilation, of the call that was compiled last.
 
         Parameters
         ----------
         stage : str, default "graph"
-            ``"graph"``, with the line of code of each value, ``"kernels"``, ``"llvm"`` or ``"asm"``.
+            ``"graph"``, with the line of code of each value; ``"kernels"``, with the lines of each kernel; ``"llvm"``;
+            ``"asm"``; or the name of a pass, as `adjoint show` has it, for what it makes of the graph.
 
         Raises
         ------
         TypeRuleError
             If the function has not been called yet.
+        InvalidValueError
+            For any other stage.
         """
         if not self._programs and not self._variants:
             raise TypeRuleError(f"show: {self._name} must be called first, got no call; call it with its arguments")
         variant = next(reversed(self._variants.values()))[0]
         function = variant.lifted.function
         if function is None:
-            return f"{self._name} computes nothing"
-        if stage == "graph":
-            return print_functions((function,), show_lines=True)
-        if variant.lifted.program is None:
-            return compile_function(function, options=options.compile)[function.name].text(stage)
-        return variant.lifted.program.entry.text(stage)
+            return Text(f"{self._name} computes nothing")
+        program = variant.lifted.program
+        if program is not None:
+            return stage_text(function, lambda: program.entry, stage)
+        return stage_text(function, lambda: compile_function(function, options=options.compile)[function.name], stage)
+
+    def profile(self, *args: Any, runs: int = 50, peaks: Any = None, **keywords: Any) -> Any:
+        """Measure the program of a call kernel by kernel, on copies of all tensors, so that nothing is changed.
+
+        Parameters
+        ----------
+        *args, **keywords
+            The arguments of the call.
+        runs : int, default 50
+            Number of runs; the times are interquartile means.
+        peaks : adjoint.profiling.Peaks, optional
+            The limits of the machine; default: measured once and stored.
+
+        Returns
+        -------
+        adjoint.profiling.StepProfile
+            Printed, it is a table of the kernels with the lines of code of what they compute.
+
+        Raises
+        ------
+        TypeRuleError
+            If the function computes nothing, or has a dynamic size.
+        """
+        if self._dynamic is not None:
+            raise TypeRuleError(
+                f"profile: a function is measured for one size, got {self._name}, which has a dynamic size; profile "
+                "jit(function) without dynamic"
+            )
+        variant, tensors = self._lowered(args, keywords)
+        function = variant.lifted.function
+        if function is None:
+            raise TypeRuleError(f"profile: {self._name} computes nothing, got no operations in it; let it return some")
+        operands = zip(function.params, variant._operands(tensors), strict=True)
+        arrays = {param.label: tensor.elements().array for param, tensor in operands}
+        measure = import_module("adjoint.profiling.doors").profile_function  # which calls do not need
+        return measure(function, arrays, self._name, options.compile, runs, peaks)
+
+    def programs(self) -> Iterator[tuple[list[Tensor], int, Function, Program]]:
+        """The programs that it has compiled: the tensors besides arguments, number and graph of each, and itself."""
+        for variant in [variant for alike in self._variants.values() for variant in alike]:
+            lifted, program = variant.lifted, variant.lifted.program
+            if program is not None:
+                captured = [one.tensor for one in lifted.entered if isinstance(one, Captured)]
+                yield captured, program.number, program.function, program
 
 
 class _Static:

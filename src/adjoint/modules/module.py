@@ -10,6 +10,7 @@ from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, as_dtype, dtype_name, is_float
 from adjoint.modules.attributes import Attributes
 from adjoint.modules.hooks import Hooks, RemovableHandle
+from adjoint.modules.inspection import Inspection
 from adjoint.modules.state import IncompatibleKeys, load_state, state_of
 from adjoint.modules.walking import Walking
 from adjoint.tensor.assign import assign
@@ -21,7 +22,7 @@ from adjoint.tensor.updates import clear_gradients
 __all__ = ["Module"]
 
 
-class Module(Attributes, Walking):
+class Module(Attributes, Walking, Inspection):
     """The base class of modules, as in PyTorch.
 
     A subclass calls ``super().__init__()`` first, assigns parameters and other modules to attributes, and defines

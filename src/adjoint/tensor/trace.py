@@ -173,6 +173,8 @@ class Trace:
                 tensor._trace = self
                 tensor._node = node
             else:  # the tensor keeps its history
+                if tensor._trace is None and self.outer is None:  # it has none; `show` finds programs from here
+                    tensor._node = node
                 if self.known is None:
                     self.known = {}
                 self.known[id(tensor)] = node
