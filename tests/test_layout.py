@@ -112,7 +112,6 @@ TESTED_IN = {
     "losses/likelihood": "nn/test_nn.py",
     "losses/margin": "nn/test_nn.py",
     "modules/attributes": "modules/test_module.py",
-    "modules/hooks": "modules/test_module.py",
     "modules/state": "modules/test_module.py",
     "modules/walking": "modules/test_module.py",
     "nn/activation": "nn/test_nn.py",

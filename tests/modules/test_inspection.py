@@ -54,7 +54,7 @@ def test_a_module_shows_the_step_that_trains_it(trained):
     for pattern, mark in [
         (r"= tanh\(", "the line of tanh"),
         (r"= square\(", "the line of the loss"),
-        (r'%first.weight_new: f32\[5,3\] = subtract\(%first.weight, ', "the line of the step"),
+        (r"%first.weight_new: f32\[5,3\] = subtract\(%first.weight, ", "the line of the step"),
     ]:
         (found,) = re.findall(rf".*{pattern}.*", text)
         assert found.endswith(f"# {line(mark)}")

@@ -331,7 +331,7 @@ class _Parts:
         """Forget everything that refers to tensors of the trace."""
         trace = self.trace
         trace.made, trace.entered, trace.storages, trace.captured = [], [], [], []
-        trace.known, trace.rebound = None, NOTHING
+        trace.known, trace.rebound, trace.hooked = None, NOTHING, None
         self.trace = self.examples = None
         self.outs = []
         self.own = {}

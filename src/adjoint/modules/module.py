@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import TypeRuleError
 from adjoint.ir import DTYPES, as_dtype, dtype_name, is_float
 from adjoint.modules.attributes import Attributes
 from adjoint.modules.hooks import Hooks, RemovableHandle
@@ -235,12 +235,31 @@ class Module(Attributes, Walking, Inspection):
         """
         return self._own_hooks().add_after(hook, prepend, with_kwargs, always_call)
 
-    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:  # noqa: ARG002
-        """Refused: the backward pass is derived from the recorded graph, which does not know modules."""
-        raise InvalidValueError(
-            f"register_full_backward_hook: modules have no backward hooks, got one for {type(self).__name__}; register "
-            "a forward hook that registers a hook on the result"
-        )
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` in backward passes, with the gradients of inputs and results.
+
+        Parameters
+        ----------
+        hook : callable
+            What it returns, unless None, replaces ``grad_input``. Both are tuples, of the gradients of the positional
+            arguments and of the result, or results if it is a tuple; None where no gradient is computed. If no argument
+            requires one, it is called with the gradients of the results, and must return None.
+        prepend : bool, default False
+            Whether it is called before the hooks that there are.
+        """
+        return self._own_hooks().add_backward(hook, prepend, before=False)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_output)`` in backward passes, before the gradients inside of the module are computed.
+
+        Parameters
+        ----------
+        hook : callable
+            What it returns, unless None, replaces ``grad_output``, the tuple of the gradients of the results.
+        prepend : bool, default False
+            Whether it is called before the hooks that there are.
+        """
+        return self._own_hooks().add_backward(hook, prepend, before=True)
 
     def _own_hooks(self) -> Hooks:
         hooks = self._hooks
