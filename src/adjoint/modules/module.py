@@ -250,7 +250,7 @@ class Module(Attributes, Walking, Inspection):
         return self._own_hooks().add_backward(hook, prepend, before=False)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Call ``hook(module, grad_output)`` in backward passes, before the gradients inside of the module are computed.
+        """Call ``hook(module, grad_output)`` in backward passes, before they pass the module.
 
         Parameters
         ----------

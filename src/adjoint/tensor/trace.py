@@ -263,12 +263,15 @@ class _Growing:
     def __init__(self) -> None:
         self.root = Node(None)
         self.count = 0
+        #: The operations whose numbers have varied, with the lines of the user's code.
+        self.varying: set[tuple[Any, str | None]] = set()
 
     def count_node(self) -> None:
         """Count a new node; if there are too many, programs that begin later begin with an empty trie."""
         self.count += 1
         if self.count > self.most:
             self.root, self.count = Node(None), 0
+            self.varying = set()
 
 
 growing = _Growing()
