@@ -147,3 +147,38 @@ def test_refusals():
         with pytest.raises(AdjointError) as error:
             call()
         assert error.value.message == message
+
+
+def test_in_a_compiled_function_settings_count_and_python_state_is_refused():
+    class Descent(torch.optim.Optimizer):
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+
+        @torch.no_grad()
+        def step(self):
+            """The update."""
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.add_(p.grad, alpha=-group["lr"])
+
+    def stepping(optimizer):
+        @torch.jit
+        def step():
+            optimizer.zero_grad()
+            w.sum().backward()
+            optimizer.step()
+
+        return step
+
+    w = torch.zeros(2, requires_grad=True)
+    optimizer = Descent([w], 1.0)
+    step = stepping(optimizer)
+    step()
+    optimizer.param_groups[0]["lr"] = 2.0
+    step()
+    assert w.tolist() == [-3.0, -3.0]
+    optimizer = OwnAdam([w])
+    w.sum().backward()
+    optimizer.step()
+    with pytest.raises(AdjointError, match="a traced function must not change Python objects"):
+        stepping(optimizer)()
