@@ -185,6 +185,7 @@ TESTED_IN = {
     "training/profile": "training/test_trainer.py",
     "transforms/observing": "transforms/test_batch_axis.py",
     "transforms/rewrites": "transforms/test_simplify.py",
+    "tensor/return_types": "tensor/test_reductions.py",
     "tensor/showing": "modules/test_inspection.py",
     "profiling/doors": "modules/test_inspection.py",
     "profiling/table": "modules/test_inspection.py",

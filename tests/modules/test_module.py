@@ -198,7 +198,7 @@ def test_modes_and_freezing():
     model.first.requires_grad_(False)
     assert [p.requires_grad for p in model.parameters()] == [False, True, True]
     weight = model.head[0].weight
-    weight.grad = tensor(np.nan, 1.0)
+    weight.grad = tensor([np.nan, 1.0])
     model.zero_grad(set_to_none=False)
     assert weight.grad.tolist() == [[0.0, 0.0]]
     model.zero_grad()

@@ -127,11 +127,11 @@ class Module(Attributes, Walking, Inspection):
     def _convert(self, dtype: np.dtype) -> None:
         for tensor in (*self.parameters(), *self.buffers()):
             if is_float(tensor.dtype) and tensor.dtype != dtype:
-                grad, tensor.grad = tensor.grad, None
+                grad, tensor._grad = tensor._grad, None
                 assign(tensor, tensor.elements().array.astype(dtype))
                 if grad is not None:
                     assign(grad, grad.elements().array.astype(dtype))
-                    tensor.grad = grad
+                    tensor._grad = grad
 
     def float(self) -> Self:
         """``to("f32")``."""

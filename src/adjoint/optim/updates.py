@@ -193,7 +193,7 @@ class GroupUpdates:
         for cohort in tuple(self._cohorts):
             grads = []
             for param in cohort.params:
-                grad = param.grad
+                grad = param._grad
                 if grad is None:
                     self._step_some(cohort, skip)
                     break
@@ -208,12 +208,12 @@ class GroupUpdates:
 
     def _step_unless(self, skip: Any, entry: _Entry, params: Sequence[Any], states: Sequence[Any]) -> None:
         """Record an update that changes nothing if `skip` is true."""
-        grads = [param.grad for param in params]
+        grads = [param._grad for param in params]
         record_step(entry.unless(), params, grads, states, [*self._hypers, skip])
 
     def _step_some(self, cohort: _Cohort, skip: Any) -> None:
         """Record the update of a cohort of which some parameters have no gradient."""
-        active = tuple(i for i, param in enumerate(cohort.params) if param.grad is not None)
+        active = tuple(i for i, param in enumerate(cohort.params) if param._grad is not None)
         if not active:
             return
         names, params = [cohort.names[i] for i in active], [cohort.params[i] for i in active]
@@ -231,7 +231,7 @@ class GroupUpdates:
                 cohort.subsets[active] = (*self._entered(cohort, names), params)
             entry, states, params = cohort.subsets[active]
         if skip is None:
-            record_step(entry, params, [param.grad for param in params], states, self._hypers)
+            record_step(entry, params, [param._grad for param in params], states, self._hypers)
         else:
             self._step_unless(skip, entry, params, states)
 

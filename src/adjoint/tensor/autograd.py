@@ -84,11 +84,11 @@ def backward(tensor: Recorded, gradient: Any = None, retain_graph: bool = False)
             if news is None:  # a hook may read a gradient, which ends the trace
                 news = [new if k == n else trace.result(one) for k, (_, one) in enumerate(found.leaves)]
             new = _recorded_in(trace, apply_hooks, into, new)
-        if into.grad is None:
+        if into._grad is None:
             new._deferrable = True
-            into.grad = new
+            into._grad = new
         else:
-            _recorded_in(trace, record_in_place, _add, into.grad, new)
+            _recorded_in(trace, record_in_place, _add, into._grad, new)
     if trace is state.trace and trace.outer is None:
         fresh_trace()
 

@@ -40,7 +40,7 @@ class Conversions(Recorded):
     """The part of `Tensor` with dtypes, devices, copies and text."""
 
     requires_grad: bool
-    grad: Any
+    _grad: Any
 
     def elements(self) -> Any:
         """The memory with the elements."""
@@ -262,11 +262,11 @@ class Conversions(Recorded):
             raise InvalidValueError(
                 f"only leaves can be copied with deepcopy, got a result of operations, {self._spec.type}; detach() it"
             )
-        kept = {key: item for key, item in self.__dict__.items() if not key.startswith("_") and key != "grad"}
+        kept = {key: item for key, item in self.__dict__.items() if not key.startswith("_")}
         made = _restored(type(self), self.elements().array, self._spec.requires_grad, self._label, kept)
         memo[id(self)] = made
-        if self.grad is not None:
-            made.grad = self.grad.detach().clone()
+        if self._grad is not None:
+            made._grad = self._grad.detach().clone()
         return made
 
     def __copy__(self) -> Any:

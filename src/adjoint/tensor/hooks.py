@@ -221,7 +221,7 @@ def _hooked_stage(
         return [new for new, here in zip(given, present, strict=True) if here]
     gradients = [apply_hooks(hooked, gradients[0])]
     if hooked._retains:
-        hooked.grad = gradients[0]
+        hooked._grad = gradients[0]
     return gradients
 
 

@@ -57,7 +57,7 @@ class Recorded:
     #: Whether it is the gradient of a leaf, and whether an optimizer has used it.
     _deferrable: bool = False
     _spent: bool = False
-    grad: Any = None
+    _grad: Any = None
     #: Its place among the tensors that share elements with it (`adjoint.tensor.aliases`); None if there are none.
     _alias: Any = None
 
