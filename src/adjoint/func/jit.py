@@ -2,29 +2,27 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import update_wrapper, wraps
+from functools import update_wrapper
 from importlib import import_module
-from inspect import signature
 from types import MethodType
 from typing import Any
 
 import numpy as np
 
 from adjoint.compiler import compile as compile_function
-from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, kind_of
+from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
+from adjoint.func.arguments import Static, hashable, plain_name, positions_of, unwrapping, zeros
 from adjoint.func.buckets import Buckets
-from adjoint.func.calling import CHANGED, Caller, guard
-from adjoint.func.compiled import Captured, Program, write_call, write_return
+from adjoint.func.calling import CHANGED
+from adjoint.func.compiled import Captured, Program
 from adjoint.func.dynamic import Dynamic, cut
-from adjoint.func.lifting import Lifted, lift
-from adjoint.func.tracing import applied
+from adjoint.func.lifting import lift
 from adjoint.func.tree import LEAF, Structure, tree_flatten, tree_unflatten
+from adjoint.func.variant import Variant
 from adjoint.ir import Function, TensorType
-from adjoint.tensor.checking import nan_mode, refuse_nan
 from adjoint.tensor.plan import options
-from adjoint.tensor.record import rebind, record
 from adjoint.tensor.showing import Text, functions, stage_text
-from adjoint.tensor.structure import Node, Operation, Spec, spec_of
+from adjoint.tensor.structure import Node, spec_of
 from adjoint.tensor.tensor import Tensor, from_array
 from adjoint.tensor.trace import state
 
@@ -103,64 +101,6 @@ def jit(
     return made if function is None else made(function)
 
 
-class _Variant:
-    """A traced function, and the function that calls it as long as nothing that it depends on has changed."""
-
-    def __init__(self, lifted: Lifted, specs: tuple[Spec, ...], grad: bool) -> None:
-        self.lifted = lifted
-        caller = Caller(len(specs))
-        for n, spec in enumerate(specs):
-            caller.require(f"a{n}._spec is {caller.name(spec)}")
-        here = caller.name(state)
-        caller.require(f"{here}.grad is {grad} and {here}.trace.outer is None")
-        for optimizer in lifted.around.optimizers:
-            for updates in optimizer._bound._updates:
-                group, hypers = caller.name(updates.group), caller.item(updates.__dict__, "_hypers")
-                caller.check(f"if {group}.changed: {caller.name(updates.refresh)}()")
-                caller.require(f"{hypers} is {caller.name(updates._hypers)}")
-        around = lifted.around
-        guard(caller, around.guards, [(cell, content) for _, cell, content in around.cells], lifted.grads)
-        if lifted.program is None:
-            self._write_record(caller)
-        else:
-            caller.add(f"if {caller.name(nan_mode)}.on: {caller.name(self._check)}(args)")
-            write_call(caller, lifted.program, lifted.entered, lifted.structure, lifted.results, lifted.effects)
-        #: Takes the tensors; returns `CHANGED` if the function has to be traced again.
-        self.call: Callable[[Sequence[Tensor]], Any] = caller.made()
-
-    def _check(self, args: Sequence[Tensor]) -> None:
-        """Refuse NaN in what a call computes."""
-        function = self.lifted.function
-        if function is not None:
-            tensors = self._operands(args)
-            refuse_nan(function, [tensor.elements().array for tensor in tensors], options.compile)
-
-    def _operands(self, args: Sequence[Tensor]) -> list[Tensor]:
-        """The tensors in place of the parameters of the graph."""
-        entered = [self.lifted.entered[place] for place in self.lifted.places]
-        return [args[one] if isinstance(one, int) else one.container[one.key] for one in entered]
-
-    def _write_record(self, caller: Caller) -> None:
-        """Add code that records the call as one operation, so that it can be differentiated."""
-        lifted = self.lifted
-        for one in (lifted.entered[place] for place in lifted.places):
-            if not isinstance(one, int):
-                where, tensor = caller.item(one.container, one.key), caller.name(one.tensor)
-                same = "" if one.moving else f"{where} is {tensor} and "
-                caller.require(f"{same}{where}._spec is {caller.name(one.tensor._spec)}")
-        if lifted.function is not None:
-            entry = Operation(applied(lifted.function), numbers=False)
-            caller.add(f"o = {caller.name(record)}({caller.name(entry)}, {caller.name(self._operands)}(args))")
-        for target, n in lifted.effects.rebound:
-            caller.add(f"{caller.name(rebind)}({caller.name(target)}, o[{n}])")
-        names = {"new": "o[{}]", "argument": "a{}"}
-        leaves = [
-            names[result.kind].format(result.item) if result.kind in names else caller.name(result.item)
-            for result in lifted.results
-        ]
-        write_return(caller, lifted.structure, leaves)
-
-
 class Jitted:
     """A function that is compiled as a whole; `jit` makes it.
 
@@ -190,11 +130,11 @@ class Jitted:
         self._static = (static_argnums, static_argnames)
         self._dynamic = dynamic
         self._buckets = buckets
-        self._sized = () if dynamic is None else _positions_of(function, dynamic.names)
-        self._name = _plain_name(getattr(function, "__name__", type(function).__name__))
+        self._sized = () if dynamic is None else positions_of(function, dynamic.names)
+        self._name = plain_name(getattr(function, "__name__", type(function).__name__))
         self._root = Node(None)
         self._programs: dict[Any, Program] = {}
-        self._variants: OrderedDict[Hashable, list[_Variant]] = OrderedDict()
+        self._variants: OrderedDict[Hashable, list[Variant]] = OrderedDict()
         #: Calls the variant that was called last, for arguments that are tensors, none of them in a container.
         self._last: Callable[[Any], Any] = lambda _: CHANGED
         #: The kinds of arguments, without their floats, that have been met, and those whose floats are tensors.
@@ -287,11 +227,11 @@ class Jitted:
 
     def _found(
         self, args: tuple[Any, ...], keywords: Mapping[str, Any]
-    ) -> tuple[Hashable, list[Any], list[_Variant], Structure]:
+    ) -> tuple[Hashable, list[Any], list[Variant], Structure]:
         """The key of a call, its leaves, the variants that were traced for it, and the structure of the arguments."""
         numbers, names = self._static
-        static = [_Static(arg) if n in numbers or n - len(args) in numbers else arg for n, arg in enumerate(args)]
-        named = {name: _Static(item) if name in names else item for name, item in keywords.items()}
+        static = [Static(arg) if n in numbers or n - len(args) in numbers else arg for n, arg in enumerate(args)]
+        named = {name: Static(item) if name in names else item for name, item in keywords.items()}
         leaves, structure = tree_flatten((tuple(static), named))
         kinds: list[Hashable] = []
         floats: list[float] = []
@@ -304,7 +244,7 @@ class Jitted:
                 kinds.append(float)
                 floats.append(leaf)
             else:
-                kinds.append((type(leaf), _hashable(self._name, leaf)))
+                kinds.append((type(leaf), hashable(self._name, leaf)))
         base = (structure, tuple(kinds), state.grad)
         key: Hashable = (*base, tuple(repr(number) for number in floats))
         if floats and key not in self._variants and base in self._kinds:
@@ -315,11 +255,11 @@ class Jitted:
         self._kinds.add(base)
         return key, leaves, self._variants.get(key, []), structure
 
-    def _traced(self, key: Hashable, leaves: list[Any], tensors: list[Tensor], structure: Structure) -> _Variant:
+    def _traced(self, key: Hashable, leaves: list[Any], tensors: list[Tensor], structure: Structure) -> Variant:
         specs = tuple(tensor._spec for tensor in tensors)
-        statics = [leaf.value if isinstance(leaf, _Static) else leaf for leaf in leaves if not isinstance(leaf, Tensor)]
+        statics = [leaf.value if isinstance(leaf, Static) else leaf for leaf in leaves if not isinstance(leaf, Tensor)]
         lifted = lift(
-            _unwrapping(self._function),
+            unwrapping(self._function),
             self._name,
             self._root,
             self._programs,
@@ -330,7 +270,7 @@ class Jitted:
             self._sized,
         )
         extra = () if self._dynamic is None else (spec_of(TensorType((), np.dtype(np.int32))),)
-        variant = _Variant(lifted, (*specs, *extra), state.grad)
+        variant = Variant(lifted, (*specs, *extra), state.grad)
         alike = self._variants.setdefault(key, [])
         alike.insert(0, variant)
         self._variants.move_to_end(key)
@@ -355,10 +295,10 @@ class Jitted:
         """
         return self._lowered(args, keywords)[0].lifted.function
 
-    def _lowered(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[_Variant, list[Tensor]]:
+    def _lowered(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Variant, list[Tensor]]:
         """The variant for a call with these arguments, and its tensors."""
         given, structure = tree_flatten((args, keywords))
-        args, keywords = tree_unflatten(structure, [_zeros(x) if isinstance(x, TensorType) else x for x in given])
+        args, keywords = tree_unflatten(structure, [zeros(x) if isinstance(x, TensorType) else x for x in given])
         if self._buckets is not None:
             args, keywords = self._buckets.filled(args, keywords)
         key, leaves, variants, structure = self._found(args, keywords)
@@ -423,7 +363,7 @@ class Jitted:
         function = variant.lifted.function
         if function is None:
             raise TypeRuleError(f"profile: {self._name} computes nothing, got no operations in it; let it return some")
-        operands = zip(function.params, variant._operands(tensors), strict=True)
+        operands = zip(function.params, variant.operands(tensors), strict=True)
         arrays = {param.label: tensor.elements().array for param, tensor in operands}
         measure = import_module("adjoint.profiling.doors").profile_function  # which calls do not need
         return measure(function, arrays, self._name, options.compile, runs, peaks)
@@ -435,62 +375,3 @@ class Jitted:
             if program is not None:
                 captured = [one.tensor for one in lifted.entered if isinstance(one, Captured)]
                 yield captured, program.number, program.function, program
-
-
-class _Static:
-    """A static argument."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and type(self.value) is type(other.value) and bool(self.value == other.value)
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-
-def _zeros(type_: TensorType) -> Tensor:
-    return from_array(np.zeros(type_.shape, type_.dtype), copy=False)
-
-
-def _hashable(name: str, leaf: Any) -> Any:
-    try:
-        hash(leaf)
-    except TypeError:
-        raise TypeRuleError(
-            f"jit: the arguments of {name} must be tensors, arrays or hashable objects, got {kind_of(leaf)}; convert "
-            "it, or let the function use it as a global"
-        ) from None
-    return leaf
-
-
-def _unwrapping(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, called with static arguments as they were given."""
-
-    @wraps(function, updated=())
-    def call(*args: Any, **keywords: Any) -> Any:
-        return function(
-            *[arg.value if isinstance(arg, _Static) else arg for arg in args],
-            **{name: item.value if isinstance(item, _Static) else item for name, item in keywords.items()},
-        )
-
-    return call
-
-
-def _positions_of(function: Callable[..., Any], names: Sequence[str]) -> tuple[int, ...]:
-    """The positions of parameters."""
-    known = list(signature(function).parameters)
-    for name in names:
-        if name not in known:
-            raise NameLookupError(
-                f"jit: dynamic names parameters of the function, got {name!r}; known parameters: {', '.join(known)}"
-            )
-    return tuple(known.index(name) for name in names)
-
-
-def _plain_name(name: str) -> str:
-    found = "".join(c if c.isalnum() or c == "_" else "_" for c in name).strip("_")
-    return found if found and not found[0].isdigit() else "function"

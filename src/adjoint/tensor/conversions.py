@@ -9,6 +9,7 @@ from adjoint.ir import DTYPES, TensorType, dtype_name, is_float
 from adjoint.tensor import creation, elementwise
 from adjoint.tensor.aliases import contiguous_strides, join, viewed
 from adjoint.tensor.environment import check_device, device, dtype_of, is_device
+from adjoint.tensor.gradient_function import GradientFunction
 from adjoint.tensor.printing import tensor_text
 from adjoint.tensor.record import entry_of, record, record_unary
 from adjoint.tensor.storage import storage_of
@@ -242,7 +243,10 @@ class Conversions(Recorded):
         trace = getattr(self._trace, "trace", self._trace)
         if self._storage is None and trace.outer is not None:
             return f"<tensor {self._spec.type} of a traced function>"
-        return tensor_text(self.elements().array, self._spec.requires_grad)
+        gradient = "" if not self._spec.requires_grad else "requires_grad=True"
+        if gradient and not self._spec.leaf:
+            gradient = f"grad_fn={GradientFunction(self._node)!r}"
+        return tensor_text(self.elements().array, gradient)
 
     def __format__(self, text: str) -> str:
         if not self._spec.shape and type(self) is Recorded.result:

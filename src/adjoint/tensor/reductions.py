@@ -208,19 +208,20 @@ def _reversed_order(x: Value) -> Value:
     return ops.subtract(int(np.iinfo(x.dtype).max) if x.dtype.kind == "u" else -1, x)
 
 
-def _extreme(positions: Callable[[Value], Value]) -> Any:
+def _extreme(name: str, positions: Callable[[Value], Value]) -> Any:
     def pick(x: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
-        at = axis_of("max", dim, len(x.shape))
+        at = axis_of(name, dim, len(x.shape))
         last = ops.permute(x, [n for n in range(len(x.shape)) if n != at] + [at])
         ids = positions(_numbers(last))
         picked = ops.take_along_last(last, ids)
         return (ops.expand_dims(picked, at), ops.expand_dims(ids, at)) if keepdim else (picked, ids)
 
+    pick.__name__ = name
     return operation(pick)
 
 
-_max_along = _extreme(lambda x: ops.argmax(x, -1))
-_min_along = _extreme(lambda x: ops.argmax(_reversed_order(x), -1))
+_max_along = _extreme("max", lambda x: ops.argmax(x, -1))
+_min_along = _extreme("min", lambda x: ops.argmax(_reversed_order(x), -1))
 
 
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, axis: int | None = None) -> Any:
