@@ -1,12 +1,10 @@
 """What is compiled of a module: its programs as text, and their times."""
 
-from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
 from adjoint.tensor.plan import options
 from adjoint.tensor.showing import Text, newest_program, stage_text
-from adjoint.tensor.tensor import Parameter
 
 __all__ = ["Inspection"]
 
@@ -14,11 +12,7 @@ __all__ = ["Inspection"]
 class Inspection:
     """The part of `Module` that shows and measures programs."""
 
-    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """See `Walking`."""
-        raise NotImplementedError
-
-    def show(self, stage: str = "graph", *inputs: Any) -> Text:
+    def show(self: Any, stage: str = "graph", *inputs: Any) -> Text:
         """The text of a stage of compilation, with the lines of your code on values and kernels.
 
         Without inputs, it is the program that was compiled last among those with the module's parameters: of a training
@@ -43,7 +37,7 @@ class Inspection:
             return text
         return stage_text(*newest_program(type(self).__name__, self.parameters()), stage)
 
-    def profile(self, *inputs: Any, runs: int = 50, peaks: Any = None) -> Any:
+    def profile(self: Any, *inputs: Any, runs: int = 50, peaks: Any = None) -> Any:
         """Measure a program of the module kernel by kernel, on copies, so that nothing is trained.
 
         Parameters
