@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "tuning": {"errors", "paths", "kernel", "lower", "codegen", "runtime"},
     "data": {"errors", "paths"},
     # The recorder behind the object and the functional door.
-    "tensor": (COMPILER | {"compiler", "missing"}) - {"optim", "losses"},
+    "tensor": (COMPILER | {"compiler", "pipeline", "missing"}) - {"optim", "losses"},
     # Transformations of functions of tensors, and their compilation as a whole.
     "func": (COMPILER | {"compiler", "tensor"}) - {"optim", "losses"},
     # Formats of other programs, of arrays alone.

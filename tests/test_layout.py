@@ -34,6 +34,7 @@ TESTED_IN = {
     "codegen/writer": "codegen/test_partial_loads.py",
     "data/files": "data/test_fashion.py",
     "interop/torch_objects": "interop/test_torch_reader.py",
+    "func/arguments": "func/test_jit.py",
     "func/calling": "func/test_jit.py",
     "func/compiled": "func/test_jit.py",
     "func/front": "func/test_jit.py",
@@ -41,6 +42,7 @@ TESTED_IN = {
     "func/lifting": "func/test_jit.py",
     "func/surroundings": "func/test_jit.py",
     "func/tracing": "func/test_batching.py",
+    "func/variant": "func/test_jit.py",
     "func/variables": "func/test_derivatives.py",
     "func/watching": "func/test_jit.py",
     "ir/function": "ir/test_structure.py",
@@ -112,7 +114,6 @@ TESTED_IN = {
     "losses/likelihood": "nn/test_nn.py",
     "losses/margin": "nn/test_nn.py",
     "modules/attributes": "modules/test_module.py",
-    "modules/hooks": "modules/test_module.py",
     "modules/state": "modules/test_module.py",
     "modules/walking": "modules/test_module.py",
     "nn/activation": "nn/test_nn.py",
@@ -187,6 +188,10 @@ TESTED_IN = {
     "training/profile": "training/test_trainer.py",
     "transforms/observing": "transforms/test_batch_axis.py",
     "transforms/rewrites": "transforms/test_simplify.py",
+    "tensor/return_types": "tensor/test_reductions.py",
+    "tensor/showing": "modules/test_inspection.py",
+    "profiling/doors": "modules/test_inspection.py",
+    "profiling/table": "modules/test_inspection.py",
 }
 
 

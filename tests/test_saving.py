@@ -63,3 +63,10 @@ def test_what_loading_refuses(tmp_path):
         adjoint.load(tmp_path / "broken", weights_only=False)
     with pytest.raises(CheckpointError, match=r"^save: the file must be writable, got .*, No such file or directory"):
         adjoint.save(nn.ReLU(), tmp_path / "none" / "x")
+
+
+def test_a_missing_file_is_not_found(tmp_path):
+    with pytest.raises(FileNotFoundError) as error:
+        adjoint.load(tmp_path / "none")
+    assert isinstance(error.value, CheckpointError)
+    assert error.value.message == f"load: there is no file {tmp_path / 'none'}; check the path"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from adjoint.compiler import CompileOptions, Executable
     from adjoint.errors import AdjointError
     from adjoint.func.batching import vmap
+    from adjoint.func.buckets import pad_to_bucket
     from adjoint.func.checkpointing import checkpoint
     from adjoint.func.debugging import cond, debug_print, scan, while_loop
     from adjoint.func.derivatives import grad, jvp, stop_gradient, value_and_grad, vjp
@@ -87,6 +88,7 @@ else:
         "adjoint.compiler": ("CompileOptions", "Executable"),
         "adjoint.errors": ("AdjointError",),
         "adjoint.func.batching": ("vmap",),
+        "adjoint.func.buckets": ("pad_to_bucket",),
         "adjoint.func.checkpointing": ("checkpoint",),
         "adjoint.func.debugging": ("cond", "debug_print", "scan", "while_loop"),
         "adjoint.func.derivatives": ("grad", "jvp", "stop_gradient", "value_and_grad", "vjp"),
@@ -161,6 +163,7 @@ __all__ = [
     "nn",
     "ops",
     "optim",
+    "pad_to_bucket",
     "param",
     "register_tree",
     "save",

@@ -5,6 +5,7 @@
     AdjointError
     ├── TypeRuleError       shapes or dtypes rejected by an operator or function     (also a TypeError)
     ├── InvalidValueError   an argument outside its allowed range                   (also a ValueError)
+    │   └── IndexRangeError     an axis or position that does not exist             (also an IndexError)
     ├── NameLookupError     a function, parameter, operator or option with no such name (also a KeyError)
     ├── MissingAttributeError an attribute that an object does not have             (also an AttributeError)
     ├── ParseError          text that is not graph IR, with line and column          (also a ValueError)
@@ -17,6 +18,7 @@
     ├── DataError           a dataset that is missing, truncated or out of range     (also a ValueError)
     ├── CacheError          a cache directory that cannot be used                    (also an OSError)
     └── CheckpointError     a file of weights or of a trainer that cannot be read or written (also an OSError)
+        └── MissingFileError    one that does not exist                             (also a FileNotFoundError)
 
     AdjointWarning          a valid program that is probably a mistake           (a UserWarning)
 
@@ -46,9 +48,11 @@ __all__ = [
     "CompileError",
     "DataError",
     "DifferentiationError",
+    "IndexRangeError",
     "InternalError",
     "InvalidValueError",
     "MissingAttributeError",
+    "MissingFileError",
     "NameLookupError",
     "ParseError",
     "ReentryError",
@@ -206,6 +210,10 @@ class InvalidValueError(AdjointError, ValueError):
     """An argument outside its allowed range."""
 
 
+class IndexRangeError(InvalidValueError, IndexError):
+    """An axis, or a position along an axis, that does not exist."""
+
+
 class NameLookupError(AdjointError, KeyError):
     """A function, parameter, operator or option with no such name."""
 
@@ -285,6 +293,10 @@ class CacheError(AdjointError, OSError):
 
 class CheckpointError(AdjointError, OSError):
     """A file of weights or of a trainer that cannot be read or written."""
+
+
+class MissingFileError(CheckpointError, FileNotFoundError):
+    """A file of weights or of a trainer that does not exist."""
 
 
 class AdjointWarning(UserWarning):

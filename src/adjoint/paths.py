@@ -12,7 +12,7 @@ from pathlib import Path
 
 from platformdirs import PlatformDirs
 
-from adjoint.errors import AdjointError, CacheError, CheckpointError, InvalidValueError
+from adjoint.errors import AdjointError, CacheError, CheckpointError, InvalidValueError, MissingFileError
 
 __all__ = [
     "FilePath",
@@ -213,7 +213,7 @@ def reading(path: FilePath, what: str) -> Iterator[None]:
     except AdjointError:
         raise
     except FileNotFoundError as error:
-        raise CheckpointError(f"{what}: there is no file {path}; check the path") from error
+        raise MissingFileError(f"{what}: there is no file {path}; check the path") from error
     except IsADirectoryError as error:
         raise CheckpointError(f"{what}: {path} is a directory; give the path of a file in it") from error
     except OSError as error:

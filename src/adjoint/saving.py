@@ -76,7 +76,11 @@ def load(f: FilePath | BinaryIO, map_location: object = None, *, weights_only: b
     check_device(map_location)
     start = _beginning(f)
     if start != _MAGIC:
-        return read_torch(f, _made)
+        try:
+            return read_torch(f, _made)
+        except CheckpointError as error:
+            error.begin_with("load", "read_torch")
+            raise
     if weights_only:
         raise CheckpointError(
             "load: the file must contain tensors only, got a whole module; pass weights_only=False if you trust it, or "

@@ -198,7 +198,7 @@ def test_modes_and_freezing():
     model.first.requires_grad_(False)
     assert [p.requires_grad for p in model.parameters()] == [False, True, True]
     weight = model.head[0].weight
-    weight.grad = tensor(np.nan, 1.0)
+    weight.grad = tensor([np.nan, 1.0])
     model.zero_grad(set_to_none=False)
     assert weight.grad.tolist() == [[0.0, 0.0]]
     model.zero_grad()
@@ -253,10 +253,6 @@ def test_hooks_see_and_replace_arguments_and_results():
     with pytest.raises(TypeRuleError):
         broken(1)
     assert seen[-1] is None
-    assert message(InvalidValueError, lambda: model.register_full_backward_hook(print)) == (
-        "register_full_backward_hook: modules have no backward hooks, got one for Scale; register a forward hook that "
-        "registers a hook on the result"
-    )
 
 
 def test_losses_are_modules():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from adjoint import SetupTrainer, TensorType, Trainer, ones, ops
+from adjoint import SetupTrainer, TensorType, Trainer, ops
 from adjoint.errors import AdjointError
 from adjoint.losses import MSELoss
 from adjoint.models import linreg
@@ -53,22 +53,6 @@ def trained(optimizer, steps=5):
     for _ in range(steps):
         trainer.update(X, Y)
     return trainer
-
-
-class ForPyTorch(Optimizer):
-    """An optimizer as it is written for PyTorch."""
-
-    def __init__(self, params, lr=0.1):
-        super().__init__(params, {"lr": lr})
-
-
-def test_an_optimizer_written_for_pytorch_is_refused():
-    with pytest.raises(AdjointError) as error:
-        ForPyTorch([ones(2, requires_grad=True)], lr=0.2)
-    assert error.value.message == (
-        "ForPyTorch: an optimizer of your own has an __init__ of its settings alone and defines update(), got an "
-        "__init__ that takes params; remove params there, and define the update of one parameter"
-    )
 
 
 @pytest.mark.parametrize(

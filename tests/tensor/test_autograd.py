@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adjoint.errors import InvalidValueError
+from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.tensor.autograd import enable_grad, grad, is_grad_enabled, no_grad, set_grad_enabled
 from tests.tensor.making import compilations, leaf, plain
 
@@ -227,3 +227,25 @@ def test_a_graph_that_is_retained_adds_to_gradients_of_a_program_that_waits():
     assert w.grad.tolist() == (2 * W * [9, 4] + [3, 2]).tolist()
     assert v.grad.tolist() == (2 * W * W * [3, 2] + W).tolist()
     assert other.item() == 5.5
+
+
+def test_gradients_that_are_set_have_the_type_of_their_tensor():
+    w = leaf([1.0, 2.0])
+    w.grad = plain([3.0, 4.0])
+    assert w.grad.tolist() == [3.0, 4.0]
+    w.grad = None
+    for wrong, message in [
+        (
+            plain([1.0]),
+            "a gradient must have the shape and the dtype of its tensor, f32[2], got f32[1]; reshape or convert it",
+        ),
+        (
+            plain([1, 2]).double(),
+            "a gradient must have the shape and the dtype of its tensor, f32[2], got f64[2]; reshape or convert it",
+        ),
+        (np.ones(2, np.float32), "a gradient must be a tensor or None, got a ndarray; convert it"),
+    ]:
+        with pytest.raises(TypeRuleError) as error:
+            w.grad = wrong
+        assert error.value.message == message
+    assert w.grad is None

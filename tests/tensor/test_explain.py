@@ -1,5 +1,7 @@
 """Why programs were compiled."""
 
+import logging
+
 import numpy as np
 import pytest
 
@@ -105,3 +107,21 @@ def test_many_programs_that_differ_at_one_place_give_a_warning(monkeypatch):
     ):
         program(3)
     program(4)  # once for each line
+
+
+def test_compilations_are_announced_with_reason_line_and_seconds(caplog):
+    def program(x):
+        return x.cosh() * 7.0
+
+    with caplog.at_level(logging.WARNING, logger="adjoint"):
+        program(plain(np.ones(31))).elements()
+    assert not caplog.records
+    with caplog.at_level(logging.INFO, logger="adjoint"):
+        program(plain(np.ones((31, 1)))).elements()
+        program(plain(np.ones((31, 1)))).elements()
+    (record,) = caplog.records
+    assert (record.name, record.levelno) == ("adjoint", logging.INFO)
+    found = explain_recompiles()[-1]
+    assert record.getMessage() == (
+        f"compiled 3 operations in {found.seconds:.3f} s, because {found.reason} [at {found.line}]"
+    )

@@ -78,3 +78,21 @@ def test_a_hook_needs_a_gradient(function, name):
     assert error.value.message == (
         f"{name or 'retain_grad'}: the tensor must require a gradient, got f32[2] that does not; set requires_grad=True"
     )
+
+
+def test_hooks_may_read_values():
+    seen = []
+    w, v = leaf([1.0, 2.0]), leaf([3.0, 4.0])
+    y = w * 2.0
+    z = y * y * v
+    z.register_hook(lambda g: seen.append(g.tolist()))
+    y.register_hook(lambda g: g / float(g.sum()))
+    for one in (w, v):
+        one.register_hook(lambda g: seen.append(g.tolist()))
+    z.sum().backward()
+    # dy = 2 y v = (12, 32), divided by 44
+    assert seen[0] == [1.0, 1.0]
+    np.testing.assert_allclose(seen[1], [24 / 44, 64 / 44], rtol=1e-6)
+    assert seen[2] == [4.0, 16.0]
+    np.testing.assert_allclose(w.grad.numpy(), [24 / 44, 64 / 44], rtol=1e-6)
+    assert v.grad.tolist() == [4.0, 16.0]

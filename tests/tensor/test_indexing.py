@@ -173,3 +173,10 @@ def test_parts_at_places_that_vary_may_come_again():
             for places in starts:
                 assert batch(places, size) == [list(range(n, n + size)) for n in places]
             assert compiled() == 0
+
+
+def test_what_does_not_exist_is_an_index_error():
+    x = torch.zeros(2, 3)
+    for call in (lambda: x[2], lambda: x[[5]], lambda: x.sum(2), lambda: torch.nn.Sequential()[0]):
+        with pytest.raises(IndexError):
+            call()

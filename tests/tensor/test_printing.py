@@ -10,6 +10,11 @@ CASES = [
     (lambda: torch.tensor(3.5), "tensor(3.5000)"),
     (lambda: torch.tensor([1.5, 2e-5, 3e6]), "tensor([1.5000e+00, 2.0000e-05, 3.0000e+06])"),
     (lambda: torch.tensor([0.1, float("nan"), float("-inf")]), "tensor([0.1000,    nan,   -inf])"),
+    (lambda: torch.tensor([1.0, float("nan"), 0.0]), "tensor([1., nan, 0.])"),
+    (lambda: torch.tensor([0.0, float("-inf")]), "tensor([0., -inf])"),
+    (lambda: torch.tensor([1e6, float("inf")]), "tensor([1000000.,      inf])"),
+    # PyTorch numbers its classes: MulBackward0.
+    (lambda: torch.tensor([1.0], requires_grad=True) * 2, "tensor([2.], grad_fn=<MulBackward>)"),
     (lambda: torch.tensor([True, False]), "tensor([ True, False])"),
     (lambda: torch.tensor([1.0], requires_grad=True), "tensor([1.], requires_grad=True)"),
     (lambda: torch.tensor([1, 2], dtype=torch.int32), "tensor([1, 2], dtype=int32)"),

@@ -1,5 +1,7 @@
 """Reductions against NumPy, named pairs, gradients of what is composed."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -54,7 +56,14 @@ def test_types_of_results():
     f, i = torch.tensor(F), torch.tensor(N)
     assert i.sum().dtype == torch.tensor(B).sum().dtype == torch.int64
     assert f.argmax().dtype == torch.int64
-    assert type(f.max(1)).__name__ == "Extreme"
+
+
+def test_several_results_have_names():
+    found = torch.tensor([[1.0, 3.0], [5.0, 2.0]]).max(1)
+    assert repr(found) == "adjoint.return_types.max(\nvalues=tensor([3., 5.]),\nindices=tensor([1, 0]))"
+    assert found.values is found[0]
+    assert repr(torch.tensor([[1.0, 3.0]]).min(1)).startswith("adjoint.return_types.min(\nvalues=")
+    assert pickle.loads(pickle.dumps(found)).indices.tolist() == [1, 0]
 
 
 def test_argmin_of_unsigned_and_nan():

@@ -91,4 +91,4 @@ def guard(
     for cell, value in cells:
         caller.require(f"{caller.name(cell)}.cell_contents is {caller.name(value)}")
     for tensor, missing in grads:
-        caller.require(f"{caller.name(tensor)}.grad is {'' if missing else 'not '}None")
+        caller.require(f"{caller.name(tensor)}._grad is {'' if missing else 'not '}None")

@@ -144,6 +144,8 @@ class Program:
         ]
         self.specs = [spec_of(value.type) for value in function.results]
         self._spare: list[list[Storage]] = [[] for _ in self.outputs]
+        #: Its number among the compilations of this process.
+        self.number = 0
 
     def memory(self, n: int) -> Storage:
         """Memory for a result that nobody looks at."""
@@ -250,9 +252,9 @@ def _write_effects(caller: Caller, program: Program, effects: Effects) -> None:
     for k, (target, new) in enumerate(effects.grads):
         tensor = f"a{target}" if isinstance(target, int) else caller.name(target)
         if isinstance(new, int):
-            caller.add(*_tensor(caller, f"g{k}", program, new), f"{tensor}.grad = g{k}")
+            caller.add(*_tensor(caller, f"g{k}", program, new), f"{tensor}._grad = g{k}")
         else:
-            caller.add(f"{tensor}.grad = {caller.name(new)}")
+            caller.add(f"{tensor}._grad = {caller.name(new)}")
     for text, numbers in effects.prints:
         values = ", ".join(f"{caller.name(shown)}(o{n}.array)" for n in numbers)
         caller.add(f"print({caller.name(text)}.format({values}))")

@@ -1,28 +1,28 @@
 """`jit`: a whole Python function as one compiled program."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import update_wrapper, wraps
-from inspect import signature
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import update_wrapper
+from importlib import import_module
 from types import MethodType
 from typing import Any
 
 import numpy as np
 
 from adjoint.compiler import compile as compile_function
-from adjoint.errors import NameLookupError, TypeRuleError, kind_of
-from adjoint.func.calling import CHANGED, Caller, guard
-from adjoint.func.compiled import Program, write_call, write_return
+from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
+from adjoint.func.arguments import Static, hashable, plain_name, positions_of, unwrapping, zeros
+from adjoint.func.buckets import Buckets
+from adjoint.func.calling import CHANGED
+from adjoint.func.compiled import Captured, Program
 from adjoint.func.dynamic import Dynamic, cut
-from adjoint.func.lifting import Lifted, lift
-from adjoint.func.tracing import applied
+from adjoint.func.lifting import lift
 from adjoint.func.tree import LEAF, Structure, tree_flatten, tree_unflatten
-from adjoint.ir import TensorType
-from adjoint.ir.printer import print_functions
-from adjoint.tensor.checking import nan_mode, refuse_nan
+from adjoint.func.variant import Variant
+from adjoint.ir import Function, TensorType
 from adjoint.tensor.plan import options
-from adjoint.tensor.record import rebind, record
-from adjoint.tensor.structure import Node, Operation, Spec, spec_of
+from adjoint.tensor.showing import Text, functions, stage_text
+from adjoint.tensor.structure import Node, spec_of
 from adjoint.tensor.tensor import Tensor, from_array
 from adjoint.tensor.trace import state
 
@@ -40,6 +40,9 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     dynamic: Mapping[str, Mapping[int, str]] | None = None,
     bound: int | None = None,
+    buckets: Mapping[str, Mapping[int, str | Sequence[int]]] | None = None,
+    sizes: Mapping[str, str | Sequence[int]] | None = None,
+    fill: Mapping[str, float] | None = None,
 ) -> Any:
     """Compile a function of tensors as a whole: ``jit(function)``, or the decorator ``@jit`` or ``@jit(...)``.
 
@@ -62,6 +65,14 @@ def jit(
         tensors or arrays, given by position.
     bound : int, optional
         The largest size; default: the first one, rounded up to a power of two, and again for each larger one.
+    buckets : mapping, optional
+        Arguments that are filled up along axes to the next of some sizes, ``{"tokens": {1: (64, 128)}}``, so that at
+        most one program is compiled for each of these. A name in place of the sizes, ``{"tokens": {1: "n"}, "labels":
+        {1: "n"}}``, gives axes the same size: that of the longest. The results are those of the larger arguments.
+    sizes : mapping, optional
+        The sizes by name, ``{"n": (64, 128)}``; default: powers of 2.
+    fill : mapping, optional
+        What arguments with buckets are filled up with, ``{"labels": -100}``; default: 0.
 
     Returns
     -------
@@ -73,72 +84,21 @@ def jit(
     ------
     TypeRuleError, InvalidValueError
         In a call, if the function reads a tensor, changes Python objects, prints or draws random numbers while it is
-        traced, or keeps a traced tensor.
+        traced, or keeps a traced tensor; if an argument is longer than the largest of its buckets.
     """
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    sizes = None if dynamic is None else Dynamic(dynamic, bound)
-    if function is None:
-        return lambda given: Jitted(given, numbers, names, sizes)
-    return Jitted(function, numbers, names, sizes)
+    rows = None if dynamic is None else Dynamic(dynamic, bound)
+    if buckets is None and (sizes is not None or fill is not None):
+        raise InvalidValueError(
+            "jit: sizes and fill are for arguments with buckets, got no buckets; pass buckets={...}"
+        )
 
+    def made(given: Callable[..., Any]) -> Jitted:
+        filled = None if buckets is None else Buckets(given, buckets, sizes or {}, fill or {})
+        return Jitted(given, numbers, names, rows, filled)
 
-class _Variant:
-    """A traced function, and the function that calls it as long as nothing that it depends on has changed."""
-
-    def __init__(self, lifted: Lifted, specs: tuple[Spec, ...], grad: bool) -> None:
-        self.lifted = lifted
-        caller = Caller(len(specs))
-        for n, spec in enumerate(specs):
-            caller.require(f"a{n}._spec is {caller.name(spec)}")
-        here = caller.name(state)
-        caller.require(f"{here}.grad is {grad} and {here}.trace.outer is None")
-        for optimizer in lifted.around.optimizers:
-            for updates in optimizer._bound._updates:
-                group, hypers = caller.name(updates.group), caller.item(updates.__dict__, "_hypers")
-                caller.check(f"if {group}.changed: {caller.name(updates.refresh)}()")
-                caller.require(f"{hypers} is {caller.name(updates._hypers)}")
-        around = lifted.around
-        guard(caller, around.guards, [(cell, content) for _, cell, content in around.cells], lifted.grads)
-        if lifted.program is None:
-            self._write_record(caller)
-        else:
-            caller.add(f"if {caller.name(nan_mode)}.on: {caller.name(self._check)}(args)")
-            write_call(caller, lifted.program, lifted.entered, lifted.structure, lifted.results, lifted.effects)
-        #: Takes the tensors; returns `CHANGED` if the function has to be traced again.
-        self.call: Callable[[Sequence[Tensor]], Any] = caller.made()
-
-    def _check(self, args: Sequence[Tensor]) -> None:
-        """Refuse NaN in what a call computes."""
-        function = self.lifted.function
-        if function is not None:
-            tensors = self._operands(args)
-            refuse_nan(function, [tensor.elements().array for tensor in tensors], options.compile)
-
-    def _operands(self, args: Sequence[Tensor]) -> list[Tensor]:
-        """The tensors in place of the parameters of the graph."""
-        entered = [self.lifted.entered[place] for place in self.lifted.places]
-        return [args[one] if isinstance(one, int) else one.container[one.key] for one in entered]
-
-    def _write_record(self, caller: Caller) -> None:
-        """Add code that records the call as one operation, so that it can be differentiated."""
-        lifted = self.lifted
-        for one in (lifted.entered[place] for place in lifted.places):
-            if not isinstance(one, int):
-                where, tensor = caller.item(one.container, one.key), caller.name(one.tensor)
-                same = "" if one.moving else f"{where} is {tensor} and "
-                caller.require(f"{same}{where}._spec is {caller.name(one.tensor._spec)}")
-        if lifted.function is not None:
-            entry = Operation(applied(lifted.function), numbers=False)
-            caller.add(f"o = {caller.name(record)}({caller.name(entry)}, {caller.name(self._operands)}(args))")
-        for target, n in lifted.effects.rebound:
-            caller.add(f"{caller.name(rebind)}({caller.name(target)}, o[{n}])")
-        names = {"new": "o[{}]", "argument": "a{}"}
-        leaves = [
-            names[result.kind].format(result.item) if result.kind in names else caller.name(result.item)
-            for result in lifted.results
-        ]
-        write_return(caller, lifted.structure, leaves)
+    return made if function is None else made(function)
 
 
 class Jitted:
@@ -152,6 +112,8 @@ class Jitted:
         As for `jit`.
     dynamic : Dynamic, optional
         The arguments of varying size.
+    buckets : Buckets, optional
+        The arguments that are filled up.
     """
 
     def __init__(
@@ -160,23 +122,26 @@ class Jitted:
         static_argnums: tuple[int, ...],
         static_argnames: tuple[str, ...],
         dynamic: Dynamic | None = None,
+        buckets: Buckets | None = None,
     ) -> None:
         if not callable(function):
             raise TypeRuleError(f"jit takes a function, got {kind_of(function)}; pass the function, not its call")
         self._function = function
         self._static = (static_argnums, static_argnames)
         self._dynamic = dynamic
-        self._sized = () if dynamic is None else _positions_of(function, dynamic.names)
-        self._name = _plain_name(getattr(function, "__name__", type(function).__name__))
+        self._buckets = buckets
+        self._sized = () if dynamic is None else positions_of(function, dynamic.names)
+        self._name = plain_name(getattr(function, "__name__", type(function).__name__))
         self._root = Node(None)
         self._programs: dict[Any, Program] = {}
-        self._variants: OrderedDict[Hashable, list[_Variant]] = OrderedDict()
+        self._variants: OrderedDict[Hashable, list[Variant]] = OrderedDict()
         #: Calls the variant that was called last, for arguments that are tensors, none of them in a container.
         self._last: Callable[[Any], Any] = lambda _: CHANGED
         #: The kinds of arguments, without their floats, that have been met, and those whose floats are tensors.
         self._kinds: set[Hashable] = set()
         self._varying: set[Hashable] = set()
         update_wrapper(self, function, updated=())
+        functions.add(self)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Call the compiled function, which is compiled first for arguments of a new kind."""
@@ -198,6 +163,11 @@ class Jitted:
         return f"<jit of {self._name}>"
 
     def _call(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        if self._buckets is not None:
+            args, keywords = self._buckets.filled(args, keywords)
+            found = CHANGED if keywords else self._last(args)
+            if found is not CHANGED:
+                return found
         if state.trace.outer is not None:  # part of the function that is being traced
             return self._function(*args, **keywords)
         if self._dynamic is not None:
@@ -257,11 +227,11 @@ class Jitted:
 
     def _found(
         self, args: tuple[Any, ...], keywords: Mapping[str, Any]
-    ) -> tuple[Hashable, list[Any], list[_Variant], Structure]:
+    ) -> tuple[Hashable, list[Any], list[Variant], Structure]:
         """The key of a call, its leaves, the variants that were traced for it, and the structure of the arguments."""
         numbers, names = self._static
-        static = [_Static(arg) if n in numbers or n - len(args) in numbers else arg for n, arg in enumerate(args)]
-        named = {name: _Static(item) if name in names else item for name, item in keywords.items()}
+        static = [Static(arg) if n in numbers or n - len(args) in numbers else arg for n, arg in enumerate(args)]
+        named = {name: Static(item) if name in names else item for name, item in keywords.items()}
         leaves, structure = tree_flatten((tuple(static), named))
         kinds: list[Hashable] = []
         floats: list[float] = []
@@ -274,7 +244,7 @@ class Jitted:
                 kinds.append(float)
                 floats.append(leaf)
             else:
-                kinds.append((type(leaf), _hashable(self._name, leaf)))
+                kinds.append((type(leaf), hashable(self._name, leaf)))
         base = (structure, tuple(kinds), state.grad)
         key: Hashable = (*base, tuple(repr(number) for number in floats))
         if floats and key not in self._variants and base in self._kinds:
@@ -285,11 +255,11 @@ class Jitted:
         self._kinds.add(base)
         return key, leaves, self._variants.get(key, []), structure
 
-    def _traced(self, key: Hashable, leaves: list[Any], tensors: list[Tensor], structure: Structure) -> _Variant:
+    def _traced(self, key: Hashable, leaves: list[Any], tensors: list[Tensor], structure: Structure) -> Variant:
         specs = tuple(tensor._spec for tensor in tensors)
-        statics = [leaf.value if isinstance(leaf, _Static) else leaf for leaf in leaves if not isinstance(leaf, Tensor)]
+        statics = [leaf.value if isinstance(leaf, Static) else leaf for leaf in leaves if not isinstance(leaf, Tensor)]
         lifted = lift(
-            _unwrapping(self._function),
+            unwrapping(self._function),
             self._name,
             self._root,
             self._programs,
@@ -300,7 +270,7 @@ class Jitted:
             self._sized,
         )
         extra = () if self._dynamic is None else (spec_of(TensorType((), np.dtype(np.int32))),)
-        variant = _Variant(lifted, (*specs, *extra), state.grad)
+        variant = Variant(lifted, (*specs, *extra), state.grad)
         alike = self._variants.setdefault(key, [])
         alike.insert(0, variant)
         self._variants.move_to_end(key)
@@ -323,93 +293,85 @@ class Jitted:
 
         Arguments may be given by `TensorType`.
         """
+        return self._lowered(args, keywords)[0].lifted.function
+
+    def _lowered(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Variant, list[Tensor]]:
+        """The variant for a call with these arguments, and its tensors."""
         given, structure = tree_flatten((args, keywords))
-        args, keywords = tree_unflatten(structure, [_zeros(x) if isinstance(x, TensorType) else x for x in given])
+        args, keywords = tree_unflatten(structure, [zeros(x) if isinstance(x, TensorType) else x for x in given])
+        if self._buckets is not None:
+            args, keywords = self._buckets.filled(args, keywords)
         key, leaves, variants, structure = self._found(args, keywords)
         tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-        variant = variants[0] if variants else self._traced(key, leaves, tensors, structure)
-        return variant.lifted.function
+        return variants[0] if variants else self._traced(key, leaves, tensors, structure), tensors
 
-    def show(self, stage: str = "graph") -> str:
+    def show(self, stage: str = "graph") -> Text:
         """The text of a stage of compilation, of the call that was compiled last.
 
         Parameters
         ----------
         stage : str, default "graph"
-            ``"graph"``, with the line of code of each value, ``"kernels"``, ``"llvm"`` or ``"asm"``.
+            ``"graph"``, with the line of code of each value; ``"kernels"``, with the lines of each kernel; ``"llvm"``;
+            ``"asm"``; or the name of a pass, as `adjoint show` has it, for what it makes of the graph.
 
         Raises
         ------
         TypeRuleError
             If the function has not been called yet.
+        InvalidValueError
+            For any other stage.
         """
         if not self._programs and not self._variants:
             raise TypeRuleError(f"show: {self._name} must be called first, got no call; call it with its arguments")
         variant = next(reversed(self._variants.values()))[0]
         function = variant.lifted.function
         if function is None:
-            return f"{self._name} computes nothing"
-        if stage == "graph":
-            return print_functions((function,), show_lines=True)
-        if variant.lifted.program is None:
-            return compile_function(function, options=options.compile)[function.name].text(stage)
-        return variant.lifted.program.entry.text(stage)
+            return Text(f"{self._name} computes nothing")
+        program = variant.lifted.program
+        if program is not None:
+            return stage_text(function, lambda: program.entry, stage)
+        return stage_text(function, lambda: compile_function(function, options=options.compile)[function.name], stage)
 
+    def profile(self, *args: Any, runs: int = 50, peaks: Any = None, **keywords: Any) -> Any:
+        """Measure the program of a call kernel by kernel, on copies of all tensors, so that nothing is changed.
 
-class _Static:
-    """A static argument."""
+        Parameters
+        ----------
+        *args, **keywords
+            The arguments of the call.
+        runs : int, default 50
+            Number of runs; the times are interquartile means.
+        peaks : adjoint.profiling.Peaks, optional
+            The limits of the machine; default: measured once and stored.
 
-    __slots__ = ("value",)
+        Returns
+        -------
+        adjoint.profiling.StepProfile
+            Printed, it is a table of the kernels with the lines of code of what they compute.
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and type(self.value) is type(other.value) and bool(self.value == other.value)
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-
-def _zeros(type_: TensorType) -> Tensor:
-    return from_array(np.zeros(type_.shape, type_.dtype), copy=False)
-
-
-def _hashable(name: str, leaf: Any) -> Any:
-    try:
-        hash(leaf)
-    except TypeError:
-        raise TypeRuleError(
-            f"jit: the arguments of {name} must be tensors, arrays or hashable objects, got {kind_of(leaf)}; convert "
-            "it, or let the function use it as a global"
-        ) from None
-    return leaf
-
-
-def _unwrapping(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, called with static arguments as they were given."""
-
-    @wraps(function, updated=())
-    def call(*args: Any, **keywords: Any) -> Any:
-        return function(
-            *[arg.value if isinstance(arg, _Static) else arg for arg in args],
-            **{name: item.value if isinstance(item, _Static) else item for name, item in keywords.items()},
-        )
-
-    return call
-
-
-def _positions_of(function: Callable[..., Any], names: Sequence[str]) -> tuple[int, ...]:
-    """The positions of parameters."""
-    known = list(signature(function).parameters)
-    for name in names:
-        if name not in known:
-            raise NameLookupError(
-                f"jit: dynamic names parameters of the function, got {name!r}; known parameters: {', '.join(known)}"
+        Raises
+        ------
+        TypeRuleError
+            If the function computes nothing, or has a dynamic size.
+        """
+        if self._dynamic is not None:
+            raise TypeRuleError(
+                f"profile: a function is measured for one size, got {self._name}, which has a dynamic size; profile "
+                "jit(function) without dynamic"
             )
-    return tuple(known.index(name) for name in names)
+        variant, tensors = self._lowered(args, keywords)
+        function = variant.lifted.function
+        if function is None:
+            raise TypeRuleError(f"profile: {self._name} computes nothing, got no operations in it; let it return some")
+        operands = zip(function.params, variant.operands(tensors), strict=True)
+        arrays = {param.label: tensor.elements().array for param, tensor in operands}
+        measure = import_module("adjoint.profiling.doors").profile_function  # which calls do not need
+        return measure(function, arrays, self._name, options.compile, runs, peaks)
 
-
-def _plain_name(name: str) -> str:
-    found = "".join(c if c.isalnum() or c == "_" else "_" for c in name).strip("_")
-    return found if found and not found[0].isdigit() else "function"
+    def programs(self) -> Iterator[tuple[list[Tensor], int, Function, Program]]:
+        """The programs that it has compiled: the tensors besides arguments, number and graph of each, and itself."""
+        for variant in [variant for alike in self._variants.values() for variant in alike]:
+            lifted, program = variant.lifted, variant.lifted.program
+            if program is not None:
+                captured = [one.tensor for one in lifted.entered if isinstance(one, Captured)]
+                yield captured, program.number, program.function, program

@@ -128,7 +128,7 @@ class _Lifting:
     def run(self, structure: Structure, leaves: Sequence[Any], specs: Sequence[Spec], roots: Sequence[Any]) -> Lifted:
         around = Surroundings(roots)
         numbers = random_states()
-        before = {known: tensor.__dict__.get("grad") for known, tensor in around.tensors.items()}
+        before = {known: tensor.__dict__.get("_grad") for known, tensor in around.tensors.items()}
         with lock, traced(Tracing(self.root, compiled=True)) as trace:
             examples = self._examples(trace, structure, leaves, specs)
             with without_print():
@@ -202,7 +202,7 @@ class _Lifting:
                     start = time.perf_counter()
                     compiled = self.programs[key] = Program(function, places)
                     parts.node.plans = {**(parts.node.plans or {}), key[1]: None}  # for the reason of compilations
-                    log.compiled(parts.node, time.perf_counter() - start)
+                    compiled.number = log.compiled(parts.node, time.perf_counter() - start, self.name)
         grads = parts.grads_read(around, before)
         return Lifted(
             compiled,
@@ -259,10 +259,10 @@ class _Parts:
         grads: list[tuple[Any, Any]] = []
         changed: dict[int, Tensor] = {id(t): t for t in trace.with_new_grad()}
         for known, tensor in around.tensors.items():
-            if tensor.__dict__.get("grad") is not before[known]:
+            if tensor.__dict__.get("_grad") is not before[known]:
                 changed[known] = tensor
-        for tensor in (*changed.values(), *(e for e in examples if e.grad is not None)):
-            new = tensor.grad
+        for tensor in (*changed.values(), *(e for e in examples if e._grad is not None)):
+            new = tensor._grad
             if new is not None and new._storage is None:
                 new = used_up(new._spec) if new._spent else self._want(new._node)
             grads.append((self.numbers.get(id(tensor), tensor), new))
@@ -306,7 +306,7 @@ class _Parts:
         """Give tensors their gradients back that were there before the call, not only before the tensor was used."""
         for target, _ in self.effects.grads:
             if isinstance(target, Tensor) and id(target) in before:
-                target.grad = before[id(target)]
+                target._grad = before[id(target)]
 
     def grads_read(self, around: Surroundings, before: dict[int, Any]) -> tuple[tuple[Tensor, bool], ...]:
         """The tensors whose ``grad`` the program depends on being there, or not."""
@@ -331,7 +331,7 @@ class _Parts:
         """Forget everything that refers to tensors of the trace."""
         trace = self.trace
         trace.made, trace.entered, trace.storages, trace.captured = [], [], [], []
-        trace.known, trace.rebound = None, NOTHING
+        trace.known, trace.rebound, trace.hooked = None, NOTHING, None
         self.trace = self.examples = None
         self.outs = []
         self.own = {}

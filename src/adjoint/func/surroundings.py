@@ -27,7 +27,7 @@ _MOST_ITEMS = 10_000
 _PLAIN = (bool, int, float, str, bytes, type(None), np.dtype)
 
 #: Packages of adjoint whose objects belong to the user's program; others keep books that may change.
-_VISIBLE = ("adjoint.nn", "adjoint.modules", "adjoint.losses")
+_VISIBLE = ("adjoint.nn", "adjoint.modules", "adjoint.losses", "adjoint.optim.written")
 
 #: Those of the others that refer to tensors of the user's program.
 _INNER = ("adjoint.optim", "adjoint.func.derivatives", "adjoint.tensor.generator")
@@ -154,9 +154,9 @@ class Surroundings:
                 tensor._label = _label(name)
             if quiet and isinstance(container, list) and not tensor.shape and not tensor.requires_grad:
                 self.moving.add(known)
-            grad = tensor.__dict__.get("grad")
+            grad = tensor.__dict__.get("_grad")
             if grad is not None:
-                self._visit_tensor(grad, f"{name}.grad" if name else "", tensor.__dict__, "grad", True)
+                self._visit_tensor(grad, f"{name}.grad" if name else "", tensor.__dict__, "_grad", True)
                 self.moving.add(id(grad))
 
     def _visit_items(self, value: Any, name: str, quiet: bool) -> None:

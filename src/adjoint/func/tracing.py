@@ -18,7 +18,7 @@ from adjoint.tensor.trace import Recorded, Trace, fresh_trace, state
 __all__ = ["Tracing", "applied", "function_of", "refuse_changes", "sources", "traced"]
 
 #: What a trace changes in tensors.
-_STATE = ("_storage", "_trace", "_node", "_spec", "_alias", "grad")
+_STATE = ("_storage", "_trace", "_node", "_spec", "_alias", "_grad")
 
 
 class Tracing(Trace):
@@ -77,7 +77,7 @@ class Tracing(Trace):
 
     def with_new_grad(self) -> list[Tensor]:
         """The captured tensors whose `grad` is another one than before."""
-        return [tensor for tensor, before in self.captured if tensor.grad is not before.get("grad")]
+        return [tensor for tensor, before in self.captured if tensor._grad is not before.get("_grad")]
 
     def undo(self) -> None:
         """Give captured tensors their state back."""

@@ -6,10 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import TypeRuleError
 from adjoint.ir import DTYPES, as_dtype, dtype_name, is_float
 from adjoint.modules.attributes import Attributes
 from adjoint.modules.hooks import Hooks, RemovableHandle
+from adjoint.modules.inspection import Inspection
 from adjoint.modules.state import IncompatibleKeys, load_state, state_of
 from adjoint.modules.walking import Walking
 from adjoint.tensor.assign import assign
@@ -21,7 +22,7 @@ from adjoint.tensor.updates import clear_gradients
 __all__ = ["Module"]
 
 
-class Module(Attributes, Walking):
+class Module(Attributes, Walking, Inspection):
     """The base class of modules, as in PyTorch.
 
     A subclass calls ``super().__init__()`` first, assigns parameters and other modules to attributes, and defines
@@ -126,11 +127,11 @@ class Module(Attributes, Walking):
     def _convert(self, dtype: np.dtype) -> None:
         for tensor in (*self.parameters(), *self.buffers()):
             if is_float(tensor.dtype) and tensor.dtype != dtype:
-                grad, tensor.grad = tensor.grad, None
+                grad, tensor._grad = tensor._grad, None
                 assign(tensor, tensor.elements().array.astype(dtype))
                 if grad is not None:
                     assign(grad, grad.elements().array.astype(dtype))
-                    tensor.grad = grad
+                    tensor._grad = grad
 
     def float(self) -> Self:
         """``to("f32")``."""
@@ -234,12 +235,31 @@ class Module(Attributes, Walking):
         """
         return self._own_hooks().add_after(hook, prepend, with_kwargs, always_call)
 
-    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:  # noqa: ARG002
-        """Refused: the backward pass is derived from the recorded graph, which does not know modules."""
-        raise InvalidValueError(
-            f"register_full_backward_hook: modules have no backward hooks, got one for {type(self).__name__}; register "
-            "a forward hook that registers a hook on the result"
-        )
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_input, grad_output)`` in backward passes, with the gradients of inputs and results.
+
+        Parameters
+        ----------
+        hook : callable
+            What it returns, unless None, replaces ``grad_input``. Both are tuples, of the gradients of the positional
+            arguments and of the result, or results if it is a tuple; None where no gradient is computed. If no argument
+            requires one, it is called with the gradients of the results, and must return None.
+        prepend : bool, default False
+            Whether it is called before the hooks that there are.
+        """
+        return self._own_hooks().add_backward(hook, prepend, before=False)
+
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Call ``hook(module, grad_output)`` in backward passes, before they pass the module.
+
+        Parameters
+        ----------
+        hook : callable
+            What it returns, unless None, replaces ``grad_output``, the tuple of the gradients of the results.
+        prepend : bool, default False
+            Whether it is called before the hooks that there are.
+        """
+        return self._own_hooks().add_backward(hook, prepend, before=True)
 
     def _own_hooks(self) -> Hooks:
         hooks = self._hooks

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby, islice
 from typing import Any, Self
 
-from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError, kind_of, plural
+from adjoint.errors import IndexRangeError, NameLookupError, TypeRuleError, kind_of, plural
 from adjoint.modules import Module
 from adjoint.tensor.tensor import Parameter, Tensor
 
@@ -15,7 +15,7 @@ def _place(owner: Any, index: int, size: int) -> int:
     """A position that may count from the end; raises if there is nothing there."""
     place = index.__index__()
     if not -size <= place < size:
-        raise InvalidValueError(
+        raise IndexRangeError(
             f"{type(owner).__name__}: a position must be one of its {plural(size, 'element')}, got {place}; append "
             "elements first"
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from adjoint.errors import InvalidValueError
+from adjoint.errors import IndexRangeError, InvalidValueError
 
 __all__ = ["Axes", "axes_of", "axis_of", "bad_axes", "fill", "shifted", "without"]
 
@@ -19,13 +19,15 @@ def axis_of(name: str, axis: int, rank: int) -> int:
     Raises
     ------
     InvalidValueError
-        If it is not an integer, or a tensor of that rank has no such axis.
+        If it is not an integer.
+    IndexRangeError
+        If a tensor of that rank has no such axis.
     """
     if not hasattr(axis, "__index__"):
         raise InvalidValueError(f"{name}: an axis must be an integer, got {axis!r}; pass one such as 0 or -1")
     if not -rank <= axis < rank:
         allowed = f"-{rank} to {rank - 1}" if rank else "none: a scalar has no axes"
-        raise InvalidValueError(f"{name}: axis {axis} is out of range for rank {rank}; use {allowed}")
+        raise IndexRangeError(f"{name}: axis {axis} is out of range for rank {rank}; use {allowed}")
     return int(axis) % rank
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import IndexRangeError, TypeRuleError
 from adjoint.ir.types import TensorType, is_integer
 from adjoint.ir.value import Value
 from adjoint.ops.create import constant
@@ -43,7 +43,7 @@ def getitem(x: Value, key: Any) -> Value:
 
     Raises
     ------
-    InvalidValueError
+    IndexRangeError
         If an integer is out of range.
     TypeRuleError
         If there are more indices than axes, or something is not an index, such as a bool mask: the shape of its result
@@ -147,7 +147,7 @@ def _position(x: Value, item: int, axis: int) -> int:
     size = x.shape[axis]
     if not -size <= item < size:
         allowed = f"use {-size} to {size - 1}" if size else "the axis is empty, use a slice"
-        raise InvalidValueError(f"indexing: index {item} is out of range for axis {axis} of {x.type}; {allowed}")
+        raise IndexRangeError(f"indexing: index {item} is out of range for axis {axis} of {x.type}; {allowed}")
     return item % size
 
 
@@ -176,7 +176,7 @@ def _taken(part: Value, x: Value, plan: _Plan) -> Value:
     if not isinstance(ids, Value):
         given = np.asarray(ids)
         if given.size and not -size <= given.min() <= given.max() < size:
-            raise InvalidValueError(
+            raise IndexRangeError(
                 f"indexing: indices must be from {-size} to {size - 1} on axis {plan.axis} of {x.type}, got "
                 f"{given.min()} to {given.max()}; correct them"
             )

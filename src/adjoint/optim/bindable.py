@@ -5,12 +5,13 @@ what decides, so a class of optimizers needs to know nothing of it.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from typing import Any, ClassVar, Self
 
 from adjoint.errors import InvalidValueError, MissingAttributeError, TypeRuleError
 from adjoint.optim.bound import Bound, parameters_in
+from adjoint.optim.written import Written
 
 __all__ = ["Bindable"]
 
@@ -22,14 +23,17 @@ class _Binding(type):
     """The class of optimizer classes: binds what is called with parameters."""
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
+        takes_params = next(iter(cls.__signature__.parameters), "") == "params"
+        if takes_params and cls.step is not Bindable.step:  # type: ignore[attr-defined]
+            return super().__call__(*args, **options)  # its __init__ binds it
         given = args[:1] or ((options["params"],) if "params" in options else ())
         found = parameters_in(cls.__name__, given[0]) if given else None
         if found is None:
             return super().__call__(*args, **options)
-        if next(iter(cls.__signature__.parameters), "") == "params":
+        if takes_params:
             raise TypeRuleError(
-                f"{cls.__name__}: an optimizer of your own has an __init__ of its settings alone and defines update(), "
-                "got an __init__ that takes params; remove params there, and define the update of one parameter"
+                f"{cls.__name__}: an optimizer whose __init__ takes params defines step(), got one without; define it, "
+                "or remove params there and define update(), the update of one parameter"
             )
         options.pop("params", None)
         chosen = {name: options.pop(name) for name in IMPLEMENTATION_OPTIONS if name in options}
@@ -40,6 +44,8 @@ class _Binding(type):
     @property
     def __signature__(cls) -> inspect.Signature:
         """The arguments of the class without parameters, for ``help`` and the like."""
+        if cls.__init__ is Bindable.__init__:  # type: ignore[misc]
+            return inspect.Signature()
         own = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
         return inspect.Signature(own)
 
@@ -52,6 +58,22 @@ class Bindable(metaclass=_Binding):
     implementation_options: ClassVar[dict[str, Any]] = {}
 
     _bound: Bound | None = None
+
+    def __init__(self, params: Any = None, defaults: Mapping[str, Any] | None = None) -> None:
+        """What an optimizer that is written as for PyTorch calls, with its parameters and the settings of its groups.
+
+        It defines `step`, which changes the parameters in place within `no_grad`, and may keep what it likes in
+        ``self.state[parameter]``, a dict. What it records is compiled with the rest of the program.
+
+        Parameters
+        ----------
+        params : iterable
+            As for `bind`. Without, as in the ``__init__`` of an optimizer that defines `update`, nothing happens.
+        defaults : mapping, optional
+            The settings of groups that have none of their own.
+        """
+        if params is not None or defaults is not None:
+            object.__setattr__(self, "_bound", Written(self, params, dict(defaults or {})))
 
     def bind(self, params: Any) -> Self:
         """The optimizer, bound to parameters.

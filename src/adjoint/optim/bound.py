@@ -109,7 +109,11 @@ class Bound:
             taken.add(id(param))
         options = {**self.defaults, **{key: value for key, value in given.items() if key != "params"}}
         named = {"param_names": names} if any(name is not None for name, _ in pairs) else {}
-        group = Group({"params": params, **options, **named})
+        self._append({"params": params, **options, **named}, names)
+
+    def _append(self, options: dict[str, Any], names: Sequence[str]) -> None:
+        """Add a group whose parameters have been checked."""
+        group = Group(options)
         updates = GroupUpdates(self._optimizer, group, names)
         self.param_groups.append(group)
         self._updates.append(updates)
@@ -153,14 +157,7 @@ class Bound:
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Set the settings of the groups, and the state."""
-        groups = state_dict["param_groups"]
-        sizes = [len(group["params"]) for group in groups]
-        own = [len(group["params"]) for group in self.param_groups]
-        if sizes != own:
-            raise InvalidValueError(
-                f"load_state_dict: the groups must have as many parameters as those of the optimizer, {_counts(own)}, "
-                f"got {_counts(sizes)}; build the optimizer as it was saved"
-            )
+        groups = self._fitting_groups(state_dict)
         decoupled = self.defaults.get("decoupled_weight_decay")
         for group in groups:
             if decoupled is not None and group.get("decoupled_weight_decay", decoupled) != decoupled:
@@ -176,6 +173,18 @@ class Bound:
         for group, mine, updates, arrays in zip(groups, self.param_groups, self._updates, loaded, strict=True):
             mine.update({key: value for key, value in group.items() if key not in _OWN_KEYS})
             updates.load(arrays)
+
+    def _fitting_groups(self, state_dict: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The groups of a ``state_dict``, which must have as many parameters as those that there are."""
+        groups: list[dict[str, Any]] = state_dict["param_groups"]
+        sizes = [len(group["params"]) for group in groups]
+        own = [len(group["params"]) for group in self.param_groups]
+        if sizes != own:
+            raise InvalidValueError(
+                f"load_state_dict: the groups must have as many parameters as those of the optimizer, {_counts(own)}, "
+                f"got {_counts(sizes)}; build the optimizer as it was saved"
+            )
+        return groups
 
 
 def _counts(sizes: Sequence[int]) -> str:

@@ -193,7 +193,7 @@ class GroupUpdates:
         for cohort in tuple(self._cohorts):
             grads = []
             for param in cohort.params:
-                grad = param.grad
+                grad = param._grad
                 if grad is None:
                     self._step_some(cohort, skip)
                     break
@@ -205,7 +205,7 @@ class GroupUpdates:
 
     def _step_some(self, cohort: _Cohort, skip: Any) -> None:
         """Record the update of a cohort of which some parameters have no gradient."""
-        active = tuple(i for i, param in enumerate(cohort.params) if param.grad is not None)
+        active = tuple(i for i, param in enumerate(cohort.params) if param._grad is not None)
         if not active:
             return
         names, params = [cohort.names[i] for i in active], [cohort.params[i] for i in active]
@@ -221,7 +221,7 @@ class GroupUpdates:
             if active not in cohort.subsets:
                 cohort.subsets[active] = self._entered(cohort, names, params)
             update = cohort.subsets[active]
-        record_step(update if skip is None else _unless(update, skip), [param.grad for param in params])
+        record_step(update if skip is None else _unless(update, skip), [param._grad for param in params])
 
     def _entered(self, cohort: _Cohort, names: Sequence[str], params: Sequence[Any]) -> Update:
         """What to record for some parameters of a cohort, and their state, which is made if it is missing."""

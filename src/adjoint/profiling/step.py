@@ -19,6 +19,7 @@ from adjoint.profiling.inputs import described_state, random_arrays, trained_arr
 from adjoint.profiling.machine import Level, Peaks, keep_peaks, machine_peaks
 from adjoint.profiling.places import Block, Edge, blocks_of, edges_of
 from adjoint.profiling.probes import multiply_adds
+from adjoint.profiling.table import profile_table
 from adjoint.runtime.accounting import StepAccount, step_nanoseconds
 from adjoint.runtime.bound import aligned
 from adjoint.runtime.executable import Entry
@@ -175,6 +176,9 @@ class StepProfile:
     def __repr__(self) -> str:
         kernels, threads = plural(len(self.rows), "kernel"), plural(self.threads, "thread")
         return f"<StepProfile of {self.title}: {kernels}, {self.nanoseconds / 1e3:.1f} us on {threads}>"
+
+    def __str__(self) -> str:
+        return profile_table(self)
 
     @property
     def nanoseconds(self) -> float:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, NameLookupError, TypeRuleError
+from adjoint.errors import IndexRangeError, NameLookupError, TypeRuleError
 from adjoint.kernel.program import Argument, RangeCheck, Result, arena_size, check_symbol, entry_symbol
 from adjoint.runtime.arguments import accept, miscounted, refuse_swapped
 from adjoint.runtime.fastcall import FastCall
@@ -269,7 +269,7 @@ class Bound:
             place = first_outside(check, array)
             if place is not None:
                 where = f" at {place if len(place) > 1 else place[0]}" if place else ""
-                raise InvalidValueError(
+                raise IndexRangeError(
                     f"{self.name}: {name} must be {allowed(check)}, got {array[place]}{where}; nothing was updated"
                 )
 

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError
+from adjoint.errors import IndexRangeError
 from adjoint.kernel.program import arena_size, check_symbol, entry_symbol
 from adjoint.runtime.bound import Runtime, Signature, aligned, allowed, first_outside
 from adjoint.runtime.fastcall import FastCall
@@ -74,4 +74,4 @@ class Invocation:
 
     def _refuse(self, name: str, condition: str, given: object, place: tuple[int, ...]) -> NoReturn:
         where = f" at {place if len(place) > 1 else place[0]}" if place else ""
-        raise InvalidValueError(f"{name} holds indices and must be {condition}, got {given}{where}; correct the data")
+        raise IndexRangeError(f"{name} holds indices and must be {condition}, got {given}{where}; correct the data")

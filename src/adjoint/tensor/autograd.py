@@ -68,25 +68,31 @@ def backward(tensor: Recorded, gradient: Any = None, retain_graph: bool = False)
     if node is None:
         node = _made_backward(trace, key, loss, seed)
     found: _Backward = node.made
-    if trace.freed is None and trace.resumed is None:
+    tensors, news = trace.entered, None
+    if trace.freed is None and trace.resumed is None and trace.hooked is None:
         trace.freed = [] if retain_graph else [found.passed]
+        trace.node = node
     else:
+        _require_unused(trace, found.passed)
+        if trace.hooked is None:
+            trace.node = node
+        else:
+            trace, news = _hooked(trace, loss, seed, found)
         _use_up(trace, found.passed, retain_graph)
-    trace.node = node
-    tensors = trace.entered
-    news = None if trace.hooked is None else iter(_hooked(trace, loss, seed, found))
-    for place, item in found.leaves:
+    for n, (place, item) in enumerate(found.leaves):
         into = tensors[place]
-        new = trace.result(item) if news is None else next(news)
         if not into._spec.requires_grad:  # it has been frozen since
             continue
+        new = trace.result(item) if news is None else news[n]
         if into._hooks is not None:
+            if news is None:  # a hook may read a gradient, which ends the trace
+                news = [new if k == n else trace.result(one) for k, (_, one) in enumerate(found.leaves)]
             new = _recorded_in(trace, apply_hooks, into, new)
-        if into.grad is None:
+        if into._grad is None:
             new._deferrable = True
-            into.grad = new
+            into._grad = new
         else:
-            _recorded_in(trace, record_in_place, _add, into.grad, new)
+            _recorded_in(trace, record_in_place, _add, into._grad, new)
     if trace is state.trace and trace.outer is None:
         state.trace = Trace(growing.root, trace.grad)
 
@@ -163,6 +169,7 @@ def grad(
             f"grad: an input of type {unused._spec.type} has no influence on the outputs; leave it out, or pass "
             "allow_unused=True to get None for it"
         )
+    _require_unused(trace, node.made.passed)
     _use_up(trace, node.made.passed, retains)
     trace.node = node
     return tuple([None if item.made == "unused" else trace.result(item) for item in node.items])
@@ -172,15 +179,19 @@ def _as_tuple(given: Any) -> tuple[Any, ...]:
     return (given,) if isinstance(given, Recorded) else tuple(given)
 
 
-def _use_up(trace: Trace, passed: frozenset[Node], retain_graph: bool) -> None:
-    """Note what a backward pass uses up; raise if another one has."""
-    freed = trace.freed
-    if freed is None:
-        freed = trace.freed = []
-    elif any(not passed.isdisjoint(used) for used in freed):
+def _require_unused(trace: Trace, passed: frozenset[Node]) -> None:
+    """Raise if a backward pass has used up what another one passes."""
+    if trace.freed is None:
+        trace.freed = []
+    elif any(not passed.isdisjoint(used) for used in trace.freed):
         raise _used_up()
+
+
+def _use_up(trace: Trace, passed: frozenset[Node], retain_graph: bool) -> None:
+    """Note what a backward pass uses up."""
     if retain_graph:
         return
+    freed = trace.freed = [] if trace.freed is None else trace.freed
     freed.append(passed)
     for joined, moved in (trace.resumed or {}).items():
         if moved:
@@ -188,11 +199,19 @@ def _use_up(trace: Trace, passed: frozenset[Node], retain_graph: bool) -> None:
             joined.freed = [*(joined.freed or ()), used]
 
 
-def _hooked(trace: Trace, loss: Node, seed: Node | None, found: _Backward) -> list[Any]:
-    """The gradients of the leaves, after the hooks of the results of operations on the way."""
+def _hooked(trace: Trace, loss: Node, seed: Node | None, found: _Backward) -> tuple[Trace, list[Any]]:
+    """The gradients of the leaves, after the hooks of the results of operations on the way, and their trace.
+
+    It is another one, which continues the given one, if a hook has read a value.
+    """
     leaves = [trace.operand(trace.entered[place]) for place, _ in found.leaves]
-    news: list[Any] = _recorded_in(trace, hooked_gradients, trace, loss, seed, found.passed, leaves)
-    return news
+    made: tuple[Trace, list[Any]] = _recorded_in(trace, hooked_gradients, trace, loss, seed, found.passed, leaves)
+    after = made[0]
+    if after is not trace:
+        after.grad = state.grad
+        if state.trace is trace:
+            state.trace = after
+    return made
 
 
 def _recorded_in(trace: Trace, function: Callable[..., Any], *args: Any) -> Any:

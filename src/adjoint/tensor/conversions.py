@@ -9,6 +9,7 @@ from adjoint.ir import DTYPES, TensorType, dtype_name, is_float
 from adjoint.tensor import creation, elementwise
 from adjoint.tensor.aliases import contiguous_strides, join, viewed
 from adjoint.tensor.environment import check_device, device, dtype_of, is_device
+from adjoint.tensor.gradient_function import GradientFunction
 from adjoint.tensor.printing import tensor_text
 from adjoint.tensor.record import entry_of, record, record_unary
 from adjoint.tensor.storage import storage_of
@@ -40,7 +41,7 @@ class Conversions(Recorded):
     """The part of `Tensor` with dtypes, devices, copies and text."""
 
     requires_grad: bool
-    grad: Any
+    _grad: Any
 
     def elements(self) -> Any:
         """The memory with the elements."""
@@ -242,7 +243,10 @@ class Conversions(Recorded):
         trace = getattr(self._trace, "trace", self._trace)
         if self._storage is None and trace.outer is not None:
             return f"<tensor {self._spec.type} of a traced function>"
-        return tensor_text(self.elements().array, self._spec.requires_grad)
+        gradient = "" if not self._spec.requires_grad else "requires_grad=True"
+        if gradient and not self._spec.leaf:
+            gradient = f"grad_fn={GradientFunction(self._node)!r}"
+        return tensor_text(self.elements().array, gradient)
 
     def __format__(self, text: str) -> str:
         if not self._spec.shape and type(self) is Recorded.result:
@@ -262,11 +266,11 @@ class Conversions(Recorded):
             raise InvalidValueError(
                 f"only leaves can be copied with deepcopy, got a result of operations, {self._spec.type}; detach() it"
             )
-        kept = {key: item for key, item in self.__dict__.items() if not key.startswith("_") and key != "grad"}
+        kept = {key: item for key, item in self.__dict__.items() if not key.startswith("_")}
         made = _restored(type(self), self.elements().array, self._spec.requires_grad, self._label, kept)
         memo[id(self)] = made
-        if self.grad is not None:
-            made.grad = self.grad.detach().clone()
+        if self._grad is not None:
+            made._grad = self._grad.detach().clone()
         return made
 
     def __copy__(self) -> Any:

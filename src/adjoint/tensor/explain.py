@@ -1,5 +1,6 @@
-"""Why recorded programs were compiled: `explain_recompiles`."""
+"""Why programs were compiled: `explain_recompiles`, and the messages of the logger "adjoint"."""
 
+import logging
 from collections.abc import Hashable
 from dataclasses import dataclass
 
@@ -7,6 +8,9 @@ from adjoint.errors import is_user_line, located, plural, warn
 from adjoint.tensor.structure import Node, Spec
 
 __all__ = ["Compilation", "Compilations", "explain_recompiles", "log"]
+
+#: Announces every compilation, at the level INFO.
+_logger = logging.getLogger("adjoint")
 
 #: Most compilations that are remembered.
 _MOST = 1000
@@ -56,12 +60,31 @@ class _Log:
         self.count = 0
         self._warned: set[str] = set()
 
-    def compiled(self, node: Node, seconds: float) -> None:
-        """Remember the compilation of the program that ends at a node."""
-        reason, line, others = _difference(node)
+    def compiled(self, node: Node, seconds: float, function: str = "") -> int:
+        """Remember and announce the compilation of the program that ends at a node.
+
+        Parameters
+        ----------
+        node : Node
+            The last node of the program.
+        seconds : float
+            What the compilation took.
+        function : str, default ""
+            The name of the function whose trie of its own the node is in.
+
+        Returns
+        -------
+        int
+            The number of compilations so far.
+        """
+        reason, line, others = _difference(node, own=bool(function))
         self.entries.append(Compilation(reason, line, node.depth, seconds))
         self.count += 1
         del self.entries[:-_MOST]
+        if _logger.isEnabledFor(logging.INFO):
+            where = f" [at {line}]" if line else ""
+            what = function or plural(node.depth, "operation")
+            _logger.info("compiled %s in %.3f s, because %s%s", what, seconds, reason, where)
         if others >= _MANY and line not in self._warned:
             self._warned.add(line)
             with located(line):
@@ -69,6 +92,7 @@ class _Log:
                     f"{plural(others + 1, 'program')} were compiled that differ at the same place, the last because "
                     f"{reason}; keep shapes and numbers equal, or see adjoint.explain_recompiles()"
                 )
+        return self.count
 
 
 log = _Log()
@@ -78,13 +102,17 @@ def explain_recompiles() -> Compilations:
     """The compilations of recorded programs in this process, oldest first: reason, line and seconds.
 
     Printing the result shows a table. In a training loop, everything is compiled in its first iterations; whatever
-    comes later is caused by something that changes, such as a shape.
+    comes later is caused by something that changes, such as a shape. The logger "adjoint" announces each one when it
+    happens, at the level INFO: ``logging.basicConfig(level=logging.INFO)`` shows it.
     """
     return Compilations(log.entries)
 
 
-def _difference(node: Node) -> tuple[str, str, int]:
-    """How a program differs from earlier ones, the line where it does, and the number of others of that line."""
+def _difference(node: Node, own: bool = False) -> tuple[str, str, int]:
+    """How a program differs from earlier ones, the line where it does, and the number of others of that line.
+
+    The first tensor that enters counts only in the `own` trie of a function; otherwise unrelated programs begin there.
+    """
     if node.plans is not None and len(node.plans) > 1:
         return "other results of the same operations are in use", _line(node), len(node.plans) - 1
     path = node.path()
@@ -93,7 +121,7 @@ def _difference(node: Node) -> tuple[str, str, int]:
             break
         others = [other for other in one.parent.children.values() if other is not one]
         older = [other for other in others if _order(one.parent, other) < _order(one.parent, one)]
-        if older and one.parent.parent is not None:
+        if older and (own or one.parent.parent is not None):
             line = _line(one)
             return _change(one, older[-1]), line or _line(node), sum(_line(other) == line for other in older)
     first = path[1] if len(path) > 1 else node

@@ -1,4 +1,4 @@
-"""Hooks: functions that see, and may replace, the gradient of a tensor during a backward pass.
+"""Hooks: functions that see, and may replace, gradients during a backward pass: of a tensor, or of several at once.
 
 A hook is Python code, so a backward pass with hooks on results of operations is recorded in stages: from the loss to
 the last such result, from there, with what its hook returned, to the one before, and at last to the leaves. At each
@@ -10,15 +10,70 @@ from typing import Any
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
-from adjoint.ir import Value, rebuild
-from adjoint.tensor.structure import Node, spec_of
+from adjoint.ir import Value, apply, rebuild
+from adjoint.ops.shape import Reshape
+from adjoint.tensor.resuming import resume
+from adjoint.tensor.structure import Node, Operation, spec_of
 from adjoint.tensor.trace import Recorded, Trace, growing, lock
 from adjoint.transforms.differentiate import cotangents
 
-__all__ = ["Hook", "apply_hooks", "differentiated", "hooked_gradients", "register_hook", "retain_grad"]
+__all__ = [
+    "SAME",
+    "Hook",
+    "apply_hooks",
+    "checked_gradient",
+    "differentiated",
+    "hook_together",
+    "hooked_gradients",
+    "register_hook",
+    "retain_grad",
+]
 
 #: What sees a gradient, and returns one in its place or None.
 Hook = Callable[[Any], Any]
+
+
+def _same(*values: Value) -> tuple[Value, ...]:
+    """The values themselves, as results of an operation of their own, where the graph can be cut."""
+    return tuple(apply(Reshape(value.shape), value) for value in values)
+
+
+#: Makes tensors of their own of some tensors, as a boundary of a part of the graph.
+SAME = Operation(_same)
+
+
+class _Together:
+    """Results of one operation whose gradients one function sees together.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        The results. Others are kept in their place, which nobody else uses, so that they need no elements.
+    hook : callable
+        Takes the gradients, None for those of results that the backward pass does not reach; returns as many.
+    """
+
+    def __init__(self, tensors: Sequence[Recorded], hook: Callable[[list[Any]], Sequence[Any]]) -> None:
+        self.hook = hook
+        self.places: list[Recorded] = []
+        for tensor in tensors:
+            place = Recorded()
+            place._spec, place._trace, place._node = tensor._spec, tensor._trace, tensor._node
+            self.places.append(place)
+
+
+def hook_together(tensors: Sequence[Recorded], hook: Callable[[list[Any]], Sequence[Any]]) -> None:
+    """Call a function with the gradients of the results of one operation, before anything they flow on to is computed.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        All or some results of one operation; those that require no gradient are never reached.
+    hook : callable
+        Takes the gradients, None for those of tensors that a backward pass does not reach; returns as many.
+    """
+    trace = tensors[0]._trace
+    trace.hooked = [*(trace.hooked or ()), _Together(tensors, hook)]
 
 
 class Registration:
@@ -91,34 +146,83 @@ def apply_hooks(tensor: Recorded, gradient: Any) -> Any:
         found = hook(gradient)
         if found is None:
             continue
-        if not isinstance(found, Recorded):
-            raise TypeRuleError(f"a hook must return a tensor or None, got {kind_of(found)}; return the new gradient")
-        if found._spec.type != gradient._spec.type:
-            raise TypeRuleError(
-                f"a hook must return a gradient of the same type, got {found._spec.type} for {gradient._spec.type}; "
-                "keep shape and dtype"
-            )
-        gradient = found
+        gradient = checked_gradient(found, gradient)
     return gradient
+
+
+def checked_gradient(found: Any, gradient: Any) -> Any:
+    """What a hook has returned in place of a gradient.
+
+    Raises
+    ------
+    TypeRuleError
+        If it is not a tensor of the same type.
+    """
+    if not isinstance(found, Recorded):
+        raise TypeRuleError(f"a hook must return a tensor or None, got {kind_of(found)}; return the new gradient")
+    if found._spec.type != gradient._spec.type:
+        raise TypeRuleError(
+            f"a hook must return a gradient of the same type, got {found._spec.type} for {gradient._spec.type}; "
+            "keep shape and dtype"
+        )
+    return found
 
 
 def hooked_gradients(
     trace: Trace, loss: Node, seed: Node | None, passed: frozenset[Node], leaves: Sequence[Node]
-) -> list[Any]:
-    """The gradients of the leaves that a backward pass with hooks on results of operations reaches."""
-    found = {trace.operand(tensor): tensor for tensor in trace.hooked or ()}
-    hooked = {node: tensor for node, tensor in found.items() if node in passed}
+) -> tuple[Trace, list[Any]]:
+    """The gradients of the leaves that a backward pass with hooks on results of operations reaches, and their trace.
+
+    A hook that reads a value runs the trace. The backward pass goes on in one that continues it.
+    """
+    hooked: dict[tuple[Node, ...], Any] = {}
+    for one in trace.hooked or ():
+        nodes = tuple(trace.operand(x) for x in (one.places if isinstance(one, _Together) else (one,)))
+        if any(node in passed for node in nodes):
+            hooked[nodes] = one
     seeds: list[tuple[Node, Node | None]] = [(loss, seed)]
     cuts: list[Node] = []
-    for node in sorted(hooked, key=lambda one: one.depth, reverse=True):
-        tensor = hooked[node]
-        (gradient,) = _stage(trace, seeds, cuts, [node])
-        gradient = apply_hooks(tensor, gradient)
-        if tensor._retains:
-            tensor.grad = gradient
-        seeds.append((node, trace.operand(gradient)))
-        cuts.append(node)
-    return _stage(trace, seeds, cuts, leaves)
+    order = sorted(hooked, key=lambda nodes: nodes[0].depth, reverse=True)
+    moved: dict[Node, Node] = {}
+    for nodes in order:
+        reached = [moved.get(node, node) for node in nodes if node in passed]
+        trace.has_history = True  # if a hook reads something, the rest is still to be differentiated
+        gradients = _hooked_stage(trace, seeds, cuts, reached, hooked[nodes], [node in passed for node in nodes])
+        trace.has_history = trace.done
+        if trace.done:  # a hook has read something
+            for gradient in gradients:
+                gradient.elements()
+            ended, trace = trace, resume(trace)
+            now = (trace.resumed or {})[ended]
+            if now:
+                every = {*(n for pair in seeds for n in pair), *leaves, *(n for each in order for n in each)} - {None}
+                moved = {node: now.get(moved.get(node, node), moved.get(node, node)) for node in every if node}
+                seeds = [(now.get(a, a), b if b is None else now.get(b, b)) for a, b in seeds]
+                cuts = [now.get(one, one) for one in cuts]
+                reached = [now.get(one, one) for one in reached]
+        seeds += [(node, trace.operand(new)) for node, new in zip(reached, gradients, strict=True)]
+        cuts += reached
+    return trace, _stage(trace, seeds, cuts, [moved.get(leaf, leaf) for leaf in leaves])
+
+
+def _hooked_stage(
+    trace: Trace,
+    seeds: Sequence[tuple[Node, Node | None]],
+    cuts: Sequence[Node],
+    reached: Sequence[Node],
+    hooked: Any,
+    present: Sequence[bool],
+) -> list[Any]:
+    """The gradients of the nodes that are reached, of a tensor or of several `_Together`, after the hooks."""
+    gradients = _stage(trace, seeds, cuts, reached)
+    if isinstance(hooked, _Together):
+        rest = iter(gradients)
+        given = hooked.hook([next(rest) if here else None for here in present])
+        return [new for new, here in zip(given, present, strict=True) if here]
+    gradients = [apply_hooks(hooked, gradients[0])]
+    if hooked._retains:
+        hooked._grad = gradients[0]
+    return gradients
 
 
 def _stage(

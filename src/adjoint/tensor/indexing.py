@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
+from adjoint.errors import IndexRangeError, InvalidValueError, TypeRuleError, kind_of
 from adjoint.ir import DTYPES, Value, is_integer
 from adjoint.tensor.aliases import viewed
 from adjoint.tensor.making import from_array
@@ -169,7 +169,7 @@ def _split(x: Any, key: Any, always_view: bool = False) -> tuple[Any, tuple[int,
         size = x.shape[axis] if count else 1
         if isinstance(item, int):
             if not -size <= item < size:
-                raise InvalidValueError(
+                raise IndexRangeError(
                     f"indexing: index {item} is out of range for axis {axis} of {_type(x)}; use {-size} to {size - 1}"
                 )
             parts.append(item % size)
@@ -285,7 +285,7 @@ def positions_in(name: str, index: Any, size: int) -> Any:
         low, high = int(array.min()), int(array.max())
         if low < -size or high >= size:
             wrong = low if low < -size else high
-            raise InvalidValueError(f"{name}: positions must be from {-size} to {size - 1}, got {wrong}; correct them")
+            raise IndexRangeError(f"{name}: positions must be from {-size} to {size - 1}, got {wrong}; correct them")
         return from_array(array % size) if low < 0 else index
     return _wrapped(index, size) if index.dtype.kind == "i" else index
 

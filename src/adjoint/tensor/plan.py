@@ -200,7 +200,7 @@ def _made_plan(trace: Trace, key: Any, wanted: tuple[Node, ...], later: tuple[No
     for resumed, moved in (trace.resumed or {}).items():
         if not moved:
             learn_residuals(resumed, plan.function)
-    log.compiled(node, time.perf_counter() - start)
+    plan.number = log.compiled(node, time.perf_counter() - start)
     return plan
 
 
@@ -320,6 +320,8 @@ class Plan:
         self.replay: Replay | None = None
         #: Whether it is among the plans that are kept.
         self.is_kept = True
+        #: Its number among the compilations of this process.
+        self.number = 0
         #: Whether it has run since plans were last counted; true at first, because it is about to.
         self.has_run = True
 

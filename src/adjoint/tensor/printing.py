@@ -18,15 +18,15 @@ _DIGITS, _MOST, _EDGE, _COLUMNS = 4, 1000, 3, 80
 _RATIO, _LARGE, _SMALL = 1000.0, 1e8, 1e-4
 
 
-def tensor_text(array: np.ndarray, requires_grad: bool) -> str:
-    """The text of a tensor with these elements."""
+def tensor_text(array: np.ndarray, gradient: str) -> str:
+    """The text of a tensor with these elements, and at the end what `gradient` says, if it is not empty."""
     prefix = "tensor("
     suffixes = [f"size={array.shape}"] if not array.size and array.ndim != 1 else []
     plain = (get_default_dtype(), DTYPES["i64"], DTYPES["bool"])
     if array.dtype not in plain or (not array.size and array.dtype != plain[0]):
         suffixes.append(f"dtype={_dtype_text(array.dtype)}")
-    if requires_grad:
-        suffixes.append("requires_grad=True")
+    if gradient:
+        suffixes.append(gradient)
     shortened = array.size > _MOST
     shown = _ends(array) if shortened else array
     body = _body(shown, array.shape, len(prefix), _formatter(shown), shortened) if array.size else "[]"
@@ -50,7 +50,7 @@ def _ends(array: np.ndarray) -> np.ndarray:
 
 
 def _formatter(shown: np.ndarray) -> Callable[[Any], str]:
-    """A function from an element to its text; all texts have the same length."""
+    """A function from an element to its text; all texts of finite numbers have the same length."""
     if not is_float(shown.dtype):
         width = max(len(str(one)) for one in shown.ravel().tolist())
         return lambda one: str(one).rjust(width)
@@ -63,7 +63,7 @@ def _formatter(shown: np.ndarray) -> Callable[[Any], str]:
         whole = bool((sizes == np.ceil(sizes)).all())
         wide = high / low > _RATIO or high > _LARGE or (not whole and low < _SMALL)
         form = _scientific if wide else _whole if whole else _fixed
-    width = max(len(form(float(one))) for one in numbers)
+    width = max((len(form(float(one))) for one in numbers[np.isfinite(numbers) & (numbers != 0)]), default=1)
     return lambda one: form(float(one)).rjust(width)
 
 

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
+from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, user_line
 from adjoint.ir import DTYPES, Value, is_float
 from adjoint.ops.convert import StopGradient
 from adjoint.tensor.making import from_array
@@ -390,6 +390,8 @@ def _varying(trace: Trace, key: tuple[Hashable, ...], tensors: Sequence[Recorded
     """The dtype of scalar tensors to use for numbers, if other numbers were recorded at this place before.
 
     What was recorded with a constant there is forgotten, so that a number that comes again does not lead back to it.
+    The number of the same operation in the same line of code, as in a loop over parameters, is a tensor from the
+    beginning of what is recorded for the first time after that.
     """
     base = _without_numbers(key)
     with lock:
@@ -398,10 +400,12 @@ def _varying(trace: Trace, key: tuple[Hashable, ...], tensors: Sequence[Recorded
             node.varied = set()
         if base not in node.varied:
             node.varied.add(base)
-            return None
+            if not growing.varying or (key[0], user_line()) not in growing.varying:
+                return None
         for known in [k for k in node.children if isinstance(k, tuple) and k[0] is key[0]]:
             if _without_numbers(known) == base:
                 del node.children[known]
+                growing.varying.add((key[0], user_line()))
     dtypes = [tensor._spec.type.dtype for tensor in tensors]
     return next((dtype for dtype in dtypes if is_float(dtype)), DTYPES["f32"])
 

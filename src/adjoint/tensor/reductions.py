@@ -7,7 +7,7 @@ added up as i64, and variances are unbiased by default.
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +15,12 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, Value, as_dtype, is_float
 from adjoint.ops.axes import axis_of
+from adjoint.tensor import return_types
 from adjoint.tensor.arithmetic import maximum, minimum
 from adjoint.tensor.comparison import truth
 from adjoint.tensor.record import operation
 
 __all__ = [
-    "Extreme",
     "all",
     "amax",
     "amin",
@@ -46,13 +46,6 @@ __all__ = [
 
 Dims = int | Sequence[int] | None
 _I64 = DTYPES["i64"]
-
-
-class Extreme(NamedTuple):
-    """The extreme elements along an axis, and where they are."""
-
-    values: Any
-    indices: Any
 
 
 def _axes(dim: Dims, axis: Dims, keepdim: bool, keepdims: bool | None) -> tuple[Dims, bool]:
@@ -215,19 +208,20 @@ def _reversed_order(x: Value) -> Value:
     return ops.subtract(int(np.iinfo(x.dtype).max) if x.dtype.kind == "u" else -1, x)
 
 
-def _extreme(positions: Callable[[Value], Value]) -> Any:
+def _extreme(name: str, positions: Callable[[Value], Value]) -> Any:
     def pick(x: Value, dim: int, keepdim: bool) -> tuple[Value, Value]:
-        at = axis_of("max", dim, len(x.shape))
+        at = axis_of(name, dim, len(x.shape))
         last = ops.permute(x, [n for n in range(len(x.shape)) if n != at] + [at])
         ids = positions(_numbers(last))
         picked = ops.take_along_last(last, ids)
         return (ops.expand_dims(picked, at), ops.expand_dims(ids, at)) if keepdim else (picked, ids)
 
+    pick.__name__ = name
     return operation(pick)
 
 
-_max_along = _extreme(lambda x: ops.argmax(x, -1))
-_min_along = _extreme(lambda x: ops.argmax(_reversed_order(x), -1))
+_max_along = _extreme("max", lambda x: ops.argmax(x, -1))
+_min_along = _extreme("min", lambda x: ops.argmax(_reversed_order(x), -1))
 
 
 def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, axis: int | None = None) -> Any:
@@ -242,7 +236,7 @@ def max(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
     keepdim : bool, default False
         Keep the axis, with size 1.
     """
-    return _either(_max_along, amax, maximum, input, axis if dim is None else dim, keepdim, other)
+    return _either(return_types.max, _max_along, amax, maximum, input, axis if dim is None else dim, keepdim, other)
 
 
 def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None, axis: int | None = None) -> Any:
@@ -250,18 +244,18 @@ def min(input: Any, dim: Any = None, keepdim: bool = False, *, other: Any = None
 
     Parameters as in `max`.
     """
-    return _either(_min_along, amin, minimum, input, axis if dim is None else dim, keepdim, other)
+    return _either(return_types.min, _min_along, amin, minimum, input, axis if dim is None else dim, keepdim, other)
 
 
-def _either(along: Any, whole: Any, pairwise: Any, input: Any, dim: Any, keepdim: bool, other: Any) -> Any:
+def _either(named: Any, along: Any, whole: Any, pairwise: Any, input: Any, dim: Any, keepdim: bool, other: Any) -> Any:
     second = dim if other is None else other
     if second is None:
         return whole(input)
     if not isinstance(second, int | np.integer):
         return pairwise(input, second)
     if not input.shape:
-        return Extreme(input, argmax(input))
-    return Extreme(*along(input, int(second), keepdim))
+        return named(input, argmax(input))
+    return named(*along(input, int(second), keepdim))
 
 
 @operation

@@ -161,10 +161,10 @@ def written_ahead(trace: Trace, plan: Any, outcome: Outcome, followers: Any, upd
         state, nodes = [], []
         text.add(f"{_targets(f'p{k}_', len(update.params))} = u{k}.params")
         for n, param in enumerate(update.params):
-            p, s, t = f"p{k}_{n}", f"s{param._node.index}", f"t{places[id(param.grad)]}"
-            text.refuse_if(f"{p}.grad is not {t} or {p}._trace is not trace or {p}._storage is not {s}")
+            p, s, t = f"p{k}_{n}", f"s{param._node.index}", f"t{places[id(param._grad)]}"
+            text.refuse_if(f"{p}._grad is not {t} or {p}._trace is not trace or {p}._storage is not {s}")
             state.append(s)
-            nodes.append(text.name("n", param.grad._node))
+            nodes.append(text.name("n", param._grad._node))
         held = (*update.states, *update.hypers)
         text.add(f"{_targets('h', len(held))} = (*u{k}.states, *u{k}.hypers)")
         for n, tensor in enumerate(held):

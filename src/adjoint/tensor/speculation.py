@@ -135,7 +135,7 @@ class Followers:
         updates = [update for update in live if _is_ready(trace, update)]
         if not updates or not self.are_expected():
             return None
-        grads = [[param.grad for param in update.params] for update in updates]
+        grads = [[param._grad for param in update.params] for update in updates]
         ahead = Trace(trace.last, False)
         ahead.entered, ahead.storages = list(trace.entered), list(trace.storages)
         items: list[Node] = []
@@ -169,7 +169,7 @@ class Followers:
 def _is_ready(trace: Trace, update: Update) -> bool:
     """Whether parameters are those that entered a trace, and their gradients are pending there."""
     for param in update.params:
-        grad = param.grad
+        grad = param._grad
         if grad is None or grad._trace is not trace or grad._storage is not None or param._trace is not trace:
             return False
         if param._storage is None or param._storage is not trace.storages[param._node.index]:

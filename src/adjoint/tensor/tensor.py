@@ -1,10 +1,11 @@
 """`Tensor`: an array, or the result of recorded operations that have not run yet."""
 
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
 from adjoint.ir import TensorType, is_float
 from adjoint.missing import MissingMethods
 from adjoint.tensor.aliases import leave_group
@@ -36,11 +37,6 @@ class Tensor(Methods, RandomMethods, Reading, Conversions, MissingMethods):
     compiles and runs what is pending; a program that was run before is found by its structure and not compiled again.
 
     Create tensors with `tensor`, `zeros`, `randn` and the like.
-
-    Attributes
-    ----------
-    grad : Tensor or None
-        For a leaf that requires a gradient: what backward passes have accumulated.
     """
 
     def __init__(self, *data: Any, device: Any = None) -> None:
@@ -90,6 +86,20 @@ class Tensor(Methods, RandomMethods, Reading, Conversions, MissingMethods):
         self._trace = None
         self._spec = spec_of(spec.type, wanted)
         forget_entry(self)  # as a tensor of the other kind
+
+    def _set_grad(self, new: Any) -> None:
+        if new is not None:
+            if not isinstance(new, Tensor):
+                raise TypeRuleError(f"a gradient must be a tensor or None, got {kind_of(new)}; convert it")
+            if new._spec.type != self._spec.type:
+                raise TypeRuleError(
+                    f"a gradient must have the shape and the dtype of its tensor, {self._spec.type}, got "
+                    f"{new._spec.type}; reshape or convert it"
+                )
+        self._grad = new
+
+    #: For a leaf that requires a gradient: what backward passes have accumulated, or None. It can be set.
+    grad: Any = property(attrgetter("_grad"), _set_grad, doc="What backward passes have accumulated, or None.")
 
     @property
     def data(self) -> "Tensor":

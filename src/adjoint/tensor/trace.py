@@ -60,7 +60,7 @@ class Recorded:
     #: Whether it is the gradient of a leaf, and whether an optimizer has used it.
     _deferrable: bool = False
     _spent: bool = False
-    grad: Any = None
+    _grad: Any = None
     #: Its place among the tensors that share elements with it (`adjoint.tensor.aliases`); None if there are none.
     _alias: Any = None
 
@@ -194,6 +194,8 @@ class Trace:
                 tensor._trace = self
                 tensor._node = node
             else:  # the tensor keeps its history
+                if tensor._trace is None and self.outer is None:  # it has none; `show` finds programs from here
+                    tensor._node = node
                 if self.known is None:
                     self.known = {}
                 self.known[id(tensor)] = node
@@ -223,6 +225,8 @@ class Trace:
             tensor._trace = self
             tensor._node = node
         else:
+            if tensor._trace is None:  # it has no history; `show` finds programs from here
+                tensor._node = node
             known[id(tensor)] = node
         return node
 
@@ -340,12 +344,15 @@ class _Growing:
     def __init__(self) -> None:
         self.root = Node(None)
         self.count = 0
+        #: The operations whose numbers have varied, with the lines of the user's code.
+        self.varying: set[tuple[Any, str | None]] = set()
 
     def count_node(self) -> None:
         """Count a new node; if there are too many, programs that begin later begin with an empty trie."""
         self.count += 1
         if self.count > self.most:
             self.root, self.count = Node(None), 0
+            self.varying = set()
 
 
 growing = _Growing()

@@ -81,17 +81,17 @@ def clear_gradients(params: Iterable[Recorded], set_to_none: bool) -> None:
     """
     if set_to_none:
         for param in params:
-            param.grad = None
+            param._grad = None
         return
-    found = [param for param in params if param.grad is not None]
-    owners = {param.grad._trace for param in found if isinstance(param.grad._trace, Trace)}
+    found = [param for param in params if param._grad is not None]
+    owners = {param._grad._trace for param in found if isinstance(param._grad._trace, Trace)}
     listed = Counter(id(tensor) for owner in owners for tensor in (*owner.entered, *owner.made))
     for param in found:
-        grad = param.grad
+        grad = param._grad
         alias = grad._alias
         has_views = alias is not None and bool(alias.steps or alias.group.alive(grad))
         if has_views or getrefcount(grad) > _UNSEEN + listed[id(grad)]:
             with no_grad():
                 grad.zero_()
         else:
-            param.grad = from_array(np.zeros(param._spec.type.shape, param._spec.type.dtype))
+            param._grad = from_array(np.zeros(param._spec.type.shape, param._spec.type.dtype))
