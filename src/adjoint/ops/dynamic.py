@@ -5,7 +5,7 @@ Starts that would let a part reach beyond its tensor are clipped, as in XLA.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -36,7 +36,9 @@ def _check(op: Op, x: TensorType, starts: TensorType, sizes: Sequence[int]) -> N
             f"for {x}; pass as many of each"
         )
     if any(part > size for part, size in zip(sizes, x.shape[lead:], strict=True)):
-        raise TypeRuleError(f"{op.name}: a part must not be larger than its tensor, got {tuple(sizes)} of {x}; cut less")
+        raise TypeRuleError(
+            f"{op.name}: a part must not be larger than its tensor, got {tuple(sizes)} of {x}; cut less"
+        )
 
 
 def _starts(k: Builder, row: Index, starts: Operand, limits: Sequence[int]) -> list[Coordinate]:
@@ -44,7 +46,7 @@ def _starts(k: Builder, row: Index, starts: Operand, limits: Sequence[int]) -> l
     return [k.position(starts((*row, n)), limit + 1) for n, limit in enumerate(limits)]
 
 
-def _parts(x: np.ndarray, starts: np.ndarray, sizes: Sequence[int]) -> list[tuple[object, ...]]:
+def _parts(x: np.ndarray, starts: np.ndarray, sizes: Sequence[int]) -> list[Any]:
     """The key of each part of an array."""
     lead = x.ndim - len(sizes)
     limits = [size - part for size, part in zip(x.shape[lead:], sizes, strict=True)]

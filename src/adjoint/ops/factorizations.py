@@ -80,7 +80,7 @@ def _eliminated(x: np.ndarray) -> tuple[np.ndarray, int]:
 
 @dataclass(frozen=True, slots=True)
 class Cholesky(Operator):
-    """The lower triangular factor L of symmetric positive definite matrices L @ L.T, of which the lower triangle is read.
+    """The lower triangular factor L of positive definite matrices ``L @ L.T``, of which the lower triangle is read.
 
     From the first pivot on that is not positive, the elements on and below the diagonal are NaN.
     """
@@ -359,5 +359,3 @@ class Determinant(Operator):
             refused(cls("rank"), ((2, 2), "f32"), error="must be value, log_magnitude or sign, got 'rank'"),
             refused(cls(), ((3, 2), "f32"), error="determinant: matrices must be square, got f32[3,2]"),
         ]
-
-

@@ -5,8 +5,9 @@ adjoint, those of an argument are checked before a compiled function runs, and o
 are out of range, reads are clipped and get no gradient, and writes are dropped.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -97,7 +98,7 @@ class Gather(Operator):
 
 @dataclass(frozen=True, slots=True)
 class Scatter(Operator):
-    """Rows with elements combined with updates, in their order: ``x[i, ids[i, j]] = f(x[i, ids[i, j]], updates[i, j])``.
+    """Rows with elements combined with updates, in their order: ``x[i, ids[i, j]] op= updates[i, j]``.
 
     The reference rejects an id out of range. Compiled code rejects those of an argument; the update of a computed id
     out of range is dropped. As in PyTorch, elements and updates that are the maximum or minimum share its gradient
@@ -137,7 +138,12 @@ class Scatter(Operator):
     def reference(self, x: np.ndarray, ids: np.ndarray, updates: np.ndarray) -> np.ndarray:
         """A loop over the updates, with nonnegative ids only; 16-bit floats are combined in f32 and rounded once."""
         check_ids(self.name, ids, x.shape[-1])
-        combine = {"set": lambda _, new: new, "add": np.add, "prod": np.multiply, "amax": np.maximum}
+        combine: dict[str, Callable[..., Any]] = {
+            "set": lambda _, new: new,
+            "add": np.add,
+            "prod": np.multiply,
+            "amax": np.maximum,
+        }
         function = combine.get(self.reduce, np.minimum)
         wide = np.float32 if is_float(x.dtype) and x.dtype.itemsize == 2 else x.dtype
         result = x.astype(wide)
@@ -219,5 +225,3 @@ def _of_product(ct: Value, x: Value, ids: Value, updates: Value) -> tuple[Value 
 
     gathered = apply(Gather(), zeros, ids), apply(Gather(), slope, ids)
     return cotangent(x, of_x, zeros, slope), None, cotangent(updates, of_updates, *gathered)
-
-

@@ -1,7 +1,7 @@
 """Sorting of rows, and binary search in sorted rows. `adjoint.ops.ordering` has the functions, for any axis."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -119,8 +119,10 @@ class SearchSorted(Operator):
 
     def reference(self, rows: np.ndarray, values: np.ndarray) -> np.ndarray:
         """`numpy.searchsorted`, row by row."""
-        side = "right" if self.right else "left"
-        wide = [x.astype(np.float32) if is_float(x.dtype) and x.dtype.itemsize == 2 else x for x in (rows, values)]
+        side: Any = "right" if self.right else "left"
+        wide: list[Any] = [
+            x.astype(np.float32) if is_float(x.dtype) and x.dtype.itemsize == 2 else x for x in (rows, values)
+        ]
         if rows.ndim == 1:
             return np.asarray(np.searchsorted(*wide, side=side), I64)
         result = np.zeros(values.shape, I64)
@@ -169,6 +171,8 @@ class SearchSorted(Operator):
             Sample(cls(), (spread(0), spread(2))),
             Sample(cls(), (np.array([1.0], np.float32), spread(2, 0))),
             refused(cls(), ((3,), "f32"), ((2,), "f64"), error="dtypes must be equal, got f32[3] and f64[2]"),
-            refused(cls(), ((2, 3), "f32"), ((3, 2), "f32"), error="one for each row of them, got f32[2,3] for f32[3,2"),
+            refused(
+                cls(), ((2, 3), "f32"), ((3, 2), "f32"), error="one for each row of them, got f32[2,3] for f32[3,2"
+            ),
             refused(cls(), ((3,), "bool"), ((2,), "bool"), error="got bool[3]; cast it to i32"),
         ]

@@ -172,7 +172,7 @@ def _own(value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, opera
 def _of_inner_sums(
     value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, operands: list[np.ndarray]
 ) -> np.ndarray:
-    """The error of attention, its gradients, and factorizations: that of inner sums is modelled by perturbed operands."""
+    """The error of attention, its gradients, and factorizations: perturbed operands model that of inner sums."""
     rng = np.random.default_rng(1)
     terms = np.sqrt(max(n for x in operands for n in x.shape[-2:]))
     unit = unit_roundoff(value.dtype)

@@ -154,5 +154,3 @@ def _sign(work: Workspace, x: Expr) -> Expr:
     zero: Const = work.number(0)
     negative = work.select(work.call("lt", x, zero), work.number(-1), x)
     return work.select(work.call("gt", x, zero), work.number(1), negative)
-
-

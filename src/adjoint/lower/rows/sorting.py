@@ -5,8 +5,8 @@ as the greatest. Keys of up to 32 bits share a 64-bit word with the position, so
 move suffices; equal elements then are in the order of their positions without further ado. Wider keys and their
 positions are two arrays, of which a merge takes the left one first if keys are equal.
 
-In a block, the place of an element is the number of elements before it, which lanes count side by side. A pass of merges
-computes one element per step, wherever it is: the cursors of its two runs are reset at the start of each pair of runs.
+In a block, the place of an element is the number of elements before it, which lanes count side by side. A pass of
+merges computes one element per step, wherever it is: the cursors of two runs are reset at the start of each pair.
 D. Knuth, "The Art of Computer Programming", volume 3, sections 5.2 (comparison counting) and 5.2.4 (merging).
 """
 

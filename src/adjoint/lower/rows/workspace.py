@@ -168,4 +168,3 @@ class Workspace:
     def is_empty(self) -> bool:
         """Whether there is nothing to compute."""
         return not prod(self.root.shape)
-
