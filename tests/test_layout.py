@@ -187,6 +187,20 @@ TESTED_IN = {
     "training/profile": "training/test_trainer.py",
     "transforms/observing": "transforms/test_batch_axis.py",
     "transforms/rewrites": "transforms/test_simplify.py",
+    "linalg": "tensor/test_systems.py",
+    "lower/rows/elimination": "lower/rows/test_rows.py",
+    "lower/rows/kernel": "lower/rows/test_rows.py",
+    "lower/rows/scattering": "lower/rows/test_rows.py",
+    "lower/rows/sorting": "lower/rows/test_rows.py",
+    "lower/rows/triangular": "lower/rows/test_rows.py",
+    "lower/rows/workspace": "lower/rows/test_rows.py",
+    "nn/functional/bags": "nn/test_nn.py",
+    "ops/diagonals": "tensor/test_arranging.py",
+    "ops/einsum": "tensor/test_linear_algebra.py",
+    "ops/factorizations": "ops/test_linalg.py",
+    "ops/scattering": "ops/test_gathering.py",
+    "ops/sorting": "ops/test_ordering.py",
+    "tensor/selection_methods": "tensor/test_ordering.py",
 }
 
 
