@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from adjoint.tensor.random import randperm as randperm
     from adjoint.tensor.reductions import *  # noqa: F403
     from adjoint.tensor.scattering import *  # noqa: F403
+    from adjoint.tensor.segments import *  # noqa: F403
     from adjoint.tensor.shapes import *  # noqa: F403
     from adjoint.tensor.size import Size as Size
     from adjoint.tensor.systems import chain_matmul as chain_matmul

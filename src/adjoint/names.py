@@ -283,6 +283,18 @@ TENSOR_NAMES: dict[str, list[str]] = {
         "select_scatter",
         "slice_scatter",
     ],
+    "adjoint.tensor.segments": [
+        "coo_matmul",
+        "csr_matmul",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "gather_nd",
+        "scatter_nd",
+        "segment_max",
+        "segment_mean",
+        "segment_min",
+        "segment_sum",
+    ],
     "adjoint.tensor.shapes": [
         "broadcast_tensors",
         "broadcast_to",

@@ -128,6 +128,8 @@ def scatter_reduce(
         How they are combined; a mean of integers is rounded down.
     include_self : bool, default True
         Whether the element of `x` is one of those combined. Elements without updates stay as they are in any case.
+        False: an element of `x` that happens to equal the maximum has no share of its gradient, while PyTorch counts
+        it and loses the share.
     """
     if reduce not in _REDUCE:
         raise InvalidValueError(f"scatter_reduce: reduce must be one of {', '.join(_REDUCE)}, got {reduce!r}")

@@ -102,7 +102,8 @@ class Scatter(Operator):
 
     The reference rejects an id out of range. Compiled code rejects those of an argument; the update of a computed id
     out of range is dropped. As in PyTorch, elements and updates that are the maximum or minimum share its gradient
-    equally. Of several updates that replace one element, the last one counts, and it alone has a gradient.
+    equally. Of several updates that replace one element, the last one counts, and it alone has a gradient. Second
+    derivatives of a product lack the terms that are not 0 only because a factor is.
 
     Parameters
     ----------

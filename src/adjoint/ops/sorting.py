@@ -124,7 +124,7 @@ class SearchSorted(Operator):
             x.astype(np.float32) if is_float(x.dtype) and x.dtype.itemsize == 2 else x for x in (rows, values)
         ]
         if rows.ndim == 1:
-            return np.asarray(np.searchsorted(*wide, side=side), I64)
+            return np.asarray(np.searchsorted(wide[0], wide[1], side=side), I64)
         result = np.zeros(values.shape, I64)
         for at in np.ndindex(values.shape[:-1]):
             result[at] = np.searchsorted(wide[0][at], wide[1][at], side=side)

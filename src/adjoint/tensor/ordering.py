@@ -5,6 +5,7 @@ such as `unique`, read them at once.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,7 +137,7 @@ def _quantiles(name: str, input: Value, q: Any, dim: int | None, keepdim: bool, 
     return function(input, q, dim, keepdim, interpolation)
 
 
-@operation
+@partial(operation, numbers=False)
 def quantile(
     input: Value, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Value:
@@ -158,7 +159,7 @@ def quantile(
     return _quantiles("quantile", input, q, dim, keepdim, interpolation)
 
 
-@operation
+@partial(operation, numbers=False)
 def nanquantile(
     input: Value, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Value:
@@ -208,7 +209,7 @@ def bucketize(input: Any, boundaries: Any, *, out_int32: bool = False, right: bo
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
-@operation
+@partial(operation, numbers=False)
 def histc(input: Value, bins: int = 100, min: float = 0, max: float = 0) -> Value:
     """How many elements are in each of `bins` bins of equal width, as floats; the last bin includes `max`.
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adjoint import costs, ops
+from adjoint import SetupTrainer, Trainer, costs, losses, ops, optim
 from adjoint.codegen.targets import target_for
 from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, param
@@ -68,3 +68,24 @@ def test_rows_are_units_that_threads_share_and_code_does_not_grow_with_their_len
     assert all(kernel.parallel for kernel in kernels)
     first, second = (str(kernel.body) for kernel in kernels)
     assert len(second) < 1.2 * len(first)
+
+
+def test_rows_of_absent_examples_are_left_out():
+    """A batch of three of eight rows has the predictions and the update of a model for three rows."""
+    x, y = RNG.standard_normal((8, 5)).astype(np.float32), RNG.standard_normal((8, 5)).astype(np.float32)
+    trainers = [trainer_of(size) for size in (8, 3)]
+    predictions = [trainer.predict(x[:3]) for trainer in trainers]
+    np.testing.assert_array_equal(*predictions)
+    for trainer in trainers:
+        trainer.update(x[:3], y[:3])
+    np.testing.assert_allclose(*(trainer.export_params()["w"] for trainer in trainers), rtol=1e-5, atol=1e-6)
+
+
+def trainer_of(size):
+    x, w = param("x", (size, 5)), param("w", (5, 5))
+    ordered, places = ops.sort(ops.matmul(x, w))
+    matrices = ops.broadcast_to(w, (size, 5, 5)) + 4.0 * ops.eye(5)
+    result = ops.scatter(ordered, places, ops.solve(matrices, ordered), reduce="add")
+    trainer = Trainer(SetupTrainer(losses.MSELoss(), optim.SGD(0.1))(Function("model", (x, w), (result,))))
+    trainer.init_parameters({"w": np.eye(5, dtype=np.float32)})
+    return trainer
