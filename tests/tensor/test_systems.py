@@ -40,6 +40,8 @@ def test_functions_and_methods():
         (torch.matrix_power(a, 0), np.broadcast_to(np.eye(3), (2, 3, 3))),
         (torch.linalg.multi_dot(chain), numpy.multi_dot(CHAIN)),
         (torch.linalg.multi_dot([chain[0][0], *chain[1:]]), numpy.multi_dot([CHAIN[0][0], *CHAIN[1:]])),
+        (torch.linalg.cross(a, b[:, :, :1].mT), np.cross(A, B[:, :, :1].swapaxes(-1, -2))),
+        (torch.linalg.diagonal(a, offset=1), np.diagonal(A, 1, -2, -1)),
         (torch.chain_matmul(*chain[:2]), CHAIN[0] @ CHAIN[1]),
         (vmap(lambda a, b: torch.linalg.solve(a, b))(a, b), numpy.solve(A, B)),
         rtol=1e-3,
