@@ -60,6 +60,8 @@ MAY_IMPORT = {
     # The names of torch.utils.
     "utils": {"errors", "ir", "tensor"},
     "autograd": {"errors", "missing", "tensor"},
+    # The names of torch.linalg.
+    "linalg": {"missing", "tensor"},
     # The names of torch.amp.
     "amp": {"errors", "optim"},
     # The base class of modules, below losses, which are modules, and below layers.
@@ -71,7 +73,8 @@ MAY_IMPORT = {
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},
     "testing": DOORS | {"training"},
-    "__init__": DOORS | {"func", "training", "tensor", "utils", "autograd", "names", "nn", "saving", "amp", "missing"},
+    "__init__": DOORS
+    | {"func", "training", "tensor", "utils", "autograd", "linalg", "names", "nn", "saving", "amp", "missing"},
     "__main__": {"cli"},
 }
 

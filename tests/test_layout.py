@@ -192,6 +192,20 @@ TESTED_IN = {
     "tensor/showing": "modules/test_inspection.py",
     "profiling/doors": "modules/test_inspection.py",
     "profiling/table": "modules/test_inspection.py",
+    "linalg": "tensor/test_systems.py",
+    "lower/rows/elimination": "lower/rows/test_rows.py",
+    "lower/rows/kernel": "lower/rows/test_rows.py",
+    "lower/rows/scattering": "lower/rows/test_rows.py",
+    "lower/rows/sorting": "lower/rows/test_rows.py",
+    "lower/rows/triangular": "lower/rows/test_rows.py",
+    "lower/rows/workspace": "lower/rows/test_rows.py",
+    "nn/functional/bags": "nn/test_nn.py",
+    "ops/diagonals": "tensor/test_arranging.py",
+    "ops/einsum": "tensor/test_linear_algebra.py",
+    "ops/factorizations": "ops/test_linalg.py",
+    "ops/scattering": "ops/test_gathering.py",
+    "ops/sorting": "ops/test_ordering.py",
+    "tensor/selection_methods": "tensor/test_ordering.py",
 }
 
 

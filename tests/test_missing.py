@@ -9,8 +9,10 @@ from adjoint.errors import MissingAttributeError
 from adjoint.missing import _METHODS, _MISSING
 
 SENTENCES = {
-    ("adjoint", "topk"): "adjoint has no topk, because there is no operator for it yet; use max for the largest, or "
-    "NumPy, as in np.argsort(x.detach().numpy())",
+    ("adjoint", "cummin"): "adjoint has no cummin, because there is no operator for it yet; use NumPy, as in "
+    "torch.from_numpy(np.minimum.accumulate(x.detach().numpy()))",
+    ("adjoint.linalg", "qr"): "adjoint.linalg has no qr, because there is no operator for it yet; use numpy.linalg.qr "
+    "on x.detach().numpy()",
     ("adjoint", "channels_last"): "adjoint has no channels_last; leave it out, because it would have no effect here",
     ("adjoint", "zeors"): "adjoint has no zeors; did you mean zeros?",
     ("adjoint.nn", "LSTM"): "adjoint.nn has no LSTM, because there is no operator for it yet; write the cell with "
@@ -39,13 +41,12 @@ def test_what_to_use_instead(module, name):
 def test_methods_of_tensors():
     x = torch.ones(2)
     with pytest.raises(MissingAttributeError) as error:
-        x.sort()
+        x.svd()
     assert error.value.message == (
-        "a tensor has no sort, because there is no operator for it yet; use NumPy, as in "
-        "torch.from_numpy(np.sort(x.detach().numpy()))"
+        "a tensor has no svd, because there is no operator for it yet; use numpy.linalg on x.detach().numpy()"
     )
     assert not hasattr(x, "unsqueeze_")
-    assert "topk" not in dir(x)
+    assert "svd" not in dir(x)
     assert "sum" in dir(x)
 
 

@@ -12,7 +12,22 @@ from adjoint.names import TENSOR_NAMES
 from adjoint.version import __version__
 
 if TYPE_CHECKING:
-    from adjoint import amp, autograd, data, errors, ir, losses, models, nn, ops, optim, training, transforms, utils
+    from adjoint import (
+        amp,
+        autograd,
+        data,
+        errors,
+        ir,
+        linalg,
+        losses,
+        models,
+        nn,
+        ops,
+        optim,
+        training,
+        transforms,
+        utils,
+    )
     from adjoint.amp import autocast as autocast
     from adjoint.compiler import CompileOptions, Executable
     from adjoint.errors import AdjointError
@@ -29,6 +44,7 @@ if TYPE_CHECKING:
     from adjoint.saving import load, save
     from adjoint.tensor.accelerators import *  # noqa: F403
     from adjoint.tensor.arithmetic import *  # noqa: F403
+    from adjoint.tensor.arranging import *  # noqa: F403
     from adjoint.tensor.autograd import enable_grad as enable_grad
     from adjoint.tensor.autograd import inference_mode as inference_mode
     from adjoint.tensor.autograd import is_grad_enabled as is_grad_enabled
@@ -50,6 +66,7 @@ if TYPE_CHECKING:
     from adjoint.tensor.generator import Generator, default_generator, manual_seed
     from adjoint.tensor.joining import *  # noqa: F403
     from adjoint.tensor.linear_algebra import *  # noqa: F403
+    from adjoint.tensor.ordering import *  # noqa: F403
     from adjoint.tensor.questions import *  # noqa: F403
     from adjoint.tensor.random import bernoulli as bernoulli
     from adjoint.tensor.random import multinomial as multinomial
@@ -62,8 +79,20 @@ if TYPE_CHECKING:
     from adjoint.tensor.random import randn_like as randn_like
     from adjoint.tensor.random import randperm as randperm
     from adjoint.tensor.reductions import *  # noqa: F403
+    from adjoint.tensor.scattering import *  # noqa: F403
+    from adjoint.tensor.segments import *  # noqa: F403
     from adjoint.tensor.shapes import *  # noqa: F403
     from adjoint.tensor.size import Size as Size
+    from adjoint.tensor.systems import chain_matmul as chain_matmul
+    from adjoint.tensor.systems import cholesky as cholesky
+    from adjoint.tensor.systems import cholesky_inverse as cholesky_inverse
+    from adjoint.tensor.systems import cholesky_solve as cholesky_solve
+    from adjoint.tensor.systems import det as det
+    from adjoint.tensor.systems import inverse as inverse
+    from adjoint.tensor.systems import logdet as logdet
+    from adjoint.tensor.systems import matrix_power as matrix_power
+    from adjoint.tensor.systems import slogdet as slogdet
+    from adjoint.tensor.systems import triangular_solve as triangular_solve
     from adjoint.tensor.tensor import Tensor as Tensor
     from adjoint.training import SetupTrainer, Trainer
 else:
@@ -74,6 +103,7 @@ else:
             "data",
             "errors",
             "ir",
+            "linalg",
             "losses",
             "models",
             "nn",
@@ -156,6 +186,7 @@ __all__ = [
     "jacobian",
     "jit",
     "jvp",
+    "linalg",
     "load",
     "losses",
     "manual_seed",

@@ -341,6 +341,11 @@ MAX_UNIT_ELEMENTS, MAX_SHARED_UNIT_ELEMENTS = 1 << 16, 1 << 18
 MIN_ROW_LANES = 1 / 4
 #: Vectors of neighboring results in a unit of a column reduction, and of a scatter.
 COLUMN_VECTORS, SCATTER_VECTORS = 2, 4
+#: Elements of the blocks of a row that are sorted by counting, before they are merged: counting takes a vector
+#: operation per lane and element, a merge step about 14 cycles per element, whose loads and comparison form a chain.
+SORT_BLOCK = 32
+#: Vectors of a row of a small matrix that are accumulated together.
+ROW_VECTORS = 4
 #: Vectors of the innermost axis in a unit of an elementwise kernel, and of a copy, where the axis is longer.
 MAP_VECTORS, COPY_VECTORS = 32, 64
 #: Most segments into which a loop is split (code size).

@@ -19,21 +19,9 @@ _VOLUME = _LAYER.format("layers are for sequences and images, such as {0}1d and 
 _NO_EFFECT = "leave it out, because it would have no effect here"
 
 _SORTED = {
-    "sort": _NUMPY.format("sort"),
-    "argsort": _NUMPY.format("argsort"),
-    "topk": _LAYER.format("use max for the largest, or NumPy, as in np.argsort(x.detach().numpy())"),
-    "kthvalue": _NUMPY.format("partition"),
-    "median": _NUMPY.format("median"),
-    "nanmedian": _NUMPY.format("nanmedian"),
-    "quantile": _NUMPY.format("quantile"),
-    "unique": _NUMPY.format("unique"),
-    "unique_consecutive": _NUMPY.format("unique"),
-    "histc": _NUMPY.format("histogram"),
-    "mode": _LAYER.format("use bincount and argmax for integers"),
     "cummax": _NUMPY.format("maximum.accumulate"),
     "cummin": _NUMPY.format("minimum.accumulate"),
     "diff": "subtract slices, as in x[1:] - x[:-1]",
-    "cross": "use products and sums of slices",
     "atan2": _NUMPY.format("arctan2"),
     "atan": _NUMPY.format("arctan"),
     "asin": _NUMPY.format("arcsin"),
@@ -44,22 +32,9 @@ _SORTED = {
     "lgamma": _LAYER.format("use scipy.special on x.detach().numpy()"),
     "digamma": _LAYER.format("use scipy.special on x.detach().numpy()"),
     "erfinv": _LAYER.format("use scipy.special on x.detach().numpy()"),
-    "det": _LINALG,
-    "slogdet": _LINALG,
-    "logdet": _LINALG,
-    "inverse": _LINALG,
     "pinverse": _LINALG,
     "svd": _LINALG,
     "qr": _LINALG,
-    "cholesky": _LINALG,
-    "matrix_power": _LINALG,
-    "unfold": _LAYER.format("stack slices"),
-    "scatter_reduce": "use scatter_add, or index_add",
-    "index_fill": "use index assignment, as in x[index] = value",
-    "index_copy": "use index assignment, as in x[index] = source",
-    "index_put": "use index assignment, as in x[index] = value",
-    "masked_scatter": "use index assignment, as in x[mask] = values",
-    "tensor_split": "use split or chunk",
     "logaddexp": "use torch.logsumexp(torch.stack([x, y]), 0)",
     "nanmean": "use torch.where(x.isnan(), 0.0, x), and divide by the number of the others",
     "nansum": "use torch.where(x.isnan(), 0.0, x).sum()",
@@ -67,24 +42,12 @@ _SORTED = {
     "xlogy": "use torch.where(x == 0, 0.0, x * torch.log(y))",
     "fmax": "use torch.maximum",
     "fmin": "use torch.minimum",
-    "isin": "use (x[..., None] == values).any(-1)",
-    "moveaxis": "use movedim",
-    "vdot": "use dot",
 }
 
 _TORCH = _SORTED | {
-    "searchsorted": _NUMPY.format("searchsorted"),
-    "bucketize": _NUMPY.format("digitize"),
     "fft": _LAYER.format("use numpy.fft on x.detach().numpy()"),
     "stft": _LAYER.format("use numpy.fft on x.detach().numpy()"),
-    "linalg": _LINALG,
     "cdist": "use ((a[:, None] - b[None]) ** 2).sum(-1).sqrt()",
-    "kron": "use einsum and reshape",
-    "rot90": "use transpose and flip",
-    "column_stack": "use torch.stack(tensors, 1), or hstack",
-    "chain_matmul": "use @",
-    "cartesian_prod": "use meshgrid and stack",
-    "block_diag": "use cat with zeros",
     "promote_types": "use result_type, or numpy.promote_types",
     "complex": "because there are no complex numbers; keep the two parts in two tensors",
     "complex64": "because there are no complex numbers; keep the two parts in two tensors",
@@ -131,7 +94,6 @@ _NN = {
     "MaxUnpool2d": _LAYER.format("use Upsample"),
     "LPPool2d": _LAYER.format("use AvgPool2d of powers"),
     "FractionalMaxPool2d": _LAYER.format("use MaxPool2d"),
-    "EmbeddingBag": "use Embedding, and sum or mean over the axis of the words",
     "CTCLoss": _LAYER.format("use cross entropy with aligned labels"),
     "MultiMarginLoss": _LAYER.format("use CrossEntropyLoss, or clamp and mean"),
     "MultiLabelMarginLoss": _LAYER.format("use BCEWithLogitsLoss"),
@@ -179,7 +141,6 @@ _FUNCTIONAL = {
     "grid_sample": _LAYER.format("use interpolate for grids that are regular"),
     "affine_grid": _LAYER.format("make the grid with meshgrid and matmul"),
     "gumbel_softmax": "use softmax((logits - torch.log(-torch.log(torch.rand_like(logits)))) / tau, dim=-1)",
-    "embedding_bag": _NN["EmbeddingBag"],
     "max_pool3d": _NN["MaxPool3d"],
     "avg_pool3d": _NN["AvgPool3d"],
     "adaptive_max_pool1d": _LAYER.format("use adaptive_max_pool2d with an axis of size 1"),
@@ -245,6 +206,23 @@ _AUTOGRAD = {
     "set_detect_anomaly": "look for NaN with torch.isnan",
 }
 
+_NUMPY_LINALG = "because there is no operator for it yet; use numpy.linalg.{} on x.detach().numpy()"
+
+_LINALG_NAMES = {
+    name: _NUMPY_LINALG.format(name)
+    for name in ("cond", "eig", "eigh", "eigvals", "eigvalsh", "lstsq", "matrix_rank", "pinv", "qr", "svd", "svdvals")
+} | {
+    "norm": "use torch.norm",
+    "vector_norm": "use torch.norm",
+    "matrix_norm": "use torch.norm",
+    "vecdot": "use (x * y).sum(-1)",
+    "lu": _LINALG.replace("numpy.linalg", "scipy.linalg"),
+    "lu_factor": "use linalg.solve, which factors the matrix itself",
+    "solve_ex": "use linalg.solve, and look for NaN with torch.isfinite",
+    "inv_ex": "use linalg.inv, and look for NaN with torch.isfinite",
+    "cholesky_ex": "use linalg.cholesky, and look for NaN with torch.isfinite",
+}
+
 #: By module: what to do instead, by name.
 _MISSING = {
     "adjoint": _TORCH,
@@ -255,6 +233,7 @@ _MISSING = {
     "adjoint.optim": _OPTIM,
     "adjoint.optim.lr_scheduler": _SCHEDULES,
     "adjoint.autograd": _AUTOGRAD,
+    "adjoint.linalg": _LINALG_NAMES,
 }
 
 _RETURNS = "compute a new tensor, as in x = x.{}(...)"
@@ -284,8 +263,6 @@ _METHODS = _SORTED | {
     "unsqueeze_": _RETURNS.format("unsqueeze"),
     "transpose_": _RETURNS.format("transpose"),
     "t_": _RETURNS.format("t"),
-    "tril_": _RETURNS.format("tril"),
-    "triu_": _RETURNS.format("triu"),
 }
 
 

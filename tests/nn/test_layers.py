@@ -93,7 +93,7 @@ class Reads(nn.Module):
         return input * float((input * 2.0).item())
 
 
-IMAGES = zeros(1, 2, 4, 4)
+IMAGES, BAGS = zeros(1, 2, 4, 4), from_array(np.zeros((2, 2), np.int64))
 
 REFUSALS = {
     "linear: the last axis of the input must be that of the weight [out, in], got f32[2,4] and f32[2,3]; reshape the "
@@ -145,6 +145,24 @@ REFUSALS = {
         2, 2, sparse=True
     ),
     "Embedding: padding_idx must be one of 2 rows, got 2; change it": lambda: nn.Embedding(2, 2, 2),
+    "EmbeddingBag: padding_idx must be one of 2 rows, got -3; change it": lambda: nn.EmbeddingBag(2, 2, padding_idx=-3),
+    "embedding_bag: mode must be 'mean', 'sum' or 'max', got 'min'; choose one": lambda: nn.EmbeddingBag(
+        3, 2, mode="min"
+    )(BAGS),
+    "embedding_bag: max_norm, norm_type, scale_grad_by_freq and sparse must be None, 2.0, False and False, the only "
+    "choices that are supported, got 1.0, 2.0, False and False; omit them": lambda: F.embedding_bag(
+        BAGS, zeros(3, 2), max_norm=1.0
+    ),
+    "embedding_bag: per_sample_weights are for sums, got mode 'mean'; use mode='sum'": lambda: nn.EmbeddingBag(3, 2)(
+        BAGS, None, zeros(2, 2)
+    ),
+    "embedding_bag: the input must hold integers and the table have two axes, got f32[2,2] and f32[3,2]; convert or "
+    "reshape one": lambda: nn.EmbeddingBag(3, 2)(zeros(2, 2)),
+    "embedding_bag: the input must be [bags, n], or [n] with a vector of offsets, got i64[2,2] and offsets i64[2]; "
+    "reshape it": lambda: nn.EmbeddingBag(3, 2)(BAGS, BAGS[0]),
+    "embedding_bag: per_sample_weights must have the shape of the input, got f32[2] and i64[2,2]; reshape them": (
+        lambda: nn.EmbeddingBag(3, 2, mode="sum")(BAGS, None, zeros(2))
+    ),
     "from_pretrained: the table must have two axes, got the shape (3,); reshape it": lambda: (
         nn.Embedding.from_pretrained(np.zeros(3))
     ),

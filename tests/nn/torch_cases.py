@@ -101,6 +101,15 @@ def embedding(lib):
     return table(lib.constant(np.array([[0, 1, 4], [4, 4, 1]])))
 
 
+def embedding_bag(mode, padding_idx, weighted=False):
+    def case(lib):
+        table = lib.filled(lib.nn.EmbeddingBag(5, 3, mode=mode, padding_idx=padding_idx))
+        words, offsets = (lib.constant(np.array(ids)) for ids in ([0, 1, 4, 4, 2, 1], [0, 2, 2, 5]))
+        return table(words, offsets, per_sample_weights=lib.x(6) if weighted else None)
+
+    return case
+
+
 def bilinear(lib):
     return lib.filled(lib.nn.Bilinear(3, 4, 2))(lib.x(2, 5, 3), lib.x(2, 5, 4))
 
@@ -197,6 +206,9 @@ CASES = {
     "Flatten": layer("Flatten", 1, 2),
     "Unflatten": layer("Unflatten", 1, (2, 2)),
     "Embedding": embedding,
+    "EmbeddingBag": embedding_bag("mean", 1),
+    "EmbeddingBag of sums": embedding_bag("sum", None, weighted=True),
+    "EmbeddingBag of maxima": embedding_bag("max", None),
     "ReLU in place": in_place,
     "attention": attention,
     "attention without weights": lambda lib: attention(lib, need_weights=False)[0],

@@ -61,6 +61,6 @@ def test_refusals():
     assert message(lambda: f.bincount()) == (
         "bincount: elements must be integers of at least 0, got f32; convert them first"
     )
-    assert message(lambda: f.scatter(1, torch.tensor([[0]]), f, reduce="multiply")) == (
-        "scatter: reduce must be None or 'add', got 'multiply'; combine the results yourself"
+    assert message(lambda: f.scatter(1, torch.tensor([[0]]), f, reduce="amax")) == (
+        "scatter: reduce must be None, 'add' or 'multiply', got 'amax'; use scatter_reduce"
     )

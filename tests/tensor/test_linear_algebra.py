@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import adjoint as torch
+from adjoint import Function, ops, param
 from tests.tensor.comparing import check, message
 
 RNG = np.random.default_rng(4)
@@ -78,3 +79,30 @@ def test_einsum_as_in_numpy(equations):
 )
 def test_refusals(call, sentence):
     assert message(lambda: call(torch.tensor(A))) == sentence
+
+
+def test_einsum_multiplies_the_pair_that_is_cheapest_first():
+    """From left to right, the first product would have 50 x 50 elements."""
+    x, y, z = (param(name, shape) for name, shape in (("x", (50, 2)), ("y", (2, 50)), ("z", (50, 2))))
+    made = Function("f", (x, y, z), (ops.einsum("ab,bc,cd->ad", x, y, z),))
+    assert max(value.type.size for value in made.values()) == 100
+
+
+def test_einsum_refuses_axes_of_different_sizes():
+    a, m = torch.tensor(A), torch.tensor(M)
+    assert message(lambda: torch.einsum("ii->i", a)) == (
+        "einsum: axes with one letter must have one size, got 3 and 4 for 'i' in f32[3,4]; correct the equation"
+    )
+    assert message(lambda: torch.einsum("ij,kj->ik", a, m)) == (
+        "einsum: axes with one letter must have one size or size 1, got 4 and 5 for 'j'; correct the equation"
+    )
+
+
+def test_sums_of_products_with_a_start():
+    a, m, v, p, q = map(torch.tensor, (A, M, V, P, Q))
+    check(
+        (torch.addr(m, v, m[0], beta=0.5, alpha=2), 0.5 * M + 2 * np.outer(V, M[0])),
+        (torch.addbmm(a @ m, p, q, beta=2), 2 * A @ M + (P @ Q).sum(0)),
+        (v.vdot(v), V @ V),
+        rtol=1e-4,
+    )

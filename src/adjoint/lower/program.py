@@ -36,7 +36,7 @@ from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.target import Target
 from adjoint.lower.analysis.footprint import with_tiles
-from adjoint.lower.analysis.inlining import FusedAttention, Reduction, Scatter, output_vars
+from adjoint.lower.analysis.inlining import FusedAttention, Reduction, RowAlgorithm, Scatter, output_vars
 from adjoint.lower.attention.online_softmax import attention_kernel
 from adjoint.lower.context import Context, finish_kernel, group_inliner
 from adjoint.lower.contractions.matching import match_contraction
@@ -48,6 +48,7 @@ from adjoint.lower.passes import KERNEL_PASSES, PassContext
 from adjoint.lower.reductions.reduction import reduction_kernels
 from adjoint.lower.reductions.scatter import scatter_kernel
 from adjoint.lower.reductions.two_stage import first_stages, fusable_reductions, second_stage_kernel
+from adjoint.lower.rows.kernel import row_kernel
 from adjoint.lower.schedule.bound_rows import bound_rows
 from adjoint.lower.schedule.memory import plan_arena
 from adjoint.lower.schedule.order import barriers, circular_updates
@@ -243,6 +244,8 @@ def _group_kernels(context: Context, groups: Sequence[Group]) -> list[Kernel]:
     description = group_inliner(context, group).describe(group.root, tuple(as_index(v) for v in out))
     if isinstance(description, Scatter):
         return [scatter_kernel(context, group, description)]
+    if isinstance(description, RowAlgorithm):
+        return [row_kernel(context, group, description)]
     if isinstance(description, FusedAttention):
         return [attention_kernel(context, groups)]
     if not isinstance(description, Reduction):

@@ -78,6 +78,7 @@ from adjoint.nn.dropout import (
 )
 from adjoint.nn.embedding import (
     Embedding,
+    EmbeddingBag,
 )
 from adjoint.nn.linear import (
     Bilinear,
@@ -146,6 +147,7 @@ __all__ = [
     "Dropout2d",
     "Dropout3d",
     "Embedding",
+    "EmbeddingBag",
     "Flatten",
     "GaussianNLLLoss",
     "GroupNorm",

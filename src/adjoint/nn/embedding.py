@@ -10,7 +10,27 @@ from adjoint.nn import functional as F  # noqa: N812
 from adjoint.nn.parameters import drawn_normal, own_dtype
 from adjoint.tensor.tensor import Parameter, Tensor
 
-__all__ = ["Embedding"]
+__all__ = ["Embedding", "EmbeddingBag"]
+
+
+#: The only choices of settings that are supported.
+_SUPPORTED = {"max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False, "sparse": False}
+
+
+def _check_settings(name: str, **given: object) -> None:
+    for setting, value in given.items():
+        if value != _SUPPORTED[setting]:
+            raise InvalidValueError(
+                f"{name}: {setting} must be {_SUPPORTED[setting]}, the only choice that is supported, got {value!r}; "
+                "omit it"
+            )
+
+
+def _padding(name: str, rows: int, padding_idx: int | None) -> int | None:
+    """The row that stands for padding, counted from the start."""
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise InvalidValueError(f"{name}: padding_idx must be one of {rows} rows, got {padding_idx}; change it")
+    return None if padding_idx is None else padding_idx % rows
 
 
 class Embedding(Module):
@@ -55,20 +75,11 @@ class Embedding(Module):
         dtype: object = None,
     ) -> None:
         super().__init__()
-        given = {"max_norm": max_norm, "norm_type": norm_type, "scale_grad_by_freq": scale_grad_by_freq}
-        supported = {"max_norm": None, "norm_type": 2.0, "scale_grad_by_freq": False}
-        for name, setting in {**given, "sparse": sparse}.items():
-            if setting != supported.get(name, False):
-                raise InvalidValueError(
-                    f"Embedding: {name} must be {supported.get(name, False)}, the only choice that is supported, got "
-                    f"{setting!r}; omit it"
-                )
-        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise InvalidValueError(
-                f"Embedding: padding_idx must be one of {num_embeddings} rows, got {padding_idx}; change it"
-            )
+        _check_settings(
+            "Embedding", max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse
+        )
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        self.padding_idx = _padding("Embedding", num_embeddings, padding_idx)
         self.weight = drawn_normal((num_embeddings, embedding_dim), own_dtype(device, dtype))
         if self.padding_idx is not None:
             self.weight.elements().array[self.padding_idx] = 0
@@ -114,3 +125,79 @@ class Embedding(Module):
         """The settings."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+
+class EmbeddingBag(Module):
+    """Sums, means or maxima of bags of vectors of a table, which integers select.
+
+    Parameters
+    ----------
+    num_embeddings, embedding_dim : int
+        Number of vectors, and their size.
+    max_norm, norm_type, scale_grad_by_freq, sparse
+        None, 2.0, False and False, the only choices that are supported.
+    mode : {"mean", "sum", "max"}, default "mean"
+        How the vectors of a bag are combined.
+    include_last_offset : bool, default False
+        Whether the last offset is the end of the last bag.
+    padding_idx : int, optional
+        A vector that is zeros at first, and left out of all bags.
+    device : str, optional
+        "cpu".
+    dtype : str or numpy dtype, optional
+        Dtype of the table.
+
+    Attributes
+    ----------
+    weight : Parameter
+        Shape ``[num_embeddings, embedding_dim]``, drawn from the standard normal distribution.
+
+    Raises
+    ------
+    InvalidValueError
+        If a setting is not supported, or `padding_idx` is not a row.
+    """
+
+    weight: Parameter
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+        device: object = None,
+        dtype: object = None,
+    ) -> None:
+        super().__init__()
+        _check_settings(
+            "EmbeddingBag", max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse
+        )
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.mode, self.include_last_offset = mode, include_last_offset
+        self.padding_idx = _padding("EmbeddingBag", num_embeddings, padding_idx)
+        self.weight = drawn_normal((num_embeddings, embedding_dim), own_dtype(device, dtype))
+        if self.padding_idx is not None:
+            self.weight.elements().array[self.padding_idx] = 0
+
+    def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Any:
+        """One vector per bag; arguments as in `adjoint.nn.functional.embedding_bag`."""
+        return F.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            mode=self.mode,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset,
+            padding_idx=self.padding_idx,
+        )
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}{padding}"

@@ -171,6 +171,30 @@ class Builder(Protocol):
             decrease. Except for ``sum``, every row has at least one such step. Default: all steps count.
         """
 
+    def row_algorithm(
+        self,
+        name: str,
+        rank: int,
+        operands: Sequence[tuple[tuple[int, ...], Callable[[Index], Scalar]]],
+        options: tuple[str, ...] = (),
+    ) -> Scalar:
+        """One element of a result whose rows, or matrices, are each computed by a sequential algorithm.
+
+        An operator's `lower` returns this as its entire element. Rows are distributed to threads, and each of them is
+        computed by one of the algorithms of `adjoint.lower.rows` in the memory of its thread.
+
+        Parameters
+        ----------
+        name : {"argsort", "scatter", "cholesky", "solve_triangular", "solve", "determinant"}
+            The algorithm.
+        rank : int
+            Number of last axes of the result that are a row (1) or a matrix (2), or 0 for one number.
+        operands : sequence of (shape, callable)
+            The rows or matrices that the algorithm reads: their shapes, and what maps an index in one to the element.
+        options : tuple of str, optional
+            What the algorithm is told besides.
+        """
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:

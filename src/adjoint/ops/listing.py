@@ -29,10 +29,17 @@ _FAMILY = {
     "random_keys": "random",
     "broadcast": "shape",
     "full_like": "create",
+    "gathering": "index",
+    "dynamic": "index",
+    "ordering": "sorting",
+    "diagonals": "shape",
+    "eye": "create",
+    "einsum": "contract",
 }
 
 #: Composites without a gradient, and why.
 _CONSTANT = {
+    "eye": "the result does not depend on anything",
     "floor_divide": "integers have no gradient",
     "full_like": "the result does not depend on the elements",
     "random.bernoulli": "a bool is not differentiable",

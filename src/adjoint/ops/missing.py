@@ -7,8 +7,6 @@ from adjoint.errors import MissingAttributeError
 
 __all__ = ["MISSING", "missing_function"]
 
-_SORTED = "sort in NumPy, because there is no operator for it"
-
 #: What to do instead, by name.
 MISSING = {
     "rand": "use random.uniform",
@@ -35,18 +33,13 @@ MISSING = {
     "mm": "use matmul",
     "bmm": "use matmul",
     "dot": "use matmul",
-    "einsum": "use matmul, permute and reshape",
     "clamp": "use clip",
     "pow": "use power",
     "var": "use variance",
     "std": "use variance and sqrt",
     "detach": "use stop_gradient",
-    "gather": "use take_along_last",
     "cross_entropy": "use adjoint.losses",
     "mse_loss": "use adjoint.losses",
-    "sort": _SORTED,
-    "argsort": _SORTED,
-    "topk": _SORTED,
 }
 
 

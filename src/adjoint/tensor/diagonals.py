@@ -2,10 +2,8 @@
 
 from typing import Any
 
-import numpy as np
-
 from adjoint import ops
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError
 from adjoint.ir import Value
 from adjoint.ops.axes import axis_of
 from adjoint.tensor.aliases import viewed
@@ -26,24 +24,13 @@ __all__ = [
 @operation
 def tril(input: Value, diagonal: int = 0) -> Value:
     """The elements on and below a diagonal of each matrix; 0 elsewhere."""
-    return _triangle("tril", input, lambda row, column: ops.less_equal(column, ops.add(row, diagonal)))
+    return ops.tril(input, diagonal)
 
 
 @operation
 def triu(input: Value, diagonal: int = 0) -> Value:
     """The elements on and above a diagonal of each matrix; 0 elsewhere."""
-    return _triangle("triu", input, lambda row, column: ops.greater_equal(column, ops.add(row, diagonal)))
-
-
-def _triangle(name: str, x: Value, keeps: Any) -> Value:
-    if len(x.shape) < 2:
-        raise TypeRuleError(f"{name}: the tensor must have at least 2 axes, got {x.type}; reshape it")
-    kept = keeps(ops.iota(x.shape[-2:], 0), ops.iota(x.shape[-2:], 1))
-    return ops.where(ops.broadcast_to(kept, x.shape), x, _zeros(x))
-
-
-def _zeros(x: Value) -> Value:
-    return ops.full_like(x, False if x.dtype == np.bool_ else 0)
+    return ops.triu(input, diagonal)
 
 
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
@@ -61,15 +48,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     return viewed(SELECT, flat, (*parts, (start, stop, columns + 1)))
 
 
-@operation
-def _diagonal_matrix(input: Value, diagonal: int) -> Value:
-    size = input.shape[0] + abs(diagonal)
-    low, high = [max(-diagonal, 0), max(diagonal, 0)], [max(diagonal, 0), max(-diagonal, 0)]
-    shape = (input.shape[0], input.shape[0])
-    on = ops.equal(ops.iota(shape, 0), ops.iota(shape, 1))
-    spread = ops.broadcast_to(ops.expand_dims(input, 1), shape)
-    found = ops.pad(ops.where(on, spread, _zeros(spread)), low, high, 0)
-    return ops.reshape(found, (size, size))
+_diagonal_matrix = operation(ops.diag_embed)
 
 
 def diag(input: Any, diagonal: int = 0) -> Any:

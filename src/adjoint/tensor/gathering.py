@@ -1,6 +1,5 @@
 """Functions that select, add and write elements by tensors of positions along an axis."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,9 @@ from adjoint import ops
 from adjoint.errors import TypeRuleError
 from adjoint.ir import DTYPES, Value, dtype_name
 from adjoint.ops.axes import axis_of
+from adjoint.ops.gathering import last_axis
 from adjoint.tensor.comparison import truth
-from adjoint.tensor.indexing import add_rows, getitem, positions_in, put_rows
+from adjoint.tensor.indexing import add_rows, getitem, positions_in
 from adjoint.tensor.indexing import nonzero as positions_of
 from adjoint.tensor.joining import stack
 from adjoint.tensor.making import from_array
@@ -42,32 +42,23 @@ def _axis(name: str, x: Any, dim: int) -> int:
 
 @operation
 def _gathered(input: Value, dim: int, index: Value) -> Value:
-    last = _moved_last(input, dim), _moved_last(index, dim)
-    if last[0].shape[:-1] == last[1].shape[:-1] and last[1].shape[-1] == 1:
-        found = ops.take_along_last(last[0], ops.squeeze(last[1], -1))
-        return _moved_back(ops.expand_dims(found, -1), dim)
-    return ops.take(ops.reshape(input, (input.type.size,)), _flat(input.shape, dim, index))
+    if (
+        index.shape[dim] == 1
+        and input.shape[dim]
+        and index.shape == tuple(1 if n == dim else size for n, size in enumerate(input.shape))
+    ):
+        found = ops.take_along_last(last_axis(input, dim), ops.squeeze(index, dim))
+        return ops.expand_dims(found, dim)
+    return ops.gather(_corner(input, dim, index), index, dim)
 
 
-def _moved_last(x: Value, dim: int) -> Value:
-    return ops.permute(x, [*(n for n in range(len(x.shape)) if n != dim), dim])
+def _corner(x: Value, dim: int, index: Value) -> Value:
+    """The part of a tensor that an index, which may be smaller, refers to."""
+    stops = [size if n == dim else index.shape[n] for n, size in enumerate(x.shape)]
+    return ops.slice(x, (0,) * len(stops), stops)
 
 
-def _moved_back(x: Value, dim: int) -> Value:
-    order = list(range(len(x.shape) - 1))
-    return ops.permute(x, [*order[:dim], len(order), *order[dim:]])
-
-
-def _flat(shape: Sequence[int], dim: int, index: Value) -> Value:
-    """Positions in the flattened tensor of elements whose coordinate along `dim` is given."""
-    flat = None
-    for axis, size in enumerate(shape):
-        own = ops.cast(index, _I64) if axis == dim else ops.iota(index.shape, axis)
-        flat = own if flat is None else ops.add(ops.multiply(flat, size), own)
-    return flat  # type: ignore[return-value]
-
-
-def _checked(name: str, x: Any, dim: int, index: Any) -> tuple[int, Any]:
+def checked_index(name: str, x: Any, dim: int, index: Any) -> tuple[int, Any]:
     at = _axis(name, x, dim)
     if index.dtype.kind not in "iu":
         given = f"{dtype_name(index.dtype)}{list(index.shape)}"
@@ -97,7 +88,7 @@ def gather(input: Any, dim: int, index: Any) -> Any:
         that have been computed are checked when this is called; a position that is computed by the program and out of
         range selects another element.
     """
-    at, ids = _checked("gather", input, dim, index)
+    at, ids = checked_index("gather", input, dim, index)
     return _gathered(input, at, ids)
 
 
@@ -125,11 +116,29 @@ def index_select(input: Any, dim: int, index: Any) -> Any:
 
 
 @operation
-def _added(input: Value, dim: int, index: Value, src: Value) -> Value:
-    part = ops.slice(src, (0,) * len(src.shape), index.shape)
-    ids = ops.reshape(_flat(input.shape, dim, index), (index.type.size,))
-    flat = ops.reshape(input, (input.type.size,))
-    return ops.reshape(add_rows(flat, ids, ops.reshape(part, (index.type.size,))), input.shape)
+def _combined(input: Value, dim: int, index: Value, src: Any, reduce: str) -> Value:
+    """The elements at positions along an axis replaced by others, or combined with them."""
+    if isinstance(src, Value) and src.shape:
+        part = ops.slice(src, (0,) * len(src.shape), index.shape)
+    else:
+        given = src if isinstance(src, Value) else ops.full(promoted(input, src, dtype=input.dtype)[1], (), input.dtype)
+        part = ops.broadcast_to(ops.cast(given, input.dtype), index.shape)
+    if not index.type.size:
+        return input
+    corner = _corner(input, dim, index)
+    return in_front(input, ops.scatter(corner, index, part, dim, reduce))
+
+
+def in_front(x: Value, part: Value) -> Value:
+    """`x` with the elements at the start of all axes replaced by a part, which may be all of it."""
+    for axis in reversed(range(len(x.shape))):
+        if part.shape[axis] == x.shape[axis]:
+            continue
+        rest = ops.slice_axis(x, axis, part.shape[axis], x.shape[axis])
+        for n in range(axis):
+            rest = ops.slice_axis(rest, n, 0, part.shape[n])
+        part = ops.concat([part, rest], axis=axis)
+    return part
 
 
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
@@ -146,35 +155,22 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     src : Tensor
         Of the dtype of `input`, and at least as large as `index`.
     """
-    at, ids = _checked("scatter_add", input, dim, index)
-    return _added(input, at, ids, src)
-
-
-@operation
-def _put(input: Value, dim: int, index: Value, src: Any) -> Value:
-    if isinstance(src, Value) and src.shape:
-        part = ops.slice(src, (0,) * len(src.shape), index.shape)
-    else:
-        given = src if isinstance(src, Value) else ops.full(promoted(input, src, dtype=input.dtype)[1], (), input.dtype)
-        part = ops.broadcast_to(ops.cast(given, input.dtype), index.shape)
-    ids = ops.reshape(_flat(input.shape, dim, index), (index.type.size,))
-    flat = ops.reshape(input, (input.type.size,))
-    return ops.reshape(put_rows(flat, ids, ops.reshape(part, (index.type.size,))), input.shape)
+    at, ids = checked_index("scatter_add", input, dim, index)
+    return _combined(input, at, ids, src, "add")
 
 
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """`input` with elements replaced at positions along an axis: for ``dim=1``, ``result[i, index[i, j]] = src[i, j]``.
 
     Of several elements for one position, the last one counts. Parameters as in `scatter_add`; `src` may be a number,
-    and ``reduce="add"`` adds.
+    and with ``reduce="add"`` or ``"multiply"`` elements are combined instead.
     """
     given = value if src is None else src
-    if reduce == "add":
-        return scatter_add(input, dim, index, given)
-    if reduce is not None:
-        raise TypeRuleError(f"scatter: reduce must be None or 'add', got {reduce!r}; combine the results yourself")
-    at, ids = _checked("scatter", input, dim, index)
-    return _put(input, at, ids, given)
+    ways = {None: "set", "add": "add", "multiply": "prod"}
+    if reduce not in ways:
+        raise TypeRuleError(f"scatter: reduce must be None, 'add' or 'multiply', got {reduce!r}; use scatter_reduce")
+    at, ids = checked_index("scatter", input, dim, index)
+    return _combined(input, at, ids, given, ways[reduce])
 
 
 @operation

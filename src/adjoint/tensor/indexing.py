@@ -22,7 +22,7 @@ from adjoint.tensor.shapes import common_shape, reshape
 from adjoint.tensor.trace import Recorded, state
 from adjoint.tensor.views import SELECT
 
-__all__ = ["copy_", "getitem", "nonzero", "positions_in", "setitem"]
+__all__ = ["copy_", "getitem", "nonzero", "positions_in", "put", "setitem"]
 
 _BOOL, _I64 = np.dtype(np.bool_), DTYPES["i64"]
 _ALLOWED = "use integers, slices, ..., None, integer tensors, or bool tensors"
@@ -66,6 +66,16 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     axes, indices = _without_masks(axes, indices)
     prepared = [positions_in("indexing", one, part.shape[axis]) for one, axis in zip(indices, axes, strict=True)]
     record_in_place(_PUT, part, value, axes, *prepared)
+
+
+def put(x: Any, key: Any, value: Any, accumulate: bool = False) -> Any:
+    """`x` with ``x[key] = value``, or with ``+=`` where positions may repeat, as a new tensor."""
+    part, axes, indices = _split(x, key, always_view=True)
+    axes, indices = _without_masks(axes, indices)
+    if not indices:
+        raise InvalidValueError("index_put: at least one tensor of positions is required, got none; pass one")
+    prepared = [positions_in("index_put", one, part.shape[axis]) for one, axis in zip(indices, axes, strict=True)]
+    return _written(part, value, axes, *prepared, accumulate=accumulate)
 
 
 def _fits_rows(value: Any, shape: Sequence[int]) -> bool:
@@ -368,18 +378,9 @@ def add_rows(x: Value, ids: Value, rows: Value) -> Value:
 
 def put_rows(x: Value, ids: Value, rows: Value) -> Value:
     """`x` with the rows of these numbers replaced; of several rows with one number the last one counts."""
-    count = ids.shape[0]
-    same = ops.equal(*(ops.broadcast_to(ops.reshape(ids, shape), (count, count)) for shape in ((count, 1), (1, count))))
-    later = ops.greater(ops.iota((count, count), 1), ops.iota((count, count), 0))
-    replaced = ops.sum(ops.cast(ops.logical_and(same, later), _I64), 1)
-    last = ops.equal(replaced, 0)
-    wide = ops.broadcast_to(ops.reshape(last, (count, *(1 for _ in rows.shape[1:]))), rows.shape)
-    numbers = DTYPES["u8"] if x.dtype == _BOOL else x.dtype
-    rows = ops.cast(rows, numbers)
-    chosen = ops.scatter_add(ids, ops.where(wide, rows, ops.full_like(rows, 0)), x.shape[0])
-    touched = ops.greater(ops.scatter_add(ids, ops.cast(last, _I64), x.shape[0]), 0)
-    touched = ops.broadcast_to(ops.reshape(touched, (x.shape[0], *(1 for _ in x.shape[1:]))), x.shape)
-    return ops.where(touched, ops.cast(chosen, x.dtype), x)
+    last = ops.scatter(ops.full(-1, x.shape[:1], _I64), ids, ops.iota(ids.shape, 0))
+    wide = ops.broadcast_to(ops.reshape(last, (*last.shape, *(1 for _ in x.shape[1:]))), x.shape)
+    return ops.where(ops.greater_equal(wide, 0), ops.take(rows, ops.maximum(last, 0)), x)
 
 
 @operation

@@ -1,18 +1,32 @@
 """Products of vectors, matrices and batches of them, and `einsum`."""
 
-import string
 from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import TypeRuleError
 from adjoint.ir import Value
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
-from adjoint.tensor.shapes import common_shape
 
-__all__ = ["addmm", "addmv", "baddbmm", "bmm", "dot", "einsum", "inner", "mm", "mv", "outer", "tensordot", "trace"]
+__all__ = [
+    "addbmm",
+    "addmm",
+    "addmv",
+    "addr",
+    "baddbmm",
+    "bmm",
+    "dot",
+    "einsum",
+    "inner",
+    "mm",
+    "mv",
+    "outer",
+    "tensordot",
+    "trace",
+    "vdot",
+]
 
 
 def _require_ranks(name: str, *operands: tuple[Value, int]) -> None:
@@ -102,16 +116,7 @@ def baddbmm(input: Value, batch1: Value, batch2: Value, *, beta: float = 1, alph
 def trace(input: Value) -> Value:
     """The sum of the diagonal of a matrix."""
     _require_ranks("trace", (input, 2))
-    return ops.sum(_diagonal(input, 0, 1))
-
-
-def _diagonal(x: Value, first: int, second: int) -> Value:
-    """The diagonal of two axes of one size, as the last axis."""
-    rest = [n for n in range(len(x.shape)) if n not in (first, second)]
-    size = min(x.shape[first], x.shape[second])
-    square = ops.slice_axis(ops.slice_axis(x, first, 0, size), second, 0, size)
-    flat = ops.reshape(ops.permute(square, [*rest, first, second]), (*(x.shape[n] for n in rest), size * size))
-    return ops.slice_axis(flat, -1, 0, size * size, size + 1) if size else flat
+    return ops.sum(ops.diagonal(input))
 
 
 @operation
@@ -146,7 +151,7 @@ def einsum(equation: str, *operands: Any) -> Any:
     """The sum of products of elements whose axes are named by letters: ``einsum("bij,bjk->bik", x, y)``.
 
     Letters that the result does not have are summed over; ``...`` stands for axes that broadcast. Operands are combined
-    from left to right, two at a time, each pair by one matrix product.
+    two at a time, each pair by one matrix product, in the order that takes few multiplications.
 
     Parameters
     ----------
@@ -161,92 +166,22 @@ def einsum(equation: str, *operands: Any) -> Any:
 
 @operation
 def _einsum(equation: str, *operands: Value) -> Value:
-    terms, result = _parsed(equation, operands)
-    values = [_without_repeats(x, term) for x, term in zip(promoted(*operands), terms, strict=True)]
-    value, names = values[0]
-    for n, (other, others) in enumerate(values[1:], 1):
-        later = set(result).union(*(held for _, held in values[n + 1 :]))
-        value, names = _contracted(value, names, other, others, later)
-    gone = [n for n, name in enumerate(names) if name not in result]
-    if gone:
-        value, names = ops.sum(value, gone), [name for name in names if name in result]
-    return ops.permute(value, [names.index(name) for name in result])
+    return ops.einsum(equation, *promoted(*operands))
 
 
-def _parsed(equation: str, operands: Sequence[Value]) -> tuple[list[list[str]], list[str]]:
-    """The letters of each operand and of the result; ``...`` becomes the numbers of its axes, from the last one."""
-    text = equation.replace(" ", "")
-    left, arrow, right = text.partition("->")
-    terms = left.split(",")
-    if len(terms) != len(operands):
-        raise InvalidValueError(
-            f"einsum: the equation must have one term per operand, got {equation!r} with {len(operands)}; correct it"
-        )
-    found = []
-    for term, x in zip(terms, operands, strict=True):
-        letters = term.replace("...", "")
-        hidden = len(x.shape) - len(letters)
-        if set(letters) - set(string.ascii_letters) or hidden < 0 or (hidden and "..." not in term):
-            raise InvalidValueError(
-                f"einsum: each term must have one letter per axis, got {term!r} for {x.type}; correct {equation!r}"
-            )
-        before, dots, after = term.partition("...")
-        found.append([*before, *(str(n) for n in range(hidden, 0, -1) if dots), *after])
-    hidden_axes = sorted({name for names in found for name in names if name.isdigit()}, key=int, reverse=True)
-    if arrow:
-        before, dots, after = right.partition("...")
-        result = [*before, *(hidden_axes if dots else ()), *after]
-    else:
-        counts = [name for names in found for name in names if not name.isdigit()]
-        result = [*hidden_axes, *sorted(name for name in set(counts) if counts.count(name) == 1)]
-    unknown = [name for name in result if not any(name in names for names in found)]
-    if unknown or len(set(result)) != len(result):
-        raise InvalidValueError(
-            f"einsum: the result must have letters of the operands, each once, got {right!r}; correct {equation!r}"
-        )
-    return found, result
+@operation
+def addr(input: Value, vec1: Value, vec2: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    """``beta * input + alpha * outer(vec1, vec2)``; `input` broadcasts."""
+    _require_ranks("addr", (vec1, 1), (vec2, 1))
+    x, y = promoted(vec1, vec2)
+    return _plus(input, ops.multiply(ops.expand_dims(x, 1), y), beta, alpha)
 
 
-def _without_repeats(x: Value, names: list[str]) -> tuple[Value, list[str]]:
-    """The diagonal of axes that have one name."""
-    names = list(names)
-    for name in list(dict.fromkeys(names)):
-        while names.count(name) > 1:
-            first = names.index(name)
-            second = names.index(name, first + 1)
-            x = _diagonal(x, first, second)
-            names = [one for n, one in enumerate(names) if n not in (first, second)] + [name]
-    return x, names
+@operation
+def addbmm(input: Value, batch1: Value, batch2: Value, *, beta: float = 1, alpha: float = 1) -> Value:
+    """``beta * input + alpha * the sum of batch1 @ batch2`` over the batch; `input` broadcasts."""
+    _require_ranks("addbmm", (batch1, 3), (batch2, 3))
+    return _plus(input, ops.einsum("bij,bjk->ik", batch1, batch2), beta, alpha)
 
 
-def _contracted(x: Value, xs: list[str], y: Value, ys: list[str], later: set[str]) -> tuple[Value, list[str]]:
-    """The product of two operands, summed over the names that nothing later has."""
-    for own, other, which in ((xs, ys, 0), (ys, xs, 1)):
-        alone = [n for n, name in enumerate(own) if name not in other and name not in later]
-        if alone:
-            summed = ops.sum((x, y)[which], alone)
-            x, y = (summed, y) if which == 0 else (x, summed)
-    xs, ys = ([name for name in names if name in others or name in later] for names, others in ((xs, ys), (ys, xs)))
-    sizes = dict(zip(xs, x.shape, strict=True))
-    for name, size in zip(ys, y.shape, strict=True):
-        (sizes[name],) = common_shape("einsum", [(sizes.get(name, 1),), (size,)])
-    x, y = (
-        ops.broadcast_to(v, [sizes[name] if name in other else size for name, size in zip(own, v.shape, strict=True)])
-        for v, own, other in ((x, xs, ys), (y, ys, xs))
-    )
-    batch = [name for name in xs if name in ys and name in later]
-    inner = [name for name in xs if name in ys and name not in later]
-    left = [name for name in xs if name not in ys]
-    right = [name for name in ys if name not in xs]
-
-    def arranged(value: Value, names: list[str], groups: Sequence[list[str]]) -> Value:
-        moved = ops.permute(value, [names.index(name) for group in groups for name in group])
-        return ops.reshape(moved, [*(sizes[n] for n in groups[0]), *(prod(sizes[n] for n in g) for g in groups[1:])])
-
-    if inner:
-        product = ops.matmul(arranged(x, xs, (batch, left, inner)), arranged(y, ys, (batch, inner, right)))
-    else:
-        factor = arranged(x, xs, (batch, left, [])), arranged(y, ys, (batch, [], right))
-        product = ops.multiply(*ops.broadcast(*factor))
-    names = [*batch, *left, *right]
-    return ops.reshape(product, [sizes[name] for name in names]), names
+vdot = dot

@@ -7,6 +7,7 @@ from adjoint.tensor.elementwise_methods import ElementwiseMethods
 from adjoint.tensor.in_place import InPlace
 from adjoint.tensor.record import entry_of, infix, infix_reflected, record_in_place, record_unary
 from adjoint.tensor.reduction_methods import ReductionMethods
+from adjoint.tensor.selection_methods import SelectionMethods
 from adjoint.tensor.shape_methods import ShapeMethods
 
 __all__ = ["Methods"]
@@ -23,7 +24,7 @@ _NOT = entry_of(comparison.bitwise_not)
 _equal, _not_equal = infix(_EQ), infix(_NE)
 
 
-class Methods(ElementwiseMethods, ReductionMethods, ShapeMethods, InPlace):
+class Methods(ElementwiseMethods, ReductionMethods, ShapeMethods, SelectionMethods, InPlace):
     """The part of `Tensor` that records operations."""
 
     #: NumPy's operators leave those with tensors to the tensors.

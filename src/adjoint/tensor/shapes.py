@@ -22,6 +22,7 @@ __all__ = [
     "detach",
     "expand",
     "flatten",
+    "moveaxis",
     "movedim",
     "narrow",
     "permute",
@@ -241,4 +242,4 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     return split(input, max(1, -(-size // chunks)), dim)
 
 
-swapaxes, swapdims = transpose, transpose
+swapaxes, swapdims, moveaxis = transpose, transpose, movedim

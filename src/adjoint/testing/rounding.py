@@ -157,8 +157,8 @@ def _own(value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, opera
             size = np.broadcast_to(_WINOGRAD * size.max((2, 3), keepdims=True), size.shape)
     elif op.name in ("centred_squares", "present_squares", "sum_exp"):
         size = size * (np.sqrt(operands[0].size / max(exact.size, 1)) + _ELEMENTWISE)
-    elif op.name.startswith("attention"):
-        size = _of_attention(value, made, exact, operands)
+    elif op.name.startswith("attention") or op.name in _FACTORIZATIONS:
+        size = _of_inner_sums(value, made, exact, operands)
     elif op.name == "gelu":
         # What remains of a negative operand after the subtraction is small, but its error is that of the operand.
         size = _ELEMENTWISE * abs(_at_least_double(operands[0]))
@@ -169,10 +169,10 @@ def _own(value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, opera
     return np.where(np.isfinite(size), size, 0)
 
 
-def _of_attention(
+def _of_inner_sums(
     value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, operands: list[np.ndarray]
 ) -> np.ndarray:
-    """The error of attention and its gradients: that of inner sums is modelled by perturbed operands."""
+    """The error of attention, its gradients, and factorizations: perturbed operands model that of inner sums."""
     rng = np.random.default_rng(1)
     terms = np.sqrt(max(n for x in operands for n in x.shape[-2:]))
     unit = unit_roundoff(value.dtype)
@@ -184,6 +184,9 @@ def _of_attention(
     return size
 
 
+#: Operators that solve linear systems: their errors are those of slightly different matrices.
+_FACTORIZATIONS = frozenset(("cholesky", "solve_triangular", "solve", "determinant"))
+
 #: For operators that compute products or sums of products: the number of terms per element.
 _TERMS: dict[str, Callable[[Value], float]] = {
     "matmul": lambda v: v.inputs[0].shape[-2 if v.op.transpose_a else -1],  # type: ignore[attr-defined]
@@ -194,5 +197,6 @@ _TERMS: dict[str, Callable[[Value], float]] = {
     "prod": lambda v: v.inputs[0].type.size / max(v.type.size, 1),
     "sum_pool2d": lambda v: v.op.window[0] * v.op.window[1],  # type: ignore[attr-defined]
     "window_spread": lambda v: v.op.window[0] * v.op.window[1],  # type: ignore[attr-defined]
+    "scatter": lambda v: v.inputs[1].shape[-1] + 1 if v.op.reduce in ("add", "prod") else 0,  # type: ignore[attr-defined]
     "scatter_add": lambda v: max((i.type.size for i in v.inputs if not is_float(i.dtype)), default=1),
 }

@@ -264,6 +264,15 @@ class _Recorder(Observer):
         made = weight(n, products)
         return made if values is None else values(n)
 
+    def row_algorithm(
+        self,
+        name: str,  # noqa: ARG002
+        rank: int,  # noqa: ARG002
+        operands: Sequence[tuple[tuple[int, ...], Callable[[Any], Element]]],
+        options: tuple[str, ...] = (),  # noqa: ARG002
+    ) -> Element:
+        return [read(tuple(self._variable(size) for size in shape)) for shape, read in operands][-1]
+
     def _variable(self, extent: int) -> Index:
         made = Var("r", extent)
         self.reads.reduced.add(made)

@@ -84,6 +84,17 @@ class _Watch(Observer):
         self.points += count * (1 if values is not None else sum(dot.depth for dot in dots))
         return Element(weight(0, [dot.row(0) for dot in dots]).dtype)
 
+    def row_algorithm(
+        self,
+        name: str,  # noqa: ARG002
+        rank: int,  # noqa: ARG002
+        operands: Sequence[tuple[tuple[int, ...], Callable[[Any], Element]]],
+        options: tuple[str, ...] = (),  # noqa: ARG002
+    ) -> Element:
+        # Each element of the result takes about one pass over a row of the longest operand.
+        self.points += max(1, *(shape[-1] for shape, _ in operands if shape))
+        return [read((0,) * len(shape)) for shape, read in operands][-1]
+
 
 def work_of(value: Value) -> Work:
     """The cost of computing a value, found by lowering one element of it."""

@@ -28,7 +28,8 @@ class Element:
 class Observer:
     """The methods of `adjoint.ops.base.Builder` that compute one element from others.
 
-    A subclass adds those that choose coordinates: `position`, `reduce`, `scatter_add` and `fused_attention`.
+    A subclass adds those that choose coordinates: `position`, `reduce`, `scatter_add`, `fused_attention` and
+    `row_algorithm`.
     """
 
     def const(self, value: Any, dtype: np.dtype) -> Element:  # noqa: ARG002

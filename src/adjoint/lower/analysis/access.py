@@ -16,6 +16,7 @@ from adjoint.lower.analysis.inlining import (
     ExprBuilder,
     FusedAttention,
     Reduction,
+    RowAlgorithm,
     Scatter,
     Source,
     compute_dtype,
@@ -41,9 +42,9 @@ class AccessPattern:
 
     Parameters
     ----------
-    kind : {"param", "pointwise", "view", "reduce", "scatter", "attention"}
+    kind : {"param", "pointwise", "view", "reduce", "scatter", "attention", "rows"}
         ``pointwise``: computed from a fixed number of elements. ``view``: *is* an operand's element, at another index.
-        ``reduce``, ``scatter``, ``attention``: combines many elements, and is the root of a kernel.
+        ``reduce``, ``scatter``, ``attention``, ``rows``: combines many elements, and is the root of a kernel.
     flat : tuple of bool
         For each operand: whether it is only ever read at the same row-major position as the result.
     product : bool
@@ -59,7 +60,7 @@ class AccessPattern:
         random tensor read its key. What is read where a condition holds, or at a coordinate from memory, counts once.
     """
 
-    kind: Literal["param", "pointwise", "view", "reduce", "scatter", "attention"]
+    kind: Literal["param", "pointwise", "view", "reduce", "scatter", "attention", "rows"]
     flat: tuple[bool, ...]
     product: bool = False
     flops: float = 0.0
@@ -124,6 +125,8 @@ def _pattern(value: Value, made: Any, flat: Sequence[bool]) -> AccessPattern:
         return AccessPattern("reduce", tuple(flat), product)
     if isinstance(made, Scatter):
         return AccessPattern("scatter", tuple(flat))
+    if isinstance(made, RowAlgorithm):
+        return AccessPattern("rows", tuple(flat))
     if isinstance(made, FusedAttention):
         return AccessPattern("attention", tuple(flat), attention_key=_attention_key(value, made))
     if isinstance(made, _Probe):

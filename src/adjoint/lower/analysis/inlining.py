@@ -24,7 +24,17 @@ from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, Load
 from adjoint.kernel.scalars import SCALARS
 from adjoint.ops.base import Dot, Operator
 
-__all__ = ["ExprBuilder", "FusedAttention", "Inliner", "Reduction", "Scatter", "Source", "compute_dtype", "output_vars"]
+__all__ = [
+    "ExprBuilder",
+    "FusedAttention",
+    "Inliner",
+    "Reduction",
+    "RowAlgorithm",
+    "Scatter",
+    "Source",
+    "compute_dtype",
+    "output_vars",
+]
 
 BOOL = DTYPES["bool"]
 F32 = DTYPES["f32"]
@@ -74,6 +84,17 @@ class FusedAttention:
     weight: Callable[[Index, Sequence[Expr]], Expr]
     values: Callable[[Index], Expr] | None
     span: tuple[Index, Index] | None
+
+
+@dataclass(frozen=True, eq=False)
+class RowAlgorithm:
+    """Rows computed by a sequential algorithm each: what `Builder.row_algorithm` returns."""
+
+    name: str
+    rank: int
+    shapes: tuple[tuple[int, ...], ...]
+    reads: tuple[Callable[[tuple[Index, ...]], Expr], ...]
+    options: tuple[str, ...]
 
 
 def compute_dtype(dtype: np.dtype) -> np.dtype:
@@ -223,6 +244,17 @@ class ExprBuilder:
         """Describe a product whose weights are functions of dot products."""
         bounds = None if span is None else (as_index(span[0]), as_index(span[1]))
         return FusedAttention(kind, count, tuple(dots), weight, values, bounds)
+
+    def row_algorithm(
+        self,
+        name: str,
+        rank: int,
+        operands: Sequence[tuple[tuple[int, ...], Callable[[tuple[Index, ...]], Expr]]],
+        options: tuple[str, ...] = (),
+    ) -> RowAlgorithm:
+        """Describe rows that are computed by a sequential algorithm each."""
+        shapes, reads = tuple(shape for shape, _ in operands), tuple(read for _, read in operands)
+        return RowAlgorithm(name, rank, shapes, reads, options)
 
 
 class Inliner(ExprBuilder):

@@ -41,7 +41,13 @@ from adjoint.ops.base import Operator
 __all__ = ["Fusion", "Group", "fuse", "print_groups"]
 
 #: Kinds of access patterns that combine many elements, and start a group.
-_ROOTS = frozenset(("reduce", "scatter", "attention"))
+_ROOTS = frozenset(("reduce", "scatter", "attention", "rows"))
+
+#: Those of them whose operands are stored, because their elements are read many times.
+_STORING = frozenset(("scatter", "attention", "rows"))
+
+#: Those of them that no elementwise value joins: they have no point at which an element is finished.
+_CLOSED = frozenset(("scatter", "rows"))
 
 
 @dataclass(eq=False)
@@ -51,7 +57,7 @@ class Group:
     Attributes
     ----------
     root : Value or None
-        The reduction, contraction, scatter or attention that it computes, if any.
+        The reduction, contraction, scatter, attention or row algorithm that it computes, if any.
     shape : tuple of int
         Its iteration space: the root's shape, or that of its first value.
     level : int
@@ -144,7 +150,7 @@ class _Fuser:
                 cost[value] = 0.0
             else:
                 cost[value] = pattern.flops + sum(0.0 if v in stored else cost[v] for v in value.inputs)
-            if pattern.product or pattern.kind in ("scatter", "attention"):
+            if pattern.product or pattern.kind in _STORING:
                 stored.update(map(self._base, value.inputs))
             for operand in self._positions(value):
                 if cost[operand] > costs.CHEAP_FLOPS:
@@ -190,7 +196,7 @@ class _Fuser:
                 continue
             producers = self._producers_of(value, pattern)
             if pattern.kind in _ROOTS:
-                self._start(value, producers, value, epilogue=pattern.kind != "scatter")
+                self._start(value, producers, value, epilogue=pattern.kind not in _CLOSED)
             elif not self._join(value, producers):
                 size = 1 + sum(self.lazy_size[v] for v in dict.fromkeys(value.inputs))
                 if value in self.stored or size > costs.MAX_INLINED:

@@ -37,6 +37,9 @@ from adjoint.nn.functional.activations import (
 from adjoint.nn.functional.attention import (
     scaled_dot_product_attention,
 )
+from adjoint.nn.functional.bags import (
+    embedding_bag,
+)
 from adjoint.nn.functional.dropout import (
     dropout,
     dropout1d,
@@ -118,6 +121,7 @@ __all__ = [
     "dropout3d",
     "elu",
     "embedding",
+    "embedding_bag",
     "gaussian_nll_loss",
     "gelu",
     "glu",
