@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING
 
 from adjoint.missing import missing_name
 from adjoint.optim import lr_scheduler
+from adjoint.optim.adafactor import Adafactor, scale_by_adafactor
 from adjoint.optim.adam import Adam, AdamW
+from adjoint.optim.adam_variants import Adamax, NAdam, RAdam, scale_by_adamax, scale_by_nadam, scale_by_radam
+from adjoint.optim.adaptive import Adadelta, Adagrad, RMSprop, scale_by_adadelta, scale_by_adagrad, scale_by_rms
+from adjoint.optim.asgd import ASGD
 from adjoint.optim.base import Optimizer, StateSpec
 from adjoint.optim.chain import Chain, chain
 from adjoint.optim.clipping import clip_by_global_norm, clip_by_value
 from adjoint.optim.direction import Quotient, Scale
 from adjoint.optim.grad_scaler import GradScaler
+from adjoint.optim.layerwise import LAMB, LARS, scale_by_layer_rate, scale_by_trust_ratio
+from adjoint.optim.lion import Lion, scale_by_lion
+from adjoint.optim.muon import Muon, orthogonalize
+from adjoint.optim.rprop import Rprop, scale_by_rprop
 from adjoint.optim.scaling import (
     add_decayed_weights,
     decoupled_weight_decay,
@@ -28,13 +36,26 @@ from adjoint.optim.transform import Transform, masked
 from adjoint.optim.wrappers import freeze, skip_nonfinite
 
 __all__ = [
+    "ASGD",
+    "LAMB",
+    "LARS",
     "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
     "Adam",
     "AdamW",
+    "Adamax",
     "Chain",
     "GradScaler",
+    "Lion",
+    "Muon",
+    "NAdam",
     "Optimizer",
     "Quotient",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
     "Scale",
     "StateSpec",
     "Transform",
@@ -47,9 +68,21 @@ __all__ = [
     "lr_scheduler",
     "masked",
     "negate",
+    "orthogonalize",
+    "scale_by_adadelta",
+    "scale_by_adafactor",
+    "scale_by_adagrad",
     "scale_by_adam",
+    "scale_by_adamax",
+    "scale_by_layer_rate",
     "scale_by_learning_rate",
+    "scale_by_lion",
+    "scale_by_nadam",
+    "scale_by_radam",
+    "scale_by_rms",
+    "scale_by_rprop",
     "scale_by_schedule",
+    "scale_by_trust_ratio",
     "skip_nonfinite",
     "trace",
 ]

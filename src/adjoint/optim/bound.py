@@ -161,7 +161,7 @@ class Bound:
                 f"load_state_dict: the groups must have as many parameters as those of the optimizer, {_counts(own)}, "
                 f"got {_counts(sizes)}; build the optimizer as it was saved"
             )
-        decoupled = self.defaults.get("decoupled_weight_decay")
+        decoupled = self._optimizer.implementation_options.get("decoupled_weight_decay")
         for group in groups:
             if decoupled is not None and group.get("decoupled_weight_decay", decoupled) != decoupled:
                 raise InvalidValueError(

@@ -235,7 +235,7 @@ class _Passing:
             cast = in_dtypes(scalars, {name: self._params[name] for name in names})
             for name in names:
                 param = self._params[name]
-                slots = {slot: state[f"{name}_{slot}"] for slot in part.slots()}
+                slots = {slot: state[f"{name}_{slot}"] for slot in part.slots() if f"{name}_{slot}" in state}
                 new, updated = checked_direction(owner, part.update, param, plain[name], slots, cast[param.dtype])
                 self._directions[name] = new
                 new_state |= {f"{name}_{slot}": value for slot, value in updated.items()}
