@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 
 from adjoint.missing import missing_name
 from adjoint.optim import lr_scheduler
+from adjoint.optim.accumulating import accumulate
 from adjoint.optim.adafactor import Adafactor, scale_by_adafactor
 from adjoint.optim.adam import Adam, AdamW
 from adjoint.optim.adam_variants import Adamax, NAdam, RAdam, scale_by_adamax, scale_by_nadam, scale_by_radam
 from adjoint.optim.adaptive import Adadelta, Adagrad, RMSprop, scale_by_adadelta, scale_by_adagrad, scale_by_rms
 from adjoint.optim.asgd import ASGD
+from adjoint.optim.averaging import average, averages
 from adjoint.optim.base import Optimizer, StateSpec
 from adjoint.optim.chain import Chain, chain
-from adjoint.optim.clipping import clip_by_global_norm, clip_by_value
+from adjoint.optim.clipping import centralize, clip_by_global_norm, clip_by_norm, clip_by_value
 from adjoint.optim.direction import Quotient, Scale
 from adjoint.optim.grad_scaler import GradScaler
 from adjoint.optim.layerwise import LAMB, LARS, scale_by_layer_rate, scale_by_trust_ratio
 from adjoint.optim.lion import Lion, scale_by_lion
+from adjoint.optim.loss_scaling import scale_loss
 from adjoint.optim.muon import Muon, orthogonalize
+from adjoint.optim.partitioning import partition
 from adjoint.optim.rprop import Rprop, scale_by_rprop
 from adjoint.optim.scaling import (
     add_decayed_weights,
@@ -59,9 +63,14 @@ __all__ = [
     "Scale",
     "StateSpec",
     "Transform",
+    "accumulate",
     "add_decayed_weights",
+    "average",
+    "averages",
+    "centralize",
     "chain",
     "clip_by_global_norm",
+    "clip_by_norm",
     "clip_by_value",
     "decoupled_weight_decay",
     "freeze",
@@ -69,6 +78,7 @@ __all__ = [
     "masked",
     "negate",
     "orthogonalize",
+    "partition",
     "scale_by_adadelta",
     "scale_by_adafactor",
     "scale_by_adagrad",
@@ -83,6 +93,7 @@ __all__ = [
     "scale_by_rprop",
     "scale_by_schedule",
     "scale_by_trust_ratio",
+    "scale_loss",
     "skip_nonfinite",
     "trace",
 ]

@@ -197,11 +197,11 @@ class Chain(Optimizer):
 
     def _hyper(self, params: Mapping[str, TensorType]) -> list[tuple[tuple[StateSpec, ...], dict[str, str]]]:
         """The hyperparameters of each part, and the names that they have in the chain."""
-        return _with_names([part.hyper(params) for part in self.parts()])
+        return with_names([part.hyper(params) for part in self.parts()])
 
     def _state(self, params: Mapping[str, TensorType]) -> list[tuple[tuple[StateSpec, ...], dict[str, str]]]:
         """The state of each part, and the names that it has in the chain."""
-        return _with_names([part.init(params) for part in self.parts()])
+        return with_names([part.init(params) for part in self.parts()])
 
 
 def chain(*elements: Any) -> Chain:
@@ -284,7 +284,7 @@ def _is_open(optimizer: Optimizer) -> bool:
     return isinstance(optimizer, Chain) and own.update is Chain.update and own.prepare is Chain.prepare
 
 
-def _with_names(
+def with_names(
     parts: Sequence[tuple[StateSpec, ...]],
 ) -> list[tuple[tuple[StateSpec, ...], dict[str, str]]]:
     """With what each part has, the names that are unique in the chain: the second ``step`` is called ``step_2``."""

@@ -4,17 +4,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, located, plural
 from adjoint.ir import Function, IRModule, TensorType, Value, free_number, is_float, numbered, param
 from adjoint.losses import Loss, as_loss
-from adjoint.optim import Optimizer
+from adjoint.optim import Optimizer, scale_loss
 from adjoint.training.initialize import stated_starts
 from adjoint.training.layout import as_model, counts, inference
 from adjoint.training.roles import with_roles
 from adjoint.training.untrained import warn_untrained
 from adjoint.transforms.append_loss import append_loss
 from adjoint.transforms.batch_axis import batch_inputs
-from adjoint.transforms.differentiate import gradient
+from adjoint.transforms.differentiate import cotangents, gradient
 from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.mask_batch import mask_batch
 
@@ -170,6 +171,8 @@ class SetupTrainer:
         with located(""):  # nobody wrote these parameters
             state = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.init(types)}
             hyper = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.hyper(types)}
+        if scale_loss.SCALE in state:
+            grads = _scaled_gradients(loss, params, state[scale_loss.SCALE])
         new_params, new_optimizer = self.optimizer.apply(
             {p.label: p for p in params},
             {p.label: g for p, g in zip(params, grads, strict=True)},
@@ -183,6 +186,14 @@ class SetupTrainer:
         return Function(
             "step", (*inputs, *targets, *resident, *hyper.values(), *rows), results, batch | {"donate": donate}
         )
+
+
+def _scaled_gradients(loss: Value, params: Sequence[Value], scale: Value) -> list[Value]:
+    """The gradients of the loss times a scale."""
+    with located(loss.line):
+        seed = ops.cast(scale, loss.dtype)
+    found = cotangents([(loss, seed)], params)
+    return [ops.full(0.0, p.shape, p.dtype) if ct is None else ct for ct, p in zip(found, params, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
