@@ -18,6 +18,7 @@ from adjoint.transforms.batch_axis import batch_inputs
 from adjoint.transforms.differentiate import cotangents, gradient
 from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.mask_batch import mask_batch
+from adjoint.transforms.mixed_precision import MixedPrecision, mixed_precision
 
 __all__ = ["SetupTrainer"]
 
@@ -76,6 +77,7 @@ class SetupTrainer:
     loss: Loss | Callable[..., Value]
     optimizer: Optimizer
     loss_args: Sequence[TensorType] | None = None
+    mixed_precision: MixedPrecision | None = None
 
     def __post_init__(self) -> None:
         loss: object = self.loss
@@ -93,6 +95,12 @@ class SetupTrainer:
                 f"SetupTrainer: optimizer must be an Optimizer such as SGD(0.01), got {kind_of(optimizer)}; {fix}"
             )
         optimizer.require_update()
+        precision: object = self.mixed_precision
+        if precision is not None and not isinstance(precision, MixedPrecision):
+            raise TypeRuleError(
+                f"SetupTrainer: mixed_precision must be a MixedPrecision, got {kind_of(precision)}; write "
+                "transforms.MixedPrecision('O1', 'bf16')"
+            )
         if types is not None:
             if isinstance(types, IRModule | Function) or not isinstance(types, Iterable):
                 fix = "write [TensorType(shape), ...]"
@@ -109,6 +117,10 @@ class SetupTrainer:
         backbone = module["backbone"]
         param_num, state_num = counts(module, "param_num", "state_num")
         parts = _split(backbone, param_num, state_num)
+        if self.mixed_precision is not None:
+            module = _in_mixed_precision(module, parts, self.mixed_precision)
+            backbone = module["backbone"]
+            parts = _split(backbone, param_num, state_num)
         inference(module, state_num)
         stated_starts(module, {p.label: p.type for p in (*parts.params, *parts.states)})
         # Each function is numbered before the next is derived from it, so that values are called the same in all.
@@ -227,6 +239,15 @@ def _split(backbone: Function, param_num: int, state_num: int) -> _Parts:
                     f"%{value.label}: {value.type}; return the states last and in order"
                 )
     return _Parts(inputs, params, states, backbone.results[:output_num])
+
+
+def _in_mixed_precision(module: IRModule, parts: _Parts, policy: MixedPrecision) -> IRModule:
+    """The module whose backbone computes partly in half floats, in training and in inference."""
+    weights, inputs = ([p.label for p in group] for group in (parts.params, parts.inputs))
+    for name in ("backbone", "backbone_inference"):
+        if name in module:
+            module = module.with_function(mixed_precision(module[name], policy, weights, inputs))
+    return module
 
 
 def _is_optimizer(given: object) -> TypeGuard[type[Optimizer]]:
