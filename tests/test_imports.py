@@ -61,7 +61,7 @@ MAY_IMPORT = {
     "utils": {"errors", "ir", "tensor"},
     "autograd": {"errors", "missing", "tensor"},
     # The names of torch.amp.
-    "amp": {"errors", "optim"},
+    "amp": {"errors", "ir", "optim", "tensor"},
     # The base class of modules, below losses, which are modules, and below layers.
     "modules": {"errors", "ir", "tensor"},
     "nn": GRAPHS | {"losses", "missing", "modules", "tensor"},

@@ -19,6 +19,7 @@ from adjoint.func.tracing import applied
 from adjoint.func.tree import LEAF, Structure, tree_flatten, tree_unflatten
 from adjoint.ir import TensorType
 from adjoint.ir.printer import print_functions
+from adjoint.tensor.autocasting import mode
 from adjoint.tensor.checking import nan_mode, refuse_nan
 from adjoint.tensor.plan import options
 from adjoint.tensor.record import rebind, record
@@ -275,7 +276,7 @@ class Jitted:
                 floats.append(leaf)
             else:
                 kinds.append((type(leaf), _hashable(self._name, leaf)))
-        base = (structure, tuple(kinds), state.grad)
+        base = (structure, tuple(kinds), state.grad, mode.dtype)
         key: Hashable = (*base, tuple(repr(number) for number in floats))
         if floats and key not in self._variants and base in self._kinds:
             self._varying.add(base)

@@ -8,6 +8,7 @@ from typing import Any
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import Value
+from adjoint.tensor.autocasting import low_precision
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
 from adjoint.tensor.shapes import common_shape
@@ -22,6 +23,7 @@ def _require_ranks(name: str, *operands: tuple[Value, int]) -> None:
             raise TypeRuleError(f"{name}: the operand must be {words}, got {value.type}; use matmul for other shapes")
 
 
+@low_precision
 @operation
 def mm(input: Value, mat2: Value) -> Value:
     """The product of two matrices."""
@@ -29,6 +31,7 @@ def mm(input: Value, mat2: Value) -> Value:
     return ops.matmul(input, mat2)
 
 
+@low_precision
 @operation
 def bmm(input: Value, mat2: Value) -> Value:
     """The products of two batches of matrices, of shapes ``[b, n, m]`` and ``[b, m, p]``."""
@@ -77,6 +80,7 @@ def _plus(input: Value, product: Value, beta: float, alpha: float) -> Value:
     return _scaled(product, alpha) if beta == 0 else ops.add(_scaled(input, beta), _scaled(product, alpha))
 
 
+@low_precision
 @operation
 def addmm(input: Value, mat1: Value, mat2: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """``beta * input + alpha * mat1 @ mat2``, for matrices; `input` broadcasts."""
@@ -91,6 +95,7 @@ def addmv(input: Value, mat: Value, vec: Value, *, beta: float = 1, alpha: float
     return _plus(input, ops.matmul(mat, vec), beta, alpha)
 
 
+@low_precision
 @operation
 def baddbmm(input: Value, batch1: Value, batch2: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """``beta * input + alpha * batch1 @ batch2``, for batches of matrices; `input` broadcasts."""
@@ -114,6 +119,7 @@ def _diagonal(x: Value, first: int, second: int) -> Value:
     return ops.slice_axis(flat, -1, 0, size * size, size + 1) if size else flat
 
 
+@low_precision
 @operation
 def tensordot(a: Value, b: Value, dims: int | Sequence[Any] = 2) -> Value:
     """The sum of products over several axes of two tensors.
@@ -159,6 +165,7 @@ def einsum(equation: str, *operands: Any) -> Any:
     return _einsum(equation, *given)
 
 
+@low_precision
 @operation
 def _einsum(equation: str, *operands: Value) -> Value:
     terms, result = _parsed(equation, operands)

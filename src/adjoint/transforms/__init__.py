@@ -14,4 +14,16 @@ from adjoint.transforms.prune import prune_params
 from adjoint.transforms.simplify import simplify
 from adjoint.transforms.vectorize import vectorize
 
-__all__ = ["MixedPrecision", "append_loss", "cse", "gradient", "inline_calls", "jvp", "mixed_precision", "prune_params", "simplify", "vectorize", "vjp"]
+__all__ = [
+    "MixedPrecision",
+    "append_loss",
+    "cse",
+    "gradient",
+    "inline_calls",
+    "jvp",
+    "mixed_precision",
+    "prune_params",
+    "simplify",
+    "vectorize",
+    "vjp",
+]

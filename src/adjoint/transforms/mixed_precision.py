@@ -47,11 +47,45 @@ _LOW = frozenset(("matmul", "conv2d", "attention"))
 
 #: Operators whose result has the dtype of their operands, and is as good in half floats. All others compute in f32.
 _FOLLOW = frozenset(
-    (
-        "abs add broadcast_to clip concat cos divide equal erf flip floor gelu greater greater_equal less less_equal "
-        "argmax max max_pool2d maximum min minimum multiply negative not_equal pad permute relu reshape sigmoid sign "
-        "sin slice stop_gradient subtract tanh where"
-    ).split()
+    {
+        "abs",
+        "add",
+        "argmax",
+        "broadcast_to",
+        "clip",
+        "concat",
+        "cos",
+        "divide",
+        "equal",
+        "erf",
+        "flip",
+        "floor",
+        "gelu",
+        "greater",
+        "greater_equal",
+        "less",
+        "less_equal",
+        "max",
+        "max_pool2d",
+        "maximum",
+        "min",
+        "minimum",
+        "multiply",
+        "negative",
+        "not_equal",
+        "pad",
+        "permute",
+        "relu",
+        "reshape",
+        "sigmoid",
+        "sign",
+        "sin",
+        "slice",
+        "stop_gradient",
+        "subtract",
+        "tanh",
+        "where",
+    }
 )
 
 #: Constants, which take the dtype of what they are combined with.
@@ -184,4 +218,4 @@ class _Casts:
         return self._half if dtypes == {self._half} else _F32
 
     def _made(self, value: Value, inputs: tuple[Value, ...]) -> Value:
-        return apply(value.op, *inputs).in_place_of(value)  # type: ignore[arg-type]
+        return apply(value.op, *inputs).in_place_of(value)
