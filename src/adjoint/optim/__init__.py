@@ -7,7 +7,7 @@ in `scaling` and `clipping`; `sgd` and `adam` are such compositions, and `wrappe
 from typing import TYPE_CHECKING
 
 from adjoint.missing import missing_name
-from adjoint.optim import lr_scheduler
+from adjoint.optim import lr_scheduler, schedules, swa_utils
 from adjoint.optim.accumulating import accumulate
 from adjoint.optim.adafactor import Adafactor, scale_by_adafactor
 from adjoint.optim.adam import Adam, AdamW
@@ -94,7 +94,9 @@ __all__ = [
     "scale_by_schedule",
     "scale_by_trust_ratio",
     "scale_loss",
+    "schedules",
     "skip_nonfinite",
+    "swa_utils",
     "trace",
 ]
 
