@@ -12,6 +12,8 @@ from adjoint.tensor.autocasting import mode
 
 __all__ = ["GradScaler", "autocast"]
 
+_HALVES = (DTYPES["bf16"], DTYPES["f16"])
+
 
 class autocast(ContextDecorator):  # noqa: N801
     """A context, or decorator, in which products of f32 tensors compute in half floats; `torch.autocast`.
@@ -50,8 +52,9 @@ class autocast(ContextDecorator):  # noqa: N801
         cache_enabled: bool | None = None,  # noqa: ARG002
     ) -> None:
         chosen = DTYPES["bf16"] if dtype is None else as_dtype(dtype)
+        chosen = next((each for each in _HALVES if each == chosen), chosen)  # compiled functions compare identities
         on_cpu = str(device_type).partition(":")[0] == "cpu"
-        if on_cpu and enabled and chosen not in (DTYPES["bf16"], DTYPES["f16"]):
+        if on_cpu and enabled and chosen not in _HALVES:
             raise InvalidValueError(f"autocast: dtype must be bfloat16 or float16, got {chosen}; use bfloat16")
         self._on_cpu = on_cpu
         self._dtype = chosen if enabled else None

@@ -94,6 +94,7 @@ class _Variant:
             caller.require(f"a{n}._spec is {caller.name(spec)}")
         here = caller.name(state)
         caller.require(f"{here}.grad is {grad} and {here}.trace.outer is None")
+        caller.require(f"{caller.name(mode)}.dtype is {caller.name(mode.dtype)}")
         for optimizer in lifted.around.optimizers:
             for updates in optimizer._bound._updates:
                 group, hypers = caller.name(updates.group), caller.item(updates.__dict__, "_hypers")

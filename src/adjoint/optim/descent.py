@@ -48,6 +48,7 @@ class Descent(Chain):
         betas = getattr(self, "betas", None)
         if betas is not None:
             object.__setattr__(self, "betas", checked_betas(name, betas))
+        self.parts()  # checks the other settings
 
     def scaling(self) -> tuple[Transform, ...]:
         """The transforms between weight decay and learning rate."""

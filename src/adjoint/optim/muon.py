@@ -145,10 +145,6 @@ class Muon(Descent):
     adjust_lr_fn: str | None = None
     maximize: ClassVar[bool] = False  # type: ignore[misc]
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.scaling()
-
     def is_decoupled(self) -> bool:
         """Weight decay shrinks the parameter."""
         return True

@@ -65,10 +65,8 @@ _FOLLOW = frozenset(
         "greater_equal",
         "less",
         "less_equal",
-        "max",
         "max_pool2d",
         "maximum",
-        "min",
         "minimum",
         "multiply",
         "negative",
@@ -88,6 +86,9 @@ _FOLLOW = frozenset(
     }
 )
 
+#: Of these, operators that compute in the widest dtype with O2 too: what a softmax takes exponentials of.
+_WIDEST = frozenset(("subtract", "divide"))
+
 #: Constants, which take the dtype of what they are combined with.
 _CONSTANT = frozenset(("full", "constant"))
 
@@ -106,8 +107,9 @@ class MixedPrecision:
     ----------
     level : {"O1", "O2"}, default "O1"
         ``"O1"``: other elementwise operators compute in the widest dtype of their operands, weights aside, as
-        `adjoint.autocast` and PyTorch's do. ``"O2"``: in half floats if one of their operands is; the inputs of the
-        model, embeddings and the results of normalization are half floats too.
+        `adjoint.autocast` and PyTorch's do. ``"O2"``: in half floats if one of their operands is, except for
+        differences and quotients; the inputs of the model, embeddings and the results of normalization are half floats
+        too.
     dtype : dtype, default "bf16"
         ``"bf16"``, which has the range of f32, or ``"f16"``, which has three bits more of precision, and usually needs
         `adjoint.optim.scale_loss`.
@@ -213,7 +215,7 @@ class _Casts:
         if name not in _FOLLOW:
             return _F32
         dtypes = {x.dtype for x in inputs if is_float(x.dtype) and x not in self._weak}
-        if self._narrow:
+        if self._narrow and name not in _WIDEST:
             return self._half if self._half in dtypes else _F32
         return self._half if dtypes == {self._half} else _F32
 
