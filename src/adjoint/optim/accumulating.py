@@ -35,8 +35,8 @@ class accumulate(Around):  # noqa: N801
 
     Notes
     -----
-    State: that of the optimizer, then ``<parameter>_accumulated``, the sum of gradients, and ``accumulated`` (i64), the
-    number of its terms.
+    State: that of the optimizer, then ``<parameter>_accumulated``, the sum of gradients, and ``accumulated_steps``
+    (i64), the number of its terms.
     """
 
     every: int
@@ -53,7 +53,7 @@ class accumulate(Around):  # noqa: N801
     def init(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
         """The state of the optimizer, the sums, and their number of terms."""
         sums = (StateSpec(f"{name}_accumulated", type_, 0.0) for name, type_ in params.items())
-        return (*self.optimizer.init(params), *sums, StateSpec("accumulated", TensorType((), DTYPES["i64"]), 0.0))
+        return (*self.optimizer.init(params), *sums, StateSpec("accumulated_steps", TensorType((), DTYPES["i64"]), 0.0))
 
     def apply(
         self, params: Values, grads: Values, state: Values, hyper: Values
@@ -62,12 +62,12 @@ class accumulate(Around):  # noqa: N801
         check_grads(params, grads)
         own = {name: f"{name}_accumulated" for name in params}
         sums = {name: state[full] + grads[name] for name, full in own.items()}
-        count = state["accumulated"] + 1
+        count = state["accumulated_steps"] + 1
         updates = ops.equal(count, self.every).named("updates")
-        inner = {name: value for name, value in state.items() if name not in (*own.values(), "accumulated")}
+        inner = {name: value for name, value in state.items() if name not in (*own.values(), "accumulated_steps")}
         means = {name: value * (1.0 / self.every) for name, value in sums.items()}
         new_params, new_state = self.optimizer.apply(params, means, inner, hyper)
         left = {own[name]: ops.where(updates, 0.0, value).named(f"{own[name]}_new") for name, value in sums.items()}
-        count = ops.where(updates, 0, count).named("accumulated_new")
-        new_state = {**chosen(updates, new_state, state), **left, "accumulated": count}
+        count = ops.where(updates, 0, count).named("accumulated_steps_new")
+        new_state = {**chosen(updates, new_state, state), **left, "accumulated_steps": count}
         return chosen(updates, new_params, params), new_state

@@ -15,7 +15,8 @@ import numpy as np
 
 from adjoint import ops
 from adjoint.ir import DTYPES
-from adjoint.tensor.record import operation
+from adjoint.tensor.record import operation, record
+from adjoint.tensor.structure import Operation
 from adjoint.tensor.trace import Recorded
 
 __all__ = ["full_precision", "in_f32", "low_precision", "mode", "own_precision"]
@@ -40,29 +41,29 @@ mode = _Mode()
 
 
 def low_precision(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A function of tensors that computes in the dtype of the context."""
-
-    @wraps(function)
-    def called(*args: _P.args, **keywords: _P.kwargs) -> _R:
-        dtype = mode.dtype
-        if dtype is None:
-            return function(*args, **keywords)
-        own: Any = {name: _converted(arg, dtype) for name, arg in keywords.items() if name != "out"}
-        rest: Any = {"out": keywords["out"]} if "out" in keywords else {}
-        return function(*(_converted(arg, dtype) for arg in args), **own, **rest)
-
-    return called
+    """A function made by `operation` that computes in the dtype of the context."""
+    return _computing(function, None)
 
 
 def full_precision(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A function of tensors that computes in f32 within a context."""
+    """A function made by `operation` that computes in f32 within a context."""
+    return _computing(function, _F32)
+
+
+def _computing(function: Callable[_P, _R], fixed: np.dtype | None) -> Callable[_P, _R]:
+    """A recorded function whose operands are converted within a context, to its dtype or a fixed one."""
+    entry: Operation = function.entry  # type: ignore[attr-defined]
 
     @wraps(function)
     def called(*args: _P.args, **keywords: _P.kwargs) -> _R:
-        if mode.dtype is None:
-            return function(*args, **keywords)
-        own: Any = {name: _converted(arg, _F32) for name, arg in keywords.items()}
-        return function(*(_converted(arg, _F32) for arg in args), **own)
+        current = mode.dtype
+        if current is None:
+            # As the function does, in one call less.
+            found: _R = function(*args, **keywords) if "out" in keywords else record(entry, args, keywords)
+            return found
+        dtype = current if fixed is None else fixed
+        own: Any = {name: arg if name == "out" else _converted(arg, dtype) for name, arg in keywords.items()}
+        return function(*(_converted(arg, dtype) for arg in args), **own)
 
     return called
 
