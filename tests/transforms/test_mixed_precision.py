@@ -11,6 +11,7 @@ import pytest
 from adjoint import SetupTrainer, Trainer, losses, models, ops, optim
 from adjoint.errors import AdjointError
 from adjoint.ir import DTYPES, Function, param
+from adjoint.ops.catalogue import CATALOGUE
 from adjoint.testing.interpreter import interpret
 from adjoint.transforms import MixedPrecision, mixed_precision
 
@@ -67,26 +68,27 @@ def test_casts_of_the_user_and_other_dtypes_stay():
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("policy", [O1, O2, MixedPrecision("O2", "f16")], ids=["O1", "O2", "O2-f16"])
-def test_a_model_trains_with_f32_weights(policy):
-    optimizer = optim.AdamW(1e-2)
-    if policy.dtype == DTYPES["f16"]:
-        optimizer = optim.scale_loss(optimizer, 1024.0)
+def trained(optimizer, **settings):
+    """The losses of five steps, and the trainer."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((8, 5)).astype(np.float32), rng.integers(0, 3, 8)
+    trainer = Trainer(SetupTrainer(losses.CrossEntropyLoss(), optimizer, **settings)(models.mlp((5, 8, 3), 8)), seed=0)
+    trainer.init_parameters()
+    return [float(trainer.update(x, y)) for _ in range(5)], trainer
 
-    def trained(**settings):
-        module = SetupTrainer(losses.CrossEntropyLoss(), optimizer, **settings)(models.mlp((5, 8, 3), 8))
-        trainer = Trainer(module, seed=0)
-        trainer.init_parameters()
-        return [float(trainer.update(x, y)) for _ in range(5)], trainer
 
-    full, _ = trained()
-    half, trainer = trained(mixed_precision=policy)
-    assert half != full
+def test_a_model_trains_with_f32_weights():
+    optimizer = optim.SGD(0.1)
+    full, _ = trained(optimizer)
     # bf16 rounds to 8 bits, f16 to 11.
-    np.testing.assert_allclose(half, full, rtol=2e-2 if policy.dtype == DTYPES["bf16"] else 2e-3)
-    assert {a.dtype for a in trainer.export_params().values()} == {np.dtype(np.float32)}
+    for policy, made, tolerance in (
+        (O1, optimizer, 2e-2),
+        (MixedPrecision("O2", "f16"), optim.scale_loss(optimizer, 1024.0), 2e-3),
+    ):
+        half, trainer = trained(made, mixed_precision=policy)
+        assert half != full
+        np.testing.assert_allclose(half, full, rtol=tolerance)
+        assert {a.dtype for a in trainer.export_params().values()} == {np.dtype(np.float32)}
 
 
 @pytest.mark.parametrize(
@@ -108,3 +110,11 @@ def test_refusals(make, message):
     with pytest.raises(AdjointError) as error:
         make()
     assert error.value.message == message
+
+
+def test_the_tables_name_operators():
+    module = sys.modules[mixed_precision.__module__]
+    known = {operator.name for operator in CATALOGUE}
+    assert known >= module._FOLLOW | module._CONSTANT | module._ROUNDED
+    assert {name for name in known if name.startswith(module._LOW)} >= {"matmul", "conv2d", "attention"}
+    assert module._WIDEST <= module._FOLLOW

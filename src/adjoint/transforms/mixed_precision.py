@@ -42,8 +42,8 @@ __all__ = ["MixedPrecision", "mixed_precision"]
 
 _F32 = DTYPES["f32"]
 
-#: Products, which add their terms in f32.
-_LOW = frozenset(("matmul", "conv2d", "attention"))
+#: How the names of products begin, which add their terms in f32.
+_LOW = ("matmul", "conv", "attention")
 
 #: Operators whose result has the dtype of their operands, and is as good in half floats. All others compute in f32.
 _FOLLOW = frozenset(
@@ -210,7 +210,7 @@ class _Casts:
 
     def _target(self, name: str, inputs: tuple[Value, ...]) -> np.dtype:
         """The dtype of the operands of an operator."""
-        if name in _LOW:
+        if name.startswith(_LOW):
             return self._half
         if name not in _FOLLOW:
             return _F32
