@@ -33,7 +33,7 @@ MAY_IMPORT = {
     # A loss is a module, and is recorded when it is called with tensors.
     "losses": GRAPHS | {"modules", "tensor"},
     # An optimizer bound to parameters records its update.
-    "optim": GRAPHS | {"missing", "tensor"},
+    "optim": GRAPHS | {"missing", "modules", "tensor"},
     # Coordinates of elements, as the index expressions of kernels, say where the batch axis is.
     "transforms": GRAPHS | {"costs", "kernel"},
     "models": GRAPHS,
@@ -63,7 +63,7 @@ MAY_IMPORT = {
     # The names of torch.linalg.
     "linalg": {"missing", "tensor"},
     # The names of torch.amp.
-    "amp": {"errors", "optim"},
+    "amp": {"errors", "ir", "optim", "tensor"},
     # The base class of modules, below losses, which are modules, and below layers.
     "modules": {"errors", "ir", "tensor"},
     "nn": GRAPHS | {"losses", "missing", "modules", "tensor"},

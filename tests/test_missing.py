@@ -22,10 +22,11 @@ SENTENCES = {
     ("adjoint.nn", "Linaer"): "adjoint.nn has no Linaer; did you mean Linear?",
     ("adjoint.nn.functional", "upsample"): "adjoint.nn.functional has no upsample; use interpolate",
     ("adjoint.nn.utils", "prune"): "adjoint.nn.utils has no prune; multiply by a mask in forward",
-    ("adjoint.optim", "RMSprop"): "adjoint.optim has no RMSprop, because only the most used optimizers are there yet; "
-    "use SGD, Adam or AdamW, or define update() of a subclass of optim.Optimizer",
-    ("adjoint.optim.lr_scheduler", "CyclicLR"): "adjoint.optim.lr_scheduler has no CyclicLR; use OneCycleLR, or "
-    "LambdaLR with a function of the step",
+    ("adjoint.optim", "LBFGS"): "adjoint.optim has no LBFGS; use Adam, because an optimizer is part of the compiled "
+    "step and cannot evaluate the loss again",
+    ("adjoint.optim.lr_scheduler", "_LRScheduler"): "adjoint.optim.lr_scheduler has no _LRScheduler; use LRScheduler",
+    ("adjoint.optim.swa_utils", "update_bn"): "adjoint.optim.swa_utils has no update_bn; run the averaged model in "
+    "train mode on the batches, within torch.no_grad()",
     ("adjoint.autograd", "Variable"): "adjoint.autograd has no Variable; use tensors",
 }
 

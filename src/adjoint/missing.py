@@ -163,21 +163,17 @@ _FUNCTIONAL = {
     "hardtanh_": "use hardtanh",
 }
 
-_NO_OPTIMIZER = (
-    "because only the most used optimizers are there yet; use SGD, Adam or AdamW, or define update() of a subclass of "
-    "optim.Optimizer"
-)
-
-_OPTIM = dict.fromkeys(
-    ["RMSprop", "Adagrad", "Adadelta", "Adafactor", "Adamax", "NAdam", "RAdam", "ASGD", "Rprop", "LBFGS", "Muon"],
-    _NO_OPTIMIZER,
-) | {
+_OPTIM = {
+    "LBFGS": "use Adam, because an optimizer is part of the compiled step and cannot evaluate the loss again",
     "SparseAdam": "use Adam, because gradients are dense",
-    "swa_utils": "average copies of the parameters within torch.no_grad(), as in a.lerp_(p, 0.1)",
+}
+
+_AVERAGES = {
+    "update_bn": "run the averaged model in train mode on the batches, within torch.no_grad()",
+    "get_swa_multi_avg_fn": "use get_swa_avg_fn",
 }
 
 _SCHEDULES = {
-    "CyclicLR": "use OneCycleLR, or LambdaLR with a function of the step",
     "_LRScheduler": "use LRScheduler",
 }
 
@@ -232,6 +228,7 @@ _MISSING = {
     "adjoint.nn.utils.rnn": _RNN,
     "adjoint.optim": _OPTIM,
     "adjoint.optim.lr_scheduler": _SCHEDULES,
+    "adjoint.optim.swa_utils": _AVERAGES,
     "adjoint.autograd": _AUTOGRAD,
     "adjoint.linalg": _LINALG_NAMES,
 }

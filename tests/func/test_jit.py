@@ -407,3 +407,21 @@ def test_the_number_of_programs_is_bounded(monkeypatch):
         assert function(np.ones(size, np.float32)).shape == (size,)
     assert len(function._programs) == 2
     assert sum(map(len, function._variants.values())) == 2
+
+
+def test_a_setting_that_changes_the_update_is_seen():
+    w, x = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([1.0, 1.0])
+    optimizer = torch.optim.SGD([w], lr=0.1)
+
+    @jit
+    def step():
+        optimizer.zero_grad()
+        (w * x).sum().backward()
+        optimizer.step()
+
+    step()
+    step()
+    np.testing.assert_allclose(w.tolist(), [0.8, 1.8], rtol=1e-6)
+    optimizer.param_groups[0]["weight_decay"] = 0.5
+    step()
+    np.testing.assert_allclose(w.tolist(), [0.8 - 0.1 * (1 + 0.4), 1.8 - 0.1 * (1 + 0.9)], rtol=1e-6)

@@ -20,6 +20,7 @@ from adjoint.func.lifting import lift
 from adjoint.func.tree import LEAF, Structure, tree_flatten, tree_unflatten
 from adjoint.func.variant import Variant
 from adjoint.ir import Function, TensorType
+from adjoint.tensor.autocasting import mode
 from adjoint.tensor.plan import options
 from adjoint.tensor.showing import Text, functions, stage_text
 from adjoint.tensor.structure import Node, spec_of
@@ -245,7 +246,7 @@ class Jitted:
                 floats.append(leaf)
             else:
                 kinds.append((type(leaf), hashable(self._name, leaf)))
-        base = (structure, tuple(kinds), state.grad)
+        base = (structure, tuple(kinds), state.grad, mode.dtype)
         key: Hashable = (*base, tuple(repr(number) for number in floats))
         if floats and key not in self._variants and base in self._kinds:
             self._varying.add(base)

@@ -7,6 +7,7 @@ from adjoint.func.calling import Caller, guard
 from adjoint.func.compiled import write_call, write_return
 from adjoint.func.lifting import Lifted
 from adjoint.func.tracing import applied
+from adjoint.tensor.autocasting import mode
 from adjoint.tensor.checking import nan_mode, refuse_nan
 from adjoint.tensor.plan import options
 from adjoint.tensor.record import rebind, record
@@ -27,11 +28,12 @@ class Variant:
             caller.require(f"a{n}._spec is {caller.name(spec)}")
         here = caller.name(state)
         caller.require(f"{here}.grad is {grad} and {here}.trace.outer is None")
+        caller.require(f"{caller.name(mode)}.dtype is {caller.name(mode.dtype)}")
         for optimizer in lifted.around.optimizers:
             for updates in optimizer._bound._updates:
-                group, hypers = caller.name(updates.group), caller.item(updates.__dict__, "_hypers")
+                group, optimizer_now = caller.name(updates.group), caller.item(updates.__dict__, "_optimizer")
                 caller.check(f"if {group}.changed: {caller.name(updates.refresh)}()")
-                caller.require(f"{hypers} is {caller.name(updates._hypers)}")
+                caller.require(f"{optimizer_now} is {caller.name(updates._optimizer)}")
         around = lifted.around
         guard(caller, around.guards, [(cell, content) for _, cell, content in around.cells], lifted.grads)
         if lifted.program is None:

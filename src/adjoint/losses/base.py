@@ -10,6 +10,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, described, located, plural, require_call, user_line
 from adjoint.ir import Function, TensorType, Value, is_float, is_integer, param
 from adjoint.modules import Module
+from adjoint.tensor.autocasting import in_f32, mode
 from adjoint.tensor.record import record
 from adjoint.tensor.structure import Operation
 from adjoint.tensor.trace import Recorded
@@ -165,7 +166,8 @@ def _recording(own: Callable[..., Any]) -> Callable[..., Any]:
                         f"{self.name}: the attributes of a loss must be hashable when it is called with tensors, got "
                         f"{', '.join(self.__dict__)}; store tuples"
                     ) from None
-                return record(entry_of(self) if entry is None else entry, args)
+                own_args = args if mode.dtype is None else in_f32(args)
+                return record(entry_of(self) if entry is None else entry, own_args)
         return own(self, *args)
 
     return forward

@@ -10,12 +10,14 @@ from adjoint.nn.functional.attention import attention_of_heads
 from adjoint.nn.functional.recording import recorded
 from adjoint.nn.linear import Linear
 from adjoint.nn.parameters import drawn, filled, own_dtype
+from adjoint.tensor.autocasting import low_precision
 from adjoint.tensor.random import next_key
 from adjoint.tensor.tensor import Parameter
 
 __all__ = ["MultiheadAttention"]
 
 
+@low_precision
 @recorded
 def _projected(x: Any, weight: Any, bias: Any, parts: int) -> tuple[Any, ...]:
     """The queries, keys and values of one tensor, which attends to itself."""

@@ -158,7 +158,7 @@ class Bound:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Set the settings of the groups, and the state."""
         groups = self._fitting_groups(state_dict)
-        decoupled = self.defaults.get("decoupled_weight_decay")
+        decoupled = self._optimizer.implementation_options.get("decoupled_weight_decay")
         for group in groups:
             if decoupled is not None and group.get("decoupled_weight_decay", decoupled) != decoupled:
                 raise InvalidValueError(

@@ -197,11 +197,11 @@ class Chain(Optimizer):
 
     def _hyper(self, params: Mapping[str, TensorType]) -> list[tuple[tuple[StateSpec, ...], dict[str, str]]]:
         """The hyperparameters of each part, and the names that they have in the chain."""
-        return _with_names([part.hyper(params) for part in self.parts()])
+        return with_names([part.hyper(params) for part in self.parts()])
 
     def _state(self, params: Mapping[str, TensorType]) -> list[tuple[tuple[StateSpec, ...], dict[str, str]]]:
         """The state of each part, and the names that it has in the chain."""
-        return _with_names([part.init(params) for part in self.parts()])
+        return with_names([part.init(params) for part in self.parts()])
 
 
 def chain(*elements: Any) -> Chain:
@@ -235,7 +235,7 @@ class _Passing:
             cast = in_dtypes(scalars, {name: self._params[name] for name in names})
             for name in names:
                 param = self._params[name]
-                slots = {slot: state[f"{name}_{slot}"] for slot in part.slots()}
+                slots = {slot: state[f"{name}_{slot}"] for slot in part.slots() if f"{name}_{slot}" in state}
                 new, updated = checked_direction(owner, part.update, param, plain[name], slots, cast[param.dtype])
                 self._directions[name] = new
                 new_state |= {f"{name}_{slot}": value for slot, value in updated.items()}
@@ -284,7 +284,7 @@ def _is_open(optimizer: Optimizer) -> bool:
     return isinstance(optimizer, Chain) and own.update is Chain.update and own.prepare is Chain.prepare
 
 
-def _with_names(
+def with_names(
     parts: Sequence[tuple[StateSpec, ...]],
 ) -> list[tuple[tuple[StateSpec, ...], dict[str, str]]]:
     """With what each part has, the names that are unique in the chain: the second ``step`` is called ``step_2``."""

@@ -1,7 +1,6 @@
 """`GradScaler`: keeps the gradients of half floats away from zero, by scaling the loss."""
 
 from collections.abc import Mapping, Sequence
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, Value
 from adjoint.optim.base import Optimizer
+from adjoint.optim.loss_scaling import next_scale
 from adjoint.optim.wrappers import all_finite
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.making import from_array
@@ -44,16 +44,7 @@ def _updated(
     found = founds[0]
     for other in founds[1:]:
         found = ops.logical_or(found, other)
-    count = tracker + 1
-    grows = ops.equal(count, interval)
-    larger = scale * growth
-    # A scale that has become infinite would never come back.
-    grown = ops.where(ops.logical_and(grows, ops.less(larger, inf)), larger, scale)
-    zero = ops.full_like(tracker, 0)
-    return (
-        ops.where(found, scale * backoff, grown).named("scale_new"),
-        ops.where(ops.logical_or(found, grows), zero, count).named("growth_tracker_new"),
-    )
+    return next_scale(found, scale, tracker, growth, backoff, interval)
 
 
 class GradScaler:

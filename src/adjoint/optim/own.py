@@ -170,7 +170,7 @@ def checked_direction(
 def _require_slots(who: str, param: Value, updated: Mapping[str, object], slots: Mapping[str, Value]) -> None:
     _require_names(who, "slot", updated, slots, "slot_names")
     for name, value in updated.items():
-        _require_value(f"{who}: the slot {name!r} of {param.label}", value, param.type)
+        _require_value(f"{who}: the slot {name!r} of {param.label}", value, slots[name].type)
 
 
 def checked_measure(

@@ -324,12 +324,14 @@ class GroupUpdates:
                 key = spec.name[len(name) + 1 :]
                 if _owner(spec, types) is None or key not in present:
                     continue
-                if present[key].shape != type_.shape:
+                shape = spec.type.shape
+                if present[key].shape != shape:
+                    whose = "the parameter's shape" if shape == type_.shape else "the shape"
                     raise InvalidValueError(
-                        f"load_state_dict: {key} of parameter {name} must have the parameter's shape {type_.shape}, "
-                        f"got {present[key].shape}; load the state of the same model"
+                        f"load_state_dict: {key} of parameter {name} must have {whose} {shape}, got "
+                        f"{present[key].shape}; load the state of the same model"
                     )
-                slots[spec.name] = present[key].astype(type_.dtype)
+                slots[spec.name] = present[key].astype(spec.type.dtype)
             found.append((shared, slots))
         return found
 
@@ -371,8 +373,14 @@ def assigned(tensor: Any, array: np.ndarray, *, copy: bool = True) -> Any:
 
 def _owner(spec: StateSpec, types: Mapping[str, TensorType]) -> str | None:
     """The parameter that a state belongs to; None for state that all share."""
+    # Scalars of another type, such as a count called step, may begin like a parameter called st.
     return next(
-        (name for name, type_ in types.items() if spec.name.startswith(f"{name}_") and spec.type == type_), None
+        (
+            name
+            for name, type_ in types.items()
+            if spec.name.startswith(f"{name}_") and (spec.type == type_ or spec.type.shape != ())
+        ),
+        None,
     )
 
 

@@ -11,14 +11,25 @@ from adjoint.ir import DTYPES, TensorType, Value
 from adjoint.optim.base import Optimizer, StateSpec, Values, check_grads
 from adjoint.optim.transform import Which, require_selected, selector
 
-__all__ = ["freeze", "skip_nonfinite"]
+__all__ = ["Around", "all_finite", "chosen", "freeze", "skip_nonfinite"]
 
 _COUNT = TensorType((), DTYPES["i64"])
 
 
 @dataclass(frozen=True)
-class _Around(Optimizer):
-    """An optimizer that lets another do the updates."""
+class Around(Optimizer):
+    """Base class of optimizers that let another do the updates.
+
+    Parameters
+    ----------
+    optimizer : Optimizer
+        The other.
+
+    Raises
+    ------
+    TypeRuleError
+        If it is something else.
+    """
 
     optimizer: Optimizer
 
@@ -52,7 +63,7 @@ class _Around(Optimizer):
 
 
 @dataclass(frozen=True)
-class freeze(_Around):  # noqa: N801
+class freeze(Around):  # noqa: N801
     """An optimizer that keeps some parameters constant. They have no state, and their gradients are not computed.
 
     Parameters
@@ -112,7 +123,7 @@ class freeze(_Around):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class skip_nonfinite(_Around):  # noqa: N801
+class skip_nonfinite(Around):  # noqa: N801
     """An optimizer that changes nothing in a step in which a gradient has a NaN or an infinity.
 
     Parameters
@@ -147,7 +158,7 @@ class skip_nonfinite(_Around):  # noqa: N801
         inner = {name: value for name, value in state.items() if name != "skipped"}
         new_params, new_state = self.optimizer.apply(params, grads, inner, hyper)
         skipped = ops.where(finite, state["skipped"], state["skipped"] + 1).named("skipped_new")
-        return _chosen(finite, new_params, params), {**_chosen(finite, new_state, state), "skipped": skipped}
+        return chosen(finite, new_params, params), {**chosen(finite, new_state, state), "skipped": skipped}
 
 
 def all_finite(tensors: Iterable[Value]) -> Value:
@@ -156,5 +167,6 @@ def all_finite(tensors: Iterable[Value]) -> Value:
     return reduce(ops.logical_and, [ops.less(ops.max(abs(x)), inf) for x in tensors])
 
 
-def _chosen(condition: Value, new: Values, old: Values) -> dict[str, Value]:
+def chosen(condition: Value, new: Values, old: Values) -> dict[str, Value]:
+    """The new values if a bool scalar is true, otherwise the old ones of the same names."""
     return {name: ops.where(condition, value, old[name]).named(f"{name}_kept") for name, value in new.items()}

@@ -9,6 +9,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, Value, is_float
+from adjoint.tensor.autocasting import low_precision
 from adjoint.tensor.promotion import promoted, result_dtype
 from adjoint.tensor.record import operation
 
@@ -103,6 +104,7 @@ def neg(input: Value) -> Value:
     return ops.negative(input) if input.dtype.kind != "u" else ops.subtract(0, input)
 
 
+@low_precision
 @operation
 def matmul(input: Value, other: Value) -> Value:
     """The matrix product, batched over leading axes."""

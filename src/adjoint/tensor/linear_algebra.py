@@ -7,6 +7,7 @@ from typing import Any
 from adjoint import ops
 from adjoint.errors import TypeRuleError
 from adjoint.ir import Value
+from adjoint.tensor.autocasting import low_precision
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
 
@@ -36,6 +37,7 @@ def _require_ranks(name: str, *operands: tuple[Value, int]) -> None:
             raise TypeRuleError(f"{name}: the operand must be {words}, got {value.type}; use matmul for other shapes")
 
 
+@low_precision
 @operation
 def mm(input: Value, mat2: Value) -> Value:
     """The product of two matrices."""
@@ -43,6 +45,7 @@ def mm(input: Value, mat2: Value) -> Value:
     return ops.matmul(input, mat2)
 
 
+@low_precision
 @operation
 def bmm(input: Value, mat2: Value) -> Value:
     """The products of two batches of matrices, of shapes ``[b, n, m]`` and ``[b, m, p]``."""
@@ -91,6 +94,7 @@ def _plus(input: Value, product: Value, beta: float, alpha: float) -> Value:
     return _scaled(product, alpha) if beta == 0 else ops.add(_scaled(input, beta), _scaled(product, alpha))
 
 
+@low_precision
 @operation
 def addmm(input: Value, mat1: Value, mat2: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """``beta * input + alpha * mat1 @ mat2``, for matrices; `input` broadcasts."""
@@ -105,6 +109,7 @@ def addmv(input: Value, mat: Value, vec: Value, *, beta: float = 1, alpha: float
     return _plus(input, ops.matmul(mat, vec), beta, alpha)
 
 
+@low_precision
 @operation
 def baddbmm(input: Value, batch1: Value, batch2: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """``beta * input + alpha * batch1 @ batch2``, for batches of matrices; `input` broadcasts."""
@@ -119,6 +124,7 @@ def trace(input: Value) -> Value:
     return ops.sum(ops.diagonal(input))
 
 
+@low_precision
 @operation
 def tensordot(a: Value, b: Value, dims: int | Sequence[Any] = 2) -> Value:
     """The sum of products over several axes of two tensors.
@@ -164,6 +170,7 @@ def einsum(equation: str, *operands: Any) -> Any:
     return _einsum(equation, *given)
 
 
+@low_precision
 @operation
 def _einsum(equation: str, *operands: Value) -> Value:
     return ops.einsum(equation, *promoted(*operands))

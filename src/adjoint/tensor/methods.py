@@ -3,6 +3,7 @@
 from typing import Any
 
 from adjoint.tensor import arithmetic, comparison, elementwise
+from adjoint.tensor.autocasting import mode
 from adjoint.tensor.elementwise_methods import ElementwiseMethods
 from adjoint.tensor.in_place import InPlace
 from adjoint.tensor.record import entry_of, infix, infix_reflected, record_in_place, record_unary
@@ -14,6 +15,8 @@ __all__ = ["Methods"]
 
 _ADD, _SUB, _MUL, _DIV = (entry_of(f) for f in (arithmetic.add, arithmetic.sub, arithmetic.mul, arithmetic.div))
 _NEG, _POW, _MATMUL = (entry_of(f) for f in (arithmetic.neg, arithmetic.pow, arithmetic.matmul))
+_matmul: Any = arithmetic.matmul
+_product, _reflected_product = infix(_MATMUL), infix_reflected(_MATMUL)
 _FLOOR_DIVIDE, _REMAINDER = entry_of(arithmetic.floor_divide), entry_of(arithmetic.remainder)
 _ABS = entry_of(elementwise.abs)
 _EQ, _NE, _LT = (entry_of(f) for f in (comparison.eq, comparison.ne, comparison.lt))
@@ -105,8 +108,12 @@ class Methods(ElementwiseMethods, ReductionMethods, ShapeMethods, SelectionMetho
 
     __pow__ = infix(_POW)
     __rpow__ = infix_reflected(_POW)
-    __matmul__ = infix(_MATMUL)
-    __rmatmul__ = infix_reflected(_MATMUL)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _product(self, other) if mode.dtype is None else _matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _reflected_product(self, other) if mode.dtype is None else _matmul(other, self)
 
     def __neg__(self) -> Any:
         return record_unary(_NEG, self)

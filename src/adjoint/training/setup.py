@@ -4,19 +4,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, located, plural
 from adjoint.ir import Function, IRModule, TensorType, Value, free_number, is_float, numbered, param
 from adjoint.losses import Loss, as_loss
-from adjoint.optim import Optimizer
+from adjoint.optim import Optimizer, scale_loss
 from adjoint.training.initialize import stated_starts
 from adjoint.training.layout import as_model, counts, inference
 from adjoint.training.roles import with_roles
 from adjoint.training.untrained import warn_untrained
 from adjoint.transforms.append_loss import append_loss
 from adjoint.transforms.batch_axis import batch_inputs
-from adjoint.transforms.differentiate import gradient
+from adjoint.transforms.differentiate import cotangents, gradient
 from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.mask_batch import mask_batch
+from adjoint.transforms.mixed_precision import MixedPrecision, mixed_precision
 
 __all__ = ["SetupTrainer"]
 
@@ -75,6 +77,7 @@ class SetupTrainer:
     loss: Loss | Callable[..., Value]
     optimizer: Optimizer
     loss_args: Sequence[TensorType] | None = None
+    mixed_precision: MixedPrecision | None = None
 
     def __post_init__(self) -> None:
         loss: object = self.loss
@@ -92,6 +95,12 @@ class SetupTrainer:
                 f"SetupTrainer: optimizer must be an Optimizer such as SGD(0.01), got {kind_of(optimizer)}; {fix}"
             )
         optimizer.require_update()
+        precision: object = self.mixed_precision
+        if precision is not None and not isinstance(precision, MixedPrecision):
+            raise TypeRuleError(
+                f"SetupTrainer: mixed_precision must be a MixedPrecision, got {kind_of(precision)}; write "
+                "transforms.MixedPrecision('O1', 'bf16')"
+            )
         if types is not None:
             if isinstance(types, IRModule | Function) or not isinstance(types, Iterable):
                 fix = "write [TensorType(shape), ...]"
@@ -108,6 +117,10 @@ class SetupTrainer:
         backbone = module["backbone"]
         param_num, state_num = counts(module, "param_num", "state_num")
         parts = _split(backbone, param_num, state_num)
+        if self.mixed_precision is not None:
+            module = _in_mixed_precision(module, parts, self.mixed_precision)
+            backbone = module["backbone"]
+            parts = _split(backbone, param_num, state_num)
         inference(module, state_num)
         stated_starts(module, {p.label: p.type for p in (*parts.params, *parts.states)})
         # Each function is numbered before the next is derived from it, so that values are called the same in all.
@@ -170,6 +183,8 @@ class SetupTrainer:
         with located(""):  # nobody wrote these parameters
             state = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.init(types)}
             hyper = {s.name: param(s.name, s.type.shape, s.type.dtype) for s in self.optimizer.hyper(types)}
+        if scale_loss.SCALE in state:
+            grads = _scaled_gradients(loss, params, state[scale_loss.SCALE])
         new_params, new_optimizer = self.optimizer.apply(
             {p.label: p for p in params},
             {p.label: g for p, g in zip(params, grads, strict=True)},
@@ -183,6 +198,14 @@ class SetupTrainer:
         return Function(
             "step", (*inputs, *targets, *resident, *hyper.values(), *rows), results, batch | {"donate": donate}
         )
+
+
+def _scaled_gradients(loss: Value, params: Sequence[Value], scale: Value) -> list[Value]:
+    """The gradients of the loss times a scale."""
+    with located(loss.line):
+        seed = ops.cast(scale, loss.dtype)
+    found = cotangents([(loss, seed)], params)
+    return [ops.full(0.0, p.shape, p.dtype) if ct is None else ct for ct, p in zip(found, params, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +239,15 @@ def _split(backbone: Function, param_num: int, state_num: int) -> _Parts:
                     f"%{value.label}: {value.type}; return the states last and in order"
                 )
     return _Parts(inputs, params, states, backbone.results[:output_num])
+
+
+def _in_mixed_precision(module: IRModule, parts: _Parts, policy: MixedPrecision) -> IRModule:
+    """The module whose backbone computes partly in half floats, in training and in inference."""
+    weights, inputs = ([p.label for p in group] for group in (parts.params, parts.inputs))
+    for name in ("backbone", "backbone_inference"):
+        if name in module:
+            module = module.with_function(mixed_precision(module[name], policy, weights, inputs))
+    return module
 
 
 def _is_optimizer(given: object) -> TypeGuard[type[Optimizer]]:

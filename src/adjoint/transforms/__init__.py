@@ -9,8 +9,21 @@ from adjoint.transforms.cse import cse
 from adjoint.transforms.differentiate import gradient, vjp
 from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.jvp import jvp
+from adjoint.transforms.mixed_precision import MixedPrecision, mixed_precision
 from adjoint.transforms.prune import prune_params
 from adjoint.transforms.simplify import simplify
 from adjoint.transforms.vectorize import vectorize
 
-__all__ = ["append_loss", "cse", "gradient", "inline_calls", "jvp", "prune_params", "simplify", "vectorize", "vjp"]
+__all__ = [
+    "MixedPrecision",
+    "append_loss",
+    "cse",
+    "gradient",
+    "inline_calls",
+    "jvp",
+    "mixed_precision",
+    "prune_params",
+    "simplify",
+    "vectorize",
+    "vjp",
+]

@@ -13,6 +13,7 @@ from adjoint.optim.lr_scheduler import (
     ConstantLR,
     CosineAnnealingLR,
     CosineAnnealingWarmRestarts,
+    CyclicLR,
     ExponentialLR,
     LambdaLR,
     LinearLR,
@@ -25,6 +26,7 @@ from adjoint.optim.lr_scheduler import (
     SequentialLR,
     StepLR,
 )
+from adjoint.optim.swa_utils import SWALR
 from adjoint.tensor.tensor import from_array
 
 BASE = (0.5, 0.2)
@@ -65,6 +67,24 @@ SCHEDULES = {
         lambda b, t: cosine(b, 0.01, t / 2 if t < 2 else (t - 2) / 4 if t < 6 else (t - 6) / 8),
     ),
     "one cycle": (lambda o: OneCycleLR(o, 1.0, 10, pct_start=0.4), lambda b, t: one_cycle(t)),
+    "cyclic": (
+        lambda o: CyclicLR(o, 0.2, 1.0, 2, cycle_momentum=False),
+        lambda b, t: (0.2, 0.6, 1.0, 0.6)[t % 4],
+    ),
+    "cyclic halved": (
+        lambda o: CyclicLR(o, 0.2, 1.0, 2, mode="triangular2", cycle_momentum=False),
+        lambda b, t: 0.2 + (0.0, 0.4, 0.8, 0.4)[t % 4] * 0.5 ** (t // 4),
+    ),
+    "cyclic exponential": (
+        lambda o: CyclicLR(o, 0.2, 1.0, 1, 3, mode="exp_range", gamma=0.9, cycle_momentum=False),
+        lambda b, t: 0.2 + (0.0, 0.8, 1.6 / 3, 0.8 / 3)[t % 4] * 0.9**t,
+    ),
+    "cyclic function": (
+        lambda o: CyclicLR(o, 0.2, 1.0, 2, scale_fn=lambda n: 1 / n, cycle_momentum=False),
+        lambda b, t: 0.2 + (0.0, 0.4, 0.8, 0.4)[t % 4] / (1 + t // 4),
+    ),
+    "averaging": (lambda o: SWALR(o, 0.1, 4), lambda b, t: cosine(b, 0.1, min(t, 4) / 4)),
+    "averaging line": (lambda o: SWALR(o, 0.1, 4, "linear"), lambda b, t: b + (0.1 - b) * min(t, 4) / 4),
     "function": (lambda o: LambdaLR(o, lambda t: 1 / (t + 1)), lambda b, t: b / (t + 1)),
     "product": (lambda o: MultiplicativeLR(o, lambda t: 1 / t), lambda b, t: b / math.factorial(t)),
     "sequence": (
@@ -124,6 +144,16 @@ def test_one_cycle_moves_momentum_the_other_way(make):
         schedule.step()
     np.testing.assert_allclose(found[:5], [0.95, 0.9, 0.85, 0.9, 0.95], rtol=1e-12)
     np.testing.assert_allclose(found[5:], 0.95)
+
+
+def test_cycles_move_momentum_the_other_way():
+    optimizer = bound(SGD, momentum=0.5)
+    schedule = CyclicLR(optimizer, 0.1, 0.5, 2)
+    found = []
+    for _ in range(5):
+        found.append(optimizer.param_groups[1]["momentum"])
+        schedule.step()
+    np.testing.assert_allclose(found, [0.9, 0.85, 0.8, 0.85, 0.9], rtol=1e-12)
 
 
 def test_a_plateau_reduces_the_rate():

@@ -6,6 +6,7 @@ Those that work element by element take ``inplace=True``, which also gives the o
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.nn.functional.recording import Array, elementwise, recorded
+from adjoint.tensor.autocasting import own_precision
 
 __all__ = [
     "celu",
@@ -185,6 +186,7 @@ def gelu(input: Array, approximate: str = "none") -> Array:
     return ops.gelu(input, approximate)
 
 
+@own_precision
 @recorded
 def prelu(input: Array, weight: Array) -> Array:
     """`input` if it is positive, otherwise ``weight * input``.

@@ -4,6 +4,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES
 from adjoint.nn.functional.recording import Array, recorded
+from adjoint.tensor.autocasting import low_precision
 from adjoint.tensor.random import next_key
 
 __all__ = ["attention_of_heads", "scaled_dot_product_attention"]
@@ -63,6 +64,7 @@ def scaled_dot_product_attention(
     return _attention(query, key, value, attn_mask, seed, float(dropout_p), is_causal, scale, enable_gqa)
 
 
+@low_precision
 @recorded
 def _attention(
     query: Array,
@@ -115,6 +117,7 @@ def _weights(query: Array, key: Array, mask: Array | None, is_causal: bool, scal
     return ops.where(some, ops.softmax(ops.where(some, scores, 0.0)), 0.0)
 
 
+@low_precision
 @recorded
 def attention_of_heads(
     query: Array,

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.nn.functional.recording import Array, recorded
+from adjoint.tensor.autocasting import full_precision, low_precision
 
 __all__ = ["bilinear", "conv1d", "conv2d", "conv_transpose2d", "embedding", "linear", "pair", "single"]
 
 
+@low_precision
 @recorded
 def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
     """``input @ weight.T + bias``.
@@ -36,6 +38,7 @@ def linear(input: Array, weight: Array, bias: Array | None = None) -> Array:
     return result if bias is None else ops.add(result, bias)
 
 
+@full_precision
 @recorded
 def bilinear(input1: Array, input2: Array, weight: Array, bias: Array | None = None) -> Array:
     """``input1 @ weight[o] @ input2`` for each output o, plus the bias.
@@ -76,6 +79,7 @@ def pair(given: int | Sequence[int]) -> tuple[int, int]:
     return (given, given) if isinstance(given, int) else tuple(given)  # type: ignore[return-value]
 
 
+@low_precision
 @recorded
 def conv2d(
     input: Array,
@@ -143,6 +147,7 @@ def _conv2d(
     return ops.conv2d(x, weight, bias, stride, padding, dilation, groups)
 
 
+@low_precision
 @recorded
 def conv1d(
     input: Array,
@@ -197,6 +202,7 @@ def single(given: int | Sequence[int]) -> int:
     return given if isinstance(given, int) else given[0]
 
 
+@low_precision
 @recorded
 def conv_transpose2d(
     input: Array,

@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 from adjoint import losses
 from adjoint.errors import located, user_line
 from adjoint.nn.functional.recording import Array, recorded
+from adjoint.tensor.autocasting import full_precision
 
 __all__ = [
     "binary_cross_entropy",
@@ -39,7 +40,7 @@ def _loss(function: Callable[_P, _R]) -> Callable[_P, _R]:
         with located(user_line() or ""):
             return function(*args, **keywords)
 
-    return recorded(built)
+    return full_precision(recorded(built))
 
 
 @_loss

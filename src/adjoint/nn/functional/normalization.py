@@ -10,11 +10,13 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, Value
 from adjoint.nn.functional.recording import Array, recorded
+from adjoint.tensor.autocasting import own_precision
 from adjoint.tensor.record import rebind
 
 __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm", "train_batch_norm"]
 
 
+@own_precision
 def layer_norm(
     input: Array,
     normalized_shape: Sequence[int],
@@ -71,6 +73,7 @@ def _split(name: str, x: Array, shape: Sequence[int]) -> tuple[tuple[int, ...], 
     return x.shape[:rank], prod(wanted)
 
 
+@own_precision
 @recorded
 def rms_norm(
     input: Array, normalized_shape: Sequence[int], weight: Array | None = None, eps: float | None = None
@@ -104,6 +107,7 @@ def rms_norm(
     return ops.cast(result, input.dtype)
 
 
+@own_precision
 @recorded
 def group_norm(
     input: Array, num_groups: int, weight: Array | None = None, bias: Array | None = None, eps: float = 1e-5
@@ -143,6 +147,7 @@ def _grouped(x: Array, groups: int, weight: Array | None, bias: Array | None, ep
     return result if bias is None else ops.add(result, ops.reshape(bias, per_channel))
 
 
+@own_precision
 @recorded
 def instance_norm(
     input: Array,
@@ -187,6 +192,7 @@ def instance_norm(
     return _grouped(input, input.shape[1], weight, bias, eps)
 
 
+@own_precision
 def batch_norm(
     input: Array,
     running_mean: Array | None,
@@ -233,6 +239,7 @@ def batch_norm(
     return train_batch_norm(input, running_mean, running_var, None, weight, bias, momentum, eps)
 
 
+@own_precision
 def train_batch_norm(
     input: Array,
     running_mean: Array,

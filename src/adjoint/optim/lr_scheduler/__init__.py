@@ -1,7 +1,8 @@
 """Schedules of learning rates, with PyTorch's names and meaning: they set ``lr`` in `Optimizer.param_groups`.
 
 `base` has the base class and rates from a function, `factors` those that multiply the initial rate by a formula,
-`cosine` annealing and the one-cycle policy, `plateau` the schedule that follows a metric, and `composed` combinations.
+`cosine` annealing and the one-cycle policy, `cyclic` the one that goes up and down, `plateau` the schedule that follows
+a metric, and `composed` combinations.
 """
 
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from adjoint.missing import missing_name
 from adjoint.optim.lr_scheduler.base import LambdaLR, LRScheduler, MultiplicativeLR
 from adjoint.optim.lr_scheduler.composed import ChainedScheduler, SequentialLR
 from adjoint.optim.lr_scheduler.cosine import CosineAnnealingLR, CosineAnnealingWarmRestarts, OneCycleLR
+from adjoint.optim.lr_scheduler.cyclic import CyclicLR
 from adjoint.optim.lr_scheduler.factors import ConstantLR, ExponentialLR, LinearLR, MultiStepLR, PolynomialLR, StepLR
 from adjoint.optim.lr_scheduler.plateau import ReduceLROnPlateau
 
@@ -18,6 +20,7 @@ __all__ = [
     "ConstantLR",
     "CosineAnnealingLR",
     "CosineAnnealingWarmRestarts",
+    "CyclicLR",
     "ExponentialLR",
     "LRScheduler",
     "LambdaLR",

@@ -210,14 +210,14 @@ class OneCycleLR(LRScheduler):
         peak = pct_start * total_steps - 1
         self.ends = [0.0, peak, *([2 * peak] if three_phase else []), total_steps - 1.0]
         rates = []
-        for group, top in zip(groups, _each("max_lr", max_lr, len(groups)), strict=True):
+        for group, top in zip(groups, per_group("OneCycleLR", "max_lr", max_lr, len(groups)), strict=True):
             first = top / div_factor
             if last_epoch == -1:
                 group["initial_lr"] = first
             rates.append([first, top, *([first] if three_phase else []), first / final_div_factor])
         self.rates = rates
-        low = _each("base_momentum", base_momentum, len(groups))
-        high = _each("max_momentum", max_momentum, len(groups))
+        low = per_group("OneCycleLR", "base_momentum", base_momentum, len(groups))
+        high = per_group("OneCycleLR", "max_momentum", max_momentum, len(groups))
         self.momenta = [[h, b, h, *([h] if three_phase else [])] for b, h in zip(low, high, strict=True)]
         if cycle_momentum and not all("momentum" in group or "betas" in group for group in groups):
             raise InvalidValueError(
@@ -234,7 +234,7 @@ class OneCycleLR(LRScheduler):
             )
         if self.cycle_momentum:
             for group, values in zip(self.optimizer.param_groups, self.momenta, strict=True):
-                _set_momentum(group, self._between(values))
+                set_momentum(group, self._between(values))
         return [self._between(values) for values in self.rates]
 
     def _between(self, values: list[float]) -> float:
@@ -247,18 +247,19 @@ class OneCycleLR(LRScheduler):
         return way(values[phase], values[phase + 1], done)
 
 
-def _set_momentum(group: dict[str, Any], value: float) -> None:
+def set_momentum(group: dict[str, Any], value: float) -> None:
+    """Set the momentum of a group, or its first beta."""
     if "betas" in group:
         group["betas"] = (value, *group["betas"][1:])
     else:
         group["momentum"] = value
 
 
-def _each(name: str, given: float | list[float], count: int) -> list[float]:
+def per_group(owner: str, name: str, given: float | list[float], count: int) -> list[float]:
     """A number for each group."""
     found = list(given) if isinstance(given, list | tuple) else [given] * count
     if len(found) != count:
         raise InvalidValueError(
-            f"OneCycleLR: {name} must be a number, or a list with one for each of the {count} groups, got {given!r}"
+            f"{owner}: {name} must be a number, or a list with one for each of the {count} groups, got {given!r}"
         )
     return found
