@@ -59,7 +59,7 @@ MAY_IMPORT = {
     "interop": {"errors", "paths"},
     # The names of torch.utils.
     "utils": {"errors", "ir", "tensor"},
-    "autograd": {"errors", "missing", "tensor"},
+    "autograd": {"errors", "func", "missing", "tensor"},
     # The names of torch.amp.
     "amp": {"errors", "optim"},
     # The base class of modules, below losses, which are modules, and below layers.

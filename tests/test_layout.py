@@ -39,6 +39,7 @@ TESTED_IN = {
     "func/front": "func/test_jit.py",
     "func/jacobians": "func/test_derivatives.py",
     "func/lifting": "func/test_jit.py",
+    "func/ruled": "func/test_custom.py",
     "func/surroundings": "func/test_jit.py",
     "func/tracing": "func/test_batching.py",
     "func/variables": "func/test_derivatives.py",

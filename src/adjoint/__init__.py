@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from adjoint.errors import AdjointError
     from adjoint.func.batching import vmap
     from adjoint.func.checkpointing import checkpoint
+    from adjoint.func.custom import custom_jvp, custom_vjp
     from adjoint.func.debugging import cond, debug_print, scan, while_loop
     from adjoint.func.derivatives import grad, jvp, stop_gradient, value_and_grad, vjp
     from adjoint.func.front import compile
@@ -88,6 +89,7 @@ else:
         "adjoint.errors": ("AdjointError",),
         "adjoint.func.batching": ("vmap",),
         "adjoint.func.checkpointing": ("checkpoint",),
+        "adjoint.func.custom": ("custom_jvp", "custom_vjp"),
         "adjoint.func.debugging": ("cond", "debug_print", "scan", "while_loop"),
         "adjoint.func.derivatives": ("grad", "jvp", "stop_gradient", "value_and_grad", "vjp"),
         "adjoint.func.front": ("compile",),
@@ -142,6 +144,8 @@ __all__ = [
     "checkpoint",
     "compile",
     "cond",
+    "custom_jvp",
+    "custom_vjp",
     "data",
     "debug_nan",
     "debug_print",

@@ -235,8 +235,6 @@ _PACKED = "because there are no packed sequences; pad them, and mask what was ad
 _RNN = dict.fromkeys(["PackedSequence", "pack_padded_sequence", "pad_packed_sequence", "pack_sequence"], _PACKED)
 
 _AUTOGRAD = {
-    "Function": "write forward() with tensor functions, whose derivatives are known; for another derivative, use "
-    "detach(), as in x + (f(x) - x).detach()",
     "Variable": "use tensors",
     "functional": "use the functions of adjoint itself, such as adjoint.hessian",
     "gradcheck": "compare with differences in float64",

@@ -12,7 +12,7 @@ from typing import Any
 from adjoint import ops
 from adjoint.ir.methods import Methods
 from adjoint.ops import random
-from adjoint.ops.calls import Call
+from adjoint.ops.calls import Call, CustomCall
 from adjoint.ops.catalogue import FAMILIES
 
 __all__ = ["Listed", "listed_operators"]
@@ -38,6 +38,9 @@ _CONSTANT = {
     "random.bernoulli": "a bool is not differentiable",
     "random.normal": "the result depends on the key only",
 } | {f"random.{name}": "integers have no gradient" for name in ("bits", "fold_in", "key", "randint", "split")}
+
+#: Functions that make operators which are not in the catalogue.
+_CALLS = {Call.name, CustomCall.name}
 
 #: Python's syntax, and methods and properties of another name than the function's.
 _PYTHON = {
@@ -116,7 +119,7 @@ def listed_operators() -> list[Listed]:
     for name, function in functions.items():
         file = function.__module__.rpartition(".")[2]
         family = _FAMILY.get(name, _FAMILY.get(file, file))
-        found[name] = _listed(name, family, function, None, _CONSTANT.get(name, ""), composite=name != Call.name)
+        found[name] = _listed(name, family, function, None, _CONSTANT.get(name, ""), composite=name not in _CALLS)
     order = list(dict.fromkeys([*FAMILIES, *(each.family for each in found.values())]))
     return sorted(found.values(), key=lambda each: order.index(each.family))
 
