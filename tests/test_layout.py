@@ -125,6 +125,7 @@ TESTED_IN = {
     "nn/functional/attention": "nn/test_nn.py",
     "nn/functional/dropout": "nn/test_dropout.py",
     "nn/functional/layers": "nn/test_nn.py",
+    "nn/distances": "nn/test_nn.py",
     "nn/functional/losses": "nn/test_nn.py",
     "nn/functional/normalization": "nn/test_nn.py",
     "nn/functional/pooling": "nn/test_nn.py",

@@ -127,6 +127,28 @@ def triplets(name, target=True, **settings):
     return case
 
 
+def weighted(name, **settings):
+    def case(lib):
+        weight = lib.constant(np.abs(numbers((3, 4), 1.0)))
+        return getattr(lib.F, name)(lib.x(3, 4), lib.constant(numbers((3, 4), 3.0)), weight=weight, **settings)
+
+    return case
+
+
+def labels(lib):
+    target = lib.constant(np.array([[2, 0, -1, 1], [3, -1, 3, 3], [-1, 0, 0, 0]]))
+    return lib.nn.MultiLabelMarginLoss()(lib.x(3, 4), target)
+
+
+def distances(lib, **settings):
+    own = lib.nn.PairwiseDistance(p=3.0, keepdim=True)
+    parts = [lib.x(3, 4) for _ in range(3)]
+    first = lib.nn.TripletMarginWithDistanceLoss(distance_function=own, reduction="sum", **settings)(*parts)
+    return first, lib.nn.TripletMarginWithDistanceLoss(
+        distance_function=lambda x, y: 1.0 - lib.nn.CosineSimilarity()(x, y), swap=True
+    )(*parts)
+
+
 def gaussian(lib):
     var = lib.constant(np.abs(numbers((3, 4), 2.0)))
     return lib.nn.GaussianNLLLoss(full=True)(lib.x(3, 4), lib.constant(numbers((3, 4), 3.0)), var)
@@ -224,6 +246,20 @@ CASES = {
     "L1Loss": loss("L1Loss", 4, 3, kind="float", reduction="none"),
     "SmoothL1Loss": loss("SmoothL1Loss", 4, 3, kind="float", beta=0.7),
     "HuberLoss": loss("HuberLoss", 4, 3, kind="float", delta=0.7, reduction="sum"),
+    "mse_loss with weights": weighted("mse_loss"),
+    "l1_loss with weights": weighted("l1_loss"),
+    "huber_loss with weights": weighted("huber_loss", delta=0.7),
+    "MultiMarginLoss": loss("MultiMarginLoss", 4, 3, kind="class"),
+    "MultiMarginLoss squared": loss(
+        "MultiMarginLoss", 4, 3, kind="class", p=2, margin=0.7, weight=np.array([0.2, 1.5, 0.7])
+    ),
+    "MultiLabelMarginLoss": labels,
+    "MultiLabelSoftMarginLoss": loss("MultiLabelSoftMarginLoss", 4, 3, kind="unit", weight=np.array([0.2, 1.5, 0.7])),
+    "TripletMarginWithDistanceLoss": distances,
+    "NLLLoss with weights and ignored labels": loss(
+        "NLLLoss", 5, 3, kind="class", weight=np.array([0.2, 1.5, 0.7]), ignore_index=2
+    ),
+    "KLDivLoss of logarithms": loss("KLDivLoss", 4, 3, kind="float", log_target=True),
     "KLDivLoss": loss("KLDivLoss", 4, 3, kind="shares", reduction="batchmean"),
     "PoissonNLLLoss": loss("PoissonNLLLoss", 4, 3, kind="count", full=True),
     "GaussianNLLLoss": gaussian,

@@ -56,6 +56,7 @@ from adjoint.nn.functional.losses import (
     binary_cross_entropy_with_logits,
     cosine_embedding_loss,
     cross_entropy,
+    dice_loss,
     gaussian_nll_loss,
     hinge_embedding_loss,
     huber_loss,
@@ -63,11 +64,16 @@ from adjoint.nn.functional.losses import (
     l1_loss,
     margin_ranking_loss,
     mse_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
     nll_loss,
     poisson_nll_loss,
+    sigmoid_focal_loss,
     smooth_l1_loss,
     soft_margin_loss,
     triplet_margin_loss,
+    triplet_margin_with_distance_loss,
 )
 from adjoint.nn.functional.normalization import (
     batch_norm,
@@ -112,6 +118,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "dice_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -142,6 +149,9 @@ __all__ = [
     "max_pool2d",
     "mish",
     "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -156,6 +166,7 @@ __all__ = [
     "scaled_dot_product_attention",
     "selu",
     "sigmoid",
+    "sigmoid_focal_loss",
     "silu",
     "smooth_l1_loss",
     "soft_margin_loss",
@@ -168,6 +179,7 @@ __all__ = [
     "tanhshrink",
     "threshold",
     "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]
 
 if not TYPE_CHECKING:  # so that type checkers report names that do not exist
