@@ -59,6 +59,8 @@ MAY_IMPORT = {
     "interop": {"errors", "paths"},
     # The names of torch.utils.
     "utils": {"errors", "ir", "tensor"},
+    # The names of torch.distributions.
+    "distributions": {"errors", "ir", "ops", "tensor"},
     "autograd": {"errors", "func", "missing", "tensor"},
     # The names of torch.amp.
     "amp": {"errors", "optim"},
@@ -71,7 +73,8 @@ MAY_IMPORT = {
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},
     "testing": DOORS | {"training"},
-    "__init__": DOORS | {"func", "training", "tensor", "utils", "autograd", "names", "nn", "saving", "amp", "missing"},
+    "__init__": DOORS
+    | {"func", "training", "tensor", "utils", "autograd", "distributions", "names", "nn", "saving", "amp", "missing"},
     "__main__": {"cli"},
 }
 

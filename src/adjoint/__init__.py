@@ -12,7 +12,22 @@ from adjoint.names import TENSOR_NAMES
 from adjoint.version import __version__
 
 if TYPE_CHECKING:
-    from adjoint import amp, autograd, data, errors, ir, losses, models, nn, ops, optim, training, transforms, utils
+    from adjoint import (
+        amp,
+        autograd,
+        data,
+        distributions,
+        errors,
+        ir,
+        losses,
+        models,
+        nn,
+        ops,
+        optim,
+        training,
+        transforms,
+        utils,
+    )
     from adjoint.amp import autocast as autocast
     from adjoint.compiler import CompileOptions, Executable
     from adjoint.errors import AdjointError
@@ -61,6 +76,7 @@ if TYPE_CHECKING:
     from adjoint.tensor.random import randn as randn
     from adjoint.tensor.random import randn_like as randn_like
     from adjoint.tensor.random import randperm as randperm
+    from adjoint.tensor.random_distributions import poisson as poisson
     from adjoint.tensor.reductions import *  # noqa: F403
     from adjoint.tensor.shapes import *  # noqa: F403
     from adjoint.tensor.size import Size as Size
@@ -72,6 +88,7 @@ else:
             "amp",
             "autograd",
             "data",
+            "distributions",
             "errors",
             "ir",
             "losses",
@@ -150,6 +167,7 @@ __all__ = [
     "debug_nan",
     "debug_print",
     "default_generator",
+    "distributions",
     "errors",
     "grad",
     "hessian",

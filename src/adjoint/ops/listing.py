@@ -27,6 +27,8 @@ _FAMILY = {
     "slicing": "shape",
     "indexing": "index",
     "random_keys": "random",
+    "random_floats": "random",
+    "random_distributions": "random",
     "broadcast": "shape",
     "full_like": "create",
 }
@@ -36,8 +38,16 @@ _CONSTANT = {
     "floor_divide": "integers have no gradient",
     "full_like": "the result does not depend on the elements",
     "random.bernoulli": "a bool is not differentiable",
-    "random.normal": "the result depends on the key only",
-} | {f"random.{name}": "integers have no gradient" for name in ("bits", "fold_in", "key", "randint", "split")}
+} | {
+    f"random.{name}": reason
+    for reason, names in (
+        ("integers have no gradient", ("bits", "categorical", "fold_in", "key", "poisson", "randint", "split")),
+        ("the result depends on the key only", ("cauchy", "exponential", "gumbel", "laplace", "normal")),
+        ("the parameters of the distribution have none", ("beta", "dirichlet", "gamma", "truncated_normal")),
+        ("the result is piecewise constant", ("geometric",)),
+    )
+    for name in names
+}
 
 #: Functions that make operators which are not in the catalogue.
 _CALLS = {Call.name, CustomCall.name}

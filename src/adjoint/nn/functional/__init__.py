@@ -92,6 +92,9 @@ from adjoint.nn.functional.pooling import (
     max_pool1d,
     max_pool2d,
 )
+from adjoint.nn.functional.sampling import (
+    gumbel_softmax,
+)
 from adjoint.nn.functional.shapes import (
     cosine_similarity,
     interpolate,
@@ -129,6 +132,7 @@ __all__ = [
     "gelu",
     "glu",
     "group_norm",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
