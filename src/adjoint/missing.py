@@ -140,7 +140,6 @@ _NN = {
     "InstanceNorm3d": _LAYER.format("use GroupNorm with as many groups as channels"),
     "LazyLinear": "use Linear, with in_features from the shape of a batch",
     "LazyConv2d": "use Conv2d, with in_channels from the shape of a batch",
-    "Transformer": "use TransformerEncoder and TransformerDecoder; for generate_square_subsequent_mask, causal_mask",
     "PixelUnshuffle": "use reshape and permute",
     "ChannelShuffle": "use reshape and transpose",
     "UpsamplingNearest2d": "use Upsample(scale_factor=..., mode='nearest')",

@@ -96,6 +96,13 @@ def decoder(lib):
     return model(lib.x(2, 3, 4), lib.x(2, 5, 4), tgt_mask=mask)
 
 
+def whole_transformer(lib):
+    model = lib.filled(lib.nn.Transformer(4, 2, 1, 1, 5, dropout=0.0, activation="gelu", batch_first=True))
+    mask = lib.nn.Transformer.generate_square_subsequent_mask(3).to(lib.x(1).dtype)
+    padding = lib.constant(np.array([[False] * 4 + [True], [False] * 5]))
+    return model(lib.x(2, 5, 4), lib.x(2, 3, 4), tgt_mask=mask, src_key_padding_mask=padding)
+
+
 def embedding(lib):
     table = lib.filled(lib.nn.Embedding(5, 3, padding_idx=1))
     return table(lib.constant(np.array([[0, 1, 4], [4, 4, 1]])))
@@ -230,6 +237,7 @@ CASES = {
     "TransformerEncoder": transformer,
     "TransformerEncoder normalized first": lambda lib: transformer(lib, norm_first=True, activation="gelu"),
     "TransformerDecoder": decoder,
+    "Transformer": whole_transformer,
     "CrossEntropyLoss": loss("CrossEntropyLoss", 4, 3, kind="class", label_smoothing=0.1),
     "CrossEntropyLoss with weights": loss(
         "CrossEntropyLoss", 2, 3, 4, kind="class", weight=np.array([0.2, 1.5, 0.7]), ignore_index=1

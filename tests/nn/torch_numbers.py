@@ -84,6 +84,7 @@ NUMBERS = {
     "TransformerEncoder": (-1.4203523963169, 1.6982556658965),
     "TransformerEncoder normalized first": (-0.52571217347778, -0.36731388905736),
     "TransformerDecoder": (-0.23809594302521, 0.8736269830302),
+    "Transformer": (-1.3781571759659, 0.88455059761099),
     "CrossEntropyLoss": (0.75063531214422, 0.097065991463014),
     "CrossEntropyLoss with weights": (0.54080473612414, 0.33525779497654),
     "CrossEntropyLoss of shares": (1.1456537859571, -0.012563796200791),

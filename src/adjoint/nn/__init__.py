@@ -121,6 +121,7 @@ from adjoint.nn.reshaping import (
 )
 from adjoint.nn.summary import summary
 from adjoint.nn.transformer import (
+    Transformer,
     TransformerDecoder,
     TransformerDecoderLayer,
     TransformerEncoder,
@@ -214,6 +215,7 @@ __all__ = [
     "Tanh",
     "Tanhshrink",
     "Threshold",
+    "Transformer",
     "TransformerDecoder",
     "TransformerDecoderLayer",
     "TransformerEncoder",
