@@ -63,6 +63,13 @@ def cross_attention(lib):
     return mha(lib.x(3, 2, 4), lib.x(5, 2, 3), lib.x(5, 2, 5), average_attn_weights=False)
 
 
+def extended_attention(lib):
+    mha = lib.filled(lib.nn.MultiheadAttention(4, 2, add_bias_kv=True, add_zero_attn=True, batch_first=True))
+    padding = lib.constant(np.array([[False, False, True], [False, True, False]]))
+    x = lib.x(2, 3, 4)
+    return mha(x, lib.x(2, 3, 4), lib.x(2, 3, 4), key_padding_mask=padding)
+
+
 def masked_attention(lib):
     mask = lib.constant(np.array([[True, False, True], [True, True, False]]))
     return lib.F.scaled_dot_product_attention(lib.x(1, 2, 2, 4), lib.x(1, 2, 3, 4), lib.x(1, 2, 3, 5), attn_mask=mask)
@@ -230,6 +237,7 @@ CASES = {
     "attention": attention,
     "attention without weights": lambda lib: attention(lib, need_weights=False)[0],
     "attention to another sequence": cross_attention,
+    "attention with more keys": extended_attention,
     "attention with masks": padded_attention,
     "scaled_dot_product_attention": causal_attention,
     "scaled_dot_product_attention with a mask": masked_attention,

@@ -77,6 +77,7 @@ NUMBERS = {
     "attention": (-9.7772544953026, 1.5014705804102),
     "attention without weights": (-9.3647302276668, 1.4090587882114),
     "attention to another sequence": (-2.1092087884707, 4.3697944316268),
+    "attention with more keys": (11.265815939576, -1.1853324748149),
     "attention with masks": (-3.6987787679678, -4.7482001534926),
     "scaled_dot_product_attention": (-2.7202275266576, -5.6077032464587),
     "scaled_dot_product_attention with a mask": (-3.1723680256831, -5.7810450549604),
