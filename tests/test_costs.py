@@ -22,6 +22,7 @@ ROOT = Path(adjoint.__file__).parent
 #: Numbers that are mathematics: coefficients of polynomials, points of Winograd's algorithm, the rounds of a generator.
 MATHEMATICS = (
     *("lower/vector_math/", "lower/winograd/algorithm.py", "ops/gaussian.py", "ops/threefry.py"),
+    *("ops/gamma_function.py", "ops/random_distributions.py"),
     "ops/transcendental.py",
 )
 

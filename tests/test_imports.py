@@ -59,9 +59,11 @@ MAY_IMPORT = {
     "interop": {"errors", "paths"},
     # The names of torch.utils.
     "utils": {"errors", "ir", "tensor"},
-    "autograd": {"errors", "missing", "tensor"},
+    "autograd": {"errors", "func", "missing", "tensor"},
     # The names of torch.linalg.
     "linalg": {"missing", "tensor"},
+    # The names of torch.distributions.
+    "distributions": {"errors", "ir", "ops", "tensor"},
     # The names of torch.amp.
     "amp": {"errors", "ir", "optim", "tensor"},
     # The base class of modules, below losses, which are modules, and below layers.
@@ -74,7 +76,8 @@ MAY_IMPORT = {
     "cli": DOORS | {"training", "profiling"},
     "testing": DOORS | {"training"},
     "__init__": DOORS
-    | {"func", "training", "tensor", "utils", "autograd", "linalg", "names", "nn", "saving", "amp", "missing"},
+    | {"func", "training", "tensor", "utils", "autograd", "distributions", "linalg", "names", "nn", "saving"}
+    | {"amp", "missing"},
     "__main__": {"cli"},
 }
 

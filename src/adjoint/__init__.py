@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         amp,
         autograd,
         data,
+        distributions,
         errors,
         ir,
         linalg,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from adjoint.func.batching import vmap
     from adjoint.func.buckets import pad_to_bucket
     from adjoint.func.checkpointing import checkpoint
+    from adjoint.func.custom import custom_jvp, custom_vjp
     from adjoint.func.debugging import cond, debug_print, scan, while_loop
     from adjoint.func.derivatives import grad, jvp, stop_gradient, value_and_grad, vjp
     from adjoint.func.front import compile
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from adjoint.tensor.random import randn as randn
     from adjoint.tensor.random import randn_like as randn_like
     from adjoint.tensor.random import randperm as randperm
+    from adjoint.tensor.random_distributions import poisson as poisson
     from adjoint.tensor.reductions import *  # noqa: F403
     from adjoint.tensor.scattering import *  # noqa: F403
     from adjoint.tensor.segments import *  # noqa: F403
@@ -101,6 +104,7 @@ else:
             "amp",
             "autograd",
             "data",
+            "distributions",
             "errors",
             "ir",
             "linalg",
@@ -120,6 +124,7 @@ else:
         "adjoint.func.batching": ("vmap",),
         "adjoint.func.buckets": ("pad_to_bucket",),
         "adjoint.func.checkpointing": ("checkpoint",),
+        "adjoint.func.custom": ("custom_jvp", "custom_vjp"),
         "adjoint.func.debugging": ("cond", "debug_print", "scan", "while_loop"),
         "adjoint.func.derivatives": ("grad", "jvp", "stop_gradient", "value_and_grad", "vjp"),
         "adjoint.func.front": ("compile",),
@@ -174,10 +179,13 @@ __all__ = [
     "checkpoint",
     "compile",
     "cond",
+    "custom_jvp",
+    "custom_vjp",
     "data",
     "debug_nan",
     "debug_print",
     "default_generator",
+    "distributions",
     "errors",
     "grad",
     "hessian",

@@ -1,15 +1,25 @@
-"""Derivatives of recorded programs, as ``torch.autograd``: `grad` and `backward`."""
+"""Derivatives of recorded programs, as ``torch.autograd``: `grad`, `backward`, and `Function` with its own rule."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from adjoint.errors import InvalidValueError
+from adjoint.func.autograd_function import Function
 from adjoint.missing import missing_name
 from adjoint.tensor.autograd import backward as differentiate
 from adjoint.tensor.autograd import enable_grad, grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from adjoint.tensor.trace import Recorded
 
-__all__ = ["backward", "enable_grad", "grad", "inference_mode", "is_grad_enabled", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "Function",
+    "backward",
+    "enable_grad",
+    "grad",
+    "inference_mode",
+    "is_grad_enabled",
+    "no_grad",
+    "set_grad_enabled",
+]
 
 
 def backward(

@@ -250,6 +250,7 @@ TENSOR_NAMES: dict[str, list[str]] = {
         "randn_like",
         "randperm",
     ],
+    "adjoint.tensor.random_distributions": ["poisson"],
     "adjoint.tensor.reductions": [
         "all",
         "amax",

@@ -410,8 +410,8 @@ def test_the_number_of_programs_is_bounded(monkeypatch):
 
 
 def test_a_setting_that_changes_the_update_is_seen():
-    w, x = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([1.0, 1.0])
-    optimizer = torch.optim.SGD([w], lr=0.1)
+    w, x = adjoint.tensor([1.0, 2.0], requires_grad=True), adjoint.tensor([1.0, 1.0])
+    optimizer = adjoint.optim.SGD([w], lr=0.1)
 
     @jit
     def step():

@@ -39,3 +39,16 @@ def test_labels_out_of_range_are_refused(bad, weight):
     assert np.isfinite(run(np.zeros((2, 3), np.float32), np.array([0, -7]))[0])
     with pytest.raises(InvalidValueError, match=rf"targets must be in \[0, 3\) or -7, got {bad} at 1"):
         run(np.zeros((2, 3), np.float32), np.array([0, bad]))
+
+
+def test_one_hot_targets_give_the_bits_of_their_indices():
+    rng = np.random.default_rng(7)
+    x, y = 3 * rng.standard_normal((33, 19)).astype(np.float32), rng.integers(0, 19, 33)
+    found = []
+    for target in (y, np.eye(19, dtype=np.float32)[y]):
+        loss = CrossEntropyLoss("sum", label_smoothing=0.1, weight=np.linspace(0.5, 2.0, 19))
+        function = loss.function(TensorType(x.shape), TensorType(target.shape, target.dtype))
+        run = compile(gradient(function, "predictions"), options=CompileOptions(threads=1, cache=False))
+        found.append(run(x, target))
+    for by_index, by_one_hot in zip(*found, strict=True):
+        np.testing.assert_array_equal(by_one_hot, by_index)

@@ -65,3 +65,23 @@ def test_what_dropout_refuses():
     with pytest.raises(TypeRuleError) as caught:
         F.dropout2d(ones(2, 3))
     assert caught.value.message == "dropout2d: the input must have 3 or 4 axes, got the shape (2, 3); reshape it"
+
+
+def test_gumbel_softmax():
+    adjoint.manual_seed(3)
+    logits = adjoint.tensor(np.log([0.1, 0.2, 0.7])).float().expand(4000, 3).clone().requires_grad_()
+    soft = F.gumbel_softmax(logits, tau=0.5)
+    hard = F.gumbel_softmax(logits, tau=0.5, hard=True)
+    (hard * adjoint.tensor([1.0, 0.0, 0.0])).sum().backward()
+    np.testing.assert_allclose(soft.sum(-1).detach().numpy(), 1.0, rtol=1e-5)
+    chosen = hard.detach().numpy()
+    assert np.array_equal(np.sort(chosen, -1), np.tile([0.0, 0.0, 1.0], (4000, 1)))
+    # Five standard errors of each frequency.
+    np.testing.assert_array_less(np.abs(chosen.mean(0) - [0.1, 0.2, 0.7]), 5 * np.sqrt([0.09, 0.16, 0.21]) / 4000**0.5)
+    # The gradient is that of the softmax: nonzero, of both signs, and it adds up to 0 over the classes.
+    assert (logits.grad[:, 0] >= 0).all()
+    np.testing.assert_allclose(logits.grad.sum(-1).numpy(), 0.0, atol=1e-5)
+    assert logits.grad[:, 0].sum() > 1
+    with pytest.raises(InvalidValueError) as error:
+        F.gumbel_softmax(logits, tau=0.0)
+    assert error.value.message == "gumbel_softmax: tau must be positive, got 0.0; use 1.0"

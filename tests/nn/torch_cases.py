@@ -63,6 +63,13 @@ def cross_attention(lib):
     return mha(lib.x(3, 2, 4), lib.x(5, 2, 3), lib.x(5, 2, 5), average_attn_weights=False)
 
 
+def extended_attention(lib):
+    mha = lib.filled(lib.nn.MultiheadAttention(4, 2, add_bias_kv=True, add_zero_attn=True, batch_first=True))
+    padding = lib.constant(np.array([[False, False, True], [False, True, False]]))
+    x = lib.x(2, 3, 4)
+    return mha(x, lib.x(2, 3, 4), lib.x(2, 3, 4), key_padding_mask=padding)
+
+
 def masked_attention(lib):
     mask = lib.constant(np.array([[True, False, True], [True, True, False]]))
     return lib.F.scaled_dot_product_attention(lib.x(1, 2, 2, 4), lib.x(1, 2, 3, 4), lib.x(1, 2, 3, 5), attn_mask=mask)
@@ -94,6 +101,13 @@ def decoder(lib):
     mask = lib.constant(np.triu(np.ones((3, 3), bool), 1))
     model = lib.filled(lib.nn.TransformerDecoder(part, 1))
     return model(lib.x(2, 3, 4), lib.x(2, 5, 4), tgt_mask=mask)
+
+
+def whole_transformer(lib):
+    model = lib.filled(lib.nn.Transformer(4, 2, 1, 1, 5, dropout=0.0, activation="gelu", batch_first=True))
+    mask = lib.nn.Transformer.generate_square_subsequent_mask(3).to(lib.x(1).dtype)
+    padding = lib.constant(np.array([[False] * 4 + [True], [False] * 5]))
+    return model(lib.x(2, 5, 4), lib.x(2, 3, 4), tgt_mask=mask, src_key_padding_mask=padding)
 
 
 def embedding(lib):
@@ -134,6 +148,28 @@ def triplets(name, target=True, **settings):
         return getattr(lib.F, name)(lib.x(*shape), lib.x(*shape), third, **settings)
 
     return case
+
+
+def weighted(name, **settings):
+    def case(lib):
+        weight = lib.constant(np.abs(numbers((3, 4), 1.0)))
+        return getattr(lib.F, name)(lib.x(3, 4), lib.constant(numbers((3, 4), 3.0)), weight=weight, **settings)
+
+    return case
+
+
+def labels(lib):
+    target = lib.constant(np.array([[2, 0, -1, 1], [3, -1, 3, 3], [-1, 0, 0, 0]]))
+    return lib.nn.MultiLabelMarginLoss()(lib.x(3, 4), target)
+
+
+def distances(lib, **settings):
+    own = lib.nn.PairwiseDistance(p=3.0, keepdim=True)
+    parts = [lib.x(3, 4) for _ in range(3)]
+    first = lib.nn.TripletMarginWithDistanceLoss(distance_function=own, reduction="sum", **settings)(*parts)
+    return first, lib.nn.TripletMarginWithDistanceLoss(
+        distance_function=lambda x, y: 1.0 - lib.nn.CosineSimilarity()(x, y), swap=True
+    )(*parts)
 
 
 def gaussian(lib):
@@ -213,6 +249,7 @@ CASES = {
     "attention": attention,
     "attention without weights": lambda lib: attention(lib, need_weights=False)[0],
     "attention to another sequence": cross_attention,
+    "attention with more keys": extended_attention,
     "attention with masks": padded_attention,
     "scaled_dot_product_attention": causal_attention,
     "scaled_dot_product_attention with a mask": masked_attention,
@@ -220,6 +257,7 @@ CASES = {
     "TransformerEncoder": transformer,
     "TransformerEncoder normalized first": lambda lib: transformer(lib, norm_first=True, activation="gelu"),
     "TransformerDecoder": decoder,
+    "Transformer": whole_transformer,
     "CrossEntropyLoss": loss("CrossEntropyLoss", 4, 3, kind="class", label_smoothing=0.1),
     "CrossEntropyLoss with weights": loss(
         "CrossEntropyLoss", 2, 3, 4, kind="class", weight=np.array([0.2, 1.5, 0.7]), ignore_index=1
@@ -236,6 +274,20 @@ CASES = {
     "L1Loss": loss("L1Loss", 4, 3, kind="float", reduction="none"),
     "SmoothL1Loss": loss("SmoothL1Loss", 4, 3, kind="float", beta=0.7),
     "HuberLoss": loss("HuberLoss", 4, 3, kind="float", delta=0.7, reduction="sum"),
+    "mse_loss with weights": weighted("mse_loss"),
+    "l1_loss with weights": weighted("l1_loss"),
+    "huber_loss with weights": weighted("huber_loss", delta=0.7),
+    "MultiMarginLoss": loss("MultiMarginLoss", 4, 3, kind="class"),
+    "MultiMarginLoss squared": loss(
+        "MultiMarginLoss", 4, 3, kind="class", p=2, margin=0.7, weight=np.array([0.2, 1.5, 0.7])
+    ),
+    "MultiLabelMarginLoss": labels,
+    "MultiLabelSoftMarginLoss": loss("MultiLabelSoftMarginLoss", 4, 3, kind="unit", weight=np.array([0.2, 1.5, 0.7])),
+    "TripletMarginWithDistanceLoss": distances,
+    "NLLLoss with weights and ignored labels": loss(
+        "NLLLoss", 5, 3, kind="class", weight=np.array([0.2, 1.5, 0.7]), ignore_index=2
+    ),
+    "KLDivLoss of logarithms": loss("KLDivLoss", 4, 3, kind="float", log_target=True),
     "KLDivLoss": loss("KLDivLoss", 4, 3, kind="shares", reduction="batchmean"),
     "PoissonNLLLoss": loss("PoissonNLLLoss", 4, 3, kind="count", full=True),
     "GaussianNLLLoss": gaussian,

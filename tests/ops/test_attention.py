@@ -160,6 +160,12 @@ def test_refusals():
         ops.scaled_dot_product_attention(q, param("k", (4, 3), "i32"), q)
     with pytest.raises(TypeRuleError, match=rf"{name}: batch axes must be equal or 1, got f32\[2,4,3\], f32\[3,4,3\]"):
         ops.scaled_dot_product_attention(q, param("k", (3, 4, 3)), q)
+    with pytest.raises(TypeRuleError) as error:
+        ops.scaled_dot_product_attention(q, q, q, mask=param("m", (3, 4, 4)))
+    assert error.value.message == (
+        f"{name}: the mask must be bool or of the dtype of q and broadcast to f32[2,4,4], got f32[3,4,4]; reshape or "
+        "cast it"
+    )
     with pytest.raises(InvalidValueError, match=f"{name}: scale must be a number or None, got 'auto'"):
         ops.scaled_dot_product_attention(q, q, q, scale="auto")
     with pytest.raises(TypeRuleError, match=r"embedding: the table must not be empty, got f32\[0,3\]"):

@@ -8,8 +8,10 @@ import pytest
 from adjoint import ops
 from adjoint.errors import TypeRuleError
 from adjoint.ir import Function, TensorType, TupleType, apply, param
-from adjoint.ops import call
+from adjoint.ops import call, custom_call, parse_function
 from adjoint.ops.calls import Call, TupleGet
+from adjoint.testing import interpret
+from adjoint.transforms import gradient, vectorize
 
 X = param("x", (2,))
 Y = param("y", (3,), "i32")
@@ -59,3 +61,25 @@ def test_references_of_calls_in_calls():
 def test_refusals(make, message):
     with pytest.raises(TypeRuleError, match=message):
         make()
+
+
+def test_a_call_with_a_rule_of_its_own():
+    z, o1, o2, c1, c2 = (param(name, (2,)) for name in ("z", "o1", "o2", "c1", "c2"))
+    both = Function("both", (X,), (ops.multiply(X, X), ops.sin(X)))
+    rule = Function("rule", (X, o1, o2, c1, c2), (ops.add(ops.multiply(c1, 7.0), ops.multiply(c2, o2)),))
+    square, sine = custom_call(both, rule, (0,), z)
+    total = Function("total", (z,), (ops.sum(ops.add(square, sine)),))
+    value, slope = interpret(gradient(total, "z"), AT)
+    np.testing.assert_allclose(value, np.sum(AT**2 + np.sin(AT)), rtol=1e-6)
+    np.testing.assert_allclose(slope, 7 + np.sin(AT), rtol=1e-6)
+    assert parse_function(str(total)) == total
+    # One result is used: the cotangent of the other is zeros.
+    alone = Function("alone", (z,), (ops.sum(sine),))
+    np.testing.assert_allclose(interpret(gradient(alone, "z"), AT)[1], np.sin(AT), rtol=1e-6)
+    many = interpret(vectorize(gradient(total, "z"), 0, 2), np.stack([AT, 2 * AT]))[1]
+    np.testing.assert_allclose(many, 7 + np.sin([AT, 2 * AT]), rtol=1e-6)
+    with pytest.raises(TypeRuleError) as error:
+        custom_call(both, ONE, (0,), z)
+    assert error.value.message == (
+        "custom_call: the rule of @both must take (f32[2], f32[2], f32[2], f32[2], f32[2]), got (f32[2]); correct @one"
+    )

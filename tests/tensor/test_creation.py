@@ -107,3 +107,9 @@ def test_dlpack_both_ways():
 )
 def test_refusals(call, sentence):
     assert message(call) == sentence
+
+
+def test_numbers_are_converted_once():
+    assert torch.tensor([0.1], dtype=torch.float64).numpy()[0] == 0.1
+    assert torch.tensor(2**53 + 1, dtype=torch.int64).item() == 2**53 + 1
+    assert torch.tensor([], dtype=torch.int64).dtype == torch.int64

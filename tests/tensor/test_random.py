@@ -7,6 +7,7 @@ import adjoint as torch
 from adjoint import Function, compile, ops, param
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.tensor.random import host_normal, host_uniform, next_key
+from tests.tensor.comparing import message
 from tests.tensor.making import compilations
 
 
@@ -32,6 +33,10 @@ def drawn():
         "bernoulli_ of tensors": torch.zeros(2).bernoulli_(torch.tensor([0.0, 1.0])),
         "random_": torch.zeros(50, dtype=torch.int64).random_(2, 5),
         "exponential_": torch.zeros(4000).exponential_(2.0),
+        "cauchy_": torch.zeros(4000).cauchy_(3.0, 0.5),
+        "log_normal_": torch.zeros(4000).log_normal_(0.0, 0.5),
+        "geometric_": torch.zeros(4000).geometric_(0.25),
+        "poisson": torch.poisson(torch.full((4000,), 4.0)),
         "multinomial": torch.multinomial(weights, 2000, replacement=True),
         "multinomial without replacement": torch.multinomial(weights[0], 3),
     }
@@ -52,6 +57,9 @@ def drawn():
         ("normal_", 1.0, 4.0),
         ("bernoulli_", 0.8, 0.4),
         ("exponential_", 0.5, 0.5),
+        ("log_normal_", np.exp(0.125), np.exp(0.125) * np.expm1(0.25) ** 0.5),
+        ("geometric_", 4.0, 12.0**0.5),
+        ("poisson", 4.0, 2.0),
     ],
 )
 def test_means_and_deviations(drawn, name, mean, deviation):
@@ -74,6 +82,23 @@ def test_ranges_and_types(drawn):
     assert set(drawn["random_"]) == {2, 3, 4}
     assert drawn["bernoulli_ of tensors"].tolist() == [0.0, 1.0]
     assert abs(drawn["normal of tensors"][1] - 100) < 0.01
+
+
+def test_cauchy_numbers_have_quartiles_but_no_mean(drawn):
+    # Five standard errors of a quartile of this density.
+    np.testing.assert_allclose(np.quantile(drawn["cauchy_"], [0.25, 0.5, 0.75]), [2.5, 3.0, 3.5], atol=0.13)
+
+
+def test_refusals_of_distributions():
+    assert message(lambda: torch.zeros(2).geometric_(1.0)) == (
+        "geometric_: p must be between 0 and 1, got 1.0; pass a probability"
+    )
+    assert message(lambda: torch.poisson(torch.zeros(2, dtype=torch.int64))) == (
+        "poisson: the rates must have a float dtype, got i64[2]; convert them with float()"
+    )
+    assert message(lambda: torch.zeros(2, requires_grad=True).cauchy_()) == (
+        "cauchy_: a leaf that requires a gradient cannot be changed in place, got f32[2]; do it within no_grad()"
+    )
 
 
 def test_multinomial(drawn):

@@ -2,7 +2,7 @@
 
 from adjoint import ops
 from adjoint.ir import Function, param
-from adjoint.ops import call
+from adjoint.ops import call, custom_call
 from adjoint.transforms.activity import dependence, flow
 
 X = param("x", (2,))
@@ -33,6 +33,14 @@ def test_calls_keep_results_apart():
     assert reach(first, second, ops.cast(third, "f32")) == (3, 1, 0)
     inner = Function("inner", (X, Y), tuple(call(swap, Y, X)[:2]))
     assert reach(*call(inner, X, Y)) == (1, 2)
+
+
+def test_a_call_with_a_rule_joins_what_its_derivative_flows_to():
+    fixed = Function("fixed", (X, Y), (ops.full(1.0, (2,)), ops.cast(X, "i32")))
+    out, number, ct = param("out", (2,)), param("number", (2,), "i32"), param("ct", (2,))
+    rule = Function("rule", (X, Y, out, number, ct), (ct,))
+    first, second = custom_call(fixed, rule, (1,), X, Y)
+    assert reach(first, ops.cast(second, "f32")) == (2, 0)
 
 
 def test_flow_starts_where_it_is_told_to():

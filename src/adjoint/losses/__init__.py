@@ -10,8 +10,22 @@ from adjoint.losses.binary import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
 )
+from adjoint.losses.classes import (
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
+    multi_margin,
+    multilabel_margin,
+    multilabel_soft_margin,
+)
 from adjoint.losses.cross_entropy import CrossEntropyLoss, cross_entropy
 from adjoint.losses.functions import as_loss
+from adjoint.losses.imbalance import (
+    DiceLoss,
+    FocalLoss,
+    dice,
+    focal,
+)
 from adjoint.losses.likelihood import (
     GaussianNLLLoss,
     KLDivLoss,
@@ -33,14 +47,18 @@ from adjoint.losses.margin import (
     margin_ranking,
     soft_margin,
     triplet_margin,
+    triplet_of_distances,
 )
 from adjoint.losses.regression import HuberLoss, L1Loss, MSELoss, SmoothL1Loss, huber, l1, mse, smooth_l1
+from adjoint.losses.weighted import SampleWeighted
 
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
+    "DiceLoss",
+    "FocalLoss",
     "GaussianNLLLoss",
     "HingeEmbeddingLoss",
     "HuberLoss",
@@ -49,8 +67,12 @@ __all__ = [
     "Loss",
     "MSELoss",
     "MarginRankingLoss",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
     "NLLLoss",
     "PoissonNLLLoss",
+    "SampleWeighted",
     "SmoothL1Loss",
     "SoftMarginLoss",
     "TripletMarginLoss",
@@ -59,6 +81,8 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "cosine_embedding",
     "cross_entropy",
+    "dice",
+    "focal",
     "gaussian_nll",
     "hinge_embedding",
     "huber",
@@ -66,9 +90,13 @@ __all__ = [
     "l1",
     "margin_ranking",
     "mse",
+    "multi_margin",
+    "multilabel_margin",
+    "multilabel_soft_margin",
     "nll",
     "poisson_nll",
     "smooth_l1",
     "soft_margin",
     "triplet_margin",
+    "triplet_of_distances",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import wraps
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from adjoint.tensor.record import record
 from adjoint.tensor.structure import Operation
 from adjoint.tensor.trace import Recorded
 
-__all__ = ["REDUCTIONS", "Loss", "PairLoss", "check_reduction", "matched", "reduced"]
+__all__ = ["REDUCTIONS", "ConfiguredLoss", "Loss", "PairLoss", "check_reduction", "matched", "reduced"]
 
 #: Allowed values of `reduction`.
 REDUCTIONS = ("mean", "sum", "none")
@@ -238,3 +238,24 @@ class PairLoss(Loss):
     def target_types(self, *outputs: TensorType) -> tuple[TensorType, ...]:
         """The type of the predictions."""
         return outputs[:1]
+
+
+class ConfiguredLoss(Loss):
+    """The base class of losses that are a function and its settings: their fields are its parameters after the tensors.
+
+    Attributes
+    ----------
+    build : callable
+        The function, a static method. It takes the arguments of `arg_names`, and the fields by name.
+    """
+
+    build: ClassVar[Callable[..., Value]]
+
+    def __post_init__(self) -> None:
+        check_reduction(self.name, getattr(self, "reduction", "mean"))
+
+    def __call__(self, *args: Any) -> Any:
+        """The function, with the settings."""
+        self.check_count(len(args))
+        settings = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return type(self).build(*args, **settings)

@@ -154,10 +154,28 @@ def _rows_of_probabilities(logits: Value, targets: Value, weights: Value | None,
     if not is_float(targets.dtype) and not is_integer(targets.dtype):
         raise TypeRuleError(f"{_NAME}: probabilities must have a float or integer dtype, got {targets.type}; cast them")
     target = classes_last(ops.cast(targets, logits.dtype))
-    if smoothing:
-        target = target * (1.0 - smoothing) + smoothing / logits.shape[-1]
     weighted = target if weights is None else target * weights
-    return -(weighted * logits.log_softmax(-1)).sum(-1)
+    lowered, log_sum = _lowered(logits)
+    # The same operations as for indices, so that one-hot targets give the same bits, gradients included.
+    rows = (weighted * (ops.expand_dims(log_sum, -1) - lowered)).sum(-1)
+    return _smoothed(rows, lowered, log_sum, weights, smoothing)
+
+
+def _lowered(logits: Value) -> tuple[Value, Value]:
+    """The logits less their maximum, and the logarithm of the sum of the exponentials of those."""
+    lowered = logits - ops.stop_gradient(logits.max(-1, keepdims=True))
+    return lowered, lowered.exp().sum(-1).log()
+
+
+def _smoothed(rows: Value, lowered: Value, log_sum: Value, weights: Value | None, smoothing: float) -> Value:
+    """The losses with a part of each target distributed evenly over the classes."""
+    if not smoothing:
+        return rows
+    classes = lowered.shape[-1]
+    total = float(classes) if weights is None else weights.sum()
+    spread = (lowered if weights is None else lowered * weights).sum(-1)
+    even = log_sum * total - spread
+    return rows * (1.0 - smoothing) + even * (smoothing / classes)
 
 
 def _rows_of_indices(
@@ -169,16 +187,11 @@ def _rows_of_indices(
     weight_of = None if weights is None else ops.take(weights, ids)
     # log p = lowered - log_sum, but never computed for all classes: a row needs only one element of it, and the
     # gradient of log_sum is the softmax, without another sum over classes.
-    lowered = logits - ops.stop_gradient(logits.max(-1, keepdims=True))
-    log_sum = lowered.exp().sum(-1).log()
+    lowered, log_sum = _lowered(logits)
     rows = log_sum - ops.take_along_last(lowered, ids)
     if weight_of is not None:
         rows = rows * weight_of
-    if smoothing:
-        total = float(classes) if weights is None else weights.sum()
-        spread = (lowered if weights is None else lowered * weights).sum(-1)
-        even = log_sum * total - spread
-        rows = rows * (1.0 - smoothing) + even * (smoothing / classes)
+    rows = _smoothed(rows, lowered, log_sum, weights, smoothing)
     if valid is not None:
         # `where` rather than a product with 0, to drop infinite losses of ignored rows too.
         rows = ops.where(valid, rows, 0.0)

@@ -1,12 +1,12 @@
 """Losses of similarities and distances, which are zero beyond a margin."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from adjoint import ops
 from adjoint.errors import TypeRuleError
 from adjoint.ir import Value
-from adjoint.losses.base import Loss, check_predictions, check_reduction, matched, reduced
+from adjoint.losses.base import ConfiguredLoss, check_predictions, check_reduction, matched, reduced
 
 __all__ = [
     "CosineEmbeddingLoss",
@@ -19,6 +19,7 @@ __all__ = [
     "margin_ranking",
     "soft_margin",
     "triplet_margin",
+    "triplet_of_distances",
 ]
 
 #: PyTorch's summand that keeps the derivative of a norm finite at 0.
@@ -166,8 +167,36 @@ def triplet_margin(
     check_predictions(name, anchor)
     positive, negative = (matched(name, anchor, x) for x in (positive, negative))
     near, far = _distance(anchor, positive, p, eps), _distance(anchor, negative, p, eps)
-    if swap:
-        far = ops.minimum(far, _distance(positive, negative, p, eps))
+    between = _distance(positive, negative, p, eps) if swap else None
+    return triplet_of_distances(near, far, between, margin, reduction)
+
+
+def triplet_of_distances(
+    near: Value, far: Value, between: Value | None = None, margin: float = 1.0, reduction: str = "mean"
+) -> Value:
+    """``max(near - far + margin, 0)``, reduced: `triplet_margin` for distances of any kind.
+
+    Parameters
+    ----------
+    near, far : Value
+        The distances of the anchor from the positive and from the negative, float.
+    between : Value, optional
+        The distances of the positive from the negative, which take the place of `far` where they are less.
+    margin : float, default 1.0
+        The difference beyond which there is no loss.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        As in `mse`.
+
+    Raises
+    ------
+    TypeRuleError
+        If shapes or dtypes do not match.
+    """
+    name = "triplet_margin_loss"
+    check_reduction(name, reduction)
+    far = matched(name, near, far)
+    if between is not None:
+        far = ops.minimum(far, matched(name, near, between))
     return reduced(ops.relu(near - far + margin), reduction)
 
 
@@ -177,93 +206,58 @@ def _distance(x: Value, y: Value, p: float, eps: float) -> Value:
 
 
 @dataclass(frozen=True)
-class CosineEmbeddingLoss(Loss):
+class CosineEmbeddingLoss(ConfiguredLoss):
     """`cosine_embedding` with its settings, which are the parameters of the function."""
 
     name: ClassVar[str] = "cosine_embedding_loss"
     arg_names: ClassVar[tuple[str, ...]] = ("x1", "x2", "targets")
     num_backbone_results: ClassVar[int] = 2
+    build = staticmethod(cosine_embedding)
     margin: float = 0.0
     reduction: str = "mean"
 
-    def __post_init__(self) -> None:
-        check_reduction(self.name, self.reduction)
-
-    def __call__(self, *args: Any) -> Any:
-        """``cosine_embedding(x1, x2, targets)``."""
-        self.check_count(len(args))
-        return cosine_embedding(args[0], args[1], args[2], self.margin, self.reduction)
-
 
 @dataclass(frozen=True)
-class HingeEmbeddingLoss(Loss):
+class HingeEmbeddingLoss(ConfiguredLoss):
     """`hinge_embedding` with its settings, which are the parameters of the function."""
 
     name: ClassVar[str] = "hinge_embedding_loss"
+    build = staticmethod(hinge_embedding)
     margin: float = 1.0
     reduction: str = "mean"
 
-    def __post_init__(self) -> None:
-        check_reduction(self.name, self.reduction)
-
-    def __call__(self, *args: Any) -> Any:
-        """``hinge_embedding(predictions, targets)``."""
-        self.check_count(len(args))
-        return hinge_embedding(args[0], args[1], self.margin, self.reduction)
-
 
 @dataclass(frozen=True)
-class MarginRankingLoss(Loss):
+class MarginRankingLoss(ConfiguredLoss):
     """`margin_ranking` with its settings, which are the parameters of the function."""
 
     name: ClassVar[str] = "margin_ranking_loss"
     arg_names: ClassVar[tuple[str, ...]] = ("x1", "x2", "targets")
     num_backbone_results: ClassVar[int] = 2
+    build = staticmethod(margin_ranking)
     margin: float = 0.0
     reduction: str = "mean"
 
-    def __post_init__(self) -> None:
-        check_reduction(self.name, self.reduction)
-
-    def __call__(self, *args: Any) -> Any:
-        """``margin_ranking(x1, x2, targets)``."""
-        self.check_count(len(args))
-        return margin_ranking(args[0], args[1], args[2], self.margin, self.reduction)
-
 
 @dataclass(frozen=True)
-class SoftMarginLoss(Loss):
+class SoftMarginLoss(ConfiguredLoss):
     """`soft_margin` with its settings, which are the parameters of the function."""
 
     name: ClassVar[str] = "soft_margin_loss"
+    build = staticmethod(soft_margin)
     reduction: str = "mean"
-
-    def __post_init__(self) -> None:
-        check_reduction(self.name, self.reduction)
-
-    def __call__(self, *args: Any) -> Any:
-        """``soft_margin(predictions, targets)``."""
-        self.check_count(len(args))
-        return soft_margin(args[0], args[1], self.reduction)
 
 
 @dataclass(frozen=True)
-class TripletMarginLoss(Loss):
+class TripletMarginLoss(ConfiguredLoss):
     """`triplet_margin` with its settings, which are the parameters of the function."""
 
     name: ClassVar[str] = "triplet_margin_loss"
     arg_names: ClassVar[tuple[str, ...]] = ("anchor", "positive", "negative")
     num_backbone_results: ClassVar[int] = 3
+    build = staticmethod(triplet_margin)
     margin: float = 1.0
     p: float = 2.0
     eps: float = 1e-6
     swap: bool = False
     reduction: str = "mean"
-
-    def __post_init__(self) -> None:
-        check_reduction(self.name, self.reduction)
-
-    def __call__(self, *args: Any) -> Any:
-        """``triplet_margin(anchor, positive, negative)``."""
-        self.check_count(len(args))
-        return triplet_margin(args[0], args[1], args[2], self.margin, self.p, self.eps, self.swap, self.reduction)

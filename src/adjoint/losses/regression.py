@@ -11,7 +11,7 @@ from adjoint.losses.base import PairLoss, check_reduction, matched, reduced
 __all__ = ["HuberLoss", "L1Loss", "MSELoss", "SmoothL1Loss", "huber", "l1", "mse", "smooth_l1"]
 
 
-def mse(predictions: Value, targets: Value, reduction: str = "mean") -> Value:
+def mse(predictions: Value, targets: Value, reduction: str = "mean", weight: Value | None = None) -> Value:
     """Squared error: ``(predictions - targets)**2``, reduced.
 
     Parameters
@@ -22,21 +22,25 @@ def mse(predictions: Value, targets: Value, reduction: str = "mean") -> Value:
         Same shape, and the same dtype or an integer one, which is cast.
     reduction : {"mean", "sum", "none"}, default "mean"
         "mean" divides by the number of elements, "none" keeps the shape of `predictions`.
+    weight : Value, optional
+        Factors of the losses, of the type of `predictions`; "mean" then divides by their sum.
 
     Raises
     ------
     TypeRuleError
         If the shapes differ. Nothing is broadcast, because that would hide a missing axis.
     """
-    return reduced(_difference("mse_loss", predictions, targets, reduction).square(), reduction)
+    losses = _difference("mse_loss", predictions, targets, reduction).square()
+    return _weighted("mse_loss", losses, weight, reduction)
 
 
-def l1(predictions: Value, targets: Value, reduction: str = "mean") -> Value:
+def l1(predictions: Value, targets: Value, reduction: str = "mean", weight: Value | None = None) -> Value:
     """Absolute error: ``abs(predictions - targets)``, reduced. Its gradient at 0 is 0.
 
     Parameters and errors are those of `mse`.
     """
-    return reduced(abs(_difference("l1_loss", predictions, targets, reduction)), reduction)
+    losses = abs(_difference("l1_loss", predictions, targets, reduction))
+    return _weighted("l1_loss", losses, weight, reduction)
 
 
 def smooth_l1(predictions: Value, targets: Value, reduction: str = "mean", beta: float = 1.0) -> Value:
@@ -60,7 +64,9 @@ def smooth_l1(predictions: Value, targets: Value, reduction: str = "mean", beta:
     return reduced(ops.multiply(_huber("smooth_l1_loss", predictions, targets, reduction, beta), 1.0 / beta), reduction)
 
 
-def huber(predictions: Value, targets: Value, reduction: str = "mean", delta: float = 1.0) -> Value:
+def huber(
+    predictions: Value, targets: Value, reduction: str = "mean", delta: float = 1.0, weight: Value | None = None
+) -> Value:
     """``d**2 / 2`` where the absolute error d is below `delta`, otherwise ``delta * (d - delta / 2)``, reduced.
 
     Huber, "Robust estimation of a location parameter", 1964. Other parameters and errors are those of `mse`.
@@ -73,10 +79,14 @@ def huber(predictions: Value, targets: Value, reduction: str = "mean", delta: fl
         As in `mse`.
     delta : float, default 1.0
         Positive.
+    weight : Value, optional
+        Factors of the losses, of the type of `predictions`; "mean" divides by the number of elements all the same, as
+        in PyTorch.
     """
     if delta <= 0:
         raise InvalidValueError(f"huber_loss: delta must be positive, got {delta}; use 1.0")
-    return reduced(_huber("huber_loss", predictions, targets, reduction, delta), reduction)
+    losses = _huber("huber_loss", predictions, targets, reduction, delta)
+    return reduced(losses if weight is None else losses * matched("huber_loss", losses, weight), reduction)
 
 
 def _huber(name: str, predictions: Value, targets: Value, reduction: str, delta: float) -> Value:
@@ -88,6 +98,16 @@ def _huber(name: str, predictions: Value, targets: Value, reduction: str, delta:
 def _difference(name: str, predictions: Value, targets: Value, reduction: str) -> Value:
     check_reduction(name, reduction)
     return predictions - matched(name, predictions, targets)
+
+
+def _weighted(name: str, losses: Value, weight: Value | None, reduction: str) -> Value:
+    """The losses times weights, reduced; "mean" is the weighted mean."""
+    if weight is None:
+        return reduced(losses, reduction)
+    weight = matched(name, losses, weight)
+    if reduction == "mean":
+        return ops.divide(ops.sum(losses * weight), ops.sum(weight))
+    return reduced(losses * weight, reduction)
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ from typing import Any
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir import DTYPES
 from adjoint.modules import Module
 from adjoint.nn import functional as F  # noqa: N812
 from adjoint.nn.functional.attention import attention_of_heads
 from adjoint.nn.functional.recording import recorded
+from adjoint.nn.init import xavier_normal_
 from adjoint.nn.linear import Linear
 from adjoint.nn.parameters import drawn, filled, own_dtype
 from adjoint.tensor.autocasting import low_precision
@@ -30,6 +32,23 @@ def _projected(x: Any, weight: Any, bias: Any, parts: int) -> tuple[Any, ...]:
 @recorded
 def _rows(x: Any, start: int, stop: int) -> Any:
     return ops.slice_axis(x, 0, start, stop)
+
+
+@recorded
+def _with_more_rows(x: Any, row: Any, zeros: bool) -> Any:
+    """Keys or values ``[N, S, E]`` with a row that all examples share, and a row of zeros."""
+    size, _, width = x.shape
+    rows = [] if row is None else [ops.broadcast_to(row, (size, 1, width))]
+    if zeros:
+        rows.append(ops.full(0.0, (size, 1, width), x.dtype))
+    return ops.concat([x, *rows], axis=1)
+
+
+@recorded
+def _with_more_columns(mask: Any, count: int) -> Any:
+    """A mask with columns for keys that every query attends to."""
+    shape = (*mask.shape[:-1], count)
+    return ops.concat([mask, ops.full(False if mask.dtype == DTYPES["bool"] else 0.0, shape, mask.dtype)], axis=-1)
 
 
 @recorded
@@ -60,8 +79,10 @@ class MultiheadAttention(Module):
         Probability of dropping an attention weight.
     bias : bool, default True
         Whether the projections have biases.
-    add_bias_kv, add_zero_attn : bool
-        False, the only choice that is supported.
+    add_bias_kv : bool, default False
+        Whether there is one more key and value, which are parameters, for all queries.
+    add_zero_attn : bool, default False
+        Whether there is one more key and value of zeros, for all queries.
     kdim, vdim : int, optional
         Sizes of keys and values; default: `embed_dim`.
     batch_first : bool, default False
@@ -80,6 +101,8 @@ class MultiheadAttention(Module):
         The projections in that case.
     in_proj_bias : Parameter or None
         Shape ``[3 * embed_dim]``, zeros.
+    bias_k, bias_v : Parameter or None
+        With `add_bias_kv`, the other key and value, shape ``[1, 1, embed_dim]``, drawn as by `init.xavier_normal_`.
     out_proj : Linear
         The last projection, whose bias is zeros.
 
@@ -91,6 +114,8 @@ class MultiheadAttention(Module):
 
     in_proj_weight: Parameter | None
     in_proj_bias: Parameter | None
+    bias_k: Parameter | None
+    bias_v: Parameter | None
     q_proj_weight: Parameter | None
     k_proj_weight: Parameter | None
     v_proj_weight: Parameter | None
@@ -110,11 +135,6 @@ class MultiheadAttention(Module):
         dtype: object = None,
     ) -> None:
         super().__init__()
-        if add_bias_kv or add_zero_attn:
-            raise InvalidValueError(
-                "MultiheadAttention: add_bias_kv and add_zero_attn must be False, the only choice that is supported, "
-                "got True; omit them"
-            )
         if num_heads < 1 or embed_dim % num_heads:
             raise InvalidValueError(
                 f"MultiheadAttention: embed_dim must be a multiple of num_heads, got {embed_dim} and {num_heads}; "
@@ -135,6 +155,12 @@ class MultiheadAttention(Module):
             bound = 0.0 if shape is None else (6.0 / sum(shape)) ** 0.5  # Glorot and Bengio, 2010
             self.register_parameter(name, None if shape is None else drawn(shape, bound, own))
         self.register_parameter("in_proj_bias", filled((3 * embed_dim,), 0.0, own) if bias else None)
+        for name in ("bias_k", "bias_v"):
+            row = filled((1, 1, embed_dim), 0.0, own) if add_bias_kv else None
+            if row is not None:
+                xavier_normal_(row)
+            self.register_parameter(name, row)
+        self.add_zero_attn = add_zero_attn
         self.out_proj = Linear(embed_dim, embed_dim, bias, device, dtype)
         if bias:
             self.out_proj.bias = filled((embed_dim,), 0.0, own)
@@ -195,6 +221,11 @@ class MultiheadAttention(Module):
         elif not self.batch_first:
             query, key, value = (_swapped(x) for x in (query, key, value))
         q, k, v = self._project(query, key, value, itself)
+        if self.bias_k is not None or self.add_zero_attn:
+            k, v = (_with_more_rows(x, row, self.add_zero_attn) for x, row in ((k, self.bias_k), (v, self.bias_v)))
+            more = (self.bias_k is not None) + self.add_zero_attn
+            attn_mask = None if attn_mask is None else _with_more_columns(attn_mask, more)
+            key_padding_mask = None if key_padding_mask is None else _with_more_columns(key_padding_mask, more)
         wants = "none" if not need_weights else "mean" if average_attn_weights else "heads"
         drops = self.training and self.dropout > 0
         found = attention_of_heads(

@@ -12,12 +12,15 @@ from adjoint.nn import functional as F  # noqa: N812
 from adjoint.nn.attention import MultiheadAttention
 from adjoint.nn.containers import ModuleList
 from adjoint.nn.dropout import Dropout
+from adjoint.nn.init import xavier_uniform_
 from adjoint.nn.linear import Linear
 from adjoint.nn.normalization import LayerNorm
+from adjoint.tensor.environment import check_device
 from adjoint.tensor.making import from_array
 from adjoint.tensor.tensor import Tensor
 
 __all__ = [
+    "Transformer",
     "TransformerDecoder",
     "TransformerDecoderLayer",
     "TransformerEncoder",
@@ -244,3 +247,108 @@ class TransformerDecoder(Module):
         for layer in self.layers:
             tgt = layer(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
         return tgt if self.norm is None else self.norm(tgt)
+
+
+class Transformer(Module):
+    """An encoder of a sequence and a decoder of another one, which attends to the first.
+
+    Parameters
+    ----------
+    d_model : int, default 512
+        Size of the vectors.
+    nhead : int, default 8
+        Number of heads.
+    num_encoder_layers, num_decoder_layers : int, default 6
+        Numbers of layers.
+    dim_feedforward, dropout, activation
+        As in `TransformerLayer`.
+    custom_encoder, custom_decoder : Module, optional
+        Take the place of the encoder and of the decoder.
+    layer_norm_eps, batch_first, norm_first, bias, device, dtype
+        As in `TransformerLayer`.
+
+    Attributes
+    ----------
+    encoder, decoder : Module
+        `TransformerEncoder` and `TransformerDecoder`, each with a `LayerNorm` at its end. Parameters of at least two
+        axes are drawn as by `init.xavier_uniform_`.
+    """
+
+    def __init__(
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[Any], Any] = "relu",
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: object = None,
+        dtype: object = None,
+    ) -> None:
+        super().__init__()
+        settings: tuple[Any, ...] = (
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            device,
+            dtype,
+        )
+
+        def norm() -> LayerNorm:
+            return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
+
+        self.encoder = custom_encoder or TransformerEncoder(
+            TransformerEncoderLayer(*settings), num_encoder_layers, norm()
+        )
+        self.decoder = custom_decoder or TransformerDecoder(
+            TransformerDecoderLayer(*settings), num_decoder_layers, norm()
+        )
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
+        for parameter in self.parameters():
+            if len(parameter.shape) > 1:
+                xavier_uniform_(parameter)
+
+    def forward(
+        self,
+        src: Any,
+        tgt: Any,
+        src_mask: Any = None,
+        tgt_mask: Any = None,
+        memory_mask: Any = None,
+        src_key_padding_mask: Any = None,
+        tgt_key_padding_mask: Any = None,
+        memory_key_padding_mask: Any = None,
+    ) -> Any:
+        """The decoded sequence.
+
+        Parameters
+        ----------
+        src, tgt : Tensor
+            The sequences to encode and to decode, shapes ``[S, N, E]`` and ``[T, N, E]``, with ``batch_first=True``
+            the first two axes exchanged; or without the axis of N.
+        src_mask, tgt_mask, memory_mask : Tensor, optional
+            The `attn_mask` of the attention in the encoder, in the decoder, and of the decoder to the encoder.
+        src_key_padding_mask, tgt_key_padding_mask, memory_key_padding_mask : Tensor, optional
+            Their `key_padding_mask`.
+        """
+        memory = self.encoder(src, src_mask, src_key_padding_mask)
+        return self.decoder(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz: int, device: object = None, dtype: Any = None) -> Tensor:
+        """`causal_mask`: 0 for keys up to the query, and minus infinity for others."""
+        check_device(device)
+        return causal_mask(sz, dtype or np.float32)

@@ -11,7 +11,7 @@ from adjoint.ops import random
 from adjoint.ops.arithmetic import add, divide, floor_divide, multiply, negative, subtract, true_divide
 from adjoint.ops.attention import scaled_dot_product_attention
 from adjoint.ops.build import broadcast, full_like
-from adjoint.ops.calls import call
+from adjoint.ops.calls import call, custom_call
 from adjoint.ops.composites import (
     dropout,
     embedding,
@@ -120,6 +120,7 @@ __all__ = [
     "cos",
     "count",
     "csr_matmul",
+    "custom_call",
     "det",
     "diag_embed",
     "diagonal",

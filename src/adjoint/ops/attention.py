@@ -13,17 +13,31 @@ import numpy as np
 
 from adjoint import costs
 from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.ir.types import DTYPES, is_float
 from adjoint.ir.value import Value, apply
-from adjoint.ops.arithmetic import multiply
-from adjoint.ops.attention_base import AttentionOperator, causal_span, masked, product, scores
+from adjoint.ops.arithmetic import multiply, subtract
+from adjoint.ops.attention_base import (
+    AttentionOperator,
+    causal_span,
+    causally_masked,
+    masked,
+    masked_score,
+    product,
+    scores,
+    weights,
+    weights_of,
+)
 from adjoint.ops.attention_gradients import AttentionKeyGradient, AttentionQueryGradient, AttentionValueGradient
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Sample, Scalar
 from adjoint.ops.composites import softmax
 from adjoint.ops.contract import matmul
+from adjoint.ops.convert import stop_gradient
+from adjoint.ops.logic import greater, where
+from adjoint.ops.reduce import max
 from adjoint.ops.rules import require_float, rounded
 from adjoint.ops.shape import broadcast_to, expand_dims, sum
 
-__all__ = ["Attention", "AttentionLogSum", "scaled_dot_product_attention"]
+__all__ = ["Attention", "AttentionLogSum", "scaled_dot_product_attention", "softmax_of_scores"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,35 +49,46 @@ class Attention(AttentionOperator):
     takes: ClassVar[tuple[tuple[str, str], ...]] = (("q", "TD"), ("k", "SD"), ("v", "SE"))
     gives: ClassVar[str] = "TE"
 
-    def reference(self, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def reference(self, *inputs: np.ndarray) -> np.ndarray:
         """The formula, relative to the maximum score of each row."""
 
-        def made(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
-            scored = scores(q, k, self.scale, self.causal)
-            weights = np.exp(scored - np.max(scored, -1, keepdims=True))
-            mean: np.ndarray = np.matmul(weights, v) / np.sum(weights, -1, keepdims=True)
+        def made(*xs: np.ndarray) -> np.ndarray:
+            (q, k, v), mask = self.without_mask(xs)
+            scored = scores(q, k, self.scale, self.causal, mask)
+            exponentials = weights(scored, np.max(scored, -1))
+            total = np.sum(exponentials, -1, keepdims=True)
+            mean: np.ndarray = np.matmul(exponentials, v) / np.where(total == 0, total.dtype.type(1), total)
             return mean
 
-        return rounded(made, q, k, v)
+        return rounded(made, *inputs)
 
-    def vjp(self, ct: Value, out: Value, q: Value, k: Value, v: Value) -> tuple[Value | None, ...]:
+    def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:
         """One operator per operand; they share the logarithm of the sums of exponentials."""
-        logsum = apply(AttentionLogSum(self.scale, self.causal), q, k)
+        (q, k, v), mask = self.without_mask(inputs)
+        last = () if mask is None else (mask,)
+        logsum = apply(AttentionLogSum(*self.settings()), q, k, *last)
         delta = sum(multiply(ct, out), -1)
-        return (
-            apply(AttentionQueryGradient(self.scale, self.causal), q, k, v, logsum, delta, ct),
-            apply(AttentionKeyGradient(self.scale, self.causal), q, k, v, logsum, delta, ct),
-            apply(AttentionValueGradient(self.scale, self.causal), q, k, logsum, ct),
+        found = (
+            apply(AttentionQueryGradient(*self.settings()), q, k, v, logsum, delta, ct, *last),
+            apply(AttentionKeyGradient(*self.settings()), q, k, v, logsum, delta, ct, *last),
+            apply(AttentionValueGradient(*self.settings()), q, k, logsum, ct, *last),
         )
+        if mask is None:
+            return found
+        if not is_float(mask.dtype):
+            return *found, None
+        # The gradient of a mask has T times S elements like itself.
+        change = subtract(matmul(ct, v, transpose_b=True), expand_dims(delta, -1))
+        return *found, multiply(weights_of(self, q, k, logsum, mask), change)
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
         """The rows are queries; keys and values are streamed."""
-        q, keys, values = inputs
+        (q, keys, values), mask = self.without_mask(inputs)
         *batch, t, e = index
         count = keys.type.shape[-2]
 
-        def score(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:  # noqa: ARG001
-            return k.call("mul", dots[0], k.const(self.scale, k.dtype(dots[0])))
+        def score(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:
+            return masked_score(k, self, dots[0], lambda: mask((*batch, t, n)))
 
         def value(n: Coordinate) -> Scalar:
             return values((*batch, n, e))
@@ -87,31 +112,38 @@ class AttentionLogSum(AttentionOperator):
     takes: ClassVar[tuple[tuple[str, str], ...]] = (("q", "TD"), ("k", "SD"))
     gives: ClassVar[str] = "T"
 
-    def reference(self, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+    def reference(self, *inputs: np.ndarray) -> np.ndarray:
         """The formula, relative to the maximum score of each row."""
 
-        def made(q: np.ndarray, k: np.ndarray) -> np.ndarray:
-            scored = scores(q, k, self.scale, self.causal)
+        def made(*xs: np.ndarray) -> np.ndarray:
+            (q, k), mask = self.without_mask(xs)
+            scored = scores(q, k, self.scale, self.causal, mask)
             top = np.max(scored, -1)
-            total: np.ndarray = top + np.log(np.sum(np.exp(scored - top[..., None]), -1))
+            with np.errstate(divide="ignore"):  # a query that attends to no key
+                total: np.ndarray = top + np.log(np.sum(weights(scored, top), -1))
             return total
 
-        return rounded(made, q, k)
+        return rounded(made, *inputs)
 
-    def vjp(self, ct: Value, out: Value, q: Value, k: Value) -> tuple[Value | None, ...]:
+    def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:
         """The weights times the keys, which is attention to them, and times the queries, as for a value gradient."""
+        (q, k), mask = self.without_mask(inputs)
+        last = () if mask is None else (mask,)
         each = multiply(expand_dims(ct, -1), self.scale)
-        seen = apply(Attention(self.scale, self.causal), q, k, k)
-        to_keys = apply(AttentionValueGradient(self.scale, self.causal), q, k, out, multiply(each, q))
-        return multiply(each, seen), to_keys
+        seen = apply(Attention(*self.settings()), q, k, k, *last)
+        to_keys = apply(AttentionValueGradient(*self.settings()), q, k, out, multiply(each, q), *last)
+        if mask is None:
+            return multiply(each, seen), to_keys
+        to_mask = multiply(weights_of(self, q, k, out, mask), expand_dims(ct, -1)) if is_float(mask.dtype) else None
+        return multiply(each, seen), to_keys, to_mask
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
         """The rows are queries; keys are streamed."""
-        q, keys = inputs
+        (q, keys), mask = self.without_mask(inputs)
         count = keys.type.shape[-2]
 
-        def score(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:  # noqa: ARG001
-            return k.call("mul", dots[0], k.const(self.scale, k.dtype(dots[0])))
+        def score(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:
+            return masked_score(k, self, dots[0], lambda: mask((*index, n)))
 
         span = causal_span(self, index[-1], count, "T")
         return k.fused_attention("log_sum_exp", count, [product(index, q, keys)], score, None, span)
@@ -124,7 +156,7 @@ class AttentionLogSum(AttentionOperator):
 
 
 def scaled_dot_product_attention(
-    q: Value, k: Value, v: Value, causal: bool = False, scale: float | None = None
+    q: Value, k: Value, v: Value, causal: bool = False, scale: float | None = None, mask: Value | None = None
 ) -> Value:
     """``softmax(q @ k.T * scale) @ v`` (Vaswani et al., 2017, formula 1), like PyTorch's function of that name.
 
@@ -138,6 +170,9 @@ def scaled_dot_product_attention(
         Query t attends to keys 0 to t only.
     scale : float, optional
         Default: ``1 / sqrt(D)``.
+    mask : Value, optional
+        Broadcasts to ``[..., T, S]``: bool, True where a query attends to a key, or of the dtype of `q` and added to
+        the scores. A query that attends to no key gets zeros. The gradient of a mask has T times S elements.
 
     Returns
     -------
@@ -168,18 +203,42 @@ def scaled_dot_product_attention(
     elif isinstance(scale, bool) or not isinstance(scale, int | float):
         raise InvalidValueError(f"{name}: scale must be a number or None, got {scale!r}; omit it for 1/sqrt(D)")
     batch = _batch(q, k, v)
+    if mask is not None:
+        mask = _checked_mask(mask, q, (*batch, q.shape[-2], k.shape[-2]))
     scores_of_head = q.shape[-2] * k.shape[-2]
     if not costs.stores_scores(
         scores_of_head,
         nbytes=scores_of_head * prod(batch) * q.dtype.itemsize,
-        head=max(q.shape[-1], v.shape[-1]),
+        head=q.shape[-1] if q.shape[-1] > v.shape[-1] else v.shape[-1],
         causal=causal,
     ):
-        whole = (broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
-        return apply(Attention(float(scale), causal), *whole)
+        whole = [broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v)]
+        if mask is not None:
+            whole.append(broadcast_to(mask, (*batch, q.shape[-2], k.shape[-2])))
+        return apply(Attention(float(scale), causal, mask is not None), *whole)
     # Scale the product rather than the queries: this happens in registers, where the product is stored.
     scored = multiply(matmul(q, k, transpose_b=True), scale)
-    return matmul(softmax(masked(scored) if causal else scored), v)
+    return matmul(softmax_of_scores(scored, mask, causal), v)
+
+
+def softmax_of_scores(scored: Value, mask: Value | None, causal: bool) -> Value:
+    """The attention weights, stored: those of a query that attends to no key are zeros."""
+    if mask is None:
+        return softmax(causally_masked(scored) if causal else scored)
+    hidden = masked(scored, mask, causal)
+    some = greater(max(stop_gradient(hidden), -1, keepdims=True), float("-inf"))
+    return where(some, softmax(where(some, hidden, 0.0)), 0.0)
+
+
+def _checked_mask(mask: Value, q: Value, shape: tuple[int, ...]) -> Value:
+    """A mask with as many axes as the scores at most, to which it must broadcast."""
+    fits = mask.dtype in (DTYPES["bool"], q.dtype) and len(mask.shape) <= len(shape)
+    if not fits or any(a not in (1, b) for a, b in zip(mask.shape[::-1], shape[::-1], strict=False)):
+        raise TypeRuleError(
+            "scaled_dot_product_attention: the mask must be bool or of the dtype of q and broadcast to "
+            f"{q.type.with_shape(shape)}, got {mask.type}; reshape or cast it"
+        )
+    return mask
 
 
 def _batch(*inputs: Value) -> tuple[int, ...]:

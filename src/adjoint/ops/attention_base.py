@@ -6,31 +6,46 @@
     logsum[t]     = log(sum over s of exp(scores[t, s]))
     weights[t, s] = exp(scores[t, s] - logsum[t])
 
+With a mask, a float one is added to the scores, and where a bool one is False the score is minus infinity; the weights
+of a query that attends to no key are all 0.
+
 No operator stores an array of T times S elements: each recomputes the weights that it needs from queries, keys and
 `logsum`, block by block (Dao et al., "FlashAttention", 2022). The gradients are operators with independent operands:
 `logsum` may have any value.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from adjoint.errors import TypeRuleError
-from adjoint.ir.types import TensorType
+from adjoint.ir.types import DTYPES, TensorType
 from adjoint.ir.value import Value, apply
-from adjoint.ops.arithmetic import multiply, subtract
+from adjoint.ops.arithmetic import add, multiply, subtract
 from adjoint.ops.base import Builder, Coordinate, Dot, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.contract import matmul
 from adjoint.ops.create import iota
-from adjoint.ops.logic import greater_equal, where
+from adjoint.ops.logic import equal, greater_equal, where
 from adjoint.ops.rules import operands, refused, require
 from adjoint.ops.sampling import spread
 from adjoint.ops.shape import expand_dims
 from adjoint.ops.transcendental import exp
 from adjoint.ops.vectorizing import all_mapped
 
-__all__ = ["AttentionOperator", "causal_span", "exponential", "masked", "product", "scores", "weights_of"]
+__all__ = [
+    "AttentionOperator",
+    "causal_span",
+    "causally_masked",
+    "exponential",
+    "masked",
+    "masked_score",
+    "product",
+    "scores",
+    "weights",
+    "weights_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +61,14 @@ class AttentionOperator(Operator):
         Scale factor of the products of queries and keys.
     causal : bool, default False
         Query t attends to keys 0 to t only.
+    masked : bool, default False
+        Whether there is one more operand, ``mask[.., T, S]``: bool, True where a query attends to a key, or of the
+        dtype of the others.
     """
 
     scale: float
     causal: bool = False
+    masked: bool = False
 
     #: Names of the operands with the letters of their last axes.
     takes: ClassVar[tuple[tuple[str, str], ...]]
@@ -57,13 +76,15 @@ class AttentionOperator(Operator):
 
     def infer(self, *inputs: TensorType) -> TensorType:
         """Check that each letter stands for one size of at least 1 and that batch axes are equal."""
-        operands(self, inputs, len(self.takes))
-        require(self, inputs, "float", "cast to a float such as f32 first")
+        takes = self._takes()
+        operands(self, inputs, len(takes))
+        require(self, inputs[: len(self.takes)], "float", "cast to a float such as f32 first")
         sizes: dict[str, int] = {}
         batch = inputs[0].shape[: -len(self.takes[0][1])]
-        for (_, letters), x in zip(self.takes, inputs, strict=True):
+        for (name, letters), x in zip(takes, inputs, strict=True):
             cut = x.rank - len(letters)
-            fits = cut >= 0 and x.shape[:cut] == batch and x.dtype == inputs[0].dtype
+            fits = cut >= 0 and x.shape[:cut] == batch
+            fits = fits and (x.dtype == inputs[0].dtype or (name == "mask" and x.dtype == DTYPES["bool"]))
             last = x.shape[cut:] if fits else ()
             fits = fits and all(n and sizes.setdefault(c, n) == n for c, n in zip(letters, last, strict=True))
             if not fits:
@@ -77,8 +98,19 @@ class AttentionOperator(Operator):
         """The mapped axis is another batch axis."""
         return apply(self, *all_mapped(mapped, inputs))
 
+    def _takes(self) -> tuple[tuple[str, str], ...]:
+        return (*self.takes, ("mask", "TS")) if self.masked else self.takes
+
     def _rule(self) -> str:
-        return ", ".join(f"{name}[.., {', '.join(letters)}]" for name, letters in self.takes)
+        return ", ".join(f"{name}[.., {', '.join(letters)}]" for name, letters in self._takes())
+
+    def without_mask(self, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
+        """The operands without the mask, and the mask or None."""
+        return (inputs[:-1], inputs[-1]) if self.masked else (inputs, None)
+
+    def settings(self) -> tuple[float, bool, bool]:
+        """The attributes, which are those of the operators of the gradient too."""
+        return self.scale, self.causal, self.masked
 
     @classmethod
     def bad(cls) -> list[Sample]:
@@ -97,7 +129,15 @@ class AttentionOperator(Operator):
 
     @classmethod
     def arrays(
-        cls, batch: tuple[int, ...], t: int, s: int, d: int, e: int, dtype: str = "f32", causal: bool = False
+        cls,
+        batch: tuple[int, ...],
+        t: int,
+        s: int,
+        d: int,
+        e: int,
+        dtype: str = "f32",
+        causal: bool = False,
+        mask: np.ndarray | None = None,
     ) -> tuple[np.ndarray, ...]:
         """Test operands of these sizes; `logsum` is computed from the queries and keys with a scale of 0.5."""
         sizes = {"T": t, "S": s, "D": d, "E": e}
@@ -106,9 +146,9 @@ class AttentionOperator(Operator):
             shape = (*batch, *(sizes[letter] for letter in letters))
             made[name] = spread(*shape, dtype=dtype, low=-1.9 + 0.1 * number, high=1.7 + 0.2 * number)
         if "logsum" in made:
-            wide = scores(made["q"].astype(np.float64), made["k"].astype(np.float64), 0.5, causal)
+            wide = scores(made["q"].astype(np.float64), made["k"].astype(np.float64), 0.5, causal, mask)
             made["logsum"] = np.log(np.exp(wide).sum(-1)).astype(made["q"].dtype)
-        return tuple(made.values())
+        return tuple(made.values()) if mask is None else (*made.values(), mask)
 
     @classmethod
     def cases(cls) -> list[Sample]:
@@ -121,6 +161,14 @@ class AttentionOperator(Operator):
             arrays = cls.arrays(batch, t, s, d, e, dtype, causal)
             return Sample(cls(0.5, causal), arrays, gradient=gradient)
 
+        def with_mask(batch: tuple[int, ...], *sizes: int, kind: str, dtype: str = "f32") -> Sample:
+            t, s, d, e = sizes
+            added = spread(*batch, t, s, dtype=dtype, low=-1.3, high=0.9)
+            mask = added > -0.4
+            mask[..., 0] = True  # every query attends to a key
+            arrays = cls.arrays(batch, t, s, d, e, dtype, mask=added if kind == "float" else mask)
+            return Sample(cls(0.5, masked=True), arrays, gradient=dtype == "f64")
+
         return [
             sample((), 3, 4, 2, 3, dtype="f64", gradient=True),
             sample((2,), 3, 2, 2, 1, dtype="f64", gradient=True, causal=True),
@@ -132,18 +180,31 @@ class AttentionOperator(Operator):
             sample((2,), 70, 33, 16, 33, causal=True),
             sample((0,), 3, 4, 2, 3),
             sample((2,), 3, 5, 4, 2, dtype="bf16"),
+            with_mask((2,), 2, 3, 2, 1, kind="float", dtype="f64"),
+            with_mask((), 3, 4, 1, 2, kind="bool", dtype="f64"),
+            with_mask((2,), 37, 70, 5, 17, kind="bool"),
+            with_mask((), 35, 34, 3, 2, kind="float"),
         ]
 
 
-def scores(q: np.ndarray, k: np.ndarray, scale: float, causal: bool) -> np.ndarray:
-    """``q @ k.T * scale`` in NumPy, with minus infinity where a query does not attend to a key."""
+def scores(q: np.ndarray, k: np.ndarray, scale: float, causal: bool, mask: np.ndarray | None = None) -> np.ndarray:
+    """``q @ k.T * scale`` in NumPy, masked, with minus infinity where a query does not attend to a key."""
     made: np.ndarray = np.matmul(q, np.swapaxes(k, -1, -2)) * q.dtype.type(scale)
+    if mask is not None:
+        made = np.where(mask, made, q.dtype.type(-np.inf)) if mask.dtype == bool else made + mask
     if causal:
         made = np.where(np.tril(np.ones(made.shape[-2:])) > 0, made, q.dtype.type(-np.inf))
     return made
 
 
-def masked(scored: Value) -> Value:
+def weights(scored: np.ndarray, logsum: np.ndarray) -> np.ndarray:
+    """``exp(scored - logsum)`` in NumPy; 0 where a query attends to no key."""
+    some: np.ndarray = np.where(np.isneginf(logsum), np.zeros((), logsum.dtype), logsum)
+    made: np.ndarray = np.exp(scored - some[..., None])
+    return made
+
+
+def causally_masked(scored: Value) -> Value:
     """Causally masked scores: minus infinity where a query does not attend to a key."""
     square = scored.shape[-2:]
     # Rows are queries. Each attends at least to its own key, so no row is completely masked.
@@ -151,10 +212,32 @@ def masked(scored: Value) -> Value:
     return where(seen, scored, float("-inf"))
 
 
-def weights_of(op: AttentionOperator, q: Value, k: Value, logsum: Value) -> Value:
+def masked(scored: Value, mask: Value | None, causal: bool) -> Value:
+    """Masked scores as a value: minus infinity where a query does not attend to a key."""
+    if mask is not None and mask.dtype == DTYPES["bool"]:
+        scored = where(mask, scored, float("-inf"))
+    elif mask is not None:
+        # The first choice is what the sum is too, unless infinities cancel each other.
+        scored = where(equal(mask, float("-inf")), float("-inf"), add(scored, mask))
+    return causally_masked(scored) if causal else scored
+
+
+def weights_of(op: AttentionOperator, q: Value, k: Value, logsum: Value, mask: Value | None) -> Value:
     """The weights as a value of T times S elements, for higher-order derivatives."""
     lowered = subtract(multiply(matmul(q, k, transpose_b=True), op.scale), expand_dims(logsum, -1))
-    return exp(masked(lowered) if op.causal else lowered)
+    return exp(masked(lowered, mask, op.causal))
+
+
+def masked_score(k: Builder, op: AttentionOperator, dot: Scalar, mask: Callable[[], Scalar]) -> Scalar:
+    """The score, given the dot product of query and key, and the element of the mask if there is one."""
+    dtype = k.dtype(dot)
+    score = k.call("mul", dot, k.const(op.scale, dtype))
+    if not op.masked:
+        return score
+    element = mask()
+    if k.dtype(element) == DTYPES["bool"]:
+        return k.select(element, score, k.const(float("-inf"), dtype))
+    return k.call("add", score, element)
 
 
 def causal_span(op: AttentionOperator, row: Coordinate, count: int, rows: str) -> tuple[Coordinate, Coordinate] | None:
@@ -170,6 +253,14 @@ def product(index: Index, a: Operand, b: Operand) -> Dot:
     return Dot(a.type.shape[-1], lambda d: a((*batch, row, d)), lambda n, d: b((*batch, n, d)))
 
 
-def exponential(k: Builder, op: AttentionOperator, score: Scalar, logsum: Scalar) -> Scalar:
+def exponential(k: Builder, op: AttentionOperator, dot: Scalar, logsum: Scalar, mask: Callable[[], Scalar]) -> Scalar:
     """The weight, given the dot product of query and key."""
-    return k.call("exp", k.call("sub", k.call("mul", score, k.const(op.scale, k.dtype(score))), logsum))
+    dtype = k.dtype(dot)
+    score = k.call("mul", dot, k.const(op.scale, dtype))
+    if not op.masked:
+        return k.call("exp", k.call("sub", score, logsum))
+    element = mask()
+    if k.dtype(element) == DTYPES["bool"]:
+        return k.select(element, k.call("exp", k.call("sub", score, logsum)), k.const(0.0, dtype))
+    weight = k.call("exp", k.call("sub", k.call("add", score, element), logsum))
+    return k.select(k.call("eq", element, k.const(float("-inf"), dtype)), k.const(0.0, dtype), weight)

@@ -10,15 +10,16 @@ With the cotangent ``ct[t, e]`` of the result and ``delta[t] = sum over e of ct[
 Their own derivatives are composed of ordinary operators, which do store T times S elements.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from adjoint.ir.types import is_float
 from adjoint.ir.value import Value
 from adjoint.ops.arithmetic import add, multiply, negative, subtract
-from adjoint.ops.attention_base import AttentionOperator, causal_span, exponential, product, scores, weights_of
+from adjoint.ops.attention_base import AttentionOperator, causal_span, exponential, product, scores, weights, weights_of
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Sample, Scalar
 from adjoint.ops.contract import matmul
 from adjoint.ops.rules import rounded
@@ -41,33 +42,34 @@ class _ScoreGradient(AttentionOperator):
         ("ct", "TE"),
     )
 
-    def _slopes(
-        self, q: np.ndarray, k: np.ndarray, v: np.ndarray, logsum: np.ndarray, delta: np.ndarray, ct: np.ndarray
-    ) -> np.ndarray:
+    def _slopes(self, *inputs: np.ndarray) -> np.ndarray:
         """The scaled gradients of the scores, ``[.., T, S]``, in NumPy."""
-        weights: np.ndarray = np.exp(scores(q, k, self.scale, self.causal) - logsum[..., None])
+        (q, k, v, logsum, delta, ct), mask = self.without_mask(inputs)
         change: np.ndarray = np.matmul(ct, np.swapaxes(v, -1, -2)) - delta[..., None]
-        slopes: np.ndarray = weights * change * q.dtype.type(self.scale)
+        shares = weights(scores(q, k, self.scale, self.causal, mask), logsum)
+        slopes: np.ndarray = shares * change * q.dtype.type(self.scale)
         return slopes
 
-    def _slope(self, k: Builder, dots: Sequence[Scalar], logsum: Scalar, delta: Scalar) -> Scalar:
+    def _slope(
+        self, k: Builder, dots: Sequence[Scalar], logsum: Scalar, delta: Scalar, mask: Callable[[], Scalar]
+    ) -> Scalar:
         """A single slope, from the dot products of query and key and of cotangent and value."""
         score, change = dots
-        weight = exponential(k, self, score, logsum)
+        weight = exponential(k, self, score, logsum, mask)
         scaled = k.call("mul", k.call("sub", change, delta), k.const(self.scale, k.dtype(score)))
         return k.call("mul", weight, scaled)
 
-    def _through_slopes(
-        self, h: Value, q: Value, k: Value, v: Value, logsum: Value, delta: Value, ct: Value
-    ) -> tuple[Value, tuple[Value, ...]]:
+    def _through_slopes(self, h: Value, *inputs: Value) -> tuple[Value, tuple[Value | None, ...]]:
         """The scaled slopes, and the cotangents of all operands given `h`, the cotangent of the slopes."""
-        weights = weights_of(self, q, k, logsum)
+        (q, k, v, logsum, delta, ct), mask = self.without_mask(inputs)
+        shares = weights_of(self, q, k, logsum, mask)
         change = subtract(matmul(ct, v, transpose_b=True), expand_dims(delta, -1))
-        slopes = multiply(weights, change)
-        to_change = multiply(h, weights)
-        to_q, to_k, to_logsum = _through_scores(self, multiply(h, slopes), q, k)
+        slopes = multiply(shares, change)
+        to_change, to_scores = multiply(h, shares), multiply(h, slopes)
+        to_q, to_k, to_logsum = _through_scores(self, to_scores, q, k)
         to_v, to_ct = matmul(to_change, ct, transpose_a=True), matmul(to_change, v)
-        return multiply(slopes, self.scale), (to_q, to_k, to_v, to_logsum, negative(sum(to_change, -1)), to_ct)
+        found = (to_q, to_k, to_v, to_logsum, negative(sum(to_change, -1)), to_ct, *_to_mask(mask, to_scores))
+        return multiply(slopes, self.scale), found
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -90,16 +92,16 @@ class AttentionQueryGradient(_ScoreGradient):
         """Composed of ordinary operators, with T times S elements."""
         h = multiply(matmul(ct, inputs[1], transpose_b=True), self.scale)
         slopes, (to_q, to_k, *others) = self._through_slopes(h, *inputs)
-        return to_q, add(to_k, matmul(slopes, ct, transpose_a=True)), *others
+        return to_q, _sum(to_k, matmul(slopes, ct, transpose_a=True)), *others
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
         """The rows are queries; keys are streamed."""
-        q, keys, v, logsum, delta, ct = inputs
+        (q, keys, v, logsum, delta, ct), mask = self.without_mask(inputs)
         *batch, t, d = index
         row = (*batch, t)
 
-        def weight(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:  # noqa: ARG001
-            return self._slope(k, dots, logsum(row), delta(row))
+        def weight(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:
+            return self._slope(k, dots, logsum(row), delta(row), lambda: mask((*row, n)))
 
         count = keys.type.shape[-2]
         dots = [product(row, q, keys), product(row, ct, v)]
@@ -123,16 +125,17 @@ class AttentionKeyGradient(_ScoreGradient):
         """Composed of ordinary operators, with T times S elements."""
         h = multiply(matmul(inputs[0], ct, transpose_b=True), self.scale)
         slopes, (to_q, *others) = self._through_slopes(h, *inputs)
-        return add(to_q, matmul(slopes, ct)), *others
+        return _sum(to_q, matmul(slopes, ct)), *others
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
         """The rows are keys; queries are streamed."""
-        q, keys, v, logsum, delta, ct = inputs
+        (q, keys, v, logsum, delta, ct), mask = self.without_mask(inputs)
         *batch, s, d = index
         row = (*batch, s)
 
         def weight(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:
-            return self._slope(k, dots, logsum((*batch, n)), delta((*batch, n)))
+            at = (*batch, n)
+            return self._slope(k, dots, logsum(at), delta(at), lambda: mask((*at, s)))
 
         count = q.type.shape[-2]
         dots = [product(row, keys, q), product(row, v, ct)]
@@ -153,27 +156,29 @@ class AttentionValueGradient(AttentionOperator):
     def reference(self, *inputs: np.ndarray) -> np.ndarray:
         """The formula."""
 
-        def made(q: np.ndarray, k: np.ndarray, logsum: np.ndarray, ct: np.ndarray) -> np.ndarray:
-            weights = np.exp(scores(q, k, self.scale, self.causal) - logsum[..., None])
-            total: np.ndarray = np.matmul(np.swapaxes(weights, -1, -2), ct)
+        def made(*xs: np.ndarray) -> np.ndarray:
+            (q, k, logsum, ct), mask = self.without_mask(xs)
+            shares = weights(scores(q, k, self.scale, self.causal, mask), logsum)
+            total: np.ndarray = np.matmul(np.swapaxes(shares, -1, -2), ct)
             return total
 
         return rounded(made, *inputs)
 
     def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
         """Composed of ordinary operators, with T times S elements."""
-        q, k, logsum, change = inputs
-        weights = weights_of(self, q, k, logsum)
-        to_scores = multiply(matmul(change, ct, transpose_b=True), weights)
-        return *_through_scores(self, to_scores, q, k), matmul(weights, ct)
+        (q, k, logsum, change), mask = self.without_mask(inputs)
+        shares = weights_of(self, q, k, logsum, mask)
+        to_scores = multiply(matmul(change, ct, transpose_b=True), shares)
+        return *_through_scores(self, to_scores, q, k), matmul(shares, ct), *_to_mask(mask, to_scores)
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
         """The rows are keys; queries are streamed."""
-        q, keys, logsum, ct = inputs
+        (q, keys, logsum, ct), mask = self.without_mask(inputs)
         *batch, s, e = index
 
         def weight(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:
-            return exponential(k, self, dots[0], logsum((*batch, n)))
+            at = (*batch, n)
+            return exponential(k, self, dots[0], logsum(at), lambda: mask((*at, s)))
 
         count = q.type.shape[-2]
         span = causal_span(self, s, count, "S")
@@ -191,3 +196,14 @@ def _through_scores(op: AttentionOperator, h: Value, q: Value, k: Value) -> tupl
     """Cotangents of queries, keys and `logsum`, given that of the scores minus `logsum`."""
     scaled = multiply(h, op.scale)
     return matmul(scaled, k), matmul(scaled, q, transpose_a=True), negative(sum(h, -1))
+
+
+def _to_mask(mask: Value | None, to_scores: Value) -> tuple[Value | None, ...]:
+    """The cotangent of the mask, if there is one, given that of the scores."""
+    if mask is None:
+        return ()
+    return (to_scores if is_float(mask.dtype) else None,)
+
+
+def _sum(x: Value | None, y: Value) -> Value:
+    return y if x is None else add(x, y)

@@ -1,7 +1,7 @@
 """Calls of other functions, and the items of the tuples that they return.
 
-`adjoint.transforms.inline_calls` removes both operators before lowering, so they have no `lower`. They have no vjp
-either: `adjoint.transforms.differentiate` differentiates the callee itself.
+`adjoint.transforms.inline_calls` removes these operators before lowering, so they have no `lower`. They have no vjp
+either: `adjoint.transforms.differentiate` differentiates the callee itself, or calls the rule of a `CustomCall`.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ import numpy as np
 
 from adjoint.errors import TypeRuleError, plural
 from adjoint.ir.function import Function
-from adjoint.ir.types import TensorType, TupleType
+from adjoint.ir.types import TensorType, TupleType, is_float
 from adjoint.ir.value import Value, apply
 from adjoint.ops.base import Operator
 
-__all__ = ["Call", "TupleGet", "call"]
+__all__ = ["Call", "CustomCall", "TupleGet", "call", "custom_call"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,41 @@ class Call(Operator):
     def reference(self, *inputs: np.ndarray) -> Any:
         """Evaluate the callee by its ops' references; returns a tuple of arrays if it has several results."""
         return _evaluate(self.callee, inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomCall(Call):
+    """A call of a function that has a derivative of its own, which need not be that of its body.
+
+    Parameters
+    ----------
+    callee : Function
+        The function.
+    rule : Function
+        Its derivative. It takes the arguments, the results, and the cotangents of the float results, and returns the
+        cotangents of the arguments in `wrt`.
+    wrt : tuple of int
+        The positions of the arguments to which derivatives flow, all float.
+    """
+
+    name: ClassVar[str] = "custom_call"
+    rule: Function
+    wrt: tuple[int, ...]
+
+    def infer(self, *inputs: TensorType) -> TensorType | TupleType:
+        """As for a call; the rule must fit the function."""
+        made = Call.infer(self, *inputs)
+        results = tuple(r.type for r in self.callee.results)
+        takes = (*inputs, *results, *(t for t in results if is_float(t.dtype)))
+        gives = tuple(inputs[n] for n in self.wrt)
+        for what, wanted, values in (("take", takes, self.rule.params), ("return", gives, self.rule.results)):
+            given = tuple(v.type for v in values)
+            if given != wanted:
+                raise TypeRuleError(
+                    f"custom_call: the rule of @{self.callee.name} must {what} ({', '.join(map(str, wanted))}), got "
+                    f"({', '.join(map(str, given))}); correct @{self.rule.name}"
+                )
+        return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +183,38 @@ def call(function: Function, *args: Value) -> Any:
     TypeRuleError
         If the number or the types of the arguments do not match the parameters.
     """
-    result = apply(Call(function), *args)
+    return _items(apply(Call(function), *args))
+
+
+def custom_call(function: Function, rule: Function, wrt: tuple[int, ...], *args: Value) -> Any:
+    """Call a function that has a derivative of its own.
+
+    Parameters
+    ----------
+    function : Function
+        The callee.
+    rule : Function
+        Takes the arguments, the results, and the cotangents of the float results; returns the cotangents of the
+        arguments in `wrt`.
+    wrt : tuple of int
+        The positions of the arguments to which derivatives flow; there are none with respect to the others.
+    *args : Value
+        One value for each parameter, of its type.
+
+    Returns
+    -------
+    Value or tuple of Value
+        The result, or a tuple if the function has several results.
+
+    Raises
+    ------
+    TypeRuleError
+        If arguments do not match the parameters, or the rule does not match the function.
+    """
+    return _items(apply(CustomCall(function, rule, wrt), *args))
+
+
+def _items(result: Value) -> Any:
     if not isinstance(result.type, TupleType):
         return result
     return tuple(apply(TupleGet(index), result) for index in range(len(result.type.items)))

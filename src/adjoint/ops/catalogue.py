@@ -173,8 +173,8 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
 #: Every operator class.
 CATALOGUE: tuple[type[Operator], ...] = tuple(chain.from_iterable(FAMILIES.values()))
 
-_NAMED: tuple[type[Operator], ...] = (*CATALOGUE, calls.Call, calls.TupleGet)
+_NAMED: tuple[type[Operator], ...] = (*CATALOGUE, calls.Call, calls.CustomCall, calls.TupleGet)
 
-#: Operators by their name in graph text: those of CATALOGUE and the two for function calls, which transforms handle
+#: Operators by their name in graph text: those of CATALOGUE and those for function calls, which transforms handle
 #: separately.
 OPERATORS: Mapping[str, type[Operator]] = MappingProxyType({op.name: op for op in _NAMED})

@@ -12,7 +12,7 @@ from typing import Any
 from adjoint import ops
 from adjoint.ir.methods import Methods
 from adjoint.ops import random
-from adjoint.ops.calls import Call
+from adjoint.ops.calls import Call, CustomCall
 from adjoint.ops.catalogue import FAMILIES
 
 __all__ = ["Listed", "listed_operators"]
@@ -27,6 +27,8 @@ _FAMILY = {
     "slicing": "shape",
     "indexing": "index",
     "random_keys": "random",
+    "random_floats": "random",
+    "random_distributions": "random",
     "broadcast": "shape",
     "full_like": "create",
     "gathering": "index",
@@ -43,8 +45,19 @@ _CONSTANT = {
     "floor_divide": "integers have no gradient",
     "full_like": "the result does not depend on the elements",
     "random.bernoulli": "a bool is not differentiable",
-    "random.normal": "the result depends on the key only",
-} | {f"random.{name}": "integers have no gradient" for name in ("bits", "fold_in", "key", "randint", "split")}
+} | {
+    f"random.{name}": reason
+    for reason, names in (
+        ("integers have no gradient", ("bits", "categorical", "fold_in", "key", "poisson", "randint", "split")),
+        ("the result depends on the key only", ("cauchy", "exponential", "gumbel", "laplace", "normal")),
+        ("the parameters of the distribution have none", ("beta", "dirichlet", "gamma", "truncated_normal")),
+        ("the result is piecewise constant", ("geometric",)),
+    )
+    for name in names
+}
+
+#: Functions that make operators which are not in the catalogue.
+_CALLS = {Call.name, CustomCall.name}
 
 #: Python's syntax, and methods and properties of another name than the function's.
 _PYTHON = {
@@ -123,7 +136,7 @@ def listed_operators() -> list[Listed]:
     for name, function in functions.items():
         file = function.__module__.rpartition(".")[2]
         family = _FAMILY.get(name, _FAMILY.get(file, file))
-        found[name] = _listed(name, family, function, None, _CONSTANT.get(name, ""), composite=name != Call.name)
+        found[name] = _listed(name, family, function, None, _CONSTANT.get(name, ""), composite=name not in _CALLS)
     order = list(dict.fromkeys([*FAMILIES, *(each.family for each in found.values())]))
     return sorted(found.values(), key=lambda each: order.index(each.family))
 

@@ -3,7 +3,7 @@
 A key is a tensor u32[2], an ordinary operand: usually a state of the model, in whose place the step returns another
 key. The same key gives the same numbers, so every key is used once only, for one tensor, or to make other keys by
 `split` and `fold_in`. The numbers are the same bits on any number of threads and on every target with fused
-multiply-adds, and without logarithms and cosines, as in all but `normal`, on every target.
+multiply-adds; those of `bits`, `uniform`, `bernoulli`, `randint` and `permutation`, on every target.
 
 The functions are called as in JAX. `key`, `split`, `fold_in` and `bits` also give JAX's numbers (those of its default
 generator, see `adjoint.ops.threefry`); the distributions do not, because they use more of the bits.
@@ -11,48 +11,67 @@ generator, see `adjoint.ops.threefry`); the distributions do not, because they u
 A key may have leading axes, u32[..., 2]: then each draws a tensor of its own, along the last axes of the result.
 """
 
-from math import isfinite, pi
-
 import numpy as np
 
 from adjoint import costs
 from adjoint.errors import InvalidValueError, TypeRuleError
-from adjoint.ir.types import DTYPES, as_dtype, dtype_name, is_float, is_integer
-from adjoint.ir.value import Value, apply
+from adjoint.ir.types import DTYPES, as_dtype, dtype_name, is_integer
+from adjoint.ir.value import Value
 from adjoint.ops.arithmetic import add, divide, multiply, subtract
 from adjoint.ops.convert import cast
 from adjoint.ops.create import constant, full, iota, scalar_misfit
 from adjoint.ops.index import take
-from adjoint.ops.logic import equal, less, logical_and, logical_or, where
+from adjoint.ops.logic import equal, less, logical_and, logical_or
 from adjoint.ops.piecewise import maximum
-from adjoint.ops.powers import sqrt
-from adjoint.ops.random_keys import Shape, as_key, fold_in, is_number, key, key_array, sizes, split, words_of
+from adjoint.ops.random_distributions import (
+    beta,
+    categorical,
+    cauchy,
+    dirichlet,
+    exponential,
+    gamma,
+    geometric,
+    gumbel,
+    laplace,
+    lognormal,
+    poisson,
+    truncated_normal,
+)
+from adjoint.ops.random_floats import Bound, draw, normal, spread_to, uniform, unit_floats
+from adjoint.ops.random_keys import Shape, fold_in, is_number, key, key_array, split, words_of
 from adjoint.ops.reduce import sum
 from adjoint.ops.rules import require_float
-from adjoint.ops.shape import broadcast_to, expand_dims, slice_axis, squeeze
+from adjoint.ops.shape import broadcast_to, expand_dims
 from adjoint.ops.threefry import WORD, WORDS, RandomBits
-from adjoint.ops.transcendental import cos, log
 
 __all__ = [
     "bernoulli",
+    "beta",
     "bits",
+    "categorical",
+    "cauchy",
+    "dirichlet",
+    "exponential",
     "fold_in",
+    "gamma",
+    "geometric",
+    "gumbel",
     "key",
     "key_array",
+    "laplace",
+    "lognormal",
     "normal",
     "permutation",
     "permutation_array",
+    "poisson",
     "randint",
     "split",
+    "truncated_normal",
     "uniform",
 ]
 
-#: A parameter of a distribution: a number for all elements, or a tensor.
-Bound = float | Value | np.ndarray
+#: A bound of integers: a number for all elements, or a tensor.
 IntBound = int | Value | np.ndarray
-
-#: Bits of the significand of each float dtype: so many random bits are a multiple of ``2**-bits`` in ``[0, 1)``.
-_DIGITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 
 
 def bits(key: Value, shape: Shape = (), dtype: object = "u32") -> Value:
@@ -70,69 +89,7 @@ def bits(key: Value, shape: Shape = (), dtype: object = "u32") -> Value:
     to = as_dtype(dtype)
     if to.kind != "u":
         raise TypeRuleError(f"bits: the dtype must be unsigned, got {dtype_name(to)}; use u32, or randint")
-    return cast(_draw("bits", key, shape, 64 if to.itemsize == 8 else 32), to)
-
-
-def uniform(key: Value, shape: Shape = (), dtype: object = "f32", low: Bound = 0.0, high: Bound = 1.0) -> Value:
-    """Random floats, evenly distributed in ``[low, high)``.
-
-    ``low + u * (high - low)``, where u is a multiple of ``2**-24`` (f64: ``2**-53``, f16: ``2**-11``, bf16: ``2**-8``)
-    of as many random bits; what is rounded to `high` is replaced by `low`.
-
-    Parameters
-    ----------
-    key : Value
-        A key, u32[2], or several along the last axis.
-    shape : int or sequence of int, default ()
-        Shape of what a key draws.
-    dtype : str or numpy dtype, default "f32"
-        A float dtype. 16-bit floats are computed in f32 and rounded once.
-    low, high : float, Value or numpy.ndarray, default 0.0 and 1.0
-        The bounds: numbers, or tensors of the dtype that broadcast to the result. The gradient is that of the formula.
-    """
-    to = _float("uniform", dtype)
-    unit = _unit("uniform", key, shape, to)
-    if not isinstance(low, Value | np.ndarray) and not isinstance(high, Value | np.ndarray):
-        _require_range(low, high, unit.dtype)
-        if (low, high) == (0, 1):
-            return cast(unit, to)
-    lowest, highest = (_bound("uniform", x, to, unit) for x in (low, high))
-    start = cast(lowest, unit.dtype)
-    drawn = cast(add(start, multiply(unit, subtract(cast(highest, unit.dtype), start))), to)
-    return where(less(drawn, highest), drawn, lowest)
-
-
-def normal(key: Value, shape: Shape = (), dtype: object = "f32") -> Value:
-    """Random floats of the standard normal distribution.
-
-    The transform of G. Box and M. Muller ("A note on the generation of random normal deviates", 1958), ``sqrt(-2 *
-    log(u)) * cos(a)``. The number u in ``(0, 1]`` and the angle a are made of 32 random bits each and rounded to f32,
-    or of 53 bits in f64. The result is that of the exact formula within 2e-6, or 4e-15 in f64, and reaches 6.66, or
-    8.57, standard deviations.
-
-    Parameters
-    ----------
-    key : Value
-        A key, u32[2], or several along the last axis.
-    shape : int or sequence of int, default ()
-        Shape of what a key draws.
-    dtype : str or numpy dtype, default "f32"
-        A float dtype. 16-bit floats are computed in f32 and rounded once.
-    """
-    to = _float("normal", dtype)
-    if to == DTYPES["f64"]:
-        keys = split(key)
-        first, second = (
-            cast(cast(_draw("normal", squeeze(slice_axis(keys, -2, n, n + 1), -2), shape, 53), "i64"), to)
-            for n in range(2)
-        )
-        u = multiply(add(first, 1.0), 2.0**-53)
-        angle = multiply(subtract(second, 2.0**52), pi * 2.0**-52)
-    else:
-        high, low = words_of(_draw("normal", key, shape, 64))
-        u = multiply(add(cast(high, "f32"), 1.0), 2.0**-32)
-        angle = multiply(cast(cast(low, "i32"), "f32"), pi * 2.0**-31)
-    return cast(multiply(sqrt(multiply(log(u), -2.0)), cos(angle)), to)
+    return cast(draw("bits", key, shape, 64 if to.itemsize == 8 else 32), to)
 
 
 def bernoulli(key: Value, p: Bound = 0.5, shape: Shape | None = None) -> Value:
@@ -153,11 +110,11 @@ def bernoulli(key: Value, p: Bound = 0.5, shape: Shape | None = None) -> Value:
     if isinstance(p, Value):
         require_float("bernoulli", p)
         sizes: Shape = p.shape if shape is None else shape
-        unit = _unit("bernoulli", key, sizes, p.dtype, least=24)
-        return less(unit, _spread("bernoulli", cast(p, unit.dtype), unit))
+        unit = unit_floats("bernoulli", key, sizes, p.dtype, least=24)
+        return less(unit, spread_to("bernoulli", cast(p, unit.dtype), unit))
     if not is_number(p) or not 0 <= p <= 1:
         raise InvalidValueError(f"bernoulli: p must be from 0 to 1, got {p!r}; pass a probability")
-    return less(_unit("bernoulli", key, () if shape is None else shape, DTYPES["f32"]), p)
+    return less(unit_floats("bernoulli", key, () if shape is None else shape, DTYPES["f32"]), p)
 
 
 def randint(key: Value, shape: Shape, low: IntBound, high: IntBound, dtype: object = "i64") -> Value:
@@ -182,13 +139,13 @@ def randint(key: Value, shape: Shape, low: IntBound, high: IntBound, dtype: obje
     to = as_dtype(dtype)
     if not is_integer(to):
         raise TypeRuleError(f"randint: the dtype must be an integer, got {dtype_name(to)}; use i64, or uniform")
-    word = _draw("randint", key, shape, 64)
+    word = draw("randint", key, shape, 64)
     if not isinstance(low, Value | np.ndarray) and not isinstance(high, Value | np.ndarray):
         _require_integers(low, high, to)
         count = int(high) - int(low)
         share = word if count == WORD**2 else _share(word, full(count, word.shape, "u64"), count < WORD)
         return add(cast(share, to), int(low))
-    start, stop = (_spread("randint", _integer(x), word) for x in (low, high))
+    start, stop = (spread_to("randint", _integer(x), word) for x in (low, high))
     span = cast(maximum(subtract(stop, start), 0), "u64")
     return cast(add(start, cast(_share(word, span, narrow=False), "i64")), to)
 
@@ -221,7 +178,7 @@ def permutation(key: Value, x: int | Value) -> Value:
             f"permutation: the number of elements must be an integer from 0 to {costs.MAX_PERMUTED}, got {x!r}; "
             "permutation_array takes any number of them, outside of graphs"
         )
-    drawn = _draw("permutation", key, (int(x),), 32)
+    drawn = draw("permutation", key, (int(x),), 32)
     pairs = (*drawn.shape, int(x))
     mine, other = broadcast_to(expand_dims(drawn, -1), pairs), broadcast_to(expand_dims(drawn, -2), pairs)
     earlier = less(iota(pairs, -1, "i32"), iota(pairs, -2, "i32"))
@@ -254,60 +211,6 @@ def permutation_array(key: np.ndarray, count: int) -> np.ndarray:
     places = np.empty(count, np.int64)
     places[order] = np.arange(count)
     return places
-
-
-def _draw(name: str, key: object, shape: Shape, width: int) -> Value:
-    return apply(RandomBits(sizes(shape), width), as_key(name, key))
-
-
-def _float(name: str, dtype: object) -> np.dtype:
-    to = as_dtype(dtype)
-    if not is_float(to):
-        raise TypeRuleError(f"{name}: the dtype must be float, got {dtype_name(to)}; use f32, or randint")
-    return to
-
-
-def _unit(name: str, key: object, shape: Shape, dtype: np.dtype, least: int = 0) -> Value:
-    """Uniform numbers in ``[0, 1)``, exact in f32 or f64, with the digits of a dtype but not less than `least`."""
-    width = max(_DIGITS[dtype_name(dtype)], least)
-    signed, wide = ("i64", "f64") if width > 32 else ("i32", "f32")
-    # Through signed integers, which every target converts in one instruction.
-    return multiply(cast(cast(_draw(name, key, shape, width), signed), wide), 2.0**-width)
-
-
-def _require_range(low: float, high: float, dtype: np.dtype) -> None:
-    """Raise unless numbers are the bounds of a range that is not empty and whose size the dtype holds."""
-    if not (is_number(low) and is_number(high) and isfinite(low) and isfinite(high) and low < high):
-        raise InvalidValueError(
-            f"uniform: low must be below high, and both finite numbers, got {low!r} and {high!r}; exchange them?"
-        )
-    if float(high) - float(low) > float(np.finfo(dtype).max):
-        raise InvalidValueError(
-            f"uniform: high - low must be finite in {dtype_name(dtype)}, got {low!r} and {high!r}; draw from a smaller "
-            "range and multiply"
-        )
-
-
-def _bound(name: str, x: Bound, dtype: np.dtype, like: Value) -> Value:
-    """A bound of a distribution, as a value of a dtype and the shape of another value."""
-    if isinstance(x, np.ndarray):
-        x = constant(x, dtype)
-    if isinstance(x, Value):
-        if x.dtype != dtype:
-            raise TypeRuleError(f"{name}: a bound must be {dtype_name(dtype)}, got {x.type}; cast it")
-        return _spread(name, x, like)
-    return full(float(x), like.shape, dtype)
-
-
-def _spread(name: str, x: Value, like: Value) -> Value:
-    """A parameter of a distribution, broadcast to what is drawn."""
-    try:
-        return broadcast_to(x, like.shape)
-    except TypeRuleError:
-        raise TypeRuleError(
-            f"{name}: a parameter must broadcast to what is drawn, got {x.type} for the shape {list(like.shape)}; "
-            "pass the shape of the result"
-        ) from None
 
 
 def _integer(x: IntBound) -> Value:

@@ -50,6 +50,7 @@ _CAST = entry_of(cast)
 
 def _elements(data: Any, dtype: Any) -> np.ndarray:
     """Data as an array, of the dtype that PyTorch gives it unless one is given."""
+    wanted = dtype_of(dtype)
     if isinstance(data, Reading):
         array = data.elements().array
     elif isinstance(data, np.ndarray | np.generic):
@@ -59,14 +60,13 @@ def _elements(data: Any, dtype: Any) -> np.ndarray:
             array = np.asarray(_read(data))
         except ValueError:
             array = np.empty(0, object)
-        if array.dtype == np.float64 or (not array.size and array.dtype != object):
+        if wanted is None and (array.dtype == np.float64 or (not array.size and array.dtype != object)):
             array = array.astype(get_default_dtype())
     if array.dtype == object or (array.dtype.kind not in "biuf" and array.dtype not in DTYPES.values()):
         raise TypeRuleError(
             f"tensor: the data must be numbers, or nested lists of them of equal lengths, got {_described(data)}; "
             "pad lists of different lengths"
         )
-    wanted = dtype_of(dtype)
     return array if wanted is None else array.astype(wanted)
 
 

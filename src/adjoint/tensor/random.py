@@ -82,8 +82,7 @@ def _bernoulli_of(key: Value, p: float, shape: tuple[int, ...], dtype: np.dtype)
 
 @operation
 def _exponential(key: Value, rate: float, shape: tuple[int, ...], dtype: np.dtype) -> Value:
-    drawn = ops.random.uniform(key, shape, dtype)
-    return ops.multiply(ops.log1p(ops.negative(drawn)), -1.0 / rate)
+    return ops.multiply(ops.random.exponential(key, shape, dtype), 1.0 / rate)
 
 
 @operation
@@ -96,9 +95,7 @@ def _multinomial(key: Value, weights: Value, count: int, replacement: bool) -> V
     logits = ops.log(ops.cast(weights, _F32))
     lead, size = logits.shape[:-1], logits.shape[-1]
     rows = (*lead, count, size) if replacement else (*lead, size)
-    # u is never 0: the noise is finite.
-    uniform = ops.maximum(ops.random.uniform(key, rows), 2.0**-25)
-    noise = ops.negative(ops.log(ops.negative(ops.log(uniform))))
+    noise = ops.random.gumbel(key, rows)
     if replacement:
         return ops.argmax(ops.add(ops.expand_dims(logits, -2), noise), -1)
     scores = ops.add(logits, noise)

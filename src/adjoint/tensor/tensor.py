@@ -18,6 +18,7 @@ from adjoint.tensor.making import from_array
 from adjoint.tensor.methods import Methods
 from adjoint.tensor.plan import run_trace
 from adjoint.tensor.random import RandomMethods
+from adjoint.tensor.random_distributions import DistributionMethods
 from adjoint.tensor.reading import Reading
 from adjoint.tensor.resuming import revive
 from adjoint.tensor.size import Size
@@ -30,7 +31,7 @@ from adjoint.tensor.views import DETACH
 __all__ = ["Parameter", "Tensor", "from_array"]
 
 
-class Tensor(Methods, RandomMethods, Reading, Conversions, MissingMethods):
+class Tensor(Methods, RandomMethods, DistributionMethods, Reading, Conversions, MissingMethods):
     """A multi-dimensional array of one dtype, as in PyTorch.
 
     Operations on tensors are recorded, not run. Reading elements (``item()``, ``numpy()``, ``print``, ``bool``)

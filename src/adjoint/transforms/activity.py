@@ -2,13 +2,13 @@
 
 A value varies with what its inputs vary with, where it is a float. Integers, bool and ``stop_gradient`` cut. A call
 passes on what its callee does, result by result, so that a function of two parameters does not join what it keeps
-apart.
+apart; one with a derivative of its own passes on all arguments to which derivatives flow.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 
 from adjoint.ir import Function, TensorType, Value, closure, is_float
-from adjoint.ops.calls import Call, TupleGet
+from adjoint.ops.calls import Call, CustomCall, TupleGet
 from adjoint.ops.convert import StopGradient
 
 __all__ = ["Dependence", "Reach", "dependence", "flow"]
@@ -78,6 +78,13 @@ def _called(value: Value, inputs: list[Reach], through: Dependence) -> Reach:
     return tuple(_mapped(bits, inputs) for bits in through[value.op.callee])
 
 
+def _ruled(value: Value, inputs: list[Reach], through: Dependence) -> Reach:  # noqa: ARG001
+    op = value.op
+    assert isinstance(op, CustomCall)
+    union = _mapped(sum(1 << n for n in op.wrt), inputs)
+    return tuple(union if is_float(r.dtype) else 0 for r in op.callee.results)
+
+
 def _mapped(bits: int, inputs: list[Reach]) -> int:
     """The union of the masks of the arguments selected by `bits`."""
     union = 0
@@ -91,4 +98,5 @@ _RULES: dict[type, Callable[[Value, list[Reach], Dependence], Reach]] = {
     StopGradient: _nothing,
     TupleGet: _item,
     Call: _called,
+    CustomCall: _ruled,
 }

@@ -41,10 +41,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from adjoint.errors import DifferentiationError, InvalidValueError, TypeRuleError, described, located, plural
-from adjoint.ir import Function, Value, is_float, is_param, param, rebuild, toposort, value_names
+from adjoint.ir import Function, Value, apply, is_float, is_param, param, rebuild, toposort, value_names
 from adjoint.ops.arithmetic import add
 from adjoint.ops.base import Operator
-from adjoint.ops.calls import Call, TupleGet, call
+from adjoint.ops.calls import Call, CustomCall, TupleGet, call
 from adjoint.ops.convert import after
 from adjoint.ops.create import full
 from adjoint.transforms.activity import dependence, flow
@@ -319,7 +319,9 @@ class _Session:
             given = cts.of(value)
             if not given or not value.inputs:
                 continue
-            if isinstance(value.op, Call):
+            if isinstance(value.op, CustomCall):
+                self._through_rule(value, value.op, given, cts)
+            elif isinstance(value.op, Call):
                 yield from self._through_call(value, value.op.callee, given, cts)
             elif isinstance(value.op, TupleGet):
                 cts.add(value.inputs[0], given[0], value.op.index)
@@ -345,6 +347,20 @@ class _Session:
             found = call(answer.function, *read, *seeds)
         for j, ct in zip(answer.params, found if isinstance(found, tuple) else (found,), strict=True):
             cts.add(value.inputs[j], ct)
+
+    def _through_rule(self, value: Value, op: CustomCall, given: dict[int, Value], cts: "_Cotangents") -> None:
+        """Call the derivative that a function has of its own; cotangents that are not given are zeros."""
+        results = op.callee.results
+        with located(value.line):
+            items = [value] if len(results) == 1 else [apply(TupleGet(n), value) for n in range(len(results))]
+            seeds = [
+                given[n] if n in given else full(0.0, r.shape, r.dtype)
+                for n, r in enumerate(results)
+                if is_float(r.dtype)
+            ]
+            found = call(op.rule, *value.inputs, *items, *seeds)
+        for n, ct in zip(op.wrt, found if isinstance(found, tuple) else (found,), strict=True):
+            cts.add(value.inputs[n], ct)
 
     def _through_op(self, function: Function, value: Value, ct: Value, cts: "_Cotangents") -> None:
         """Apply the operator's own vjp rule to the cotangent."""

@@ -44,10 +44,10 @@ from adjoint.ir import Function, Value, apply, param, rebuild, value_names
 from adjoint.ir.function import reached
 from adjoint.ops.axes import axis_of
 from adjoint.ops.base import Operator
-from adjoint.ops.calls import Call, TupleGet
+from adjoint.ops.calls import Call, CustomCall, TupleGet
 from adjoint.ops.create import full
 from adjoint.ops.shape import broadcast_to
-from adjoint.ops.vectorizing import moved
+from adjoint.ops.vectorizing import all_mapped, moved
 
 __all__ = ["vectorize"]
 
@@ -161,6 +161,18 @@ class _Request:
 
     callee: Function
     mapped: Pattern
+    #: Whether all results get the mapped axis, whatever they depend on.
+    whole: bool = False
+
+
+def _requested(op: Call, mapped: Pattern) -> tuple[_Request, ...]:
+    """The functions that a call with these arguments mapped needs.
+
+    A function with a derivative of its own and its rule have the mapped axis everywhere, so that they still match.
+    """
+    if not isinstance(op, CustomCall):
+        return (_Request(op.callee, mapped),)
+    return tuple(_Request(f, (any(mapped),) * len(f.params), whole=True) for f in (op.callee, op.rule))
 
 
 class _Session:
@@ -192,10 +204,10 @@ class _Session:
             for value in mapped:
                 if not isinstance(value.op, Call):
                     continue
-                request = _Request(value.op.callee, tuple(mapped[v][0] for v in value.inputs))
-                if any(request.mapped) and request not in found:
-                    found[request] = None
-                    pending.append(request)
+                for request in _requested(value.op, tuple(mapped[v][0] for v in value.inputs)):
+                    if any(request.mapped) and request not in found:
+                        found[request] = None
+                        pending.append(request)
         return sorted(found, key=lambda request: self.order[id(request.callee)])
 
     def _callee(self, request: _Request) -> Function:
@@ -209,7 +221,12 @@ class _Session:
             count += 1
             name = f"{base}_{count}"
         self.taken.add(name)
-        return Function(name, params, self.body(callee, request.mapped, params))
+        results = self.body(callee, request.mapped, params)
+        if request.whole:
+            has = self.mapped(callee, request.mapped)
+            pairs = zip(callee.results, results, strict=True)
+            results = tuple(r if has[v][0] else broadcast_to(r, (self.size, *r.shape)) for v, r in pairs)
+        return Function(name, params, results)
 
     def body(self, function: Function, pattern: Pattern, arguments: Sequence[Value]) -> tuple[Value, ...]:
         """The results of a body for arguments of which some are mapped."""
@@ -221,13 +238,19 @@ class _Session:
             elif not any(mapped[v][0] for v in value.inputs):
                 return None
             elif isinstance(value.op, Call):
-                request = _Request(value.op.callee, tuple(mapped[v][0] for v in value.inputs))
-                made = apply(Call(self.made[request]), *inputs)
+                made = self._called(value.op, tuple(mapped[v][0] for v in value.inputs), inputs)
             else:
                 made = self._through(function, value, tuple(mapped[v][0] for v in value.inputs), inputs)
             return made.named(value.label) if value.label and made not in inputs else made
 
         return rebuild(function.results, replace, dict(zip(function.params, arguments, strict=True)))
+
+    def _called(self, op: Call, mapped: Pattern, inputs: tuple[Value, ...]) -> Value:
+        """A call of the vectorized callee, and of the vectorized rule if it has a derivative of its own."""
+        made = [self.made[request] for request in _requested(op, mapped)]
+        if isinstance(op, CustomCall):
+            return apply(CustomCall(made[0], made[1], op.wrt), *all_mapped(mapped, inputs))
+        return apply(Call(made[0]), *inputs)
 
     def _through(self, function: Function, value: Value, mapped: Pattern, inputs: tuple[Value, ...]) -> Value:
         """Apply the operator's own rule."""
@@ -285,6 +308,8 @@ def _depends(value: Value, inputs: Sequence[tuple[int, ...]], known: dict[int, _
     if not isinstance(value.op, Call):
         return (_union(given),)
     callee = value.op.callee
+    if isinstance(value.op, CustomCall):
+        return (_union(given),) * len(callee.results)
     reads = [known[id(callee)][result][0] for result in callee.results]
     return tuple(_union(mask for number, mask in enumerate(given) if bits >> number & 1) for bits in reads)
 

@@ -1,11 +1,12 @@
 """Fused attention: right at every vector width, with every shape and layout, and without a matrix of scores."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 
-from adjoint import ops
+from adjoint import costs, ops
 from adjoint.codegen.targets import host_target
 from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import DTYPES, Function, apply, param
@@ -15,6 +16,7 @@ from adjoint.lower.analysis.access import access_pattern
 from adjoint.ops.attention import Attention, AttentionLogSum
 from adjoint.ops.attention_gradients import AttentionValueGradient
 from adjoint.pipeline import finish_program, lower_function
+from adjoint.testing import interpret
 from adjoint.testing.rounding import rounding
 from adjoint.transforms import gradient
 from tests.closeness import agrees_with_graph, within
@@ -162,6 +164,51 @@ def test_nothing_has_an_element_for_each_pair_of_positions():
 
     assert sorted(own(long).values()) == sorted(own(longer).values()), "a thread's own memory does not grow"
     assert sum(own(long).values()) < 256 * 1024
+
+
+def test_masks_and_groups_of_heads_store_no_scores_either(monkeypatch):
+    """A mask of positions, one of keys, and heads that share keys: read where they are, and added to nothing."""
+    monkeypatch.setattr(costs, "stores_scores", lambda *_, **__: False)
+    t, d = 512, 8
+    q, ct = (param(n, (2, 4, t, d)) for n in ("q", "ct"))
+    k, v = (param(n, (2, 2, t, d)) for n in "kv")
+    positions, keys = param("positions", (t, t), "bool"), param("keys", (2, 1, 1, 1, t), "bool")
+    grouped = ops.reshape(q, (2, 2, 2, t, d))
+    attended = ops.scaled_dot_product_attention(
+        grouped, k[:, :, None], v[:, :, None], mask=ops.logical_and(positions, keys)
+    )
+    total = ops.sum(ops.multiply(ops.reshape(attended, q.shape), ct))
+    made = gradient(Function("f", (q, k, v, ct, positions, keys), (total,)), ["q", "k", "v"])
+    program = lower_function(made, host_target())
+    assert program.arena_bytes < 2 * 4 * t * t, "no scores of all heads"
+    assert max(b.size for kernel in program.kernels for b in kernel.writes) <= 2 * t * t, "at most the mask itself"
+
+
+def test_a_query_that_attends_to_no_key_gives_zeros(monkeypatch):
+    """Streamed and stored, for bool masks and for floats to be added, with the gradient of the latter."""
+    params, arrays = inputs((), 37, 40, 4, 5, "f64")
+    hidden = np.random.default_rng(4).random((37, 40)) > 0.6
+    hidden[5], hidden[7, :-1], hidden[7, -1] = True, True, False
+    found = []
+    for streamed in (False, True):
+        monkeypatch.setattr(costs, "stores_scores", lambda *_, streamed=streamed, **__: not streamed)
+        for dtype, mask in (("bool", ~hidden), ("f64", np.where(hidden, -np.inf, 0.25))):
+            own = param("mask", mask.shape, dtype)
+            out = ops.scaled_dot_product_attention(*params[:3], mask=own)
+            function = Function("f", (*params, own), (ops.sum(ops.multiply(out, params[3])), out))
+            wanted = ["q", "k", "v", "mask"] if dtype == "f64" else ["q", "k", "v"]
+            whole = gradient(function, wanted)
+            run = compile(whole, options=OPTIONS) if streamed else partial(interpret, whole)
+            _, out, *slopes = run(*arrays, mask)
+            assert np.isfinite(out).all()
+            assert not out[5].any()
+            assert not slopes[0][5].any()
+            np.testing.assert_allclose(out[7], arrays[2][-1], rtol=1e-12)
+            found.append((out, *slopes))
+    for case in found[1:]:
+        for one, other in zip(found[0], case, strict=False):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found[1][4], found[3][4], rtol=1e-9, atol=1e-12)
 
 
 def test_a_step_has_three_kernels_that_stream():

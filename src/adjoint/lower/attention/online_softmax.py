@@ -345,8 +345,7 @@ class _Builder:
         relative, line = self.plan.is_relative(operator.weight), Var("row", rows.count)
         row_sum, scale = rows.row_sum[operator.weight], rows.rescale[operator.weight]
         if relative:
-            one = Const(1.0, self.plan.dtype)
-            out.extend(rows.each(lambda at: Store(((scale, at, _call("div", one, Load(row_sum, at))),))))
+            out.extend(rows.each(lambda at: Store(((scale, at, self._inverse(Load(row_sum, at))),))))
 
         def finished(at: Index, _: Index) -> tuple[Stmt, ...]:
             result: Expr = Load(rows.transposed, as_index(line) * columns + at)
@@ -355,6 +354,12 @@ class _Builder:
             return (self._store(operator, (*rows.at, rows.first + as_index(line), at), result),)
 
         return (*out, For(line, vector_loops(operator.columns, lanes, finished)))
+
+    def _inverse(self, total: Expr) -> Expr:
+        """One over the sum of a row's exponentials; 0 if all its weights are minus infinity."""
+        zero, one = (Const(x, self.plan.dtype) for x in (0.0, 1.0))
+        none = Apply("eq", (total, zero), BOOL)
+        return Apply("select", (none, zero, _call("div", one, total)), self.plan.dtype)
 
     def _store(self, operator: FusedOperator, index: tuple[Index, ...], result: Expr) -> Store:
         """A result at an index, and its epilogue."""

@@ -59,6 +59,7 @@ from adjoint.nn.functional.losses import (
     binary_cross_entropy_with_logits,
     cosine_embedding_loss,
     cross_entropy,
+    dice_loss,
     gaussian_nll_loss,
     hinge_embedding_loss,
     huber_loss,
@@ -66,11 +67,16 @@ from adjoint.nn.functional.losses import (
     l1_loss,
     margin_ranking_loss,
     mse_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
     nll_loss,
     poisson_nll_loss,
+    sigmoid_focal_loss,
     smooth_l1_loss,
     soft_margin_loss,
     triplet_margin_loss,
+    triplet_margin_with_distance_loss,
 )
 from adjoint.nn.functional.normalization import (
     batch_norm,
@@ -88,6 +94,9 @@ from adjoint.nn.functional.pooling import (
     avg_pool2d,
     max_pool1d,
     max_pool2d,
+)
+from adjoint.nn.functional.sampling import (
+    gumbel_softmax,
 )
 from adjoint.nn.functional.shapes import (
     cosine_similarity,
@@ -115,6 +124,7 @@ __all__ = [
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "dice_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -126,6 +136,7 @@ __all__ = [
     "gelu",
     "glu",
     "group_norm",
+    "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
     "hardswish",
@@ -146,6 +157,9 @@ __all__ = [
     "max_pool2d",
     "mish",
     "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "normalize",
     "one_hot",
@@ -160,6 +174,7 @@ __all__ = [
     "scaled_dot_product_attention",
     "selu",
     "sigmoid",
+    "sigmoid_focal_loss",
     "silu",
     "smooth_l1_loss",
     "soft_margin_loss",
@@ -172,6 +187,7 @@ __all__ = [
     "tanhshrink",
     "threshold",
     "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]
 
 if not TYPE_CHECKING:  # so that type checkers report names that do not exist

@@ -4,6 +4,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES
 from adjoint.nn.functional.recording import Array, recorded
+from adjoint.ops.attention import softmax_of_scores
 from adjoint.tensor.autocasting import low_precision
 from adjoint.tensor.random import next_key
 
@@ -77,44 +78,46 @@ def _attention(
     scale: float | None,
     enable_gqa: bool,
 ) -> Array:
+    if mask is not None and mask.dtype != DTYPES["bool"]:
+        mask = ops.cast(mask, query.dtype)
+    shape = (*query.shape[:-1], value.shape[-1])
     if enable_gqa:
-        key, value = (_repeated(x, query.shape[-3]) for x in (key, value))
-    if mask is None and seed is None:
-        return ops.scaled_dot_product_attention(query, key, value, is_causal, scale)
-    weights = _weights(query, key, mask, is_causal, scale)
-    if seed is not None:
-        weights = ops.dropout(weights, seed, dropout_p)
-    return ops.matmul(weights, value)
+        query, key, value, mask = _grouped(query, key, value, mask)
+    if seed is None:
+        found = ops.scaled_dot_product_attention(query, key, value, is_causal, scale, mask)
+    else:
+        weights = _weights(query, key, mask, is_causal, scale)
+        found = ops.matmul(ops.dropout(weights, seed, dropout_p), value)
+    return ops.reshape(found, shape) if enable_gqa else found
 
 
-def _repeated(x: Array, heads: int) -> Array:
-    """Keys or values with each head repeated for the heads of the queries that it serves."""
-    own = x.shape[-3] if len(x.shape) > 2 else 0
-    if not own or heads % own:
+def _grouped(query: Array, key: Array, value: Array, mask: Array | None) -> tuple[Array, ...]:
+    """Operands with the heads of the query in groups, each of which has one head of key and value: no copies of them.
+
+    The groups are an axis of their own after that of the heads, of size 1 in key and value.
+    """
+    heads = query.shape[-3] if len(query.shape) > 2 else 0
+    own = {x.shape[-3] if len(x.shape) > 2 else 0 for x in (key, value)}
+    (few,) = own if len(own) == 1 else (0,)
+    if not few or heads % few:
         raise TypeRuleError(
-            f"scaled_dot_product_attention: the heads of the query must be a multiple of those of key and value, got "
-            f"{heads} and {x.type}; change one"
+            "scaled_dot_product_attention: the heads of the query must be a multiple of those of key and value, got "
+            f"{heads} for {key.type} and {value.type}; change one"
         )
-    lead, rows = x.shape[:-3], x.shape[-2:]
-    spread = ops.broadcast_to(ops.expand_dims(x, -3), (*lead, own, heads // own, *rows))
-    return ops.reshape(spread, (*lead, heads, *rows))
+
+    def split(x: Array) -> Array:
+        groups = (few, heads // few) if x.shape[-3] == heads else (1, 1)
+        return ops.reshape(x, (*x.shape[:-3], *groups, *x.shape[-2:]))
+
+    if mask is not None and len(mask.shape) > 2:
+        mask = split(mask)
+    return split(query), ops.expand_dims(key, -3), ops.expand_dims(value, -3), mask
 
 
 def _weights(query: Array, key: Array, mask: Array | None, is_causal: bool, scale: float | None) -> Array:
     """The attention weights, which are zeros for queries that attend to no key."""
     factor = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = ops.multiply(ops.matmul(query, key, transpose_b=True), factor)
-    if is_causal:
-        rows, columns = (ops.iota(scores.shape, axis) for axis in (-2, -1))
-        mask = ops.greater_equal(rows, columns)
-    if mask is None:
-        return ops.softmax(scores)
-    if mask.dtype == DTYPES["bool"]:
-        scores = ops.where(mask, scores, float("-inf"))
-    else:
-        scores = ops.add(scores, ops.cast(mask, scores.dtype))
-    some = ops.greater(ops.max(ops.stop_gradient(scores), -1, keepdims=True), float("-inf"))
-    return ops.where(some, ops.softmax(ops.where(some, scores, 0.0)), 0.0)
+    return softmax_of_scores(ops.multiply(ops.matmul(query, key, transpose_b=True), factor), mask, is_causal)
 
 
 @low_precision
@@ -159,13 +162,9 @@ def attention_of_heads(
     """
     q, k, v = (_heads(x, heads) for x in (query, key, value))
     merged = _merged_masks(q, k, mask, padding)
-    if wants == "none" and merged is None and seed is None:
-        found = ops.scaled_dot_product_attention(q, k, v, is_causal)
+    if wants == "none" and seed is None:
+        found = ops.scaled_dot_product_attention(q, k, v, is_causal, None, merged)
         return (_side_by_side(found),)
-    if is_causal and merged is not None:
-        rows, columns = (ops.iota((q.shape[-2], k.shape[-2]), axis) for axis in (0, 1))
-        merged = ops.where(ops.greater_equal(rows, columns), merged, float("-inf"))
-        is_causal = False
     weights = _weights(q, k, merged, is_causal, None)
     if seed is not None:
         weights = ops.dropout(weights, seed, dropout_p)
@@ -188,16 +187,20 @@ def _side_by_side(x: Array) -> Array:
 
 
 def _merged_masks(q: Array, k: Array, mask: Array | None, padding: Array | None) -> Array | None:
-    """The sum of the masks as floats to be added to the scores."""
-    merged = None
+    """One mask of `ops.scaled_dot_product_attention`: bool if the masks are, otherwise the sum of both as floats."""
+    masks = []
     if mask is not None:
-        merged = _added(mask, q)
-        if len(mask.shape) == 3:
-            merged = ops.reshape(merged, (*q.shape[:2], q.shape[-2], k.shape[-2]))
+        three = len(mask.shape) == 3
+        masks.append(ops.reshape(mask, (*q.shape[:2], q.shape[-2], k.shape[-2])) if three else mask)
     if padding is not None:
-        keys = ops.reshape(_added(padding, q), (padding.shape[0], 1, 1, padding.shape[1]))
-        merged = keys if merged is None else ops.add(merged, keys)
-    return merged
+        masks.append(ops.reshape(padding, (padding.shape[0], 1, 1, padding.shape[1])))
+    if not masks:
+        return None
+    if all(x.dtype == DTYPES["bool"] for x in masks):
+        hidden = masks[0] if len(masks) == 1 else ops.logical_or(*masks)
+        return ops.logical_not(hidden)
+    added = [_added(x, q) for x in masks]
+    return added[0] if len(added) == 1 else ops.add(*added)
 
 
 def _added(mask: Array, like: Array) -> Array:

@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 from adjoint import losses
 from adjoint.errors import located, user_line
 from adjoint.nn.functional.recording import Array, recorded
+from adjoint.nn.functional.shapes import pairwise_distance
 from adjoint.tensor.autocasting import full_precision
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "cosine_embedding_loss",
     "cross_entropy",
+    "dice_loss",
     "gaussian_nll_loss",
     "hinge_embedding_loss",
     "huber_loss",
@@ -21,11 +23,16 @@ __all__ = [
     "l1_loss",
     "margin_ranking_loss",
     "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
     "nll_loss",
     "poisson_nll_loss",
+    "sigmoid_focal_loss",
     "smooth_l1_loss",
     "soft_margin_loss",
     "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
 ]
 
 _P = ParamSpec("_P")
@@ -95,15 +102,15 @@ def binary_cross_entropy_with_logits(
 
 
 @_loss
-def mse_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
+def mse_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = None) -> Array:
     """``(input - target)**2``: `adjoint.losses.mse`."""
-    return losses.mse(input, target, reduction)
+    return losses.mse(input, target, reduction, weight)
 
 
 @_loss
-def l1_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
+def l1_loss(input: Array, target: Array, reduction: str = "mean", weight: Any = None) -> Array:
     """``abs(input - target)``: `adjoint.losses.l1`."""
-    return losses.l1(input, target, reduction)
+    return losses.l1(input, target, reduction, weight)
 
 
 @_loss
@@ -113,9 +120,9 @@ def smooth_l1_loss(input: Array, target: Array, reduction: str = "mean", beta: f
 
 
 @_loss
-def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: float = 1.0) -> Array:
+def huber_loss(input: Array, target: Array, reduction: str = "mean", delta: float = 1.0, weight: Any = None) -> Array:
     """The absolute error times `delta`, squared below `delta`: `adjoint.losses.huber`."""
-    return losses.huber(input, target, reduction, delta)
+    return losses.huber(input, target, reduction, delta, weight)
 
 
 @_loss
@@ -186,3 +193,71 @@ def triplet_margin_loss(
 ) -> Array:
     """How much closer the negative is than the positive, plus a margin: `adjoint.losses.triplet_margin`."""
     return losses.triplet_margin(anchor, positive, negative, margin, p, eps, swap, reduction)
+
+
+_triplet_of_distances = _loss(losses.triplet_of_distances)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Array,
+    positive: Array,
+    negative: Array,
+    *,
+    distance_function: Callable[[Any, Any], Any] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Array:
+    """`triplet_margin_loss` with a distance of one's own.
+
+    Parameters
+    ----------
+    anchor, positive, negative : Tensor
+        What the function takes.
+    distance_function : callable, optional
+        Maps two of them to distances; default: `pairwise_distance`.
+    margin : float, default 1.0
+        The difference beyond which there is no loss.
+    swap : bool, default False
+        Whether the negative is compared with the positive, where they are closer than the anchor and the negative.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        Whether losses are averaged, added or returned.
+    """
+    distance = pairwise_distance if distance_function is None else distance_function
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    between = distance(positive, negative) if swap else None
+    return _triplet_of_distances(near, far, between, margin, reduction)
+
+
+@_loss
+def multi_margin_loss(
+    input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Any = None, reduction: str = "mean"
+) -> Array:
+    """How much less than a margin the right class is above the others: `adjoint.losses.multi_margin`."""
+    return losses.multi_margin(input, target, p, margin, weight, reduction)
+
+
+@_loss
+def multilabel_margin_loss(input: Array, target: Array, reduction: str = "mean") -> Array:
+    """How much less than a margin the right classes are above the others: `adjoint.losses.multilabel_margin`."""
+    return losses.multilabel_margin(input, target, reduction)
+
+
+@_loss
+def multilabel_soft_margin_loss(input: Array, target: Array, weight: Any = None, reduction: str = "mean") -> Array:
+    """The mean binary cross-entropy of several classes: `adjoint.losses.multilabel_soft_margin`."""
+    return losses.multilabel_soft_margin(input, target, weight, reduction)
+
+
+@_loss
+def sigmoid_focal_loss(
+    input: Array, target: Array, alpha: float = 0.25, gamma: float = 2.0, reduction: str = "none"
+) -> Array:
+    """The binary cross-entropy of logits, less where they are right: `adjoint.losses.focal`, as in torchvision."""
+    return losses.focal(input, target, alpha, gamma, reduction)
+
+
+@_loss
+def dice_loss(input: Array, target: Array, smooth: float = 1.0, reduction: str = "mean") -> Array:
+    """One minus the overlap of probabilities and targets: `adjoint.losses.dice`."""
+    return losses.dice(input, target, smooth, reduction)

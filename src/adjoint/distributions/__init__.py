@@ -1,0 +1,19 @@
+"""Probability distributions with PyTorch's names: densities, entropies, divergences, and random numbers."""
+
+from adjoint.distributions.base import Distribution
+from adjoint.distributions.continuous import Beta, Exponential, Gamma, Laplace, Normal, Uniform
+from adjoint.distributions.discrete import Bernoulli, Categorical
+from adjoint.distributions.divergence import kl_divergence
+
+__all__ = [
+    "Bernoulli",
+    "Beta",
+    "Categorical",
+    "Distribution",
+    "Exponential",
+    "Gamma",
+    "Laplace",
+    "Normal",
+    "Uniform",
+    "kl_divergence",
+]
