@@ -25,9 +25,11 @@ from adjoint.ops.composites import (
 )
 from adjoint.ops.contract import matmul
 from adjoint.ops.convert import cast, check_range, stop_gradient
-from adjoint.ops.convolution import conv2d
+from adjoint.ops.convolve import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from adjoint.ops.create import constant, full, iota
 from adjoint.ops.gaussian import gelu
+from adjoint.ops.grid_sampling import affine_grid, grid_sample
+from adjoint.ops.group_normalization import group_norm, instance_norm, local_response_norm, rms_norm
 from adjoint.ops.index import one_hot, scatter_add, take, take_along_last
 from adjoint.ops.indexing import getitem
 from adjoint.ops.logic import (
@@ -45,10 +47,34 @@ from adjoint.ops.logic import (
 )
 from adjoint.ops.missing import missing_function
 from adjoint.ops.normalization import batch_norm, batch_norm_inference, layer_norm, variance
+from adjoint.ops.padding import pad_mode
 from adjoint.ops.piecewise import abs, clip, floor, maximum, minimum, relu, sign
-from adjoint.ops.pooling import avg_pool2d, max_pool2d
+from adjoint.ops.pool import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
+)
 from adjoint.ops.powers import power, reciprocal, rsqrt, sqrt, square
 from adjoint.ops.reduce import argmax, max, mean, min, prod, sum
+from adjoint.ops.resize import channel_shuffle, interpolate, pixel_shuffle, pixel_unshuffle
 from adjoint.ops.shape import (
     broadcast_to,
     concat,
@@ -70,20 +96,38 @@ from adjoint.ops.views import flatten, swapaxes
 
 __all__ = [
     "abs",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "add",
+    "affine_grid",
     "argmax",
+    "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "batch_norm_inference",
     "broadcast",
     "broadcast_to",
     "call",
     "cast",
+    "channel_shuffle",
     "check_range",
     "clip",
     "concat",
     "constant",
+    "conv1d",
     "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cos",
     "count",
     "divide",
@@ -104,12 +148,17 @@ __all__ = [
     "getitem",
     "greater",
     "greater_equal",
+    "grid_sample",
+    "group_norm",
+    "instance_norm",
+    "interpolate",
     "iota",
     "layer_norm",
     "leaky_relu",
     "less",
     "less_equal",
     "linear",
+    "local_response_norm",
     "log",
     "log1p",
     "log_softmax",
@@ -118,9 +167,17 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "logsumexp",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "matmul",
     "max",
+    "max_pool1d",
+    "max_pool1d_with_indices",
     "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
     "maximum",
     "mean",
     "min",
@@ -130,15 +187,19 @@ __all__ = [
     "not_equal",
     "one_hot",
     "pad",
+    "pad_mode",
     "parse",
     "parse_function",
     "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "power",
     "prod",
     "random",
     "reciprocal",
     "relu",
     "reshape",
+    "rms_norm",
     "rsqrt",
     "scaled_dot_product_attention",
     "scatter_add",
