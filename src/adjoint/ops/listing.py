@@ -27,6 +27,12 @@ _FAMILY = {
     "slicing": "shape",
     "indexing": "index",
     "random_keys": "random",
+    "convolve": "convolution",
+    "pool": "pooling",
+    "padding": "shape",
+    "resize": "resizing",
+    "grid_sampling": "resizing",
+    "group_normalization": "normalization",
     "broadcast": "shape",
     "full_like": "create",
 }

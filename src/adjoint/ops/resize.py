@@ -137,8 +137,6 @@ def _nearest_places(size: int, wanted: int, scale: float, mode: str) -> np.ndarr
     numbers = np.arange(wanted, dtype=np.float32)
     if mode == "nearest-exact":
         numbers = numbers + np.float32(0.5)
-    elif wanted in (size, 2 * size):
-        return np.arange(wanted) // (wanted // size)
     return np.asarray(np.minimum(np.floor(numbers * np.float32(scale)).astype(np.int64), size - 1))
 
 
@@ -156,11 +154,13 @@ def _nearest(x: Value, axis: int, places: np.ndarray) -> Value:
 
 def _matrix(size: int, wanted: int, scale: float, mode: str, align_corners: bool, antialias: bool) -> np.ndarray:
     """A matrix that interpolates along an axis."""
+    if size == wanted and (antialias or mode != "bicubic"):  # as in PyTorch, whatever the factor
+        return np.eye(size)
     numbers = np.arange(wanted)
     if align_corners:
         scale = (size - 1) / (wanted - 1) if wanted > 1 else 0.0
     if antialias:
-        return _antialiased(size, wanted, scale, mode, align_corners)
+        return _antialiased(size, wanted, scale, mode)
     places = numbers * scale if align_corners else (numbers + 0.5) * scale - 0.5
     if mode != "bicubic":
         places = np.maximum(places, 0.0)
@@ -182,13 +182,13 @@ def _cubic(distance: np.ndarray, a: float) -> np.ndarray:
     return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
 
 
-def _antialiased(size: int, wanted: int, scale: float, mode: str, align_corners: bool) -> np.ndarray:
+def _antialiased(size: int, wanted: int, scale: float, mode: str) -> np.ndarray:
     """A matrix whose rows are kernels that are as much wider as the image becomes smaller."""
     widening = max(scale, 1.0)
     support = (2.0 if mode == "bicubic" else 1.0) * widening
     matrix = np.zeros((wanted, size))
     for n, row in enumerate(matrix):
-        centre = n * scale + 0.5 if align_corners else (n + 0.5) * scale
+        centre = (n + 0.5) * scale  # for aligned corners too, as in PyTorch
         start, stop = max(int(centre - support + 0.5), 0), min(int(centre + support + 0.5), size)
         distance = (np.arange(start, stop) - centre + 0.5) / widening
         weights = _cubic(distance, _CUBIC_ANTIALIAS) if mode == "bicubic" else np.maximum(1.0 - abs(distance), 0.0)
