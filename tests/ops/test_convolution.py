@@ -13,7 +13,7 @@ from adjoint.lower.analysis.access import access_pattern
 from adjoint.ops.convolution import Conv2d, Conv2dWeightGradient
 from adjoint.ops.shape import Pad
 from adjoint.testing import interpret, pullback
-from adjoint.transforms import cse, gradient, simplify
+from adjoint.transforms import cse, gradient, jvp, simplify
 from adjoint.transforms.polyphase import polyphase
 from tests.closeness import agrees_with_graph, close_to_product
 from tests.ops.golden import agrees, cases
@@ -105,6 +105,47 @@ def test_the_gradient_of_a_strided_convolution_multiplies_no_zeros():
     assert sorted(products(function)) == sorted([one * 9, one * 9, one * 4, one * 2, one * 2, one])
     projection = step_of(Conv2d((2, 2)), (2, 8, 16, 16), (8, 8, 1, 1))
     assert products(projection) == [one] * 3
+
+
+def test_the_derivative_along_a_direction_is_one_convolution():
+    """Not the transpose of the four that the gradient at this stride consists of."""
+    x, w = param("x", (2, 8, 16, 16)), param("w", (8, 8, 3, 3))
+    function = Function("f", (x, w), (ops.conv2d(x, w, stride=2, padding=1),))
+    made = cse(simplify(polyphase(jvp(function, "x"))))
+    assert products(made) == [2 * 8 * 8 * 8 * 8 * 9] * 2
+
+
+def test_gradients_of_a_transposed_convolution_are_two_convolutions():
+    x, w = param("x", (2, 4, 5, 5)), param("w", (4, 6, 3, 3))
+    out = ops.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1)
+    slopes = pullback([out], [param("ct", out.shape)], [x, w])
+    assert [slope.op.name for slope in slopes] == ["conv2d", "conv2d_weight_gradient"]
+
+
+def test_channels_last_and_zeros_on_one_side():
+    """Four functions in one program, against those that pad and permute by hand."""
+    x, w, v = RNG.standard_normal((2, 2, 4, 5)), RNG.standard_normal((4, 1, 2, 3)), RNG.standard_normal((3, 2, 2, 2, 1))
+    images, weight = param("x", x.shape, "f64"), param("w", w.shape, "f64")
+    last, volume = ops.permute(images, (0, 2, 3, 1)), ops.reshape(images, (1, 2, 2, 4, 5))
+    taps = param("v", v.shape, "f64")
+    plain = ops.conv2d(ops.pad(images, (0, 0, 0, 2), (0, 0, 1, 0)), weight, groups=2, stride=(1, 2))
+    found = ops.conv2d(last, weight, groups=2, stride=(1, 2), padding=((0, 1), (2, 0)), layout="NHWC")
+    up = ops.conv_transpose2d(images, ops.permute(weight, (1, 0, 2, 3))[:, :2].broadcast_to(2, 2, 2, 3), stride=2)
+    up_last = ops.conv_transpose2d(
+        last, ops.permute(weight, (1, 0, 2, 3))[:, :2].broadcast_to(2, 2, 2, 3), stride=2, layout="NHWC"
+    )
+    deep = ops.conv3d(volume, taps)
+    deep_last = ops.conv3d(ops.permute(volume, (0, 2, 3, 4, 1)), taps, layout="NDHWC")
+    row = ops.conv1d(images[:, :, 0], weight[:, :, 0], groups=2, padding="same")
+    row_last = ops.conv1d(last[:, 0], weight[:, :, 0], groups=2, padding="same", layout="NLC")
+    pairs = [(plain, found), (up, up_last), (deep, deep_last), (row, row_last)]
+    results = tuple(each for one in pairs for each in one)
+    made = interpret(Function("f", (images, weight, taps), results), x, w, v)
+    for first, second in zip(made[::2], made[1::2], strict=True):
+        np.testing.assert_allclose(np.moveaxis(second, -1, 1), first, rtol=1e-12)
+    compiled = compile(Function("f", (images, weight, taps), results), options=CompileOptions(threads=1, cache=False))
+    for one, other in zip(compiled(x, w, v), made, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
 
 def test_padding_costs_the_gradient_nothing():
