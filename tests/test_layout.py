@@ -105,6 +105,7 @@ TESTED_IN = {
     "ops/grid_sampling": "nn/test_images.py",
     "ops/group_normalization": "nn/test_images.py",
     "ops/padding": "nn/test_images.py",
+    "ops/phases": "ops/test_pooling.py",
     "ops/pool": "ops/test_pooling.py",
     "ops/pool_windows": "ops/test_pooling.py",
     "ops/present": "transforms/test_mask_batch.py",

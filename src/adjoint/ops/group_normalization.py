@@ -8,9 +8,9 @@ from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import add, divide, multiply
 from adjoint.ops.axes import Axes, axes_of
-from adjoint.ops.centred import CentredSquares
+from adjoint.ops.centred import CentredSquares, Normalize
 from adjoint.ops.convert import cast
-from adjoint.ops.normalization import check_channels, layer_norm
+from adjoint.ops.normalization import check_channels, check_eps
 from adjoint.ops.pooling import SumPool2d
 from adjoint.ops.powers import power, rsqrt, square
 from adjoint.ops.reduce import mean, widened
@@ -47,6 +47,7 @@ def group_norm(
             "change one"
         )
     check_channels("group_norm", x, weight=weight, bias=bias)
+    check_eps("group_norm", eps)
     if prod(x.shape) == num_groups:
         raise TypeRuleError(
             f"group_norm: a group must have more than one element, got {x.type} in {num_groups} groups; use fewer "
@@ -56,15 +57,19 @@ def group_norm(
 
 
 def _grouped(x: Value, groups: int, weight: Value | None, bias: Value | None, eps: float) -> Value:
-    wide = widened(x)
-    rows = (x.shape[0], groups, prod(x.shape[1:]) // groups)
-    result = reshape(layer_norm(reshape(wide, rows), eps=eps), x.shape)
-    per_channel = (x.shape[1], *(1 for _ in x.shape[2:]))
+    if 0 in x.shape:
+        return x
+    # One shape for everything, with the channels of a group and the pixels apart, so that no index is divided.
+    each, pixels = x.shape[1] // groups, prod(x.shape[2:])
+    wide = reshape(widened(x), (x.shape[0], groups, each, pixels))
+    centre = mean(wide, (2, 3))
+    spread = divide(apply(CentredSquares((2, 3)), wide, centre), float(each * pixels))
+    result = apply(Normalize((2, 3)), wide, centre, rsqrt(add(spread, eps)))
     if weight is not None:
-        result = multiply(result, reshape(cast(weight, wide.dtype), per_channel))
+        result = multiply(result, reshape(cast(weight, wide.dtype), (groups, each, 1)))
     if bias is not None:
-        result = add(result, reshape(cast(bias, wide.dtype), per_channel))
-    return cast(result, x.dtype)
+        result = add(result, reshape(cast(bias, wide.dtype), (groups, each, 1)))
+    return cast(reshape(result, x.shape), x.dtype)
 
 
 def instance_norm(
@@ -107,6 +112,7 @@ def instance_norm(
             f"instance_norm: the input must be [N, C, ...] with more than one pixel, got {x.type}; use larger images"
         )
     check_channels("instance_norm", x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    check_eps("instance_norm", eps)
     result = _grouped(x, x.shape[1], weight, bias, eps)
     if running_mean is None or running_var is None:
         return result

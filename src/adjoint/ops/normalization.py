@@ -21,7 +21,7 @@ from adjoint.ops.rules import one_row, require_float
 from adjoint.ops.shape import reshape
 from adjoint.ops.sizes import count
 
-__all__ = ["batch_norm", "batch_norm_inference", "check_channels", "layer_norm", "variance"]
+__all__ = ["batch_norm", "batch_norm_inference", "check_channels", "check_eps", "layer_norm", "variance"]
 
 
 def variance(x: Value, axis: Axes = None, correction: float = 0, keepdims: bool = False) -> Value:
@@ -74,7 +74,7 @@ def layer_norm(x: Value, weight: Value | None = None, bias: Value | None = None,
     require_float("layer_norm", x)
     if not x.shape or not x.shape[-1]:
         raise TypeRuleError(f"layer_norm: the last axis must not be empty, got {x.type}; reshape it")
-    _check_eps("layer_norm", eps)
+    check_eps("layer_norm", eps)
     wide = widened(x)
     axes = (len(x.shape) - 1,)
     centre = mean(wide, axes)
@@ -133,7 +133,7 @@ def batch_norm(
     """
     name = "batch_norm"
     axes = check_channels(name, x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    _check_eps(name, eps)
+    check_eps(name, eps)
     if not 0.0 <= momentum <= 1.0:
         raise InvalidValueError(f"{name}: momentum must be between 0 and 1, got {momentum}; use 0.1")
     if _size(x, axes) < 2:
@@ -166,7 +166,7 @@ def batch_norm_inference(
     """
     name = "batch_norm_inference"
     axes = check_channels(name, x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    _check_eps(name, eps)
+    check_eps(name, eps)
     dtype = widened(x).dtype
     return _normalized(x, axes, cast(running_mean, dtype), cast(running_var, dtype), weight, bias, eps)
 
@@ -205,7 +205,8 @@ def check_channels(name: str, x: Value, **given: Value | None) -> tuple[int, ...
     return (0, *range(2, len(x.shape)))
 
 
-def _check_eps(name: str, eps: float) -> None:
+def check_eps(name: str, eps: float) -> None:
+    """Raise if what is added to the variance is negative."""
     if not eps >= 0:
         raise InvalidValueError(f"{name}: eps must be at least 0, got {eps}; use 1e-5")
 

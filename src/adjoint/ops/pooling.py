@@ -1,12 +1,14 @@
 """Pooling over windows of images: maximum and sum. `adjoint.ops.pool` has the functions, which pad the image."""
 
 from dataclasses import dataclass
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
 
 from adjoint.ir.value import Value, apply
 from adjoint.ops.base import Builder, Index, Operand, Scalar
+from adjoint.ops.phases import cut_or_padded, interleaved, window_phases
 from adjoint.ops.rules import rounded
 from adjoint.ops.shape import broadcast_to, pad, reshape
 from adjoint.ops.window_places import OfWindows, WindowArgMax, WindowSpread
@@ -50,8 +52,8 @@ class SumPool2d(OfWindows):
     def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
         """For each element, the sum of the cotangents of the windows that contain it.
 
-        For non-overlapping adjacent windows, the cotangent is repeated; otherwise it is a sum over windows of the
-        cotangent with zeros inserted.
+        For non-overlapping adjacent windows, the cotangent is repeated. Otherwise, the elements with the same
+        remainders by the stride are sums over small windows of the cotangent, without a stride.
         """
         (high, wide), (rows, columns) = self.window, ct.shape[2:]
         if self.window == self.stride:
@@ -61,10 +63,13 @@ class SumPool2d(OfWindows):
                 (*ct.shape[:2], rows * high, columns * wide),
             )
             return (pad(whole, 0, (0, 0, x.shape[2] - rows * high, x.shape[3] - columns * wide)),)
-        (down, right), (height, width) = self.stride, x.shape[2:]
-        behind = (height - (rows - 1) * down - 1, width - (columns - 1) * right - 1)
-        apart = pad(ct, (0, 0, high - 1, wide - 1), (0, 0, *behind), interior=(0, 0, down - 1, right - 1))
-        return (apply(SumPool2d(self.window, (1, 1)), apart),)
+        axes = zip(x.shape[2:], self.window, self.stride, strict=True)
+        parts = {}
+        for row, column in product(*(window_phases(*each) for each in axes)):
+            met = cut_or_padded(ct, 2, 1 - row.taps, row.count)
+            met = cut_or_padded(met, 3, 1 - column.taps, column.count)
+            parts[row.remainder, column.remainder] = apply(SumPool2d((row.taps, column.taps), (1, 1)), met)
+        return (interleaved(parts, self.stride, x.shape[2:], ct),)
 
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:
         """A reduction over the window."""

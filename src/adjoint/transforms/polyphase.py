@@ -1,4 +1,4 @@
-"""Polyphase decomposition: transposed convolutions become convolutions without stride.
+"""Polyphase decomposition: transposed convolutions, and gradients of overlapping windows, without a stride.
 
 Before::
 
@@ -34,18 +34,27 @@ from math import gcd
 
 from adjoint.ir import Function, Value, apply, rebuild
 from adjoint.ops.arithmetic import add
+from adjoint.ops.convert import cast
 from adjoint.ops.convolution import Conv2d, Conv3d, ConvTranspose2d
 from adjoint.ops.create import full
-from adjoint.ops.shape import flip, pad, permute, reshape, slice, slice_axis
+from adjoint.ops.logic import equal, where
+from adjoint.ops.phases import cut_or_padded, interleaved, window_phases
+from adjoint.ops.reduce import widened
+from adjoint.ops.shape import flip, permute, reshape, slice, slice_axis
+from adjoint.ops.window_places import WindowSpread
 
 __all__ = ["polyphase"]
+
+#: The largest window whose gradient is computed in phases: 7x7, beyond what networks overlap. One of 13x13 would be a
+#: graph of a thousand values.
+_MOST_TAPS = 49
 
 
 def polyphase(function: Function) -> Function:
     """Replace every transposed convolution by one convolution for each remainder of its axes by the stride.
 
-    It is always legal, and it pays off always: the operator itself would test for every element of a window whether
-    there is one to multiply.
+    The gradient of max pooling with overlapping windows becomes one elementwise sum for each remainder. Both are always
+    legal, and always pay off: the operators themselves test for every element of a window whether it is there.
 
     Parameters
     ----------
@@ -57,14 +66,15 @@ def polyphase(function: Function) -> Function:
     Function
         Same name, parameters and attributes; sums of products in another order.
     """
-    if not any(isinstance(value.op, ConvTranspose2d) for value in function.values()):
+    if not any(isinstance(value.op, ConvTranspose2d | WindowSpread) for value in function.values()):
         return function
 
     def replaced(value: Value, inputs: tuple[Value, ...]) -> Value | None:
-        if not isinstance(value.op, ConvTranspose2d):
-            return None
-        made = _in_phases(value.op, *inputs)
-        return made if made in inputs else made.in_place_of(value)
+        if isinstance(value.op, ConvTranspose2d):
+            return _in_phases(value.op, *inputs).in_place_of(value)
+        if isinstance(value.op, WindowSpread) and _in_few_phases(value.op) and value.type.size:
+            return _spread_in_phases(value.op, *inputs).in_place_of(value)
+        return None
 
     return Function(function.name, function.params, rebuild(function.results, replaced), function.attrs)
 
@@ -80,20 +90,52 @@ def _in_phases(op: ConvTranspose2d, x: Value, w: Value) -> Value:
     """
     axes = range(op.axes)
     phases = [[_phase(op, axis, remainder, w.shape[2 + axis]) for remainder in range(op.stride[axis])] for axis in axes]
-    total: Value | None = None
+    parts = {}
     for found in product(*phases):
         chosen = [phase for phase in found if phase is not None]
-        if len(chosen) < op.axes:
-            continue
-        part = pad(
-            _one_phase(op, x, w, chosen),
-            (0, 0, *(phase.remainder for phase in chosen)),
-            (0, 0, *(phase.behind for phase in chosen)),
-            interior=(0, 0, *(step - 1 for step in op.stride)),
-        )
-        total = part if total is None else add(total, part)
+        if len(chosen) == op.axes:
+            parts[tuple(phase.remainder for phase in chosen)] = _one_phase(op, x, w, chosen)
     # No window touches the result if all of them are within the padding.
-    return full(0.0, (x.shape[0], w.shape[1] * op.groups, *op.size), x.dtype) if total is None else total
+    nothing = full(0.0, (x.shape[0], w.shape[1] * op.groups), x.dtype)
+    return interleaved(parts, op.stride, op.size, nothing)
+
+
+def _in_few_phases(op: WindowSpread) -> bool:
+    """Whether windows overlap, and a sum for each element of a window is not too much to compile."""
+    overlap = any(window > stride for window, stride in zip(op.window, op.stride, strict=True))
+    return overlap and op.window[0] * op.window[1] <= _MOST_TAPS
+
+
+def _spread_in_phases(op: WindowSpread, ct: Value, places: Value) -> Value:
+    """The gradient of the elements that windows pick, where windows overlap.
+
+    An element belongs to several windows, each of which has it at another position. For elements of one phase these
+    positions are the same, so that a phase is a sum of shifted cotangents, each where its window picked that position.
+    """
+    wide = widened(ct)
+    rows, columns = (window_phases(*each) for each in zip(op.size, op.window, op.stride, strict=True))
+    most = [max(phase.taps for phase in phases) - 1 for phases in (rows, columns)]
+    last = [max(phase.count for phase in phases) for phases in (rows, columns)]
+    framed = []
+    for x in (wide, places):
+        for axis in (0, 1):
+            x = cut_or_padded(x, axis + 2, -most[axis], last[axis])
+        framed.append(x)
+    parts = {}
+    for row, column in product(rows, columns):
+        total: Value | None = None
+        for u, v in product(range(row.taps), range(column.taps)):
+            starts = most[0] - u, most[1] - v
+            met, place = (
+                slice_axis(slice_axis(x, 2, starts[0], starts[0] + row.count), 3, starts[1], starts[1] + column.count)
+                for x in framed
+            )
+            own = (row.remainder + u * op.stride[0]) * op.window[1] + column.remainder + v * op.stride[1]
+            share = where(equal(place, own), met, 0.0)
+            total = share if total is None else add(total, share)
+        assert total is not None
+        parts[row.remainder, column.remainder] = total
+    return cast(interleaved(parts, op.stride, op.size, wide), ct.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +144,8 @@ class _Phase:
 
     Parameters
     ----------
-    remainder, behind : int
-        Index of the first of them, and the number of rows after the last.
+    remainder : int
+        Index of the first of them.
     tap, step : int
         The first row of the weight that applies to them, and the distance to the next.
     dilation : int
@@ -114,7 +156,6 @@ class _Phase:
     """
 
     remainder: int
-    behind: int
     tap: int
     step: int
     dilation: int
@@ -133,13 +174,12 @@ def _phase(op: ConvTranspose2d, axis: int, remainder: int, window: int) -> _Phas
     step, dilation = s // common, d // common
     newest = (shift - taps[0] * d) // s
     oldest = newest - (len(taps) - 1) * dilation
-    behind = size - remainder - ((count - 1) * s + 1)
-    return _Phase(remainder, behind, taps[0], step, dilation, oldest, newest + count)
+    return _Phase(remainder, taps[0], step, dilation, oldest, newest + count)
 
 
 def _one_phase(op: ConvTranspose2d, x: Value, w: Value, phases: list[_Phase]) -> Value:
     for axis, phase in enumerate(phases, 2):
-        x = _cut_or_padded(x, axis, phase.first, phase.last)
+        x = cut_or_padded(x, axis, phase.first, phase.last)
     taps = slice(w, (0, 0, *(phase.tap for phase in phases)), w.shape, (1, 1, *(phase.step for phase in phases)))
     inputs, outputs, *window = taps.shape
     inside = range(2, 2 + op.axes)
@@ -154,15 +194,3 @@ def _one_phase(op: ConvTranspose2d, x: Value, w: Value, phases: list[_Phase]) ->
     none = (0,) * op.axes
     settings = (1,) * op.axes, none, tuple(phase.dilation for phase in phases), op.groups
     return apply(convolution(*settings), x, made)
-
-
-def _cut_or_padded(x: Value, axis: int, first: int, last: int) -> Value:
-    """Elements from `first` up to, not including, `last` along an axis, with zeros outside `x`."""
-    size, length = x.shape[axis], last - first
-    start = min(max(first, 0), size)
-    stop = max(start, min(last, size))
-    before = min(max(-first, 0), length)
-    behind = length - before - (stop - start)
-    axes = range(len(x.shape))
-    kept = slice_axis(x, axis, start, stop)
-    return pad(kept, [before if n == axis else 0 for n in axes], [behind if n == axis else 0 for n in axes])
