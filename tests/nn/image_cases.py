@@ -120,6 +120,7 @@ CASES = {
     "interpolate nearest-exact": functions("interpolate", *ODD, scale_factor=(1.3, 0.6), mode="nearest-exact"),
     "interpolate linear": functions("interpolate", 2, 2, 5, scale_factor=1.7, mode="linear"),
     "interpolate bilinear": functions("interpolate", *ODD, size=(3, 7), mode="bilinear"),
+    "interpolate bilinear twice": functions("interpolate", *ODD, scale_factor=(2.0, 3.0), mode="bilinear"),
     "interpolate bilinear recomputed": functions(
         "interpolate", *ODD, scale_factor=(1.3, 1.6), mode="bilinear", recompute_scale_factor=True
     ),

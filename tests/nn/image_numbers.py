@@ -64,6 +64,7 @@ NUMBERS = {
     "interpolate nearest-exact": (-10.828718488648, 1.0045694966386),
     "interpolate linear": (5.2008369423641, -0.86172163163543),
     "interpolate bilinear": (6.6635985010583, -1.6537699955659),
+    "interpolate bilinear twice": (1.7436365551511, -0.74878135434617),
     "interpolate bilinear recomputed": (-6.9225443642541, 0.66449457789494),
     "interpolate bilinear aligned": (2.1826868052697, -3.0333271616631),
     "interpolate bilinear antialiased": (-1.2369273739238, -0.053426421043707),

@@ -64,7 +64,7 @@ class SumPool2d(OfWindows):
             )
             return (pad(whole, 0, (0, 0, x.shape[2] - rows * high, x.shape[3] - columns * wide)),)
         axes = zip(x.shape[2:], self.window, self.stride, strict=True)
-        parts = {}
+        parts: dict[tuple[int, ...], Value] = {}
         for row, column in product(*(window_phases(*each) for each in axes)):
             met = cut_or_padded(ct, 2, 1 - row.taps, row.count)
             met = cut_or_padded(met, 3, 1 - column.taps, column.count)

@@ -1,7 +1,7 @@
 """Resizing of sequences, images and volumes, and moving pixels into channels and back.
 
 A linear mode is a matrix for each axis (`adjoint.ops.resample`). So its gradient is the product with the transpose, and
-both are products of the one contraction engine.
+both are products of the one contraction engine. Enlarging by a small whole number takes sums of neighbours.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +11,13 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.value import Value
+from adjoint.ops.arithmetic import add, multiply
 from adjoint.ops.create import constant
 from adjoint.ops.index import take
 from adjoint.ops.pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from adjoint.ops.resample import resampled
 from adjoint.ops.rules import require_float
-from adjoint.ops.shape import broadcast_to, permute, reshape
+from adjoint.ops.shape import broadcast_to, concat, permute, reshape, slice_axis, stack
 from adjoint.ops.views import swapaxes
 
 __all__ = ["channel_shuffle", "interpolate", "pixel_shuffle", "pixel_unshuffle"]
@@ -33,6 +34,9 @@ _MODES = {
 }
 
 _AREA: dict[int, Callable[..., Value]] = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
+
+#: The greatest whole number by which images are enlarged by sums of neighbours rather than by a matrix.
+_MOST_TIMES = 4
 
 #: The parameter of the cubic convolution, R. Keys, "Cubic convolution interpolation for digital image processing",
 #: 1981, that PyTorch uses, and the one that it uses with antialiasing.
@@ -99,7 +103,10 @@ def interpolate(
     if mode == "area":
         return _AREA[axes](x, sizes)
     for axis, (wanted, scale) in enumerate(zip(sizes, scales, strict=True), 2):
-        if cornered:
+        times = sizes[axis - 2] // x.shape[axis]
+        if cornered and not align_corners and mode != "bicubic" and scale * times == 1.0 and 2 <= times <= _MOST_TIMES:
+            x = _enlarged(x, axis, times)
+        elif cornered:
             matrix = _matrix(x.shape[axis], wanted, scale, mode, bool(align_corners), antialias)
             if not np.array_equal(matrix, np.eye(x.shape[axis])):
                 x = resampled(x, axis, matrix)
@@ -150,6 +157,20 @@ def _nearest(x: Value, axis: int, places: np.ndarray) -> Value:
     front = reshape(x, (prod(before), size, prod(behind)))
     found = swapaxes(take(swapaxes(front, 0, 1), constant(places)), 0, 1)
     return reshape(found, (*before, wanted, *behind))
+
+
+def _enlarged(x: Value, axis: int, times: int) -> Value:
+    """Linear interpolation along an axis by a whole number, as as many sums of neighbours, which are interleaved."""
+    size = x.shape[axis]
+    first, last = slice_axis(x, axis, 0, 1), slice_axis(x, axis, size - 1, size)
+    before = concat([first, slice_axis(x, axis, 0, size - 1)], axis=axis)
+    behind = concat([slice_axis(x, axis, 1, size), last], axis=axis)
+    parts = []
+    for n in range(times):
+        distance = (n + 0.5) / times - 0.5
+        other = before if distance < 0 else behind
+        parts.append(add(multiply(x, 1.0 - abs(distance)), multiply(other, abs(distance))))
+    return reshape(stack(parts, axis=axis + 1), (*x.shape[:axis], size * times, *x.shape[axis + 1 :]))
 
 
 def _matrix(size: int, wanted: int, scale: float, mode: str, align_corners: bool, antialias: bool) -> np.ndarray:

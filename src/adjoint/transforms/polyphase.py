@@ -90,7 +90,7 @@ def _in_phases(op: ConvTranspose2d, x: Value, w: Value) -> Value:
     """
     axes = range(op.axes)
     phases = [[_phase(op, axis, remainder, w.shape[2 + axis]) for remainder in range(op.stride[axis])] for axis in axes]
-    parts = {}
+    parts: dict[tuple[int, ...], Value] = {}
     for found in product(*phases):
         chosen = [phase for phase in found if phase is not None]
         if len(chosen) == op.axes:
@@ -121,7 +121,7 @@ def _spread_in_phases(op: WindowSpread, ct: Value, places: Value) -> Value:
         for axis in (0, 1):
             x = cut_or_padded(x, axis + 2, -most[axis], last[axis])
         framed.append(x)
-    parts = {}
+    parts: dict[tuple[int, ...], Value] = {}
     for row, column in product(rows, columns):
         total: Value | None = None
         for u, v in product(range(row.taps), range(column.taps)):
