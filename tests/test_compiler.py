@@ -74,7 +74,14 @@ def test_lowering_is_linear_in_the_length_of_a_chain():
 
 
 def test_passes_are_one_visible_list():
-    assert [p.__name__ for p in GRAPH_PASSES] == ["inline_calls", "simplify", "cse", "keep_padded", "separate_results"]
+    assert [p.__name__ for p in GRAPH_PASSES] == [
+        "inline_calls",
+        "polyphase",
+        "simplify",
+        "cse",
+        "keep_padded",
+        "separate_results",
+    ]
 
 
 def test_stages_are_text():

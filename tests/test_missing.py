@@ -17,10 +17,10 @@ SENTENCES = {
     ("adjoint", "zeors"): "adjoint has no zeors; did you mean zeros?",
     ("adjoint.nn", "LSTM"): "adjoint.nn has no LSTM, because there is no operator for it yet; write the cell with "
     "nn.Linear, and loop over the steps in forward",
-    ("adjoint.nn", "Conv3d"): "adjoint.nn has no Conv3d, because there is no operator for it yet; layers are for "
-    "sequences and images, such as Conv1d and Conv2d",
+    ("adjoint.nn", "FractionalMaxPool2d"): "adjoint.nn has no FractionalMaxPool2d, because there is no operator for it "
+    "yet; use MaxPool2d",
     ("adjoint.nn", "Linaer"): "adjoint.nn has no Linaer; did you mean Linear?",
-    ("adjoint.nn.functional", "upsample"): "adjoint.nn.functional has no upsample; use interpolate",
+    ("adjoint.nn.functional", "relu_"): "adjoint.nn.functional has no relu_; use relu",
     ("adjoint.nn.utils", "prune"): "adjoint.nn.utils has no prune; multiply by a mask in forward",
     ("adjoint.optim", "LBFGS"): "adjoint.optim has no LBFGS; use Adam, because an optimizer is part of the compiled "
     "step and cannot evaluate the loss again",

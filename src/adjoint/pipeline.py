@@ -2,7 +2,8 @@
 
 ::
 
-    graph to graph      inline_calls, simplify, cse, keep_padded, separate_results  (rematerialize, for a budget)
+    graph to graph      inline_calls, polyphase, simplify, cse, keep_padded, separate_results
+                        (rematerialize, for a budget)
     graph to groups     fuse
     groups to kernels   build_kernels
     kernels to kernels  order_kernels, compute_at, fuse_horizontally, fuse_producers, unroll_and_jam, coalesce_serial,
@@ -40,6 +41,7 @@ from adjoint.transforms.batch_axis import stated_batch
 from adjoint.transforms.cse import cse
 from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.keep_padded import keep_padded
+from adjoint.transforms.polyphase import polyphase
 from adjoint.transforms.separate_results import separate_results
 from adjoint.transforms.simplify import simplify
 from adjoint.tuning import Tuning, measure_contractions
@@ -58,6 +60,7 @@ __all__ = [
 #: Graph passes in order, each from Function to Function.
 GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
     inline_calls,
+    polyphase,
     simplify,
     cse,
     keep_padded,

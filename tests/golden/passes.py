@@ -40,6 +40,7 @@ from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
 from adjoint.transforms.batch_axis import batch_inputs
 from adjoint.transforms.keep_padded import keep_padded
 from adjoint.transforms.mask_batch import mask_batch
+from adjoint.transforms.polyphase import polyphase
 from adjoint.transforms.rematerialize import rematerialize
 from adjoint.transforms.resize_batch import resize_batch
 from adjoint.transforms.separate_results import separate_results
@@ -126,6 +127,7 @@ PASSES = {
         resize_batch, lambda m: resize_batch(m["main"], batch_inputs(m["main"], m["main"].params), 2)
     ),
     "inline_calls": _graph(transforms.inline_calls, lambda m: transforms.inline_calls(m["main"])),
+    "polyphase": _graph(polyphase, lambda m: polyphase(m["main"])),
     "simplify": _graph(transforms.simplify, lambda m: transforms.simplify(m["main"])),
     "cse": _graph(transforms.cse, lambda m: transforms.cse(m["main"])),
     "keep_padded": _graph(keep_padded, lambda m: keep_padded(m["main"])),

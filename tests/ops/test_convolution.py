@@ -13,7 +13,8 @@ from adjoint.lower.analysis.access import access_pattern
 from adjoint.ops.convolution import Conv2d, Conv2dWeightGradient
 from adjoint.ops.shape import Pad
 from adjoint.testing import interpret, pullback
-from adjoint.transforms import cse, gradient, simplify
+from adjoint.transforms import cse, gradient, jvp, simplify
+from adjoint.transforms.polyphase import polyphase
 from tests.closeness import agrees_with_graph, close_to_product
 from tests.ops.golden import agrees, cases
 from tests.ops.running import run
@@ -83,7 +84,7 @@ def step_of(op, image, weight):
     """Gradients of ``sum(sin(conv))`` as the compiler sees them."""
     x, w = param("x", image), param("w", weight)
     loss = Function("loss", (x, w), (ops.sum(ops.sin(apply(op, x, w))),))
-    return cse(simplify(gradient(loss)))
+    return cse(simplify(polyphase(gradient(loss))))
 
 
 def products(function):
@@ -104,6 +105,47 @@ def test_the_gradient_of_a_strided_convolution_multiplies_no_zeros():
     assert sorted(products(function)) == sorted([one * 9, one * 9, one * 4, one * 2, one * 2, one])
     projection = step_of(Conv2d((2, 2)), (2, 8, 16, 16), (8, 8, 1, 1))
     assert products(projection) == [one] * 3
+
+
+def test_the_derivative_along_a_direction_is_one_convolution():
+    """Not the transpose of the four that the gradient at this stride consists of."""
+    x, w = param("x", (2, 8, 16, 16)), param("w", (8, 8, 3, 3))
+    function = Function("f", (x, w), (ops.conv2d(x, w, stride=2, padding=1),))
+    made = cse(simplify(polyphase(jvp(function, "x"))))
+    assert products(made) == [2 * 8 * 8 * 8 * 8 * 9] * 2
+
+
+def test_gradients_of_a_transposed_convolution_are_two_convolutions():
+    x, w = param("x", (2, 4, 5, 5)), param("w", (4, 6, 3, 3))
+    out = ops.conv_transpose2d(x, w, stride=2, padding=1, output_padding=1)
+    slopes = pullback([out], [param("ct", out.shape)], [x, w])
+    assert [slope.op.name for slope in slopes] == ["conv2d", "conv2d_weight_gradient"]
+
+
+def test_channels_last_and_zeros_on_one_side():
+    """Four functions in one program, against those that pad and permute by hand."""
+    x, w, v = RNG.standard_normal((2, 2, 4, 5)), RNG.standard_normal((4, 1, 2, 3)), RNG.standard_normal((3, 2, 2, 2, 1))
+    images, weight = param("x", x.shape, "f64"), param("w", w.shape, "f64")
+    last, volume = ops.permute(images, (0, 2, 3, 1)), ops.reshape(images, (1, 2, 2, 4, 5))
+    taps = param("v", v.shape, "f64")
+    plain = ops.conv2d(ops.pad(images, (0, 0, 0, 2), (0, 0, 1, 0)), weight, groups=2, stride=(1, 2))
+    found = ops.conv2d(last, weight, groups=2, stride=(1, 2), padding=((0, 1), (2, 0)), layout="NHWC")
+    up = ops.conv_transpose2d(images, ops.permute(weight, (1, 0, 2, 3))[:, :2].broadcast_to(2, 2, 2, 3), stride=2)
+    up_last = ops.conv_transpose2d(
+        last, ops.permute(weight, (1, 0, 2, 3))[:, :2].broadcast_to(2, 2, 2, 3), stride=2, layout="NHWC"
+    )
+    deep = ops.conv3d(volume, taps)
+    deep_last = ops.conv3d(ops.permute(volume, (0, 2, 3, 4, 1)), taps, layout="NDHWC")
+    row = ops.conv1d(images[:, :, 0], weight[:, :, 0], groups=2, padding="same")
+    row_last = ops.conv1d(last[:, 0], weight[:, :, 0], groups=2, padding="same", layout="NLC")
+    pairs = [(plain, found), (up, up_last), (deep, deep_last), (row, row_last)]
+    results = tuple(each for one in pairs for each in one)
+    made = interpret(Function("f", (images, weight, taps), results), x, w, v)
+    for first, second in zip(made[::2], made[1::2], strict=True):
+        np.testing.assert_allclose(np.moveaxis(second, -1, 1), first, rtol=1e-12)
+    compiled = compile(Function("f", (images, weight, taps), results), options=CompileOptions(threads=1, cache=False))
+    for one, other in zip(compiled(x, w, v), made, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
 
 def test_padding_costs_the_gradient_nothing():
@@ -151,7 +193,8 @@ def test_one_by_one_windows_are_a_matrix_product():
 def test_windows_that_lie_on_the_padding_give_the_image_no_gradient():
     x, w = param("x", (1, 1, 1, 1)), param("w", (1, 1, 1, 1))
     out = ops.conv2d(x, w, stride=3, padding=1)
-    (found,) = pullback([out], [ops.full(1.0, out.shape)], [x])
+    (slope,) = pullback([out], [ops.full(1.0, out.shape)], [x])
+    (found,) = polyphase(Function("f", (x, w), (slope,))).results
     assert (found.op.name, found.op.value, found.type) == ("full", 0.0, x.type)
 
 
@@ -176,10 +219,11 @@ X, W = param("x", (2, 4, 8, 8)), param("w", (6, 4, 3, 3))
             r"conv2d: stride must be an integer of at least 1, or a pair for rows and columns, got \(1, 2, 3\)",
         ),
         ({"padding": -1}, "conv2d: padding must be an integer of at least 0, or a pair for rows and columns, got -1"),
-        (
-            {"padding": "same"},
-            "conv2d: padding must be an integer of at least 0, or a pair for rows and columns, got 'same'",
-        ),
+        ({"padding": "full"}, "conv2d: padding must be numbers, 'valid' or 'same', got 'full'; use 'same'"),
+        ({"padding": "same", "stride": 2}, r"padding='same' requires a stride of 1, got \(2, 2\); pass the padding as"),
+        ({"padding": ((1, 2),)}, r"padding must have a pair for each of 2 axes, got \(\(1, 2\),\); pass as many"),
+        ({"padding": 1.5}, "conv2d: padding must be an integer of at least 0, or a pair for rows and columns, got 1.5"),
+        ({"layout": "HWC"}, "conv2d: layout must be 'NCHW' or 'NHWC', got 'HWC'; use 'NCHW'"),
         (
             {"dilation": (1, True)},
             r"conv2d: dilation must be an integer of at least 1, or a pair for rows and columns, got \(1, True\)",
@@ -205,19 +249,3 @@ def test_other_refusals():
         ops.conv2d(X, W, param("b", (6,), "f64"))
     with pytest.raises(TypeRuleError, match=r"in 2 groups and f32\[6,4,3,3\]; use size 2 there"):
         ops.conv2d(X, W, groups=2)
-
-
-@pytest.mark.parametrize(
-    ("padding", "fix"),
-    [
-        ("same", "'same'; for stride 1 and a window of odd size k, pass (k - 1) // 2"),
-        ("valid", "'valid'; pass 0"),
-        (1.5, "1.5; correct it"),
-    ],
-)
-def test_other_paddings_are_refused_with_the_number_to_pass(padding, fix):
-    with pytest.raises(InvalidValueError) as refusal:
-        ops.conv2d(param("x", (1, 1, 4, 4)), param("w", (1, 1, 3, 3)), padding=padding)
-    assert refusal.value.message == (
-        f"conv2d: padding must be an integer of at least 0, or a pair for rows and columns, got {fix}"
-    )

@@ -12,6 +12,7 @@ from adjoint.pipeline import lower_function
 from adjoint.testing import interpret
 from adjoint.transforms import cse, gradient, simplify
 from adjoint.transforms.keep_padded import keep_padded
+from adjoint.transforms.polyphase import polyphase
 from adjoint.transforms.rematerialize import rematerialize
 from adjoint.transforms.separate_results import separate_results
 from tests.closeness import agrees_with_graph
@@ -22,7 +23,7 @@ BORDER = (0, 0, 1, 1)
 
 def made(*results, params=(X, W)):
     """What the pass makes of some results, checked to mean the same to the bit."""
-    before = cse(simplify(Function("f", params, results)))
+    before = cse(simplify(polyphase(Function("f", params, results))))
     after = keep_padded(before)
     verify(after)
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""Convolutions of images and sequences."""
+"""Convolutions and transposed convolutions of sequences, images and volumes."""
 
 from collections.abc import Callable, Sequence
 from math import prod
@@ -10,7 +10,10 @@ from adjoint.nn import functional as F  # noqa: N812
 from adjoint.nn.parameters import drawn, own_dtype
 from adjoint.tensor.tensor import Parameter
 
-__all__ = ["Conv1d", "Conv2d", "ConvTranspose2d"]
+__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+
+#: The modes of padding.
+_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class _Convolution(Module):
@@ -37,9 +40,10 @@ class _Convolution(Module):
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        if padding_mode != "zeros":
+        allowed = ("zeros",) if self.transposed else _MODES
+        if padding_mode not in allowed:
             raise InvalidValueError(
-                f"{name}: padding_mode must be 'zeros', got {padding_mode!r}; use F.pad before a layer without padding"
+                f"{name}: padding_mode must be {', '.join(map(repr, allowed))}, got {padding_mode!r}; use 'zeros'"
             )
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise InvalidValueError(
@@ -78,6 +82,8 @@ class _Convolution(Module):
             parts.append(f"groups={self.groups}")
         if self.bias is None:
             parts.append("bias=False")
+        if self.padding_mode != "zeros":
+            parts.append(f"padding_mode={self.padding_mode!r}")
         return ", ".join(parts)
 
 
@@ -98,8 +104,8 @@ class Conv2d(_Convolution):
         Number of groups of channels.
     bias : bool, default True
         Whether there is a bias.
-    padding_mode : {"zeros"}
-        Others are not supported.
+    padding_mode : {"zeros", "reflect", "replicate", "circular"}, default "zeros"
+        What is added at both ends: zeros, or elements of the input as by `functional.pad`.
     device : str, optional
         "cpu".
     dtype : str or numpy dtype, optional
@@ -146,8 +152,19 @@ class Conv2d(_Convolution):
 
     def forward(self, input: Any) -> Any:
         """The convolved images or sequences."""
-        function = type(self)._function
-        return function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+        function, padding = type(self)._function, self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self._around(), self.padding_mode), 0
+        return function(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
+
+    def _around(self) -> tuple[int, ...]:
+        """The padding as `functional.pad` takes it: two numbers for each axis, the last axis first."""
+        if isinstance(self.padding, str):
+            spans = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+            pairs = [(n // 2, n - n // 2) if self.padding == "same" else (0, 0) for n in spans]
+        else:
+            pairs = [(n, n) for n in self.padding]
+        return tuple(n for both in reversed(pairs) for n in both)
 
 
 class Conv1d(Conv2d):
@@ -160,6 +177,16 @@ class Conv1d(Conv2d):
     _function: Callable[..., Any] = staticmethod(F.conv1d)
 
 
+class Conv3d(Conv2d):
+    """Convolution of volumes: `functional.conv3d`.
+
+    The parameters are those of `Conv2d`, with three numbers where those have two.
+    """
+
+    axes = 3
+    _function: Callable[..., Any] = staticmethod(F.conv3d)
+
+
 class ConvTranspose2d(_Convolution):
     """The gradient of a convolution of images, which enlarges images: `functional.conv_transpose2d`.
 
@@ -170,13 +197,13 @@ class ConvTranspose2d(_Convolution):
     kernel_size, stride, padding, dilation
         As in `Conv2d`.
     output_padding : int or pair of int, default 0
-        Rows and columns that are added at the end of the result.
+        Rows and columns that are added at the end of the result, fewer than the stride or the dilation.
     groups : int, default 1
-        1, the only number that is supported.
+        Number of groups of channels.
     bias : bool, default True
         Whether there is a bias.
     padding_mode : {"zeros"}
-        Others are not supported.
+        The only mode, as in PyTorch.
     device : str, optional
         "cpu".
     dtype : str or numpy dtype, optional
@@ -185,13 +212,14 @@ class ConvTranspose2d(_Convolution):
     Attributes
     ----------
     weight : Parameter
-        Shape ``[in_channels, out_channels, rows, columns]``, drawn evenly between plus and minus ``1 /
-        sqrt(out_channels * rows * columns)``.
+        Shape ``[in_channels, out_channels / groups, rows, columns]``, drawn evenly between plus and minus ``1 /
+        sqrt(out_channels / groups * rows * columns)``.
     bias : Parameter or None
         Shape ``[out_channels]``, drawn likewise.
     """
 
     transposed = True
+    _function: Callable[..., Any] = staticmethod(F.conv_transpose2d)
 
     def __init__(
         self,
@@ -208,8 +236,6 @@ class ConvTranspose2d(_Convolution):
         device: object = None,
         dtype: object = None,
     ) -> None:
-        if groups != 1:
-            raise InvalidValueError(f"ConvTranspose2d: groups must be 1, got {groups!r}; use one layer per group")
         super().__init__(
             in_channels,
             out_channels,
@@ -225,8 +251,41 @@ class ConvTranspose2d(_Convolution):
         )
         self.output_padding = self._sizes(output_padding)
 
-    def forward(self, input: Any) -> Any:
-        """The enlarged images."""
-        return F.conv_transpose2d(
-            input, self.weight, self.bias, self.stride, self.padding, self.output_padding, 1, self.dilation
-        )
+    def forward(self, input: Any, output_size: Sequence[int] | None = None) -> Any:
+        """The enlarged images, of a size that is one of those that are possible with the stride."""
+        more = self.output_padding if output_size is None else self._more(input.shape, output_size)
+        rest = self.weight, self.bias, self.stride, self.padding, more, self.groups, self.dilation
+        return type(self)._function(input, *rest)
+
+    def _more(self, shape: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...]:
+        """The output padding for a size of the result."""
+        size, settings = tuple(wanted)[-self.axes :], (self.stride, self.padding, self.dilation, self.kernel_size)
+        axes = zip(shape[-self.axes :], *settings, strict=True)
+        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in axes]
+        most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+        if len(size) != self.axes or any(not a <= n <= b for a, n, b in zip(least, size, most, strict=True)):
+            raise InvalidValueError(
+                f"{type(self).__name__}: output_size must be from {least} to {most} for an input of "
+                f"{list(shape)}, got {list(wanted)}; change it"
+            )
+        return tuple(n - a for n, a in zip(size, least, strict=True))
+
+
+class ConvTranspose1d(ConvTranspose2d):
+    """The gradient of a convolution of sequences, which enlarges sequences: `functional.conv_transpose1d`.
+
+    The parameters are those of `ConvTranspose2d`, with one number where those have two.
+    """
+
+    axes = 1
+    _function: Callable[..., Any] = staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose3d(ConvTranspose2d):
+    """The gradient of a convolution of volumes, which enlarges volumes: `functional.conv_transpose3d`.
+
+    The parameters are those of `ConvTranspose2d`, with three numbers where those have two.
+    """
+
+    axes = 3
+    _function: Callable[..., Any] = staticmethod(F.conv_transpose3d)

@@ -21,7 +21,9 @@ __all__ = [
     "InstanceNorm",
     "InstanceNorm1d",
     "InstanceNorm2d",
+    "InstanceNorm3d",
     "LayerNorm",
+    "LocalResponseNorm",
     "RMSNorm",
 ]
 
@@ -48,6 +50,8 @@ class BatchNorm(Module):
         "cpu".
     dtype : str or numpy dtype, optional
         Dtype of parameters and statistics.
+    unbiased : bool, default True
+        Whether the running variance is the unbiased estimate, as in PyTorch, rather than the variance of the batch.
 
     Attributes
     ----------
@@ -76,9 +80,10 @@ class BatchNorm(Module):
         track_running_stats: bool = True,
         device: object = None,
         dtype: object = None,
+        unbiased: bool = True,
     ) -> None:
         super().__init__()
-        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.num_features, self.eps, self.momentum, self.unbiased = num_features, eps, momentum, unbiased
         self.affine, self.track_running_stats = affine, track_running_stats
         own, shape = own_dtype(device, dtype), (num_features,)
         self.register_parameter("weight", filled(shape, 1.0, own) if affine else None)
@@ -99,7 +104,7 @@ class BatchNorm(Module):
         if mean is None or not self.training:
             return F.batch_norm(input, mean, var, self.weight, self.bias, mean is None, 0.0, self.eps)
         return train_batch_norm(
-            input, mean, var, self.num_batches_tracked, self.weight, self.bias, self.momentum, self.eps
+            input, mean, var, self.num_batches_tracked, self.weight, self.bias, self.momentum, self.eps, self.unbiased
         )
 
     def extra_repr(self) -> str:
@@ -297,11 +302,11 @@ class InstanceNorm(Module):
     eps : float, default 1e-5
         Added to the variance.
     momentum : float, default 0.1
-        No effect.
+        The weight of a batch in the running statistics.
     affine : bool, default False
         Whether there are a weight and a bias per channel.
     track_running_stats : bool, default False
-        False, the only choice that is supported.
+        Whether there are running statistics, which are used outside of training.
     device : str, optional
         "cpu".
     dtype : str or numpy dtype, optional
@@ -311,10 +316,19 @@ class InstanceNorm(Module):
     ----------
     weight, bias : Parameter or None
         Shape ``[num_features]``, ones and zeros.
+    running_mean, running_var : Tensor or None
+        Shape ``[num_features]``, zeros and ones.
+    num_batches_tracked : Tensor or None
+        0: as in PyTorch, it is not counted.
     """
 
     weight: Parameter | None
     bias: Parameter | None
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+    #: Number of axes of an image; one of them more than the input may have, for a batch.
+    axes = 2
 
     def __init__(
         self,
@@ -327,28 +341,72 @@ class InstanceNorm(Module):
         dtype: object = None,
     ) -> None:
         super().__init__()
-        if track_running_stats:
-            raise InvalidValueError(
-                f"{type(self).__name__}: track_running_stats must be False, the only choice that is supported, got "
-                "True; omit it"
-            )
-        self.num_features, self.eps, self.momentum, self.affine = num_features, eps, momentum, affine
-        own = own_dtype(device, dtype)
-        self.register_parameter("weight", filled((num_features,), 1.0, own) if affine else None)
-        self.register_parameter("bias", filled((num_features,), 0.0, own) if affine else None)
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        own, shape, kept = own_dtype(device, dtype), (num_features,), track_running_stats
+        self.register_parameter("weight", filled(shape, 1.0, own) if affine else None)
+        self.register_parameter("bias", filled(shape, 0.0, own) if affine else None)
+        self.register_buffer("running_mean", filled_buffer(shape, 0.0, own) if kept else None)
+        self.register_buffer("running_var", filled_buffer(shape, 1.0, own) if kept else None)
+        self.register_buffer("num_batches_tracked", filled_buffer((), 0, np.dtype(np.int64)) if kept else None)
 
     def forward(self, input: Any) -> Any:
         """The normalized input."""
-        return F.instance_norm(input, weight=self.weight, bias=self.bias, eps=self.eps)
+        rank = len(input.shape)
+        if rank not in (self.axes + 1, self.axes + 2):
+            raise TypeRuleError(
+                f"{type(self).__name__}: the input must have {self.axes + 1} or {self.axes + 2} axes, got the shape "
+                f"{tuple(input.shape)}; use the layer for it"
+            )
+        x = input if rank == self.axes + 2 else input[None]
+        mean, var = self.running_mean, self.running_var
+        own = self.training or mean is None
+        result = F.instance_norm(x, mean, var, self.weight, self.bias, own, self.momentum, self.eps)
+        return result if rank == self.axes + 2 else result[0]
 
     def extra_repr(self) -> str:
         """The settings."""
-        return f"{self.num_features}, eps={self.eps}, affine={self.affine}"
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
 
 
 class InstanceNorm1d(InstanceNorm):
-    """Instance normalization of sequences ``[N, C, L]``; settings and attributes are those of `InstanceNorm`."""
+    """Instance normalization of sequences ``[N, C, L]`` or ``[C, L]``; settings and attributes of `InstanceNorm`."""
+
+    axes = 1
 
 
 class InstanceNorm2d(InstanceNorm):
-    """Instance normalization of images ``[N, C, H, W]``; settings and attributes are those of `InstanceNorm`."""
+    """Instance normalization of images ``[N, C, H, W]`` or ``[C, H, W]``; settings and attributes of `InstanceNorm`."""
+
+
+class InstanceNorm3d(InstanceNorm):
+    """Instance normalization of volumes, with or without N; settings and attributes of `InstanceNorm`."""
+
+    axes = 3
+
+
+class LocalResponseNorm(Module):
+    """Division by a power of the mean square of neighbouring channels: `functional.local_response_norm`.
+
+    Parameters
+    ----------
+    size : int
+        Number of channels of a mean.
+    alpha, beta, k : float, default 1e-4, 0.75, 1
+        The numbers of the formula.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Any) -> Any:
+        """The input, divided."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

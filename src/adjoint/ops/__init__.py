@@ -25,7 +25,7 @@ from adjoint.ops.composites import (
 )
 from adjoint.ops.contract import matmul
 from adjoint.ops.convert import cast, check_range, stop_gradient
-from adjoint.ops.convolution import conv2d
+from adjoint.ops.convolve import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from adjoint.ops.create import constant, full, iota
 from adjoint.ops.diagonals import diag_embed, diagonal, eye, tril, triu
 from adjoint.ops.dynamic import dynamic_slice, dynamic_update_slice
@@ -44,6 +44,8 @@ from adjoint.ops.gathering import (
     segment_sum,
 )
 from adjoint.ops.gaussian import gelu
+from adjoint.ops.grid_sampling import affine_grid, grid_sample
+from adjoint.ops.group_normalization import group_norm, instance_norm, local_response_norm, rms_norm
 from adjoint.ops.index import one_hot, scatter_add, take, take_along_last
 from adjoint.ops.indexing import getitem
 from adjoint.ops.linalg import cholesky, cholesky_solve, det, inv, logdet, slogdet, solve, solve_triangular
@@ -74,10 +76,34 @@ from adjoint.ops.ordering import (
     sort,
     topk,
 )
+from adjoint.ops.padding import pad_mode
 from adjoint.ops.piecewise import abs, clip, floor, maximum, minimum, relu, sign
-from adjoint.ops.pooling import avg_pool2d, max_pool2d
+from adjoint.ops.pool import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool1d_with_indices,
+    max_pool2d,
+    max_pool2d_with_indices,
+    max_pool3d,
+    max_pool3d_with_indices,
+)
 from adjoint.ops.powers import power, reciprocal, rsqrt, sqrt, square
 from adjoint.ops.reduce import argmax, max, mean, min, prod, sum
+from adjoint.ops.resize import channel_shuffle, interpolate, pixel_shuffle, pixel_unshuffle
 from adjoint.ops.shape import (
     broadcast_to,
     concat,
@@ -99,23 +125,41 @@ from adjoint.ops.views import flatten, swapaxes
 
 __all__ = [
     "abs",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "add",
+    "affine_grid",
     "argmax",
     "argsort",
+    "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "batch_norm",
     "batch_norm_inference",
     "broadcast",
     "broadcast_to",
     "call",
     "cast",
+    "channel_shuffle",
     "check_range",
     "cholesky",
     "cholesky_solve",
     "clip",
     "concat",
     "constant",
+    "conv1d",
     "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "coo_matmul",
     "cos",
     "count",
@@ -148,6 +192,10 @@ __all__ = [
     "getitem",
     "greater",
     "greater_equal",
+    "grid_sample",
+    "group_norm",
+    "instance_norm",
+    "interpolate",
     "inv",
     "iota",
     "kthvalue",
@@ -156,6 +204,7 @@ __all__ = [
     "less",
     "less_equal",
     "linear",
+    "local_response_norm",
     "log",
     "log1p",
     "log_softmax",
@@ -165,9 +214,17 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "logsumexp",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "matmul",
     "max",
+    "max_pool1d",
+    "max_pool1d_with_indices",
     "max_pool2d",
+    "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
     "maximum",
     "mean",
     "median",
@@ -181,9 +238,12 @@ __all__ = [
     "not_equal",
     "one_hot",
     "pad",
+    "pad_mode",
     "parse",
     "parse_function",
     "permute",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "power",
     "prod",
     "quantile",
@@ -191,6 +251,7 @@ __all__ = [
     "reciprocal",
     "relu",
     "reshape",
+    "rms_norm",
     "rsqrt",
     "scaled_dot_product_attention",
     "scatter",

@@ -135,6 +135,10 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
         "convolution": (
             convolution.Conv2d,
             convolution.Conv2dWeightGradient,
+            convolution.ConvTranspose2d,
+            convolution.Conv3d,
+            convolution.Conv3dWeightGradient,
+            convolution.ConvTranspose3d,
         ),
         "pooling": (
             pooling.MaxPool2d,

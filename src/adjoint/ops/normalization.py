@@ -21,7 +21,7 @@ from adjoint.ops.rules import one_row, require_float
 from adjoint.ops.shape import reshape
 from adjoint.ops.sizes import count
 
-__all__ = ["batch_norm", "batch_norm_inference", "layer_norm", "variance"]
+__all__ = ["batch_norm", "batch_norm_inference", "check_channels", "check_eps", "layer_norm", "variance"]
 
 
 def variance(x: Value, axis: Axes = None, correction: float = 0, keepdims: bool = False) -> Value:
@@ -74,7 +74,7 @@ def layer_norm(x: Value, weight: Value | None = None, bias: Value | None = None,
     require_float("layer_norm", x)
     if not x.shape or not x.shape[-1]:
         raise TypeRuleError(f"layer_norm: the last axis must not be empty, got {x.type}; reshape it")
-    _check_eps("layer_norm", eps)
+    check_eps("layer_norm", eps)
     wide = widened(x)
     axes = (len(x.shape) - 1,)
     centre = mean(wide, axes)
@@ -95,6 +95,7 @@ def batch_norm(
     bias: Value | None = None,
     momentum: float = 0.1,
     eps: float = 1e-5,
+    unbiased: bool = True,
 ) -> tuple[Value, Value, Value]:
     """``(x - mean) / sqrt(variance + eps) * weight + bias``, with the mean and variance of the batch itself.
 
@@ -113,13 +114,15 @@ def batch_norm(
         Between 0 and 1: the weight of this batch in the new states.
     eps : float, default 1e-5
         At least 0.
+    unbiased : bool, default True
+        Whether the variance in the new state has the number of elements minus one as its divisor (Bessel's correction),
+        as in PyTorch, rather than their number, as in the formulas of the paper's algorithm 1.
 
     Returns
     -------
     tuple of Value
-        The result, of the type of `x`, and the new states ``(1 - momentum) * running + momentum * own``, where the
-        variance has the number of elements minus one as its divisor (Bessel's correction). In a batch of fewer rows
-        with a single element per channel, the running variance stays as it is.
+        The result, of the type of `x`, and the new states ``(1 - momentum) * running + momentum * own``. In a batch of
+        fewer rows with a single element per channel, the running variance stays as it is.
 
     Raises
     ------
@@ -129,8 +132,8 @@ def batch_norm(
         If a setting is out of range.
     """
     name = "batch_norm"
-    axes = _check_channels(name, x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    _check_eps(name, eps)
+    axes = check_channels(name, x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    check_eps(name, eps)
     if not 0.0 <= momentum <= 1.0:
         raise InvalidValueError(f"{name}: momentum must be between 0 and 1, got {momentum}; use 0.1")
     if _size(x, axes) < 2:
@@ -140,7 +143,7 @@ def batch_norm(
     squares = apply(CentredSquares(axes), wide, centre)
     elements = count(wide, axes, wide.dtype)
     result = _normalized(x, axes, centre, divide(squares, elements), weight, bias, eps)
-    own = (centre, divide(squares, subtract(elements, 1.0)))
+    own = (centre, divide(squares, subtract(elements, 1.0) if unbiased else elements))
     new_mean, new_var = (
         add(multiply(old, 1.0 - momentum), cast(multiply(new, momentum), old.dtype))
         for old, new in zip((running_mean, running_var), own, strict=True)
@@ -162,8 +165,8 @@ def batch_norm_inference(
     Parameters as in `batch_norm`; the states are not updated.
     """
     name = "batch_norm_inference"
-    axes = _check_channels(name, x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
-    _check_eps(name, eps)
+    axes = check_channels(name, x, running_mean=running_mean, running_var=running_var, weight=weight, bias=bias)
+    check_eps(name, eps)
     dtype = widened(x).dtype
     return _normalized(x, axes, cast(running_mean, dtype), cast(running_var, dtype), weight, bias, eps)
 
@@ -188,7 +191,7 @@ def _normalized(
     return cast(result, x.dtype)
 
 
-def _check_channels(name: str, x: Value, **given: Value | None) -> tuple[int, ...]:
+def check_channels(name: str, x: Value, **given: Value | None) -> tuple[int, ...]:
     """The axes to normalize over; raises for an argument that does not have one element per channel."""
     require_float(name, x)
     if len(x.shape) < 2:
@@ -202,7 +205,8 @@ def _check_channels(name: str, x: Value, **given: Value | None) -> tuple[int, ..
     return (0, *range(2, len(x.shape)))
 
 
-def _check_eps(name: str, eps: float) -> None:
+def check_eps(name: str, eps: float) -> None:
+    """Raise if what is added to the variance is negative."""
     if not eps >= 0:
         raise InvalidValueError(f"{name}: eps must be at least 0, got {eps}; use 1e-5")
 

@@ -18,12 +18,12 @@ __all__ = ["Sliding"]
 
 @dataclass(frozen=True, slots=True)
 class Sliding(Operator):
-    """The attributes of both convolution operators: the positions of windows, and the groups of channels.
+    """The attributes of all convolution operators: the positions of windows, and the groups of channels.
 
     Parameters
     ----------
     stride : tuple of int, default (1, 1)
-        Distance between windows, in rows and columns.
+        Distance between windows, in rows and columns; for volumes, in planes, rows and columns.
     padding : tuple of int, default (0, 0)
         Rows of zeros above and below the image, columns of zeros left and right of it.
     dilation : tuple of int, default (1, 1)
@@ -34,6 +34,8 @@ class Sliding(Operator):
     """
 
     flops: ClassVar[float] = 2.0
+    #: Number of axes of an image: 2, or 3 for volumes.
+    axes: ClassVar[int] = 2
     stride: Pair = (1, 1)
     padding: Pair = (0, 0)
     dilation: Pair = (1, 1)
@@ -44,11 +46,11 @@ class Sliding(Operator):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def check(self, *inputs: TensorType) -> tuple[TensorType, TensorType]:
-        """Check the rules that both operators share."""
+        """Check the rules that all of them share."""
         operands(self, inputs, 2)
         require(self, inputs, "float integer unsigned", "cast it to i32 first")
-        fields(self.name, 1, stride=self.stride, dilation=self.dilation)
-        fields(self.name, 0, padding=self.padding)
+        fields(self.name, 1, self.axes, stride=self.stride, dilation=self.dilation)
+        fields(self.name, 0, self.axes, padding=self.padding)
         if self.groups < 1:
             raise TypeRuleError(f"{self.name}: groups must be at least 1, got {self.groups}; use 1 for a single group")
         first, second = inputs
@@ -57,7 +59,7 @@ class Sliding(Operator):
                 f"{self.name}: operands must have the same dtype, got {first} and {second}; cast one to "
                 f"{dtype_name(first.dtype)}"
             )
-        images(self.name, "the image", first)
+        images(self.name, "the image", first, self.axes)
         return first, second
 
     def divided(self, what: str, channels: int, of: TensorType) -> int:
@@ -70,16 +72,16 @@ class Sliding(Operator):
         return channels // self.groups
 
     def positions(self, size: Sequence[int], window: Pair) -> Pair:
-        """Number of windows along the rows and the columns of an image of that size."""
+        """Number of windows along each axis of an image of that size."""
         return positions(self.name, size, window, self.stride, self.padding, self.dilation)
 
     def windows(self, x: np.ndarray, window: Pair) -> np.ndarray:
-        """All windows of the image, ``[N, C, rows, columns, *window]``, as a view of the padded image."""
+        """All windows of the image, ``[N, C, *positions, *window]``, as a view of the padded image."""
         edges = [(0, 0), (0, 0), *((p, p) for p in self.padding)]
         spans = [(k - 1) * d + 1 for k, d in zip(window, self.dilation, strict=True)]
-        found = sliding_window_view(np.pad(x, edges), spans, axis=(2, 3))
-        (sy, sx), (dy, dx) = self.stride, self.dilation
-        return np.asarray(found[:, :, ::sy, ::sx, ::dy, ::dx])
+        found = sliding_window_view(np.pad(x, edges), spans, axis=tuple(range(2, x.ndim)))
+        steps = [np.s_[::step] for step in (*self.stride, *self.dilation)]
+        return np.asarray(found[(np.s_[:], np.s_[:], *steps)])
 
     def element(
         self, k: Builder, x: Operand, image: Index, output: tuple[Coordinate, int], at: Index, inside: Index
@@ -93,7 +95,7 @@ class Sliding(Operator):
         channel = c if self.groups == 1 else (o // per_group) * (x.type.shape[1] // self.groups) + c
         own: list[Coordinate] = []
         tests: list[Scalar] = []
-        for axis in range(2):
+        for axis in range(self.axes):
             p = self.padding[axis]
             i = at[axis] * self.stride[axis] + inside[axis] * self.dilation[axis]
             own.append(i - p if p else i)
@@ -101,5 +103,7 @@ class Sliding(Operator):
                 tests.append(k.inside(own[-1], 0, x.type.shape[2 + axis]))
         if not tests:
             return x((n, channel, *own))
-        condition = tests[0] if len(tests) == 1 else k.call("and", *tests)
+        condition = tests[0]
+        for test in tests[1:]:
+            condition = k.call("and", condition, test)
         return k.choose(condition, lambda: x((n, channel, *own)), lambda: k.const(0, x.type.dtype))

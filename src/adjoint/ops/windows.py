@@ -1,4 +1,4 @@
-"""Windows over the last two axes, for convolution and pooling."""
+"""Windows over the last axes, for convolution and pooling."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,61 +6,68 @@ from typing import Any
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.types import TensorType
 
-__all__ = ["Pair", "fields", "images", "pair", "positions"]
+__all__ = ["Pair", "fields", "images", "numbers", "positions"]
 
-#: A number for the rows of an image and one for its columns.
-Pair = tuple[int, int]
+#: A number for the rows of an image and one for its columns; for volumes three numbers, planes first.
+Pair = tuple[int, ...]
 
-#: What to pass instead of the words that other frameworks take.
-_FIXES = {
-    ("padding", "same"): "for stride 1 and a window of odd size k, pass (k - 1) // 2",
-    ("padding", "valid"): "pass 0",
-}
+#: What a number for each axis is called, by the number of axes.
+_EACH = {1: "a sequence of one", 2: "a pair for rows and columns", 3: "three for planes, rows and columns"}
+
+#: How many integers there are, in words.
+_COUNT = {1: "one integer", 2: "two integers", 3: "three integers"}
 
 
-def pair(name: str, what: str, value: int | Sequence[int], least: int) -> Pair:
-    """A constructor's argument that is one number for both axes, or a pair; `name` is the constructor.
+def numbers(name: str, what: str, value: int | Sequence[int], least: int, axes: int = 2) -> Pair:
+    """A constructor's argument that is one number for all axes, or one for each; `name` is the constructor.
 
     Raises
     ------
     InvalidValueError
         If it is anything else, or less than `least`.
     """
-    items = value if isinstance(value, Iterable) else (value, value)
-    given = tuple(items)
-    if not _is_pair(given, least):
+    given = tuple(value) if isinstance(value, Iterable) else (value,) * axes
+    if not _is_numbers(given, least, axes):
         raise InvalidValueError(
-            f"{name}: {what} must be an integer of at least {least}, or a pair for rows and columns, got {value!r}; "
-            f"{_FIXES.get((what, value), 'correct it') if isinstance(value, str) else 'correct it'}"
+            f"{name}: {what} must be an integer of at least {least}, or {_EACH[axes]}, got {value!r}; correct it"
         )
-    return given[0], given[1]
+    return given
 
 
-def _is_pair(value: Any, least: int) -> bool:
+def _is_numbers(value: Any, least: int, axes: int) -> bool:
     return (
         isinstance(value, tuple)
-        and len(value) == 2
+        and len(value) == axes
         and all(isinstance(n, int) and not isinstance(n, bool) and n >= least for n in value)
     )
 
 
-def fields(name: str, least: int, **given: tuple[int, ...]) -> None:
-    """Raise if attributes of the operator called `name` are not two integers of at least `least`."""
+def fields(name: str, least: int, axes: int = 2, **given: tuple[int, ...]) -> None:
+    """Raise if attributes of the operator called `name` are not integers of at least `least`, one per axis."""
     for field, value in given.items():
-        if not _is_pair(value, least):
-            raise TypeRuleError(f"{name}: {field} must be two integers of at least {least}, got {value!r}; correct it")
+        if not _is_numbers(value, least, axes):
+            raise TypeRuleError(
+                f"{name}: {field} must be {_COUNT[axes]} of at least {least}, got {value!r}; correct it"
+            )
 
 
-def images(name: str, what: str, x: TensorType) -> None:
-    """Raise if an operand does not have four axes."""
-    if x.rank != 4:
-        raise TypeRuleError(f"{name}: {what} must have 4 axes, got {x}; reshape it, with size 1 for missing axes")
+def images(name: str, what: str, x: TensorType, axes: int = 2) -> None:
+    """Raise if an operand does not have two axes besides those of an image (of four in all) or a volume."""
+    if x.rank != axes + 2:
+        raise TypeRuleError(
+            f"{name}: {what} must have {axes + 2} axes, got {x}; reshape it, with size 1 for missing axes"
+        )
 
 
 def positions(
-    name: str, size: Sequence[int], window: Pair, stride: Pair, padding: Pair = (0, 0), dilation: Pair = (1, 1)
+    name: str,
+    size: Sequence[int],
+    window: Pair,
+    stride: Pair,
+    padding: Pair | None = None,
+    dilation: Pair | None = None,
 ) -> Pair:
-    """Number of windows along the rows and the columns of an image.
+    """Number of windows along each axis of an image; without padding and dilation unless given.
 
     ``(size + 2 * padding - (window - 1) * dilation - 1) // stride + 1`` along each axis; incomplete windows at the end
     do not count.
@@ -71,7 +78,8 @@ def positions(
         If not a single window fits.
     """
     found = []
-    for n, k, s, p, d in zip(size, window, stride, padding, dilation, strict=True):
+    around, apart = padding or (0,) * len(size), dilation or (1,) * len(size)
+    for n, k, s, p, d in zip(size, window, stride, around, apart, strict=True):
         room = n + 2 * p - (k - 1) * d - 1
         if room < 0:
             raise TypeRuleError(
@@ -79,4 +87,4 @@ def positions(
                 f"of {n} padded by {p} on both sides; pad more or use a smaller window"
             )
         found.append(room // s + 1)
-    return found[0], found[1]
+    return tuple(found)

@@ -9,9 +9,17 @@ from adjoint import ops
 from adjoint.ir import DTYPES, apply
 from adjoint.ops.attention import Attention, AttentionLogSum
 from adjoint.ops.centred import CentredSquares, Normalize, SumExp
-from adjoint.ops.convolution import Conv2d, Conv2dWeightGradient
+from adjoint.ops.convolution import (
+    Conv2d,
+    Conv2dWeightGradient,
+    Conv3d,
+    Conv3dWeightGradient,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
 from adjoint.ops.pooling import MaxPool2d, SumPool2d
 from adjoint.ops.present import PresentSquares, PresentSum
+from adjoint.ops.sliding import Sliding
 from adjoint.ops.views import Flip
 from adjoint.ops.window_places import Pooling, WindowArgMax, WindowPick, WindowSpread
 from adjoint.ops.windows import Pair
@@ -88,43 +96,72 @@ def _attended(g: Growing, *, values: bool) -> Node:
     return Node(apply(Attention(scale, causal), q.value, k.value, v.value), v.bound, False)
 
 
-def _image(g: Growing, *, exact: bool = False) -> Node:
-    """A float value of the graph, reshaped to four axes."""
+def _image(g: Growing, *, exact: bool = False, axes: int = 2) -> Node:
+    """A float value of the graph, reshaped to the axes of images or, with three axes, of volumes."""
     x = g.pick(exact=exact)
     shape = x.value.shape
-    whole = (1,) * (4 - len(shape)) + shape if len(shape) <= 4 else (prod(shape[:-3]), *shape[-3:])
+    missing = axes + 2 - len(shape)
+    whole = (1,) * missing + shape if missing >= 0 else (prod(shape[: -axes - 1]), *shape[-axes - 1 :])
     return Node(ops.reshape(x.value, whole), x.bound, x.exact)
 
 
-def _sliding(g: Growing, x: Node) -> tuple[Conv2d, Pair]:
-    """A convolution whose windows fit into the image, and the window size."""
+def _sliding(g: Growing, x: Node) -> tuple[tuple[Pair, Pair, Pair, int], Pair]:
+    """The settings of a convolution whose windows fit into the image, and the window size."""
+    size = x.value.shape[2:]
 
     def some(options: tuple[int, ...]) -> Pair:
-        return g.choose(options), g.choose(options)
+        return tuple(g.choose(options) for _ in size)
 
     padding, dilation = some((0, 1, 2)), some((1, 2))
-    room = [(n + 2 * p - 1) // d + 1 for n, p, d in zip(x.value.shape[2:], padding, dilation, strict=True)]
-    rows, columns = (g.choose([k for k in (1, 2, 3) if k <= most]) for most in room)
+    room = [(n + 2 * p - 1) // d + 1 for n, p, d in zip(size, padding, dilation, strict=True)]
+    window = tuple(g.choose([k for k in (1, 2, 3) if k <= most]) for most in room)
     groups = g.choose((1, x.value.shape[1]))
-    return Conv2d(some((1, 2, 3)), padding, dilation, groups), (rows, columns)
+    return (some((1, 2, 3)), padding, dilation, groups), window
 
 
-def _conv2d(g: Growing) -> Node:
-    x = _image(g)
-    op, window = _sliding(g, x)
-    each = x.value.shape[1] // op.groups
-    w = g.parameter((op.groups * g.choose((1, 2)), each, *window), "float", x.value.dtype)
-    return Node(apply(op, x.value, w.value), x.bound * w.bound * each * prod(window), False)
+def _conv(made: type[Conv2d]) -> Callable[[Growing], Node]:
+    def recipe(g: Growing) -> Node:
+        x = _image(g, axes=made.axes)
+        settings, window = _sliding(g, x)
+        groups = settings[3]
+        each = x.value.shape[1] // groups
+        w = g.parameter((groups * g.choose((1, 2)), each, *window), "float", x.value.dtype)
+        return Node(apply(made(*settings), x.value, w.value), x.bound * w.bound * each * prod(window), False)
+
+    return recipe
 
 
-def _conv2d_weight_gradient(g: Growing) -> Node:
-    x = _image(g)
-    op, window = _sliding(g, x)
-    shape = (x.value.shape[0], op.groups * g.choose((1, 2)), *op.positions(x.value.shape[2:], window))
-    ct = g.parameter(shape, "float", x.value.dtype)
-    made = Conv2dWeightGradient(op.stride, op.padding, op.dilation, op.groups, window)
-    count = shape[0] * shape[2] * shape[3]
-    return Node(apply(made, x.value, ct.value), x.bound * ct.bound * count, False)
+def _result_of(g: Growing, op: Sliding, x: Node, window: Pair) -> Node:
+    """A parameter of the type of the result of a convolution."""
+    outputs = op.groups * g.choose((1, 2))
+    shape = (x.value.shape[0], outputs, *op.positions(x.value.shape[2:], window))
+    return g.parameter(shape, "float", x.value.dtype)
+
+
+def _conv_weight_gradient(made: type[Conv2dWeightGradient]) -> Callable[[Growing], Node]:
+    def recipe(g: Growing) -> Node:
+        x = _image(g, axes=made.axes)
+        settings, window = _sliding(g, x)
+        op = made(*settings, window)
+        ct = _result_of(g, op, x, window)
+        count = ct.value.type.size // max(ct.value.shape[1], 1)
+        return Node(apply(op, x.value, ct.value), x.bound * ct.bound * count, False)
+
+    return recipe
+
+
+def _conv_transpose(made: type[ConvTranspose2d]) -> Callable[[Growing], Node]:
+    def recipe(g: Growing) -> Node:
+        x = _image(g, axes=made.axes)
+        settings, window = _sliding(g, x)
+        op = made(*settings, x.value.shape[2:])
+        ct = _result_of(g, op, x, window)
+        each = ct.value.shape[1] // op.groups
+        w = g.parameter((ct.value.shape[1], x.value.shape[1] // op.groups, *window), "float", x.value.dtype)
+        found = apply(op, ct.value, ops.multiply(w.value, ops.mean(x.value)))
+        return Node(found, ct.bound * w.bound * x.bound * each * prod(window), False)
+
+    return recipe
 
 
 def _windows(g: Growing, x: Node) -> tuple[Pair, Pair]:
@@ -174,8 +211,12 @@ NETWORK_RECIPES: Mapping[str, Callable[[Growing], Node]] = MappingProxyType(
         "sum_exp": _sum_exp,
         "attention": partial(_attended, values=True),
         "attention_log_sum": partial(_attended, values=False),
-        "conv2d": _conv2d,
-        "conv2d_weight_gradient": _conv2d_weight_gradient,
+        "conv2d": _conv(Conv2d),
+        "conv2d_weight_gradient": _conv_weight_gradient(Conv2dWeightGradient),
+        "conv_transpose2d": _conv_transpose(ConvTranspose2d),
+        "conv3d": _conv(Conv3d),
+        "conv3d_weight_gradient": _conv_weight_gradient(Conv3dWeightGradient),
+        "conv_transpose3d": _conv_transpose(ConvTranspose3d),
         "max_pool2d": _pool(MaxPool2d, exact=False, adds=False),
         "sum_pool2d": _pool(SumPool2d, exact=False, adds=True),
         "window_argmax": _pool(WindowArgMax, exact=True, adds=False),

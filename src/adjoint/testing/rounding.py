@@ -192,6 +192,10 @@ _TERMS: dict[str, Callable[[Value], float]] = {
     "matmul": lambda v: v.inputs[0].shape[-2 if v.op.transpose_a else -1],  # type: ignore[attr-defined]
     "conv2d": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[0], 1),
     "conv2d_weight_gradient": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[1], 1),
+    "conv_transpose2d": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[1], 1),
+    "conv3d": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[0], 1),
+    "conv3d_weight_gradient": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[1], 1),
+    "conv_transpose3d": lambda v: v.inputs[1].type.size / max(v.inputs[1].shape[1], 1),
     "sum": lambda v: v.inputs[0].type.size / max(v.type.size, 1),
     "present_sum": lambda v: v.inputs[0].type.size / max(v.type.size, 1),
     "prod": lambda v: v.inputs[0].type.size / max(v.type.size, 1),

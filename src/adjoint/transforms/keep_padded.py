@@ -137,9 +137,9 @@ def _reads_rows(reader: Value, x: Value) -> bool:
     """Whether a user reads at most one row of a value at a time, so that gaps between rows do not matter."""
     op = reader.op
     if isinstance(op, Conv2d):
-        return reader.inputs[1] is not x and (reader.inputs[1].shape[3], op.stride[1]) != (1, 1)
+        return reader.inputs[1] is not x and (reader.inputs[1].shape[-1], op.stride[-1]) != (1, 1)
     if isinstance(op, Conv2dWeightGradient):
-        return (op.window[1], op.stride[1]) != (1, 1)
+        return (op.window[-1], op.stride[-1]) != (1, 1)
     return isinstance(op, Elementwise | Pad | Slice)
 
 

@@ -281,7 +281,7 @@ def pad_before(value: Value) -> Value | None:
     """
     op = value.op
     assert isinstance(op, Sliding)
-    if op.padding == (0, 0):
+    if not any(op.padding):
         return None
     image, other = value.inputs
     result, window = (
@@ -293,7 +293,7 @@ def pad_before(value: Value) -> Value | None:
     ]
     high = [max(0, end - low - size) for end, low, size in zip(ends, op.padding, image.shape[2:], strict=True)]
     padded = shape.pad(image, (0, 0, *op.padding), (0, 0, *high), 0)
-    return _make(value, replace(op, padding=(0, 0)), padded, other)
+    return _make(value, replace(op, padding=(0,) * op.axes), padded, other)
 
 
 def pad_twice(value: Value) -> Value | None:

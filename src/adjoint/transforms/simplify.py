@@ -86,6 +86,8 @@ RULES: Mapping[type[Op], tuple[Rule, ...]] = MappingProxyType(
         contract.MatMul: (rewrites.matmul_of_transposed,),
         convolution.Conv2d: (rewrites.pad_before,),
         convolution.Conv2dWeightGradient: (rewrites.pad_before,),
+        convolution.Conv3d: (rewrites.pad_before,),
+        convolution.Conv3dWeightGradient: (rewrites.pad_before,),
     }
 )
 

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, Value
@@ -13,7 +11,16 @@ from adjoint.nn.functional.recording import Array, recorded
 from adjoint.tensor.autocasting import own_precision
 from adjoint.tensor.record import rebind
 
-__all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "normalize", "rms_norm", "train_batch_norm"]
+__all__ = [
+    "batch_norm",
+    "group_norm",
+    "instance_norm",
+    "layer_norm",
+    "local_response_norm",
+    "normalize",
+    "rms_norm",
+    "train_batch_norm",
+]
 
 
 @own_precision
@@ -97,14 +104,7 @@ def rms_norm(
         If the shapes or dtypes do not match.
     """
     lead, _ = _split("rms_norm", input, normalized_shape)
-    wide = input if input.dtype.itemsize > 2 else ops.cast(input, DTYPES["f32"])
-    least = float(np.finfo(wide.dtype).eps) if eps is None else eps
-    axes = tuple(range(len(lead), len(input.shape)))
-    scale = ops.rsqrt(ops.add(ops.mean(ops.square(wide), axes, keepdims=True), least))
-    result = ops.multiply(wide, scale)
-    if weight is not None:
-        result = ops.multiply(result, ops.cast(weight, wide.dtype))
-    return ops.cast(result, input.dtype)
+    return ops.rms_norm(input, weight, tuple(range(len(lead), len(input.shape))), eps)
 
 
 @own_precision
@@ -130,33 +130,18 @@ def group_norm(
     TypeRuleError
         If the shapes or dtypes do not match.
     """
-    if len(input.shape) < 2 or num_groups < 1 or input.shape[1] % num_groups:
-        raise TypeRuleError(
-            f"group_norm: the channels of [N, C, ...] must be a multiple of num_groups, got {input.type} and "
-            f"{num_groups}; change one"
-        )
-    return _grouped(input, num_groups, weight, bias, eps)
-
-
-def _grouped(x: Array, groups: int, weight: Array | None, bias: Array | None, eps: float) -> Array:
-    rows = (x.shape[0], groups, prod(x.shape[1:]) // groups)
-    result = ops.reshape(ops.layer_norm(ops.reshape(x, rows), eps=eps), x.shape)
-    per_channel = (x.shape[1], *(1 for _ in x.shape[2:]))
-    if weight is not None:
-        result = ops.multiply(result, ops.reshape(weight, per_channel))
-    return result if bias is None else ops.add(result, ops.reshape(bias, per_channel))
+    return ops.group_norm(input, num_groups, weight, bias, eps)
 
 
 @own_precision
-@recorded
 def instance_norm(
     input: Array,
-    running_mean: None = None,
-    running_var: None = None,
+    running_mean: Array | None = None,
+    running_var: Array | None = None,
     weight: Array | None = None,
     bias: Array | None = None,
     use_input_stats: bool = True,
-    momentum: float = 0.1,  # noqa: ARG001
+    momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Array:
     """`group_norm` with one channel per group (Ulyanov et al., 2016).
@@ -164,32 +149,86 @@ def instance_norm(
     Parameters
     ----------
     input : Tensor
-        Float, shape ``[N, C, ...]``.
-    running_mean, running_var : None
-        Running statistics are not supported.
+        Float, shape ``[N, C, ...]`` with more than one pixel.
+    running_mean, running_var : Tensor, optional
+        Running statistics, shape ``[C]``. They are used instead of the input's if `use_input_stats` is False; otherwise
+        they get the new values ``(1 - momentum) * running + momentum * own``, where own are the means over the batch of
+        the means and unbiased variances of all images.
     weight, bias : Tensor, optional
         Shape ``[C]``.
     use_input_stats : bool, default True
-        True, the only choice that is supported.
-    momentum : float
-        No effect without running statistics.
+        Whether each channel of each image is normalized by its own mean and variance.
+    momentum : float, default 0.1
+        The weight of this batch in the running statistics.
     eps : float, default 1e-5
         Added to the variance.
 
     Raises
     ------
     TypeRuleError
-        If the shapes or dtypes do not match.
+        If the shapes or dtypes do not match, or running statistics of a graph value would have to be changed.
     InvalidValueError
-        If running statistics are asked for.
+        If there are no statistics.
     """
-    if running_mean is not None or running_var is not None or not use_input_stats:
-        raise InvalidValueError(
-            "instance_norm: the statistics must be those of the input, got running statistics; use batch_norm"
+    if not use_input_stats:
+        if running_mean is None or running_var is None:
+            raise InvalidValueError(
+                "instance_norm: running statistics must be given unless use_input_stats, got None; pass both"
+            )
+        return _running_batch_norm(input, running_mean, running_var, weight, bias, eps)
+    if running_mean is None or running_var is None:
+        return _own_instance_norm(input, weight, bias, eps)
+    if isinstance(input, Value):
+        raise TypeRuleError(
+            f"instance_norm: running statistics of a graph value cannot be changed, got {input.type}; use "
+            "ops.instance_norm, which returns them"
         )
-    if len(input.shape) < 3:
-        raise TypeRuleError(f"instance_norm: the input must be [N, C, ...] with pixels, got {input.type}; reshape it")
-    return _grouped(input, input.shape[1], weight, bias, eps)
+    result, *new = _instance_norm(input, running_mean, running_var, weight, bias, momentum, eps)
+    for target, one in zip((running_mean, running_var), new, strict=True):
+        rebind(target, one)
+    return result
+
+
+@recorded
+def _own_instance_norm(x: Array, weight: Array | None, bias: Array | None, eps: float) -> Array:
+    return ops.instance_norm(x, None, None, weight, bias, 0.0, eps)
+
+
+@recorded
+def _instance_norm(
+    x: Array,
+    running_mean: Array,
+    running_var: Array,
+    weight: Array | None,
+    bias: Array | None,
+    momentum: float,
+    eps: float,
+) -> tuple[Array, ...]:
+    y, *new = ops.instance_norm(x, running_mean, running_var, weight, bias, momentum, eps)
+    return (y, *(ops.stop_gradient(one) for one in new))
+
+
+@recorded
+def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Array:
+    """``input / (k + alpha * mean(input**2))**beta``, a mean over neighbouring channels (Krizhevsky et al., 2012).
+
+    Parameters
+    ----------
+    input : Tensor
+        Float, shape ``[N, C, ...]``.
+    size : int
+        Number of channels of a mean: ``size // 2`` before each, and ``(size - 1) // 2`` after it.
+    alpha, beta, k : float, default 1e-4, 0.75, 1
+        The numbers of the formula.
+
+    Raises
+    ------
+    TypeRuleError
+        If there are no pixels.
+    InvalidValueError
+        If the size is not positive.
+    """
+    return ops.local_response_norm(input, size, alpha, beta, k)
 
 
 @own_precision
@@ -202,6 +241,7 @@ def batch_norm(
     training: bool = False,
     momentum: float = 0.1,
     eps: float = 1e-5,
+    unbiased: bool = True,
 ) -> Array:
     """``(input - mean) / sqrt(variance + eps) * weight + bias`` per channel (Ioffe and Szegedy, 2015).
 
@@ -220,6 +260,8 @@ def batch_norm(
         The weight of this batch in the running statistics.
     eps : float, default 1e-5
         Added to the variance.
+    unbiased : bool, default True
+        Whether the running variance is the unbiased estimate, as in PyTorch, rather than the variance of the batch.
 
     Raises
     ------
@@ -236,7 +278,7 @@ def batch_norm(
         return _running_batch_norm(input, running_mean, running_var, weight, bias, eps)
     if running_mean is None or running_var is None:
         return _own_batch_norm(input, weight, bias, eps)
-    return train_batch_norm(input, running_mean, running_var, None, weight, bias, momentum, eps)
+    return train_batch_norm(input, running_mean, running_var, None, weight, bias, momentum, eps, unbiased)
 
 
 @own_precision
@@ -249,12 +291,13 @@ def train_batch_norm(
     bias: Array | None,
     momentum: float | None,
     eps: float,
+    unbiased: bool = True,
 ) -> Array:
     """Normalize with the statistics of the batch, and rebind the running ones to their new values.
 
     Parameters
     ----------
-    input, running_mean, running_var, weight, bias, eps
+    input, running_mean, running_var, weight, bias, eps, unbiased
         As in `batch_norm`.
     count : Tensor or None
         The number of batches before, i64; it gets the next number.
@@ -271,7 +314,7 @@ def train_batch_norm(
             f"batch_norm: running statistics of a graph value cannot be changed, got {input.type}; use ops.batch_norm, "
             "which returns them"
         )
-    arguments: tuple[Any, ...] = (input, running_mean, running_var, weight, bias, momentum, eps)
+    arguments: tuple[Any, ...] = (input, running_mean, running_var, weight, bias, momentum, eps, unbiased)
     found = _batch_norm(*arguments) if count is None else _counted_batch_norm(count, *arguments)
     targets = (running_mean, running_var) if count is None else (running_mean, running_var, count)
     for target, new in zip(targets, found[1:], strict=True):
@@ -288,8 +331,9 @@ def _batch_norm(
     bias: Array | None,
     momentum: float,
     eps: float,
+    unbiased: bool,
 ) -> tuple[Array, ...]:
-    y, mean, var = ops.batch_norm(x, running_mean, running_var, weight, bias, momentum, eps)
+    y, mean, var = ops.batch_norm(x, running_mean, running_var, weight, bias, momentum, eps, unbiased)
     return y, ops.stop_gradient(mean), ops.stop_gradient(var)
 
 
@@ -303,10 +347,11 @@ def _counted_batch_norm(
     bias: Array | None,
     momentum: float | None,
     eps: float,
+    unbiased: bool,
 ) -> tuple[Array, ...]:
     batches = ops.add(count, 1)
     own = 1.0 if momentum is None else momentum
-    y, *new = ops.batch_norm(x, running_mean, running_var, weight, bias, own, eps)
+    y, *new = ops.batch_norm(x, running_mean, running_var, weight, bias, own, eps, unbiased)
     if momentum is None:
         number = ops.cast(batches, running_mean.dtype)
         pairs = zip((running_mean, running_var), new, strict=True)
@@ -342,13 +387,18 @@ def normalize(input: Array, p: float = 2.0, dim: int = 1, eps: float = 1e-12) ->
     eps : float, default 1e-12
         The least divisor.
     """
-    size = ops.abs(input)
+    wide = input if input.dtype.itemsize > 2 else ops.cast(input, DTYPES["f32"])
     if p == 2:
-        norm = ops.sqrt(ops.sum(ops.square(input), dim, keepdims=True))
-    elif p == 1:
+        # The root of the greater of both squares, so that vectors of zeros have a gradient.
+        total = ops.sum(ops.square(wide), dim, keepdims=True)
+        return ops.cast(ops.multiply(wide, ops.rsqrt(ops.maximum(total, eps * eps))), input.dtype)
+    size = ops.abs(wide)
+    if p == 1:
         norm = ops.sum(size, dim, keepdims=True)
     elif p == float("inf"):
         norm = ops.max(size, dim, keepdims=True)
     else:
-        norm = ops.power(ops.sum(ops.power(size, float(p)), dim, keepdims=True), 1.0 / p)
-    return ops.divide(input, ops.maximum(norm, eps))
+        total = ops.sum(ops.power(size, float(p)), dim, keepdims=True)
+        is_positive = ops.greater(total, 0.0)
+        norm = ops.where(is_positive, ops.power(ops.where(is_positive, total, 1.0), 1.0 / p), 0.0)
+    return ops.cast(ops.divide(wide, ops.maximum(norm, eps)), input.dtype)

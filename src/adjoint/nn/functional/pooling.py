@@ -1,32 +1,45 @@
-"""Pooling over windows of images and sequences, with PyTorch's arguments."""
+"""Pooling over windows of sequences, images and volumes, with PyTorch's arguments."""
 
-from collections.abc import Callable, Sequence
-
-import numpy as np
+from collections.abc import Sequence
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
-from adjoint.nn.functional.layers import pair, single
+from adjoint.nn.functional.convolution import unbatched
 from adjoint.nn.functional.recording import Array, recorded
 
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
     "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
     "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
 ]
+
+#: A number for all axes, or one for each; for adaptive pooling also None for the size of the input.
+Numbers = int | Sequence[int]
+Sizes = int | Sequence[int | None] | None
 
 
 @recorded
 def max_pool2d(
     input: Array,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: int | Sequence[int] = 0,
-    dilation: int | Sequence[int] = 1,
+    kernel_size: Numbers,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Array:
@@ -36,28 +49,62 @@ def max_pool2d(
     ----------
     input : Tensor
         Images, float, shape ``[N, C, H, W]`` or ``[C, H, W]``.
-    kernel_size, stride, padding
-        Rows and columns of a window, the distances between windows (default: the window), and what is added at both
-        ends, at most half the window.
-    dilation, ceil_mode, return_indices
-        1, False and False, the only choices that are supported.
+    kernel_size, stride, padding, dilation
+        Rows and columns of a window, the distances between windows (default: the window), what is added at both ends,
+        at most half the window, and the distances between the elements of a window.
+    ceil_mode : bool, default False
+        Whether windows that begin in the image and extend beyond its padding count too.
+    return_indices : bool, default False
+        Whether to return the positions of the maxima too, ``row * W + column`` in each image, as i64.
 
     Raises
     ------
-    InvalidValueError
-        If a setting is out of range.
+    TypeRuleError, InvalidValueError
+        If it is not an image, no window fits, or a setting is out of range.
     """
-    _refuse("max_pool2d", dilation=(dilation, (1, (1, 1))), ceil_mode=(ceil_mode, (False,)))
-    _refuse("max_pool2d", return_indices=(return_indices, (False,)))
-    return _batched("max_pool2d", input, lambda x: ops.max_pool2d(x, kernel_size, stride, padding))
+    rest = kernel_size, _own(stride), padding, dilation, ceil_mode
+    function = ops.max_pool2d_with_indices if return_indices else ops.max_pool2d
+    return unbatched("max_pool2d", 2, input, lambda x: function(x, *rest))
+
+
+@recorded
+def max_pool1d(
+    input: Array,
+    kernel_size: Numbers,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Array:
+    """The maximum of each window of sequences ``[N, C, L]`` or ``[C, L]``; arguments as in `max_pool2d`."""
+    rest = kernel_size, _own(stride), padding, dilation, ceil_mode
+    function = ops.max_pool1d_with_indices if return_indices else ops.max_pool1d
+    return unbatched("max_pool1d", 1, input, lambda x: function(x, *rest))
+
+
+@recorded
+def max_pool3d(
+    input: Array,
+    kernel_size: Numbers,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
+    dilation: Numbers = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Array:
+    """The maximum of each window of volumes ``[N, C, D, H, W]`` or ``[C, D, H, W]``; arguments as in `max_pool2d`."""
+    rest = kernel_size, _own(stride), padding, dilation, ceil_mode
+    function = ops.max_pool3d_with_indices if return_indices else ops.max_pool3d
+    return unbatched("max_pool3d", 3, input, lambda x: function(x, *rest))
 
 
 @recorded
 def avg_pool2d(
     input: Array,
-    kernel_size: int | Sequence[int],
-    stride: int | Sequence[int] | None = None,
-    padding: int | Sequence[int] = 0,
+    kernel_size: Numbers,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
@@ -68,65 +115,102 @@ def avg_pool2d(
     ----------
     input : Tensor
         Images, float, shape ``[N, C, H, W]`` or ``[C, H, W]``.
-    kernel_size, stride, padding
+    kernel_size, stride, padding, ceil_mode
         As in `max_pool2d`; padded elements are 0.
-    ceil_mode : bool, default False
-        False, the only choice that is supported.
     count_include_pad : bool, default True
-        Whether padded elements count.
+        Whether padded elements count; those that `ceil_mode` adds never do.
     divisor_override : int, optional
         What the sum of a window is divided by, instead of the number of elements.
 
     Raises
     ------
-    InvalidValueError
-        If a setting is out of range.
+    TypeRuleError, InvalidValueError
+        If it is not an image, no window fits, or a setting is out of range.
     """
-    _refuse("avg_pool2d", ceil_mode=(ceil_mode, (False,)))
-
-    def pooled(x: Array) -> Array:
-        if divisor_override is None:
-            return ops.avg_pool2d(x, kernel_size, stride, padding, count_include_pad)
-        rows, columns = pair(kernel_size)
-        return ops.multiply(ops.avg_pool2d(x, kernel_size, stride, padding), rows * columns / divisor_override)
-
-    return _batched("avg_pool2d", input, pooled)
-
-
-@recorded
-def max_pool1d(
-    input: Array,
-    kernel_size: int,
-    stride: int | None = None,
-    padding: int = 0,
-    dilation: int = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Array:
-    """The maximum of each window of sequences ``[N, C, L]`` or ``[C, L]``; arguments as in `max_pool2d`."""
-    _refuse("max_pool1d", dilation=(dilation, (1,)), ceil_mode=(ceil_mode, (False,)))
-    _refuse("max_pool1d", return_indices=(return_indices, (False,)))
-    window, steps, around = _of_row(kernel_size, stride, padding)
-    return _row("max_pool1d", input, lambda x: ops.max_pool2d(x, window, steps, around))
+    rest = kernel_size, _own(stride), padding, count_include_pad, ceil_mode, divisor_override
+    return unbatched("avg_pool2d", 2, input, lambda x: ops.avg_pool2d(x, *rest))
 
 
 @recorded
 def avg_pool1d(
     input: Array,
-    kernel_size: int,
-    stride: int | None = None,
-    padding: int = 0,
+    kernel_size: Numbers,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Array:
     """The mean of each window of sequences ``[N, C, L]`` or ``[C, L]``; arguments as in `avg_pool2d`."""
-    _refuse("avg_pool1d", ceil_mode=(ceil_mode, (False,)))
-    window, steps, around = _of_row(kernel_size, stride, padding)
-    return _row("avg_pool1d", input, lambda x: ops.avg_pool2d(x, window, steps, around, count_include_pad))
+    rest = kernel_size, _own(stride), padding, count_include_pad, ceil_mode
+    return unbatched("avg_pool1d", 1, input, lambda x: ops.avg_pool1d(x, *rest))
 
 
 @recorded
-def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None] | None) -> Array:
+def avg_pool3d(
+    input: Array,
+    kernel_size: Numbers,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Array:
+    """The mean of each window of volumes ``[N, C, D, H, W]`` or ``[C, D, H, W]``; arguments as in `avg_pool2d`."""
+    rest = kernel_size, _own(stride), padding, count_include_pad, ceil_mode, divisor_override
+    return unbatched("avg_pool3d", 3, input, lambda x: ops.avg_pool3d(x, *rest))
+
+
+@recorded
+def lp_pool2d(
+    input: Array,
+    norm_type: float,
+    kernel_size: Numbers,
+    stride: Numbers | None = None,
+    ceil_mode: bool = False,
+) -> Array:
+    """``sum(input**p)**(1/p)`` of each window, with the exponent `norm_type`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Images, float, shape ``[N, C, H, W]`` or ``[C, H, W]``; negative numbers need an integer exponent.
+    norm_type : float
+        The exponent, not 0.
+    kernel_size, stride, ceil_mode
+        As in `max_pool2d`; windows beyond the end are scaled up to the sum of a whole window.
+    """
+    rest = norm_type, kernel_size, _own(stride), ceil_mode
+    return unbatched("lp_pool2d", 2, input, lambda x: ops.lp_pool2d(x, *rest))
+
+
+@recorded
+def lp_pool1d(
+    input: Array,
+    norm_type: float,
+    kernel_size: Numbers,
+    stride: Numbers | None = None,
+    ceil_mode: bool = False,
+) -> Array:
+    """The power mean of each window of sequences ``[N, C, L]`` or ``[C, L]``; arguments as in `lp_pool2d`."""
+    rest = norm_type, kernel_size, _own(stride), ceil_mode
+    return unbatched("lp_pool1d", 1, input, lambda x: ops.lp_pool1d(x, *rest))
+
+
+@recorded
+def lp_pool3d(
+    input: Array,
+    norm_type: float,
+    kernel_size: Numbers,
+    stride: Numbers | None = None,
+    ceil_mode: bool = False,
+) -> Array:
+    """The power mean of each window of volumes ``[N, C, D, H, W]`` or ``[C, D, H, W]``; arguments as in `lp_pool2d`."""
+    rest = norm_type, kernel_size, _own(stride), ceil_mode
+    return unbatched("lp_pool3d", 3, input, lambda x: ops.lp_pool3d(x, *rest))
+
+
+@recorded
+def adaptive_avg_pool2d(input: Array, output_size: Sizes) -> Array:
     """The mean of each of a number of windows that cover the image.
 
     Window i of n covers the rows from ``floor(i * H / n)`` up to, not including, ``ceil((i + 1) * H / n)``.
@@ -135,104 +219,166 @@ def adaptive_avg_pool2d(input: Array, output_size: int | Sequence[int | None] | 
     ----------
     input : Tensor
         Images, float, shape ``[N, C, H, W]`` or ``[C, H, W]``.
-    output_size : int or pair of int or None
+    output_size : int, or pair of int or None, or None
         Rows and columns of the result; None keeps the size of the input.
     """
-    return _batched("adaptive_avg_pool2d", input, lambda x: _adaptive_mean(x, _sizes(x, output_size)))
+    return unbatched("adaptive_avg_pool2d", 2, input, lambda x: ops.adaptive_avg_pool2d(x, output_size))
 
 
 @recorded
-def adaptive_avg_pool1d(input: Array, output_size: int) -> Array:
+def adaptive_avg_pool1d(input: Array, output_size: Sizes) -> Array:
     """The mean of each of a number of windows that cover sequences ``[N, C, L]`` or ``[C, L]``."""
-    return _row("adaptive_avg_pool1d", input, lambda x: _adaptive_mean(x, (1, output_size)))
+    return unbatched("adaptive_avg_pool1d", 1, input, lambda x: ops.adaptive_avg_pool1d(x, output_size))
 
 
 @recorded
-def adaptive_max_pool2d(
-    input: Array, output_size: int | Sequence[int | None] | None, return_indices: bool = False
-) -> Array:
-    """The maximum of each of a number of windows of the same size that cover the image.
+def adaptive_avg_pool3d(input: Array, output_size: Sizes) -> Array:
+    """The mean of each of a number of windows that cover volumes ``[N, C, D, H, W]`` or ``[C, D, H, W]``."""
+    return unbatched("adaptive_avg_pool3d", 3, input, lambda x: ops.adaptive_avg_pool3d(x, output_size))
+
+
+@recorded
+def adaptive_max_pool2d(input: Array, output_size: Sizes, return_indices: bool = False) -> Array:
+    """The maximum of each of a number of windows that cover the image.
+
+    The gradient goes to the first of equal elements.
 
     Parameters
     ----------
-    input : Tensor
-        Images, float, shape ``[N, C, H, W]`` or ``[C, H, W]``.
-    output_size : int or pair of int or None
-        Rows and columns of the result, which divide those of the input.
+    input, output_size
+        As in `adaptive_avg_pool2d`.
     return_indices : bool, default False
-        False, the only choice that is supported.
+        As in `max_pool2d`.
+    """
+    function = ops.adaptive_max_pool2d_with_indices if return_indices else ops.adaptive_max_pool2d
+    return unbatched("adaptive_max_pool2d", 2, input, lambda x: function(x, output_size))
+
+
+@recorded
+def adaptive_max_pool1d(input: Array, output_size: Sizes, return_indices: bool = False) -> Array:
+    """The maximum of each of a number of windows that cover sequences ``[N, C, L]`` or ``[C, L]``."""
+    function = ops.adaptive_max_pool1d_with_indices if return_indices else ops.adaptive_max_pool1d
+    return unbatched("adaptive_max_pool1d", 1, input, lambda x: function(x, output_size))
+
+
+@recorded
+def adaptive_max_pool3d(input: Array, output_size: Sizes, return_indices: bool = False) -> Array:
+    """The maximum of each of a number of windows that cover volumes ``[N, C, D, H, W]`` or ``[C, D, H, W]``."""
+    function = ops.adaptive_max_pool3d_with_indices if return_indices else ops.adaptive_max_pool3d
+    return unbatched("adaptive_max_pool3d", 3, input, lambda x: function(x, output_size))
+
+
+@recorded
+def max_unpool2d(
+    input: Array,
+    indices: Array,
+    kernel_size: Numbers,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
+    output_size: Sequence[int] | None = None,
+) -> Array:
+    """The maxima of `max_pool2d` at their places in images of zeros.
+
+    The places of windows that overlap may be equal: then the result is the mean of what is put there, which is the
+    maximum itself; PyTorch leaves open which one it is.
+
+    Parameters
+    ----------
+    input, indices : Tensor
+        What ``max_pool2d(..., return_indices=True)`` returned.
+    kernel_size, stride, padding
+        Those of the pooling, from which the size of the images is computed.
+    output_size : sequence of int, optional
+        The size of the images instead, of which only the last two numbers count.
 
     Raises
     ------
-    InvalidValueError
-        If a size does not divide that of the input, or indices are asked for.
+    TypeRuleError
+        If the indices do not have the shape of the input.
     """
-    _refuse("adaptive_max_pool2d", return_indices=(return_indices, (False,)))
+    return _max_unpool("max_unpool2d", 2, input, indices, kernel_size, _own(stride), padding, output_size)
 
-    def pooled(x: Array) -> Array:
-        sizes = _sizes(x, output_size)
-        if any(n % size for n, size in zip(x.shape[2:], sizes, strict=True)):
+
+@recorded
+def max_unpool1d(
+    input: Array,
+    indices: Array,
+    kernel_size: Numbers,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
+    output_size: Sequence[int] | None = None,
+) -> Array:
+    """The maxima of `max_pool1d` at their places in sequences of zeros; arguments as in `max_unpool2d`."""
+    return _max_unpool("max_unpool1d", 1, input, indices, kernel_size, _own(stride), padding, output_size)
+
+
+@recorded
+def max_unpool3d(
+    input: Array,
+    indices: Array,
+    kernel_size: Numbers,
+    stride: Numbers | None = None,
+    padding: Numbers = 0,
+    output_size: Sequence[int] | None = None,
+) -> Array:
+    """The maxima of `max_pool3d` at their places in volumes of zeros; arguments as in `max_unpool2d`."""
+    return _max_unpool("max_unpool3d", 3, input, indices, kernel_size, _own(stride), padding, output_size)
+
+
+def _own(stride: Numbers | None) -> Numbers | None:
+    """The stride, of which an empty sequence is none, as in PyTorch."""
+    return None if isinstance(stride, Sequence) and not stride else stride
+
+
+def _max_unpool(
+    name: str,
+    axes: int,
+    input: Array,
+    indices: Array,
+    kernel_size: Numbers,
+    stride: Numbers | None,
+    padding: Numbers,
+    output_size: Sequence[int] | None,
+) -> Array:
+    if input.shape != indices.shape or len(input.shape) not in (axes + 1, axes + 2):
+        raise TypeRuleError(
+            f"{name}: the indices must have the shape of the input, with {axes + 2} or {axes + 1} axes, got "
+            f"{input.type} and {indices.type}; pass what the pooling returned"
+        )
+    lead = input.shape[: len(input.shape) - axes]
+    size = _unpooled(name, axes, input.shape[len(lead) :], kernel_size, stride, padding, output_size)
+    rows = count = 1
+    for n in lead:
+        rows *= n
+    for n in size:
+        count *= n
+    flat = ops.reshape(ops.cast(indices, "i64"), (rows, -1))
+    places = ops.reshape(ops.add(flat, ops.multiply(ops.iota(flat.shape, 0), count)), (-1,))
+    values = ops.reshape(input, (-1,))
+    total = ops.scatter_add(places, values, rows * count)
+    hits = ops.scatter_add(places, ops.full_like(values, 1.0), rows * count)
+    return ops.reshape(ops.divide(total, ops.maximum(hits, 1.0)), (*lead, *size))
+
+
+def _unpooled(
+    name: str,
+    axes: int,
+    pooled: Sequence[int],
+    kernel_size: Numbers,
+    stride: Numbers | None,
+    padding: Numbers,
+    output_size: Sequence[int] | None,
+) -> tuple[int, ...]:
+    """The size of the images that were pooled."""
+    if output_size is not None:
+        size = tuple(output_size)[-axes:]
+        if len(size) != axes or min(size) < 1:
             raise InvalidValueError(
-                f"adaptive_max_pool2d: output_size must divide the size of the images, got {sizes} for {x.type}; use "
-                "max_pool2d"
+                f"{name}: output_size must end with {axes} sizes of at least 1, got {output_size!r}; correct it"
             )
-        return ops.max_pool2d(x, [n // size for n, size in zip(x.shape[2:], sizes, strict=True)])
-
-    return _batched("adaptive_max_pool2d", input, pooled)
-
-
-def _refuse(name: str, **settings: tuple[object, tuple[object, ...]]) -> None:
-    """Raise for a setting that is not one of those that are supported."""
-    for setting, (given, allowed) in settings.items():
-        plain = tuple(given) if isinstance(given, list) else given
-        if plain not in allowed:
-            raise InvalidValueError(
-                f"{name}: {setting} must be {allowed[0]}, the only choice that is supported, got {given!r}; omit it"
-            )
-
-
-def _batched(name: str, x: Array, pooled: Callable[[Array], Array]) -> Array:
-    """Pool images, or a single one."""
-    if len(x.shape) not in (3, 4):
-        raise TypeRuleError(f"{name}: the input must be [N, C, H, W] or [C, H, W], got {x.type}; reshape it")
-    if len(x.shape) == 3:
-        return ops.squeeze(pooled(ops.expand_dims(x, 0)), 0)
-    return pooled(x)
-
-
-def _row(name: str, x: Array, pooled: Callable[[Array], Array]) -> Array:
-    """Pool sequences, as images of one row."""
-    if len(x.shape) not in (2, 3):
-        raise TypeRuleError(f"{name}: the input must be [N, C, L] or [C, L], got {x.type}; reshape it")
-    images = ops.expand_dims(x, 2) if len(x.shape) == 3 else ops.expand_dims(x, (0, 2))
-    return ops.squeeze(pooled(images), 2 if len(x.shape) == 3 else (0, 2))
-
-
-def _of_row(window: int, stride: int | None, padding: int) -> tuple[tuple[int, int], ...]:
-    """Settings of windows of a sequence, as those of images of one row."""
-    first, steps, around = (single(n) for n in (window, window if stride is None else stride, padding))
-    return (1, first), (1, steps), (0, around)
-
-
-def _sizes(x: Array, wanted: int | Sequence[int | None] | None) -> tuple[int, int]:
-    both = (wanted, wanted) if wanted is None or isinstance(wanted, int) else tuple(wanted)
-    rows, columns = (n if size is None else size for n, size in zip(x.shape[2:], both, strict=True))
-    return rows, columns
-
-
-def _adaptive_mean(x: Array, sizes: tuple[int, int]) -> Array:
-    if sizes == (1, 1):
-        return ops.mean(x, (2, 3), keepdims=True)
-    if not any(n % size for n, size in zip(x.shape[2:], sizes, strict=True)):
-        return ops.avg_pool2d(x, [n // size for n, size in zip(x.shape[2:], sizes, strict=True)])
-    rows, columns = (_averages(n, size, x.dtype) for n, size in zip(x.shape[2:], sizes, strict=True))
-    return ops.matmul(ops.matmul(rows, x), columns, transpose_b=True)
-
-
-def _averages(size: int, parts: int, dtype: np.dtype) -> Array:
-    """A matrix that averages each of the windows that cover an axis."""
-    matrix = np.zeros((parts, size))
-    for n in range(parts):
-        start, stop = n * size // parts, -(-(n + 1) * size // parts)
-        matrix[n, start:stop] = 1.0 / (stop - start)
-    return ops.constant(matrix, dtype)
+        return size
+    window, steps, around = (
+        (given,) * axes if isinstance(given, int) else tuple(given)
+        for given in (kernel_size, kernel_size if stride is None else stride, padding)
+    )
+    return tuple((n - 1) * s - 2 * p + k for n, s, p, k in zip(pooled, steps, around, window, strict=True))
