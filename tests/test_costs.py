@@ -23,7 +23,7 @@ ROOT = Path(adjoint.__file__).parent
 MATHEMATICS = (
     *("lower/vector_math/", "lower/winograd/algorithm.py", "ops/gaussian.py", "ops/threefry.py"),
     *("ops/gamma_function.py", "ops/random_distributions.py"),
-    "ops/transcendental.py",
+    *("ops/resize.py", "ops/transcendental.py"),
 )
 
 

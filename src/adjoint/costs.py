@@ -419,3 +419,10 @@ STAGGERED_BYTES, STAGGER_LINES = 64 << 10, 5
 def jammed_bytes(target: Target) -> int:
     """Bytes of all rows of a block of unroll-and-jam: they stay in the first-level cache from step to step."""
     return l1_bytes(target) * 5 // 8
+
+#: The greatest whole number by which images are enlarged by sums of neighbours rather than by a matrix: each residue is
+#: a value of its own in the graph.
+MOST_TIMES_ENLARGED = 4
+#: The most elements of a window whose gradient is computed in phases: 7x7, beyond what networks overlap. One of 13x13
+#: would be a graph of a thousand values.
+MOST_TAPS_IN_PHASES = 49

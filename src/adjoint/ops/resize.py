@@ -9,6 +9,7 @@ from math import floor, prod
 
 import numpy as np
 
+from adjoint import costs
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir.value import Value
 from adjoint.ops.arithmetic import add, multiply
@@ -34,9 +35,6 @@ _MODES = {
 }
 
 _AREA: dict[int, Callable[..., Value]] = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
-
-#: The greatest whole number by which images are enlarged by sums of neighbours rather than by a matrix.
-_MOST_TIMES = 4
 
 #: The parameter of the cubic convolution, R. Keys, "Cubic convolution interpolation for digital image processing",
 #: 1981, that PyTorch uses, and the one that it uses with antialiasing.
@@ -104,7 +102,7 @@ def interpolate(
         return _AREA[axes](x, sizes)
     for axis, (wanted, scale) in enumerate(zip(sizes, scales, strict=True), 2):
         times = sizes[axis - 2] // x.shape[axis]
-        if cornered and not align_corners and mode != "bicubic" and scale * times == 1.0 and 2 <= times <= _MOST_TIMES:
+        if cornered and not align_corners and mode != "bicubic" and scale * times == 1.0 and 2 <= times <= costs.MOST_TIMES_ENLARGED:
             x = _enlarged(x, axis, times)
         elif cornered:
             matrix = _matrix(x.shape[axis], wanted, scale, mode, bool(align_corners), antialias)

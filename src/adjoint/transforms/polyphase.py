@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from itertools import product
 from math import gcd
 
+from adjoint import costs
 from adjoint.ir import Function, Value, apply, rebuild
 from adjoint.ops.arithmetic import add
 from adjoint.ops.convert import cast
@@ -44,10 +45,6 @@ from adjoint.ops.shape import flip, permute, reshape, slice, slice_axis
 from adjoint.ops.window_places import WindowSpread
 
 __all__ = ["polyphase"]
-
-#: The largest window whose gradient is computed in phases: 7x7, beyond what networks overlap. One of 13x13 would be a
-#: graph of a thousand values.
-_MOST_TAPS = 49
 
 
 def polyphase(function: Function) -> Function:
@@ -103,7 +100,7 @@ def _in_phases(op: ConvTranspose2d, x: Value, w: Value) -> Value:
 def _in_few_phases(op: WindowSpread) -> bool:
     """Whether windows overlap, and a sum for each element of a window is not too much to compile."""
     overlap = any(window > stride for window, stride in zip(op.window, op.stride, strict=True))
-    return overlap and op.window[0] * op.window[1] <= _MOST_TAPS
+    return overlap and op.window[0] * op.window[1] <= costs.MOST_TAPS_IN_PHASES
 
 
 def _spread_in_phases(op: WindowSpread, ct: Value, places: Value) -> Value:
