@@ -14,6 +14,7 @@ from adjoint.ops import (
     convert,
     convolution,
     create,
+    cumulative,
     dynamic,
     factorizations,
     gaussian,
@@ -115,6 +116,13 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             reduce.ArgMax,
         ),
         "sizes": (sizes.Count,),
+        "cumulative": (
+            cumulative.CumSum,
+            cumulative.CumProd,
+            cumulative.CumMax,
+            cumulative.CumMin,
+            cumulative.LinearRecurrence,
+        ),
         "centred": (
             centred.CentredSquares,
             centred.Normalize,

@@ -198,5 +198,8 @@ _TERMS: dict[str, Callable[[Value], float]] = {
     "sum_pool2d": lambda v: v.op.window[0] * v.op.window[1],  # type: ignore[attr-defined]
     "window_spread": lambda v: v.op.window[0] * v.op.window[1],  # type: ignore[attr-defined]
     "scatter": lambda v: v.inputs[1].shape[-1] + 1 if v.op.reduce in ("add", "prod") else 0,  # type: ignore[attr-defined]
+    "cumsum": lambda v: v.shape[v.op.axis],  # type: ignore[attr-defined]
+    "cumprod": lambda v: v.shape[v.op.axis],  # type: ignore[attr-defined]
+    "linear_recurrence": lambda v: 2 * v.shape[v.op.axis],  # type: ignore[attr-defined]
     "scatter_add": lambda v: max((i.type.size for i in v.inputs if not is_float(i.dtype)), default=1),
 }
