@@ -8,6 +8,7 @@ from adjoint.ops import (
     arithmetic,
     attention,
     attention_gradients,
+    bitwise,
     calls,
     centred,
     contract,
@@ -29,8 +30,10 @@ from adjoint.ops import (
     shape,
     sizes,
     sorting,
+    special,
     threefry,
     transcendental,
+    trigonometric,
     window_places,
 )
 from adjoint.ops.base import Operator
@@ -62,6 +65,7 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             piecewise.Relu,
             piecewise.Clip,
             piecewise.Floor,
+            piecewise.Round,
         ),
         "transcendental": (
             transcendental.Exp,
@@ -73,6 +77,26 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             transcendental.Sin,
             transcendental.Cos,
             transcendental.Erf,
+        ),
+        "trigonometric": (
+            trigonometric.Tan,
+            trigonometric.Asin,
+            trigonometric.Acos,
+            trigonometric.Atan,
+            trigonometric.Atan2,
+            trigonometric.Sinh,
+            trigonometric.Cosh,
+            trigonometric.Asinh,
+            trigonometric.Acosh,
+            trigonometric.Atanh,
+        ),
+        "special": (
+            special.Exp2,
+            special.Log2,
+            special.Erfc,
+            special.Erfinv,
+            special.Lgamma,
+            special.Polygamma,
         ),
         "gaussian": (gaussian.Gelu,),
         "logic": (
@@ -87,6 +111,14 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             logic.LogicalXor,
             logic.LogicalNot,
             logic.Where,
+        ),
+        "bitwise": (
+            bitwise.BitwiseAnd,
+            bitwise.BitwiseOr,
+            bitwise.BitwiseXor,
+            bitwise.BitwiseNot,
+            bitwise.LeftShift,
+            bitwise.RightShift,
         ),
         "convert": (
             convert.Cast,

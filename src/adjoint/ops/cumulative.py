@@ -106,7 +106,9 @@ class _Scan(Operator):
             *good,
             Sample(cls(1), (half, half)[:many], gradient=False),
             refused(cls(2), *bad, error=f"{cls.name}: the axis must be from 0 to 1, got 2 for f32[2,3]; use"),
-            refused(cls(0), *(((), "f32"),) * many, error="the axis must exist, and a scalar has none, got 0 for f32[]"),
+            refused(
+                cls(0), *(((), "f32"),) * many, error="the axis must exist, and a scalar has none, got 0 for f32[]"
+            ),
             refused(cls(0), *(((2,), "bool"),) * many, error=f"got bool[2]; {cls.fix}"),
         ]
 

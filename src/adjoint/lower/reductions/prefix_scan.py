@@ -28,7 +28,11 @@ def prefix_scan_kernel(context: Context, group: Group, description: PrefixScan) 
     """The kernel of a group whose root is a prefix scan."""
     root = group.root
     assert root is not None
-    before, size, after = root.shape[: description.axis], root.shape[description.axis], root.shape[description.axis + 1 :]
+    before, size, after = (
+        root.shape[: description.axis],
+        root.shape[description.axis],
+        root.shape[description.axis + 1 :],
+    )
     rows = prod(after) == 1
     # Rows are so far apart that lanes would gather them.
     lanes = 1 if rows else context.target.lanes(description.next.dtype)
