@@ -115,6 +115,7 @@ from adjoint.ops.ordering import (
 from adjoint.ops.piecewise import abs, clip, floor, maximum, minimum, relu, sign
 from adjoint.ops.pooling import avg_pool2d, max_pool2d
 from adjoint.ops.powers import power, reciprocal, rsqrt, sqrt, square
+from adjoint.ops.recurrence import linear_recurrence
 from adjoint.ops.reduce import argmax, max, mean, min, prod, sum
 from adjoint.ops.shape import (
     broadcast_to,

@@ -25,6 +25,7 @@ from adjoint.ops import (
     pooling,
     powers,
     present,
+    recurrence,
     reduce,
     scattering,
     shape,
@@ -153,7 +154,7 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             cumulative.CumProd,
             cumulative.CumMax,
             cumulative.CumMin,
-            cumulative.LinearRecurrence,
+            recurrence.LinearRecurrence,
         ),
         "centred": (
             centred.CentredSquares,

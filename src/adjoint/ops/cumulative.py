@@ -1,120 +1,41 @@
-"""Prefix scans along an axis: running sums, products and extremes, and linear recurrences.
+"""Running sums, products and extremes along an axis.
 
-Each is one pass over the axis, element after element in the same order on every machine (`Builder.prefix_scan`), and so
-is each gradient: that of a running sum is a running sum in the other direction, the others are linear recurrences.
+The gradient of a running sum is a running sum in the other direction; those of the others are linear recurrences.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from adjoint.errors import TypeRuleError
-from adjoint.ir.types import TensorType, is_float
+from adjoint.ir.types import is_float
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import add, multiply, subtract
 from adjoint.ops.axes import axis_of
-from adjoint.ops.base import Builder, Coordinate, Index, Operand, Operator, Sample, Scalar, same_types
-from adjoint.ops.build import broadcast_operands
+from adjoint.ops.base import Builder, Coordinate, Index, Operand, Sample, Scalar
 from adjoint.ops.convert import cast, stop_gradient
 from adjoint.ops.create import iota
 from adjoint.ops.logic import equal, logical_not, logical_or, not_equal, where
+from adjoint.ops.recurrence import LinearRecurrence, Scan, neighbour
 from adjoint.ops.reduce import lowest, widened
-from adjoint.ops.rules import operands, refused, require, require_float, rounded
-from adjoint.ops.sampling import spread
-from adjoint.ops.shape import pad, slice_axis
+from adjoint.ops.rules import require_float, rounded
 from adjoint.ops.transcendental import exp, log
-from adjoint.ops.vectorizing import all_mapped
 
 __all__ = [
     "CumMax",
     "CumMin",
     "CumProd",
     "CumSum",
-    "LinearRecurrence",
     "cummax",
     "cummin",
     "cumprod",
     "cumsum",
-    "linear_recurrence",
     "logcumsumexp",
 ]
 
 
-def _neighbour(x: Value, axis: int, before: bool, fill: float = 0) -> Value:
-    """For each element the one before it along an axis, or the one after it; `fill` at the end that has none."""
-    size = x.shape[axis]
-    if not size:
-        return x
-    ends = [int(n == axis) for n in range(len(x.shape))]
-    kept = slice_axis(x, axis, 0, size - 1) if before else slice_axis(x, axis, 1, size)
-    return pad(kept, ends, 0, fill) if before else pad(kept, 0, ends, fill)
-
-
 @dataclass(frozen=True, slots=True)
-class _Scan(Operator):
-    """Base class of the scans.
-
-    Parameters
-    ----------
-    axis : int
-        The axis, counted from the start.
-    reverse : bool, default False
-        Whether to run from the last element to the first.
-    """
-
-    arity: ClassVar[int] = 1
-    kinds: ClassVar[str] = "float integer unsigned"
-    fix: ClassVar[str] = "cast it to i32 first"
-    axis: int
-    reverse: bool = False
-
-    def infer(self, *inputs: TensorType) -> TensorType:
-        """Operands of one type that have the axis; returns the same type."""
-        operands(self, inputs, self.arity)
-        require(self, inputs, self.kinds, self.fix)
-        x = same_types(self, *inputs)
-        if not 0 <= self.axis < x.rank:
-            allowed = f"be from 0 to {x.rank - 1}" if x.rank else "exist, and a scalar has none"
-            raise TypeRuleError(
-                f"{self.name}: the axis must {allowed}, got {self.axis} for {x}; use ops.{self.name}, which accepts "
-                "negative ones"
-            )
-        return x
-
-    def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
-        """The same along the axis that follows."""
-        return apply(replace(self, axis=self.axis + 1), *all_mapped(mapped, inputs))
-
-    def _at(self, index: Index, n: Coordinate) -> Index:
-        return (*index[: self.axis], n, *index[self.axis + 1 :])
-
-    @classmethod
-    def _samples(cls, *options: dict[str, Any]) -> list[Sample]:
-        """Each axis, with lanes along rows and along columns, sizes 0 and 1, a 16-bit float."""
-        given = [(spread(3, 5, dtype="f64"), 0), (spread(2, 4, 3, dtype="f64"), 1), (spread(11), 0), (spread(9, 3), 1)]
-        many = cls.arity
-        good = [
-            Sample(cls(axis, **option), (x, np.flip(x).copy())[:many]) for option in options for x, axis in given[:2]
-        ]
-        good += [Sample(cls(axis), (x, np.flip(x).copy())[:many]) for x, axis in given[2:]]
-        for x, axis in [(spread(0, 3), 0), (spread(2, 0), 0), (spread(1, 1), 1)]:
-            good.append(Sample(cls(axis), (x, x)[:many]))
-        half = spread(2, 6, dtype="bf16")
-        bad = (((2, 3), "f32"),) * many
-        return [
-            *good,
-            Sample(cls(1), (half, half)[:many], gradient=False),
-            refused(cls(2), *bad, error=f"{cls.name}: the axis must be from 0 to 1, got 2 for f32[2,3]; use"),
-            refused(
-                cls(0), *(((), "f32"),) * many, error="the axis must exist, and a scalar has none, got 0 for f32[]"
-            ),
-            refused(cls(0), *(((2,), "bool"),) * many, error=f"got bool[2]; {cls.fix}"),
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Total(_Scan):
+class _Total(Scan):
     """Base class of running sums and products."""
 
     #: The scalar function, its start, and the NumPy function.
@@ -140,7 +61,7 @@ class _Total(_Scan):
         """A prefix scan."""
 
         def step(n: Coordinate, carry: Scalar) -> Scalar:
-            return k.call(self.function, carry, x(self._at(index, n)))
+            return k.call(self.function, carry, x(self.at(index, n)))
 
         start = k.const(self.start, x.type.dtype)
         return k.prefix_scan(self.axis, x.type.shape[self.axis], start, step, self.exclusive, self.reverse)
@@ -152,7 +73,7 @@ class _Total(_Scan):
         zeros = np.array([[1.5, 0.0, -2.0, 0.0, 3.0]], np.float64)
         whole = np.array([[100, 3, 2], [7, -5, 100]], np.int8)
         return [
-            *cls._samples(*ways),
+            *cls.scan_samples(*ways),
             *(Sample(cls(1, **way), (zeros,)) for way in ways[:2]),
             Sample(cls(1), (whole,)),
             Sample(cls(0, True, True), (whole.astype(np.int64),)),
@@ -209,66 +130,13 @@ class CumProd(_Total):
         if not is_float(x.dtype):
             return (None,)
         before = out if self.exclusive else apply(replace(self, exclusive=True), x)
-        following = _neighbour(x, self.axis, self.reverse)
-        own = _neighbour(ct, self.axis, self.reverse) if self.exclusive else ct
+        following = neighbour(x, self.axis, self.reverse)
+        own = neighbour(ct, self.axis, self.reverse) if self.exclusive else ct
         return (multiply(before, apply(LinearRecurrence(self.axis, not self.reverse), following, own)),)
 
 
 @dataclass(frozen=True, slots=True)
-class LinearRecurrence(_Scan):
-    """``s[n] = a[n] * s[n - 1] + b[n]`` along an axis, with ``s[-1] = 0``; of 16-bit floats in f32.
-
-    Parameters
-    ----------
-    axis : int
-        The axis, counted from the start.
-    reverse : bool, default False
-        Whether to run from the last element to the first: ``s[n] = a[n] * s[n + 1] + b[n]``.
-    """
-
-    name: ClassVar[str] = "linear_recurrence"
-    flops: ClassVar[float] = 2.0
-    arity: ClassVar[int] = 2
-    kinds: ClassVar[str] = "float"
-    fix: ClassVar[str] = "cast to a float such as f32 first"
-
-    def reference(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """The formula in a loop."""
-
-        def run(wide_a: np.ndarray, wide_b: np.ndarray) -> np.ndarray:
-            rows_a, rows_b = (np.moveaxis(x, self.axis, 0) for x in (wide_a, wide_b))
-            made = np.empty_like(rows_b)
-            carry = np.zeros_like(rows_b[0]) if len(rows_b) else rows_b
-            for n in reversed(range(len(rows_b))) if self.reverse else range(len(rows_b)):
-                carry = made[n] = rows_a[n] * carry + rows_b[n]
-            return np.ascontiguousarray(np.moveaxis(made, 0, self.axis))
-
-        return rounded(run, a, b)
-
-    def vjp(self, ct: Value, out: Value, a: Value, b: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
-        """For b, the same recurrence of the cotangent in the other direction; for a, that times the element before."""
-        following = _neighbour(a, self.axis, self.reverse)
-        sums = apply(LinearRecurrence(self.axis, not self.reverse), following, ct)
-        return multiply(sums, _neighbour(out, self.axis, not self.reverse)), sums
-
-    def lower(self, k: Builder, index: Index, a: Operand, b: Operand) -> Scalar:
-        """A prefix scan with one multiply-add a step."""
-
-        def step(n: Coordinate, carry: Scalar) -> Scalar:
-            at = self._at(index, n)
-            return k.call("fma", a(at), carry, b(at))
-
-        start = k.const(0.0, b.type.dtype)
-        return k.prefix_scan(self.axis, b.type.shape[self.axis], start, step, reverse=self.reverse)
-
-    @classmethod
-    def samples(cls) -> list[Sample]:
-        """Both directions."""
-        return cls._samples({"reverse": False}, {"reverse": True})
-
-
-@dataclass(frozen=True, slots=True)
-class _Extreme(_Scan):
+class _Extreme(Scan):
     """Base class of running extremes."""
 
     function: ClassVar[str]
@@ -285,14 +153,14 @@ class _Extreme(_Scan):
         if not is_float(x.dtype):
             return (None,)
         chosen = _newest(x, out)
-        passed = _neighbour(cast(logical_not(chosen), x.dtype), self.axis, self.reverse)
+        passed = neighbour(cast(logical_not(chosen), x.dtype), self.axis, self.reverse)
         return (where(chosen, apply(LinearRecurrence(self.axis, not self.reverse), passed, ct), 0.0),)
 
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:
         """A prefix scan."""
 
         def step(n: Coordinate, carry: Scalar) -> Scalar:
-            return k.call(self.function, carry, x(self._at(index, n)))
+            return k.call(self.function, carry, x(self.at(index, n)))
 
         dtype = x.type.dtype
         start = k.const(lowest(dtype) if self.function == "max" else _greatest(dtype), dtype)
@@ -303,7 +171,7 @@ class _Extreme(_Scan):
         """Both directions; ties, NaN, infinities, integers."""
         special = np.array([[1, 3, 3, np.nan, 5], [np.inf, -np.inf, 0, 0, 2]], np.float32)
         return [
-            *cls._samples({"reverse": False}, {"reverse": True}),
+            *cls.scan_samples({"reverse": False}, {"reverse": True}),
             Sample(cls(1), (special,), gradient=False),
             Sample(cls(0), (np.array([4, -7, 9, 9], np.int32),)),
             Sample(cls(0, True), (np.array([4, 200, 9], np.uint8),)),
@@ -406,23 +274,6 @@ def _with_positions(extremes: Value, x: Value, axis: int, reverse: bool) -> tupl
     return extremes, apply(CumMin(axis, True) if reverse else CumMax(axis), newest)
 
 
-def linear_recurrence(a: Value, b: Value, axis: int, reverse: bool = False) -> Value:
-    """``s[n] = a[n] * s[n - 1] + b[n]`` along an axis, with ``s[-1] = 0``: moving averages, filters, discounted sums.
-
-    Parameters
-    ----------
-    a, b : Value
-        Floats of one dtype, broadcast to a common shape. 16-bit floats are computed in f32.
-    axis : int
-        The axis, negative counting from the end.
-    reverse : bool, default False
-        Run from the last element to the first: ``s[n] = a[n] * s[n + 1] + b[n]``.
-    """
-    first, second = broadcast_operands("linear_recurrence", a, b)
-    at = axis_of("linear_recurrence", axis, len(first.shape))
-    return apply(LinearRecurrence(at, reverse), first, second)
-
-
 def logcumsumexp(x: Value, axis: int) -> Value:
     """``log(cumsum(exp(x)))`` along an axis, without overflow: relative to the greatest element so far.
 
@@ -438,8 +289,8 @@ def logcumsumexp(x: Value, axis: int) -> Value:
     top = stop_gradient(apply(CumMax(at), wide))
     # Do not subtract infinities: inf - inf would be NaN.
     level = where(equal(subtract(top, top), 0.0), top, 0.0)
-    before = _neighbour(top, at, True, float("-inf"))
-    shrunk = exp(subtract(_neighbour(level, at, True), level))
+    before = neighbour(top, at, True, float("-inf"))
+    shrunk = exp(subtract(neighbour(level, at, True), level))
     shrunk = where(equal(before, float("-inf")), 0.0, shrunk)
     total = apply(LinearRecurrence(at), stop_gradient(shrunk), exp(subtract(wide, level)))
     # The logarithm has no derivative at 0.

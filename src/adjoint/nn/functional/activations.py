@@ -7,6 +7,8 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.nn.functional.recording import Array, elementwise, recorded
 from adjoint.tensor.autocasting import own_precision
+from adjoint.tensor.random import next_key
+from adjoint.tensor.record import entry_of, operation, record_in_place
 
 __all__ = [
     "celu",
@@ -24,6 +26,7 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "rrelu",
     "selu",
     "sigmoid",
     "silu",
@@ -32,6 +35,7 @@ __all__ = [
     "softplus",
     "softshrink",
     "softsign",
+    "swiglu",
     "tanh",
     "tanhshrink",
     "threshold",
@@ -128,6 +132,42 @@ def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     return ops.leaky_relu(input, negative_slope)
 
 
+@operation
+def _rrelu(x: Array, lower: float, upper: float, key: Array) -> Array:
+    slopes = ops.cast(ops.random.uniform(key, x.shape, low=lower, high=upper), x.dtype)
+    return ops.where(ops.greater(x, 0.0), x, ops.multiply(x, slopes))
+
+
+def rrelu(
+    input: Array, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Array:
+    """`input` if it is positive, otherwise times a slope, which may be drawn (Xu et al., 2015).
+
+    Parameters
+    ----------
+    input : Tensor
+        Float.
+    lower, upper : float, default 1/8 and 1/3
+        The limits of the slopes.
+    training : bool, default False
+        Whether the slopes are drawn, one for each element, from the uniform distribution; otherwise all are its mean.
+    inplace : bool, default False
+        Whether the input gets the result too.
+
+    Raises
+    ------
+    InvalidValueError
+        If `lower` is above `upper`.
+    """
+    if not lower <= upper:
+        raise InvalidValueError(f"rrelu: lower must be at most upper, got {lower} and {upper}; exchange them?")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace=inplace)
+    if inplace:
+        return record_in_place(entry_of(_rrelu), input, float(lower), float(upper), next_key())
+    return _rrelu(input, float(lower), float(upper), next_key())
+
+
 @elementwise
 def elu(input: Array, alpha: float = 1.0) -> Array:
     """`input` if it is positive, otherwise ``alpha * (exp(input) - 1)`` (Clevert et al., 2015)."""
@@ -211,12 +251,26 @@ def prelu(input: Array, weight: Array) -> Array:
 @recorded
 def glu(input: Array, dim: int = -1) -> Array:
     """The first half along an axis times the sigmoid of the second half (Dauphin et al., 2016)."""
-    rank = len(input.shape)
-    if not -rank <= dim < rank or input.shape[dim] % 2:
-        raise TypeRuleError(f"glu: the axis dim must have an even size, got {input.type} and dim={dim}; reshape it")
-    half = input.shape[dim] // 2
-    first, second = (ops.slice_axis(input, dim, start, start + half) for start in (0, half))
+    first, second = _halves("glu", input, dim)
     return ops.multiply(first, ops.sigmoid(second))
+
+
+@recorded
+def swiglu(input: Array, dim: int = -1) -> Array:
+    """`silu` of the first half along an axis times the second half (Shazeer, "GLU Variants Improve Transformer", 2020).
+
+    PyTorch has no function of this name; Llama's gate is the first half.
+    """
+    first, second = _halves("swiglu", input, dim)
+    return ops.multiply(ops.silu(first), second)
+
+
+def _halves(name: str, x: Array, dim: int) -> tuple[Array, Array]:
+    rank = len(x.shape)
+    if not -rank <= dim < rank or x.shape[dim] % 2:
+        raise TypeRuleError(f"{name}: the axis dim must have an even size, got {x.type} and dim={dim}; reshape it")
+    half = x.shape[dim] // 2
+    return ops.slice_axis(x, dim, 0, half), ops.slice_axis(x, dim, half, 2 * half)
 
 
 @recorded

@@ -342,13 +342,4 @@ def normalize(input: Array, p: float = 2.0, dim: int = 1, eps: float = 1e-12) ->
     eps : float, default 1e-12
         The least divisor.
     """
-    size = ops.abs(input)
-    if p == 2:
-        norm = ops.sqrt(ops.sum(ops.square(input), dim, keepdims=True))
-    elif p == 1:
-        norm = ops.sum(size, dim, keepdims=True)
-    elif p == float("inf"):
-        norm = ops.max(size, dim, keepdims=True)
-    else:
-        norm = ops.power(ops.sum(ops.power(size, float(p)), dim, keepdims=True), 1.0 / p)
-    return ops.divide(input, ops.maximum(norm, eps))
+    return ops.divide(input, ops.maximum(ops.norm(input, p, dim, keepdims=True), eps))
