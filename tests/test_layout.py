@@ -78,6 +78,7 @@ TESTED_IN = {
     "lower/contractions/split_k_plan": "lower/contractions/test_split_k.py",
     "lower/contractions/split_k_reduction": "lower/contractions/test_split_k.py",
     "lower/reductions/partition": "lower/reductions/test_reduction.py",
+    "lower/reductions/prefix_scan": "ops/test_cumulative.py",
     "lower/reductions/scatter": "ops/test_index.py",
     "lower/vector_math/error_function": "lower/test_vector_math.py",
     "lower/vector_math/exponential": "lower/test_vector_math.py",

@@ -63,8 +63,9 @@ def test_the_page_in_the_documentation_is_the_printed_one(capsys):
         (
             "ops redcue",
             "no family 'redcue'; did you mean reduce? (there are arithmetic, powers, piecewise, transcendental, "
-            "gaussian, logic, convert, create, shape, reduce, sizes, centred, present, contract, attention, "
-            "convolution, pooling, index, random, normalization, calls, composites)",
+            "trigonometric, special, gaussian, logic, bitwise, convert, create, shape, reduce, sizes, cumulative, "
+            "centred, present, contract, attention, convolution, pooling, index, random, normalization, calls, "
+            "elementary, composites)",
         ),
     ],
 )

@@ -27,6 +27,7 @@ _FAMILY = {
     "slicing": "shape",
     "indexing": "index",
     "random_keys": "random",
+    "norms": "reduce",
     "broadcast": "shape",
     "full_like": "create",
     "gathering": "index",
@@ -42,8 +43,14 @@ _CONSTANT = {
     "eye": "the result does not depend on anything",
     "floor_divide": "integers have no gradient",
     "full_like": "the result does not depend on the elements",
+    "all": "a bool is not differentiable",
+    "any": "a bool is not differentiable",
+    "count_nonzero": "integers have no gradient",
+    "heaviside": "the gradient is 0",
     "random.bernoulli": "a bool is not differentiable",
     "random.normal": "the result depends on the key only",
+    **dict.fromkeys(("ceil", "trunc"), "the gradient is 0"),
+    **dict.fromkeys(("isfinite", "isinf", "isnan", "isneginf", "isposinf", "signbit"), "a bool is not differentiable"),
 } | {f"random.{name}": "integers have no gradient" for name in ("bits", "fold_in", "key", "randint", "split")}
 
 #: Python's syntax, and methods and properties of another name than the function's.

@@ -309,7 +309,7 @@ class Round(FloatOp):
         """Both signs; halves, numbers beyond the range of integers, infinities and NaN."""
         edges = np.array([0.5, 1.5, -0.5, -2.5, 3.5, 1e30, _INF, -_INF, _NAN], np.float32)
         return [
-            Sample(cls(), (floats(7, low=-5.0, high=5.0, dtype="f64"),)),
+            Sample(cls(), (floats(7, low=-5.0, high=5.0),)),
             Sample(cls(), (edges,), gradient=False),
             refused(cls(), ((3,), "i32"), error="round: the dtype must be float, got i32[3]; cast to"),
         ]
