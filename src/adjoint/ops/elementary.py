@@ -152,10 +152,10 @@ def nan_to_num(x: Value, nan: float = 0.0, posinf: float | None = None, neginf: 
 
 
 def logit(x: Value, eps: float | None = None) -> Value:
-    """``log(x / (1 - x))`` for floats, the inverse of `sigmoid`; with `eps`, x is limited to ``[eps, 1 - eps]``."""
+    """``log(x) - log(1 - x)`` for floats, the inverse of `sigmoid`; with `eps`, x is limited to ``[eps, 1 - eps]``."""
     require_float("logit", x)
     kept = x if eps is None else clip(x, float(eps), 1.0 - eps)
-    return log(divide(kept, subtract(1.0, kept)))
+    return subtract(log(kept), log1p(negative(kept)))
 
 
 def sinc(x: Value) -> Value:
@@ -164,12 +164,14 @@ def sinc(x: Value) -> Value:
     The sine is that of x without a multiple of 2, so it is 0 at all integers but 0.
     """
     require_float("sinc", x)
-    # So small that the next term of the series is below the precision of float64.
-    near = less(abs(x), 0.01)
+    near = less(abs(x), 0.25)
     turned = subtract(x, multiply(apply(Round(), multiply(x, 0.5)), 2.0))
     far = divide(sin(multiply(turned, math.pi)), multiply(where(near, 1.0, x), math.pi))
     squared = square(multiply(where(near, x, 0.0), math.pi))
-    series = 1.0 - squared / 6.0 * (1.0 - squared / 20.0 * (1.0 - squared / 42.0))
+    # Of the next term, z**9 / 19!, nothing is left in float64.
+    series: Value | float = 1.0
+    for n in range(8, 0, -1):
+        series = 1.0 - squared / float(2 * n * (2 * n + 1)) * series
     return where(near, series, far)
 
 
@@ -183,10 +185,9 @@ def ldexp(x: Argument, n: Argument) -> Value:
 
 
 def heaviside(x: Argument, value: Argument) -> Value:
-    """0 for negative x, 1 for positive x, `value` for 0, NaN for NaN; broadcast, without a gradient."""
+    """1 for positive x, `value` for 0, otherwise 0, also for NaN, as in PyTorch; broadcast, without a gradient."""
     left, right = (stop_gradient(operand) for operand in broadcast_operands("heaviside", x, value))
-    step = where(equal(left, 0), right, cast(greater(left, 0), left.dtype))
-    return where(isnan(left), left, step)
+    return where(equal(left, 0), right, cast(greater(left, 0), left.dtype))
 
 
 def fmax(x: Argument, y: Argument) -> Value:
@@ -209,8 +210,9 @@ def fmod(x: Argument, y: Argument) -> Value:
     left, right = broadcast_operands("fmod", x, y)
     quotient = divide(left, right)
     if is_float(left.dtype):
-        quotient = trunc(quotient)
-    elif left.dtype.kind == "i":
+        rest = subtract(left, multiply(trunc(quotient), right))
+        return where(logical_and(isinf(right), isfinite(left)), left, rest)
+    if left.dtype.kind == "i":
         inexact = not_equal(multiply(quotient, right), left)
         quotient = where(logical_and(less(quotient, 0), inexact), add(quotient, 1), quotient)
     return subtract(left, multiply(quotient, right))
@@ -222,11 +224,9 @@ def remainder(x: Argument, y: Argument) -> Value:
     The gradient in y is minus the quotient. Of floats, the quotient has to be exact: ``|x / y|`` below 2**24 in f32.
     """
     left, right = broadcast_operands("remainder", x, y)
-    quotient = divide(left, right)
-    rest = subtract(left, multiply(floor(quotient) if is_float(left.dtype) else quotient, right))
     if not is_float(left.dtype):
-        return rest
-    # Where the quotient was rounded up to an integer, the difference has the wrong sign.
+        return subtract(left, multiply(divide(left, right), right))
+    rest = fmod(left, right)
     return where(less(multiply(sign(rest), sign(right)), 0.0), add(rest, right), rest)
 
 
@@ -238,7 +238,8 @@ def hypot(x: Argument, y: Argument) -> Value:
     zero = equal(most, 0.0)
     scale = where(logical_and(greater(most, 0.0), less(most, _INF)), most, 1.0)
     total = add(square(divide(left, scale)), square(divide(right, scale)))
-    return where(zero, 0.0, multiply(scale, sqrt(where(zero, 1.0, total))))
+    found = where(zero, 0.0, multiply(scale, sqrt(where(zero, 1.0, total))))
+    return where(logical_or(isinf(left), isinf(right)), _INF, found)
 
 
 def logaddexp(x: Argument, y: Argument) -> Value:

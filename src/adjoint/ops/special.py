@@ -167,11 +167,8 @@ def _series(n: int, w: Any) -> Any:
 def _polygamma(n: int, x: np.ndarray) -> np.ndarray:
     """In float64, with twice the steps of the recurrence of the compiled code."""
     x = x.astype(np.float64)
-    if n <= 1:
-        reflected = x < 0
-        z = np.where(reflected, 1 - x, x)
-    else:
-        reflected, z = np.zeros(x.shape, bool), np.where(x < 0, np.nan, x)
+    reflected = x < 0
+    z = np.where(reflected, 1 - x, x)
     w = z + 2 * _STEPS
     if n:
         total = sum((z + step) ** -(n + 1.0) for step in range(2 * _STEPS)) + _series(n, w)
@@ -179,11 +176,12 @@ def _polygamma(n: int, x: np.ndarray) -> np.ndarray:
     else:
         powers = (b / (2 * j) * w ** (-2.0 * j) for j, b in enumerate(_BERNOULLI, 1))
         total = np.log(w) - 0.5 / w - sum(powers) - sum(1 / (z + step) for step in range(2 * _STEPS))
-    r = np.pi * (x - np.rint(x))
-    if n == 0:
-        found = np.where(reflected, total - np.where(r == 0, np.nan, np.pi / np.tan(r)), total)
-        return np.asarray(np.where(x == 0, np.copysign(np.inf, -x), found))
-    return np.asarray(np.where(reflected, (np.pi / np.sin(r)) ** 2 - total, total))
+    r = x - np.rint(x)
+    cotangent = np.sin(np.pi * (0.5 - abs(r))) / np.sin(np.pi * r)
+    rest = np.pi * np.polyval(_cotangent_derivative(n)[::-1], cotangent)
+    pole = math.nan if n == 0 else (-1) ** (n + 1) * math.inf
+    found = np.where(reflected, np.where(r == 0, pole, (-1) ** n * total - rest), total)
+    return np.asarray(np.where(x == 0, np.copysign(np.inf, -x), found) if n == 0 else found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +189,7 @@ class Polygamma(FloatOp):
     """Derivative n of digamma, the derivative of lgamma; digamma itself for ``n = 0``.
 
     Around its zeros, the error is that of the terms, which are about 1. As in PyTorch, digamma is infinite at 0 and NaN
-    at negative integers, and from ``n = 2`` on it is NaN for all negative numbers.
+    at negative integers, where the others are infinite.
 
     Parameters
     ----------
@@ -218,18 +216,17 @@ class Polygamma(FloatOp):
     def scalar(self, k: Builder, x: Scalar) -> Scalar:
         """The recurrence and the series, and for negative numbers the reflection formula."""
         m = arithmetic_of(k, x)
-        if self.n > 1:
-            return self._positive(m, m.select(m.lt(x, 0.0), math.nan, x))
-        negative_x = m.lt(x, 0.0)
-        total = self._positive(m, m.select(negative_x, m.sub(1.0, x), x))
+        below = m.lt(x, 0.0)
+        total = self._positive(m, m.select(below, m.sub(1.0, x), x))
         r = m.sub(x, m.rint(x))
-        sine = m.sin(m.mul(r, math.pi))
-        if self.n == 0:
-            cotangent = m.div(m.mul(m.cos(m.mul(r, math.pi)), math.pi), sine)
-            reflected = m.select(m.eq(r, 0.0), math.nan, m.sub(total, cotangent))
-            return m.select(m.eq(x, 0.0), m.div(-1.0, x), m.select(negative_x, reflected, total))
-        pole = m.div(math.pi, sine)
-        return m.select(negative_x, m.sub(m.mul(pole, pole), total), total)
+        # The cosine as a sine is 0 where it should be.
+        cosine = m.sin(m.mul(m.sub(0.5, m.abs(r)), math.pi))
+        cotangent = m.div(cosine, m.sin(m.mul(r, math.pi)))
+        rest = m.mul(_horner(m, cotangent, _cotangent_derivative(self.n)), -math.pi)
+        reflected = m.add(m.neg(total) if self.n % 2 else total, rest)
+        pole = math.nan if self.n == 0 else (-1.0) ** (self.n + 1) * math.inf
+        found = m.select(below, m.select(m.eq(r, 0.0), pole, reflected), total)
+        return m.select(m.eq(x, 0.0), m.div(-1.0, x), found) if self.n == 0 else found
 
     def _positive(self, m: Any, z: Scalar) -> Scalar:
         inverse = m.div(1.0, m.add(z, float(_STEPS)))
@@ -260,6 +257,16 @@ class Polygamma(FloatOp):
             *(Sample(cls(n), (edges.astype(np.float32),), gradient=False) for n in range(3)),
             refused(cls(0), ((3,), "i32"), error="polygamma: the dtype must be float, got i32[3]; cast to"),
         ]
+
+
+def _cotangent_derivative(n: int) -> list[float]:
+    """Derivative n of ``cot(pi * x)`` as a polynomial of the cotangent: that of c is ``-pi * (1 + c**2)``."""
+    found = [0.0, 1.0]
+    for _ in range(n):
+        slope = [power * c for power, c in enumerate(found)][1:]
+        raised = [0.0, 0.0, *slope]
+        found = [-math.pi * (a + b) for a, b in zip([*slope, 0.0, 0.0], raised, strict=True)]
+    return found
 
 
 def _horner(m: Any, x: Scalar, coefficients: list[float]) -> Scalar:
@@ -320,7 +327,7 @@ def lgamma(x: Value) -> Value:
 
 
 def polygamma(n: int, x: Value) -> Value:
-    """Derivative n of `digamma`, for floats; `digamma` itself for ``n = 0``. From ``n = 2`` on, NaN for ``x < 0``."""
+    """Derivative n of `digamma`, for floats; `digamma` itself for ``n = 0``."""
     return apply(Polygamma(n), x)
 
 

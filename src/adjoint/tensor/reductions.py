@@ -113,7 +113,10 @@ def _variance(
 
 
 def _deviation(input: Value, *args: Any, **keywords: Any) -> Value:
-    return ops.sqrt(_variance(input, *args, **keywords))
+    variance = _variance(input, *args, **keywords)
+    # The root has no derivative at 0, where PyTorch's is 0.
+    zero = ops.equal(variance, 0.0)
+    return ops.where(zero, 0.0, ops.sqrt(ops.where(zero, 1.0, variance)))
 
 
 def _averaged(input: Value, dim: Any = None, keepdim: bool = False, axis: Any = None) -> Value:
