@@ -159,14 +159,13 @@ def logit(x: Value, eps: float | None = None) -> Value:
 
 
 def sinc(x: Value) -> Value:
-    """``sin(pi * x) / (pi * x)`` for floats, 1 at 0; derivatives are right there too.
-
-    The sine is that of x without a multiple of 2, so it is 0 at all integers but 0.
-    """
+    """``sin(pi * x) / (pi * x)`` for floats, 1 at 0 and 0 at all other integers; derivatives at 0 are right too."""
     require_float("sinc", x)
     near = less(abs(x), 0.25)
-    turned = subtract(x, multiply(apply(Round(), multiply(x, 0.5)), 2.0))
-    far = divide(sin(multiply(turned, math.pi)), multiply(where(near, 1.0, x), math.pi))
+    whole = apply(Round(), x)
+    odd = not_equal(multiply(apply(Round(), multiply(whole, 0.5)), 2.0), whole)
+    sine = sin(multiply(subtract(x, whole), math.pi))
+    far = divide(where(odd, negative(sine), sine), multiply(where(near, 1.0, x), math.pi))
     squared = square(multiply(where(near, x, 0.0), math.pi))
     # Of the next term, z**9 / 19!, nothing is left in float64.
     series: Value | float = 1.0
