@@ -84,6 +84,7 @@ TESTED_IN = {
     "lower/vector_math/gamma": "lower/test_vector_math.py",
     "nn/distance": "tensor/test_mathematics.py",
     "nn/softmax": "nn/test_layers.py",
+    "ops/activations": "nn/test_layers.py",
     "ops/recurrence": "ops/test_cumulative.py",
     "ops/trigonometric": "ops/test_special.py",
     "tensor/binary": "tensor/test_mathematics.py",

@@ -28,6 +28,7 @@ _FAMILY = {
     "indexing": "index",
     "random_keys": "random",
     "norms": "reduce",
+    "activations": "composites",
     "broadcast": "shape",
     "full_like": "create",
     "gathering": "index",
