@@ -22,7 +22,7 @@ ROOT = Path(adjoint.__file__).parent
 #: Numbers that are mathematics: coefficients of polynomials, points of Winograd's algorithm, the rounds of a generator.
 MATHEMATICS = (
     *("lower/vector_math/", "lower/winograd/algorithm.py", "ops/gaussian.py", "ops/threefry.py"),
-    "ops/transcendental.py",
+    *("ops/transcendental.py", "ops/trigonometric.py", "ops/special.py", "ops/activations.py"),
 )
 
 
