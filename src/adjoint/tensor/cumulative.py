@@ -6,9 +6,9 @@ from typing import Any
 from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, Value, as_dtype, is_float
+from adjoint.tensor import return_types
 from adjoint.tensor.elementwise import floating
 from adjoint.tensor.record import operation
-from adjoint.tensor.reductions import Extreme
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp", "trapezoid", "trapz"]
 
@@ -82,12 +82,12 @@ def cummax(input: Any, dim: int) -> Any:
     tuple
         ``values`` and i64 ``indices``, of the shape of `input`.
     """
-    return Extreme(*_cummax(input, dim))
+    return return_types.cummax(*_cummax(input, dim))
 
 
 def cummin(input: Any, dim: int) -> Any:
     """The running minimum along an axis and its positions: the last of equal ones. Parameters as in `cummax`."""
-    return Extreme(*_cummin(input, dim))
+    return return_types.cummin(*_cummin(input, dim))
 
 
 @partial(operation, numbers=False)
