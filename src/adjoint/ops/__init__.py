@@ -55,7 +55,7 @@ from adjoint.ops.contract import matmul
 from adjoint.ops.convert import cast, check_range, stop_gradient
 from adjoint.ops.convolution import conv2d
 from adjoint.ops.create import constant, full, iota
-from adjoint.ops.cumulative import cummax, cummin, cumprod, cumsum, linear_recurrence, logcumsumexp
+from adjoint.ops.cumulative import cummax, cummin, cumprod, cumsum, logcumsumexp
 from adjoint.ops.diagonals import diag_embed, diagonal, eye, tril, triu
 from adjoint.ops.dynamic import dynamic_slice, dynamic_update_slice
 from adjoint.ops.einsum import einsum

@@ -28,8 +28,7 @@ _NOT = entry_of(comparison.bitwise_not)
 _equal, _not_equal = infix(_EQ), infix(_NE)
 
 
-class Methods(ElementwiseMethods, ReductionMethods, ShapeMethods, SelectionMethods, InPlace):
-class Methods(ElementwiseMethods, MathMethods, ReductionMethods, ShapeMethods, InPlace):
+class Methods(ElementwiseMethods, MathMethods, ReductionMethods, ShapeMethods, SelectionMethods, InPlace):
     """The part of `Tensor` that records operations."""
 
     #: NumPy's operators leave those with tensors to the tensors.
