@@ -22,8 +22,9 @@ ROOT = Path(adjoint.__file__).parent
 #: Numbers that are mathematics: coefficients of polynomials, points of Winograd's algorithm, the rounds of a generator.
 MATHEMATICS = (
     *("lower/vector_math/", "lower/winograd/algorithm.py", "ops/gaussian.py", "ops/threefry.py"),
-    *("ops/gamma_function.py", "ops/random_distributions.py"),
-    *("ops/resize.py", "ops/transcendental.py"),
+    "ops/random_distributions.py",
+    "ops/resize.py",
+    *("ops/transcendental.py", "ops/trigonometric.py", "ops/special.py", "ops/activations.py"),
 )
 
 

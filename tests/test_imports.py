@@ -61,7 +61,7 @@ MAY_IMPORT = {
     "utils": {"errors", "ir", "tensor"},
     "autograd": {"errors", "func", "missing", "tensor"},
     # The names of torch.linalg.
-    "linalg": {"missing", "tensor"},
+    "linalg": {"errors", "missing", "tensor"},
     # The names of torch.distributions.
     "distributions": {"errors", "ir", "ops", "tensor"},
     # The names of torch.amp.

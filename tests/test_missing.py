@@ -9,8 +9,8 @@ from adjoint.errors import MissingAttributeError
 from adjoint.missing import _METHODS, _MISSING
 
 SENTENCES = {
-    ("adjoint", "cummin"): "adjoint has no cummin, because there is no operator for it yet; use NumPy, as in "
-    "torch.from_numpy(np.minimum.accumulate(x.detach().numpy()))",
+    ("adjoint", "stft"): "adjoint has no stft, because there is no operator for it yet; use numpy.fft on "
+    "x.detach().numpy()",
     ("adjoint.linalg", "qr"): "adjoint.linalg has no qr, because there is no operator for it yet; use numpy.linalg.qr "
     "on x.detach().numpy()",
     ("adjoint", "channels_last"): "adjoint has no channels_last; leave it out, because it would have no effect here",

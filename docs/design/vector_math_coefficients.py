@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from mpmath import (
+    atan,
     atanh,
     cos,
     erf,
@@ -25,6 +26,7 @@ from mpmath import (
     ldexp,
     log,
     log1p,
+    loggamma,
     lu_solve,
     matrix,
     mp,
@@ -141,9 +143,94 @@ def of_root(f: Function) -> Function:
     return lambda z: f(sqrt(z))
 
 
+def scaled_erfc(t: mpf) -> mpf:
+    """``e**(a*a) * erfc(a) / t`` where ``t = 2 / (2 + a)``."""
+    a = 2 * (1 - t) / t
+    return exp(a * a) * erfc(a) / t
+
+
+def inverse_erf(w: mpf) -> mpf:
+    """``erfinv(x) / x`` where ``w = -log(1 - x**2)``, by Newton's method, of the logarithm of erfc for larger w."""
+    x = sqrt(-expm1(-w))
+    y = sqrt(w) if w > 1 else x * sqrt(pi) / 2
+    step = y
+    while abs(step) > mpf(2) ** -150:
+        slope = 2 / sqrt(pi) * exp(-y * y)
+        step = (log(erfc(y)) + w + log1p(x)) * erfc(y) / slope if w > 1 else (x - erf(y)) / slope
+        y += step
+    return y / x
+
+
+def of_special_functions() -> list[Fit]:
+    """The polynomials of atan, erfc, erfinv and lgamma."""
+    out = []
+    for format_, terms in (("f32", 9), ("f64", 20)):
+        out.append(
+            Fit(
+                "trigonometric.ATAN",
+                format_,
+                of_root(lambda x: (atan(x) - x) / x**3),
+                of_root(lambda x: x**3 / atan(x)),
+                mpf("1e-12"),
+                mpf(1),
+                terms,
+            )
+        )
+    for format_, end, terms in (("f32", "10.1", 10), ("f64", "27.3", 26)):
+        out.append(
+            Fit(
+                "error_function.SCALED",
+                format_,
+                lambda v: scaled_erfc(v + mpf(0.5)),
+                lambda v: 1 / scaled_erfc(v + mpf(0.5)),
+                2 / (2 + mpf(end)) - mpf(0.5),
+                mpf(0.5),
+                terms,
+            )
+        )
+    for format_, middle, terms in (("f32", mpf("2.5"), 11), ("f64", mpf("3.125"), 27)):
+        out.append(
+            Fit(
+                "error_function.INVERSE",
+                format_,
+                lambda w, middle=middle: inverse_erf(w + middle),
+                lambda w, middle=middle: 1 / inverse_erf(w + middle),
+                mpf("1e-9") - middle,
+                middle,
+                terms,
+            )
+        )
+    tails = (("f32", mpf(3), sqrt(mpf(5)) - 3, mpf("4.1") - 3, 11), ("f64", mpf("4.26"), mpf("-1.76"), mpf("1.76"), 30))
+    for format_, middle, low, high, terms in tails:
+        out.append(
+            Fit(
+                "error_function.INVERSE_TAIL",
+                format_,
+                lambda s, middle=middle: inverse_erf((s + middle) ** 2),
+                lambda s, middle=middle: 1 / inverse_erf((s + middle) ** 2),
+                low,
+                high,
+                terms,
+            )
+        )
+    for format_, terms in (("f32", 10), ("f64", 21)):
+        out.append(
+            Fit(
+                "gamma.NEAR_1",
+                format_,
+                lambda u: loggamma(1 + u) / (u * (u - 1)),
+                lambda u: u * (u - 1) / loggamma(1 + u),
+                mpf("1e-9"),
+                1 - mpf("1e-9"),
+                terms,
+            )
+        )
+    return out
+
+
 def fits() -> list[Fit]:
     """Every polynomial."""
-    out = []
+    out = of_special_functions()
     for format_, terms in (("f32", 5), ("f64", 10)):
         out.append(
             Fit(

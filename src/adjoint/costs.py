@@ -346,6 +346,9 @@ COLUMN_VECTORS, SCATTER_VECTORS = 2, 4
 SORT_BLOCK = 32
 #: Vectors of a row of a small matrix that are accumulated together.
 ROW_VECTORS = 4
+#: Vectors of neighboring results in a unit of a prefix scan, and rows where its axis is the last one: as many chains of
+#: operations that wait for each other, of four cycles each, keep two units of arithmetic busy.
+SCAN_VECTORS, SCAN_ROWS = 4, 8
 #: Vectors of the innermost axis in a unit of an elementwise kernel, and of a copy, where the axis is longer.
 MAP_VECTORS, COPY_VECTORS = 32, 64
 #: Most segments into which a loop is split (code size).
@@ -419,6 +422,7 @@ STAGGERED_BYTES, STAGGER_LINES = 64 << 10, 5
 def jammed_bytes(target: Target) -> int:
     """Bytes of all rows of a block of unroll-and-jam: they stay in the first-level cache from step to step."""
     return l1_bytes(target) * 5 // 8
+
 
 #: The greatest whole number by which images are enlarged by sums of neighbours rather than by a matrix: each residue is
 #: a value of its own in the graph.

@@ -4,11 +4,15 @@ Each matrix is computed by one thread, in loops of the compiled program. A matri
 definite is not refused: results are NaN or infinite then, as the functions say.
 """
 
+from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any
 
+from adjoint.errors import InvalidValueError
 from adjoint.missing import missing_name
 from adjoint.tensor import arranging, diagonals
 from adjoint.tensor.arithmetic import matmul
+from adjoint.tensor.norms import vector_norm
 from adjoint.tensor.systems import cholesky, det, inv, matrix_power, multi_dot, slogdet, solve, solve_triangular
 
 __all__ = [
@@ -18,11 +22,14 @@ __all__ = [
     "diagonal",
     "inv",
     "matmul",
+    "matrix_norm",
     "matrix_power",
     "multi_dot",
+    "norm",
     "slogdet",
     "solve",
     "solve_triangular",
+    "vector_norm",
 ]
 
 
@@ -34,6 +41,83 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """A diagonal of each matrix, which are the last two axes by default, as a new last axis."""
     return diagonals.diagonal(A, offset, dim1, dim2)
+
+
+def norm(
+    A: Any,
+    ord: float | str | None = None,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+) -> Any:
+    """The norm of vectors or matrices.
+
+    Parameters
+    ----------
+    A : Tensor
+        Floats.
+    ord : float or str, optional
+        The order: of `matrix_norm` with two axes, or of a matrix without `dim`; otherwise of `vector_norm`. By default,
+        the root of the sum of the squares.
+    dim : int or sequence of int, optional
+        The axes; default: all.
+    keepdim : bool, default False
+        Keep the axes, with size 1.
+    dtype : dtype, optional
+        Converted to before the computation.
+
+    Raises
+    ------
+    InvalidValueError
+        If the order is not one of the norm.
+    """
+    if ord is None:
+        return vector_norm(A, 2, dim, keepdim, dtype=dtype)
+    axes = tuple(range(A.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    if len(axes) == 2:
+        return matrix_norm(A, ord, axes, keepdim, dtype=dtype)
+    if isinstance(ord, str) or len(axes) != 1:
+        raise InvalidValueError(
+            f"norm: with ord={ord!r} there must be one axis of a vector or two of a matrix, got {len(axes)}; pass dim"
+        )
+    return vector_norm(A, ord, axes, keepdim, dtype=dtype)
+
+
+def matrix_norm(
+    A: Any, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Any:
+    """The norm of matrices: "fro", or the greatest (or least) sum of absolute values of a column or row.
+
+    Parameters
+    ----------
+    A : Tensor
+        Floats.
+    ord : {"fro", 1, -1, inf, -inf}, default "fro"
+        The root of the sum of squares; 1 and -1 for columns, infinity for rows.
+    dim : pair of int, default (-2, -1)
+        The axes of the matrices.
+    keepdim : bool, default False
+        Keep the axes, with size 1.
+    dtype : dtype, optional
+        Converted to before the computation.
+
+    Raises
+    ------
+    InvalidValueError
+        If the order is another one; those that need singular values are not there.
+    """
+    if ord == "fro":
+        return vector_norm(A, 2, tuple(dim), keepdim, dtype=dtype)
+    if ord not in (1, -1, inf, -inf):
+        raise InvalidValueError(
+            f"matrix_norm: ord must be 'fro', 1, -1, inf or -inf, got {ord!r}; use numpy.linalg.norm for the others"
+        )
+    rows, columns = (axis % A.ndim for axis in dim)
+    summed, compared = (rows, columns) if abs(float(ord)) == 1 else (columns, rows)
+    sums: Any = vector_norm(A, 1, summed, True, dtype=dtype)
+    found = sums.amax(compared, True) if float(ord) > 0 else sums.amin(compared, True)
+    return found if keepdim else found.squeeze((rows, columns))
 
 
 if not TYPE_CHECKING:  # so that type checkers report names that do not exist

@@ -44,6 +44,11 @@ def test_a_method_has_a_docstring(name):
         lambda x: x.max(0),
         lambda x: x.min(axis=(1, 2), keepdims=True),
         lambda x: x.prod(2),
+        lambda x: x.cumsum(1),
+        lambda x: x.cumprod(-1),
+        lambda x: x.all(0),
+        lambda x: x.any(),
+        lambda x: x.round(1),
         lambda x: x.var(1),
         lambda x: x.argmax(),
         lambda x: x.argmax(keepdims=True),
@@ -109,6 +114,10 @@ def test_other_methods_do_what_they_say(code, expected):
 def test_every_method_is_compared_with_something():
     source = inspect.getsource(inspect.getmodule(methods))
     assert [name for name in methods() if f"x.{name}(" not in source and f").{name}(" not in source] == []
+
+
+def test_the_norm_is_that_of_all_elements():
+    np.testing.assert_allclose(result(lambda x: x.norm(), CUBE), np.linalg.norm(CUBE), rtol=1e-6)
 
 
 def test_two_axes_of_transpose_are_exchanged_even_where_numpy_would_keep_them():

@@ -73,8 +73,8 @@ def in_place():
         (lambda: np.add(X, 1), "numpy.add does not take graph values, got f32[2,3]; use ops.add(x, y)"),
         (lambda: np.var(X), "numpy.var does not take graph values, got f32[2,3]; use ops.variance or x.var"),
         (lambda: np.concatenate([X, X]), "numpy.concatenate does not take graph values, got f32[2,3]; use ops.concat"),
-        (lambda: np.isnan(X), f"numpy.isnan does not take graph values, got f32[2,3]; {ELSEWHERE}"),
-        (lambda: ROWS % X, f"numpy.remainder does not take graph values, got f32[2,3]; {ELSEWHERE}"),
+        (lambda: np.isnan(X), "numpy.isnan does not take graph values, got f32[2,3]; use ops.isnan(x)"),
+        (lambda: ROWS % X, "numpy.remainder does not take graph values, got f32[2,3]; use ops.remainder(x, y)"),
         (lambda: np.add.reduce(X), f"numpy.add.reduce does not take graph values, got f32[2,3]; {ELSEWHERE}"),
         (
             in_place,

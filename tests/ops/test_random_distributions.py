@@ -9,7 +9,6 @@ from adjoint import ops
 from adjoint.compiler import CompileOptions, compile
 from adjoint.errors import AdjointError
 from adjoint.ir import Function, param
-from adjoint.ops.gamma_function import digamma, log_gamma
 from adjoint.testing import interpret
 from tests.ops.test_random import KOLMOGOROV, distance
 
@@ -101,16 +100,6 @@ def test_the_same_key_gives_the_same_numbers_and_parameters_may_be_tensors():
     given = np.array([[0.5], [20.0]], np.float32)
     for compiled, specified in zip(run(KEY, given), interpret(function, KEY, given), strict=True):
         np.testing.assert_allclose(compiled, specified, rtol=1e-4)
-
-
-def test_logarithms_of_the_gamma_function():
-    x = np.array([1e-3, 0.1, 0.9, 1.0, 1.5, 2.0, 7.3, 40.0, 1e4])
-    v = param("v", x.shape, "f64")
-    logs, slopes = interpret(Function("f", (v,), (log_gamma(v), digamma(v))), x)
-    np.testing.assert_allclose(logs, [lgamma(z) for z in x], rtol=1e-12, atol=1e-13)
-    step = 1e-5 * x
-    numeric = [(lgamma(z + h) - lgamma(z - h)) / (2 * h) for z, h in zip(x, step, strict=True)]
-    np.testing.assert_allclose(slopes, numeric, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(

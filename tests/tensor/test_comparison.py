@@ -49,6 +49,9 @@ def test_questions_about_whole_tensors():
     assert len({g, g}) == 1
 
 
-def test_operators_of_bools_refuse_numbers():
+def test_operators_of_bits_refuse_floats():
     g = torch.tensor(G)
-    assert message(lambda: g & g) == "bitwise_and: operands must be bool, got f32[2,3]; compare it, as in x != 0"
+    assert (
+        message(lambda: g & g)
+        == "bitwise_and: operands must be integers or bools, got f32[2,3]; convert it with long()"
+    )

@@ -73,3 +73,25 @@ def test_refusals():
     assert message(lambda: torch.cholesky_inverse(x)) == (
         "cholesky_inverse: matrices must be square, got f32[2,3]; pass a factor of cholesky"
     )
+
+
+def test_norms_of_vectors_and_matrices():
+    matrix = np.arange(12.0).reshape(3, 4) - 5
+    x, y = torch.tensor(matrix), torch.tensor(matrix[0])
+    orders = (None, "fro", 1, -1, np.inf, -np.inf)
+    found = [torch.linalg.norm(x, ord) for ord in orders]
+    of_rows = torch.linalg.norm(x, dim=1, keepdim=True)
+    lengths = [torch.linalg.norm(y, ord) for ord in (None, 1, 3, np.inf, 0)]
+    stacked = torch.linalg.matrix_norm(torch.stack([x, 2 * x]), 1)
+    np.testing.assert_allclose([n.item() for n in found], [np.linalg.norm(matrix, ord) for ord in orders])
+    np.testing.assert_allclose(of_rows.numpy(), np.linalg.norm(matrix, axis=1, keepdims=True))
+    np.testing.assert_allclose(
+        [n.item() for n in lengths], [np.linalg.norm(matrix[0], ord) for ord in (None, 1, 3, np.inf, 0)]
+    )
+    np.testing.assert_allclose(stacked.tolist(), [10.0, 20.0])
+    assert message(lambda: torch.linalg.norm(x, "nuc")) == (
+        "matrix_norm: ord must be 'fro', 1, -1, inf or -inf, got 'nuc'; use numpy.linalg.norm for the others"
+    )
+    assert message(lambda: torch.linalg.norm(x[None], 2)) == (
+        "norm: with ord=2 there must be one axis of a vector or two of a matrix, got 3; pass dim"
+    )

@@ -7,7 +7,6 @@ import numpy as np
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
-from adjoint.ops import gamma_function
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.environment import get_default_dtype
 from adjoint.tensor.making import from_array
@@ -17,8 +16,8 @@ from adjoint.tensor.trace import Recorded
 __all__ = ["Distribution", "digamma", "log_gamma", "parameters"]
 
 #: ``log(gamma(x))`` of positive tensors, and its derivative.
-log_gamma: Any = operation(gamma_function.log_gamma)
-digamma: Any = operation(gamma_function.digamma)
+log_gamma: Any = operation(ops.lgamma)
+digamma: Any = operation(ops.digamma)
 
 
 @operation

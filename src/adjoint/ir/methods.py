@@ -71,6 +71,30 @@ class Methods(Syntax):
         """
         return operation("variance")(self, axis, correction, keepdims)
 
+    def all(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> "Value":
+        """Whether all elements along axes are true, that is not 0; default: along all axes. See `adjoint.ops.all`."""
+        return operation("all")(self, axis, keepdims)
+
+    def any(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> "Value":
+        """Whether any element along axes is true, that is not 0; default: along all axes. See `adjoint.ops.any`."""
+        return operation("any")(self, axis, keepdims)
+
+    def cumsum(self, axis: int, exclusive: bool = False, reverse: bool = False) -> "Value":
+        """The running sum along an axis. See `adjoint.ops.cumsum`."""
+        return operation("cumsum")(self, axis, exclusive, reverse)
+
+    def cumprod(self, axis: int, exclusive: bool = False, reverse: bool = False) -> "Value":
+        """The running product along an axis. See `adjoint.ops.cumprod`."""
+        return operation("cumprod")(self, axis, exclusive, reverse)
+
+    def round(self, decimals: int = 0) -> "Value":
+        """Floats rounded to a number of decimals, halves to the even neighbour. See `adjoint.ops.round`."""
+        return operation("round")(self, decimals)
+
+    def norm(self, p: float = 2.0, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> "Value":
+        """The p-norm over axes, of floats; default: over all axes. See `adjoint.ops.norm`."""
+        return operation("norm")(self, p, axis, keepdims)
+
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> "Value":
         """The i64 coordinate of the first maximum; default: in the flattened tensor. See `adjoint.ops.argmax`."""
         return operation("argmax")(self, axis, keepdims)

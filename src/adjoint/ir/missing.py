@@ -79,7 +79,12 @@ MISSING = {
     for name in (
         *("add", "cos", "divide", "equal", "erf", "expm1", "floor", "gelu", "greater", "less", "leaky_relu", "log1p"),
         *("logsumexp", "maximum", "minimum", "multiply", "negative", "power", "reciprocal", "sign", "silu", "sin"),
-        *("softplus", "subtract", "take", "where"),
+        *("softplus", "subtract", "take", "where", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh"),
+        *("acosh", "atanh", "exp2", "log2", "log10", "erfc", "erfinv", "lgamma", "digamma", "polygamma", "sinc"),
+        *("logit", "ceil", "trunc", "frac", "isnan", "isinf", "isfinite", "signbit", "copysign", "nan_to_num"),
+        *("hypot", "logaddexp", "fmod", "remainder", "xlogy", "fmax", "fmin", "heaviside", "ldexp", "bitwise_and"),
+        *("bitwise_or", "bitwise_xor", "bitwise_not", "cummax", "cummin", "logcumsumexp", "diff", "count_nonzero"),
+        *("nansum", "nanmean"),
     )
 }
 

@@ -6,7 +6,8 @@ Code generators have a table with the same keys. Transcendental functions are ex
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import erf
+from math import copysign, erf, erfc, exp, floor, inf, isinf, lgamma, nan, pi, sqrt
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -43,8 +44,24 @@ def _div(x: Any, y: Any) -> Any:
     return np.divide(x, y) if np.asarray(x).dtype.kind not in "iu" else np.floor_divide(x, y)
 
 
-def _erf(x: Any) -> Any:
-    return np.vectorize(erf, otypes=[np.float64])(x).astype(np.asarray(x).dtype)
+def _each(function: Callable[[float], float]) -> Callable[[Any], Any]:
+    """A function of Python floats, element by element in float64."""
+    return lambda x: np.vectorize(function, otypes=[np.float64])(x).astype(np.asarray(x).dtype)
+
+
+def _lgamma(x: float) -> float:
+    return inf if isinf(x) or (x <= 0 and x == floor(x)) else lgamma(x)
+
+
+def _erfinv(x: float) -> float:
+    """From a quantile of the normal distribution; where that is small, corrected by a step of Newton's method."""
+    a = abs(x)
+    if not a < 1:
+        return copysign(inf, x) if a == 1 else nan
+    y = -NormalDist().inv_cdf((1 - a) / 2) / sqrt(2)
+    if a < 0.5:
+        y -= (erf(y) - a) * sqrt(pi) / 2 * exp(y * y)
+    return copysign(y, x)
 
 
 def _sigmoid(x: Any) -> Any:
@@ -82,7 +99,13 @@ SCALARS: dict[str, ScalarFunction] = {
     "sigmoid": ScalarFunction(1, "same", _sigmoid, 16, operands="f"),
     "sin": ScalarFunction(1, "same", np.sin, 16, operands="f"),
     "cos": ScalarFunction(1, "same", np.cos, 16, operands="f"),
-    "erf": ScalarFunction(1, "same", _erf, 18, operands="f"),
+    "erf": ScalarFunction(1, "same", _each(erf), 18, operands="f"),
+    "exp2": ScalarFunction(1, "same", np.exp2, 14, operands="f"),
+    "log2": ScalarFunction(1, "same", np.log2, 16, operands="f"),
+    "atan": ScalarFunction(1, "same", np.arctan, 20, operands="f"),
+    "erfc": ScalarFunction(1, "same", _each(erfc), 60, operands="f"),
+    "erfinv": ScalarFunction(1, "same", _each(_erfinv), 70, operands="f"),
+    "lgamma": ScalarFunction(1, "same", _each(_lgamma), 150, operands="f"),
     "lt": ScalarFunction(2, "bool", np.less, operands="fiub"),
     "le": ScalarFunction(2, "bool", np.less_equal, operands="fiub"),
     "gt": ScalarFunction(2, "bool", np.greater, operands="fiub"),

@@ -36,7 +36,14 @@ from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
 from adjoint.kernel.target import Target
 from adjoint.lower.analysis.footprint import with_tiles
-from adjoint.lower.analysis.inlining import FusedAttention, Reduction, RowAlgorithm, Scatter, output_vars
+from adjoint.lower.analysis.inlining import (
+    FusedAttention,
+    PrefixScan,
+    Reduction,
+    RowAlgorithm,
+    Scatter,
+    output_vars,
+)
 from adjoint.lower.attention.online_softmax import attention_kernel
 from adjoint.lower.context import Context, finish_kernel, group_inliner
 from adjoint.lower.contractions.matching import match_contraction
@@ -45,6 +52,7 @@ from adjoint.lower.elementwise import map_kernel
 from adjoint.lower.fusion.groups import Fusion, Group, fuse
 from adjoint.lower.loops import vector_loops
 from adjoint.lower.passes import KERNEL_PASSES, PassContext
+from adjoint.lower.reductions.prefix_scan import prefix_scan_kernel
 from adjoint.lower.reductions.reduction import reduction_kernels
 from adjoint.lower.reductions.scatter import scatter_kernel
 from adjoint.lower.reductions.two_stage import first_stages, fusable_reductions, second_stage_kernel
@@ -246,6 +254,8 @@ def _group_kernels(context: Context, groups: Sequence[Group]) -> list[Kernel]:
         return [scatter_kernel(context, group, description)]
     if isinstance(description, RowAlgorithm):
         return [row_kernel(context, group, description)]
+    if isinstance(description, PrefixScan):
+        return [prefix_scan_kernel(context, group, description)]
     if isinstance(description, FusedAttention):
         return [attention_kernel(context, groups)]
     if not isinstance(description, Reduction):

@@ -1,7 +1,7 @@
 """Activation functions as modules; each calls the function of its name in `adjoint.nn.functional`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from adjoint.modules import Module
 from adjoint.nn import functional as F  # noqa: N812
@@ -13,71 +13,81 @@ __all__ = [
     "GELU",
     "GLU",
     "SELU",
+    "Activation",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
     "Hardtanh",
     "LeakyReLU",
     "LogSigmoid",
-    "LogSoftmax",
     "Mish",
     "PReLU",
+    "RReLU",
     "ReLU",
     "ReLU6",
     "SiLU",
     "Sigmoid",
-    "Softmax",
-    "Softmin",
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SwiGLU",
     "Tanh",
     "Tanhshrink",
     "Threshold",
 ]
 
 
-class _Plain(Module):
-    """A function without settings."""
+class Activation(Module):
+    """A function whose settings are attributes."""
 
     _function: Callable[..., Any]
+    #: The attributes that are its arguments after the input, in this order.
+    _settings: ClassVar[tuple[str, ...]] = ()
+    inplace: bool
 
     def forward(self, input: Any) -> Any:
-        """The function, element by element."""
-        return type(self)._function(input)
+        """The function of the input."""
+        settings = [getattr(self, name) for name in self._settings]
+        inplace = {"inplace": True} if getattr(self, "inplace", False) else {}
+        return type(self)._function(input, *settings, **inplace)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        shown = [f"{name}={getattr(self, name)!r}" for name in self._settings]
+        return ", ".join([*shown, "inplace=True"] if getattr(self, "inplace", False) else shown)
 
 
-class Sigmoid(_Plain):
+class Sigmoid(Activation):
     """``1 / (1 + exp(-input))``."""
 
     _function = staticmethod(F.sigmoid)
 
 
-class Tanh(_Plain):
+class Tanh(Activation):
     """The hyperbolic tangent."""
 
     _function = staticmethod(F.tanh)
 
 
-class LogSigmoid(_Plain):
+class LogSigmoid(Activation):
     """``log(sigmoid(input))``."""
 
     _function = staticmethod(F.logsigmoid)
 
 
-class Softsign(_Plain):
+class Softsign(Activation):
     """``input / (1 + abs(input))``."""
 
     _function = staticmethod(F.softsign)
 
 
-class Tanhshrink(_Plain):
+class Tanhshrink(Activation):
     """``input - tanh(input)``."""
 
     _function = staticmethod(F.tanhshrink)
 
 
-class _Inplace(Module):
+class _Inplace(Activation):
     """A function without settings that may be computed in place.
 
     Parameters
@@ -86,20 +96,9 @@ class _Inplace(Module):
         Whether the input gets the result too.
     """
 
-    _function: Callable[..., Any]
-
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
-
-    def forward(self, input: Any) -> Any:
-        """The function, element by element."""
-        function = type(self)._function
-        return function(input, inplace=True) if self.inplace else function(input)
-
-    def extra_repr(self) -> str:
-        """Whether it is computed in place."""
-        return "inplace=True" if self.inplace else ""
 
 
 class ReLU(_Inplace):
@@ -144,7 +143,7 @@ class Hardsigmoid(_Inplace):
     _function = staticmethod(F.hardsigmoid)
 
 
-class LeakyReLU(Module):
+class LeakyReLU(Activation):
     """`input` if it is positive, otherwise ``negative_slope * input``.
 
     Parameters
@@ -155,20 +154,38 @@ class LeakyReLU(Module):
         Whether the input gets the result too.
     """
 
+    _function = staticmethod(F.leaky_relu)
+    _settings = ("negative_slope",)
+
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
         self.negative_slope, self.inplace = negative_slope, inplace
 
+
+class RReLU(Activation):
+    """`input` if it is positive, otherwise times a slope: drawn for each element while it is trained, else the mean.
+
+    Parameters
+    ----------
+    lower, upper : float, default 1/8 and 1/3
+        The limits of the slopes, which are distributed uniformly.
+    inplace : bool, default False
+        Whether the input gets the result too.
+    """
+
+    _function = staticmethod(F.rrelu)
+    _settings = ("lower", "upper")
+
+    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
+        super().__init__()
+        self.lower, self.upper, self.inplace = lower, upper, inplace
+
     def forward(self, input: Any) -> Any:
         """The function, element by element."""
-        return F.leaky_relu(input, self.negative_slope, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """The slope."""
-        return f"negative_slope={self.negative_slope}"
+        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
 
-class ELU(Module):
+class ELU(Activation):
     """`input` if it is positive, otherwise ``alpha * (exp(input) - 1)``.
 
     Parameters
@@ -179,28 +196,21 @@ class ELU(Module):
         Whether the input gets the result too.
     """
 
+    _function: Callable[..., Any] = staticmethod(F.elu)
+    _settings = ("alpha",)
+
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.alpha, self.inplace = alpha, inplace
-
-    def forward(self, input: Any) -> Any:
-        """The function, element by element."""
-        return F.elu(input, self.alpha, inplace=self.inplace)
-
-    def extra_repr(self) -> str:
-        """The factor."""
-        return f"alpha={self.alpha}"
 
 
 class CELU(ELU):
     """`input` if it is positive, otherwise ``alpha * (exp(input / alpha) - 1)``; settings are those of `ELU`."""
 
-    def forward(self, input: Any) -> Any:
-        """The function, element by element."""
-        return F.celu(input, self.alpha, inplace=self.inplace)
+    _function = staticmethod(F.celu)
 
 
-class Hardtanh(Module):
+class Hardtanh(Activation):
     """``min(max(input, min_val), max_val)``.
 
     Parameters
@@ -211,20 +221,15 @@ class Hardtanh(Module):
         Whether the input gets the result too.
     """
 
+    _function = staticmethod(F.hardtanh)
+    _settings = ("min_val", "max_val")
+
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
 
-    def forward(self, input: Any) -> Any:
-        """The function, element by element."""
-        return F.hardtanh(input, self.min_val, self.max_val, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        """The bounds."""
-        return f"min_val={self.min_val}, max_val={self.max_val}"
-
-
-class Threshold(Module):
+class Threshold(Activation):
     """`input` where it exceeds the threshold, otherwise `value`.
 
     Parameters
@@ -235,20 +240,15 @@ class Threshold(Module):
         Whether the input gets the result too.
     """
 
+    _function = staticmethod(F.threshold)
+    _settings = ("threshold", "value")
+
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__()
         self.threshold, self.value, self.inplace = threshold, value, inplace
 
-    def forward(self, input: Any) -> Any:
-        """The function, element by element."""
-        return F.threshold(input, self.threshold, self.value, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"threshold={self.threshold}, value={self.value}"
-
-
-class Softplus(Module):
+class Softplus(Activation):
     """``log(1 + exp(beta * input)) / beta``, and `input` itself where ``beta * input`` exceeds the threshold.
 
     Parameters
@@ -257,20 +257,15 @@ class Softplus(Module):
         The settings.
     """
 
+    _function = staticmethod(F.softplus)
+    _settings = ("beta", "threshold")
+
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
         self.beta, self.threshold = beta, threshold
 
-    def forward(self, input: Any) -> Any:
-        """The function, element by element."""
-        return F.softplus(input, self.beta, self.threshold)
 
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"beta={self.beta}, threshold={self.threshold}"
-
-
-class Softshrink(Module):
+class Softshrink(Activation):
     """``input - lambd`` above `lambd`, ``input + lambd`` below ``-lambd``, and 0 between.
 
     Parameters
@@ -279,13 +274,12 @@ class Softshrink(Module):
         The bound.
     """
 
+    _function: Callable[..., Any] = staticmethod(F.softshrink)
+    _settings = ("lambd",)
+
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
-
-    def forward(self, input: Any) -> Any:
-        """The function, element by element."""
-        return F.softshrink(input, self.lambd)
 
     def extra_repr(self) -> str:
         """The bound."""
@@ -295,12 +289,10 @@ class Softshrink(Module):
 class Hardshrink(Softshrink):
     """`input`, and 0 where its absolute value is at most `lambd`; settings are those of `Softshrink`."""
 
-    def forward(self, input: Any) -> Any:
-        """The function, element by element."""
-        return F.hardshrink(input, self.lambd)
+    _function = staticmethod(F.hardshrink)
 
 
-class GELU(Module):
+class GELU(Activation):
     """The Gaussian error linear unit.
 
     Parameters
@@ -309,20 +301,15 @@ class GELU(Module):
         Whether it is approximated by a hyperbolic tangent.
     """
 
+    _function = staticmethod(F.gelu)
+    _settings = ("approximate",)
+
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
         self.approximate = approximate
 
-    def forward(self, input: Any) -> Any:
-        """The function, element by element."""
-        return F.gelu(input, self.approximate)
 
-    def extra_repr(self) -> str:
-        """Whether it is approximated."""
-        return f"approximate={self.approximate!r}"
-
-
-class GLU(Module):
+class GLU(Activation):
     """The first half along an axis times the sigmoid of the second half.
 
     Parameters
@@ -331,17 +318,18 @@ class GLU(Module):
         The axis.
     """
 
+    _function: Callable[..., Any] = staticmethod(F.glu)
+    _settings = ("dim",)
+
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
 
-    def forward(self, input: Any) -> Any:
-        """The gated half."""
-        return F.glu(input, self.dim)
 
-    def extra_repr(self) -> str:
-        """The axis."""
-        return f"dim={self.dim}"
+class SwiGLU(GLU):
+    """`SiLU` of the first half along an axis times the second half; settings are those of `GLU`."""
+
+    _function = staticmethod(F.swiglu)
 
 
 class PReLU(Module):
@@ -378,39 +366,3 @@ class PReLU(Module):
     def extra_repr(self) -> str:
         """The number of slopes."""
         return f"num_parameters={self.num_parameters}"
-
-
-class Softmax(Module):
-    """``exp(input) / sum(exp(input))`` along an axis.
-
-    Parameters
-    ----------
-    dim : int
-        The axis.
-    """
-
-    _function: Callable[..., Any] = staticmethod(F.softmax)
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def forward(self, input: Any) -> Any:
-        """The function along the axis."""
-        return type(self)._function(input, self.dim)
-
-    def extra_repr(self) -> str:
-        """The axis."""
-        return f"dim={self.dim}"
-
-
-class LogSoftmax(Softmax):
-    """``log(softmax(input))`` along an axis; settings are those of `Softmax`."""
-
-    _function: Callable[..., Any] = staticmethod(F.log_softmax)
-
-
-class Softmin(Softmax):
-    """``softmax(-input)`` along an axis; settings are those of `Softmax`."""
-
-    _function: Callable[..., Any] = staticmethod(F.softmin)

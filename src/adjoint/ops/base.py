@@ -138,6 +138,37 @@ class Builder(Protocol):
             Maps n to the element of update n at the remaining coordinates of the index.
         """
 
+    def prefix_scan(
+        self,
+        axis: int,
+        size: int,
+        start: Scalar,
+        step: Callable[[Coordinate, Scalar], Scalar],
+        exclusive: bool = False,
+        reverse: bool = False,
+    ) -> Scalar:
+        """One element of a prefix scan: ``carry = step(n, carry)`` for one position after the other.
+
+        An operator's `lower` returns this as its entire element. It is the carry after the step of its own position, in
+        the dtype of `start`; 16-bit floats are carried in f32. The compiler runs the steps once for all positions.
+
+        Parameters
+        ----------
+        axis : int
+            The axis of the result that the scan runs along.
+        size : int
+            The size of that axis.
+        start : Scalar
+            The carry before the first step, a constant.
+        step : callable
+            Maps a position and the carry to the next carry. It replaces the requested coordinate on the axis by the
+            position.
+        exclusive : bool, default False
+            Whether an element is the carry before the step of its position instead.
+        reverse : bool, default False
+            Whether the steps run from the last position to the first.
+        """
+
     def fused_attention(
         self,
         kind: str,

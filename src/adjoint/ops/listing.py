@@ -35,6 +35,8 @@ _FAMILY = {
     "resize": "resizing",
     "grid_sampling": "resizing",
     "group_normalization": "normalization",
+    "norms": "reduce",
+    "activations": "composites",
     "broadcast": "shape",
     "full_like": "create",
     "gathering": "index",
@@ -50,7 +52,13 @@ _CONSTANT = {
     "eye": "the result does not depend on anything",
     "floor_divide": "integers have no gradient",
     "full_like": "the result does not depend on the elements",
+    "all": "a bool is not differentiable",
+    "any": "a bool is not differentiable",
+    "count_nonzero": "integers have no gradient",
+    "heaviside": "the gradient is 0",
     "random.bernoulli": "a bool is not differentiable",
+    **dict.fromkeys(("ceil", "trunc"), "the gradient is 0"),
+    **dict.fromkeys(("isfinite", "isinf", "isnan", "isneginf", "isposinf", "signbit"), "a bool is not differentiable"),
 } | {
     f"random.{name}": reason
     for reason, names in (

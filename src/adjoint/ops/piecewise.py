@@ -1,4 +1,4 @@
-"""Elementwise operators that are not differentiable everywhere: extrema, absolute value, relu, clip, sign, floor.
+"""Elementwise operators that are not differentiable everywhere: extrema, absolute value, relu, clip, sign, rounding.
 
 Where the derivative is not unique, the convention is PyTorch's, stated in each class.
 """
@@ -17,7 +17,16 @@ from adjoint.ops.base import Builder, Sample, Scalar
 from adjoint.ops.build import Argument, broadcast_operands, full_like
 from adjoint.ops.create import scalar_misfit
 from adjoint.ops.logic import equal, greater, greater_equal, less, less_equal, logical_and, where
-from adjoint.ops.rules import FloatOp, NumberOp, binary_samples, floats, integer_samples, rounded, unary_samples
+from adjoint.ops.rules import (
+    FloatOp,
+    NumberOp,
+    binary_samples,
+    floats,
+    integer_samples,
+    refused,
+    rounded,
+    unary_samples,
+)
 
 __all__ = [
     "Abs",
@@ -26,6 +35,7 @@ __all__ = [
     "Maximum",
     "Minimum",
     "Relu",
+    "Round",
     "Sign",
     "abs",
     "clip",
@@ -274,6 +284,35 @@ class Floor(FloatOp):
         """Both signs; whole numbers, numbers beyond the range of integers, infinities and NaN."""
         edges = np.array([2, -2, -0.5, 1e30, -1e30, _INF, -_INF, _NAN], np.float32)
         return [*unary_samples(cls(), -5.0, 5.0), Sample(cls(), (edges,), gradient=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Round(FloatOp):
+    """The nearest integer, halves to the even one. Piecewise constant, so the gradient is 0 everywhere."""
+
+    name: ClassVar[str] = "round"
+
+    def reference(self, x: np.ndarray) -> np.ndarray:
+        """`numpy.rint`."""
+        return rounded(np.rint, x)
+
+    def vjp(self, ct: Value, out: Value, x: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
+        """None: the gradient is 0."""
+        return (None,)
+
+    def scalar(self, k: Builder, x: Scalar) -> Scalar:
+        """An element rounded."""
+        return k.call("rint", x)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        """Both signs; halves, numbers beyond the range of integers, infinities and NaN."""
+        edges = np.array([0.5, 1.5, -0.5, -2.5, 3.5, 1e30, _INF, -_INF, _NAN], np.float32)
+        return [
+            Sample(cls(), (floats(7, low=-5.0, high=5.0),)),
+            Sample(cls(), (edges,), gradient=False),
+            refused(cls(), ((3,), "i32"), error="round: the dtype must be float, got i32[3]; cast to"),
+        ]
 
 
 def maximum(x: Argument, y: Argument) -> Value:

@@ -17,7 +17,6 @@ from adjoint.ops.arithmetic import add, divide, multiply, negative, subtract
 from adjoint.ops.axes import axis_of
 from adjoint.ops.convert import cast, stop_gradient
 from adjoint.ops.create import constant, full, iota
-from adjoint.ops.gamma_function import log_gamma
 from adjoint.ops.logic import equal, greater, greater_equal, less, less_equal, logical_and, logical_or, where
 from adjoint.ops.piecewise import abs, floor, maximum, minimum, sign
 from adjoint.ops.powers import reciprocal, square
@@ -27,6 +26,7 @@ from adjoint.ops.random_keys import Shape, sizes, split
 from adjoint.ops.reduce import argmax, min, sum
 from adjoint.ops.rules import require_float
 from adjoint.ops.shape import broadcast_to, slice_axis, squeeze
+from adjoint.ops.special import erfinv, lgamma
 from adjoint.ops.transcendental import cos, erf, exp, log, log1p, sin
 
 __all__ = [
@@ -179,7 +179,7 @@ def truncated_normal(
     unit = unit_floats("truncated_normal", key, sizes_of_all, wide)
     low, high = (stop_gradient(spread_to("truncated_normal", x, unit)) for x in (low, high))
     start, stop = (erf(multiply(x, sqrt(0.5))) for x in (low, high))
-    drawn = multiply(_inverse_erf(add(start, multiply(unit, subtract(stop, start)))), sqrt(2.0))
+    drawn = multiply(erfinv(add(start, multiply(unit, subtract(stop, start)))), sqrt(2.0))
     return cast(minimum(maximum(drawn, low), high), to)
 
 
@@ -355,7 +355,7 @@ def _rejected_poisson(first: Value, second: Value, rate: Value) -> Value:
     fits = logical_and(greater(k, -0.5), logical_or(greater_equal(near, 0.013), less_equal(v, near)))
     k = maximum(k, 0.0)
     quick = logical_and(greater_equal(near, 0.07), less_equal(v, certain))
-    density = add(subtract(multiply(k, log(lam)), lam), negative(log_gamma(add(k, 1.0))))
+    density = add(subtract(multiply(k, log(lam)), lam), negative(lgamma(add(k, 1.0))))
     slope = log(divide(multiply(v, inverse), add(divide(a, square(squeezed)), b)))
     accepted = logical_or(quick, logical_and(fits, less_equal(slope, density)))
     return _first(accepted, k)
@@ -367,50 +367,6 @@ def _first(accepted: Value, candidates: Value) -> Value:
     number = iota(candidates.shape, 0, "i32")
     place = min(where(accepted, number, count - 1), 0, keepdims=True)
     return sum(where(equal(number, broadcast_to(place, number.shape)), candidates, 0.0), 0)
-
-
-def _inverse_erf(y: Value) -> Value:
-    """The inverse of the error function between -1 and 1: M. Giles' polynomials of ``-log(1 - y**2)``.
-
-    "Approximating the erfinv function", GPU Computing Gems 2, 2010, with a relative error of 1e-7 in f32. In f64,
-    followed by two steps of Halley's method.
-    """
-    w = negative(log(multiply(subtract(1.0, y), add(y, 1.0))))
-    w = minimum(w, 36.0)  # y is a bound of the distribution, which cuts the result off
-    near = _horner(subtract(w, 2.5), _NEAR)
-    far = _horner(subtract(root(maximum(w, 5.0)), 3.0), _FAR)
-    x = multiply(y, where(less(w, 5.0), near, far))
-    if y.dtype != DTYPES["f64"]:
-        return x
-    for _ in range(2):
-        step = divide(subtract(erf(x), y), multiply(exp(negative(square(x))), 2.0 / sqrt(pi)))
-        x = subtract(x, divide(step, add(multiply(x, step), 1.0)))
-    return x
-
-
-#: Coefficients of Giles' polynomials, that of the highest power first.
-_NEAR = (
-    2.81022636e-08,
-    3.43273939e-07,
-    -3.5233877e-06,
-    -4.39150654e-06,
-    0.00021858087,
-    -0.00125372503,
-    -0.00417768164,
-    0.246640727,
-    1.50140941,
-)
-_FAR = (
-    -0.000200214257,
-    0.000100950558,
-    0.00134934322,
-    -0.00367342844,
-    0.00573950773,
-    -0.0076224613,
-    0.00943887047,
-    1.00167406,
-    2.83297682,
-)
 
 
 def _horner(x: Value, coefficients: tuple[float, ...]) -> Value:

@@ -102,7 +102,13 @@ def interpolate(
         return _AREA[axes](x, sizes)
     for axis, (wanted, scale) in enumerate(zip(sizes, scales, strict=True), 2):
         times = sizes[axis - 2] // x.shape[axis]
-        if cornered and not align_corners and mode != "bicubic" and scale * times == 1.0 and 2 <= times <= costs.MOST_TIMES_ENLARGED:
+        if (
+            cornered
+            and not align_corners
+            and mode != "bicubic"
+            and scale * times == 1.0
+            and 2 <= times <= costs.MOST_TIMES_ENLARGED
+        ):
             x = _enlarged(x, axis, times)
         elif cornered:
             matrix = _matrix(x.shape[axis], wanted, scale, mode, bool(align_corners), antialias)

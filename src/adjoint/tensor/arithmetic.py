@@ -120,7 +120,7 @@ def _floor_divide(input: Any, other: Any) -> Value:
 def _truncated_quotient(x: Any, y: Any) -> Value:
     quotient = ops.divide(x, y)
     if is_float(quotient.dtype):
-        return ops.where(ops.less(quotient, 0.0), ops.negative(ops.floor(ops.negative(quotient))), ops.floor(quotient))
+        return ops.trunc(quotient)
     if quotient.dtype.kind == "u":
         return quotient
     inexact = ops.not_equal(ops.multiply(quotient, y), x)
@@ -136,24 +136,13 @@ def floor_divide(input: Value, other: Value | float) -> Value:
 @operation
 def remainder(input: Value, other: Value | float) -> Value:
     """The remainder of `floor_divide`, as Python's ``%``: it has the sign of the divisor."""
-    x, y = promoted(input, other)
-    rest = ops.subtract(x, ops.multiply(_floor_divide(x, y), y))
-    if not is_float(rest.dtype):
-        return rest
-    # Where the quotient was rounded up to an integer, the difference has the wrong sign.
-    wrong = ops.less(ops.multiply(ops.sign(rest), ops.sign(y) if isinstance(y, Value) else _sign(y)), 0.0)
-    return ops.where(wrong, ops.add(rest, y), rest)
-
-
-def _sign(number: float) -> float:
-    return float(number > 0) - float(number < 0)
+    return ops.remainder(*promoted(input, other))
 
 
 @operation
 def fmod(input: Value, other: Value | float) -> Value:
     """The remainder of division rounded towards zero, as C's ``fmod``: it has the sign of the dividend."""
-    x, y = promoted(input, other)
-    return ops.subtract(x, ops.multiply(_truncated_quotient(x, y), y))
+    return ops.fmod(*promoted(input, other))
 
 
 def _cube(x: Value) -> Value:

@@ -9,14 +9,16 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import TypeRuleError
 from adjoint.ir import DTYPES, Value, is_float
-from adjoint.tensor.promotion import promoted
+from adjoint.tensor.promotion import promoted, result_dtype
 from adjoint.tensor.record import operation
 
 __all__ = [
     "allclose",
     "bitwise_and",
+    "bitwise_left_shift",
     "bitwise_not",
     "bitwise_or",
+    "bitwise_right_shift",
     "bitwise_xor",
     "eq",
     "equal",
@@ -28,6 +30,8 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "isneginf",
+    "isposinf",
     "le",
     "less",
     "less_equal",
@@ -95,43 +99,69 @@ def logical_not(input: Value) -> Value:
     return ops.logical_not(truth(input))
 
 
-def _of_bools(name: str, function: Callable[..., Value], text: str) -> Callable[..., Value]:
-    """The operation on bools that Python's ``&``, ``|``, ``^`` and ``~`` are; there are none for integers yet."""
+def _of_bits(name: str, function: Callable[..., Value], text: str) -> Callable[..., Value]:
+    """The operation on integers and bools that one of Python's ``&``, ``|``, ``^``, ``~``, ``<<`` and ``>>`` is."""
 
     def apply(input: Any, *other: Any) -> Value:
-        for one in (input, *other):
-            if not isinstance(one, bool) and getattr(one, "dtype", None) != np.bool_:
-                given = one.type if isinstance(one, Value) else repr(one)
-                raise TypeRuleError(f"{name}: operands must be bool, got {given}; compare it, as in x != 0")
-        return function(input, *other)
+        given = (input, *other)
+        dtype = result_dtype(given)
+        if is_float(dtype):
+            shown = next(one.type if isinstance(one, Value) else repr(one) for one in given if _is_float(one))
+            raise TypeRuleError(f"{name}: operands must be integers or bools, got {shown}; convert it with long()")
+        return function(*promoted(*given, dtype=dtype))
 
     apply.__name__, apply.__qualname__, apply.__doc__ = name, name, text
     return operation(apply)
 
 
-bitwise_and = _of_bools("bitwise_and", ops.logical_and, "``input & other``, for bools.")
-bitwise_or = _of_bools("bitwise_or", ops.logical_or, "``input | other``, for bools.")
-bitwise_xor = _of_bools("bitwise_xor", ops.logical_xor, "``input ^ other``, for bools.")
-bitwise_not = _of_bools("bitwise_not", ops.logical_not, "``~input``, for bools.")
+def _is_float(operand: Any) -> bool:
+    return is_float(operand.dtype) if isinstance(operand, Value) else isinstance(operand, float | np.floating)
+
+
+bitwise_and = _of_bits("bitwise_and", ops.bitwise_and, "``input & other``, for integers and bools.")
+bitwise_or = _of_bits("bitwise_or", ops.bitwise_or, "``input | other``, for integers and bools.")
+bitwise_xor = _of_bits("bitwise_xor", ops.bitwise_xor, "``input ^ other``, for integers and bools.")
+bitwise_not = _of_bits("bitwise_not", ops.bitwise_not, "``~input``, for integers and bools.")
+bitwise_left_shift = _of_bits(
+    "bitwise_left_shift",
+    ops.bitwise_left_shift,
+    "``input << other``, for integers; 0 if `other` is negative or not less than the number of bits.",
+)
+bitwise_right_shift = _of_bits(
+    "bitwise_right_shift",
+    ops.bitwise_right_shift,
+    "``input >> other``, for integers, rounded down; 0, or -1 for negative elements, if `other` is out of range.",
+)
 
 
 @operation
 def isnan(input: Value) -> Value:
     """Whether the element is not a number."""
-    return ops.not_equal(input, input)
+    return ops.isnan(input)
 
 
 @operation
 def isinf(input: Value) -> Value:
     """Whether the element is an infinity."""
-    return ops.equal(ops.abs(input), float("inf")) if is_float(input.dtype) else ops.not_equal(input, input)
+    return ops.isinf(input)
 
 
 @operation
 def isfinite(input: Value) -> Value:
     """Whether the element is neither an infinity nor NaN."""
-    # The difference is NaN for both.
-    return ops.equal(ops.subtract(input, input), 0.0) if is_float(input.dtype) else ops.equal(input, input)
+    return ops.isfinite(input)
+
+
+@operation
+def isposinf(input: Value) -> Value:
+    """Whether the element is infinity."""
+    return ops.isposinf(input)
+
+
+@operation
+def isneginf(input: Value) -> Value:
+    """Whether the element is minus infinity."""
+    return ops.isneginf(input)
 
 
 @partial(operation, numbers=False)

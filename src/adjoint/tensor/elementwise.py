@@ -1,6 +1,5 @@
 """Functions of one tensor, element by element. Those of floats convert integers and bools to f32, as in PyTorch."""
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,19 +12,35 @@ from adjoint.tensor.record import operation
 __all__ = [
     "abs",
     "absolute",
+    "acos",
+    "acosh",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctanh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
     "cast",
     "ceil",
     "clone",
     "cos",
     "cosh",
     "deg2rad",
+    "digamma",
     "erf",
     "erfc",
+    "erfinv",
     "exp",
     "exp2",
     "expm1",
+    "fix",
     "floor",
     "frac",
+    "lgamma",
     "log",
     "log1p",
     "log2",
@@ -33,14 +48,19 @@ __all__ = [
     "log_softmax",
     "logit",
     "nan_to_num",
+    "polygamma",
+    "positive",
     "rad2deg",
     "reciprocal",
     "relu",
     "round",
     "rsqrt",
+    "sgn",
     "sigmoid",
     "sign",
+    "signbit",
     "sin",
+    "sinc",
     "sinh",
     "softmax",
     "sqrt",
@@ -78,53 +98,41 @@ def _rounding(name: str, function: Unary, text: str) -> Unary:
     return operation(apply)
 
 
-def _tan(x: Value) -> Value:
-    return ops.divide(ops.sin(x), ops.cos(x))
-
-
-def _sinh(x: Value) -> Value:
-    # expm1 keeps the digits of small numbers.
-    grown = ops.expm1(x)
-    return ops.multiply(ops.add(grown, ops.divide(grown, ops.add(grown, 1.0))), 0.5)
-
-
-def _cosh(x: Value) -> Value:
-    return ops.multiply(ops.add(ops.exp(x), ops.exp(ops.negative(x))), 0.5)
-
-
-def _ceil(x: Value) -> Value:
-    return ops.negative(ops.floor(ops.negative(x)))
-
-
-def _trunc(x: Value) -> Value:
-    return ops.where(ops.less(x, 0.0), _ceil(x), ops.floor(x))
-
-
 exp = _of_floats("exp", ops.exp, "``e ** input``.")
-exp2 = _of_floats("exp2", lambda x: ops.exp(ops.multiply(x, math.log(2))), "``2 ** input``.")
+exp2 = _of_floats("exp2", ops.exp2, "``2 ** input``.")
 expm1 = _of_floats("expm1", ops.expm1, "``e ** input - 1``, accurate near 0.")
 log = _of_floats("log", ops.log, "The natural logarithm.")
-log2 = _of_floats("log2", lambda x: ops.multiply(ops.log(x), 1 / math.log(2)), "The logarithm to base 2.")
-log10 = _of_floats("log10", lambda x: ops.multiply(ops.log(x), 1 / math.log(10)), "The logarithm to base 10.")
+log2 = _of_floats("log2", ops.log2, "The logarithm to base 2.")
+log10 = _of_floats("log10", ops.log10, "The logarithm to base 10.")
 log1p = _of_floats("log1p", ops.log1p, "``log(1 + input)``, accurate near 0.")
 sqrt = _of_floats("sqrt", ops.sqrt, "The square root.")
 rsqrt = _of_floats("rsqrt", ops.rsqrt, "``1 / sqrt(input)``.")
 reciprocal = _of_floats("reciprocal", ops.reciprocal, "``1 / input``.")
 sin = _of_floats("sin", ops.sin, "The sine, in radians.")
 cos = _of_floats("cos", ops.cos, "The cosine, in radians.")
-tan = _of_floats("tan", _tan, "The tangent, in radians.")
-sinh = _of_floats("sinh", _sinh, "The hyperbolic sine.")
-cosh = _of_floats("cosh", _cosh, "The hyperbolic cosine.")
+tan = _of_floats("tan", ops.tan, "The tangent, in radians.")
+sinh = _of_floats("sinh", ops.sinh, "The hyperbolic sine.")
+cosh = _of_floats("cosh", ops.cosh, "The hyperbolic cosine.")
 tanh = _of_floats("tanh", ops.tanh, "The hyperbolic tangent.")
 sigmoid = _of_floats("sigmoid", ops.sigmoid, "``1 / (1 + e ** -input)``.")
 erf = _of_floats("erf", ops.erf, "The error function.")
-erfc = _of_floats("erfc", lambda x: ops.subtract(1.0, ops.erf(x)), "``1 - erf(input)``.")
-deg2rad = _of_floats("deg2rad", lambda x: ops.multiply(x, math.pi / 180), "Degrees as radians.")
-rad2deg = _of_floats("rad2deg", lambda x: ops.multiply(x, 180 / math.pi), "Radians as degrees.")
+erfc = _of_floats("erfc", ops.erfc, "``1 - erf(input)``, relative also where it tends to 0.")
+erfinv = _of_floats("erfinv", ops.erfinv, "The inverse of the error function.")
+lgamma = _of_floats("lgamma", ops.lgamma, "The logarithm of the absolute value of the gamma function.")
+digamma = _of_floats("digamma", ops.digamma, "The derivative of `lgamma`.")
+sinc = _of_floats("sinc", ops.sinc, "``sin(pi * input) / (pi * input)``, 1 at 0.")
+asin = _of_floats("asin", ops.asin, "The inverse sine.")
+acos = _of_floats("acos", ops.acos, "The inverse cosine.")
+atan = _of_floats("atan", ops.atan, "The inverse tangent.")
+asinh = _of_floats("asinh", ops.asinh, "The inverse hyperbolic sine.")
+acosh = _of_floats("acosh", ops.acosh, "The inverse hyperbolic cosine.")
+atanh = _of_floats("atanh", ops.atanh, "The inverse hyperbolic tangent.")
+deg2rad = _of_floats("deg2rad", ops.deg2rad, "Degrees as radians.")
+rad2deg = _of_floats("rad2deg", ops.rad2deg, "Radians as degrees.")
 floor = _rounding("floor", ops.floor, "`input` rounded down.")
-ceil = _rounding("ceil", _ceil, "`input` rounded up.")
-trunc = _rounding("trunc", _trunc, "`input` rounded towards zero.")
-frac = _rounding("frac", lambda x: ops.subtract(x, _trunc(x)), "What `trunc` removes from `input`.")
+ceil = _rounding("ceil", ops.ceil, "`input` rounded up.")
+trunc = _rounding("trunc", ops.trunc, "`input` rounded towards zero.")
+frac = _rounding("frac", ops.frac, "What `trunc` removes from `input`.")
 
 
 @operation
@@ -166,16 +174,7 @@ def relu(input: Value) -> Value:
 @partial(operation, numbers=False)
 def round(input: Value, *, decimals: int = 0) -> Value:
     """`input` rounded to the nearest integer, halves to the even one, or to a number of decimals."""
-    if not is_float(input.dtype):
-        return input
-    scale = 10.0**decimals
-    x = ops.multiply(input, scale) if decimals else input
-    low = ops.floor(x)
-    rest = ops.subtract(x, low)
-    odd = ops.not_equal(ops.multiply(ops.floor(ops.multiply(low, 0.5)), 2.0), low)
-    up = ops.logical_or(ops.greater(rest, 0.5), ops.logical_and(ops.equal(rest, 0.5), odd))
-    found = ops.where(up, ops.add(low, 1.0), low)
-    return ops.divide(found, scale) if decimals else found
+    return ops.round(input, decimals) if is_float(input.dtype) else input
 
 
 @partial(operation, numbers=False)
@@ -191,23 +190,25 @@ def nan_to_num(input: Value, nan: float = 0.0, posinf: float | None = None, negi
     posinf, neginf : float, optional
         What infinities become; default: the greatest and the least finite number of the dtype.
     """
-    if not is_float(input.dtype):
-        return input
-    greatest = float({2: 65504.0, 4: 3.4028234663852886e38, 8: 1.7976931348623157e308}[input.dtype.itemsize])
-    if input.dtype == DTYPES["bf16"]:
-        greatest = 3.3895313892515355e38
-    found = ops.where(ops.not_equal(input, input), float(nan), input)
-    found = ops.where(ops.equal(found, math.inf), greatest if posinf is None else float(posinf), found)
-    return ops.where(ops.equal(found, -math.inf), -greatest if neginf is None else float(neginf), found)
+    return ops.nan_to_num(input, nan, posinf, neginf)
 
 
 @partial(operation, numbers=False)
 def logit(input: Value, eps: float | None = None) -> Value:
     """``log(input / (1 - input))``, with `input` first limited to ``[eps, 1 - eps]`` if there is an `eps`."""
-    x = floating(input)
-    if eps is not None:
-        x = ops.clip(x, float(eps), 1.0 - eps)
-    return ops.log(ops.divide(x, ops.subtract(1.0, x)))
+    return ops.logit(floating(input), eps)
+
+
+@partial(operation, numbers=False)
+def polygamma(n: int, input: Value) -> Value:
+    """Derivative n of `digamma`."""
+    return ops.polygamma(n, floating(input))
+
+
+@partial(operation, numbers=False)
+def signbit(input: Value) -> Value:
+    """Whether the element is negative, also -0.0; False for NaN."""
+    return ops.signbit(ops.cast(input, DTYPES["u8"]) if input.dtype.kind == "b" else input)
 
 
 @operation
@@ -238,4 +239,12 @@ def _along(name: str, x: Value, dim: int | None, dtype: Any) -> tuple[Value, int
     return floating(x) if dtype is None else ops.cast(x, as_dtype(dtype)), dim
 
 
+@operation
+def positive(input: Value) -> Value:
+    """`input` itself."""
+    return input
+
+
 absolute = abs
+arcsin, arccos, arctan, arcsinh, arccosh, arctanh = asin, acos, atan, asinh, acosh, atanh
+fix, sgn = trunc, sign

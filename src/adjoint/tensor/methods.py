@@ -6,6 +6,7 @@ from adjoint.tensor import arithmetic, comparison, elementwise
 from adjoint.tensor.autocasting import mode
 from adjoint.tensor.elementwise_methods import ElementwiseMethods
 from adjoint.tensor.in_place import InPlace
+from adjoint.tensor.math_methods import MathMethods
 from adjoint.tensor.record import entry_of, infix, infix_reflected, record_in_place, record_unary
 from adjoint.tensor.reduction_methods import ReductionMethods
 from adjoint.tensor.selection_methods import SelectionMethods
@@ -27,7 +28,7 @@ _NOT = entry_of(comparison.bitwise_not)
 _equal, _not_equal = infix(_EQ), infix(_NE)
 
 
-class Methods(ElementwiseMethods, ReductionMethods, ShapeMethods, SelectionMethods, InPlace):
+class Methods(ElementwiseMethods, MathMethods, ReductionMethods, ShapeMethods, SelectionMethods, InPlace):
     """The part of `Tensor` that records operations."""
 
     #: NumPy's operators leave those with tensors to the tensors.

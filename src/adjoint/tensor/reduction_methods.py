@@ -12,7 +12,7 @@ _SUM, _MEAN, _PROD = entry_of(reductions.sum), entry_of(reductions.mean), entry_
 
 
 class ReductionMethods(Recorded):
-    """The part of `Tensor` with reductions, running sums and products of matrices."""
+    """The part of `Tensor` with reductions."""
 
     def sum(
         self, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None, keepdims: Any = None
@@ -87,18 +87,6 @@ class ReductionMethods(Recorded):
     def logsumexp(self, dim: Any, keepdim: bool = False) -> Any:
         """See `adjoint.logsumexp`."""
         return _called(reductions.logsumexp, self, dim, keepdim)
-
-    def norm(self, p: Any = "fro", dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-        """See `adjoint.norm`."""
-        return _called(reductions.norm, self, p, dim, keepdim, dtype)
-
-    def cumsum(self, dim: int, *, dtype: Any = None) -> Any:
-        """See `adjoint.cumsum`."""
-        return _called(reductions.cumsum, self, dim, dtype=dtype)
-
-    def cumprod(self, dim: int, *, dtype: Any = None) -> Any:
-        """See `adjoint.cumprod`."""
-        return _called(reductions.cumprod, self, dim, dtype=dtype)
 
 
 def _called(function: Any, *args: Any, **keywords: Any) -> Any:

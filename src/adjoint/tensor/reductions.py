@@ -1,23 +1,20 @@
-"""Reductions over axes: sums, means, extremes, variances, norms, and running sums.
+"""Reductions over axes: sums, means, extremes and variances.
 
 As in PyTorch, the axes are called `dim` (NumPy's ``axis`` and ``keepdims`` are accepted too), integers and bools are
 added up as i64, and variances are unbiased by default.
 """
 
-import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import TypeRuleError
 from adjoint.ir import DTYPES, Value, as_dtype, is_float
 from adjoint.ops.axes import axis_of
 from adjoint.tensor import return_types
 from adjoint.tensor.arithmetic import maximum, minimum
-from adjoint.tensor.comparison import truth
 from adjoint.tensor.record import operation
 
 __all__ = [
@@ -29,13 +26,10 @@ __all__ = [
     "argmax",
     "argmin",
     "count_nonzero",
-    "cumprod",
-    "cumsum",
     "logsumexp",
     "max",
     "mean",
     "min",
-    "norm",
     "prod",
     "std",
     "std_mean",
@@ -119,7 +113,10 @@ def _variance(
 
 
 def _deviation(input: Value, *args: Any, **keywords: Any) -> Value:
-    return ops.sqrt(_variance(input, *args, **keywords))
+    variance = _variance(input, *args, **keywords)
+    # The root has no derivative at 0, where PyTorch's is 0.
+    zero = ops.equal(variance, 0.0)
+    return ops.where(zero, 0.0, ops.sqrt(ops.where(zero, 1.0, variance)))
 
 
 def _averaged(input: Value, dim: Any = None, keepdim: bool = False, axis: Any = None) -> Value:
@@ -261,88 +258,22 @@ def _either(named: Any, along: Any, whole: Any, pairwise: Any, input: Any, dim: 
 @operation
 def any(input: Value, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Value:
     """Whether any element along axes is true, that is not zero; parameters as in `sum`."""
-    count = ops.sum(ops.cast(truth(input), _I64), *_axes(dim, axis, keepdim, None))
-    return ops.not_equal(count, 0)
+    return ops.any(input, *_axes(dim, axis, keepdim, None))
 
 
 @operation
 def all(input: Value, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Value:
     """Whether all elements along axes are true, that is not zero; parameters as in `sum`."""
-    count = ops.sum(ops.cast(ops.logical_not(truth(input)), _I64), *_axes(dim, axis, keepdim, None))
-    return ops.equal(count, 0)
+    return ops.all(input, *_axes(dim, axis, keepdim, None))
 
 
 @operation
 def count_nonzero(input: Value, dim: Dims = None) -> Value:
     """The number of elements that are not zero, as i64."""
-    return ops.sum(ops.cast(truth(input), _I64), dim)
+    return ops.count_nonzero(input, dim)
 
 
 @operation
 def logsumexp(input: Value, dim: Dims, keepdim: bool = False) -> Value:
     """``log(sum(exp(input)))`` over axes, computed without overflow; parameters as in `sum`."""
     return ops.logsumexp(input, dim, keepdim)
-
-
-@partial(operation, numbers=False)
-def norm(input: Value, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    """The p-norm over axes.
-
-    Parameters
-    ----------
-    input : Tensor
-        Floats.
-    p : float or "fro", default "fro"
-        The exponent, which may be infinite or 0 (the number of elements that are not zero); "fro" means 2.
-    dim : int or sequence of int, optional
-        The axes; default: all.
-    keepdim : bool, default False
-        Keep the axes, with size 1.
-    dtype : dtype, optional
-        Converted to before the computation.
-    """
-    x = input if dtype is None else ops.cast(input, as_dtype(dtype))
-    if not is_float(x.dtype):
-        raise TypeRuleError(f"norm: the dtype must be float, got {x.type}; convert it with float()")
-    if isinstance(p, str) and p != "fro":
-        raise InvalidValueError(f"norm: p must be a number or 'fro', got {p!r}; pass p=2 or another number")
-    exponent = 2.0 if p == "fro" else float(p)
-    if exponent == math.inf:
-        return ops.max(ops.abs(x), dim, keepdim)
-    if exponent == -math.inf:
-        return ops.min(ops.abs(x), dim, keepdim)
-    if exponent == 0:
-        return ops.sum(ops.cast(ops.not_equal(x, 0.0), x.dtype), dim, keepdim)
-    if exponent == 1:
-        return ops.sum(ops.abs(x), dim, keepdim)
-    powers = ops.square(x) if exponent == 2 else ops.power(ops.abs(x), exponent)
-    total = ops.sum(powers, dim, keepdim)
-    # The root has no derivative at 0, where PyTorch's is 0.
-    zero = ops.equal(total, 0.0)
-    safe = ops.where(zero, 1.0, total)
-    return ops.where(zero, 0.0, ops.sqrt(safe) if exponent == 2 else ops.power(safe, 1 / exponent))
-
-
-def _scanned(x: Value, dim: int, combine: Callable[[Value, Value], Value], neutral: float) -> Value:
-    """The running combination along an axis, in about log2(n) shifted steps (Hillis and Steele, 1986)."""
-    if not x.shape:
-        return x
-    at, rank = axis_of("cumsum", dim, len(x.shape)), len(x.shape)
-    size, shift = x.shape[at], 1
-    while shift < size:
-        low = [shift if n == at else 0 for n in range(rank)]
-        x = combine(x, ops.pad(ops.slice_axis(x, at, 0, size - shift), low, 0, neutral))
-        shift *= 2
-    return x
-
-
-@operation
-def cumsum(input: Value, dim: int, *, dtype: Any = None) -> Value:
-    """The running sum along an axis; parameters as in `sum`."""
-    return _scanned(_summable(input, dtype), dim, ops.add, 0)
-
-
-@operation
-def cumprod(input: Value, dim: int, *, dtype: Any = None) -> Value:
-    """The running product along an axis; parameters as in `sum`."""
-    return _scanned(_summable(input, dtype), dim, ops.multiply, 1)

@@ -36,6 +36,8 @@ _WIDER: dict[np.dtype, np.dtype] = {
 }
 #: Error of an elementwise operator in unit roundoffs: the polynomials of vector math have up to four.
 _ELEMENTWISE = 4
+#: That of functions that are composed of several of these.
+_SPECIAL = 16
 #: Additional error factor of Winograd convolutions, which add and subtract before they multiply.
 _WINOGRAD = 3
 #: Number of trials, and the factor from their root mean square to the bound.
@@ -162,6 +164,10 @@ def _own(value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, opera
     elif op.name == "gelu":
         # What remains of a negative operand after the subtraction is small, but its error is that of the operand.
         size = _ELEMENTWISE * abs(_at_least_double(operands[0]))
+    elif op.name in ("lgamma", "polygamma"):  # around the zeros, the error is that of the terms
+        size = _SPECIAL * np.maximum(size, 1)
+    elif op.name in ("asin", "acos", "asinh", "acosh", "atanh", "erfc", "lgamma"):
+        size = _SPECIAL * size
     elif isinstance(op, Elementwise) or op.name == "normalize":
         size = size * _ELEMENTWISE
     elif value.dtype in _WIDER:
@@ -202,5 +208,8 @@ _TERMS: dict[str, Callable[[Value], float]] = {
     "sum_pool2d": lambda v: v.op.window[0] * v.op.window[1],  # type: ignore[attr-defined]
     "window_spread": lambda v: v.op.window[0] * v.op.window[1],  # type: ignore[attr-defined]
     "scatter": lambda v: v.inputs[1].shape[-1] + 1 if v.op.reduce in ("add", "prod") else 0,  # type: ignore[attr-defined]
+    "cumsum": lambda v: v.shape[v.op.axis],  # type: ignore[attr-defined]
+    "cumprod": lambda v: v.shape[v.op.axis],  # type: ignore[attr-defined]
+    "linear_recurrence": lambda v: 2 * v.shape[v.op.axis],  # type: ignore[attr-defined]
     "scatter_add": lambda v: max((i.type.size for i in v.inputs if not is_float(i.dtype)), default=1),
 }

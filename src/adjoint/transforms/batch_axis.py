@@ -246,6 +246,17 @@ class _Recorder(Observer):
         ids(n)
         return updates(n)
 
+    def prefix_scan(
+        self,
+        axis: int,  # noqa: ARG002
+        size: int,
+        start: Element,
+        step: Callable[[Any, Element], Element],
+        exclusive: bool = False,  # noqa: ARG002
+        reverse: bool = False,  # noqa: ARG002
+    ) -> Element:
+        return step(self._variable(size), start)
+
     def fused_attention(
         self,
         kind: str,  # noqa: ARG002

@@ -28,8 +28,8 @@ class Element:
 class Observer:
     """The methods of `adjoint.ops.base.Builder` that compute one element from others.
 
-    A subclass adds those that choose coordinates: `position`, `reduce`, `scatter_add`, `fused_attention` and
-    `row_algorithm`.
+    A subclass adds those that choose coordinates: `position`, `reduce`, `scatter_add`, `prefix_scan`,
+    `fused_attention` and `row_algorithm`.
     """
 
     def const(self, value: Any, dtype: np.dtype) -> Element:  # noqa: ARG002

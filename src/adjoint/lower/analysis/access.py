@@ -15,6 +15,7 @@ from adjoint.kernel.scalars import SCALARS
 from adjoint.lower.analysis.inlining import (
     ExprBuilder,
     FusedAttention,
+    PrefixScan,
     Reduction,
     RowAlgorithm,
     Scatter,
@@ -42,9 +43,10 @@ class AccessPattern:
 
     Parameters
     ----------
-    kind : {"param", "pointwise", "view", "reduce", "scatter", "attention", "rows"}
+    kind : {"param", "pointwise", "view", "reduce", "scatter", "prefix_scan", "attention", "rows"}
         ``pointwise``: computed from a fixed number of elements. ``view``: *is* an operand's element, at another index.
-        ``reduce``, ``scatter``, ``attention``, ``rows``: combines many elements, and is the root of a kernel.
+        ``reduce``, ``scatter``, ``prefix_scan``, ``attention``, ``rows``: combines many elements, and is the root of a
+        kernel.
     flat : tuple of bool
         For each operand: whether it is only ever read at the same row-major position as the result.
     product : bool
@@ -60,7 +62,7 @@ class AccessPattern:
         random tensor read its key. What is read where a condition holds, or at a coordinate from memory, counts once.
     """
 
-    kind: Literal["param", "pointwise", "view", "reduce", "scatter", "attention", "rows"]
+    kind: Literal["param", "pointwise", "view", "reduce", "scatter", "prefix_scan", "attention", "rows"]
     flat: tuple[bool, ...]
     product: bool = False
     flops: float = 0.0
@@ -127,6 +129,8 @@ def _pattern(value: Value, made: Any, flat: Sequence[bool]) -> AccessPattern:
         return AccessPattern("scatter", tuple(flat))
     if isinstance(made, RowAlgorithm):
         return AccessPattern("rows", tuple(flat))
+    if isinstance(made, PrefixScan):
+        return AccessPattern("prefix_scan", tuple(flat))
     if isinstance(made, FusedAttention):
         return AccessPattern("attention", tuple(flat), attention_key=_attention_key(value, made))
     if isinstance(made, _Probe):

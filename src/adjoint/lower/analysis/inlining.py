@@ -28,6 +28,7 @@ __all__ = [
     "ExprBuilder",
     "FusedAttention",
     "Inliner",
+    "PrefixScan",
     "Reduction",
     "RowAlgorithm",
     "Scatter",
@@ -75,6 +76,17 @@ class Scatter:
 
 
 @dataclass(frozen=True, eq=False)
+class PrefixScan:
+    """A carry that is updated along an axis: what `Builder.prefix_scan` returns. `next` is the carry after a step."""
+
+    axis: int
+    start: Expr
+    next: Expr
+    exclusive: bool
+    reverse: bool
+
+
+@dataclass(frozen=True, eq=False)
 class FusedAttention:
     """A product whose weights are functions of dot products: what `Builder.fused_attention` returns."""
 
@@ -119,6 +131,8 @@ class ExprBuilder:
     dropped: bool = False
     #: Coordinates that the next reductions run over, where a kernel has chosen its loops already.
     reduce_index: tuple[Index, ...] | None = None
+    #: The carry of the next prefix scan, where a kernel has a register for it already.
+    carry: Expr | None = None
 
     def const(self, value: float | int | bool, dtype: np.dtype) -> Expr:
         """A constant."""
@@ -231,6 +245,19 @@ class ExprBuilder:
         """Describe rows that are added at given positions."""
         n = self.reduce_index[0] if self.reduce_index else as_index(Var("n", count))
         return Scatter(rows, count, ids(n), updates(n))
+
+    def prefix_scan(
+        self,
+        axis: int,
+        size: int,
+        start: Expr,
+        step: Callable[[Index, Expr], Expr],
+        exclusive: bool = False,
+        reverse: bool = False,
+    ) -> PrefixScan:
+        """Describe one step of a prefix scan."""
+        n = self.reduce_index[0] if self.reduce_index else as_index(Var("n", size))
+        return PrefixScan(axis, start, step(n, self.carry or start), exclusive, reverse)
 
     def fused_attention(
         self,

@@ -41,7 +41,7 @@ from adjoint.ops.base import Operator
 __all__ = ["Fusion", "Group", "fuse", "print_groups"]
 
 #: Kinds of access patterns that combine many elements, and start a group.
-_ROOTS = frozenset(("reduce", "scatter", "attention", "rows"))
+_ROOTS = frozenset(("reduce", "scatter", "prefix_scan", "attention", "rows"))
 
 #: Those of them whose operands are stored, because their elements are read many times.
 _STORING = frozenset(("scatter", "attention", "rows"))
@@ -57,7 +57,7 @@ class Group:
     Attributes
     ----------
     root : Value or None
-        The reduction, contraction, scatter, attention or row algorithm that it computes, if any.
+        The reduction, contraction, scatter, prefix scan, attention or row algorithm that it computes, if any.
     shape : tuple of int
         Its iteration space: the root's shape, or that of its first value.
     level : int

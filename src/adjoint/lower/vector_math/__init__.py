@@ -20,12 +20,13 @@ import numpy as np
 
 from adjoint.errors import VerifyError
 from adjoint.kernel.ir import Expr
-from adjoint.lower.vector_math.error_function import erf
+from adjoint.lower.vector_math.error_function import erf, erfc, erfinv
 from adjoint.lower.vector_math.exponential import exp, expm1, sigmoid, tanh
-from adjoint.lower.vector_math.logarithm import log, log1p
-from adjoint.lower.vector_math.power import pow
+from adjoint.lower.vector_math.gamma import lgamma
+from adjoint.lower.vector_math.logarithm import log, log1p, log2
+from adjoint.lower.vector_math.power import exp2, pow
 from adjoint.lower.vector_math.terms import FORMATS, Term
-from adjoint.lower.vector_math.trigonometric import cos, sin
+from adjoint.lower.vector_math.trigonometric import atan, cos, sin
 
 __all__ = ["EXPANSIONS", "expand"]
 
@@ -41,6 +42,12 @@ EXPANSIONS: dict[str, Callable[..., Term]] = {
     "cos": cos,
     "erf": erf,
     "pow": pow,
+    "exp2": exp2,
+    "log2": log2,
+    "atan": atan,
+    "erfc": erfc,
+    "erfinv": erfinv,
+    "lgamma": lgamma,
 }
 
 

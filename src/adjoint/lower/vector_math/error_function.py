@@ -1,14 +1,34 @@
-"""erf: ``erf(a) = 1 - e**-u`` where ``u = -log(1 - erf(a))`` is a smooth function, ``2/sqrt(pi) * a`` near 0.
+"""erf, erfc and the inverse of erf.
+
+``erf(a) = 1 - e**-u`` where ``u = -log(1 - erf(a))`` is a smooth function, ``2/sqrt(pi) * a`` near 0. ``erfc(a)`` is
+``e**(-a*a)`` times a smooth function too. The inverse is x times a function of ``log(1 - x**2)`` (M. Giles,
+"Approximating the erfinv function", 2012).
 
 The numbers are computed by docs/design/vector_math_coefficients.py.
 """
 
 from __future__ import annotations
 
-from adjoint.lower.vector_math.exponential import less_one
-from adjoint.lower.vector_math.terms import F32, F64, Format, Term, absolute, fma, horner, with_sign_of
+from math import inf
 
-__all__ = ["erf"]
+from adjoint.lower.vector_math.exponential import exp, less_one
+from adjoint.lower.vector_math.logarithm import log
+from adjoint.lower.vector_math.terms import (
+    F32,
+    F64,
+    Format,
+    Term,
+    absolute,
+    eq,
+    fma,
+    horner,
+    root,
+    select,
+    upper,
+    with_sign_of,
+)
+
+__all__ = ["erf", "erfc", "erfinv"]
 
 #: ``u/a - 1`` for ``a`` up to where erf is 1; the error is relative to ``erf(a)``.
 _RATE = {
@@ -57,9 +77,180 @@ _RATE = {
 #: Above, erf is 1.
 _ONE = {F32: 3.95, F64: 5.95}
 
+#: ``e**(a*a) * erfc(a) / t`` in ``t - 1/2`` where ``t = 2 / (2 + a)``, for ``a`` up to where erfc is tiny.
+_SCALED = {
+    # Error 2**-24.4.
+    F32: (
+        0.5107913613319397,
+        0.6871609091758728,
+        0.5589430332183838,
+        0.14574360847473145,
+        -0.17202255129814148,
+        -0.1029633954167366,
+        0.09737376123666763,
+        0.04648655280470848,
+        -0.06773301213979721,
+        0.011983753181993961,
+    ),
+    # Error 2**-53.6.
+    F64: (
+        0.5107913526210115,
+        0.6871606844138106,
+        0.5589441851121056,
+        0.1457689260274707,
+        -0.17208529511495135,
+        -0.1036669610762318,
+        0.09889958580402118,
+        0.05358694741514821,
+        -0.0848734041675975,
+        -0.008799062692459746,
+        0.07396888584785215,
+        -0.03496912268657452,
+        -0.04443105178287308,
+        0.06604219318833666,
+        -0.009261390856042792,
+        -0.0598186233987363,
+        0.06602666570541536,
+        0.0006980860665939774,
+        -0.07803587874142033,
+        0.08146492099432774,
+        0.014140358324811446,
+        -0.10778158552506292,
+        0.07032312891377933,
+        0.041063117611981656,
+        -0.06646475146555571,
+        0.02067807023244941,
+    ),
+}
+
+#: ``erfinv(x) / x`` in ``w - middle`` where ``w = -log(1 - x**2)``, for w up to twice the middle; relative.
+_INVERSE = {
+    # Error 2**-24.3.
+    F32: (
+        1.5014094114303589,
+        0.24664029479026794,
+        -0.0041773393750190735,
+        -0.0012527446961030364,
+        0.00021828262833878398,
+        -4.961911145073827e-06,
+        -3.4346107895544264e-06,
+        4.6589198632318585e-07,
+        1.8037036753071334e-08,
+        -8.772818027580342e-09,
+        3.355491995371551e-10,
+    ),
+    # Error 2**-53.8.
+    F64: (
+        1.6536545626831027,
+        0.2401581824255883,
+        -0.006033670871426841,
+        -0.0007407025341544132,
+        0.00018673420801970628,
+        -1.388252339469009e-05,
+        -1.3654691755458348e-06,
+        4.2347881790301285e-07,
+        -2.9070391761619403e-08,
+        -4.112661328908547e-09,
+        1.0512237745043265e-09,
+        -5.414257844041398e-11,
+        -1.2979006323633292e-11,
+        2.630375688556661e-12,
+        -8.065287779755554e-14,
+        -3.99862640062579e-14,
+        6.506593890569013e-15,
+        -4.450823057249998e-17,
+        -1.1993962057793974e-16,
+        1.6026434263024735e-17,
+        3.8475737390851977e-19,
+        -3.8064988926204177e-19,
+        3.43141746380273e-20,
+        4.437833845772305e-21,
+        -8.920625534673432e-22,
+        -2.0434986133345438e-23,
+        8.720248750485914e-24,
+    ),
+}
+
+#: The same in ``sqrt(w) - middle``, of another middle, for larger w.
+_INVERSE_TAIL = {
+    # Error 2**-26.7.
+    F32: (
+        2.832976818084717,
+        1.0016752481460571,
+        0.009445303119719028,
+        -0.0076427641324698925,
+        0.005687698721885681,
+        -0.0035670914221554995,
+        0.0014751119306311011,
+        -0.00012004500604234636,
+        -0.00027749352739192545,
+        0.00016055353626143187,
+        -2.9515418646042235e-05,
+    ),
+    # Error 2**-52.1.
+    F64: (
+        4.102323277108961,
+        1.009992350638,
+        0.0006946398169437805,
+        -0.0005994709426462694,
+        0.00020898834298271296,
+        -6.312203652776096e-05,
+        2.1282285924187258e-05,
+        -9.744469359528081e-06,
+        5.524885113865176e-06,
+        -3.0649125942103884e-06,
+        1.4341272055714083e-06,
+        -5.039035912859502e-07,
+        9.633744285232905e-08,
+        2.1572909884419408e-08,
+        -2.8146266427680684e-08,
+        1.2901122702204997e-08,
+        -3.1067072443542506e-09,
+        -7.741764964023131e-11,
+        4.3590123381403247e-10,
+        -1.9677092411613143e-10,
+        3.1043696885574004e-11,
+        7.813898071901379e-12,
+        -2.8060595656714646e-12,
+        3.918028039217209e-15,
+        -4.839913168012149e-13,
+        2.359982492180175e-13,
+        4.938566632004504e-14,
+        -3.2439877487159615e-14,
+        -7.332299431180111e-16,
+        1.2502766858172633e-15,
+    ),
+}
+
+#: The middles for `_INVERSE` and `_INVERSE_TAIL`.
+_MIDDLES = {F32: (2.5, 3.0), F64: (3.125, 4.26)}
+
+#: Above, erfc is 0.
+_ZERO = {F32: 11.0, F64: 28.0}
+
 
 def erf(x: Term, form: Format) -> Term:
     """The error function within 1.9 ulp, relative also around 0, and never beyond 1."""
     a = absolute(x).clip(None, _ONE[form])
     u = fma(a, horner(a, _RATE[form]), a)
     return with_sign_of(absolute(less_one(-u, 0, form)), x, form)
+
+
+def erfc(x: Term, form: Format) -> Term:
+    """``1 - erf(x)`` within 5 ulp, relative also where it tends to 0."""
+    a = absolute(x).clip(None, _ZERO[form])
+    t = 2.0 / (a + 2.0)
+    # The square of the upper half is exact; what is left is small.
+    high = upper(a, form)
+    bell = exp(-(high * high), form) * exp(-((a - high) * (a + high)), form)
+    y = bell * (t * horner(t - 0.5, _SCALED[form]))
+    return select(x < 0.0, 2.0 - y, y)
+
+
+def erfinv(x: Term, form: Format) -> Term:
+    """The inverse of erf within 4 ulp; infinite at -1 and 1, NaN beyond."""
+    middle, middle_of_root = _MIDDLES[form]
+    w = -log((1.0 - x) * (x + 1.0), form)
+    near, far = horner(w - middle, _INVERSE[form]), horner(root(w) - middle_of_root, _INVERSE_TAIL[form])
+    y = x * select(w < 2 * middle, near, far)
+    return select(eq(absolute(x), 1.0), x * inf, y)

@@ -1,4 +1,4 @@
-"""log and log1p: ``log(2**k * (1 + f)) = k*log(2) + log(1 + f)`` with ``1 + f`` between sqrt(1/2) and sqrt(2).
+"""log, log2 and log1p: ``log(2**k * (1 + f)) = k*log(2) + log(1 + f)`` with ``1 + f`` between sqrt(1/2) and sqrt(2).
 
 The numbers are computed by docs/design/vector_math_coefficients.py.
 """
@@ -6,6 +6,7 @@ The numbers are computed by docs/design/vector_math_coefficients.py.
 from __future__ import annotations
 
 from math import inf, nan, sqrt
+from math import log as exact_log
 
 from adjoint.lower.vector_math.exponential import LOG_2
 from adjoint.lower.vector_math.terms import (
@@ -22,7 +23,7 @@ from adjoint.lower.vector_math.terms import (
     to_float,
 )
 
-__all__ = ["log", "log1p", "split"]
+__all__ = ["log", "log1p", "log2", "split"]
 
 #: f32: ``(log(1 + f) - f + f**2/2) / f**3``; error 2**-27.2 of the logarithm.
 _IN_F = (
@@ -52,6 +53,12 @@ def log(x: Term, form: Format) -> Term:
     """The natural logarithm within 1 ulp, also of subnormals."""
     k, m = split(x, form)
     return _specials(_sum(k, m - 1.0, form), x, 0.0)
+
+
+def log2(x: Term, form: Format) -> Term:
+    """The logarithm to base 2 within 2 ulp, also of subnormals; exact for powers of 2."""
+    k, m = split(x, form)
+    return _specials(fma(_sum(k.constant(0.0), m - 1.0, form), 1 / exact_log(2.0), k), x, 0.0)
 
 
 def log1p(x: Term, form: Format) -> Term:

@@ -1,4 +1,4 @@
-"""pow: ``2**(y * log2(x))``, where the logarithm and the product are sums of two floats.
+"""pow and exp2: ``2**(y * log2(x))``, where the logarithm and the product are sums of two floats.
 
 One float would not do: an exponent of 100 takes 7 bits from its fraction, and the power is as inexact as that.
 Products of upper halves of floats are exact, so no fma is needed.
@@ -29,7 +29,7 @@ from adjoint.lower.vector_math.terms import (
     upper,
 )
 
-__all__ = ["pow"]
+__all__ = ["exp2", "pow"]
 
 #: ``(log(m) * 3/(2*s) - 3 - s**2) / s**4`` in ``s**2``, where ``s = (m - 1) / (m + 1)``; error relative to ``log(m)``.
 _IN_S = {
@@ -86,6 +86,15 @@ _LIMITS = {F32: (-151.0, 129.0), F64: (-1076.0, 1025.0)}
 
 #: With an exponent as large as this, every power but that of 1 is 0 or infinity.
 _LARGEST = {F32: 2.0**33, F64: 2.0**65}
+
+
+def exp2(x: Term, form: Format) -> Term:
+    """``2**x`` within 1 ulp; exact for integers, subnormal, 0 and infinite where it should be."""
+    start = form.magic + 2 * form.bias
+    # As far below as `scaled` reaches, where -inf underflows nowhere.
+    kept = x.clip(-2.0 * form.bias, form.bias + 2.0)
+    shifted = kept + start
+    return scaled(horner(kept - (shifted - start), (1.0, *_EXP2[form])), shifted, form)
 
 
 def pow(x: Term, y: Term, form: Format) -> Term:

@@ -7,6 +7,8 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.nn.functional.recording import Array, elementwise, recorded
 from adjoint.tensor.autocasting import own_precision
+from adjoint.tensor.random import next_key
+from adjoint.tensor.record import entry_of, operation, record_in_place
 
 __all__ = [
     "celu",
@@ -24,6 +26,7 @@ __all__ = [
     "prelu",
     "relu",
     "relu6",
+    "rrelu",
     "selu",
     "sigmoid",
     "silu",
@@ -32,13 +35,11 @@ __all__ = [
     "softplus",
     "softshrink",
     "softsign",
+    "swiglu",
     "tanh",
     "tanhshrink",
     "threshold",
 ]
-
-#: Klambauer et al., "Self-Normalizing Neural Networks", 2017.
-_SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
 @elementwise
@@ -50,7 +51,7 @@ def relu(input: Array) -> Array:
 @elementwise
 def relu6(input: Array) -> Array:
     """``min(max(input, 0), 6)``."""
-    return _between(input, 0.0, 6.0)
+    return ops.relu6(input)
 
 
 @elementwise
@@ -74,52 +75,43 @@ def silu(input: Array) -> Array:
 @elementwise
 def mish(input: Array) -> Array:
     """``input * tanh(softplus(input))`` (Misra, "Mish: A Self Regularized Non-Monotonic Activation Function", 2019)."""
-    return ops.multiply(input, ops.tanh(ops.softplus(input)))
+    return ops.mish(input)
 
 
 @elementwise
 def softsign(input: Array) -> Array:
     """``input / (1 + abs(input))``."""
-    return ops.divide(input, ops.add(ops.abs(input), 1.0))
+    return ops.softsign(input)
 
 
 @elementwise
 def tanhshrink(input: Array) -> Array:
     """``input - tanh(input)``."""
-    return ops.subtract(input, ops.tanh(input))
+    return ops.tanhshrink(input)
 
 
 @elementwise
 def logsigmoid(input: Array) -> Array:
     """``log(sigmoid(input))``, computed as ``-softplus(-input)``."""
-    return ops.negative(ops.softplus(ops.negative(input)))
+    return ops.logsigmoid(input)
 
 
 @elementwise
 def hardsigmoid(input: Array) -> Array:
     """``min(max(input / 6 + 1/2, 0), 1)``; the gradient at -3 and 3 is 0."""
-    return ops.divide(_between(ops.add(input, 3.0), 0.0, 6.0), 6.0)
+    return ops.hardsigmoid(input)
 
 
 @elementwise
 def hardswish(input: Array) -> Array:
     """``input * hardsigmoid(input)`` (Howard et al., "Searching for MobileNetV3", 2019)."""
-    return ops.divide(ops.multiply(input, _between(ops.add(input, 3.0), 0.0, 6.0)), 6.0)
+    return ops.hardswish(input)
 
 
 @elementwise
 def hardtanh(input: Array, min_val: float = -1.0, max_val: float = 1.0) -> Array:
     """``min(max(input, min_val), max_val)``; the gradient at the bounds is 0."""
-    if not min_val < max_val:
-        raise InvalidValueError(f"hardtanh: min_val must be below max_val, got {min_val} and {max_val}; exchange them?")
-    return _between(input, min_val, max_val)
-
-
-def _between(x: Array, low: float, high: float) -> Array:
-    """`x` within bounds; unlike `ops.clip`, without a gradient at the bounds."""
-    return ops.where(
-        ops.logical_and(ops.greater(x, low), ops.less(x, high)), x, ops.stop_gradient(ops.clip(x, low, high))
-    )
+    return ops.hardtanh(input, min_val, max_val)
 
 
 @elementwise
@@ -128,28 +120,58 @@ def leaky_relu(input: Array, negative_slope: float = 0.01) -> Array:
     return ops.leaky_relu(input, negative_slope)
 
 
+@operation
+def _rrelu(x: Array, lower: float, upper: float, key: Array) -> Array:
+    slopes = ops.cast(ops.random.uniform(key, x.shape, low=lower, high=upper), x.dtype)
+    return ops.where(ops.greater(x, 0.0), x, ops.multiply(x, slopes))
+
+
+def rrelu(
+    input: Array, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Array:
+    """`input` if it is positive, otherwise times a slope, which may be drawn (Xu et al., 2015).
+
+    Parameters
+    ----------
+    input : Tensor
+        Float.
+    lower, upper : float, default 1/8 and 1/3
+        The limits of the slopes.
+    training : bool, default False
+        Whether the slopes are drawn, one for each element, from the uniform distribution; otherwise all are its mean.
+    inplace : bool, default False
+        Whether the input gets the result too.
+
+    Raises
+    ------
+    InvalidValueError
+        If `lower` is above `upper`.
+    """
+    if not lower <= upper:
+        raise InvalidValueError(f"rrelu: lower must be at most upper, got {lower} and {upper}; exchange them?")
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace=inplace)
+    if inplace:
+        return record_in_place(entry_of(_rrelu), input, float(lower), float(upper), next_key())
+    return _rrelu(input, float(lower), float(upper), next_key())
+
+
 @elementwise
 def elu(input: Array, alpha: float = 1.0) -> Array:
     """`input` if it is positive, otherwise ``alpha * (exp(input) - 1)`` (Clevert et al., 2015)."""
-    return _elu(input, alpha, 1.0)
+    return ops.elu(input, alpha)
 
 
 @elementwise
 def celu(input: Array, alpha: float = 1.0) -> Array:
     """`input` if it is positive, otherwise ``alpha * (exp(input / alpha) - 1)`` (Barron, 2017)."""
-    return _elu(input, alpha, 1.0 / alpha)
+    return ops.celu(input, alpha)
 
 
 @elementwise
 def selu(input: Array) -> Array:
     """`elu` with the two constants for which activations normalize themselves (Klambauer et al., 2017)."""
-    return ops.multiply(_elu(input, _SELU_ALPHA, 1.0), _SELU_SCALE)
-
-
-def _elu(x: Array, alpha: float, slope: float) -> Array:
-    # The minimum keeps the exponential of large elements, and so its gradient, finite.
-    below = ops.where(ops.greater(x, 0.0), 0.0, x)
-    return ops.where(ops.greater(x, 0.0), x, ops.multiply(ops.expm1(ops.multiply(below, slope)), alpha))
+    return ops.selu(input)
 
 
 @elementwise
@@ -164,20 +186,19 @@ def softplus(input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
 @elementwise
 def threshold(input: Array, threshold: float, value: float) -> Array:
     """`input` where it exceeds the threshold, otherwise `value`."""
-    return ops.where(ops.greater(input, threshold), input, value)
+    return ops.threshold(input, threshold, value)
 
 
 @elementwise
 def softshrink(input: Array, lambd: float = 0.5) -> Array:
     """``input - lambd`` above `lambd`, ``input + lambd`` below ``-lambd``, and 0 between."""
-    above = ops.where(ops.greater(input, lambd), ops.subtract(input, lambd), 0.0)
-    return ops.where(ops.less(input, -lambd), ops.add(input, lambd), above)
+    return ops.softshrink(input, lambd)
 
 
 @elementwise
 def hardshrink(input: Array, lambd: float = 0.5) -> Array:
     """`input`, and 0 where its absolute value is at most `lambd`."""
-    return ops.where(ops.greater(ops.abs(input), lambd), input, 0.0)
+    return ops.hardshrink(input, lambd)
 
 
 @recorded
@@ -198,25 +219,22 @@ def prelu(input: Array, weight: Array) -> Array:
     weight : Tensor
         The slope: a single one, shape ``[1]``, or one per channel.
     """
-    if weight.shape != (1,):
-        if len(input.shape) < 2 or weight.shape != input.shape[1:2]:
-            raise TypeRuleError(
-                f"prelu: the weight must have one element, or one per channel of {input.type}, got {weight.type}; "
-                "change num_parameters"
-            )
-        weight = ops.reshape(weight, (weight.shape[0], *(1 for _ in input.shape[2:])))
-    return ops.where(ops.greater(input, 0.0), input, ops.multiply(input, weight))
+    return ops.prelu(input, weight)
 
 
 @recorded
 def glu(input: Array, dim: int = -1) -> Array:
     """The first half along an axis times the sigmoid of the second half (Dauphin et al., 2016)."""
-    rank = len(input.shape)
-    if not -rank <= dim < rank or input.shape[dim] % 2:
-        raise TypeRuleError(f"glu: the axis dim must have an even size, got {input.type} and dim={dim}; reshape it")
-    half = input.shape[dim] // 2
-    first, second = (ops.slice_axis(input, dim, start, start + half) for start in (0, half))
-    return ops.multiply(first, ops.sigmoid(second))
+    return ops.glu(input, dim)
+
+
+@recorded
+def swiglu(input: Array, dim: int = -1) -> Array:
+    """`silu` of the first half along an axis times the second half (Shazeer, "GLU Variants Improve Transformer", 2020).
+
+    PyTorch has no function of this name; Llama's gate is the first half.
+    """
+    return ops.swiglu(input, dim)
 
 
 @recorded
@@ -244,7 +262,7 @@ def log_softmax(input: Array, dim: int | None = None, dtype: object = None) -> A
 @recorded
 def softmin(input: Array, dim: int | None = None, dtype: object = None) -> Array:
     """``softmax(-input)`` along an axis; arguments as in `softmax`."""
-    return ops.softmax(ops.negative(_prepared("softmin", input, dim, dtype)), dim)
+    return ops.softmin(_prepared("softmin", input, dim, dtype), dim)
 
 
 def _prepared(name: str, x: Array, dim: int | None, dtype: object) -> Array:

@@ -75,16 +75,11 @@ def one_hot(tensor: Array, num_classes: int = -1) -> Array:
 def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> Array:
     """``sum(x1 * x2) / (norm(x1) * norm(x2))`` along an axis, with norms of at least `eps`."""
     first, second = ops.broadcast(x1, x2)
-    norms = [ops.maximum(ops.sqrt(ops.sum(ops.square(x), dim)), eps) for x in (first, second)]
+    norms = [ops.maximum(ops.norm(x, 2.0, dim), eps) for x in (first, second)]
     return ops.divide(ops.sum(ops.multiply(first, second), dim), ops.multiply(*norms))
 
 
 @recorded
 def pairwise_distance(x1: Array, x2: Array, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Array:
     """The norm ``sum(abs(x1 - x2 + eps)**p)**(1/p)`` along the last axis."""
-    gap = ops.abs(ops.add(ops.subtract(x1, x2), eps))
-    if p == 2:
-        return ops.sqrt(ops.sum(ops.square(gap), -1, keepdim))
-    if p == 1:
-        return ops.sum(gap, -1, keepdim)
-    return ops.power(ops.sum(ops.power(gap, float(p)), -1, keepdim), 1.0 / p)
+    return ops.norm(ops.add(ops.subtract(*ops.broadcast(x1, x2)), eps), p, -1, keepdim)
