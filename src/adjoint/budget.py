@@ -85,7 +85,12 @@ def within_budget(
 
 
 def lean(program: Program) -> Program:
-    """The program with its kernels in an order that needs less memory, if there is one; its results are the same."""
+    """The program with its kernels in an order that needs less memory, if there is one; its results are the same.
+
+    The order in programs with loops or branches stays as it is.
+    """
+    if program.regions:
+        return program
     kernels = shorten_lifetimes(program.kernels)
     plans = [(order, *plan_arena(order, thorough=True)) for order in (list(program.kernels), kernels)]
     order, offsets, arena, bound = min(plans, key=lambda plan: plan[2])

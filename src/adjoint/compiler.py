@@ -14,10 +14,11 @@ from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode, compile_native
 from adjoint.codegen.targets import target_for
 from adjoint.errors import CompileError, InvalidValueError, TypeRuleError, kind_of, own_bugs_reported
-from adjoint.ir import Function, IRModule, value_names
-from adjoint.kernel.printer import print_kernel
+from adjoint.ir import Function, IRModule
+from adjoint.kernel.printer import describe_region, print_kernel
 from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target, available_cores
+from adjoint.lower.control import values_inside
 from adjoint.nativelib.barrier import barrier_text
 from adjoint.nativelib.float_mode import float_mode_text
 from adjoint.nativelib.waiting import waiting_text
@@ -230,7 +231,7 @@ def _entry(
 
     def origins() -> dict[str, tuple[str, str]]:
         graph = compiled_graph(function, target, options)
-        return {name: (value.op.name, value.line) for value, name in value_names(graph).items()}
+        return {name: (value.op.name, value.line) for name, value in values_inside(graph).items()}
 
     return Entry(summary, objects, runtime, threads, text, profiled, origins), found is not None
 
@@ -261,7 +262,10 @@ def program_text(program: Program, target: Target, stage: str, flush_subnormals:
         For any other stage.
     """
     if stage == "kernels":
-        return "\n\n".join(print_kernel(k) for k in program.kernels)
+        return "\n\n".join(
+            "".join(f"# {describe_region(r)}\n" for r in program.regions if r.start == n) + print_kernel(k)
+            for n, k in enumerate(program.kernels)
+        )
     stages: dict[str, Callable[[NativeCode], str]] = {"llvm": NativeCode.llvm, "asm": NativeCode.assembly}
     if stage not in stages:
         raise InvalidValueError(f"stage must be one of kernels, {', '.join(stages)}, got {stage!r}")

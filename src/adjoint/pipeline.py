@@ -2,8 +2,8 @@
 
 ::
 
-    graph to graph      inline_calls, polyphase, simplify, cse, keep_padded, separate_results
-                        (rematerialize, for a budget)
+    graph to graph      inline_calls, polyphase, simplify, cse, merge_loops, keep_padded, separate_results
+                        (and rematerialize, for a budget)
     graph to groups     fuse
     groups to kernels   build_kernels
     kernels to kernels  order_kernels, compute_at, fuse_horizontally, fuse_producers, unroll_and_jam, coalesce_serial,
@@ -11,7 +11,8 @@
     kernels to program  plan_memory
     kernel to kernel    expand_math
 
-The graph and every new kernel are verified after each pass. ``adjoint show MODEL --print-after PASS`` prints the result
+Graph passes also go through the functions that loops and branches hold, before the function around them. The graph and
+every new kernel are verified after each pass. ``adjoint show MODEL --print-after PASS`` prints the result
 of a pass.
 """
 
@@ -37,10 +38,12 @@ from adjoint.lower.expand import expand_math
 from adjoint.lower.fusion.groups import Fusion, print_groups
 from adjoint.lower.program import LOWERING, Observer, contractions_of, lower, unobserved
 from adjoint.lower.schedule.rows import GraphBatch, RowLayout
+from adjoint.ops.control import is_control, on_bodies
 from adjoint.transforms.batch_axis import stated_batch
 from adjoint.transforms.cse import cse
 from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.keep_padded import keep_padded
+from adjoint.transforms.merge_loops import merge_loops
 from adjoint.transforms.polyphase import polyphase
 from adjoint.transforms.separate_results import separate_results
 from adjoint.transforms.simplify import simplify
@@ -63,6 +66,7 @@ GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
     polyphase,
     simplify,
     cse,
+    merge_loops,
     keep_padded,
     separate_results,
 )
@@ -148,7 +152,8 @@ def after_graph_passes(function: Function, after: Observer = unobserved) -> Func
     """
     function, free = numbered_from(function, 0)
     for graph_pass in GRAPH_PASSES:
-        function, free = numbered_from(graph_pass(function), free)
+        inside = on_bodies(function, lambda body, change=graph_pass: numbered_from(change(body), 0)[0])  # type: ignore[misc]
+        function, free = numbered_from(graph_pass(inside), free)
         verify(function)
         after(graph_pass.__name__, function)
     return function
@@ -165,7 +170,7 @@ def _choices(function: Function, target: Target, tuning: Tuning) -> dict[str, st
 
 def _batch(function: Function) -> GraphBatch | None:
     """The rows of a function that takes batches of fewer rows."""
-    stated = stated_batch(function)
+    stated = None if any(map(is_control, function.values())) else stated_batch(function)
     if stated is None:
         return None
     rows, axes = stated

@@ -40,6 +40,7 @@ from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
 from adjoint.transforms.batch_axis import batch_inputs
 from adjoint.transforms.keep_padded import keep_padded
 from adjoint.transforms.mask_batch import mask_batch
+from adjoint.transforms.merge_loops import merge_loops
 from adjoint.transforms.polyphase import polyphase
 from adjoint.transforms.rematerialize import rematerialize
 from adjoint.transforms.resize_batch import resize_batch
@@ -130,6 +131,7 @@ PASSES = {
     "polyphase": _graph(polyphase, lambda m: polyphase(m["main"])),
     "simplify": _graph(transforms.simplify, lambda m: transforms.simplify(m["main"])),
     "cse": _graph(transforms.cse, lambda m: transforms.cse(m["main"])),
+    "merge_loops": _graph(merge_loops, lambda m: merge_loops(m["main"])),
     "keep_padded": _graph(keep_padded, lambda m: keep_padded(m["main"])),
     "separate_results": _graph(separate_results, lambda m: separate_results(m["main"])),
     "fuse": Pass(fuse, "groups", lambda m: print_groups(fuse(m["main"]), value_names(m["main"]))),

@@ -29,6 +29,7 @@ import numpy as np
 from adjoint.codegen.checks import check_text
 from adjoint.codegen.kernels import emit_kernel, parameters
 from adjoint.codegen.native import SharedText
+from adjoint.codegen.regions import RegionEmitter
 from adjoint.codegen.schedule_fuzzing import SCHEDULE_FUZZING_TEXT
 from adjoint.errors import CompileError
 from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
@@ -77,7 +78,7 @@ def emit_modules(
             f"{target.cpu} does not; use float32 or bfloat16, or another target"
         )
     attributes = kernel_attributes(target.triple, flush_subnormals)
-    waits = profile or bool(program.barriers)
+    waits = profile or program.waits
     if waits:
         yield _barrier_module(target)
     function_of: dict[Kernel, str] = {}
@@ -162,6 +163,7 @@ def _step(program: Program, function_of: dict[Kernel, str], mode: tuple[str, str
         "  %many = icmp ugt i64 %threads, 1",
         "  %first = icmp eq i64 %thread, 0",
         "  %following = add i64 %thread, 1",
+        *(["  %lap = alloca [4 x i64]"] if profile and program.regions else []),
     ]
     pointers: dict[Buffer, str] = {}
     for number, buffer in enumerate(program.slots):
@@ -177,8 +179,16 @@ def _step(program: Program, function_of: dict[Kernel, str], mode: tuple[str, str
         lines.append(f"  %own.offset = mul i64 %thread, {program.scratch_bytes}")
         lines.append(f"  %own.at = add i64 %own.offset, {arena_size(program.arena_bytes, program.scratch_bytes, 0)}")
         lines.append("  %own = getelementptr i8, ptr %arena, i64 %own.at")
+    regions = RegionEmitter(program.regions, pointers)
+    if profile:
+        lines.extend(_meet("start"))
+        # The time of a kernel in a loop or branch is added up from nothing.
+        repeated = {p for region in program.regions for p in range(region.start, region.stop)}
+        lines.extend(line for p in sorted(repeated) for n in (2 * p, 2 * p + 1) for line in _tick(n))
     for position, kernel in enumerate(program.kernels):
-        if position in program.barriers or (profile and position == 0):
+        lines.extend(regions.leave(position))
+        lines.extend(regions.enter(position))
+        if position in program.barriers:
             lines.extend(_meet(position))
         if jitter:
             lines.append(f"  call void @jitter(i64 %thread, i64 {position})")
@@ -186,11 +196,35 @@ def _step(program: Program, function_of: dict[Kernel, str], mode: tuple[str, str
             pointers[buffer] = f"%own{position}.{number}"
             lines.append(f"  {pointers[buffer]} = getelementptr i8, ptr %own, i64 {offset}")
         call = _call(position, kernel, function_of[kernel], pointers)
-        lines.extend([*_tick(2 * position), *call, *_tick(2 * position + 1)] if profile else call)
+        if profile:
+            call = _timed(position, call) if regions.inside else [*_tick(2 * position), *call, *_tick(2 * position + 1)]
+        lines.extend(call)
+    lines.extend(regions.leave(len(program.kernels)))
     return "\n".join([*lines, f"  %left = {leave}", "  ret i32 0", "}"])
 
 
-def _meet(k: int) -> list[str]:
+def _timed(k: int, call: Sequence[str]) -> list[str]:
+    """Run a kernel and add its time to the end of its entry, whose seconds and nanoseconds are added separately."""
+    lines = [f"  %lap.start{k} = call i32 @clock_gettime(i32 1, ptr %lap)", *call]
+    lines.append(f"  %lap.to{k} = getelementptr i8, ptr %lap, i64 16")
+    lines.append(f"  %lap.end{k} = call i32 @clock_gettime(i32 1, ptr %lap.to{k})")
+    for n, offset in enumerate((0, 8)):
+        name = f"{k}.{n}"
+        lines += [
+            f"  %lap.at{name} = getelementptr i8, ptr %lap, i64 {offset}",
+            f"  %lap.from{name} = load i64, ptr %lap.at{name}",
+            f"  %lap.there{name} = getelementptr i8, ptr %lap, i64 {offset + 16}",
+            f"  %lap.until{name} = load i64, ptr %lap.there{name}",
+            f"  %lap.took{name} = sub i64 %lap.until{name}, %lap.from{name}",
+            f"  %lap.entry{name} = getelementptr i8, ptr %clock, i64 {16 * (2 * k + 1) + offset}",
+            f"  %lap.sum{name} = load i64, ptr %lap.entry{name}",
+            f"  %lap.more{name} = add i64 %lap.sum{name}, %lap.took{name}",
+            f"  store i64 %lap.more{name}, ptr %lap.entry{name}",
+        ]
+    return lines
+
+
+def _meet(k: int | str) -> list[str]:
     """A barrier before kernel `k`."""
     return [
         f"  br i1 %many, label %meet{k}, label %go{k}",

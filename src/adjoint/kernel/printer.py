@@ -48,8 +48,9 @@ from adjoint.kernel.ir import (
     walk,
 )
 from adjoint.kernel.program import Program
+from adjoint.kernel.regions import Carried, Nested, Place, Region, Rows
 
-__all__ = ["PLAIN_NAME", "dtype_name", "print_kernel", "print_kernels", "print_program"]
+__all__ = ["PLAIN_NAME", "describe_region", "dtype_name", "print_kernel", "print_kernels", "print_program"]
 
 #: Maximum width of an expression; longer ones are split, so that lines have bounded length.
 _WIDTH = 100
@@ -92,9 +93,23 @@ def print_program(program: Program) -> str:
     lines.append(f"  arena of {program.arena_bytes} bytes; {program.scratch_bytes} bytes of scratch for each thread")
     waits = ", ".join(_quoted(program.kernels[n].name) for n in sorted(program.barriers))
     lines.append(f"  barriers before: {waits or 'none'}")
+    for region in program.regions:
+        first, last = (_quoted(program.kernels[n].name) for n in (region.start, region.stop - 1))
+        lines.append(f"  {describe_region(region)}, from {first} to {last}")
+        lines += [f"    {printer.place(buffer, place)}" for buffer, place in region.places.items()]
     for kernel in program.kernels:
         printer.kernel(kernel)
     return "\n".join([*lines, "", *printer.lines])
+
+
+def describe_region(region: Region) -> str:
+    """What a region is: ``loop scan_4: 7 iterations``."""
+    if region.trips is None:
+        assert region.test is not None
+        return f"loop {_quoted(region.name)}: while {region.test.name} holds"
+    if region.test is not None:
+        return f"branch {_quoted(region.name)}: if {region.test.name} is {region.want}"
+    return f"loop {_quoted(region.name)}: {region.trips} iteration{'s' * (region.trips != 1)}"
 
 
 def dtype_name(dtype: np.dtype) -> str:
@@ -116,7 +131,22 @@ class _Printer:
         self.taken: Counter[str] = Counter()
         self.lines: list[str] = []
 
+    def place(self, buffer: Buffer, place: Place) -> str:
+        """Where a buffer of a region is."""
+        name = self.buffer(buffer)
+        if isinstance(place, Rows):
+            back = ", from the last to the first" if place.stride < 0 else ""
+            return f"{name} is a row of {self.buffer(place.base)}{back}"
+        if isinstance(place, Carried):
+            outside = place.last if place.written else place.first
+            ends = "" if outside is None else f" and {self.buffer(outside)} {'last' if place.written else 'first'}"
+            return f"{name} is in turn in {self.buffer(place.pair)}{ends}"
+        return f"{name} is {self.buffer(place)}"
+
     def kernel(self, kernel: Kernel) -> None:
+        if isinstance(kernel, Nested):
+            self.nested(kernel)
+            return
         shared = "shared by threads" if kernel.parallel else "on one thread"
         computes = f": computes {', '.join(map(_quoted, kernel.values))}" if kernel.values else ""
         buffers = self.buffers(kernel)
@@ -131,6 +161,18 @@ class _Printer:
         self.lines.append(f"  for {self.name(kernel.unit)} in 0..{end} units:")
         self.body(kernel.body, "    ")
         self.release(kernel.unit)
+
+    def nested(self, kernel: Nested) -> None:
+        """The kernels of a loop or branch."""
+        for part in kernel.parts:
+            for number, inner in enumerate(part.kernels):
+                self.kernel(inner)
+                if not number:
+                    what = f"{part.trips} times" if part.test is None else f"while {part.test.name} holds"
+                    if part.trips == 1 and part.test is not None:
+                        what = f"if {part.test.name} is {part.want}"
+                    at = max(n for n, line in enumerate(self.lines) if line.startswith("kernel "))
+                    self.lines.insert(at, f"# {_quoted(part.name)}, {what}:")
 
     def buffers(self, kernel: Kernel) -> str:
         """The buffers that the kernel reads and writes, and those private to a thread."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.kernel.ir import Buffer, Kernel
+from adjoint.kernel.regions import Region
 
 __all__ = [
     "ALIGNMENT",
@@ -136,6 +137,8 @@ class Program:
         Contents of the literal buffers.
     checks : tuple of RangeCheck
         Checks of arguments.
+    regions : tuple of Region
+        Loops and branches, outer before inner ones.
     """
 
     name: str
@@ -149,6 +152,12 @@ class Program:
     arena_bound: int
     literals: dict[Buffer, bytes]
     checks: tuple[RangeCheck, ...] = ()
+    regions: tuple[Region, ...] = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether threads wait for each other: at barriers, and before they read the test of a region."""
+        return bool(self.barriers) or any(region.test is not None for region in self.regions)
 
     @property
     def symbol(self) -> str:

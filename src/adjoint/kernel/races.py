@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from adjoint.errors import VerifyError
 from adjoint.kernel.ir import Buffer, Kernel
 from adjoint.kernel.program import Program
+from adjoint.kernel.regions import Place, Test, expanded, memory_of, places_of
 
 __all__ = ["verify_barriers"]
 
@@ -32,13 +33,16 @@ def verify_barriers(program: Program) -> None:
     VerifyError
         For the first two kernels that violate the rule.
     """
-    for interval in program.intervals:
-        for later in interval:
-            for earlier in range(interval.start, later):
+    places = places_of(program.regions)
+    seen: set[tuple[int, int]] = set()
+    for together in _intervals(program):
+        for number, later in enumerate(together):
+            for earlier in together[:number]:
                 one, other = program.kernels[earlier], program.kernels[later]
-                if not (one.parallel or other.parallel):
+                if not (one.parallel or other.parallel) or (earlier, later) in seen:
                     continue
-                for mine, theirs in _clashes(one, other, program.offsets):
+                seen.add((earlier, later))
+                for mine, theirs in _clashes(one, other, program.offsets, places):
                     raise VerifyError(
                         f"{program.name}: kernels meet at a barrier between uses of the same memory of which one "
                         f"writes, but {one.name} ({mine}) and {other.name} ({theirs}) do not; "
@@ -46,10 +50,26 @@ def verify_barriers(program: Program) -> None:
                     )
 
 
-def _clashes(one: Kernel, other: Kernel, offsets: Mapping[Buffer, int]) -> Iterator[tuple[Buffer, Buffer]]:
+def _intervals(program: Program) -> Iterator[list[int]]:
+    """The kernels between two barriers, where loops run a few times; there is one before every test of a region."""
+    together: list[int] = []
+    for position in expanded(len(program.kernels), program.regions):
+        if isinstance(position, Test) or position in program.barriers:
+            yield together
+            together = []
+        if not isinstance(position, Test):
+            together.append(position)
+    yield together
+
+
+def _clashes(
+    one: Kernel, other: Kernel, offsets: Mapping[Buffer, int], places: Mapping[Buffer, Place]
+) -> Iterator[tuple[Buffer, Buffer]]:
     pairs = [(a, b) for a in one.writes for b in (*other.reads, *other.writes)]
     pairs += [(a, b) for a in one.reads for b in other.writes]
-    return ((a, b) for a, b in pairs if _same_memory(a, b, offsets))
+    for a, b in pairs:
+        if any(_same_memory(m, n, offsets) for m in memory_of(a, places) for n in memory_of(b, places)):
+            yield a, b
 
 
 def _same_memory(a: Buffer, b: Buffer, offsets: Mapping[Buffer, int]) -> bool:

@@ -37,6 +37,7 @@ from adjoint.kernel.ir import (
     dynamics,
     postorder,
 )
+from adjoint.kernel.regions import Nested
 from adjoint.kernel.scalars import SCALARS
 
 __all__ = ["verify_kernel"]
@@ -58,6 +59,11 @@ def verify_kernel(kernel: Kernel) -> None:
     VerifyError
         For the first violation, with the kernel, the rule and what was found.
     """
+    if isinstance(kernel, Nested):
+        for part in kernel.parts:
+            for inner in part.kernels:
+                verify_kernel(inner)
+        return
     if kernel.until is not None:
         before = _Scope(kernel.name, {}, kernel.unit, {})
         _expressions(list(dynamics(kernel.until)), before)

@@ -23,7 +23,7 @@ from adjoint.lower.schedule.coalescing import coalesce_serial
 from adjoint.lower.schedule.order import order_kernels
 from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
 
-__all__ = ["KERNEL_PASSES", "PassContext"]
+__all__ = ["KERNEL_PASSES", "PassContext", "name_kernels"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,16 +24,18 @@ After::
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 from adjoint import costs
 from adjoint.errors import VerifyError
-from adjoint.ir import Function, Value
-from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, Kernel, Load, Stmt, Store, When
+from adjoint.ir import Function, Value, value_names
+from adjoint.kernel.index import as_index
+from adjoint.kernel.ir import Buffer, Kernel
 from adjoint.kernel.program import Argument, Program, RangeCheck, Result
+from adjoint.kernel.regions import Nested, flattened
 from adjoint.kernel.target import Target
 from adjoint.lower.analysis.footprint import with_tiles
 from adjoint.lower.analysis.inlining import (
@@ -45,13 +47,14 @@ from adjoint.lower.analysis.inlining import (
     output_vars,
 )
 from adjoint.lower.attention.online_softmax import attention_kernel
-from adjoint.lower.context import Context, finish_kernel, group_inliner
+from adjoint.lower.context import Context, group_inliner
 from adjoint.lower.contractions.matching import match_contraction
 from adjoint.lower.contractions.schedules import PlannedContraction, contraction_kernels, plan_contraction
+from adjoint.lower.control import Body, nested_kernel, read_while_updated
+from adjoint.lower.copying import copy_kernel
 from adjoint.lower.elementwise import map_kernel
 from adjoint.lower.fusion.groups import Fusion, Group, fuse
-from adjoint.lower.loops import vector_loops
-from adjoint.lower.passes import KERNEL_PASSES, PassContext
+from adjoint.lower.passes import KERNEL_PASSES, PassContext, name_kernels
 from adjoint.lower.reductions.prefix_scan import prefix_scan_kernel
 from adjoint.lower.reductions.reduction import reduction_kernels
 from adjoint.lower.reductions.scatter import scatter_kernel
@@ -62,6 +65,7 @@ from adjoint.lower.schedule.memory import plan_arena
 from adjoint.lower.schedule.order import barriers, circular_updates
 from adjoint.lower.schedule.rows import GraphBatch
 from adjoint.lower.winograd.plan import WinogradPlan
+from adjoint.ops.control import is_control
 
 __all__ = ["LOWERING", "Observer", "contractions_of", "lower", "unobserved"]
 
@@ -106,32 +110,21 @@ def lower(
     batch : GraphBatch, optional
         The rows of a function that takes batches of fewer rows.
     """
-    fusion = fuse(function)
-    after("fuse", fusion)
+    made = _scheduled(function, target, names, schedules or {}, after)
+    kernels, context = made.kernels, made.context
+    param_buffers, result_buffers, in_place = made.params, made.results, made.in_place
     donated = _donations(function)
-    param_buffers, result_buffers, in_place = _external_buffers(function)
     slots = list(param_buffers.values())
-    updated = frozenset(in_place.values())
-    context = _context(fusion, target, {**param_buffers, **result_buffers, **in_place}, names)
-    kernels = _build_kernels(fusion, context, schedules or {})
-    given_up = circular_updates(kernels, updated)
-    if given_up:
-        kept = {v: b for v, b in in_place.items() if b not in given_up}
-        context = _context(fusion, target, {**param_buffers, **result_buffers, **kept}, names)
-        kernels = _build_kernels(fusion, context, schedules or {})
-        kernels += [_copy(context, v, context.buffers[v], b) for v, b in in_place.items() if b in given_up]
-    kernels = list(map(with_tiles, kernels))
-    after("build_kernels", kernels)
-    known = PassContext(target, updated)
-    for name, kernel_pass in KERNEL_PASSES.items():
-        kernels = kernel_pass(kernels, known)
-        after(name, kernels)
     tiles: Mapping[Buffer, int] = {}
     if batch is not None and costs.leaves_out_rows(sum(k.flops + k.bytes for k in kernels)):
         bounded = bound_rows(kernels, batch.of(context.buffers))
         kernels, tiles = list(bounded.kernels), bounded.tiles
     after("bound_rows", kernels)
-    offsets, arena, bound = plan_arena(kernels)
+    literals = _literal_data(context, kernels)
+    kernels, regions = flattened(kernels)
+    if regions:
+        kernels = name_kernels(kernels)
+    offsets, arena, bound = plan_arena(kernels, regions=regions)
     slots += [result_buffers[v] for v in function.results if v in result_buffers]
     number_of = {b: n for n, b in enumerate(slots)}
     # A check reads all elements of its argument.
@@ -149,13 +142,54 @@ def lower(
         ),
         tuple(slots),
         tuple(kernels),
-        barriers(kernels, offsets),
+        barriers(kernels, offsets, regions),
         offsets,
         arena,
         bound,
-        _literal_data(context, kernels),
+        literals,
         tuple(checks),
+        regions,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scheduled:
+    """The kernels of a function in order, and the buffers of its parameters and results."""
+
+    kernels: list[Kernel]
+    context: Context
+    params: dict[Value, Buffer]
+    results: dict[Value, Buffer]
+    in_place: dict[Value, Buffer]
+
+
+def _scheduled(
+    function: Function, target: Target, names: Mapping[Value, str], schedules: Mapping[str, str], after: Observer
+) -> _Scheduled:
+    """Build the kernels of a function and run the passes over them."""
+    fusion = fuse(function)
+    after("fuse", fusion)
+    param_buffers, result_buffers, in_place = _external_buffers(function)
+    updated = frozenset(in_place.values())
+    context = _context(fusion, target, {**param_buffers, **result_buffers, **in_place}, names)
+    kernels = _build_kernels(fusion, context, schedules)
+    given_up = circular_updates(kernels, updated) | read_while_updated(kernels, updated)
+    if given_up:
+        kept = {v: b for v, b in in_place.items() if b not in given_up}
+        context = _context(fusion, target, {**param_buffers, **result_buffers, **kept}, names)
+        kernels = _build_kernels(fusion, context, schedules)
+        kernels += [
+            copy_kernel(context, f"{names[v].removeprefix('%')}_update", [v], context.buffers[v], b)
+            for v, b in in_place.items()
+            if b in given_up
+        ]
+    kernels = list(map(with_tiles, kernels))
+    after("build_kernels", kernels)
+    known = PassContext(target, updated)
+    for name, kernel_pass in KERNEL_PASSES.items():
+        kernels = kernel_pass(kernels, known)
+        after(name, kernels)
+    return _Scheduled(kernels, context, param_buffers, result_buffers, in_place)
 
 
 def _donations(function: Function) -> dict[Value, int]:
@@ -190,7 +224,11 @@ def _context(fusion: Fusion, target: Target, external: Mapping[Value, Buffer], n
 def _literal_data(context: Context, kernels: Sequence[Kernel]) -> dict[Buffer, bytes]:
     """The bytes of the literal arrays that kernels read."""
     read = {b for kernel in kernels for b in kernel.reads}
-    return {buffer: data for (data, _), buffer in context.literals.items() if buffer in read}
+    found = {buffer: data for (data, _), buffer in context.literals.items() if buffer in read}
+    for kernel in kernels:
+        if isinstance(kernel, Nested):
+            found |= kernel.literals or {}
+    return found
 
 
 def contractions_of(
@@ -236,18 +274,20 @@ def _build_kernels(fusion: Fusion, context: Context, known: Mapping[str, str]) -
                 kernels.append(second_stage_kernel(context, second[group]))
             elif group.leader is None:
                 together = [g for g in (group, *group.companions) if g.outputs]
-                made = _group_kernels(context, together) if together else []
+                made = _group_kernels(context, together, known) if together else []
                 kernels += made[:1]
                 later += made[1:]
         kernels += later
     return kernels
 
 
-def _group_kernels(context: Context, groups: Sequence[Group]) -> list[Kernel]:
+def _group_kernels(context: Context, groups: Sequence[Group], schedules: Mapping[str, str]) -> list[Kernel]:
     """The kernels of a group that is no contraction, or of several attention groups together."""
     group = groups[0]
     if group.root is None:
         return [map_kernel(context, group)]
+    if is_control(group.root):
+        return [nested_kernel(context, group, partial(_body, context.target, schedules))]
     out = output_vars(group.shape)
     description = group_inliner(context, group).describe(group.root, tuple(as_index(v) for v in out))
     if isinstance(description, Scatter):
@@ -263,18 +303,12 @@ def _group_kernels(context: Context, groups: Sequence[Group]) -> list[Kernel]:
     return reduction_kernels(context, group, description, out)
 
 
-def _copy(context: Context, value: Value, source: Buffer, to: Buffer) -> Kernel:
-    """Copy a buffer to where it was to be updated in place."""
-    lanes = context.target.lanes(source.dtype)
-    chunk = costs.COPY_VECTORS * lanes
-    blocks = -(-source.size // chunk)
-    unit = Var("u", blocks)
-
-    def move(at: Index, _: Index) -> tuple[Stmt, ...]:
-        return (Store(((to, at, Load(source, at)),)),)
-
-    body = vector_loops(min(chunk, source.size), lanes, move, as_index(unit) * chunk)
-    if source.size > chunk and source.size % chunk:
-        rest = vector_loops(source.size % chunk, lanes, move, (blocks - 1) * chunk)
-        body = (When(as_index(unit), 0, blocks - 1, body, rest),)
-    return finish_kernel(context, f"{context.names[value].removeprefix('%')}_update", [value], unit, body, 0)
+def _body(target: Target, schedules: Mapping[str, str], function: Function) -> Body:
+    """The kernels of a function that a loop or branch holds."""
+    made = _scheduled(function, target, value_names(function), schedules, unobserved)
+    return Body(
+        tuple(made.kernels),
+        tuple(made.params[p] for p in function.params),
+        tuple(made.results[r] for r in function.results),
+        _literal_data(made.context, made.kernels),
+    )

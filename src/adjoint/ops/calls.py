@@ -16,7 +16,7 @@ from adjoint.ir.types import TensorType, TupleType, is_float
 from adjoint.ir.value import Value, apply
 from adjoint.ops.base import Operator
 
-__all__ = ["Call", "CustomCall", "TupleGet", "call", "custom_call"]
+__all__ = ["Call", "CustomCall", "TupleGet", "call", "custom_call", "evaluated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,12 @@ class TupleGet(Operator):
     def reference(self, x: tuple[np.ndarray, ...]) -> np.ndarray:
         """The item."""
         return x[self.index]
+
+
+def evaluated(function: Function, arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """The results of a function by the references of its operators, always as a tuple."""
+    found = _evaluate(function, arrays)
+    return found if len(function.results) > 1 else (found,)
 
 
 def _evaluate(function: Function, arrays: tuple[np.ndarray, ...]) -> Any:

@@ -12,6 +12,7 @@ from adjoint.ops import (
     calls,
     centred,
     contract,
+    control,
     convert,
     convolution,
     create,
@@ -218,8 +219,16 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
 #: Every operator class.
 CATALOGUE: tuple[type[Operator], ...] = tuple(chain.from_iterable(FAMILIES.values()))
 
-_NAMED: tuple[type[Operator], ...] = (*CATALOGUE, calls.Call, calls.CustomCall, calls.TupleGet)
+_NAMED: tuple[type[Operator], ...] = (
+    *CATALOGUE,
+    calls.Call,
+    calls.CustomCall,
+    calls.TupleGet,
+    control.Scan,
+    control.Branch,
+    control.While,
+)
 
-#: Operators by their name in graph text: those of CATALOGUE and those for function calls, which transforms handle
-#: separately.
+#: Operators by their name in graph text: those of CATALOGUE and those that hold functions, which transforms
+#: handle separately.
 OPERATORS: Mapping[str, type[Operator]] = MappingProxyType({op.name: op for op in _NAMED})

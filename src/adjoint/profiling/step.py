@@ -10,7 +10,6 @@ from adjoint.compiler import CompileOptions, compiled_graph, host
 from adjoint.compiler import compile as compile_module
 from adjoint.errors import InvalidValueError, plural
 from adjoint.ir import Function, IRModule
-from adjoint.ir.printer import value_names
 from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target
 from adjoint.pipeline import lower_function
@@ -24,7 +23,7 @@ from adjoint.runtime.accounting import StepAccount, step_nanoseconds
 from adjoint.runtime.bound import aligned
 from adjoint.runtime.executable import Entry
 from adjoint.runtime.report import WARM_UP_RUNS, Clocks, KernelInfo, Memory
-from adjoint.training.parts import PARTS, part_of, value_parts
+from adjoint.training.parts import PARTS, NamedValues, part_of, value_parts
 from adjoint.version import __version__
 
 __all__ = ["Row", "StepProfile", "Total", "profile_module"]
@@ -368,11 +367,11 @@ def _sufficient(peaks: Peaks, works: Sequence[Work], pace: float, target: Target
 
 def _works(program: Program, step: Function, kernels: Sequence[KernelInfo], clocks: Clocks) -> tuple[Work, ...]:
     """What each kernel did, in how long."""
-    named = {name: value for value, name in value_names(step).items()}
+    named = NamedValues.of(step)
     works = []
     for kernel, lowered, nanoseconds in zip(kernels, program.kernels, clocks.typical(), strict=True):
         written = min(sum(buffer.nbytes for buffer in dict.fromkeys(lowered.writes)), kernel.bytes)
-        values = tuple(named[name] for name in kernel.values)
+        values = named.computed_by(kernel)
         read = kernel.bytes - written
         works.append(Work(kernel.name, values, kernel.flops, read, written, float(nanoseconds)))
     return tuple(works)

@@ -14,6 +14,7 @@ from adjoint.errors import TypeRuleError, VerifyError, plural
 from adjoint.ir import Function, TensorType, TupleType, Value, is_param
 from adjoint.ops.base import Operator
 from adjoint.ops.calls import Call, TupleGet
+from adjoint.ops.control import Control
 
 __all__ = ["interpret"]
 
@@ -134,9 +135,11 @@ def _computed(value: Value, inputs: tuple[Result, ...]) -> Result:
         return inputs[0][value.op.index]
     if not isinstance(value.op, Operator):
         raise VerifyError(f"{value.op.name} is not an operator with a reference; create the value with adjoint.ops")
-    made = value.op.reference(*inputs)
+    made: Any = value.op.reference(*inputs)
+    if isinstance(value.op, Control):
+        return tuple(np.asarray(item) for item in made)
     _agree(value, made)
-    return made
+    return made  # type: ignore[no-any-return]
 
 
 def _agree(value: Value, made: object) -> None:

@@ -9,8 +9,11 @@ to the backward pass, which reads it.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
 
 from adjoint.ir import Function, IRModule, Value, is_param, toposort, value_names
+from adjoint.ops.calls import TupleGet
+from adjoint.ops.control import Scan, is_control
 from adjoint.ops.convert import After
 from adjoint.ops.shape import Pad, Slice
 from adjoint.pipeline import after_graph_passes
@@ -23,6 +26,7 @@ __all__ = [
     "PARTS",
     "STEP",
     "UPDATE",
+    "NamedValues",
     "kernel_parts",
     "part_of",
     "value_parts",
@@ -82,8 +86,36 @@ def kernel_parts(module: IRModule, step: Function, kernels: Iterable[KernelInfo]
         Kernels whose values are those of `step`.
     """
     parts = value_parts(module, step)
-    named = {name: value for value, name in value_names(step).items()}
-    return tuple(part_of([named[name] for name in kernel.values], parts) for kernel in kernels)
+    named = NamedValues.of(step)
+    return tuple(part_of(named.computed_by(kernel), parts) for kernel in kernels)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedValues:
+    """The values of a step by the names that kernels have for them.
+
+    Kernels of a loop or branch compute values of the function that it holds, under names like ``%scan_4.3``; they
+    belong to the loop or branch.
+    """
+
+    values: Mapping[str, Value]
+
+    @classmethod
+    def of(cls, step: Function) -> "NamedValues":
+        """Those of a step after the graph passes."""
+        names = value_names(step)
+        loops = {f"%{v.op.name}_{name.removeprefix('%')}": v for v, name in names.items() if is_control(v)}
+        return cls({**loops, **{name: value for value, name in names.items()}})
+
+    def computed_by(self, kernel: KernelInfo) -> tuple[Value, ...]:
+        """The values that a kernel computes."""
+        found: dict[Value, None] = {}
+        for name in kernel.values:
+            while name not in self.values and "." in name:
+                name = name.rpartition(".")[0]
+            if name in self.values:
+                found[self.values[name]] = None
+        return tuple(found)
 
 
 def _structures(values: Iterable[Value], numbers: dict[Hashable, int]) -> dict[Value, int]:
@@ -99,9 +131,19 @@ def _structures(values: Iterable[Value], numbers: dict[Hashable, int]) -> dict[V
             found[value] = found[bare]
             continue
         inputs = tuple(found[operand] for operand in value.inputs)
-        key = (value.op.key(), inputs, value.label if is_param(value) else "")
+        key = (_operator(value), inputs, value.label if is_param(value) else "")
         found[value] = numbers.setdefault(key, len(numbers))
     return found
+
+
+def _operator(value: Value) -> Hashable:
+    """What identifies an operator; of a loop, whose gradient gives it more outputs, not what it holds."""
+    op = value.op
+    if isinstance(op, Scan):
+        return Scan, op.length, op.consts, op.carries, op.reverse
+    if isinstance(op, TupleGet):
+        return TupleGet
+    return op.key()
 
 
 def _behind_after(values: Iterable[Value]) -> set[Value]:

@@ -14,6 +14,8 @@ from typing import Any
 from adjoint.ir import Function, TensorType, Value, is_param
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.ops.base import Dot, Operator
+from adjoint.ops.calls import TupleGet
+from adjoint.ops.control import Control
 from adjoint.transforms.observing import Element, Observer
 
 __all__ = ["Axis", "BatchAxes", "batch_axes", "batch_inputs", "stated_batch"]
@@ -140,6 +142,10 @@ def _batch_axes(
     order = function.values()
     for value in order:
         if value in found.of or is_param(value):
+            continue
+        if isinstance(value.op, Control | TupleGet):
+            if any(v in found.of for v in value.inputs):
+                found.mixed.append(value)  # a loop or branch may do anything with its rows
             continue
         if value not in observed:
             observed[value] = _reads(value)

@@ -36,7 +36,7 @@ def inline_calls(function: Function) -> Function:
     Parameters
     ----------
     function : Function
-        Its callees may contain calls too, nested to any depth.
+        Its callees may contain calls too, nested to any depth. What loops and branches hold is left as it is.
 
     Returns
     -------
@@ -113,7 +113,7 @@ class _Frame:
         for value in self.pending:
             if value in self.new:
                 continue
-            if isinstance(value.op, TupleGet):
+            if isinstance(value.op, TupleGet) and value.inputs[0] in self.returns:
                 self.new[value] = self.returns[value.inputs[0]][value.op.index]
                 continue
             inputs = tuple(self.new[v] for v in value.inputs)

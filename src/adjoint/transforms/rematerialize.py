@@ -44,6 +44,7 @@ from dataclasses import dataclass
 
 from adjoint.errors import located
 from adjoint.ir import Function, Value, is_param
+from adjoint.ops.control import is_control
 from adjoint.ops.convert import after
 from adjoint.transforms.liveness import Liveness, Work, work_of
 
@@ -80,8 +81,12 @@ def rematerialize(function: Function, budget: int) -> Function:
 def rematerializations(function: Function) -> Iterator[tuple[int, Function]]:
     """The function with more and more recomputed values, each time with its peak in bytes; initially unchanged.
 
-    The peaks never increase. The sequence ends when nothing more helps.
+    The peaks never increase. The sequence ends when nothing more helps. Nothing is recomputed in functions with loops
+    or branches.
     """
+    if any(map(is_control, function.values())):
+        yield 0, function
+        return
     works = {value: work_of(value) for value in function.values()}
     original = _Original(Liveness(function, works))
     now = _Rewritten(original.live, {}, {v: v for v in original.live.order})

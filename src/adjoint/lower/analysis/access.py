@@ -24,6 +24,8 @@ from adjoint.lower.analysis.inlining import (
     output_vars,
 )
 from adjoint.ops.base import Operator
+from adjoint.ops.calls import TupleGet
+from adjoint.ops.control import Control
 
 __all__ = ["AccessPattern", "access_pattern"]
 
@@ -43,10 +45,11 @@ class AccessPattern:
 
     Parameters
     ----------
-    kind : {"param", "pointwise", "view", "reduce", "scatter", "prefix_scan", "attention", "rows"}
+    kind : {"param", "pointwise", "view", "reduce", "scatter", "prefix_scan", "attention", "rows", "control",
+        "item"}
         ``pointwise``: computed from a fixed number of elements. ``view``: *is* an operand's element, at another index.
         ``reduce``, ``scatter``, ``prefix_scan``, ``attention``, ``rows``: combines many elements, and is the root of a
-        kernel.
+        kernel. ``control``: a loop or branch, which is the root of a kernel too, and ``item``: one of its results.
     flat : tuple of bool
         For each operand: whether it is only ever read at the same row-major position as the result.
     product : bool
@@ -62,7 +65,9 @@ class AccessPattern:
         random tensor read its key. What is read where a condition holds, or at a coordinate from memory, counts once.
     """
 
-    kind: Literal["param", "pointwise", "view", "reduce", "scatter", "prefix_scan", "attention", "rows"]
+    kind: Literal[
+        "param", "pointwise", "view", "reduce", "scatter", "prefix_scan", "attention", "rows", "control", "item"
+    ]
     flat: tuple[bool, ...]
     product: bool = False
     flops: float = 0.0
@@ -87,6 +92,9 @@ def access_pattern(value: Value) -> AccessPattern:
             f"{op.name}: only operators derived from adjoint.ops.base.Operator can be compiled, got "
             f"{type(op).__name__}; derive it from Operator and define lower"
         )
+    if isinstance(op, Control | TupleGet):
+        kind: Literal["control", "item"] = "control" if isinstance(op, Control) else "item"
+        return AccessPattern(kind, (False,) * len(value.inputs), repeats=(1,) * len(value.inputs))
     vars_ = output_vars(value.shape)
     index = tuple(as_index(v) for v in vars_)
     here = flatten(index, value.shape)

@@ -29,25 +29,26 @@ After::
       stores %s
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from adjoint import costs
-from adjoint.ir import Function, Value
+from adjoint.ir import Function, Value, is_param
 from adjoint.lower.analysis.access import AccessPattern, access_pattern
 from adjoint.ops.base import Operator
+from adjoint.ops.control import is_control
 
-__all__ = ["Fusion", "Group", "fuse", "print_groups"]
+__all__ = ["Fusion", "Group", "flat_source", "fuse", "print_groups"]
 
 #: Kinds of access patterns that combine many elements, and start a group.
-_ROOTS = frozenset(("reduce", "scatter", "prefix_scan", "attention", "rows"))
+_ROOTS = frozenset(("reduce", "scatter", "prefix_scan", "attention", "rows", "control"))
 
 #: Those of them whose operands are stored, because their elements are read many times.
 _STORING = frozenset(("scatter", "attention", "rows"))
 
 #: Those of them that no elementwise value joins: they have no point at which an element is finished.
-_CLOSED = frozenset(("scatter", "rows"))
+_CLOSED = frozenset(("scatter", "rows", "control"))
 
 
 @dataclass(eq=False)
@@ -146,6 +147,12 @@ class _Fuser:
         cost: dict[Value, float] = {}
         for value in self.order:
             pattern = self.patterns[value]
+            if pattern.kind == "control":
+                # Loops and branches read their operands from memory, whole and in their order.
+                stored.update(flat_source(v, stored, self.patterns) for v in value.inputs)
+            if pattern.kind in ("control", "item"):
+                cost[value] = 0.0
+                continue
             if pattern.kind == "param" or pattern.kind in _ROOTS:
                 cost[value] = 0.0
             else:
@@ -197,6 +204,8 @@ class _Fuser:
             producers = self._producers_of(value, pattern)
             if pattern.kind in _ROOTS:
                 self._start(value, producers, value, epilogue=pattern.kind not in _CLOSED)
+            elif pattern.kind == "item":
+                self._add(self.group_of[value.inputs[0]], value)
             elif not self._join(value, producers):
                 size = 1 + sum(self.lazy_size[v] for v in dict.fromkeys(value.inputs))
                 if value in self.stored or size > costs.MAX_INLINED:
@@ -219,7 +228,7 @@ class _Fuser:
 
     def _start(self, value: Value, producers: _Producers, root: Value | None, epilogue: bool = True) -> None:
         level = 1 + max((g.level for g in producers), default=0)
-        group = Group(root, value.shape, level, epilogue)
+        group = Group(root, () if is_control(value) else value.shape, level, epilogue)
         self.groups.append(group)
         self.consumed.update(producers)
         self._add(group, value)
@@ -323,6 +332,19 @@ class _Fuser:
             if not again:
                 kept.append(value)
         return kept
+
+
+def flat_source(
+    value: Value, stored: Collection[Value], patterns: Mapping[Value, AccessPattern] | None = None
+) -> Value:
+    """The value in memory that has the elements of a value in the same order: behind reshapes, or the value itself."""
+    source = value
+    while source not in stored and not is_param(source) and not is_control(source):
+        pattern = patterns[source] if patterns is not None else access_pattern(source)
+        if pattern.kind != "view" or not pattern.flat[0] or source.inputs[0].type.size != source.type.size:
+            break
+        source = source.inputs[0]
+    return source
 
 
 def _size(shape: Sequence[int]) -> int:

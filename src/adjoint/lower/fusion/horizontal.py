@@ -44,6 +44,7 @@ from collections.abc import Sequence
 from adjoint import costs
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import For, Kernel, Stmt, Store, walk
+from adjoint.kernel.regions import Nested
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
 from adjoint.lower.analysis.footprint import joint_tiles
@@ -73,6 +74,8 @@ def _vectors(kernel: Kernel, target: Target) -> float:
 
 def _fused(first: Kernel, second: Kernel) -> Kernel | None:
     """Both kernels as one, or None where that is illegal or does not pay off."""
+    if isinstance(first, Nested) or isinstance(second, Nested):
+        return None
     if first.unit.extent != second.unit.extent or not _pays_off(first, second):
         return None
     mine, theirs = {*first.reads, *first.writes}, {*second.reads, *second.writes}

@@ -40,6 +40,7 @@ from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.split_k_reduction import sum_of
 from adjoint.lower.fusion.groups import Fusion, Group
 from adjoint.lower.loops import nest
+from adjoint.ops.control import is_control
 
 __all__ = [
     "FirstStage",
@@ -111,7 +112,7 @@ def fusable_reductions(fusion: Fusion, context: Context) -> dict[Group, list[Fus
     """The sums whose first stage could run in the epilogue of a contraction, by the group of that contraction."""
     out: dict[Group, list[FusableReduction]] = {}
     for group in fusion.groups:
-        if group.root is None or not group.outputs or group.root.dtype != _F32:
+        if group.root is None or not group.outputs or is_control(group.root) or group.root.dtype != _F32:
             continue
         pattern = fusion.patterns[group.root]
         if pattern.kind == "reduce" and not pattern.product:

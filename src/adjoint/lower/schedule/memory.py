@@ -33,28 +33,48 @@ from collections.abc import Mapping, Sequence
 from adjoint import costs
 from adjoint.kernel.ir import Buffer, Kernel
 from adjoint.kernel.program import ALIGNMENT
+from adjoint.kernel.regions import Region, memory_of, places_of
 
 __all__ = ["plan_arena"]
 
 
-def plan_arena(kernels: Sequence[Kernel], thorough: bool = False) -> tuple[dict[Buffer, int], int, int]:
+def plan_arena(
+    kernels: Sequence[Kernel], thorough: bool = False, regions: Sequence[Region] = ()
+) -> tuple[dict[Buffer, int], int, int]:
     """Offsets of arena buffers, the size of the arena, and the peak of live bytes, a lower bound of it.
 
     First fit, largest first: each buffer goes to the lowest offset that is free during its whole live range. With
     `thorough`, other orders are tried too, and the smallest arena is taken.
+
+    What a region accesses of the outside lives as long as the region; buffers of its own die in each iteration.
     """
-    lives: dict[Buffer, tuple[int, int]] = {}
-    for position, kernel in enumerate(kernels):
-        for buffer in (*kernel.writes, *kernel.reads):
-            if buffer.space == "arena":
-                first, _ = lives.get(buffer, (position, position))
-                lives[buffer] = (first, position)
+    lives = _live_ranges(kernels, regions)
     orders = [sorted(lives, key=lambda b: (-b.nbytes, lives[b]))]
     if thorough:
         length = {b: last - first + 1 for b, (first, last) in lives.items()}
         orders.append(sorted(lives, key=lambda b: (-length[b], -b.nbytes, lives[b])))
         orders.append(sorted(lives, key=lambda b: (-length[b] * b.nbytes, lives[b])))
     return min((_first_fit(order, lives) for order in orders), key=lambda plan: plan[1])
+
+
+def _live_ranges(kernels: Sequence[Kernel], regions: Sequence[Region]) -> dict[Buffer, tuple[int, int]]:
+    """The first and the last position at which each arena buffer is needed."""
+    places = places_of(regions)
+    lives: dict[Buffer, tuple[int, int]] = {}
+
+    def touch(buffer: Buffer, start: int, end: int) -> None:
+        for memory in memory_of(buffer, places) if places else (buffer,):
+            if memory.space == "arena":
+                first, last = lives.get(memory, (start, end))
+                lives[memory] = (min(first, start), max(last, end))
+
+    for position, kernel in enumerate(kernels):
+        for buffer in (*kernel.writes, *kernel.reads):
+            touch(buffer, position, position)
+    for region in regions:
+        for buffer in region.held():
+            touch(buffer, region.start, region.stop - 1)
+    return lives
 
 
 def _first_fit(order: Sequence[Buffer], lives: Mapping[Buffer, tuple[int, int]]) -> tuple[dict[Buffer, int], int, int]:

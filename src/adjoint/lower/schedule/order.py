@@ -36,6 +36,7 @@ from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
 from adjoint.kernel.ir import Buffer, Kernel
+from adjoint.kernel.regions import Place, Region, Test, expanded, memory_of, places_of
 
 __all__ = ["barriers", "circular_updates", "order_kernels"]
 
@@ -99,14 +100,37 @@ def order_kernels(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> list
     return [kernels[i] for i in order]
 
 
-def barriers(kernels: Sequence[Kernel], offsets: Mapping[Buffer, int]) -> frozenset[int]:
+def barriers(
+    kernels: Sequence[Kernel], offsets: Mapping[Buffer, int], regions: Sequence[Region] = ()
+) -> frozenset[int]:
     """Positions of kernels before which threads must synchronize.
 
     A kernel must wait for what it reads, and may not overwrite memory that others still read or wrote: memory, not
     buffers, since buffers with disjoint live ranges may share a place in the arena. Serial kernels, which all run on
     the first thread, need not wait for each other.
+
+    A loop is a few of its iterations one after the other. Rows of a buffer are taken for the whole. Threads always
+    synchronize before they read the test of a region.
     """
-    found: set[int] = set()
+    order = expanded(len(kernels), regions)
+    places = places_of(regions)
+    found: frozenset[int] = frozenset()
+    while True:
+        more = _barriers(kernels, order, offsets, places, found)
+        if more == found or not regions:
+            return more
+        found = more
+
+
+def _barriers(
+    kernels: Sequence[Kernel],
+    order: Sequence[int | Test],
+    offsets: Mapping[Buffer, int],
+    places: Mapping[Buffer, Place],
+    given: frozenset[int],
+) -> frozenset[int]:
+    """The barriers of an order, in which a kernel may occur several times, besides those that are given."""
+    found = set(given)
     written: list[tuple[Buffer, bool]] = []
     read: list[tuple[Buffer, bool]] = []
 
@@ -115,14 +139,21 @@ def barriers(kernels: Sequence[Kernel], offsets: Mapping[Buffer, int]) -> frozen
             not (alone and was_alone) and _overlap(b, other, offsets) for b in mine for other, was_alone in others
         )
 
-    for position, kernel in enumerate(kernels):
+    for position in order:
+        if isinstance(position, Test):
+            assert position.region.test is not None
+            written, read = [], [(b, False) for b in memory_of(position.region.test, places)]
+            continue
+        kernel = kernels[position]
         alone = not kernel.parallel
-        touched = (*kernel.reads, *kernel.writes)
-        if clash(touched, written, alone) or clash(kernel.writes, read, alone):
+        reads, writes = kernel.reads, kernel.writes
+        if places:
+            reads, writes = (tuple(m for b in buffers for m in memory_of(b, places)) for buffers in (reads, writes))
+        if position in given or clash((*reads, *writes), written, alone) or clash(writes, read, alone):
             found.add(position)
             written, read = [], []
-        written += [(b, alone) for b in kernel.writes]
-        read += [(b, alone) for b in kernel.reads]
+        written += [(b, alone) for b in writes]
+        read += [(b, alone) for b in reads]
     return frozenset(found)
 
 
