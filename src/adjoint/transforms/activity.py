@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from adjoint.ir import Function, TensorType, Value, closure, is_float
 from adjoint.ops.calls import Call, CustomCall, TupleGet
+from adjoint.ops.control import Branch, Scan, While
 from adjoint.ops.convert import StopGradient
 
 __all__ = ["Dependence", "Reach", "dependence", "flow"]
@@ -78,6 +79,35 @@ def _called(value: Value, inputs: list[Reach], through: Dependence) -> Reach:
     return tuple(_mapped(bits, inputs) for bits in through[value.op.callee])
 
 
+def _scanned(value: Value, inputs: list[Reach], through: Dependence) -> Reach:
+    op = value.op
+    assert isinstance(op, Scan)
+    return _repeated(through[op.body], inputs, op.consts, op.carries)
+
+
+def _while(value: Value, inputs: list[Reach], through: Dependence) -> Reach:
+    op = value.op
+    assert isinstance(op, While)
+    return _repeated(through[op.body], inputs, op.consts, len(inputs) - op.consts)
+
+
+def _repeated(body: Reach, inputs: list[Reach], consts: int, carries: int) -> Reach:
+    """What a loop passes on: carries depend on what they depended on in earlier iterations too."""
+    now = list(inputs)
+    while True:
+        found = tuple(_mapped(bits, now) for bits in body)
+        more = [(now[consts + n][0] | found[n],) for n in range(carries)]
+        if more == now[consts : consts + carries]:
+            return tuple(now[consts + n][0] if n < carries else bits for n, bits in enumerate(found))
+        now[consts : consts + carries] = more
+
+
+def _chosen(value: Value, inputs: list[Reach], through: Dependence) -> Reach:
+    assert isinstance(value.op, Branch)
+    sides = [[_mapped(bits, inputs[1:]) for bits in through[body]] for body in value.op.bodies()]
+    return tuple(then | other for then, other in zip(*sides, strict=True))
+
+
 def _ruled(value: Value, inputs: list[Reach], through: Dependence) -> Reach:  # noqa: ARG001
     op = value.op
     assert isinstance(op, CustomCall)
@@ -98,5 +128,8 @@ _RULES: dict[type, Callable[[Value, list[Reach], Dependence], Reach]] = {
     StopGradient: _nothing,
     TupleGet: _item,
     Call: _called,
+    Scan: _scanned,
+    While: _while,
+    Branch: _chosen,
     CustomCall: _ruled,
 }

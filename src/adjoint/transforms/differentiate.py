@@ -45,9 +45,11 @@ from adjoint.ir import Function, Value, apply, is_float, is_param, param, rebuil
 from adjoint.ops.arithmetic import add
 from adjoint.ops.base import Operator
 from adjoint.ops.calls import Call, CustomCall, TupleGet, call
+from adjoint.ops.control import Branch, Control, Scan, items, uniquely_named
 from adjoint.ops.convert import after
 from adjoint.ops.create import full
 from adjoint.transforms.activity import dependence, flow
+from adjoint.transforms.loop_gradients import LoopGradient, active_carries
 
 __all__ = ["Chosen", "chosen_params", "chosen_results", "cotangents", "gradient", "unused_prefix", "vjp"]
 
@@ -323,6 +325,8 @@ class _Session:
                 self._through_rule(value, value.op, given, cts)
             elif isinstance(value.op, Call):
                 yield from self._through_call(value, value.op.callee, given, cts)
+            elif isinstance(value.op, Control):
+                yield from self._through_control(function, value, given, cts)
             elif isinstance(value.op, TupleGet):
                 cts.add(value.inputs[0], given[0], value.op.index)
             else:
@@ -348,17 +352,59 @@ class _Session:
         for j, ct in zip(answer.params, found if isinstance(found, tuple) else (found,), strict=True):
             cts.add(value.inputs[j], ct)
 
+    def _through_control(
+        self, function: Function, value: Value, given: dict[int, Value], cts: "_Cotangents"
+    ) -> Generator[_Request, _Answer, None]:
+        """Differentiate the functions that a loop or branch holds."""
+        if isinstance(value.op, Scan):
+            active = active_carries(value.op, [v in cts.active for v in value.inputs], self.through)
+            loop = LoopGradient(value, given, active)
+            with located(value.line):
+                found = yield from self._walk(value.op.body, loop.seeds(), loop.wanted())
+                made = loop.cotangents(found)
+        elif isinstance(value.op, Branch):
+            made = yield from self._through_branch(value, value.op, given, cts)
+        else:
+            with located(value.line):
+                raise DifferentiationError(
+                    "reverse derivatives need the number of iterations before they run, got a while_loop on the path "
+                    f"to the gradient at {value_names(function)[value]} in @{function.name}; use scan or fori_loop, or "
+                    "insert stop_gradient"
+                )
+        for number, ct in made.items():
+            cts.add(value.inputs[number], ct)
+
+    def _through_branch(
+        self, value: Value, op: Branch, given: dict[int, Value], cts: "_Cotangents"
+    ) -> Generator[_Request, _Answer, dict[int, Value]]:
+        """A branch between the gradients of both functions, which compute them again."""
+        numbers = sorted(given)
+        active = tuple(n for n, v in enumerate(value.inputs[1:]) if v in cts.active)
+        bodies = []
+        for body in op.bodies():
+            seeds = _ct_params(body, numbers)
+            pairs = [(body.results[n], ct) for n, ct in zip(numbers, seeds, strict=True)]
+            wanted = [body.params[n] for n in active]
+            found = yield from self._walk(body, pairs, wanted)
+            results = tuple(_or_zeros(ct, p) for ct, p in zip(found, wanted, strict=True))
+            bodies.append(uniquely_named(Function(f"vjp_{body.name}", (*body.params, *seeds), results)))
+        if not active:
+            return {}
+        with located(value.line):
+            made = items(Branch(*bodies), *value.inputs, *(given[n] for n in numbers))
+        return dict(zip((n + 1 for n in active), made, strict=True))
+
     def _through_rule(self, value: Value, op: CustomCall, given: dict[int, Value], cts: "_Cotangents") -> None:
         """Call the derivative that a function has of its own; cotangents that are not given are zeros."""
         results = op.callee.results
         with located(value.line):
-            items = [value] if len(results) == 1 else [apply(TupleGet(n), value) for n in range(len(results))]
+            results_of = [value] if len(results) == 1 else [apply(TupleGet(n), value) for n in range(len(results))]
             seeds = [
                 given[n] if n in given else full(0.0, r.shape, r.dtype)
                 for n, r in enumerate(results)
                 if is_float(r.dtype)
             ]
-            found = call(op.rule, *value.inputs, *items, *seeds)
+            found = call(op.rule, *value.inputs, *results_of, *seeds)
         for n, ct in zip(op.wrt, found if isinstance(found, tuple) else (found,), strict=True):
             cts.add(value.inputs[n], ct)
 

@@ -31,14 +31,20 @@ them is the transpose of the transpose: the derivative itself, in which the cota
 no rule of their own for it, only a vjp whose derivative with respect to the cotangent is right, which higher
 derivatives need anyway. The backward pass in between is discarded, because no result depends on it. The construction is
 from J. Townsend, "A new trick for calculating Jacobian vector products", 2017.
+
+In a function with loops or branches, that is the rule for single operators only (`adjoint.transforms.forward_mode`).
 """
 
 from collections.abc import Sequence
 
 from adjoint.errors import located
 from adjoint.ir import Function, Value, param, rebuild
+from adjoint.ir.function import reached
+from adjoint.ops.calls import CustomCall
+from adjoint.ops.control import is_control
 from adjoint.ops.create import full
 from adjoint.transforms.differentiate import Chosen, chosen_params, chosen_results, unused_prefix, vjp
+from adjoint.transforms.forward_mode import forward_mode
 
 __all__ = ["jvp"]
 
@@ -75,6 +81,10 @@ def jvp(
     TypeRuleError, NameLookupError, InvalidValueError, DifferentiationError
         As for `adjoint.transforms.vjp`.
     """
+    inside = [v for f in reached((function,)) for v in f.values()]
+    # A derivative of its own is one in reverse mode, so that of a function with one is transposed.
+    if any(map(is_control, inside)) and not any(isinstance(v.op, CustomCall) for v in inside):
+        return _along_loops(function, wrt, results, name or f"jvp_{function.name}")
     wanted = chosen_params(function, wrt)
     given = chosen_results(function, results)
     made = name or f"jvp_{function.name}"
@@ -100,3 +110,17 @@ def jvp(
 
     found = rebuild(forward.results, labelled, known)
     return Function(made, (*function.params, *tangents), (*function.results, *found), function.attrs)
+
+
+def _along_loops(function: Function, wrt: Chosen, results: int | Sequence[int] | None, name: str) -> Function:
+    """The same for a function with loops or branches, which need not be differentiable backwards."""
+    wanted = chosen_params(function, wrt)
+    given = chosen_results(function, results)
+    prefix = unused_prefix(function, "t_")
+    tangents = {p: param(f"{prefix}{p.label}", p.shape, p.dtype) for p in wanted}
+    primal, found = forward_mode(function, tangents, lambda one, params: jvp(one, params))
+    derivatives = []
+    for i in given:
+        tangent = found[i]
+        derivatives.append(full(0.0, primal[i].shape, primal[i].dtype) if tangent is None else tangent)
+    return Function(name, (*function.params, *tangents.values()), (*primal, *derivatives), function.attrs)

@@ -45,9 +45,11 @@ from adjoint.ir.function import reached
 from adjoint.ops.axes import axis_of
 from adjoint.ops.base import Operator
 from adjoint.ops.calls import Call, CustomCall, TupleGet
+from adjoint.ops.control import Control
 from adjoint.ops.create import full
 from adjoint.ops.shape import broadcast_to
 from adjoint.ops.vectorizing import all_mapped, moved
+from adjoint.transforms.vectorized_loops import control_depends, inner_patterns, vectorized_control, vectorized_item
 
 __all__ = ["vectorize"]
 
@@ -202,9 +204,7 @@ class _Session:
             function = pending[-1].callee
             mapped = self.mapped(function, pending.pop().mapped)
             for value in mapped:
-                if not isinstance(value.op, Call):
-                    continue
-                for request in _requested(value.op, tuple(mapped[v][0] for v in value.inputs)):
+                for request in _inner_requests(value, mapped):
                     if any(request.mapped) and request not in found:
                         found[request] = None
                         pending.append(request)
@@ -231,12 +231,24 @@ class _Session:
     def body(self, function: Function, pattern: Pattern, arguments: Sequence[Value]) -> tuple[Value, ...]:
         """The results of a body for arguments of which some are mapped."""
         mapped = self.mapped(function, pattern)
+        controls: dict[Value, Value | tuple[Value, ...]] = {}
 
         def replace(value: Value, inputs: tuple[Value, ...]) -> Value | None:
             if isinstance(value.op, TupleGet):
-                made = apply(value.op, *inputs)
+                source = value.inputs[0]
+                if source in controls:
+                    assert isinstance(source.op, Control)
+                    has = mapped[value][0]
+                    made = vectorized_item(source.op, value.op.index, has, controls[source])
+                else:
+                    made = apply(value.op, *inputs)
             elif not any(mapped[v][0] for v in value.inputs):
                 return None
+            elif isinstance(value.op, Control):
+                own = tuple(mapped[v][0] for v in value.inputs)
+                found = vectorized_control(value.op, own, mapped[value], inputs, self.size, self._made)
+                controls[value] = found
+                return found[0] if isinstance(found, tuple) else found  # its items read `controls`
             elif isinstance(value.op, Call):
                 made = self._called(value.op, tuple(mapped[v][0] for v in value.inputs), inputs)
             else:
@@ -244,6 +256,12 @@ class _Session:
             return made.named(value.label) if value.label and made not in inputs else made
 
         return rebuild(function.results, replace, dict(zip(function.params, arguments, strict=True)))
+
+    def _made(self, function: Function, pattern: Pattern) -> tuple[Function, Pattern]:
+        """The vectorized function for a pattern of parameters, and the pattern of its results."""
+        mapped = self.mapped(function, pattern)
+        have = tuple(mapped[result][0] for result in function.results)
+        return (self.made[_Request(function, pattern)] if any(pattern) else function), have
 
     def _called(self, op: Call, mapped: Pattern, inputs: tuple[Value, ...]) -> Value:
         """A call of the vectorized callee, and of the vectorized rule if it has a derivative of its own."""
@@ -301,10 +319,22 @@ def _dependence(functions: Sequence[Function]) -> dict[int, _Masks]:
     return found
 
 
+def _inner_requests(value: Value, mapped: dict[Value, Pattern]) -> list[_Request]:
+    """The functions that a value runs, and which of their parameters are mapped."""
+    if not isinstance(value.op, Call | Control):
+        return []
+    own = tuple(mapped[v][0] for v in value.inputs)
+    if isinstance(value.op, Call):
+        return list(_requested(value.op, own))
+    return [_Request(*one) for one in inner_patterns(value.op, own, mapped[value])] if any(own) else []
+
+
 def _depends(value: Value, inputs: Sequence[tuple[int, ...]], known: dict[int, _Masks]) -> tuple[int, ...]:
     if isinstance(value.op, TupleGet):
         return (inputs[0][value.op.index],)
     given = [mask for (mask,) in inputs]
+    if isinstance(value.op, Control):
+        return control_depends(value.op, given, lambda body: [known[id(body)][r][0] for r in body.results])
     if not isinstance(value.op, Call):
         return (_union(given),)
     callee = value.op.callee
