@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from adjoint.func.buckets import pad_to_bucket
     from adjoint.func.checkpointing import checkpoint
     from adjoint.func.custom import custom_jvp, custom_vjp
-    from adjoint.func.debugging import cond, debug_print, scan, while_loop
+    from adjoint.func.debugging import debug_print
     from adjoint.func.derivatives import grad, jvp, stop_gradient, value_and_grad, vjp
     from adjoint.func.front import compile
     from adjoint.func.jacobians import hessian, jacfwd, jacobian
     from adjoint.func.jit import jit
+    from adjoint.func.loops import cond, fori_loop, scan, while_loop
     from adjoint.func.tree import register_tree, tree_flatten, tree_leaves, tree_map, tree_unflatten
     from adjoint.ir import Function, IRModule, TensorType, Value, param
     from adjoint.saving import load, save
@@ -125,11 +126,12 @@ else:
         "adjoint.func.buckets": ("pad_to_bucket",),
         "adjoint.func.checkpointing": ("checkpoint",),
         "adjoint.func.custom": ("custom_jvp", "custom_vjp"),
-        "adjoint.func.debugging": ("cond", "debug_print", "scan", "while_loop"),
+        "adjoint.func.debugging": ("debug_print",),
         "adjoint.func.derivatives": ("grad", "jvp", "stop_gradient", "value_and_grad", "vjp"),
         "adjoint.func.front": ("compile",),
         "adjoint.func.jacobians": ("hessian", "jacfwd", "jacobian"),
         "adjoint.func.jit": ("jit",),
+        "adjoint.func.loops": ("cond", "fori_loop", "scan", "while_loop"),
         "adjoint.func.tree": ("register_tree", "tree_flatten", "tree_leaves", "tree_map", "tree_unflatten"),
         "adjoint.ir": ("Function", "IRModule", "TensorType", "Value", "param"),
         "adjoint.tensor.checking": ("debug_nan",),
@@ -187,6 +189,7 @@ __all__ = [
     "default_generator",
     "distributions",
     "errors",
+    "fori_loop",
     "grad",
     "hessian",
     "ir",

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adjoint import cond, debug_nan, debug_print, jit, ops, scan, vmap, while_loop
+from adjoint import debug_nan, debug_print, jit, ops, vmap
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.tensor.record import operation
 from adjoint.tensor.tensor import from_array
@@ -64,22 +64,6 @@ REFUSED = [
         InvalidValueError,
         "debug_print can be used in compiled functions, got a call inside vmap or checkpoint; return the tensor and "
         "print it outside",
-    ),
-    (
-        lambda: cond(1, 2, 3),
-        InvalidValueError,
-        "cond is not part of adjoint yet, got a call of it; compute both values and choose with where",
-    ),
-    (
-        lambda: scan(1),
-        InvalidValueError,
-        "scan is not part of adjoint yet, got a call of it; write a Python loop, which is unrolled",
-    ),
-    (
-        lambda: while_loop(1),
-        InvalidValueError,
-        "while_loop is not part of adjoint yet, got a call of it; write a Python loop with a fixed number of "
-        "iterations",
     ),
 ]
 

@@ -86,6 +86,7 @@ COMPOSITES = {
     "fmin": lambda: ops.fmin(x, 1.0),
     "fmod": lambda: ops.fmod(x, 1.0),
     "frac": lambda: ops.frac(x),
+    "fori_loop": lambda: ops.fori_loop(0, 2, lambda _, c: c * 2.0, x),
     "full_like": lambda: ops.full_like(x, 2.0),
     "gather_nd": lambda: ops.gather_nd(x, PAIRS),
     "getitem": lambda: ops.getitem(x, 0),
@@ -204,6 +205,7 @@ def test_families_are_those_of_the_catalogue():
         "resizing",
         "normalization",
         "calls",
+        "control",
         "elementary",
         "composites",
     ]

@@ -1,7 +1,4 @@
-"""Looking into compiled functions: `debug_print`; and the control flow that is not there yet."""
-
-from collections.abc import Callable
-from typing import Any
+"""Looking into compiled functions: `debug_print`."""
 
 from adjoint.errors import InvalidValueError, TypeRuleError, described
 from adjoint.func.compiled import shown
@@ -10,7 +7,7 @@ from adjoint.tensor.record import operands
 from adjoint.tensor.tensor import Tensor
 from adjoint.tensor.trace import state
 
-__all__ = ["cond", "debug_print", "scan", "while_loop"]
+__all__ = ["debug_print"]
 
 
 def debug_print(text: str, *tensors: Tensor) -> None:
@@ -46,17 +43,3 @@ def debug_print(text: str, *tensors: Tensor) -> None:
         trace.prints.append((text, operands(tensors)[1]))
         return
     print(text.format(*[shown(tensor.elements().array) for tensor in tensors]))
-
-
-def _missing(name: str, instead: str) -> Callable[..., Any]:
-    def refused(*_args: Any, **_keywords: Any) -> Any:
-        raise InvalidValueError(f"{name} is not part of adjoint yet, got a call of it; {instead}")
-
-    refused.__name__ = name
-    refused.__doc__ = f"Raises: `{name}` is not part of adjoint yet."
-    return refused
-
-
-cond = _missing("cond", "compute both values and choose with where")
-scan = _missing("scan", "write a Python loop, which is unrolled")
-while_loop = _missing("while_loop", "write a Python loop with a fixed number of iterations")

@@ -52,6 +52,7 @@ from adjoint.ops.composites import (
     softplus,
 )
 from adjoint.ops.contract import matmul
+from adjoint.ops.control_flow import cond, fori_loop, scan, while_loop
 from adjoint.ops.convert import cast, check_range, stop_gradient
 from adjoint.ops.convolve import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from adjoint.ops.create import constant, full, iota
@@ -241,6 +242,7 @@ __all__ = [
     "cholesky_solve",
     "clip",
     "concat",
+    "cond",
     "constant",
     "conv1d",
     "conv2d",
@@ -290,6 +292,7 @@ __all__ = [
     "fmin",
     "fmod",
     "frac",
+    "fori_loop",
     "full",
     "full_like",
     "gather",
@@ -393,6 +396,7 @@ __all__ = [
     "round",
     "rsqrt",
     "scaled_dot_product_attention",
+    "scan",
     "scatter",
     "scatter_add",
     "scatter_nd",
@@ -445,6 +449,7 @@ __all__ = [
     "trunc",
     "variance",
     "where",
+    "while_loop",
     "xlogy",
 ]
 

@@ -14,6 +14,7 @@ from adjoint.ir.methods import Methods
 from adjoint.ops import random
 from adjoint.ops.calls import Call, CustomCall
 from adjoint.ops.catalogue import FAMILIES
+from adjoint.ops.control import Branch, Scan, While
 
 __all__ = ["Listed", "listed_operators"]
 
@@ -39,6 +40,7 @@ _FAMILY = {
     "activations": "composites",
     "broadcast": "shape",
     "full_like": "create",
+    "control_flow": "control",
     "gathering": "index",
     "dynamic": "index",
     "ordering": "sorting",
@@ -47,7 +49,10 @@ _FAMILY = {
     "einsum": "contract",
 }
 
-#: Composites without a gradient, and why.
+#: Functions of operators outside of the catalogue, which hold other functions.
+_HOLDING = frozenset((Call.name, CustomCall.name, Scan.name, Branch.name, While.name))
+
+#: Functions without a gradient, and why.
 _CONSTANT = {
     "eye": "the result does not depend on anything",
     "floor_divide": "integers have no gradient",
@@ -59,6 +64,7 @@ _CONSTANT = {
     "random.bernoulli": "a bool is not differentiable",
     **dict.fromkeys(("ceil", "trunc"), "the gradient is 0"),
     **dict.fromkeys(("isfinite", "isinf", "isnan", "isneginf", "isposinf", "signbit"), "a bool is not differentiable"),
+    "while_loop": "the number of iterations is not known before they run; there are forward derivatives",
 } | {
     f"random.{name}": reason
     for reason, names in (
@@ -69,9 +75,6 @@ _CONSTANT = {
     )
     for name in names
 }
-
-#: Functions that make operators which are not in the catalogue.
-_CALLS = {Call.name, CustomCall.name}
 
 #: Python's syntax, and methods and properties of another name than the function's.
 _PYTHON = {
@@ -150,7 +153,7 @@ def listed_operators() -> list[Listed]:
     for name, function in functions.items():
         file = function.__module__.rpartition(".")[2]
         family = _FAMILY.get(name, _FAMILY.get(file, file))
-        found[name] = _listed(name, family, function, None, _CONSTANT.get(name, ""), composite=name not in _CALLS)
+        found[name] = _listed(name, family, function, None, _CONSTANT.get(name, ""), composite=name not in _HOLDING)
     order = list(dict.fromkeys([*FAMILIES, *(each.family for each in found.values())]))
     return sorted(found.values(), key=lambda each: order.index(each.family))
 

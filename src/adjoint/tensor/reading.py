@@ -124,7 +124,7 @@ class Reading(Recorded):
         if state.trace.compiled:
             raise TypeRuleError(
                 f"a compiled function cannot branch on the elements of a tensor, got {self._spec.type} as a condition; "
-                "compute both values and choose with where, or branch outside of the function"
+                "use adjoint.cond, or choose between two values with where"
             )
         if self._spec.type.size != 1:
             raise InvalidValueError(

@@ -8,6 +8,8 @@ Cheap values, such as a bias repeated for every row, are computed again from wha
 """
 
 from adjoint.ir import Function, Value, is_param, toposort
+from adjoint.ops.calls import TupleGet
+from adjoint.ops.control import Scan
 from adjoint.ops.convert import Cast, StopGradient
 from adjoint.ops.create import Constant, Full, Iota
 from adjoint.ops.shape import BroadcastTo, Flip, Permute, Reshape, Slice
@@ -35,6 +37,7 @@ def learn_residuals(trace: Trace, function: Function) -> None:
 def frontier(function: Function, forward: set[Value]) -> list[Value]:
     """The values of `forward` that others in a function read, without parameters and cheap values."""
     values = function.values()
+    forward = _with_items(values, forward)
     needed = dict.fromkeys(operand for v in values if v not in forward for operand in v.inputs if operand in forward)
     stack, found = list(needed), dict[Value, None]()
     seen = set(stack)
@@ -50,3 +53,24 @@ def frontier(function: Function, forward: set[Value]) -> list[Value]:
                 seen.add(operand)
                 stack.append(operand)
     return [value for value in values if value in found]
+
+
+def _with_items(values: list[Value], forward: set[Value]) -> set[Value]:
+    """The values of a forward pass with the results of its loops, also those that only the derivative reads.
+
+    The derivative of a loop contains the loop again, with more outputs; in one program, both are one loop.
+    """
+    found = set(forward)
+    loops = {_loop(v) for v in forward if isinstance(v.op, Scan)}
+    for value in values:
+        again = isinstance(value.op, Scan) and _loop(value) in loops
+        if again or (isinstance(value.op, TupleGet) and value.inputs[0] in found):
+            found.add(value)
+    return found
+
+
+def _loop(value: Value) -> tuple[object, ...]:
+    """What loops have in common that become one."""
+    op = value.op
+    assert isinstance(op, Scan)
+    return value.inputs, op.length, op.consts, op.carries, op.reverse
