@@ -15,8 +15,6 @@ SENTENCES = {
     "on x.detach().numpy()",
     ("adjoint", "channels_last"): "adjoint has no channels_last; leave it out, because it would have no effect here",
     ("adjoint", "zeors"): "adjoint has no zeors; did you mean zeros?",
-    ("adjoint.nn", "LSTM"): "adjoint.nn has no LSTM, because there is no operator for it yet; write the cell with "
-    "nn.Linear, and loop over the steps in forward",
     ("adjoint.nn", "FractionalMaxPool2d"): "adjoint.nn has no FractionalMaxPool2d, because there is no operator for it "
     "yet; use MaxPool2d",
     ("adjoint.nn", "Linaer"): "adjoint.nn has no Linaer; did you mean Linear?",

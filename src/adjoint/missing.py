@@ -14,7 +14,6 @@ __all__ = ["MissingMethods", "missing_name"]
 _NUMPY = "because there is no operator for it yet; use NumPy, as in torch.from_numpy(np.{}(x.detach().numpy()))"
 _LINALG = "because there is no operator for it yet; use numpy.linalg on x.detach().numpy()"
 _LAYER = "because there is no operator for it yet; {}"
-_CELL = _LAYER.format("write the cell with nn.Linear, and loop over the steps in forward")
 _NO_EFFECT = "leave it out, because it would have no effect here"
 
 _SORTED = {
@@ -54,12 +53,6 @@ _TORCH = _SORTED | {
 }
 
 _NN = {
-    "LSTM": _CELL,
-    "GRU": _CELL,
-    "RNN": _CELL,
-    "LSTMCell": _LAYER.format("write the cell with nn.Linear, sigmoid and tanh"),
-    "GRUCell": _LAYER.format("write the cell with nn.Linear, sigmoid and tanh"),
-    "RNNCell": _LAYER.format("write the cell with nn.Linear and tanh"),
     "FractionalMaxPool2d": _LAYER.format("use MaxPool2d"),
     "CTCLoss": _LAYER.format("use cross entropy with aligned labels"),
     "AlphaDropout": _LAYER.format("use Dropout"),
@@ -109,10 +102,6 @@ _UTILS = {
     "clip_grads_with_norm_": "use clip_grad_norm_",
 }
 
-_PACKED = "because there are no packed sequences; pad them, and mask what was added"
-
-_RNN = dict.fromkeys(["PackedSequence", "pack_padded_sequence", "pad_packed_sequence", "pack_sequence"], _PACKED)
-
 _AUTOGRAD = {
     "Variable": "use tensors",
     "functional": "use the functions of adjoint itself, such as adjoint.hessian",
@@ -142,7 +131,7 @@ _MISSING = {
     "adjoint.nn": _NN,
     "adjoint.nn.functional": _FUNCTIONAL,
     "adjoint.nn.utils": _UTILS,
-    "adjoint.nn.utils.rnn": _RNN,
+    "adjoint.nn.utils.rnn": {},
     "adjoint.optim": _OPTIM,
     "adjoint.optim.lr_scheduler": _SCHEDULES,
     "adjoint.optim.swa_utils": _AVERAGES,

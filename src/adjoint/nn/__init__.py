@@ -146,6 +146,7 @@ from adjoint.nn.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
+from adjoint.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from adjoint.nn.reshaping import (
     ChannelShuffle,
     Flatten,
@@ -175,6 +176,9 @@ __all__ = [
     "ELU",
     "GELU",
     "GLU",
+    "GRU",
+    "LSTM",
+    "RNN",
     "SELU",
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
@@ -217,6 +221,7 @@ __all__ = [
     "Flatten",
     "FocalLoss",
     "Fold",
+    "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
     "Hardshrink",
@@ -234,6 +239,7 @@ __all__ = [
     "LPPool1d",
     "LPPool2d",
     "LPPool3d",
+    "LSTMCell",
     "LayerNorm",
     "LeakyReLU",
     "Linear",
@@ -266,6 +272,7 @@ __all__ = [
     "PixelUnshuffle",
     "PoissonNLLLoss",
     "RMSNorm",
+    "RNNCell",
     "RReLU",
     "ReLU",
     "ReLU6",

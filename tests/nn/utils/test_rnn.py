@@ -30,8 +30,15 @@ REFUSALS = {
     "pad_sequence: padding_side must be 'right' or 'left', got 'top'; use one": lambda: rnn.pad_sequence(
         [torch.ones(1)], padding_side="top"
     ),
-    "adjoint.nn.utils.rnn has no pack_padded_sequence, because there are no packed sequences; pad them, and mask what "
-    "was added": lambda: rnn.pack_padded_sequence,
+    "pack_padded_sequence: lengths must be in decreasing order, got [1, 2]; pass enforce_sorted=False": lambda: (
+        rnn.pack_padded_sequence(torch.ones(2, 2), [1, 2])
+    ),
+    "pack_padded_sequence: lengths must be 2 numbers from 1 to 3, got [4, 1]; pass one for each sequence": lambda: (
+        rnn.pack_padded_sequence(torch.ones(3, 2), [4, 1])
+    ),
+    "pad_packed_sequence: total_length must be at least the greatest length, 2, got 1; increase it": lambda: (
+        rnn.pad_packed_sequence(rnn.pack_padded_sequence(torch.ones(2, 1), [2]), total_length=1)
+    ),
 }
 
 
