@@ -205,8 +205,8 @@ def test_families_are_those_of_the_catalogue():
         "resizing",
         "normalization",
         "calls",
-        "control",
         "elementary",
+        "control",
         "composites",
     ]
     assert families == sorted(families, key=families.index), "those of a family are next to each other"
