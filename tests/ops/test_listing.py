@@ -206,8 +206,8 @@ def test_families_are_those_of_the_catalogue():
         "normalization",
         "calls",
         "elementary",
-        "control",
         "composites",
+        "control",
     ]
     assert families == sorted(families, key=families.index), "those of a family are next to each other"
     assert LISTED["matmul"].family == "contract"
