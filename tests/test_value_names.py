@@ -20,7 +20,11 @@ STAGES = ("backbone", "backbone_loss", "backbone_loss_adjoint", "step")
 MASKED = {("sum", "present_sum"), ("sum", "reshape"), ("centred_squares", "present_squares"), ("count", "multiply")}
 
 #: The same for `simplify`. What takes the place of a value keeps the name.
-REPLACED = MASKED | {("multiply", "square"), ("divide", "multiply")}
+REPLACED = MASKED | {
+    *[("multiply", "square"), ("divide", "multiply")],
+    # A transposed convolution is one convolution, without a stride; with one, its phases put together.
+    *(("conv_transpose2d", made) for made in ("conv2d", "pad", "add")),
+}
 
 
 #: Models whose steps the interpreter runs quickly.
@@ -108,7 +112,12 @@ def test_every_pass_keeps_what_a_name_stands_for(name):
         shared = wanted.keys() & found.keys()
         assert len(shared) > 0.4 * len(wanted)
         for value in shared:
-            np.testing.assert_array_equal(found[value], wanted[value], err_msg=f"{value} after {done}")
+            if done == "polyphase":  # which adds in another order
+                error = 1e-5 * np.max(np.abs(wanted[value]), initial=0)
+                np.testing.assert_allclose(found[value], wanted[value], rtol=1e-5, atol=error, err_msg=value)
+            else:
+                np.testing.assert_array_equal(found[value], wanted[value], err_msg=f"{value} after {done}")
+        wanted = wanted | found
 
 
 def test_new_values_never_get_the_name_of_another_one():
@@ -118,4 +127,4 @@ def test_new_values_never_get_the_name_of_another_one():
     made = named(after_graph_passes(module["step"]))
     pads = {name for name, v in made.items() if v.op.name == "pad"}
     assert pads
-    assert not any(name in step and step[name].op.name != "pad" for name in pads)
+    assert not any(name in step and step[name].op.name not in ("pad", "conv_transpose2d") for name in pads)

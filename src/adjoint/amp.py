@@ -8,7 +8,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, as_dtype
 from adjoint.optim import GradScaler
-from adjoint.tensor.autocasting import mode
+from adjoint.tensor.autocasting import contexts, mode
 
 __all__ = ["GradScaler", "autocast"]
 
@@ -64,7 +64,9 @@ class autocast(ContextDecorator):  # noqa: N801
         self._before.append(mode.dtype)
         if self._on_cpu:
             mode.dtype = self._dtype
+        contexts.count(1)
         return self
 
     def __exit__(self, *error: object) -> None:
         mode.dtype = self._before.pop()
+        contexts.count(-1)

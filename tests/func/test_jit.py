@@ -316,8 +316,8 @@ REFUSED = [
     (
         branches,
         1,
-        "a compiled function cannot branch on the elements of a tensor, got f32[] as a condition; compute both values "
-        "and choose with where, or branch outside of the function",
+        "a compiled function cannot branch on the elements of a tensor, got f32[] as a condition; use adjoint.cond, or "
+        "choose between two values with where",
     ),
 ]
 

@@ -132,7 +132,7 @@ def test_refusals(trained):
         trained.show("machine")
     assert error.value.message.startswith(
         "show: the stage must be one of graph, kernels, llvm, asm, or the name of a pass, got 'machine'; passes are "
-        "inline_calls, simplify, "
+        "inline_calls, "
     )
     with pytest.raises(TypeRuleError) as error:
         jit(lambda x: x, dynamic={"x": {0: "n"}}).profile(X)

@@ -135,8 +135,12 @@ class Bound:
 
     def zero_grad(self, set_to_none: bool) -> None:
         """Remove the gradients, or set them to zeros."""
+        if not set_to_none:
+            clear_gradients([param for group in self.param_groups for param in group["params"]], set_to_none)
+            return
         for group in self.param_groups:
-            clear_gradients(group["params"], set_to_none)
+            for param in group["params"]:
+                param._grad = None
 
     def state(self) -> dict[Any, dict[str, Any]]:
         """The state by parameter."""

@@ -261,7 +261,7 @@ class GroupUpdates:
         self._index = {spec.name: i for i, spec in enumerate(specs)}
         self._dtypes = [spec.type.dtype for spec in specs]
         known = dict(zip(self._names, self._hypers, strict=True))
-        self._hypers[:] = [known.get(spec.name) for spec in specs]  # the list that updates have
+        self._hypers = [known.get(spec.name) for spec in specs]
         self._names = [spec.name for spec in specs]
         for i, value in enumerate(values):
             self._set(i, value)
@@ -355,7 +355,9 @@ class GroupUpdates:
 
 def _unless(update: Update, skip: Any) -> Update:
     """The same update, which changes nothing if `skip` is true."""
-    return Update(update.optimizer.unless(), update.params, update.states, [*update.hypers, skip])
+    states = update.changed[len(update.params) :]
+    hypers = update.held[len(states) :]
+    return Update(update.optimizer.unless(), update.params, states, [*hypers, skip])
 
 
 def assigned(tensor: Any, array: np.ndarray, *, copy: bool = True) -> Any:

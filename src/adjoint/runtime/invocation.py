@@ -30,7 +30,7 @@ class Invocation:
         Where the addresses of arguments and results are stored, at the slots of the signature. Other threads must not
         store any until `call` has returned.
     call : builtin function
-        Runs the function; takes no arguments and returns None.
+        Runs the function; takes no arguments, and returns nothing of interest.
     """
 
     def __init__(self, signature: Signature, runtime: Runtime, library: Library, threads: int) -> None:
@@ -43,6 +43,7 @@ class Invocation:
         own = sum(1 for result in signature.results if not result.donated)
         self._table = (ctypes.c_uint64 * (len(signature.arguments) + own + 1))()
         self.slots = memoryview(self._table).cast("B").cast("Q")
+        self._zero = ctypes.c_float(0.0)
         self._function = library[entry_symbol(signature.name)]
         words = {
             2: ctypes.addressof(self._table),
@@ -51,7 +52,8 @@ class Invocation:
             5: library[check_symbol(signature.name)] if signature.checks else 0,
             6: self._threads,
             8: runtime.pool.block,
-            9: 0,  # no result
+            9: 1,  # the number 0, which nobody looks at, is made without a call
+            10: ctypes.addressof(self._zero),
             16: signature.brief and self._threads == 1,
         }
         self._fast = FastCall(runtime.fastcall, (), words, Turn(), self._checked, lambda: None)

@@ -19,7 +19,7 @@ from adjoint.tensor.record import operation, record
 from adjoint.tensor.structure import Operation
 from adjoint.tensor.trace import Recorded
 
-__all__ = ["full_precision", "in_f32", "low_precision", "mode", "own_precision"]
+__all__ = ["contexts", "full_precision", "in_f32", "low_precision", "mode", "own_precision"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -40,6 +40,24 @@ class _Mode(threading.local):
 mode = _Mode()
 
 
+class _Contexts:
+    """How many contexts are open in all threads: where there are none, no thread's `mode` has to be looked at."""
+
+    __slots__ = ("_lock", "open")
+
+    def __init__(self) -> None:
+        self.open = 0
+        self._lock = threading.Lock()
+
+    def count(self, change: int) -> None:
+        """Add to the number of open contexts."""
+        with self._lock:
+            self.open += change
+
+
+contexts = _Contexts()
+
+
 def low_precision(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A function made by `operation` that computes in the dtype of the context."""
     return _computing(function, None)
@@ -56,7 +74,7 @@ def _computing(function: Callable[_P, _R], fixed: np.dtype | None) -> Callable[_
 
     @wraps(function)
     def called(*args: _P.args, **keywords: _P.kwargs) -> _R:
-        current = mode.dtype
+        current = mode.dtype if contexts.open else None
         if current is None:
             # As the function does, in one call less.
             found: _R = function(*args, **keywords) if "out" in keywords else record(entry, args, keywords)
@@ -73,7 +91,9 @@ def own_precision(function: Callable[..., _R]) -> Callable[..., _R]:
 
     @wraps(function)
     def called(input: Any, *args: Any, **keywords: Any) -> Any:
-        if mode.dtype is None or not isinstance(input, Recorded) or input._spec.type.dtype == _F32:
+        if not contexts.open or mode.dtype is None or not isinstance(input, Recorded):
+            return function(input, *args, **keywords)
+        if input._spec.type.dtype == _F32:
             return function(input, *args, **keywords)
         return _converted(function(_converted(input, _F32), *args, **keywords), input._spec.type.dtype)
 

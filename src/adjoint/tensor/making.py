@@ -30,4 +30,7 @@ def from_array(array: np.ndarray, *, copy: bool = True, requires_grad: bool = Fa
     made: Tensor = Recorded.result.__new__(Recorded.result)
     made._storage = storage_of(array, copy=copy)
     made._spec = spec_of_array(array, requires_grad)
+    # Found faster here than in the class, and looked at in every iteration of a loop.
+    made._alias = made._hooks = None
+    made._deferrable = False
     return made

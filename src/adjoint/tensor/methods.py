@@ -3,11 +3,11 @@
 from typing import Any
 
 from adjoint.tensor import arithmetic, comparison, elementwise
-from adjoint.tensor.autocasting import mode
+from adjoint.tensor.autocasting import contexts, mode
 from adjoint.tensor.elementwise_methods import ElementwiseMethods
 from adjoint.tensor.in_place import InPlace
 from adjoint.tensor.math_methods import MathMethods
-from adjoint.tensor.record import entry_of, infix, infix_reflected, record_in_place, record_unary
+from adjoint.tensor.record import entry_of, infix, infix_reflected, record_binary, record_in_place, record_unary
 from adjoint.tensor.reduction_methods import ReductionMethods
 from adjoint.tensor.selection_methods import SelectionMethods
 from adjoint.tensor.shape_methods import ShapeMethods
@@ -17,7 +17,6 @@ __all__ = ["Methods"]
 _ADD, _SUB, _MUL, _DIV = (entry_of(f) for f in (arithmetic.add, arithmetic.sub, arithmetic.mul, arithmetic.div))
 _NEG, _POW, _MATMUL = (entry_of(f) for f in (arithmetic.neg, arithmetic.pow, arithmetic.matmul))
 _matmul: Any = arithmetic.matmul
-_product, _reflected_product = infix(_MATMUL), infix_reflected(_MATMUL)
 _FLOOR_DIVIDE, _REMAINDER = entry_of(arithmetic.floor_divide), entry_of(arithmetic.remainder)
 _ABS = entry_of(elementwise.abs)
 _EQ, _NE, _LT = (entry_of(f) for f in (comparison.eq, comparison.ne, comparison.lt))
@@ -26,6 +25,11 @@ _AND, _OR, _XOR = map(entry_of, (comparison.bitwise_and, comparison.bitwise_or, 
 _NOT = entry_of(comparison.bitwise_not)
 
 _equal, _not_equal = infix(_EQ), infix(_NE)
+
+
+def _product(x: Any, y: Any) -> Any:
+    """The matrix product, within contexts of `adjoint.autocast` in their dtype."""
+    return record_binary(_MATMUL, x, y) if mode.dtype is None else _matmul(x, y)
 
 
 class Methods(ElementwiseMethods, MathMethods, ReductionMethods, ShapeMethods, SelectionMethods, InPlace):
@@ -110,11 +114,10 @@ class Methods(ElementwiseMethods, MathMethods, ReductionMethods, ShapeMethods, S
     __pow__ = infix(_POW)
     __rpow__ = infix_reflected(_POW)
 
-    def __matmul__(self, other: Any) -> Any:
-        return _product(self, other) if mode.dtype is None else _matmul(self, other)
+    __matmul__ = infix(_MATMUL, contexts, _product)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return _reflected_product(self, other) if mode.dtype is None else _matmul(other, self)
+        return _product(other, self)
 
     def __neg__(self) -> Any:
         return record_unary(_NEG, self)

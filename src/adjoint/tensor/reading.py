@@ -52,11 +52,12 @@ class Reading(Recorded):
         storage = self._storage
         if storage is None:
             storage = self.elements()
-        if storage.array.size != 1:
+        try:
+            return storage.array.item()
+        except ValueError:
             raise InvalidValueError(
                 f"item() reads the only element of a tensor, got {self._spec.type}; use tolist() or numpy()"
-            )
-        return storage.array.item()
+            ) from None
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers; a number for a tensor without axes."""

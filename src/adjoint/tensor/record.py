@@ -59,9 +59,10 @@ def record_unary(operation: Operation, x: Recorded) -> Any:
         node = trace.node.children.get((operation, x._node))
         if node is not None:
             trace.node = node
-            result = _new(Recorded.result)  # `Trace.result`, without a call
+            result = _new(trace.kind)  # `Trace.result`, without a call
             result._spec = node.spec
             result._storage = None
+            result._deferrable = False
             result._trace = trace
             result._node = node
             trace.made.append(result)
@@ -69,13 +70,26 @@ def record_unary(operation: Operation, x: Recorded) -> Any:
     return record(operation, (x,))
 
 
-def infix(operation: Operation) -> Callable[[Any, Any], Any]:
+def infix(
+    operation: Operation, contexts: Any = None, within: Callable[[Any, Any], Any] | None = None
+) -> Callable[[Any, Any], Any]:
     """The method of tensors for an infix operator: it records an operation on a tensor and something else.
 
     The usual cases are written out here, since calls of functions are most of what recording costs.
+
+    Parameters
+    ----------
+    operation : Operation
+        The operation.
+    contexts : object, optional
+        Has an attribute ``open``, of which the truth says that there are contexts in which it is another operation.
+    within : callable, optional
+        The function that is called then.
     """
 
     def method(self: Any, other: Any) -> Any:
+        if within is not None and contexts.open:
+            return within(self, other)
         trace = state.trace
         kind_of_other = other.__class__
         if kind_of_other is float or kind_of_other is int:
@@ -86,7 +100,9 @@ def infix(operation: Operation) -> Callable[[Any, Any], Any]:
         elif isinstance(other, Recorded):
             if self._trace is trace:
                 first = self._node
-            elif self._storage is not None and (other._trace is trace or other._storage is not None):
+            elif (self._storage is not None or _is_finished(trace, self)) and (
+                other._trace is trace or other._storage is not None or _is_finished(trace, other)
+            ):
                 first = trace.operand(self)
             else:
                 trace, (first, second) = operands((self, other))
@@ -104,15 +120,25 @@ def infix(operation: Operation) -> Callable[[Any, Any], Any]:
         if node is None:
             return record(operation, (self, other))
         trace.node = node
-        result = _new(Recorded.result)  # `Trace.result`, without a call
+        result = _new(trace.kind)  # `Trace.result`, without a call
         result._spec = node.spec
         result._storage = None
+        result._deferrable = False
         result._trace = trace
         result._node = node
         trace.made.append(result)
         return result
 
     return method
+
+
+def _is_finished(trace: Trace, tensor: Recorded) -> bool:
+    """Run the trace that has rebound a leaf, as by an optimizer's step, if another trace needs it as a leaf again."""
+    owner = tensor._trace
+    if owner.__class__ is not Rebound or owner is trace.rebound or not trace.grad or trace.outer is not None:
+        return False
+    run_trace(owner.trace, (tensor,))
+    return tensor._storage is not None
 
 
 def infix_reflected(operation: Operation) -> Callable[[Any, Any], Any]:
@@ -162,13 +188,8 @@ def _plain_key(
             if arg._trace is trace:
                 append(arg._node)
             else:
-                if arg._storage is None:
-                    owner = arg._trace
-                    if owner.__class__ is not Rebound or not trace.grad or trace.outer is not None:
-                        return None
-                    if owner is trace.rebound:
-                        return None
-                    run_trace(owner.trace, (arg,))
+                if arg._storage is None and not _is_finished(trace, arg):
+                    return None
                 append(trace.operand(arg))
         else:
             kind_of_arg = arg.__class__
@@ -253,8 +274,7 @@ def operands(tensors: Sequence[Recorded], hint: Any = None) -> tuple[Trace, list
         if tensor._storage is None:
             owner = tensor._trace
             if owner is not trace and owner is not other:
-                if owner.__class__ is Rebound and trace.grad and trace.outer is None and owner is not trace.rebound:
-                    run_trace(owner.trace, tensors)
+                if owner.__class__ is Rebound and _is_finished(trace, tensor):
                     continue
                 if other is not None:
                     other = None

@@ -15,9 +15,8 @@ For ``loss = ((x @ w - y) ** 2).sum(); loss.backward(); optimizer.step(); loss.i
         if t4._node is not n4 or t4._deferrable is not True ...: return False            # the gradient
         if t5._node is not n5 or t5._trace is not rebound ...: return False              # w
         [s0, s1, s2, s3] = trace.storages
-        slots[0] = s0.address                               # x; then w, y and the learning rate
-        [o0] = bank = next(banks)                           # memory for the loss
-        slots[4] = o0.address
+        [o0] = bank = next_bank()                           # memory for the loss
+        store(slots, 0, s0.address, s1.address, ...)        # x, w, y, the learning rate and the loss
         call()
         t3._storage = o0
         t5._storage = s1                                    # w has its memory again
@@ -28,6 +27,7 @@ For ``loss = ((x @ w - y) ** 2).sum(); loss.backward(); optimizer.step(); loss.i
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
+from struct import Struct
 from sys import getrefcount
 from typing import Any
 from weakref import ref
@@ -165,9 +165,8 @@ def written_ahead(trace: Trace, plan: Any, outcome: Outcome, followers: Any, upd
             text.refuse_if(f"{p}._grad is not {t} or {p}._trace is not trace or {p}._storage is not {s}")
             state.append(s)
             nodes.append(text.name("n", param._grad._node))
-        held = (*update.states, *update.hypers)
-        text.add(f"{_targets('h', len(held))} = (*u{k}.states, *u{k}.hypers)")
-        for n, tensor in enumerate(held):
+        text.add(f"{_targets('h', len(update.held))} = u{k}.held")
+        for n, tensor in enumerate(update.held):
             s = f"s{count}"
             text.add(f"{s} = h{n}._storage")
             text.refuse_if(
@@ -176,7 +175,7 @@ def written_ahead(trace: Trace, plan: Any, outcome: Outcome, followers: Any, upd
             )
             state.append(s)
             count += 1
-        own = len(update.params) + len(update.states)
+        own = len(update.changed)
         results = ", ".join(f"o{n}" for n in range(result, result + own))
         expected.append(f"(u{k}, [{', '.join(state + nodes)}{', trace' * len(nodes)}], [{results}])")
         result += own
@@ -195,9 +194,8 @@ def _write_checks(text: _Text, trace: Trace, outcome: Outcome) -> None:
     count = len(outcome.made)
     text.add("made = trace.made")
     text.refuse_if(f"len(made) != {count} or not plan.is_kept")
-    text.refuse_if(
-        "trace.freed is not None" if trace.freed is None else f"len(trace.freed or ()) != {len(trace.freed)}"
-    )
+    text.add("used = trace.freed")
+    text.refuse_if("used is not None" if trace.freed is None else f"used is None or len(used) != {len(trace.freed)}")
     text.add(f"{_targets('t', count)} = made", "rebound = trace.rebound")
     computed, deferred = ({id(tensor) for tensor in tensors} for tensors in (outcome.wanted, outcome.deferred))
     for n, tensor in enumerate(outcome.made):
@@ -216,8 +214,7 @@ def _write_checks(text: _Text, trace: Trace, outcome: Outcome) -> None:
 
 def _write_call(text: _Text, plan: Any) -> None:
     """Store the addresses of what the program reads and writes, the variables ``o0``, ``o1``, ..., and call it."""
-    for place, slot in plan.inputs:
-        text.add(f"slots[{slot}] = s{place}.address")
+    addresses = {slot: f"s{place}.address" for place, slot in plan.inputs}
     text.names["next_bank"] = cycle([plan.next_bank() for _ in range(BANKS)]).__next__
     text.add("bank = next_bank()")
     own = [n for n, (place, _, _) in enumerate(plan.outputs) if place < 0]
@@ -229,13 +226,16 @@ def _write_call(text: _Text, plan: Any) -> None:
         else:
             text.add(f"if getrefcount(o{n}) > {_OWN} or getrefcount(o{n}.owner) > {UNSEEN}:")
             text.add(f"    o{n} = bank[{own.index(n)}] = empty({kind})")
-        text.add(f"slots[{slot}] = o{n}.address")
+        addresses[slot] = f"o{n}.address"
+    # One call for all of them: to store them one by one would take more than twice as long.
+    text.names["store"] = Struct(f"{len(addresses)}Q").pack_into
+    text.add(f"store(slots, 0, {', '.join(addresses[slot] for slot in range(len(addresses)))})")
     text.add("call()", "plan.has_run = True")
 
 
 def _write_results(text: _Text, trace: Trace, outcome: Outcome, residuals: Sequence[Node]) -> None:
     """Give tensors their elements, and the trace what a backward pass or a deferred gradient needs."""
-    text.add("trace.made = []", "trace.rebound = NOTHING")
+    text.add("made.clear()", "trace.rebound = NOTHING")
     places = {id(tensor): n for n, tensor in enumerate(outcome.made)}
     freed = text.name("freed", outcome.freed)
     has_history, kept = False, []

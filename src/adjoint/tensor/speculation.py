@@ -60,7 +60,7 @@ class Speculation:
             return False
         self._waiting.pop()
         self.used = not self._waiting
-        for tensor, storage in zip((*update.params, *update.states), results, strict=True):
+        for tensor, storage in zip(update.changed, results):  # noqa: B905 - see `Trace.takes`
             tensor._storage = storage
             tensor._trace = None
         for grad in grads:
@@ -71,7 +71,7 @@ class Speculation:
 
 def _state_of(update: Update, grads: Sequence[Recorded]) -> list[Any]:
     """What the result of an update depends on, and is compared by identity."""
-    found: list[Any] = [tensor._storage for tensor in (*update.params, *update.states, *update.hypers)]
+    found: list[Any] = [tensor._storage for tensor in (*update.params, *update.held)]
     found += [grad._node for grad in grads]
     found += [grad._trace for grad in grads]
     return found
@@ -159,7 +159,7 @@ class Followers:
         count = len(outcome.wanted)
         waiting = []
         for update, own in zip(updates, grads, strict=True):
-            size = len(update.params) + len(update.states)
+            size = len(update.changed)
             waiting.append((update, _state_of(update, own), results[count : count + size]))
             count += size
         trace.speculation = self.expect(waiting[::-1])

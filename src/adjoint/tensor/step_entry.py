@@ -26,15 +26,18 @@ class Update:
         The hyperparameters, scalars, in the order of ``optimizer.hyper``.
     """
 
-    __slots__ = ("__weakref__", "hypers", "optimizer", "params", "states")
+    __slots__ = ("__weakref__", "changed", "entry", "held", "optimizer", "params")
 
     def __init__(
         self, optimizer: Any, params: Sequence[Recorded], states: Sequence[Recorded], hypers: Sequence[Recorded]
     ) -> None:
         self.optimizer = optimizer
         self.params = params
-        self.states = states
-        self.hypers = hypers
+        #: The tensors that get new values, and those that the optimizer holds.
+        self.changed = (*params, *states)
+        self.held = (*states, *hypers)
+        #: The entry of the last step, if what the optimizer holds entered with it.
+        self.entry: Any = None
 
 
 def step_entry(trace: Trace, update: Update, nodes: Sequence[Node]) -> Node | None:
@@ -49,15 +52,14 @@ def step_entry(trace: Trace, update: Update, nodes: Sequence[Node]) -> Node | No
     nodes : sequence of Node
         The parameters, then their gradients. What the optimizer holds enters with the entry, unless their nodes follow.
     """
-    held = (*update.states, *update.hypers)
     together = len(nodes) == 2 * len(update.params)
     key: tuple[Hashable, ...] = ("step", update.optimizer, *nodes)
     node = trace.node.children.get(key)
     if node is None:
         if trace.outer is not None and together:
             return None
-        node = _made_entry(trace, key, update, trace.arguments(held) if together else ())
-    return None if together and not trace.takes(held, node.enters) else node
+        node = _made_entry(trace, key, update, trace.arguments(update.held) if together else ())
+    return None if together and not trace.takes(update.held, node.enters) else node
 
 
 def _made_entry(trace: Trace, key: tuple[Any, ...], update: Update, enters: tuple[Node, ...]) -> Node:
@@ -65,7 +67,7 @@ def _made_entry(trace: Trace, key: tuple[Any, ...], update: Update, enters: tupl
         parent, optimizer = trace.node, update.optimizer
         nodes: list[Node] = [*key[2:], *enters]
         values = [n.graph for n in nodes]
-        count, states = len(update.params), len(update.states)
+        count, states = len(update.params), len(update.changed) - len(update.params)
         names = [f"p{n}" for n in range(count)]
         types = {name: value.type for name, value in zip(names, values[:count], strict=True)}
         params = dict(zip(names, values[:count], strict=True))

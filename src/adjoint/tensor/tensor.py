@@ -24,7 +24,7 @@ from adjoint.tensor.resuming import revive
 from adjoint.tensor.size import Size
 from adjoint.tensor.storage import Storage, storage_of
 from adjoint.tensor.structure import spec_of
-from adjoint.tensor.trace import Rebound, Recorded, Trace, forget_entry
+from adjoint.tensor.trace import Rebound, Recorded, Trace, forget_entry, fresh_trace
 from adjoint.tensor.typed import typed
 from adjoint.tensor.views import DETACH
 
@@ -152,23 +152,7 @@ class Tensor(Methods, RandomMethods, DistributionMethods, Reading, Conversions, 
         storage = self._storage
         return self.elements() if storage is None else storage
 
-    def backward(self, gradient: "Tensor | None" = None, retain_graph: bool = False) -> None:
-        """Add the derivatives of this tensor to the ``grad`` of every leaf it depends on.
-
-        Parameters
-        ----------
-        gradient : Tensor, optional
-            The cotangent, of the same shape; not needed for a scalar.
-        retain_graph : bool, default False
-            Whether the same graph will be differentiated again.
-
-        Raises
-        ------
-        InvalidValueError
-            If it does not require a gradient, if it is not a scalar and there is no `gradient`, or if its graph has
-            been used up by an earlier backward pass.
-        """
-        backward(self, gradient, retain_graph)
+    backward = backward
 
     def register_hook(self, hook: Hook) -> Registration:
         """Call a function with the gradient of this tensor in every backward pass; see `adjoint.tensor.hooks`."""
@@ -199,3 +183,4 @@ class Parameter(Tensor):
 
 
 Recorded.result = Tensor
+fresh_trace()  # which knows the class

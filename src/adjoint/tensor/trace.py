@@ -45,7 +45,7 @@ class Recorded:
     """The part of a tensor that recording needs. A tensor without `_storage` is pending: it has no elements yet."""
 
     #: The class of results, which derives from this one.
-    result: ClassVar[Any]
+    result: ClassVar[Any] = None
 
     _spec: Spec
     _storage: Storage | None = None
@@ -94,6 +94,8 @@ class Trace:
         After the run: the last operation.
     grad : bool
         Whether gradients are recorded.
+    kind : type
+        The class of results.
     entered : list of Tensor
         The tensors that entered, by `Node.index`.
     storages : list of Storage or None
@@ -134,7 +136,6 @@ class Trace:
 
     last: Node
     ran: tuple[Node, ...] = ()
-    compiled: bool = False
     deferred: list[Any] | None = None
     has_history: bool = False
     kept: dict[Node, Storage] | None = None
@@ -147,7 +148,8 @@ class Trace:
         self.entered: list[Any] = []
         self.storages: list[Storage | None] = []
         self.made: list[Any] = []
-        # Found faster here than in the class, and looked at in every operation.
+        # Found faster here than in a class, and looked at in every operation.
+        self.kind = Recorded.result
         self.outer: Trace | None = None
         self.known: dict[Hashable, Node] | None = None
         self.resumed: dict[Trace, dict[Node, Node]] | None = None
@@ -156,6 +158,7 @@ class Trace:
         self.hooked: list[Any] | None = None
         self.joins = False
         self.speculation: Any = None
+        self.compiled = False
 
     def operand(self, tensor: Recorded) -> Any:
         """The node of a tensor in this trace, which it enters if needed; None if it must be settled first."""
@@ -278,7 +281,7 @@ class Trace:
         if self.resumed is not None or self.outer is not None:
             return False
         storages: list[Storage | None] = []
-        for tensor, node in zip(tensors, nodes, strict=True):
+        for tensor, node in zip(tensors, nodes):  # noqa: B905 - a keyword would double the time of the call
             storage = tensor._storage
             if storage is None or storage.shared or tensor._trace is self or tensor._spec is not node.spec:
                 return False
@@ -299,9 +302,10 @@ class Trace:
 
     def result(self, node: Node) -> Any:
         """A new tensor with the value of a node of this trace."""
-        tensor = _new(Recorded.result)
+        tensor = _new(self.kind)
         tensor._spec = node.spec
         tensor._storage = None
+        tensor._deferrable = False
         tensor._trace = self
         tensor._node = node
         self.made.append(tensor)
@@ -310,7 +314,7 @@ class Trace:
     def rebind(self, tensors: Iterable[Recorded], nodes: Iterable[Node]) -> None:
         """Give tensors the values of nodes of this trace, as operations in place do."""
         rebound = self.rebound
-        for tensor, node in zip(tensors, nodes, strict=True):
+        for tensor, node in zip(tensors, nodes):  # noqa: B905 - see `takes`
             spec = tensor._spec
             owner = tensor._trace
             if tensor._storage is not None or not (owner is self or (owner is rebound and owner is not NOTHING)):

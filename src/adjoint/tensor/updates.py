@@ -15,7 +15,7 @@ from adjoint.tensor.speculation import Followers
 from adjoint.tensor.step_entry import Update, step_entry
 from adjoint.tensor.storage import COUNTED_BY_CALL
 from adjoint.tensor.structure import Node
-from adjoint.tensor.trace import Recorded, Trace
+from adjoint.tensor.trace import Recorded, Trace, state
 
 __all__ = ["clear_gradients", "record_step"]
 
@@ -37,24 +37,42 @@ def record_step(update: Update, grads: Sequence[Recorded]) -> None:
     owner = grads[0]._trace
     if owner is not None and owner.speculation is not None and owner.speculation.deliver(update, grads):
         return
-    params, states = update.params, update.states
+    entry = update.entry
+    if entry is not None and owner.__class__ is Trace and _is_repeated(owner, update, grads, entry):
+        owner.node = entry
+        owner.rebind(update.changed, entry.items)
+        for grad in grads:
+            grad._spent = True
+        return
+    params = update.params
     trace, nodes = operands((*params, *grads), hint=owner)
     if trace.resumed is not None:
         _learn(trace, update)
-    node: Any = trace.node.children.get(("step", update.optimizer, *nodes))
-    if node is None or not trace.takes((*states, *update.hypers), node.enters):
+    node: Any = step_entry(trace, update, nodes)
+    if node is None:
+        trace, nodes = operands((*params, *grads, *update.held))
         node = step_entry(trace, update, nodes)
-        if node is None:
-            trace, nodes = operands((*params, *grads, *states, *update.hypers))
-            node = step_entry(trace, update, nodes)
+    update.entry = node if node.enters else None
     trace.node = node
-    trace.rebind((*params, *states), node.items)
+    trace.rebind(update.changed, node.items)
     for grad in grads:
         grad._spent = True
     for param in params:
         if param._alias is not None:
             refresh_views(params)
             break
+
+
+def _is_repeated(trace: Trace, update: Update, grads: Sequence[Recorded], entry: Node) -> bool:
+    """Whether the entry of the last step comes next in a trace again; what the optimizer holds has entered it then."""
+    current = state.trace
+    if trace.node is not entry.parent or current.node.parent is not None or current.outer is not None:
+        return False
+    for tensor, node in zip((*update.params, *grads), entry.operands):  # noqa: B905 - see `Trace.takes`
+        if tensor._trace is not trace or tensor._node is not node or tensor._alias is not None:
+            return False
+    trace.grad = state.grad
+    return trace.takes(update.held, entry.enters)
 
 
 def _learn(trace: Trace, update: Update) -> None:
