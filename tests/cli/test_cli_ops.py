@@ -65,7 +65,7 @@ def test_the_page_in_the_documentation_is_the_printed_one(capsys):
             "no family 'redcue'; did you mean reduce? (there are arithmetic, powers, piecewise, transcendental, "
             "trigonometric, special, gaussian, logic, bitwise, convert, create, shape, reduce, sizes, cumulative, "
             "centred, present, contract, attention, convolution, pooling, index, sorting, linalg, random, resizing, "
-            "normalization, calls, elementary, composites)",
+            "normalization, calls, elementary, composites, control)",
         ),
     ],
 )

@@ -477,10 +477,11 @@ def test_the_numbers_in_the_code_are_those_that_the_script_computes():
         return next(values for form, values in found.items() if form.dtype == (F32 if format_ == "f32" else F64))
 
     script = coefficients()
-    slow = {"error_function.INVERSE", "error_function.INVERSE_TAIL", "gamma.NEAR_1"}
+    slow = {f"error_function.{name}" for name in ("INVERSE", "INVERSE_TAIL", "SCALED", "RATE")}
+    slow |= {"gamma.NEAR_1", "trigonometric.ATAN"}  # more than a second each
     quick = [fit for fit in script.fits() if fit.format == "f32" or fit.name == "logarithm.IN_S"]
     quick = [fit for fit in quick if fit.name not in slow]
-    assert len(quick) == 10
+    assert len(quick) == 7
     for fit in quick:
         assert tuple(float(c) for c in script.polynomial(fit)[0]) == table(fit.name, fit.format)
     for name, format_, values in script.sums():

@@ -145,7 +145,7 @@ def test_operators_refuse_tuples(cls):
 def test_names_are_unique_and_known_to_the_parser():
     names = [cls.name for cls in CATALOGUE]
     assert len(set(names)) == len(names)
-    assert set(OPERATORS) == {*names, "call", "custom_call", "tuple_get"}
+    assert set(OPERATORS) == {*names, "call", "cond", "custom_call", "scan", "tuple_get", "while_loop"}
     assert OPERATORS["call"] is Call
     assert OPERATORS["tuple_get"] is TupleGet
 
