@@ -219,6 +219,8 @@ TESTED_IN = {
     "tensor/checking": "func/test_debugging.py",
     "tensor/residuals": "tensor/test_resuming.py",
     "tensor/step_entry": "tensor/test_updates.py",
+    "tensor/step_replay": "tensor/test_replay.py",
+    "tensor/straight_line": "tensor/test_replay.py",
     "tensor/structure": "tensor/test_record.py",
     "tensor/accelerators": "tensor/test_environment.py",
     "tensor/diagonals": "tensor/test_shapes.py",

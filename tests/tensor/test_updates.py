@@ -208,3 +208,35 @@ def test_zero_grad_is_seen_where_a_gradient_is_held_and_costs_nothing_otherwise(
         clear_gradients([w], set_to_none=False)
         assert id(w.grad) not in before  # zeros have taken its place
         assert w.grad._storage is not None
+
+
+def test_steps_that_repeat_and_steps_that_differ():
+    """The entry of a step is recorded by its own code, until the program or the tensors change."""
+    momentum = optim.SGD(0.1, momentum=0.9)
+    w = leaf([1.0, 2.0])
+    states, hypers = states_of(momentum, [w])
+    update = Update(momentum, [w], states, hypers)
+    p, b = np.array([1.0, 2.0]), np.zeros(2)
+    for n in range(20):
+        w.grad = None
+        x = np.array([3.0, -1.0]) if n % 5 else np.array([0.5])  # now and then, another program
+        loss = (w * plain(x)) @ w
+        loss.backward()
+        gradient = 2 * x * p
+        if n == 8:  # the state has been used, and changed
+            states[0].mul_(0.5)
+            b = 0.5 * b
+        if n == 11:  # another rate, in the same tensor
+            hypers[0].fill_(0.05)
+        if n == 14:  # the thread has begun with something else
+            other = w.detach() * 2.0
+        record_step(update, [w.grad])
+        b = 0.9 * b + gradient
+        p = p - (0.1 if n < 11 else 0.05) * b
+        if n == 14:
+            assert other is not None
+        if n % 7 == 6:
+            np.testing.assert_allclose(w.tolist(), p, rtol=1e-4)
+            np.testing.assert_allclose(states[0].tolist(), b, rtol=1e-4)
+    assert update.repeat is not None
+    np.testing.assert_allclose(w.tolist(), p, rtol=1e-4)

@@ -33,6 +33,7 @@ from typing import Any
 from weakref import ref
 
 from adjoint.tensor.storage import COUNTED_BY_CALL, UNSEEN, copied_storage, empty_storage
+from adjoint.tensor.straight_line import StraightLine, targets
 from adjoint.tensor.structure import Node
 from adjoint.tensor.trace import NOTHING, Recorded, Trace
 
@@ -72,12 +73,12 @@ class Outcome:
     freed: Trace
 
 
-class _Text:
-    """Lines of code and the objects that they name."""
-
-    def __init__(self, plan: Any) -> None:
-        self.lines: list[str] = []
-        self.names: dict[str, Any] = {
+def _begun(plan: Any) -> StraightLine:
+    """A function with nothing in it yet."""
+    return StraightLine(
+        "replay",
+        "trace",
+        {
             "NOTHING": NOTHING,
             "call": plan.call,
             "copied": copied_storage,
@@ -86,24 +87,8 @@ class _Text:
             "plan": plan,
             "ref": ref,
             "slots": plan.slots,
-        }
-
-    def add(self, *lines: str) -> None:
-        self.lines += lines
-
-    def refuse_if(self, condition: str) -> None:
-        self.add(f"if {condition}: return False")
-
-    def name(self, prefix: str, constant: Any) -> str:
-        name = f"{prefix}_{len(self.names)}"
-        self.names[name] = constant
-        return name
-
-    def function(self) -> Replay:
-        body = "".join(f"    {line}\n" for line in self.lines)
-        exec(compile(f"def replay(trace):\n{body}    return True\n", "<adjoint replay>", "exec"), self.names)
-        replay: Replay = self.names["replay"]
-        return replay
+        },
+    )
 
 
 def written(trace: Trace, plan: Any, outcome: Outcome, residuals: Sequence[Node]) -> Replay:
@@ -127,7 +112,7 @@ def written(trace: Trace, plan: Any, outcome: Outcome, residuals: Sequence[Node]
     """
     if trace.resumed is not None or plan.repeats or any(tensor._deferrable for tensor in outcome.wanted):
         return _never
-    text = _Text(plan)
+    text = _begun(plan)
     _write_checks(text, trace, outcome)
     _write_call(text, plan)
     _write_results(text, trace, outcome, residuals)
@@ -148,7 +133,7 @@ def written_ahead(trace: Trace, plan: Any, outcome: Outcome, followers: Any, upd
     """
     if trace.resumed is not None or plan.repeats or any(tensor._deferrable for tensor in outcome.wanted):
         return _never
-    text = _Text(plan)
+    text = _begun(plan)
     text.names["followers"] = followers
     text.refuse_if("not followers.are_expected()")
     _write_checks(text, trace, outcome)
@@ -159,13 +144,13 @@ def written_ahead(trace: Trace, plan: Any, outcome: Outcome, followers: Any, upd
         text.add(f"u{k} = {text.name('update', ref(update))}()")
         text.refuse_if(f"u{k} is None or len(u{k}.params) != {len(update.params)}")
         state, nodes = [], []
-        text.add(f"{_targets(f'p{k}_', len(update.params))} = u{k}.params")
+        text.add(f"{targets(f'p{k}_', len(update.params))} = u{k}.params")
         for n, param in enumerate(update.params):
             p, s, t = f"p{k}_{n}", f"s{param._node.index}", f"t{places[id(param._grad)]}"
             text.refuse_if(f"{p}._grad is not {t} or {p}._trace is not trace or {p}._storage is not {s}")
             state.append(s)
             nodes.append(text.name("n", param._grad._node))
-        text.add(f"{_targets('h', len(update.held))} = u{k}.held")
+        text.add(f"{targets('h', len(update.held))} = u{k}.held")
         for n, tensor in enumerate(update.held):
             s = f"s{count}"
             text.add(f"{s} = h{n}._storage")
@@ -189,14 +174,14 @@ def _never(_trace: Trace) -> bool:
     return False
 
 
-def _write_checks(text: _Text, trace: Trace, outcome: Outcome) -> None:
+def _write_checks(text: StraightLine, trace: Trace, outcome: Outcome) -> None:
     """Check that every result is in use, deferred or neither as before."""
     count = len(outcome.made)
     text.add("made = trace.made")
     text.refuse_if(f"len(made) != {count} or not plan.is_kept")
     text.add("used = trace.freed")
     text.refuse_if("used is not None" if trace.freed is None else f"used is None or len(used) != {len(trace.freed)}")
-    text.add(f"{_targets('t', count)} = made", "rebound = trace.rebound")
+    text.add(f"{targets('t', count)} = made", "rebound = trace.rebound")
     computed, deferred = ({id(tensor) for tensor in tensors} for tensors in (outcome.wanted, outcome.deferred))
     for n, tensor in enumerate(outcome.made):
         t = f"t{n}"
@@ -209,10 +194,10 @@ def _write_checks(text: _Text, trace: Trace, outcome: Outcome) -> None:
             f"{t}._node is not {node} or {t}._trace is not {owner} or {t}._storage is not None "
             f"or getrefcount({t}) <= {_UNUSED} or {t}._deferrable is not {id(tensor) in deferred}"
         )
-    text.add(f"{_targets('s', len(trace.storages))} = trace.storages")
+    text.add(f"{targets('s', len(trace.storages))} = trace.storages")
 
 
-def _write_call(text: _Text, plan: Any) -> None:
+def _write_call(text: StraightLine, plan: Any) -> None:
     """Store the addresses of what the program reads and writes, the variables ``o0``, ``o1``, ..., and call it."""
     addresses = {slot: f"s{place}.address" for place, slot in plan.inputs}
     text.names["next_bank"] = cycle([plan.next_bank() for _ in range(BANKS)]).__next__
@@ -233,7 +218,7 @@ def _write_call(text: _Text, plan: Any) -> None:
     text.add("call()", "plan.has_run = True")
 
 
-def _write_results(text: _Text, trace: Trace, outcome: Outcome, residuals: Sequence[Node]) -> None:
+def _write_results(text: StraightLine, trace: Trace, outcome: Outcome, residuals: Sequence[Node]) -> None:
     """Give tensors their elements, and the trace what a backward pass or a deferred gradient needs."""
     text.add("made.clear()", "trace.rebound = NOTHING")
     places = {id(tensor): n for n, tensor in enumerate(outcome.made)}
@@ -265,7 +250,3 @@ def _write_results(text: _Text, trace: Trace, outcome: Outcome, residuals: Seque
     for n, tensor in enumerate(trace.entered):
         if tensor is not None and tensor._trace is trace and tensor._storage is not None:
             text.add(f"t = entered[{n}]", "if t._trace is trace and t._storage is not None: t._trace = None")
-
-
-def _targets(prefix: str, count: int) -> str:
-    return f"[{', '.join(f'{prefix}{n}' for n in range(count))}]"

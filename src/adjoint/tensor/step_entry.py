@@ -1,6 +1,6 @@
 """The update of parameters by an optimizer, as one entry of a recorded program."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from adjoint.errors import located, user_line
@@ -26,7 +26,7 @@ class Update:
         The hyperparameters, scalars, in the order of ``optimizer.hyper``.
     """
 
-    __slots__ = ("__weakref__", "changed", "entry", "held", "optimizer", "params")
+    __slots__ = ("__weakref__", "changed", "entry", "held", "optimizer", "params", "repeat")
 
     def __init__(
         self, optimizer: Any, params: Sequence[Recorded], states: Sequence[Recorded], hypers: Sequence[Recorded]
@@ -36,8 +36,9 @@ class Update:
         #: The tensors that get new values, and those that the optimizer holds.
         self.changed = (*params, *states)
         self.held = (*states, *hypers)
-        #: The entry of the last step, if what the optimizer holds entered with it.
-        self.entry: Any = None
+        #: The entry of the last step, and what records the entry that comes most of the time (`written_step`).
+        self.entry: Node | None = None
+        self.repeat: Callable[[Trace, Sequence[Recorded]], bool] | None = None
 
 
 def step_entry(trace: Trace, update: Update, nodes: Sequence[Node]) -> Node | None:

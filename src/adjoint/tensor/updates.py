@@ -13,9 +13,10 @@ from adjoint.tensor.making import from_array
 from adjoint.tensor.record import operands
 from adjoint.tensor.speculation import Followers
 from adjoint.tensor.step_entry import Update, step_entry
+from adjoint.tensor.step_replay import written_step
 from adjoint.tensor.storage import COUNTED_BY_CALL
 from adjoint.tensor.structure import Node
-from adjoint.tensor.trace import Recorded, Trace, state
+from adjoint.tensor.trace import Recorded, Trace
 
 __all__ = ["clear_gradients", "record_step"]
 
@@ -37,42 +38,29 @@ def record_step(update: Update, grads: Sequence[Recorded]) -> None:
     owner = grads[0]._trace
     if owner is not None and owner.speculation is not None and owner.speculation.deliver(update, grads):
         return
-    entry = update.entry
-    if entry is not None and owner.__class__ is Trace and _is_repeated(owner, update, grads, entry):
-        owner.node = entry
-        owner.rebind(update.changed, entry.items)
-        for grad in grads:
-            grad._spent = True
+    repeat = update.repeat
+    if repeat is not None and owner.__class__ is Trace and repeat(owner, grads):
         return
     params = update.params
     trace, nodes = operands((*params, *grads), hint=owner)
     if trace.resumed is not None:
         _learn(trace, update)
-    node: Any = step_entry(trace, update, nodes)
-    if node is None:
+    entry: Any = step_entry(trace, update, nodes)
+    if entry is None:
         trace, nodes = operands((*params, *grads, *update.held))
-        node = step_entry(trace, update, nodes)
-    update.entry = node if node.enters else None
-    trace.node = node
-    trace.rebind(update.changed, node.items)
+        entry = step_entry(trace, update, nodes)
+    is_repeated = entry is update.entry
+    if is_repeated and entry.enters:
+        update.repeat = written_step(update, entry)
+    update.entry = entry
+    trace.node = entry
+    trace.rebind(update.changed, entry.items)
     for grad in grads:
         grad._spent = True
     for param in params:
         if param._alias is not None:
             refresh_views(params)
             break
-
-
-def _is_repeated(trace: Trace, update: Update, grads: Sequence[Recorded], entry: Node) -> bool:
-    """Whether the entry of the last step comes next in a trace again; what the optimizer holds has entered it then."""
-    current = state.trace
-    if trace.node is not entry.parent or current.node.parent is not None or current.outer is not None:
-        return False
-    for tensor, node in zip((*update.params, *grads), entry.operands):  # noqa: B905 - see `Trace.takes`
-        if tensor._trace is not trace or tensor._node is not node or tensor._alias is not None:
-            return False
-    trace.grad = state.grad
-    return trace.takes(update.held, entry.enters)
 
 
 def _learn(trace: Trace, update: Update) -> None:
