@@ -18,8 +18,8 @@ def delivered(monkeypatch):
     found = []
     deliver = Speculation.deliver
 
-    def counted(self, update, grads):
-        found.append(deliver(self, update, grads))
+    def counted(self, trace, update, grads):
+        found.append(deliver(self, trace, update, grads))
         return found[-1]
 
     monkeypatch.setattr(Speculation, "deliver", counted)

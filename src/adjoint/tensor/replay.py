@@ -135,6 +135,7 @@ def written_ahead(trace: Trace, plan: Any, outcome: Outcome, followers: Any, upd
         return _never
     text = _begun(plan)
     text.names["followers"] = followers
+    kind = text.name("expected", followers.expected)
     text.refuse_if("not followers.are_expected()")
     _write_checks(text, trace, outcome)
     places = {id(tensor): n for n, tensor in enumerate(outcome.made)}
@@ -149,7 +150,7 @@ def written_ahead(trace: Trace, plan: Any, outcome: Outcome, followers: Any, upd
             p, s, t = f"p{k}_{n}", f"s{param._node.index}", f"t{places[id(param._grad)]}"
             text.refuse_if(f"{p}._grad is not {t} or {p}._trace is not trace or {p}._storage is not {s}")
             state.append(s)
-            nodes.append(text.name("n", param._grad._node))
+            nodes.append(param._grad._node)
         text.add(f"{targets('h', len(update.held))} = u{k}.held")
         for n, tensor in enumerate(update.held):
             s = f"s{count}"
@@ -162,7 +163,8 @@ def written_ahead(trace: Trace, plan: Any, outcome: Outcome, followers: Any, upd
             count += 1
         own = len(update.changed)
         results = ", ".join(f"o{n}" for n in range(result, result + own))
-        expected.append(f"(u{k}, [{', '.join(state + nodes)}{', trace' * len(nodes)}], [{results}])")
+        gradients = text.name("n", tuple(nodes))
+        expected.append(f"{kind}(u{k}, [{', '.join(state)}], {gradients}, [{results}])")
         result += own
     _write_call(text, plan)
     text.add(f"trace.speculation = followers.expect([{', '.join(reversed(expected))}])")

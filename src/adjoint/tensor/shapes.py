@@ -54,12 +54,17 @@ def reshape(input: Any, shape: Sequence[int]) -> Any:
     It shares its elements with `input` if PyTorch's does: unless they would have to be moved in memory.
     """
     wanted = (shape,) if isinstance(shape, int) else tuple(shape)
-    if -1 in wanted:
-        known = prod(size for size in wanted if size != -1)
-        count = prod(input.shape)
-        if wanted.count(-1) == 1 and known and not count % known:
-            wanted = tuple(count // known if size == -1 else size for size in wanted)
-    return viewed(RESHAPE, input, wanted)
+    return viewed(RESHAPE, input, _completed(input.shape, wanted) if -1 in wanted else wanted)
+
+
+@lru_cache(maxsize=4096)  # it takes as long as recording the operation, and is the same in every iteration
+def _completed(shape: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape with its unknown size, -1, if there is one that fits; otherwise as it is."""
+    known = prod(size for size in wanted if size != -1)
+    count = prod(shape)
+    if wanted.count(-1) == 1 and known and not count % known:
+        return tuple(count // known if size == -1 else size for size in wanted)
+    return wanted
 
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:

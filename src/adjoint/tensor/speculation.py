@@ -9,6 +9,7 @@ program, as they are after any other run that deferred them.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
@@ -32,13 +33,35 @@ MOST_BYTES = 1 << 26
 _COST_OF_MISS = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An update that is expected, and its results.
+
+    Attributes
+    ----------
+    update : Update
+        The update.
+    storages : list of Storage
+        The elements that the results depend on: of the parameters, and of what the optimizer holds.
+    gradients : tuple of Node
+        The nodes of the gradients.
+    results : list of Storage
+        The new elements of `Update.changed`.
+    """
+
+    update: Update
+    storages: list[Any]
+    gradients: tuple[Node, ...]
+    results: list[Storage]
+
+
 class Speculation:
     """Updates whose results are there before ``step()`` has been called.
 
     Parameters
     ----------
-    waiting : list of (Update, list, list of Storage)
-        The updates, the last one first, what their results depend on (`_state_of`), and the results.
+    waiting : list of Expected
+        The updates, the last one first.
 
     Attributes
     ----------
@@ -46,21 +69,31 @@ class Speculation:
         Whether all of them have been called for.
     """
 
-    def __init__(self, waiting: list[tuple[Update, list[Any], list[Storage]]]) -> None:
+    def __init__(self, waiting: list[Expected]) -> None:
         self.used = False
         self._waiting = waiting
 
-    def deliver(self, update: Update, grads: Sequence[Recorded]) -> bool:
-        """Give parameters and states their new elements; False if this is not the update that was predicted."""
+    def deliver(self, trace: Trace, update: Update, grads: Sequence[Recorded]) -> bool:
+        """Give parameters and states their new elements; False if this is not the update that was predicted.
+
+        Parameters
+        ----------
+        trace : Trace
+            The trace that was run ahead.
+        update : Update
+            The update that is called for.
+        grads : sequence of Tensor
+            Its gradients.
+        """
         if not self._waiting:
             return False
-        expected, state, results = self._waiting[-1]
-        if update is not expected or _state_of(update, grads) != state:
+        expected = self._waiting[-1]
+        if update is not expected.update or not _is_unchanged(expected, trace, grads):
             self._waiting = []
             return False
         self._waiting.pop()
         self.used = not self._waiting
-        for tensor, storage in zip(update.changed, results):  # noqa: B905 - see `Trace.takes`
+        for tensor, storage in zip(update.changed, expected.results):  # noqa: B905 - see `Trace.takes`
             tensor._storage = storage
             tensor._trace = None
         for grad in grads:
@@ -69,12 +102,15 @@ class Speculation:
         return True
 
 
-def _state_of(update: Update, grads: Sequence[Recorded]) -> list[Any]:
-    """What the result of an update depends on, and is compared by identity."""
-    found: list[Any] = [tensor._storage for tensor in (*update.params, *update.held)]
-    found += [grad._node for grad in grads]
-    found += [grad._trace for grad in grads]
-    return found
+def _is_unchanged(expected: Expected, trace: Trace, grads: Sequence[Recorded]) -> bool:
+    update = expected.update
+    for tensor, storage in zip((*update.params, *update.held), expected.storages):  # noqa: B905 - see `Trace.takes`
+        if tensor._storage is not storage:
+            return False
+    for grad, node in zip(grads, expected.gradients):  # noqa: B905 - see `Trace.takes`
+        if grad._node is not node or grad._trace is not trace:
+            return False
+    return True
 
 
 class Followers:
@@ -84,7 +120,11 @@ class Followers:
     ----------
     replay : callable or None
         Runs a trace of the program together with the updates, if its tensors are in use as before.
+    expected : type
+        The class of what `expect` takes.
     """
+
+    expected = Expected
 
     def __init__(self) -> None:
         self.replay: Replay | None = None
@@ -110,7 +150,7 @@ class Followers:
             self._balance = min(max(self._balance + change, -_COST_OF_MISS), _COST_OF_MISS)
         return self._balance >= 0
 
-    def expect(self, waiting: list[tuple[Update, list[Any], list[Storage]]]) -> Speculation:
+    def expect(self, waiting: list[Expected]) -> Speculation:
         """Note results that should be called for next."""
         self._last = Speculation(waiting)
         return self._last
@@ -160,7 +200,9 @@ class Followers:
         waiting = []
         for update, own in zip(updates, grads, strict=True):
             size = len(update.changed)
-            waiting.append((update, _state_of(update, own), results[count : count + size]))
+            storages = [tensor._storage for tensor in (*update.params, *update.held)]
+            nodes_of_grads = tuple([grad._node for grad in own])
+            waiting.append(Expected(update, storages, nodes_of_grads, results[count : count + size]))
             count += size
         trace.speculation = self.expect(waiting[::-1])
         return results[: len(outcome.wanted)]

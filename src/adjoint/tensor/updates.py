@@ -36,7 +36,7 @@ def record_step(update: Update, grads: Sequence[Recorded]) -> None:
         The gradients of the parameters.
     """
     owner = grads[0]._trace
-    if owner is not None and owner.speculation is not None and owner.speculation.deliver(update, grads):
+    if owner is not None and owner.speculation is not None and owner.speculation.deliver(owner, update, grads):
         return
     repeat = update.repeat
     if repeat is not None and owner.__class__ is Trace and repeat(owner, grads):
