@@ -31,8 +31,8 @@ __all__ = [
     "state",
 ]
 
-#: Most operations of a trace; a longer one is run. It bounds the size of a compiled function, and so the pause of a loop
-#: that reads nothing, to about a second (Emerald Rapids). Deep networks have less than half as many.
+#: Most operations of a trace; a longer one is run. It bounds the size of a compiled function, and so the pause of a
+#: loop that reads nothing, to about a second (Emerald Rapids). Deep networks have less than half as many.
 LONGEST = 4_000
 
 #: Held while the trie grows and while plans are made.
