@@ -197,3 +197,22 @@ def test_an_optimizer_that_is_gone():
     reference.lr = 0.01
     loop.train(3, reference)
     loop.check(reference)
+
+
+@pytest.mark.parametrize("read", [False, True])
+@pytest.mark.parametrize("before", [0, 4])
+def test_numpy_may_change_a_parameter_between_the_backward_pass_and_the_step(read, before):
+    loop, reference = Loop(0.005), Reference(0.005)
+    loop.train(before, reference)
+    loop.optimizer.zero_grad()
+    loss = loop.loss()
+    loss.backward()
+    if read:
+        loss.item()
+    grad = reference.grad()
+    loop.w.detach().numpy()[:] = 10.0
+    loop.optimizer.step()
+    reference.w = np.full(2, 10.0)
+    reference.step(grad)
+    loop.check(reference)
+    np.testing.assert_allclose(loop.w.grad.tolist(), grad, rtol=1e-4)

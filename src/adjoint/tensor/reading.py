@@ -16,7 +16,13 @@ __all__ = ["Reading"]
 
 
 def _compute_uses(tensor: Recorded) -> None:
-    """Run the programs that a tensor has entered, before others can change its elements."""
+    """Run the programs that a tensor has entered, before others can change its elements.
+
+    Its gradient, and with it all that have been deferred together, is computed from the elements as they are.
+    """
+    gradient = tensor._grad
+    if gradient is not None and gradient._storage is None:
+        gradient.elements()
     owner = getattr(tensor._trace, "trace", tensor._trace)
     trace = state.trace
     if owner is not None and owner.outer is None and not owner.done:
