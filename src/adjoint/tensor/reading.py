@@ -10,7 +10,7 @@ from adjoint.tensor.making import from_array
 from adjoint.tensor.plan import run_trace
 from adjoint.tensor.storage import Storage
 from adjoint.tensor.structure import Spec
-from adjoint.tensor.trace import Recorded, state
+from adjoint.tensor.trace import Recorded, Trace, state
 
 __all__ = ["Reading"]
 
@@ -21,7 +21,7 @@ def _compute_uses(tensor: Recorded) -> None:
     Its gradient, and with it all that have been deferred together, is computed from the elements as they are.
     """
     gradient = tensor._grad
-    if gradient is not None and gradient._storage is None:
+    if gradient is not None and gradient._storage is None and gradient._trace.__class__ is Trace:
         gradient.elements()
     owner = getattr(tensor._trace, "trace", tensor._trace)
     trace = state.trace
