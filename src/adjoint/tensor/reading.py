@@ -18,10 +18,12 @@ __all__ = ["Reading"]
 def _compute_uses(tensor: Recorded) -> None:
     """Run the programs that a tensor has entered, before others can change its elements.
 
-    Its gradient, and with it all that have been deferred together, is computed from the elements as they are.
+    If its gradient has been deferred, it is computed from the elements as they are, and with it all that have been
+    deferred together.
     """
     gradient = tensor._grad
-    if gradient is not None and gradient._storage is None and gradient._trace.__class__ is Trace:
+    source: Any = None if gradient is None or gradient._storage is not None else gradient._trace
+    if source.__class__ is Trace and any(storage is tensor._storage for storage in source.storages):
         gradient.elements()
     owner = getattr(tensor._trace, "trace", tensor._trace)
     trace = state.trace
