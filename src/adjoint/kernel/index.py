@@ -7,11 +7,11 @@ j) // 12`` with ``0 <= j < 12`` *is* ``i``: reshapes disappear during constructi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adjoint.kernel.ir import Expr
@@ -147,18 +147,28 @@ class Index:
             found |= _variables(atom)
         return found
 
-    def substitute(self, values: Mapping[Var, Index]) -> Index:
-        """The index with variables replaced."""
+    def dynamic(self) -> Iterator[Dynamic]:
+        """The elements read at run time that occur in it, but not those that they depend on in turn."""
+        for atom, _ in self.terms:
+            if isinstance(atom, Dynamic):
+                yield atom
+            elif isinstance(atom, Quotient | Remainder):
+                yield from atom.of.dynamic()
+
+    def substitute(self, values: Mapping[Var, Index] | Mapping[Dynamic, Index]) -> Index:
+        """The index with variables, or elements read at run time, replaced.
+
+        Variables within such elements stay; `adjoint.kernel.rewrite.rewritten` replaces them.
+        """
+        at: Mapping[Any, Index] = values
         out = as_index(self.constant)
         for atom, c in self.terms:
-            if isinstance(atom, Var):
-                out += values.get(atom, as_index(atom)) * c
-            elif isinstance(atom, Quotient):
+            if isinstance(atom, Quotient):
                 out += (atom.of.substitute(values) // atom.by) * c
             elif isinstance(atom, Remainder):
                 out += (atom.of.substitute(values) % atom.by) * c
             else:
-                out += _single(atom) * c
+                out += at.get(atom, as_index(atom)) * c
         return out
 
     def __add__(self, other: Index | int) -> Index:

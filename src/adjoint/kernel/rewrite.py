@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from adjoint.kernel.index import Index
+from adjoint.kernel.index import Dynamic, Index, as_index
 from adjoint.kernel.ir import Apply, Buffer, Coordinate, Expr, For, Load, Prefetch, Stmt, Store, When, postorder
 
 __all__ = ["rewritten"]
@@ -20,26 +20,37 @@ def rewritten(
     """Apply `index` to every index, and `apply` to every function application, operands first.
 
     `move` is applied, after `index`, to every location that is read, written or prefetched; operands of `Across` are
-    not moved. Numbers that indices read from memory (`Dynamic`) are unchanged.
+    not moved. Numbers that indices read from memory (`Dynamic`) are rewritten like any other expression.
     """
+    read: dict[Dynamic, Index] = {}
+
+    def place(at: Index) -> Index:
+        changed = {}
+        for number in at.dynamic():
+            if number not in read:
+                (expr,) = expressions([number.expr])
+                read[number] = as_index(number if expr is number.expr else Dynamic(expr, number.size))
+            if read[number].terms != as_index(number).terms:
+                changed[number] = read[number]
+        return index(at.substitute(changed) if changed else at)
 
     def expressions(roots: list[Expr]) -> list[Expr]:
         new: dict[int, Expr] = {}
         for expr in postorder(roots):
-            new[id(expr)] = _node(expr, new, index, apply, move)
+            new[id(expr)] = _node(expr, new, place, apply, move)
         return [new[id(root)] for root in roots]
 
     def statement(of: Stmt) -> Stmt:
         if isinstance(of, For):
-            until = index(of.until) if of.until is not None else None
+            until = place(of.until) if of.until is not None else None
             return For(of.var, tuple(map(statement, of.body)), of.kind, until)
         if isinstance(of, When):
             then, other = tuple(map(statement, of.then)), tuple(map(statement, of.other))
-            return When(index(of.index), of.low, of.high, then, other)
+            return When(place(of.index), of.low, of.high, then, other)
         if isinstance(of, Prefetch):
-            return Prefetch(*move(of.buffer, index(of.index)), of.write)
+            return Prefetch(*move(of.buffer, place(of.index)), of.write)
         values = expressions([value for _, _, value in of.targets])
-        return Store(tuple((*move(b, index(i)), v) for (b, i, _), v in zip(of.targets, values, strict=True)))
+        return Store(tuple((*move(b, place(i)), v) for (b, i, _), v in zip(of.targets, values, strict=True)))
 
     return tuple(map(statement, body))
 

@@ -6,10 +6,11 @@ import pytest
 from adjoint import ops
 from adjoint.compiler import compile, host
 from adjoint.ir import DTYPES, Function, param
-from adjoint.kernel.index import Var, as_index
+from adjoint.kernel.index import Dynamic, Var, as_index
 from adjoint.kernel.interpreter import run_kernel
 from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Store
 from adjoint.kernel.printer import print_kernel
+from adjoint.kernel.verifier import verify_kernel
 from adjoint.lower.fusion.horizontal import fuse_horizontally
 from adjoint.pipeline import lower_function
 from adjoint.testing.rounding import unit_roundoff
@@ -56,6 +57,27 @@ def test_what_it_computes_is_what_they_computed():
     unit = unit_roundoff("f4") * np.sqrt(512)
     within(memory[B], ct.sum(0), unit * abs(ct).sum(0))
     within(memory[G], (ct * x).sum(0), unit * abs(ct * x).sum(0))
+
+
+def test_rows_that_are_looked_up():
+    ids = Buffer("ids", DTYPES["i64"], 16, "external")
+
+    def gather(name, to):
+        unit, column = Var("u", 16), Var("c", 512)
+        row = Dynamic(Load(ids, (as_index(unit) + 0) % 16), 16)
+        load = Load(X, as_index(row) * 512 + as_index(column))
+        body = (For(column, (Store(((to, as_index(unit) * 512 + as_index(column), load),)),), "vector"),)
+        return Kernel(name, unit, body, (f"%{name}",), 1000, 2000, True)
+
+    first, second = Buffer("a", F32, 16 * 512, "external"), Buffer("c", F32, 16 * 512, "external")
+    (made,) = fuse_horizontally([gather("a", first), gather("c", second)], AVX512)
+    verify_kernel(made)
+    rng = np.random.default_rng(0)
+    rows, x = rng.integers(0, 16, 16), rng.standard_normal((16, 512)).astype("f4")
+    memory = {X: x.ravel(), ids: rows, first: np.zeros(16 * 512, "f4"), second: np.zeros(16 * 512, "f4")}
+    run_kernel(made, memory)
+    np.testing.assert_array_equal(memory[first].reshape(16, 512), x[rows])
+    np.testing.assert_array_equal(memory[second].reshape(16, 512), x[rows])
 
 
 def test_three_in_a_row():
