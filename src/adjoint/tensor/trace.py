@@ -141,6 +141,8 @@ class Trace:
     has_history: bool = False
     kept: dict[Node, Storage] | None = None
     failure: BaseException | None = None
+    #: How many tensors had entered when the labels of their nodes were last collected, and the labels.
+    _labels: tuple[int, set[str]] = (-1, set())
 
     def __init__(self, node: Node, grad: bool) -> None:
         self.node = node
@@ -269,7 +271,12 @@ class Trace:
     def _argument(self, spec: Spec, label: str) -> Node:
         with lock:
             parent = Node(None) if self.done else self.node
-            value = _parameter(spec, label, len(self.entered), {node.graph.label for node in parent.inputs()})
+            count, taken = self._labels
+            if count != len(self.entered) or self.done:
+                taken = {node.graph.label for node in parent.inputs()}
+            value = _parameter(spec, label, len(self.entered), taken)
+            taken.add(value.label)
+            self._labels = len(self.entered) + 1, taken
             growing.count_node()
             return parent.child(spec, Node(parent, spec, value, (), len(self.entered)))
 
