@@ -199,6 +199,9 @@ MASKED_COST = 1.5
 PANEL_TILES = 4
 #: Extent of k from which the conflicts of rows that share a cache set cost more than packing (Zen 5).
 MIN_PACKED_DEPTH = 192
+#: Bytes of a row that are copied at a time when a whole operand is packed: a pair of cache lines, which the hardware
+#: fetches together.
+PACKED_RUN_BYTES = 128
 #: Rows or columns of a result, in tiles, from which packing a whole operand pays off.
 MIN_PACKED_TILES = 4
 #: An operand is sparse if at most one in so many elements of a cache line is used; a sparse operand is packed from so

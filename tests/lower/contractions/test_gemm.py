@@ -89,9 +89,18 @@ def test_operands_whose_rows_meet_in_one_set_of_the_cache_are_packed_once():
     assert names[1].endswith("_right")
 
 
+def test_a_left_operand_whose_rows_lie_pages_apart_is_packed_once():
+    for m, packed in ((600, True), (300, False)):
+        plan = plan_gemm(AVX512, contraction_of(product(m, 256, 128, transpose_a=True)))
+        assert plan.pack_left is packed
+        assert not plan.pack_columns
+    assert not plan_gemm(AVX512, contraction_of(product(600, 100, 128, transpose_a=True))).pack_left
+
+
 @pytest.mark.parametrize("level", levels())
-def test_packed_operands_give_the_product(level):
-    function = product(512, 70, 1024, transpose_a=True)
+@pytest.mark.parametrize(("m", "k", "n"), [(512, 70, 1024), (601, 200, 130)])
+def test_packed_operands_give_the_product(level, m, k, n):
+    function = product(m, k, n, transpose_a=True)
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
     close_to_product(compile(function, level, OPTIONS)(a, b), a.T, b)

@@ -129,7 +129,8 @@ def _plan(target: Target, c: Contraction, tile: Tile, pack_right: bool, cycles: 
     uses = ceil(c.columns / width) * prod(v.extent for v in c.batch if not c.left.index.coefficient(v))
     sparse = c.m is not None and uses >= costs.MIN_SPARSE_USES and _sparse(target, c, left_bytes)
     conflicting = any(_aliased(target, c.right, v, right_bytes) for v in c.k)
-    pack_left = (many_columns and aliased) or sparse
+    far_apart = c.m is not None and _far_apart(c, c.left, left_bytes)
+    pack_left = (many_columns and (aliased or far_apart)) or sparse
     pack_columns = not pack_right and many_rows and many_columns and conflicting
     groups = row_groups(target, c.rows, c.columns, c.batches, tile.rows, wide * width) if pack_right else 1
     return GemmPlan(
@@ -159,11 +160,18 @@ def _should_pack(target: Target, c: Contraction, streams: int) -> bool:
     if not c.vector_loadable or len(c.k) != 1:
         return not c.vector_loadable
     cycles, tile = ranked_tiles(target, c, streams, packed=False)[0]
-    row_bytes = abs(c.right.index.coefficient(c.k[0]) or 0) * c.right.dtype.itemsize
-    far_apart = c.depth >= costs.MIN_PACKED_DEPTH and row_bytes >= costs.PAGE_STRIDE and c.rows > tile.rows
+    far_apart = _far_apart(c, c.right, c.right.dtype.itemsize) and c.rows > tile.rows
     if far_apart or c.right.dtype == c.dtype:
         return far_apart
     return ranked_tiles(target, c, streams, packed=True)[0][0] < cycles
+
+
+def _far_apart(c: Contraction, load: Load, itemsize: int) -> bool:
+    """Whether steps of k, as many as pay for packing, go to other pages, to which hardware does not prefetch."""
+    if len(c.k) != 1:
+        return False
+    step = abs(load.index.coefficient(c.k[0]) or 0) * itemsize
+    return step >= costs.PAGE_STRIDE and c.depth >= costs.MIN_PACKED_DEPTH
 
 
 def _aliased(target: Target, load: Load, var: Var, itemsize: int) -> bool:

@@ -5,8 +5,10 @@ side they do not (Goto and van de Geijn, "Anatomy of high-performance matrix mul
 """
 
 from dataclasses import replace
+from itertools import chain
 from math import ceil, prod
 
+from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Kernel, Load, Stmt, Store
 from adjoint.lower.context import Context, finish_kernel
@@ -24,28 +26,37 @@ def pack_left(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel, C
     m = c.m
     assert m is not None
     batch = tuple(v for v in c.batch if c.left.index.coefficient(v))
-    blocks = ceil(c.rows / plan.tile.rows)
-    size = prod(v.extent for v in batch) * blocks * c.depth * plan.tile.rows
-    packed = Buffer(f"{context.name_of(group)}_left", c.dtype, size, "arena")
-    unit = Var("u", prod(v.extent for v in batch) * blocks)
-    block, at = as_index(unit) % blocks, unravel(batch, as_index(unit) // blocks)
+    height, blocks = plan.tile.rows, ceil(c.rows / plan.tile.rows)
+    packed = Buffer(
+        f"{context.name_of(group)}_left", c.dtype, prod(v.extent for v in batch) * blocks * c.depth * height, "arena"
+    )
+    # Blocks side by side share cache lines and pages.
+    together = 1
+    if abs(c.left.index.coefficient(m) or 0) == 1:
+        together = min(ceil(costs.PACKED_RUN_BYTES / (height * c.left.dtype.itemsize)), blocks)
+    runs = ceil(blocks / together)
+    unit = Var("u", prod(v.extent for v in batch) * runs)
+    run, at = as_index(unit) % runs, unravel(batch, as_index(unit) // runs)
     steps = [Var(v.name, v.extent) for v in c.k]
     k = {v: as_index(s) for v, s in zip(c.k, steps, strict=True)}
 
     def copy(rows: int, first: Index) -> tuple[Stmt, ...]:
-        def body(row: Index, _: Index) -> tuple[Stmt, ...]:
-            source = c.element(c.left, {**at, **k, m: first + row})
-            place = (as_index(unit) * c.depth + ravel(c.k, k)) * plan.tile.rows + row
-            return (Store(((packed, place, source),)),)
+        def block(number: int) -> tuple[Stmt, ...]:
+            def body(row: Index, _: Index) -> tuple[Stmt, ...]:
+                source = c.element(c.left, {**at, **k, m: first + number * height + row})
+                at_block = ravel(batch, at) * blocks + run * together + number
+                return (Store(((packed, (at_block * c.depth + ravel(c.k, k)) * height + row, source),)),)
 
-        return nest(steps, vector_loops(rows, context.target.lanes(c.dtype), body))
+            return vector_loops(min(height, rows - number * height), context.target.lanes(c.dtype), body)
 
-    body = tiled(block, c.rows, plan.tile.rows, copy)
+        return nest(steps, tuple(chain.from_iterable(map(block, range(ceil(rows / height))))))
+
+    body = tiled(run, c.rows, together * height, copy)
     kernel = finish_kernel(context, packed.name, group.members[:1], unit, body, 0)
     row = as_index(m)
     where = {v: as_index(v) for v in (*batch, *c.k)}
-    index = (ravel(batch, where) * blocks + row // plan.tile.rows) * c.depth + ravel(c.k, where)
-    return kernel, replace(c, left=Load(packed, index * plan.tile.rows + row % plan.tile.rows))
+    index = (ravel(batch, where) * blocks + row // height) * c.depth + ravel(c.k, where)
+    return kernel, replace(c, left=Load(packed, index * height + row % height))
 
 
 def pack_columns(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel, Contraction]:
