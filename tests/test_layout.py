@@ -172,7 +172,6 @@ TESTED_IN = {
     "nn/linear": "nn/test_nn.py",
     "nn/normalization": "nn/test_nn.py",
     "nn/padding": "nn/test_images.py",
-    "nn/parameters": "nn/test_init.py",
     "nn/pooling": "nn/test_nn.py",
     "nn/reshaping": "nn/test_nn.py",
     "nn/summary": "nn/test_layers.py",
