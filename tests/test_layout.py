@@ -37,6 +37,7 @@ TESTED_IN = {
     "func/arguments": "func/test_jit.py",
     "func/calling": "func/test_jit.py",
     "func/compiled": "func/test_jit.py",
+    "func/forward": "func/test_loops.py",
     "func/front": "func/test_jit.py",
     "func/jacobians": "func/test_derivatives.py",
     "func/lifting": "func/test_jit.py",

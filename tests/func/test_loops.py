@@ -114,6 +114,54 @@ def test_the_other_loops_and_branches():
     assert [side(tensor(v)).item() for v in (3.0, -3.0)] == [6.0, -1.0]
 
 
+def test_hessian_vector_products_through_loops():
+    """Forward mode over reverse mode, and twice reverse mode, against the same for the unrolled loop."""
+
+    def step(c, w):
+        return (c * w).tanh() + w
+
+    again = checkpoint(step)
+    functions = {
+        "scan": lambda w: scan(lambda c, _: (step(c, w), c), w, length=2),
+        "checkpoint in a scan": lambda w: scan(lambda c, _: (again(c, w), c), w, length=2),
+        "fori_loop": lambda w: fori_loop(0, 2, lambda _, c: step(c, w), w),
+        "cond": lambda w: cond(w.sum() > 0.0, lambda c: step(step(c, w), w), lambda c: c, w),
+        "unrolled": lambda w: step(step(w, w), w),
+    }
+
+    def products(w, v):
+        found = {}
+        for name, function in functions.items():
+            last = adjoint.tree_leaves(function(w))[0]
+            assert last.shape == w.shape
+
+            def loss(w, function=function):
+                return (adjoint.tree_leaves(function(w))[0] ** 3).sum()
+
+            forward = jvp(grad(loss), (w,), (v,))[1]
+            found[name] = forward, grad(lambda w, loss=loss: (grad(loss)(w) * v).sum())(w)
+        return found
+
+    found = jit(products)(tensor([0.3, -0.2]), tensor([1.0, 0.5]))
+    want = numbers(found["unrolled"][0])
+    for pair in found.values():
+        for got in pair:
+            np.testing.assert_allclose(numbers(got), want, rtol=1e-4, atol=1e-6)
+
+
+def test_forward_mode_through_while():
+    def power(w):
+        return while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * w), (0, w))[1]
+
+    for forward in (jvp, jit(lambda f, x, t: jvp(f, x, t))):
+        value, slope = forward(power, (tensor(2.0),), (tensor(1.0),))
+        assert (value.item(), slope.item()) == (16.0, 32.0)
+    second = jvp(lambda w: jvp(power, (w,), (tensor(1.0),))[1], (tensor(2.0),), (tensor(1.0),))[1]
+    assert second.item() == 48.0, "12 w^2"
+    w = tensor(3.0)
+    assert jvp(lambda x: power(x) * w, (tensor(2.0),), (tensor(0.5),))[1].item() == 48.0
+
+
 def test_reverse_mode_through_while_is_refused():
     w = weight()
     with pytest.raises(DifferentiationError, match="; use scan or fori_loop, or insert stop_gradient"):

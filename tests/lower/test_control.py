@@ -8,7 +8,7 @@ import pytest
 
 from adjoint import CompileOptions, Function, IRModule, SetupTrainer, Trainer, compile, losses, ops, optim, param
 from adjoint.compiler import host, program_text
-from adjoint.errors import AdjointError, VerifyError
+from adjoint.errors import AdjointError, CompileError, VerifyError
 from adjoint.kernel.printer import print_program
 from adjoint.kernel.races import verify_barriers
 from adjoint.lower.control import values_inside
@@ -163,8 +163,12 @@ def test_a_budget_of_memory_leaves_loops_as_they_are(arrays):
     needed = lower_function(function, host()).working_bytes(1)
     found = compile(function, options=CompileOptions(threads=1, memory_budget=needed))(*arrays)
     np.testing.assert_allclose(found[3], nest_in_numpy(*arrays)[3], rtol=1e-5)
-    with pytest.raises(Exception, match="needs at least"):
+    with pytest.raises(CompileError) as error:
         compile(function, options=CompileOptions(threads=1, memory_budget=100))
+    assert error.value.message == (
+        f"@nest needs {needed} bytes of working memory, and a program with loops or branches is not recomputed for a "
+        "budget; got memory_budget=100; increase it, reduce the batch size, or use checkpoint in the body of a loop"
+    )
 
 
 def test_kernels_of_a_loop_are_timed_and_say_what_they_compute(arrays):
