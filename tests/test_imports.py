@@ -54,7 +54,7 @@ MAY_IMPORT = {
     # The recorder behind the object and the functional door.
     "tensor": (COMPILER | {"compiler", "pipeline", "missing"}) - {"optim", "losses"},
     # Transformations of functions of tensors, and their compilation as a whole.
-    "func": (COMPILER | {"compiler", "tensor"}) - {"optim", "losses"},
+    "func": (COMPILER | {"compiler", "missing", "tensor"}) - {"optim", "losses"},
     # Formats of other programs, of arrays alone.
     "interop": {"errors", "paths"},
     # The names of torch.utils.

@@ -110,6 +110,12 @@ def lean(program: Program) -> Program:
 
 def _refusal(name: str, program: Program, budget: int, threads: int) -> CompileError:
     """The error for a budget below the memory of the leanest program: what needs it at the peak."""
+    if program.regions:
+        return CompileError(
+            f"@{name} needs {program.working_bytes(threads)} bytes of working memory, and a program with loops or "
+            f"branches is not recomputed for a budget; got memory_budget={budget}; increase it, reduce the batch size, "
+            "or use checkpoint in the body of a loop"
+        )
     live = live_bytes(program.kernels)
     peak = live.index(max(live, default=0)) if live else 0
     text = f"@{name} needs at least {program.working_bytes(threads)} bytes of working memory even with recomputation"

@@ -125,6 +125,13 @@ _LINALG_NAMES = {
     "cholesky_ex": "use linalg.cholesky, and look for NaN with torch.isfinite",
 }
 
+_FUNC = {
+    "jacrev": "use jacobian",
+    "grad_and_value": "use value_and_grad, which returns the value first",
+    "linearize": "use jvp",
+    "functionalize": "leave it out, because compiled functions have no changes in place",
+}
+
 #: By module: what to do instead, by name.
 _MISSING = {
     "adjoint": _TORCH,
@@ -137,6 +144,7 @@ _MISSING = {
     "adjoint.optim.swa_utils": _AVERAGES,
     "adjoint.autograd": _AUTOGRAD,
     "adjoint.linalg": _LINALG_NAMES,
+    "adjoint.func": _FUNC,
 }
 
 _RETURNS = "compute a new tensor, as in x = x.{}(...)"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import adjoint
-from adjoint import jit, optim
+from adjoint import jit, nn, optim, scan
 from adjoint.errors import AdjointError, InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.tensor.explain import log
 
@@ -37,6 +37,26 @@ def test_a_step_trains_on_the_rows_that_there_are():
     assert log.count == before + 1
     step(np.ones((9, 3), np.float32), np.ones((9, 1), np.float32))
     assert log.count == before + 2  # for up to 16
+
+
+def test_rows_pass_through_a_scan():
+    adjoint.manual_seed(0)
+    cell = nn.GRUCell(3, 4)
+
+    def states(x):
+        def step(h, row):
+            h = cell(row, h)
+            return h, h
+
+        last, outputs = scan(step, adjoint.zeros(x.shape[0], 4), x.transpose(0, 1))
+        return last.detach(), outputs.detach()
+
+    dynamic = jit(dynamic={"x": {0: "n"}}, bound=5)(states)
+    for rows in (5, 2, 1):
+        x = adjoint.randn(rows, 3, 3)
+        for got, want in zip(dynamic(x), states(x), strict=True):
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
 
 
 X, W = adjoint.ones(3, 2), adjoint.ones(2, 2, requires_grad=True)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import adjoint
-from adjoint import checkpoint, cond, fori_loop, grad, jit, jvp, scan, tensor, vmap, while_loop
-from adjoint.errors import AdjointError, DifferentiationError
+from adjoint import checkpoint, cond, fori_loop, grad, jit, jvp, nn, scan, tensor, vmap, while_loop
+from adjoint.errors import AdjointError, DifferentiationError, TypeRuleError
 
 ROWS = np.random.default_rng(0).normal(size=(6, 2)).astype("f")
 
@@ -114,6 +114,54 @@ def test_the_other_loops_and_branches():
     assert [side(tensor(v)).item() for v in (3.0, -3.0)] == [6.0, -1.0]
 
 
+def test_hessian_vector_products_through_loops():
+    """Forward mode over reverse mode, and twice reverse mode, against the same for the unrolled loop."""
+
+    def step(c, w):
+        return (c * w).tanh() + w
+
+    again = checkpoint(step)
+    functions = {
+        "scan": lambda w: scan(lambda c, _: (step(c, w), c), w, length=2),
+        "checkpoint in a scan": lambda w: scan(lambda c, _: (again(c, w), c), w, length=2),
+        "fori_loop": lambda w: fori_loop(0, 2, lambda _, c: step(c, w), w),
+        "cond": lambda w: cond(w.sum() > 0.0, lambda c: step(step(c, w), w), lambda c: c, w),
+        "unrolled": lambda w: step(step(w, w), w),
+    }
+
+    def products(w, v):
+        found = {}
+        for name, function in functions.items():
+            last = adjoint.tree_leaves(function(w))[0]
+            assert last.shape == w.shape
+
+            def loss(w, function=function):
+                return (adjoint.tree_leaves(function(w))[0] ** 3).sum()
+
+            forward = jvp(grad(loss), (w,), (v,))[1]
+            found[name] = forward, grad(lambda w, loss=loss: (grad(loss)(w) * v).sum())(w)
+        return found
+
+    found = jit(products)(tensor([0.3, -0.2]), tensor([1.0, 0.5]))
+    want = numbers(found["unrolled"][0])
+    for pair in found.values():
+        for got in pair:
+            np.testing.assert_allclose(numbers(got), want, rtol=1e-4, atol=1e-6)
+
+
+def test_forward_mode_through_while():
+    def power(w):
+        return while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * w), (0, w))[1]
+
+    for forward in (jvp, jit(lambda f, x, t: jvp(f, x, t))):
+        value, slope = forward(power, (tensor(2.0),), (tensor(1.0),))
+        assert (value.item(), slope.item()) == (16.0, 32.0)
+    second = jvp(lambda w: jvp(power, (w,), (tensor(1.0),))[1], (tensor(2.0),), (tensor(1.0),))[1]
+    assert second.item() == 48.0, "12 w^2"
+    w = tensor(3.0)
+    assert jvp(lambda x: power(x) * w, (tensor(2.0),), (tensor(0.5),))[1].item() == 48.0
+
+
 def test_reverse_mode_through_while_is_refused():
     w = weight()
     with pytest.raises(DifferentiationError, match="; use scan or fori_loop, or insert stop_gradient"):
@@ -164,15 +212,68 @@ def test_refusals(sentence):
     assert error.value.message.startswith(sentence)
 
 
-def test_a_body_must_not_change_tensors():
+def test_what_a_scan_changes_in_place_is_carried_along():
+    """Dropout and batch norm in a body give what they give in a Python loop, and leave the same state behind."""
+    x = tensor(np.random.default_rng(0).standard_normal((4, 3)).astype("f"))
+
+    def run(looping):
+        adjoint.manual_seed(3)
+        norm, w = nn.BatchNorm1d(3), adjoint.ones(3, 3, requires_grad=True)
+        dropped = checkpoint(lambda c: nn.functional.dropout(c, 0.5))
+
+        def body(carry, _):
+            return dropped(norm(carry @ w)), carry.sum()
+
+        last, sums = looping(body, x)
+        (last**2).sum().backward()
+        return [last, adjoint.stack(tuple(sums)), w.grad, norm.running_var, norm.num_batches_tracked, adjoint.rand(1)]
+
+    def unrolled(body, carry):
+        sums = []
+        for _ in range(2):
+            carry, total = body(carry, None)
+            sums.append(total)
+        return carry, sums
+
+    assert not nn.BatchNorm1d(3).running_var.requires_grad
+    for got, want in zip(run(lambda body, x: scan(body, x, length=2)), run(unrolled), strict=True):
+        np.testing.assert_allclose(numbers(got), numbers(want), rtol=1e-5, atol=1e-6)
+        assert got.requires_grad == want.requires_grad
+
+
+def test_a_total_that_a_compiled_function_resets_and_a_scan_adds_to():
+    total = tensor([5.0])
+
+    @jit
+    def totals(x):
+        total.zero_()
+        return scan(lambda c, row: (c + total.add_(row), None), adjoint.zeros(1), x)[0]
+
+    for _ in range(2):
+        assert totals(adjoint.ones(4, 1)).item() == 10.0
+        assert total.item() == 4.0
+
+
+def test_what_bodies_must_not_change():
     total = adjoint.zeros(3)
-
-    def body(carry, x):
-        total.add_(1.0)
-        return carry + x, None
-
-    with pytest.raises(AdjointError, match=r"scan: the function must not change tensors in place, got a change of one"):
-        scan(body, adjoint.zeros(3), X)
+    refused = {
+        "scan: the function must not change its arguments in place, got a change of one of type f32[2,3]": (
+            lambda: scan(lambda c, _: (c.add_(1.0), None), X, length=2)
+        ),
+        "cond: the function must not change tensors in place, got a change of one of type f32[3]": (
+            lambda: cond(X.sum() > 0, lambda: total.add_(1.0) * 1.0, lambda: total * 2.0)
+        ),
+        "while_loop: the function must not change tensors in place, got a change of one of type f32[3]": (
+            lambda: while_loop(lambda c: c.sum() < 3, lambda c: c + total.add_(1.0), adjoint.zeros(3))
+        ),
+        "cond: the function must not change its arguments in place, got a change of one of type f32[2,3]": (
+            lambda: cond(X.sum() > 0, lambda x: x.add_(1.0), lambda x: x * 2.0, X)
+        ),
+    }
+    for sentence, call in refused.items():
+        with pytest.raises(TypeRuleError) as error:
+            call()
+        assert error.value.message == f"{sentence}; return the new value"
 
 
 def test_a_compiled_function_names_cond_where_it_cannot_branch():

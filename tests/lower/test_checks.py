@@ -104,6 +104,34 @@ def test_only_what_is_read_of_an_argument_is_checked():
         assert refusal(entry, wrong) == "f: ids must be in [0, 10), got 10 at (1, 1); nothing was updated"
 
 
+def test_what_the_body_of_a_scan_reads_is_checked():
+    """Of rows, of views of rows, and of constants; a body that may not run, and carries, are as computed indices."""
+    steps, kept = param("steps", (3, 2, 1), "i64"), param("kept", (2,), "i64")
+    start, flag, table = param("start", (), "i64"), param("flag", (), "bool"), param("table", (10, 2))
+
+    def body(carry, row):
+        rows = ops.take(table, ops.reshape(row, (2,))[1:])
+        inner, _ = ops.scan(lambda c, _: (c + ops.take(table, kept).sum(), None), rows.sum(), length=2)
+        other = ops.cond(flag, lambda t, i: ops.take(t, i).sum(), lambda t, _: t.sum(), table, start)
+        return (carry[0] + inner + other, ops.minimum(carry[1], 3)), ops.take(table, carry[1])
+
+    (total, _), outs = ops.scan(body, (table.sum() * 0.0, start), steps)
+    params = (steps, kept, start, flag, table)
+    entry = compile(gradient(Function("f", params, (total + outs.sum(),)), "table"), options=OPTIONS)
+    good = [np.array([[[-5], [9]], [[99], [0]], [[-1], [1]]]), np.array([0, 9]), np.array(3), np.array(False), TABLE]
+    want = sum(TABLE[i].sum() + 2 * TABLE[[0, 9]].sum() + TABLE.sum() + TABLE[3].sum() for i in (9, 0, 1))
+    np.testing.assert_allclose(entry(*good)[0], want, rtol=1e-5)
+    entry(*good[:2], np.array(12), *good[3:])
+    steps_wrong, kept_wrong = good[0].copy(), np.array([0, -3])
+    steps_wrong[2, 1] = 10
+    assert refusal(entry, steps_wrong, *good[1:]) == (
+        "f_adjoint: steps must be in [0, 10), got 10 at (2, 1, 0); nothing was updated"
+    )
+    assert refusal(entry, good[0], kept_wrong, *good[2:]) == (
+        "f_adjoint: kept must be in [0, 10), got -3 at 1; nothing was updated"
+    )
+
+
 def columns_function():
     """Two columns of one argument, as indices of an axis of 300 and one of 3."""
     ids = param("ids", (4, 2), "i64")

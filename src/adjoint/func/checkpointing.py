@@ -7,7 +7,15 @@ from typing import Any
 
 from adjoint import ops
 from adjoint.errors import TypeRuleError, described, kind_of
-from adjoint.func.tracing import Tracing, function_of, refuse_changes, sources, traced
+from adjoint.func.tracing import (
+    Tracing,
+    carry_out,
+    function_of,
+    refuse_changed_examples,
+    refuse_gradients,
+    sources,
+    traced,
+)
 from adjoint.func.tree import tree_flatten, tree_unflatten
 from adjoint.ir import Function, Value
 from adjoint.tensor.record import record
@@ -26,7 +34,9 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     Parameters
     ----------
     function : callable
-        Takes tensors, or trees of them; returns such. It can use other tensors, such as parameters.
+        Takes tensors, or trees of them; returns such. It can use other tensors, such as parameters, and be a module. It
+        may change others in place, as dropout changes a generator and a batch norm its statistics: that happens once,
+        and what is computed again reads the state before.
 
     Returns
     -------
@@ -36,7 +46,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     Raises
     ------
     TypeRuleError
-        In a call, if the function changes a tensor, or returns something else than tensors.
+        In a call, if the function changes an argument, or returns something else than tensors.
     """
     if not callable(function):
         raise TypeRuleError(f"checkpoint takes a function, got {kind_of(function)}; pass the function, not its call")
@@ -48,17 +58,22 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
             examples = [_example(trace, leaf) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
             given, named = tree_unflatten(structure, examples)
             found = function(*given, **named)
-            refuse_changes("checkpoint", trace)
+            refuse_gradients("checkpoint", trace)
+            refuse_changed_examples("checkpoint", trace)
             outs, made = tree_flatten(found)
             wrong = next((out for out in outs if not isinstance(out, Tensor)), None)
             if wrong is not None or not outs:
                 raise TypeRuleError(
                     f"checkpoint: the function must return tensors, got {described(wrong)}; return tensors"
                 )
-            entry, places = _entry(trace, [trace.operand(out) for out in outs], function)
+            changed = [(tensor, trace.operand(tensor)) for tensor in trace.changed()]
+            wanted = [*(trace.operand(out) for out in outs), *(node for _, node in changed)]
+            entry, places = _entry(trace, wanted, function)
             replaced = {id(e): leaf for e, leaf in zip(examples, leaves, strict=True) if e is not leaf}
             tensors = sources(trace, places, replaced)
-        return tree_unflatten(made, record(entry, tensors))
+        results = record(entry, tensors)
+        carry_out(changed, results[len(outs) :])
+        return tree_unflatten(made, results[: len(outs)])
 
     return recomputed
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, TypeRuleError, described, kind_of, plural
+from adjoint.errors import DifferentiationError, InvalidValueError, TypeRuleError, described, kind_of, plural
+from adjoint.func.forward import forward_derivatives
 from adjoint.func.tree import Structure, tree_flatten, tree_unflatten
 from adjoint.func.variables import (
     as_tensor,
@@ -335,7 +336,7 @@ def jvp(
 
     The vjp is linear in the cotangents, so its own vjp with respect to them is the transpose of the transpose: the
     derivative itself (Townsend, "A new trick for calculating Jacobian vector products", 2017). The discarded backward
-    pass is never computed.
+    pass is never computed. A function with a `while_loop`, which has no vjp, is traced and differentiated forwards.
 
     Parameters
     ----------
@@ -363,14 +364,18 @@ def jvp(
     outs = [leaf for leaf in leaves if is_differentiable(leaf)]
     with enable_grad():
         seeds = variables([zeros_like(out) for out in outs])
-        back = pullback(outs, call.own, seeds)
-        pairs = [(g, t) for g, t in zip(back, directions, strict=True) if g is not None]
-        found = pullback([g for g, _ in pairs], seeds, [t for _, t in pairs])
+        try:
+            back = pullback(outs, call.own, seeds)
+            pairs = [(g, t) for g, t in zip(back, directions, strict=True) if g is not None]
+            found = pullback([g for g, _ in pairs], seeds, [t for _, t in pairs])
+        except DifferentiationError:
+            made = forward_derivatives(function, call.structure, call.own, directions, has_aux)
+            found = [t for t, leaf in zip(made, leaves, strict=True) if is_differentiable(leaf)]
     tangent = iter([zeros_like(out) if t is None else t for t, out in zip(found, outs, strict=True)])
     along = [next(tangent) if is_differentiable(leaf) else zeros_like(leaf) for leaf in leaves]
     finished = closed([*leaves, *along], [*call.own, *seeds])
-    made = (tree_unflatten(structure, finished[: len(leaves)]), tree_unflatten(structure, finished[len(leaves) :]))
-    return (*made, aux) if has_aux else made
+    both = (tree_unflatten(structure, finished[: len(leaves)]), tree_unflatten(structure, finished[len(leaves) :]))
+    return (*both, aux) if has_aux else both
 
 
 class _Primals:

@@ -330,7 +330,7 @@ class _Parts:
     def forget(self) -> None:
         """Forget everything that refers to tensors of the trace."""
         trace = self.trace
-        trace.made, trace.entered, trace.storages, trace.captured = [], [], [], []
+        trace.made, trace.entered, trace.storages, trace.captured, trace.examples = [], [], [], [], []
         trace.known, trace.rebound, trace.hooked = None, NOTHING, None
         self.trace = self.examples = None
         self.outs = []

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError, described, kind_of
-from adjoint.func.tracing import Tracing, function_of, refuse_changes, traced
+from adjoint.func.tracing import (
+    Tracing,
+    carry_out,
+    function_of,
+    refuse_changed_examples,
+    refuse_changes,
+    refuse_gradients,
+    traced,
+)
 from adjoint.func.tree import Structure, tree_flatten, tree_unflatten
 from adjoint.ir import Function, TensorType, Value, param
 from adjoint.ops.control import Branch, Control, Scan, While, items, uniquely_named
@@ -38,7 +46,8 @@ def scan(
     ----------
     body : callable
         Takes the carry and a row of each of `xs`; returns the new carry, of the same structure, shapes and dtypes, and
-        an output, any tree of tensors. It may use other tensors, such as parameters, and must not change any.
+        an output, any tree of tensors. It may use other tensors, such as parameters. Those that it changes in place,
+        such as the generator of a dropout, are carried along.
     init : tree of tensors
         The initial carry. Python's numbers are tensors with f32, i64 or bool.
     xs : tree of tensors, optional
@@ -58,7 +67,7 @@ def scan(
     Raises
     ------
     TypeRuleError
-        If the body returns something else, or changes a tensor.
+        If the body returns something else, or changes an argument.
     InvalidValueError
         If there is no length, or several.
     """
@@ -69,7 +78,8 @@ def scan(
         inside = _examples(trace, "carry", [x._spec.type for x in carry], carry)
         of_rows = _examples(trace, "x", [x._spec.type.with_shape(x.shape[1:]) for x in rows], rows)
         found = body(tree_unflatten(carried, inside), tree_unflatten(rowed, of_rows))
-        refuse_changes("scan", trace)
+        refuse_gradients("scan", trace)
+        refuse_changed_examples("scan", trace)
         if not isinstance(found, tuple) or len(found) != 2:
             raise TypeRuleError(
                 f"scan: the body must return a pair of the new carry and an output, got {kind_of(found)}; return "
@@ -77,14 +87,17 @@ def scan(
             )
         after = _carry("scan", found[0], carried, carry)
         outs, made = _tensors("scan: the output of the body", found[1])
-        wanted = [trace.operand(x) for x in (*after, *outs)]
+        changed = [(x, trace.operand(x)) for x in trace.changed()]
+        states = [x for x, _ in changed]
+        wanted = [*map(trace.operand, after), *(node for _, node in changed), *map(trace.operand, outs)]
         if not wanted:
             return init, found[1]
-        key = ("scan", *wanted, *(e._node for e in (*inside, *of_rows)), len(carry), steps, reverse)
+        fixed = len(carry) + len(changed)
+        key = ("scan", *wanted, *(e._node for e in (*inside, *of_rows)), len(carry), fixed, steps, reverse)
 
         def build() -> tuple[Operation, list[int]]:
-            (function,), consts = _bodies(trace, [(wanted, _name(body, "body"))], [*inside, *of_rows])
-            op = Scan(function, max(steps, 1), len(consts), len(carry), reverse)
+            (function,), consts = _bodies(trace, [(wanted, _name(body, "body"))], [*inside, *states, *of_rows])
+            op = Scan(function, max(steps, 1), len(consts), fixed, reverse)
             return Operation(_applying(op), numbers=False), consts
 
         entry, captured = _entry(trace, key, build)
@@ -92,8 +105,9 @@ def scan(
         types = [x._spec.type for x in outs]
     if not steps:
         return init, tree_unflatten(made, [zeros((0, *t.shape), dtype=t.dtype) for t in types])
-    results = record(entry, [*consts, *carry, *rows])
-    return tree_unflatten(carried, results[: len(carry)]), tree_unflatten(made, results[len(carry) :])
+    results = record(entry, [*consts, *carry, *states, *rows])
+    carry_out(changed, results[len(carry) : fixed])
+    return tree_unflatten(carried, results[: len(carry)]), tree_unflatten(made, results[fixed:])
 
 
 def fori_loop(lower: Any, upper: Any, body: Callable[[Tensor, Any], Any], init: Any) -> Any:
@@ -107,7 +121,8 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Tensor, Any], Any], init: 
     lower, upper : int or Tensor
         The bounds; tensors are i64 scalars.
     body : callable
-        Takes the number of the iteration, an i64 scalar, and the carry; returns the new carry.
+        Takes the number of the iteration, an i64 scalar, and the carry; returns the new carry. With ints as bounds, it
+        may change tensors in place, as in `scan`.
     init : tree of tensors
         The initial carry.
 

@@ -10,12 +10,24 @@ from typing import Any
 
 from adjoint.errors import TypeRuleError
 from adjoint.ir import Function, TensorType, Value, rebuild
+from adjoint.tensor.autograd import set_grad_enabled
 from adjoint.tensor.plan import program
-from adjoint.tensor.structure import Node, spec_of
+from adjoint.tensor.record import rebind, record
+from adjoint.tensor.structure import Node, Operation, spec_of
 from adjoint.tensor.tensor import Tensor
-from adjoint.tensor.trace import Recorded, Trace, fresh_trace, state
+from adjoint.tensor.trace import NOTHING, Recorded, Trace, fresh_trace, state
 
-__all__ = ["Tracing", "applied", "function_of", "refuse_changes", "sources", "traced"]
+__all__ = [
+    "Tracing",
+    "applied",
+    "carry_out",
+    "function_of",
+    "refuse_changed_examples",
+    "refuse_changes",
+    "refuse_gradients",
+    "sources",
+    "traced",
+]
 
 #: What a trace changes in tensors.
 _STATE = ("_storage", "_trace", "_node", "_spec", "_alias", "_grad")
@@ -37,6 +49,8 @@ class Tracing(Trace):
         The same; `compiled` is also true for a trace inside such a trace.
     captured : list of (Tensor, dict)
         The tensors that entered, except examples, and their state before.
+    examples : list of Tensor
+        What `example` has made.
     first : dict of int to Node
         By id, the nodes with which examples entered.
     prints : list of (str, list of Node)
@@ -49,6 +63,7 @@ class Tracing(Trace):
         self.lifts = compiled
         self.compiled = compiled or state.trace.compiled
         self.captured: list[tuple[Tensor, dict[str, Any]]] = []
+        self.examples: list[Tensor] = []
         self.first: dict[int, Node] = {}
         self.prints: list[tuple[str, list[Node]]] = []
 
@@ -69,11 +84,13 @@ class Tracing(Trace):
         tensor._trace = self.outer  # which is what an operand of a traced function has
         tensor._node = self.first[id(tensor)] = super().operand(tensor)
         tensor._trace = self
+        self.examples.append(tensor)
         return tensor
 
     def changed(self) -> list[Tensor]:
         """The captured tensors whose value has been changed in place."""
-        return [tensor for tensor, before in self.captured if tensor._storage is not before.get("_storage")]
+        mine = (self, self.rebound) if self.rebound is not NOTHING else (self,)
+        return [tensor for tensor, _ in self.captured if any(tensor._trace is trace for trace in mine)]
 
     def with_new_grad(self) -> list[Tensor]:
         """The captured tensors whose `grad` is another one than before."""
@@ -148,14 +165,54 @@ def sources(trace: Tracing, places: Iterable[int], examples: dict[int, Any]) -> 
 
 
 def refuse_changes(caller: str, trace: Tracing) -> None:
-    """Raise if a function has changed a tensor that it has not made."""
+    """Raise if a function has changed a tensor that it has not made, or has called ``backward()``."""
     for tensor in trace.changed():
         raise TypeRuleError(
             f"{caller}: the function must not change tensors in place, got a change of one of type "
             f"{tensor._spec.type}; return the new value"
         )
+    refuse_changed_examples(caller, trace)
+    refuse_gradients(caller, trace)
+
+
+def refuse_gradients(caller: str, trace: Tracing) -> None:
+    """Raise if a function has called ``backward()``."""
     for tensor in trace.with_new_grad():
         raise TypeRuleError(
             f"{caller}: the function must not call backward(), got a new grad of a tensor of type {tensor._spec.type}; "
             "use adjoint.grad inside it"
         )
+
+
+def refuse_changed_examples(caller: str, trace: Tracing) -> None:
+    """Raise if a function has changed one of its arguments in place."""
+    for example in trace.examples:
+        if example._node is not trace.first[id(example)]:
+            raise TypeRuleError(
+                f"{caller}: the function must not change its arguments in place, got a change of one of type "
+                f"{example._spec.type}; return the new value"
+            )
+
+
+def carry_out(changed: Iterable[tuple[Tensor, Node]], made: Iterable[Tensor]) -> None:
+    """Give tensors that a traced function has changed in place the values that its call has computed.
+
+    Parameters
+    ----------
+    changed : iterable of (Tensor, Node)
+        Tensors, and the nodes of their new values in the trace of the function.
+    made : iterable of Tensor
+        The results of the call in their place.
+    """
+    for (tensor, node), new in zip(changed, made, strict=True):
+        spec: Any = node.spec
+        with set_grad_enabled(state.grad and spec.requires_grad):
+            rebind(tensor, record(_AGAIN, (new,)))
+
+
+def _again(new: Value) -> Value:
+    return new
+
+
+#: Without gradients, the result of this is one that requires none.
+_AGAIN = Operation(_again)

@@ -3,9 +3,14 @@
 An argument is checked in its own dtype, before casts that could wrap, and only where views of it are read: of the
 columns of a table, only those that hold indices. Values that are computed inside the graph cannot be checked before it
 runs. Operators that take indices define what they do with those that are out of range.
+
+The body of a scan always runs, so what it reads of a constant or of rows is checked in the operand, for all iterations.
+Carries are computed; branches and the bodies of `while_loop` may not run.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +18,8 @@ from adjoint.ir import DTYPES, Function, Value, is_float, is_param
 from adjoint.kernel.program import RangeCheck
 from adjoint.lower.analysis.access import access_pattern
 from adjoint.ops.base import Operator
+from adjoint.ops.calls import TupleGet
+from adjoint.ops.control import Control, Scan
 from adjoint.ops.convert import After, Cast, CheckRange
 
 __all__ = ["range_checks"]
@@ -21,32 +28,76 @@ __all__ = ["range_checks"]
 _CHECKED_FLOATS = (DTYPES["f32"], DTYPES["f64"])
 
 
+#: A view of an array of positions.
+_View = Callable[[np.ndarray], np.ndarray]
+
+
 def range_checks(function: Function) -> tuple[RangeCheck, ...]:
     """The conditions on a function's arguments, without those that others imply."""
     slot_of = {p: n for n, p in enumerate(function.params)}
     found: dict[RangeCheck, None] = {}
     for value in function.values():
-        for operand, low, high, allow in _ranges(value):
-            found.update(dict.fromkeys(_checks(operand, low, high, allow, slot_of)))
+        for required in _ranges(value):
+            found.update(dict.fromkeys(_checks(required, slot_of)))
     kept = [c for c in found if not any(d is not c and _implies(d, c) for d in found)]
     return tuple(kept)
 
 
-def _ranges(value: Value) -> Iterator[tuple[Value, int, int, int | None]]:
-    """The ranges that an op requires: an operand, its bounds, and a value that is also allowed."""
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """What an op requires of an operand, or of a view of it: bounds, and a value that is also allowed."""
+
+    operand: Value
+    low: int
+    high: int
+    allow: int | None = None
+    views: tuple[_View, ...] = ()
+
+
+def _ranges(value: Value) -> Iterator[_Range]:
+    """The ranges that an op requires."""
     if isinstance(value.op, CheckRange):
-        yield value.inputs[0], value.op.low, value.op.high, value.op.allow
+        yield _Range(value.inputs[0], value.op.low, value.op.high, value.op.allow)
+    elif isinstance(value.op, Scan):
+        yield from _ranges_of_body(value.op, value.inputs)
     elif isinstance(value.op, Operator):
         sizes = value.op.index_sizes(*(v.type for v in value.inputs))
         for operand, size in zip(value.inputs, sizes, strict=True):
             if size:
-                yield operand, 0, size, None
+                yield _Range(operand, 0, size)
 
 
-def _checks(operand: Value, low: int, high: int, allow: int | None, slot_of: dict[Value, int]) -> Iterator[RangeCheck]:
+def _ranges_of_body(op: Scan, operands: Sequence[Value]) -> Iterator[_Range]:
+    """What a body requires of the constants of a loop, and of the rows of stacked inputs."""
+    number_of = {p: n for n, p in enumerate(op.body.params)}
+    for value in op.body.values():
+        for required in _ranges(value):
+            argument, views, allowed = _argument(required.operand)
+            number = number_of.get(argument)
+            if number is None or op.consts <= number < op.consts + op.carries:
+                continue
+            views = (*views, *required.views)
+            whole: tuple[_View, ...] = views if number < op.consts or not views else (partial(_each_row, views),)
+            allow = allowed if required.allow is None else required.allow
+            yield _Range(operands[number], required.low, required.high, allow, whole)
+
+
+def _each_row(views: Sequence[_View], places: np.ndarray) -> np.ndarray:
+    """Views of every row of an array of positions."""
+    return np.stack([_viewed(views, row) for row in places])
+
+
+def _viewed(views: Sequence[_View], places: np.ndarray) -> np.ndarray:
+    for view in views:
+        places = view(places)
+    return places
+
+
+def _checks(required: _Range, slot_of: dict[Value, int]) -> Iterator[RangeCheck]:
     """The check of the argument that a value is a view or conversion of, if any and if its dtype does not imply it."""
-    argument, views, allowed = _argument(operand)
-    if argument not in slot_of or not operand.type.size:
+    low, high = required.low, required.high
+    argument, views, allowed = _argument(required.operand)
+    if argument not in slot_of or not required.operand.type.size:
         return
     dtype = argument.dtype
     limits = (0, 1) if dtype == DTYPES["bool"] else None
@@ -54,17 +105,17 @@ def _checks(operand: Value, low: int, high: int, allow: int | None, slot_of: dic
         limits = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     if limits is not None and low <= limits[0] and limits[1] < high:
         return
-    region = _region(argument, views)
+    region = _region(argument, (*views, *required.views))
     if region is not None:
-        yield RangeCheck(slot_of[argument], low, high, allowed if allow is None else allow, *region)
+        yield RangeCheck(slot_of[argument], low, high, allowed if required.allow is None else required.allow, *region)
 
 
-def _argument(value: Value) -> tuple[Value, list[Value], int | None]:
+def _argument(value: Value) -> tuple[Value, tuple[_View, ...], int | None]:
     """The parameter, or else the value, at which a chain of views and conversions starts.
 
     Also the views on the way, from the parameter on, and the value that the last `check_range` on the way allows.
     """
-    views: list[Value] = []
+    views: list[_View] = []
     allow: int | None = None
     while not is_param(value):
         op = value.op
@@ -74,24 +125,21 @@ def _argument(value: Value) -> tuple[Value, list[Value], int | None]:
             if op.dtype == DTYPES["bool"] or not _checkable(value.inputs[0].dtype):
                 break
         elif not isinstance(op, After):
-            if len(value.inputs) != 1 or access_pattern(value).kind != "view":
+            if len(value.inputs) != 1 or isinstance(op, TupleGet | Control) or access_pattern(value).kind != "view":
                 break
-            views.append(value)
+            assert isinstance(op, Operator)
+            views.append(op.reference)
         value = value.inputs[0]
-    return value, views[::-1], allow
+    return value, tuple(views[::-1]), allow
 
 
 def _checkable(dtype: np.dtype) -> bool:
     return not is_float(dtype) or dtype in _CHECKED_FLOATS
 
 
-def _region(argument: Value, views: list[Value]) -> tuple[int, tuple[tuple[int, int], ...]] | None:
+def _region(argument: Value, views: Sequence[_View]) -> tuple[int, tuple[tuple[int, int], ...]] | None:
     """The positions that views of an argument read, as a start and axes; None if they are no regular grid."""
-    places = np.arange(argument.type.size).reshape(argument.shape)
-    for view in views:
-        assert isinstance(view.op, Operator)
-        places = view.op.reference(places)
-    places = np.unique(places)
+    places = np.unique(_viewed(views, np.arange(argument.type.size).reshape(argument.shape)))
     start, axes = int(places[0]), []
     while len(places) > 1:
         step = np.diff(places)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from adjoint.modules import Module
 from adjoint.nn import functional as F  # noqa: N812
-from adjoint.nn.parameters import filled, own_dtype
+from adjoint.nn.parameters import check_sizes, filled, own_dtype
 
 __all__ = [
     "CELU",
@@ -356,6 +356,7 @@ class PReLU(Module):
         self, num_parameters: int = 1, init: float = 0.25, device: object = None, dtype: object = None
     ) -> None:
         super().__init__()
+        check_sizes("PReLU", num_parameters=num_parameters)
         self.num_parameters = num_parameters
         self.weight = filled((num_parameters,), init, own_dtype(device, dtype))
 

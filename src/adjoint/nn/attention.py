@@ -11,7 +11,7 @@ from adjoint.nn.functional.attention import attention_of_heads
 from adjoint.nn.functional.recording import recorded
 from adjoint.nn.init import xavier_normal_
 from adjoint.nn.linear import Linear
-from adjoint.nn.parameters import drawn, filled, own_dtype
+from adjoint.nn.parameters import check_sizes, drawn, filled, own_dtype
 from adjoint.tensor.autocasting import low_precision
 from adjoint.tensor.random import next_key
 from adjoint.tensor.tensor import Parameter
@@ -135,6 +135,7 @@ class MultiheadAttention(Module):
         dtype: object = None,
     ) -> None:
         super().__init__()
+        check_sizes("MultiheadAttention", embed_dim=embed_dim, num_heads=num_heads)
         if num_heads < 1 or embed_dim % num_heads:
             raise InvalidValueError(
                 f"MultiheadAttention: embed_dim must be a multiple of num_heads, got {embed_dim} and {num_heads}; "

@@ -1,13 +1,13 @@
 """Convolutions and transposed convolutions of sequences, images and volumes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
 from adjoint.errors import InvalidValueError
 from adjoint.modules import Module
 from adjoint.nn import functional as F  # noqa: N812
-from adjoint.nn.parameters import drawn, own_dtype
+from adjoint.nn.parameters import check_sizes, drawn, own_dtype
 from adjoint.tensor.tensor import Parameter
 
 __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
@@ -45,6 +45,7 @@ class _Convolution(Module):
             raise InvalidValueError(
                 f"{name}: padding_mode must be {', '.join(map(repr, allowed))}, got {padding_mode!r}; use 'zeros'"
             )
+        check_sizes(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise InvalidValueError(
                 f"{name}: groups must divide in_channels and out_channels, got {groups} for {in_channels} and "
@@ -63,7 +64,9 @@ class _Convolution(Module):
         self.register_parameter("bias", drawn((out_channels,), bound, own) if bias else None)
 
     def _sizes(self, given: int | Sequence[int]) -> tuple[int, ...]:
-        sizes = (given,) * self.axes if isinstance(given, int) else tuple(given)
+        sizes = tuple(given) if isinstance(given, Iterable) else (given,) * self.axes
+        for size in sizes:
+            check_sizes(type(self).__name__, **{"a setting of windows": size})
         if len(sizes) != self.axes:
             raise InvalidValueError(
                 f"{type(self).__name__}: a setting must have one number, or one per axis of a window ({self.axes}), "

@@ -7,7 +7,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.modules import Module
 from adjoint.nn import functional as F  # noqa: N812
-from adjoint.nn.parameters import drawn_normal, own_dtype
+from adjoint.nn.parameters import check_sizes, drawn_normal, own_dtype
 from adjoint.tensor.tensor import Parameter, Tensor
 
 __all__ = ["Embedding", "EmbeddingBag"]
@@ -78,6 +78,7 @@ class Embedding(Module):
         _check_settings(
             "Embedding", max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse
         )
+        check_sizes(type(self).__name__, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = _padding("Embedding", num_embeddings, padding_idx)
         self.weight = drawn_normal((num_embeddings, embedding_dim), own_dtype(device, dtype))
@@ -178,6 +179,7 @@ class EmbeddingBag(Module):
         _check_settings(
             "EmbeddingBag", max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse
         )
+        check_sizes(type(self).__name__, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.mode, self.include_last_offset = mode, include_last_offset
         self.padding_idx = _padding("EmbeddingBag", num_embeddings, padding_idx)

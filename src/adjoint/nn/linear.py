@@ -4,7 +4,7 @@ from typing import Any
 
 from adjoint.modules import Module
 from adjoint.nn import functional as F  # noqa: N812
-from adjoint.nn.parameters import drawn, own_dtype
+from adjoint.nn.parameters import check_sizes, drawn, own_dtype
 from adjoint.tensor.tensor import Parameter
 
 __all__ = ["Bilinear", "Identity", "Linear"]
@@ -49,6 +49,7 @@ class Linear(Module):
         self, in_features: int, out_features: int, bias: bool = True, device: object = None, dtype: object = None
     ) -> None:
         super().__init__()
+        check_sizes("Linear", in_features=in_features, out_features=out_features)
         self.in_features, self.out_features = in_features, out_features
         own = own_dtype(device, dtype)
         bound = in_features**-0.5 if in_features else 0.0
@@ -99,6 +100,7 @@ class Bilinear(Module):
         dtype: object = None,
     ) -> None:
         super().__init__()
+        check_sizes("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         own = own_dtype(device, dtype)
         bound = in1_features**-0.5

@@ -9,7 +9,7 @@ from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.modules import Module
 from adjoint.nn import functional as F  # noqa: N812
 from adjoint.nn.functional.normalization import train_batch_norm
-from adjoint.nn.parameters import filled, filled_buffer, own_dtype
+from adjoint.nn.parameters import check_sizes, filled, filled_buffer, own_dtype, require_tensor
 from adjoint.tensor.tensor import Parameter, Tensor
 
 __all__ = [
@@ -83,6 +83,7 @@ class BatchNorm(Module):
         unbiased: bool = True,
     ) -> None:
         super().__init__()
+        check_sizes(type(self).__name__, num_features=num_features)
         self.num_features, self.eps, self.momentum, self.unbiased = num_features, eps, momentum, unbiased
         self.affine, self.track_running_stats = affine, track_running_stats
         own, shape = own_dtype(device, dtype), (num_features,)
@@ -95,6 +96,7 @@ class BatchNorm(Module):
 
     def forward(self, input: Any) -> Any:
         """The normalized input."""
+        require_tensor(type(self).__name__, input)
         if len(input.shape) not in self.ranks:
             raise TypeRuleError(
                 f"{type(self).__name__}: the input must have {' or '.join(map(str, self.ranks))} axes, got the shape "
@@ -273,6 +275,7 @@ class GroupNorm(Module):
         dtype: object = None,
     ) -> None:
         super().__init__()
+        check_sizes("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         if num_groups < 1 or num_channels % num_groups:
             raise InvalidValueError(
                 f"GroupNorm: num_channels must be a multiple of num_groups, got {num_channels} and {num_groups}; "
@@ -341,6 +344,7 @@ class InstanceNorm(Module):
         dtype: object = None,
     ) -> None:
         super().__init__()
+        check_sizes(type(self).__name__, num_features=num_features)
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         own, shape, kept = own_dtype(device, dtype), (num_features,), track_running_stats
@@ -352,6 +356,7 @@ class InstanceNorm(Module):
 
     def forward(self, input: Any) -> Any:
         """The normalized input."""
+        require_tensor(type(self).__name__, input)
         rank = len(input.shape)
         if rank not in (self.axes + 1, self.axes + 2):
             raise TypeRuleError(

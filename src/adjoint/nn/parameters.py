@@ -1,13 +1,41 @@
 """New parameters and buffers of layers, with the dtype and the device that the layer was given."""
 
+from operator import index
+from typing import Any
+
 import numpy as np
 
+from adjoint.errors import InvalidValueError, TypeRuleError, described, kind_of
 from adjoint.tensor.environment import check_device, dtype_of, get_default_dtype
 from adjoint.tensor.making import from_array
 from adjoint.tensor.random import host_normal, host_uniform
 from adjoint.tensor.tensor import Parameter, Tensor
 
-__all__ = ["drawn", "drawn_normal", "filled", "filled_buffer", "own_dtype"]
+__all__ = ["check_sizes", "drawn", "drawn_normal", "filled", "filled_buffer", "own_dtype", "require_tensor"]
+
+
+def check_sizes(layer: str, **sizes: Any) -> None:
+    """Raise unless the sizes of a layer, by the names of its parameters, are integers of at least 0."""
+    for name, size in sizes.items():
+        try:
+            number = index(size)
+        except TypeError:
+            raise TypeRuleError(
+                f"{layer}: {name} must be an integer, got {_shown(size)}; pass a whole number, such as a // b"
+            ) from None
+        if number < 0:
+            raise InvalidValueError(f"{layer}: {name} must be at least 0, got {number}; pass a size")
+
+
+def require_tensor(layer: str, given: Any) -> None:
+    """Raise unless a layer is called with a tensor."""
+    if not hasattr(given, "shape"):
+        fix = "does the layer before it return its result?" if given is None else "convert it with adjoint.tensor"
+        raise TypeRuleError(f"{layer}: the input must be a tensor, got {_shown(given)}; {fix}")
+
+
+def _shown(given: Any) -> str:
+    return described(given) if isinstance(given, int | float | str) else kind_of(given)
 
 
 def own_dtype(device: object, dtype: object) -> np.dtype:

@@ -7,7 +7,7 @@ from adjoint.errors import InvalidValueError, TypeRuleError, described
 from adjoint.modules import Module
 from adjoint.nn import functional as F  # noqa: N812
 from adjoint.nn.functional.recurrent import GATES, recurrent_cell, recurrent_layer
-from adjoint.nn.parameters import drawn, own_dtype
+from adjoint.nn.parameters import check_sizes, drawn, own_dtype, require_tensor
 from adjoint.nn.utils.rnn import PackedSequence, pack_rows, unpack_rows
 from adjoint.tensor.creation import zeros
 from adjoint.tensor.joining import cat, stack
@@ -31,6 +31,7 @@ class _Cell(Module):
 
     def __init__(self, kind: str, input_size: int, hidden_size: int, bias: bool, device: object, dtype: object) -> None:
         super().__init__()
+        check_sizes(type(self).__name__, input_size=input_size, hidden_size=hidden_size)
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         self._kind = kind
         own, bound = own_dtype(device, dtype), hidden_size**-0.5 if hidden_size else 0.0
@@ -42,6 +43,7 @@ class _Cell(Module):
 
     def _step(self, input: Any, state: Sequence[Any] | None) -> tuple[Any, ...]:
         name = type(self).__name__
+        require_tensor(name, input)
         if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:
             raise TypeRuleError(
                 f"{name}: the input must be [batch, {self.input_size}] or [{self.input_size}], got "
@@ -162,6 +164,7 @@ class _Recurrent(Module):
     ) -> None:
         super().__init__()
         name = type(self).__name__
+        check_sizes(name, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         if num_layers < 1 or hidden_size < 1:
             raise InvalidValueError(
                 f"{name}: num_layers and hidden_size must be at least 1, got {num_layers} and {hidden_size}; "

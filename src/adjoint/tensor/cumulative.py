@@ -25,7 +25,7 @@ def _at_least_1d(x: Value) -> Value:
 
 
 @partial(operation, numbers=False)
-def cumsum(input: Value, dim: int, *, dtype: Any = None) -> Value:
+def cumsum(input: Value, dim: int, *, dtype: Any = None, exclusive: bool = False, reverse: bool = False) -> Value:
     """The running sum along an axis.
 
     Parameters
@@ -36,16 +36,23 @@ def cumsum(input: Value, dim: int, *, dtype: Any = None) -> Value:
         The axis.
     dtype : dtype, optional
         Converted to before the sum.
+    exclusive : bool, default False
+        Leave out the element itself, so that the first result is 0. This and `reverse` are those of TensorFlow.
+    reverse : bool, default False
+        Run from the last element to the first.
     """
     x = _scanned(input, dtype)
-    return ops.reshape(ops.cumsum(_at_least_1d(x), dim), x.shape)
+    return ops.reshape(ops.cumsum(_at_least_1d(x), dim, exclusive, reverse), x.shape)
 
 
 @partial(operation, numbers=False)
-def cumprod(input: Value, dim: int, *, dtype: Any = None) -> Value:
-    """The running product along an axis; its gradient is right where elements are 0. Parameters as in `cumsum`."""
+def cumprod(input: Value, dim: int, *, dtype: Any = None, exclusive: bool = False, reverse: bool = False) -> Value:
+    """The running product along an axis; its gradient is right where elements are 0. Parameters as in `cumsum`.
+
+    With `exclusive`, the first result is 1.
+    """
     x = _scanned(input, dtype)
-    return ops.reshape(ops.cumprod(_at_least_1d(x), dim), x.shape)
+    return ops.reshape(ops.cumprod(_at_least_1d(x), dim, exclusive, reverse), x.shape)
 
 
 @partial(operation, numbers=False)

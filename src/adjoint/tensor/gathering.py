@@ -196,7 +196,13 @@ def masked_fill(input: Value, mask: Value, value: Any) -> Value:
 
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where a mask is true, as a vector: reads the mask."""
-    shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    try:
+        shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+    except ValueError:
+        raise TypeRuleError(
+            f"masked_select: the mask must broadcast with the input, got {tuple(mask.shape)} for {tuple(input.shape)}; "
+            "reshape it"
+        ) from None
     return getitem(expand(input, shape), expand(mask, shape))
 
 

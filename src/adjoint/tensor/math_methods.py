@@ -67,13 +67,15 @@ class MathMethods(Recorded):
         """See `adjoint.polygamma`."""
         return record(entry_of(elementwise.polygamma), (n, self))
 
-    def cumsum(self, dim: int, *, dtype: Any = None) -> Any:
+    def cumsum(self, dim: int, *, dtype: Any = None, exclusive: bool = False, reverse: bool = False) -> Any:
         """See `adjoint.cumsum`."""
-        return record(entry_of(cumulative.cumsum), (self, dim), {"dtype": dtype})
+        keywords = {"dtype": dtype, "exclusive": exclusive, "reverse": reverse}
+        return record(entry_of(cumulative.cumsum), (self, dim), keywords)
 
-    def cumprod(self, dim: int, *, dtype: Any = None) -> Any:
+    def cumprod(self, dim: int, *, dtype: Any = None, exclusive: bool = False, reverse: bool = False) -> Any:
         """See `adjoint.cumprod`."""
-        return record(entry_of(cumulative.cumprod), (self, dim), {"dtype": dtype})
+        keywords = {"dtype": dtype, "exclusive": exclusive, "reverse": reverse}
+        return record(entry_of(cumulative.cumprod), (self, dim), keywords)
 
     def logcumsumexp(self, dim: int) -> Any:
         """See `adjoint.logcumsumexp`."""

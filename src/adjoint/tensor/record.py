@@ -12,10 +12,11 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from adjoint import ops
-from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, user_line
+from adjoint.errors import AdjointError, InvalidValueError, TypeRuleError, kind_of, user_line
 from adjoint.ir import DTYPES, Value, is_float
 from adjoint.ops.convert import StopGradient
 from adjoint.tensor.making import from_array
+from adjoint.tensor.misuse import PYTHON_ERRORS, explained
 from adjoint.tensor.plan import run_trace
 from adjoint.tensor.promotion import kind
 from adjoint.tensor.resuming import absorbed, revive
@@ -373,7 +374,13 @@ def extended(
         parent = trace.node
         following = iter(nodes)
         plain = [_as_value(arg, following) for arg in args]
-        made = operation.function(*plain, **{name: _as_value(arg, following) for name, arg in keywords.items()})
+        named = {name: _as_value(arg, following) for name, arg in keywords.items()}
+        try:
+            made = operation.function(*plain, **named)
+        except PYTHON_ERRORS as error:
+            if isinstance(error, AdjointError):
+                raise
+            raise explained(operation, args, keywords, error) from error
         found = tuple(dict.fromkeys(nodes))
         active = any(node.spec is not None and node.spec.requires_grad for node in found)
         node = Node(parent, operands=found)

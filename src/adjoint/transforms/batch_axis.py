@@ -5,6 +5,9 @@ symbolic coordinates, and what it reads says which row that element belongs to: 
 and after a reshape of ``[rows, 12]`` to ``[rows * 12]`` the element ``i0`` belongs to row ``i0 // 12``. The operators
 need no rules of their own for this. A value that no input reaches, such as a weight, has no batch axis, and one that is
 computed from all rows, such as a mean loss, has none either.
+
+A scan whose body treats rows alike, as a recurrent cell does, has the batch axes that its body has. Other loops and
+branches are not looked into.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +18,7 @@ from adjoint.ir import Function, TensorType, Value, is_param
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.ops.base import Dot, Operator
 from adjoint.ops.calls import TupleGet
-from adjoint.ops.control import Control
+from adjoint.ops.control import Control, Scan
 from adjoint.transforms.observing import Element, Observer
 
 __all__ = ["Axis", "BatchAxes", "batch_axes", "batch_inputs", "stated_batch"]
@@ -140,11 +143,20 @@ def _batch_axes(
         return found
     found.of |= inputs
     order = function.values()
+    loops: dict[Value, _Loop] = {}
     for value in order:
         if value in found.of or is_param(value):
             continue
+        if isinstance(value.op, TupleGet) and value.inputs[0] in loops:
+            axis = loops[value.inputs[0]].results[value.op.index]
+            if axis is not None:
+                found.of[value] = axis
+            continue
         if isinstance(value.op, Control | TupleGet):
-            if any(v in found.of for v in value.inputs):
+            loop = _through_scan(value, found, observed)
+            if loop is not None:
+                loops[value] = loop
+            elif any(v in found.of for v in value.inputs):
                 found.mixed.append(value)  # a loop or branch may do anything with its rows
             continue
         if value not in observed:
@@ -155,10 +167,55 @@ def _batch_axes(
         if touched:
             _classify(value, touched, reads, found, tuple(carried))
     for value in reversed(order):
+        if value in loops:
+            for operand, axis in zip(value.inputs, loops[value].operands, strict=True):
+                if axis is not None and operand not in found.of:
+                    found.aligned.setdefault(operand, axis)
+            continue
         axis = found.axis(value)
         if axis is not None and value in observed:
             _align_operands(value, axis.row(observed[value].index), observed[value], found)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """The batch axes of the operands and of the results of a scan."""
+
+    operands: tuple[Axis | None, ...]
+    results: tuple[Axis | None, ...]
+
+
+def _through_scan(value: Value, found: BatchAxes, observed: "dict[Value, _Reads]") -> _Loop | None:
+    """The batch axes of a scan; None if it is none, has none, or its body does not treat rows alike."""
+    op = value.op
+    if not isinstance(op, Scan) or not any(v in found.of for v in value.inputs):
+        return None
+    fixed = op.consts + op.carries
+    given = [found.of.get(v) for v in value.inputs]
+    if any(axis is not None and axis.position == 0 for axis in given[fixed:]):
+        return None  # each iteration is for a row
+    inner = [axis if n < fixed else _moved(axis, -1) for n, axis in enumerate(given)]
+    while True:
+        inputs = {p: axis for p, axis in zip(op.body.params, inner, strict=True) if axis is not None}
+        inside = _batch_axes(op.body, found.rows, inputs, observed)
+        if inside.mixed or inside.combines:
+            return None
+        results = [inside.of.get(r) for r in op.body.results]
+        after = [*inner[: op.consts], *results[: op.carries], *inner[fixed:]]
+        if after == inner:
+            break
+        if any(old is not None and old != new for old, new in zip(inner, after, strict=True)):
+            return None
+        inner = after  # an initial carry without rows, as of zeros, gets some in the first iteration
+    aligned = [axis or inside.aligned.get(p) for p, axis in zip(op.body.params, inner, strict=True)]
+    operands = [*aligned[: op.consts], *inner[op.consts : fixed], *(_moved(axis, 1) for axis in aligned[fixed:])]
+    stacked = [_moved(axis, 1) for axis in results[op.carries :]]
+    return _Loop(tuple(operands), (*results[: op.carries], *stacked))
+
+
+def _moved(axis: Axis | None, by: int) -> Axis | None:
+    return None if axis is None else Axis(axis.position + by, axis.each)
 
 
 def _classify(value: Value, rows: set[Index], reads: "_Reads", found: BatchAxes, carried: tuple[int, ...]) -> None:
