@@ -165,7 +165,7 @@ def _moved(known: _Known, rng: np.random.Generator) -> _Known:
     if not known.own.any():
         return known
     trials = [_at_least_double(trial) + rng.standard_normal(known.own.shape) * known.own for trial in known.trials]
-    return _Known(known.exact, [trial.astype(known.exact.dtype) for trial in trials], known.own)
+    return _Known(known.exact, [np.asarray(trial, known.exact.dtype) for trial in trials], known.own)
 
 
 def _computed(value: Value, inputs: list[_Known]) -> _Known:
