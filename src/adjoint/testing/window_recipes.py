@@ -118,7 +118,9 @@ def _sampled(g: Growing) -> Node:
     x = image(g, axes=2)
     n = x.value.shape[0]
     grid = g.parameter((n, g.choose((1, 3)), g.choose((1, 4)), 2), "float", x.value.dtype)
-    modes = g.choose(("bilinear", "nearest")), g.choose(("zeros", "border", "reflection")), g.flag()
+    # Mirrored at a single pixel, a position lies on it up to rounding.
+    outside = ("zeros", "border", "reflection") if min(x.value.shape[2:]) > 1 else ("zeros", "border")
+    modes = g.choose(("bilinear", "nearest")), g.choose(outside), g.flag()
     return Node(ops.grid_sample(x.value, grid.value, *modes), x.bound, False)
 
 
