@@ -24,7 +24,7 @@ train: $(VENV)/.for-use
 test: lint types pytest
 
 fuzz: $(VENV)/.for-work
-	$(BIN)/pytest tests/testing/test_programs.py --fuzz-seed $(SEED) --fuzz-count $(COUNT) $(ARGS)
+	$(BIN)/pytest tests/testing/test_programs.py tests/testing/test_compiled_graphs.py --fuzz-seed $(SEED) --fuzz-count $(COUNT) $(ARGS)
 
 lint: $(VENV)/.for-work
 	$(BIN)/ruff check .

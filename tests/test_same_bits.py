@@ -10,6 +10,7 @@ from adjoint import ops
 from adjoint.codegen.targets import target_for
 from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, param
+from adjoint.testing.grown import program
 from adjoint.testing.interpreter import interpret
 from adjoint.testing.programs import network
 from tests.closeness import agrees_with_graph
@@ -20,8 +21,10 @@ from tests.runtime.networks import NETWORKS, step_of
 #: This CPU, and the other level of x86-64 that the promise is about: AVX2 beside AVX-512.
 FUSED = ["host", *(["avx2"] if host().architecture == "x86_64" and not missing("avx512") else [])]
 THREADS = (1, 2, 3, 7)
-#: Random programs: ten at all levels, and those of few operations in an emulator too.
-PROGRAMS, EMULATED_WORK = range(5_000, 5_010), 1e5
+#: Random networks: at all levels, and those of few operations in an emulator too.
+PROGRAMS, EMULATED_WORK = range(5_001, 5_007), 1e5
+#: Random programs of all operators, one of each kind.
+SMALL = range(3_000, 3_005)
 
 
 def bits(results):
@@ -72,6 +75,16 @@ def test_random_networks_are_equal_on_aarch64(number):
     program = network(number, work=EMULATED_WORK)
     want = compiled_bits(program.function, program.arrays, FUSED[0], 1)
     assert different(bits(run(program.function, target_for("neon"), *program.arrays)), want) == [], program.steps
+
+
+@pytest.mark.parametrize("number", SMALL)
+def test_random_programs_of_all_operators_are_equal_everywhere(number):
+    made = program(number)
+    want = compiled_bits(made.function, made.arrays, FUSED[0], 1)
+    for level, threads in ((FUSED[0], 2), (FUSED[-1], 3)):
+        found = compiled_bits(made.function, made.arrays, level, threads)
+        assert different(found, want) == [], (level, threads, made.steps)
+    assert different(bits(run(made.function, target_for("neon"), *made.arrays)), want) == [], made.steps
 
 
 def drawn(normal):

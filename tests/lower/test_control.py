@@ -228,3 +228,16 @@ def test_batches_of_fewer_rows_are_refused_where_a_loop_combines_rows():
     trainer.init_parameters("zeros")
     with pytest.raises(AdjointError, match=r"a batch must have exactly 8 rows, because %\S+ = scan\(\.\.\.\)"):
         trainer.update(np.ones((3, 3), "f"), np.ones((3, 1), "f"))
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_an_operand_in_half_precision_is_converted_before_the_loop(dtype):
+    """The loop takes floats of 32 bits; it must not read the memory of the 16-bit ones."""
+    x = param("x", (5,), dtype)
+    wide = ops.cast(x, "f32")
+    _, rows = ops.scan(lambda carry, _: (carry + 1.0, wide), ops.full(0.0, (), "f32"), length=2)
+    taken = ops.cond(ops.full(True, (), "bool"), lambda y: y, lambda y: y * 2.0, ops.reshape(wide, (1, 5)))
+    array = np.array([1.5, -2.0, 0.25, 3.0, -0.5], x.dtype)
+    found = compile(Function("f", (x,), (rows, taken)), options=CompileOptions(threads=1))(array)
+    np.testing.assert_array_equal(found[0], np.stack([array, array]).astype("f4"))
+    np.testing.assert_array_equal(found[1], array[None].astype("f4"))

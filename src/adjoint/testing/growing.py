@@ -1,22 +1,18 @@
 """A random graph under construction: its values, what is known about each, and the selection of operands."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
-import hypothesis.strategies as st
 import numpy as np
 
 from adjoint import ops
 from adjoint.ir import Value, is_float, is_integer, param
 
-__all__ = ["INTEGER_BOUND", "SIZES", "Draw", "Growing", "Node"]
+__all__ = ["INTEGER_BOUND", "SIZES", "Choose", "Growing", "Node"]
 
 T = TypeVar("T")
-
-#: The `draw` function of a composite strategy.
-Draw = Callable[[st.SearchStrategy[Any]], Any]
 
 #: Sizes of axes: 1, which broadcasts, and sizes that are mostly no multiple of a vector width.
 SIZES = (1, 2, 3, 7, 17, 33)
@@ -29,6 +25,13 @@ FLOAT_BOUND, INTEGER_BOUND = 2.0, 3.0
 
 #: Maximum magnitude of results; larger ones are scaled down.
 LIMIT = 40.0
+
+
+class Choose(Protocol):
+    """A function that returns one of several options, such as `random.Random.choice`."""
+
+    def __call__(self, options: Sequence[T], /) -> T:
+        """One of the options, of which the first is the simplest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +67,16 @@ class Growing:
 
     Parameters
     ----------
-    draw : callable
-        Hypothesis's function.
+    choose : callable
+        Returns one of a sequence of options: all that is random in a graph.
     smooth : bool
         Whether operators with kinks are applied to exact operands only, so that gradients are unambiguous too.
     """
 
-    draw: Draw
+    choose: Choose
     smooth: bool = False
     params: list[Value] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-
-    def choose(self, options: Sequence[T]) -> T:
-        """One of several options; the first is the simplest."""
-        made: T = self.draw(st.sampled_from(options))
-        return made
 
     def flag(self) -> bool:
         """A random bool."""
@@ -86,10 +84,15 @@ class Growing:
 
     def shape(self, min_rank: int = 0) -> tuple[int, ...]:
         """A small shape."""
-        shape: list[int] = self.draw(st.lists(st.sampled_from(SIZES), min_size=min_rank, max_size=3))
+        shape = [self.choose(SIZES) for _ in range(self.choose(range(min_rank, max(min_rank, 3) + 1)))]
         while prod(shape) > MOST:
             shape[shape.index(max(shape))] = 3
         return tuple(shape)
+
+    def shuffled(self, options: Sequence[T]) -> list[T]:
+        """All options, in a random order."""
+        left = list(options)
+        return [left.pop(self.choose(range(len(left)))) for _ in options]
 
     def parameter(self, shape: tuple[int, ...], kind: str = "float", dtype: object = None) -> Node:
         """A new parameter of the given dtype, by default a random one of the given kind, mostly f32."""

@@ -8,6 +8,8 @@ from types import MappingProxyType
 from adjoint import ops
 from adjoint.ir import DTYPES, apply
 from adjoint.ops.attention import Attention, AttentionLogSum
+from adjoint.ops.attention_base import AttentionOperator
+from adjoint.ops.attention_gradients import AttentionKeyGradient, AttentionQueryGradient, AttentionValueGradient
 from adjoint.ops.centred import CentredSquares, Normalize, SumExp
 from adjoint.ops.convolution import (
     Conv2d,
@@ -24,6 +26,7 @@ from adjoint.ops.views import Flip
 from adjoint.ops.window_places import Pooling, WindowArgMax, WindowPick, WindowSpread
 from adjoint.ops.windows import Pair
 from adjoint.testing.growing import Growing, Node
+from adjoint.testing.operands import image
 
 __all__ = ["NETWORK_RECIPES"]
 
@@ -82,27 +85,55 @@ def _sum_exp(g: Growing) -> Node:
     return Node(apply(SumExp(axes), value, top.value), count * exp(bound + top.bound), False)
 
 
+def _queries(g: Growing) -> tuple[Node, list[Node], float]:
+    """A graph value as queries; new keys, values and, where wanted, a mask; the scale of the scores."""
+    q = g.pick(rank=2)
+    *batch, rows, depth = q.value.shape
+    count = g.choose((1, 3, 17))
+    keys = g.parameter((*batch, count, depth), "float", q.value.dtype)
+    values = g.parameter((*batch, count, g.choose((1, 4))), "float", q.value.dtype)
+    others = [keys, values]
+    kind = g.choose(("none", "none", "float", "bool"))
+    if kind != "none":
+        mask = g.parameter((*batch, rows, count), kind, q.value.dtype if kind == "float" else None)
+        if kind == "bool":  # every query attends to the first key
+            first = ops.equal(ops.iota(mask.value.shape, len(batch) + 1), 0)
+            mask = Node(ops.logical_or(mask.value, first), 1.0, True)
+        others.append(mask)
+    return q, others, 1 / (depth * max(q.bound, 1.0))
+
+
 def _attended(g: Growing, *, values: bool) -> Node:
     """Attention of a graph value to new keys, or the log-sum-exp of its scores."""
-    q = g.pick(rank=2)
-    if 0 in q.value.shape[-2:]:
-        q = g.parameter((2, 3), "float", q.value.dtype)
-    *batch, _, depth = q.value.shape
-    count, scale, causal = g.choose((1, 3, 17)), 1 / (depth * max(q.bound, 1.0)), g.flag()
-    k = g.parameter((*batch, count, depth), "float", q.value.dtype)
+    q, (k, v, *mask), scale = _queries(g)
+    settings = scale, g.flag(), bool(mask)
+    added = [m.value for m in mask]
     if not values:
-        return Node(apply(AttentionLogSum(scale, causal), q.value, k.value), k.bound + log(count), False)
-    v = g.parameter((*batch, count, g.choose((1, 4))), "float", q.value.dtype)
-    return Node(apply(Attention(scale, causal), q.value, k.value, v.value), v.bound, False)
+        found = apply(AttentionLogSum(*settings), q.value, k.value, *added)
+        return Node(found, k.bound + log(k.value.shape[-2]) + sum(m.bound for m in mask), False)
+    return Node(apply(Attention(*settings), q.value, k.value, v.value, *added), v.bound, False)
 
 
-def _image(g: Growing, *, exact: bool = False, axes: int = 2) -> Node:
-    """A float value of the graph, reshaped to the axes of images or, with three axes, of volumes."""
-    x = g.pick(exact=exact)
-    shape = x.value.shape
-    missing = axes + 2 - len(shape)
-    whole = (1,) * missing + shape if missing >= 0 else (prod(shape[: -axes - 1]), *shape[-axes - 1 :])
-    return Node(ops.reshape(x.value, whole), x.bound, x.exact)
+def _attention_gradient(made: type[AttentionOperator]) -> Callable[[Growing], Node]:
+    """A gradient of attention, given the log-sum-exp of the scores, whose exponentials then add up to 1."""
+
+    def recipe(g: Growing) -> Node:
+        q, (k, v, *mask), scale = _queries(g)
+        settings = scale, g.flag(), bool(mask)
+        added = [m.value for m in mask]
+        logsum = apply(AttentionLogSum(*settings), q.value, k.value, *added)
+        *rows, _ = q.value.shape
+        width = v.value.shape[-1]
+        ct = g.parameter((*rows, width), "float", q.value.dtype)
+        if made is AttentionValueGradient:
+            found = apply(made(*settings), q.value, k.value, logsum, ct.value, *added)
+            return Node(found, ct.bound * rows[-1], False)
+        delta = g.parameter(tuple(rows), "float", q.value.dtype)
+        found = apply(made(*settings), q.value, k.value, v.value, logsum, delta.value, ct.value, *added)
+        change = scale * (width * ct.bound * v.bound + delta.bound)
+        return Node(found, change * (k.bound if made is AttentionQueryGradient else q.bound * rows[-1]), False)
+
+    return recipe
 
 
 def _sliding(g: Growing, x: Node) -> tuple[tuple[Pair, Pair, Pair, int], Pair]:
@@ -121,7 +152,7 @@ def _sliding(g: Growing, x: Node) -> tuple[tuple[Pair, Pair, Pair, int], Pair]:
 
 def _conv(made: type[Conv2d]) -> Callable[[Growing], Node]:
     def recipe(g: Growing) -> Node:
-        x = _image(g, axes=made.axes)
+        x = image(g, axes=made.axes)
         settings, window = _sliding(g, x)
         groups = settings[3]
         each = x.value.shape[1] // groups
@@ -140,7 +171,7 @@ def _result_of(g: Growing, op: Sliding, x: Node, window: Pair) -> Node:
 
 def _conv_weight_gradient(made: type[Conv2dWeightGradient]) -> Callable[[Growing], Node]:
     def recipe(g: Growing) -> Node:
-        x = _image(g, axes=made.axes)
+        x = image(g, axes=made.axes)
         settings, window = _sliding(g, x)
         op = made(*settings, window)
         ct = _result_of(g, op, x, window)
@@ -152,7 +183,7 @@ def _conv_weight_gradient(made: type[Conv2dWeightGradient]) -> Callable[[Growing
 
 def _conv_transpose(made: type[ConvTranspose2d]) -> Callable[[Growing], Node]:
     def recipe(g: Growing) -> Node:
-        x = _image(g, axes=made.axes)
+        x = image(g, axes=made.axes)
         settings, window = _sliding(g, x)
         op = made(*settings, x.value.shape[2:])
         ct = _result_of(g, op, x, window)
@@ -175,7 +206,7 @@ def _pool(made: Callable[[Pair, Pair], Pooling], *, exact: bool, adds: bool) -> 
     """Pooling; `exact` for discontinuous operators, `adds` for sums over windows."""
 
     def recipe(g: Growing) -> Node:
-        x = _image(g, exact=exact or (g.smooth and not adds))
+        x = image(g, exact=exact or (g.smooth and not adds))
         window, stride = _windows(g, x)
         bound = x.bound * prod(window) if adds else max(x.bound, prod(window))
         return Node(apply(made(window, stride), x.value), bound, x.exact and not adds)
@@ -184,14 +215,14 @@ def _pool(made: Callable[[Pair, Pair], Pooling], *, exact: bool, adds: bool) -> 
 
 
 def _window_pick(g: Growing) -> Node:
-    x = _image(g, exact=True)
+    x = image(g, exact=True)
     window, stride = _windows(g, x)
     places = apply(WindowArgMax(window, stride), x.value)
     return Node(apply(WindowPick(window, stride), ops.negative(x.value), places), x.bound, True)
 
 
 def _window_spread(g: Growing) -> Node:
-    x = _image(g, exact=True)
+    x = image(g, exact=True)
     window, stride = _windows(g, x)
     places = apply(WindowArgMax(window, stride), x.value)
     size = (x.value.shape[2], x.value.shape[3])
@@ -211,6 +242,9 @@ NETWORK_RECIPES: Mapping[str, Callable[[Growing], Node]] = MappingProxyType(
         "sum_exp": _sum_exp,
         "attention": partial(_attended, values=True),
         "attention_log_sum": partial(_attended, values=False),
+        "attention_query_gradient": _attention_gradient(AttentionQueryGradient),
+        "attention_key_gradient": _attention_gradient(AttentionKeyGradient),
+        "attention_value_gradient": _attention_gradient(AttentionValueGradient),
         "conv2d": _conv(Conv2d),
         "conv2d_weight_gradient": _conv_weight_gradient(Conv2dWeightGradient),
         "conv_transpose2d": _conv_transpose(ConvTranspose2d),

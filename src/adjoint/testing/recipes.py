@@ -4,44 +4,19 @@ from collections.abc import Callable, Mapping
 from math import exp, prod
 from types import MappingProxyType
 
-import hypothesis.strategies as st
 import numpy as np
 
 from adjoint import ops
-from adjoint.ir import Function, Value, param
+from adjoint.ir import Value
 from adjoint.testing.growing import Growing, Node
+from adjoint.testing.matrix_recipes import MATRIX_RECIPES
 from adjoint.testing.network_recipes import NETWORK_RECIPES
+from adjoint.testing.number_recipes import NUMBER_RECIPES
+from adjoint.testing.operands import Recipe, positions, positive, small, smooth
+from adjoint.testing.position_recipes import POSITION_RECIPES
 from adjoint.testing.random_recipes import RANDOM_RECIPES
 
-__all__ = ["CALL", "RECIPES", "Recipe"]
-
-#: A recipe applies one operator and returns the new value.
-Recipe = Callable[[Growing], Node]
-
-
-def _small(node: Node, limit: float = 3.0) -> Node:
-    """The value itself, or its hyperbolic tangent if it may be larger than `limit`."""
-    return node if node.bound <= limit else Node(ops.tanh(node.value), 1.0, False)
-
-
-def _positive(node: Node) -> Node:
-    """A value between 0.5 and 9.5."""
-    small = _small(node)
-    return Node(ops.add(ops.square(small.value), 0.5), small.bound**2 + 0.5, False)
-
-
-def _smooth(
-    function: Callable[[Value], Value],
-    bound: Callable[[float], float],
-    prepare: Callable[[Node], Node] = lambda node: node,
-) -> Recipe:
-    """A unary operator on floats whose result is bounded by `bound` of the operand's bound."""
-
-    def recipe(g: Growing) -> Node:
-        x = prepare(g.pick())
-        return Node(function(x.value), bound(x.bound), False)
-
-    return recipe
+__all__ = ["RECIPES"]
 
 
 def _arithmetic(function: Callable[[Value, Value], Value], bound: Callable[[float, float], float]) -> Recipe:
@@ -61,14 +36,14 @@ def _divide(g: Growing) -> Node:
     y = g.partner(x)
     if x.kind == "integer":
         return Node(ops.divide(x.value, y.value), x.bound, True)
-    return Node(ops.divide(x.value, _positive(y).value), 2 * x.bound, False)
+    return Node(ops.divide(x.value, positive(y).value), 2 * x.bound, False)
 
 
 def _power(g: Growing) -> Node:
     x = g.pick()
-    base = _positive(x)
+    base = positive(x)
     if g.flag():
-        y = _small(g.partner(x), 2.0)
+        y = small(g.partner(x), 2.0)
         return Node(ops.power(base.value, y.value), max(base.bound, 2.0) ** y.bound, False)
     exponent = g.choose((2.0, 3.0, 0.5, -1.0, 0.0))
     return Node(ops.power(base.value, exponent), max(base.bound, 2.0) ** abs(exponent), False)
@@ -205,8 +180,7 @@ def _reshape(g: Growing) -> Node:
 
 def _permute(g: Growing) -> Node:
     x = g.number()
-    axes = g.draw(st.permutations(range(len(x.value.shape))))
-    return Node(ops.permute(x.value, tuple(axes)), x.bound, x.exact)
+    return Node(ops.permute(x.value, g.shuffled(range(len(x.value.shape)))), x.bound, x.exact)
 
 
 def _slice(g: Growing) -> Node:
@@ -226,7 +200,7 @@ def _pad(g: Growing) -> Node:
 
 def _gelu(g: Growing) -> Node:
     form = g.choose(("none", "tanh"))
-    return _smooth(lambda x: ops.gelu(x, form), lambda b: b)(g)
+    return smooth(lambda x: ops.gelu(x, form), lambda b: b)(g)
 
 
 def _concat(g: Growing) -> Node:
@@ -260,7 +234,7 @@ def _reduced_extreme(function: Callable[[Value, tuple[int, ...], bool], Value]) 
 
 
 def _prod(g: Growing) -> Node:
-    x = _small(g.pick(), 1.0)
+    x = small(g.pick(), 1.0)
     return Node(ops.prod(x.value, g.axes(x), g.flag()), 1.0, False)
 
 
@@ -284,46 +258,29 @@ def _matmul(g: Growing) -> Node:
     return Node(ops.matmul(a.value, b.value, across, down), a.bound * b.bound * inner, False)
 
 
-def _ids(g: Growing, size: int, shape: tuple[int, ...] | None = None) -> Value:
-    """Integers that are valid coordinates of an axis of `size`."""
-    found = g.pick("integer") if shape is None else g.parameter(shape, "integer")
-    return ops.maximum(ops.minimum(found.value, size - 1), 0)
-
-
 def _one_hot(g: Growing) -> Node:
     depth = g.choose((3, 7, 1))
-    return Node(ops.one_hot(_ids(g, depth), depth), 1.0, True)
+    return Node(ops.one_hot(positions(g, depth), depth), 1.0, True)
 
 
 def _take(g: Growing) -> Node:
     table = g.number(rank=1)
-    ids = _ids(g, table.value.shape[0], g.choose(((), (3,), (2, 7))))
+    ids = positions(g, table.value.shape[0], g.choose(((), (3,), (2, 7))))
     return Node(ops.take(table.value, ids), table.bound, table.exact)
 
 
 def _take_along(g: Growing) -> Node:
     x = g.number(rank=1)
     *rows, size = x.value.shape
-    return Node(ops.take_along_last(x.value, _ids(g, size, tuple(rows))), x.bound, x.exact)
+    return Node(ops.take_along_last(x.value, positions(g, size, tuple(rows))), x.bound, x.exact)
 
 
 def _scatter_add(g: Growing) -> Node:
     updates = g.number(rank=1)
     shape = updates.value.shape
     rows = g.choose((3, 1, 7))
-    added = ops.scatter_add(_ids(g, rows, shape[:1]), updates.value, rows)
+    added = ops.scatter_add(positions(g, rows, shape[:1]), updates.value, rows)
     return Node(added, updates.bound * shape[0], updates.kind == "integer")
-
-
-def CALL(g: Growing) -> Node:  # noqa: N802
-    """A call of a function with two results, one of which may be unused. Not in RECIPES, so it must be requested."""
-    x = _small(g.pick())
-    inner = param("x", x.value.shape, x.value.dtype)
-    name = f"inner{len(g.nodes)}"
-    callee = Function(name, (inner,), (ops.sin(inner), ops.multiply(inner, ops.exp(inner))))
-    first, second = ops.call(callee, x.value)
-    g.add(Node(first, 1.0, False))
-    return Node(second, x.bound * exp(x.bound), False)
 
 
 #: Recipes by operator name.
@@ -336,9 +293,9 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "negative": _negative,
         "power": _power,
         "square": _square,
-        "sqrt": _smooth(ops.sqrt, lambda b: b, _positive),
-        "rsqrt": _smooth(ops.rsqrt, lambda _: 1.5, _positive),
-        "reciprocal": _smooth(ops.reciprocal, lambda _: 2.0, _positive),
+        "sqrt": smooth(ops.sqrt, lambda b: b, positive),
+        "rsqrt": smooth(ops.rsqrt, lambda _: 1.5, positive),
+        "reciprocal": smooth(ops.reciprocal, lambda _: 2.0, positive),
         "maximum": _extreme(ops.maximum),
         "minimum": _extreme(ops.minimum),
         "abs": _kinked(ops.abs),
@@ -346,15 +303,15 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "relu": _kinked(ops.relu),
         "clip": _clip,
         "floor": _step(ops.floor),
-        "exp": _smooth(ops.exp, exp, _small),
-        "expm1": _smooth(ops.expm1, exp, _small),
-        "log": _smooth(ops.log, lambda b: b, _positive),
-        "log1p": _smooth(ops.log1p, lambda b: b, _positive),
-        "tanh": _smooth(ops.tanh, lambda _: 1.0),
-        "sigmoid": _smooth(ops.sigmoid, lambda _: 1.0),
-        "sin": _smooth(ops.sin, lambda _: 1.0),
-        "cos": _smooth(ops.cos, lambda _: 1.0),
-        "erf": _smooth(ops.erf, lambda _: 1.0),
+        "exp": smooth(ops.exp, exp, small),
+        "expm1": smooth(ops.expm1, exp, small),
+        "log": smooth(ops.log, lambda b: b, positive),
+        "log1p": smooth(ops.log1p, lambda b: b, positive),
+        "tanh": smooth(ops.tanh, lambda _: 1.0),
+        "sigmoid": smooth(ops.sigmoid, lambda _: 1.0),
+        "sin": smooth(ops.sin, lambda _: 1.0),
+        "cos": smooth(ops.cos, lambda _: 1.0),
+        "erf": smooth(ops.erf, lambda _: 1.0),
         "gelu": _gelu,
         "equal": _comparison(ops.equal),
         "not_equal": _comparison(ops.not_equal),
@@ -389,6 +346,9 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "take": _take,
         "take_along_last": _take_along,
         "scatter_add": _scatter_add,
+        **NUMBER_RECIPES,
+        **POSITION_RECIPES,
+        **MATRIX_RECIPES,
         **NETWORK_RECIPES,
         **RANDOM_RECIPES,
     }

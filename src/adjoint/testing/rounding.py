@@ -18,19 +18,24 @@ rounding to its own dtype may cause in each element.
 .. [3] J. Vignes, A stochastic arithmetic for reliable scientific computation, Math. Comput. Simulation 35 (1993).
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from adjoint.ir import DTYPES, Function, Value, is_float, is_param
 from adjoint.ops.base import Elementwise, Operator
+from adjoint.ops.calls import TupleGet
+from adjoint.ops.control import Branch, Control, Scan, While
 from adjoint.transforms.inline_calls import inline_calls
 
 __all__ = ["rounding", "unit_roundoff"]
 
 _WIDER: dict[np.dtype, np.dtype] = {
+    DTYPES["f16"]: np.dtype(np.float64),
+    DTYPES["bf16"]: np.dtype(np.float64),
     np.dtype(np.float32): np.dtype(np.float64),
     np.dtype(np.float64): np.dtype(np.longdouble),
 }
@@ -66,21 +71,13 @@ def rounding(function: Function, *arrays: Any) -> tuple[tuple[np.ndarray, np.nda
         For each result the value and the error bound. For integers and bool, the bound is 0, or 1 if the element
         changed in a trial.
     """
-    flat = inline_calls(function)
-    rng = np.random.default_rng(0)
-    known: dict[Value, _Known] = {}
-    bounds: dict[Value, np.ndarray] = {}
-    for parameter, array in zip(flat.params, arrays, strict=True):
+    known: list[_Known] = []
+    for parameter, array in zip(function.params, arrays, strict=True):
         given = np.asarray(array, parameter.dtype).astype(_wider(parameter.dtype))
-        known[parameter] = _Known(given, [given] * _TRIALS, np.zeros(given.shape))
+        known.append(_Known(given, [given] * _TRIALS, np.zeros(given.shape)))
     with np.errstate(all="ignore"):
-        for value in flat.values():
-            if not is_param(value):
-                known[value] = _computed(value, [known[v] for v in value.inputs])
-            if value in flat.results:
-                bounds[value] = _bound(known[value])
-            known[value] = _moved(known[value], rng)
-    return tuple((known[result].exact, bounds[result]) for result in flat.results)
+        results = _results(inline_calls(function), known, np.random.default_rng(0))
+        return tuple((found.exact, _bound(found)) for found in results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +87,57 @@ class _Known:
     exact: np.ndarray
     trials: list[np.ndarray]
     own: np.ndarray
+
+
+def _results(function: Function, given: Sequence[_Known], rng: np.random.Generator) -> list[_Known]:
+    """The results of a function, before they are perturbed by the errors of their own operators."""
+    known = dict(zip(function.params, given, strict=True))
+    several: dict[Value, list[_Known]] = {}
+    kept = dict(known)
+    for value in function.values():
+        if is_param(value):
+            continue
+        if isinstance(value.op, Control):
+            several[value] = _controlled(value.op, [known[v] for v in value.inputs], rng)
+            continue
+        if isinstance(value.op, TupleGet):
+            found = several[value.inputs[0]][value.op.index]
+        else:
+            found = _computed(value, [known[v] for v in value.inputs])
+        kept[value], known[value] = found, _moved(found, rng)
+    return [kept[result] for result in function.results]
+
+
+def _controlled(op: Control, inputs: list[_Known], rng: np.random.Generator) -> list[_Known]:
+    """The results of a loop or branch. Conditions must not depend on rounding: they are those of the exact values."""
+    bodies = [inline_calls(body) for body in op.bodies()]
+    if isinstance(op, Branch):
+        return _results(bodies[0 if bool(inputs[0].exact) else 1], inputs[1:], rng)
+    if isinstance(op, While):
+        consts, carries = inputs[: op.consts], inputs[op.consts :]
+        while bool(_results(bodies[0], [*consts, *carries], rng)[0].exact):
+            carries = [_moved(x, rng) for x in _results(bodies[1], [*consts, *carries], rng)]
+        return [replace(x, own=np.zeros_like(x.own)) for x in carries]
+    assert isinstance(op, Scan)
+    fixed = op.consts + op.carries
+    carries, rows = inputs[op.consts : fixed], {}
+    for n in reversed(range(op.length)) if op.reverse else range(op.length):
+        own = [_row(x, n) for x in inputs[fixed:]]
+        made = _results(bodies[0], [*inputs[: op.consts], *carries, *own], rng)
+        carries, rows[n] = [_moved(x, rng) for x in made[: op.carries]], made[op.carries :]
+    # The error of the last operator of a carry is part of its trials.
+    carries = [replace(x, own=np.zeros_like(x.own)) for x in carries]
+    return [*carries, *(_stacked([rows[n][i] for n in range(op.length)]) for i in range(len(rows[0])))]
+
+
+def _row(x: _Known, n: int) -> _Known:
+    exact = np.asarray(x.exact[n])
+    return _Known(exact, [np.asarray(trial[n]) for trial in x.trials], np.zeros(exact.shape))
+
+
+def _stacked(rows: list[_Known]) -> _Known:
+    trials = [np.stack(trial) for trial in zip(*(x.trials for x in rows), strict=True)]
+    return _Known(np.stack([x.exact for x in rows]), trials, np.stack([x.own for x in rows]))
 
 
 def _wider(dtype: np.dtype) -> np.dtype:
@@ -117,7 +165,7 @@ def _moved(known: _Known, rng: np.random.Generator) -> _Known:
     if not known.own.any():
         return known
     trials = [_at_least_double(trial) + rng.standard_normal(known.own.shape) * known.own for trial in known.trials]
-    return _Known(known.exact, [trial.astype(known.exact.dtype) for trial in trials], known.own)
+    return _Known(known.exact, [np.asarray(trial, known.exact.dtype) for trial in trials], known.own)
 
 
 def _computed(value: Value, inputs: list[_Known]) -> _Known:
@@ -129,7 +177,8 @@ def _computed(value: Value, inputs: list[_Known]) -> _Known:
     def made(*operands: np.ndarray) -> np.ndarray:
         wide: np.ndarray = np.asarray(run(*operands)).astype(_wider(value.dtype))
         if value.dtype in _WIDER:  # overflow occurs in the value's own dtype
-            wide = np.where(abs(wide) > np.finfo(value.dtype).max, np.copysign(np.inf, wide), wide)
+            most = float(ml_dtypes.finfo(value.dtype).max)  # type: ignore[no-untyped-call]
+            wide = np.where(abs(wide) > most, np.copysign(np.inf, wide), wide)
         return wide
 
     exact = made(*(x.exact for x in inputs))

@@ -337,13 +337,19 @@ class _Fuser:
 def flat_source(
     value: Value, stored: Collection[Value], patterns: Mapping[Value, AccessPattern] | None = None
 ) -> Value:
-    """The value in memory that has the elements of a value in the same order: behind reshapes, or the value itself."""
+    """The value in memory that has the elements of a value in the same order: behind reshapes, or the value itself.
+
+    A conversion that fusion treats like a view, such as of f16 to f32, changes what is in memory.
+    """
     source = value
     while source not in stored and not is_param(source) and not is_control(source):
         pattern = patterns[source] if patterns is not None else access_pattern(source)
-        if pattern.kind != "view" or not pattern.flat[0] or source.inputs[0].type.size != source.type.size:
+        if pattern.kind != "view" or not pattern.flat[0]:
             break
-        source = source.inputs[0]
+        before = source.inputs[0]
+        if before.type.size != source.type.size or before.dtype != source.dtype:
+            break
+        source = before
     return source
 
 
