@@ -39,13 +39,13 @@ def pytest_collection_finish():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def compile_cache(tmp_path_factory):
+def compile_cache(tmp_path_factory, pytestconfig):
     """Compiled code of the tests goes to a directory of their own, and is compiled at least once a run.
 
     All processes of pytest-xdist share it; the directory of each is in one of the run.
     """
     own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "adjoint-cache"
+    folder = (own.parent if hasattr(pytestconfig, "workerinput") else own) / "adjoint-cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADJOINT_CACHE", str(folder))
         yield
