@@ -4,10 +4,12 @@
 """
 
 from dataclasses import replace
+from functools import cache
 from math import prod
 from typing import Any
 
 from adjoint.codegen.targets import target_for
+from adjoint.kernel.program import Program
 from adjoint.kernel.structure import structure
 from adjoint.kernel.target import Target
 from adjoint.pipeline import lower_function
@@ -15,7 +17,7 @@ from benchmarks import workloads
 from benchmarks.run import PEER_FOLDER
 from benchmarks.worker import load_peer
 
-__all__ = ["TARGET", "facts", "program_facts", "target"]
+__all__ = ["TARGET", "facts", "program_facts", "program_of", "target"]
 
 #: The target that programs are described for: the level of x86-64 that the published benchmarks ran on.
 TARGET = "avx512"
@@ -24,6 +26,19 @@ TARGET = "avx512"
 def target() -> Target:
     """`TARGET`, the same on every machine that computes the facts."""
     return replace(target_for(TARGET), triple="x86_64-unknown-linux-gnu", cores=1)
+
+
+@cache
+def program_of(name: str) -> tuple[Program, dict[str, int]]:
+    """The program of a workload's step, and the number of kernels after each pass that makes any."""
+    counts: dict[str, int] = {}
+
+    def count(pass_name: str, made: Any) -> None:
+        if isinstance(made, list):
+            counts[pass_name] = len(made)
+
+    module = load_peer(PEER_FOLDER / "adjoint.py").module_of(workloads.make(name))
+    return lower_function(module["step"], target(), after=count), counts
 
 
 def program_facts(name: str) -> dict[str, int]:
@@ -42,14 +57,7 @@ def program_facts(name: str) -> dict[str, int]:
         share, and the ``scratch_bytes`` of each thread; the ``parameter_bytes`` that a step updates, optimizer state
         included.
     """
-    counts: dict[str, int] = {}
-
-    def count(pass_name: str, made: Any) -> None:
-        if isinstance(made, list):
-            counts[pass_name] = len(made)
-
-    module = load_peer(PEER_FOLDER / "adjoint.py").module_of(workloads.make(name))
-    program = lower_function(module["step"], target(), after=count)
+    program, counts = program_of(name)
     names = list(counts)
     donated = [argument for argument in program.arguments if argument.donated]
     return {

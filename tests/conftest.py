@@ -1,10 +1,15 @@
 """Fixtures that tests of several packages share."""
 
 import gc
+import os
 import secrets
 import signal
 
 import pytest
+
+# Processes that run tests share the cores, and threads of NumPy's BLAS would spin while they wait for each other.
+# OpenBLAS reads this when NumPy is imported, which the imports below do.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from adjoint.data import fashion_mnist
 from adjoint.errors import DataError
@@ -34,10 +39,15 @@ def pytest_collection_finish():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def compile_cache(tmp_path_factory):
-    """Compiled code of the tests goes to a directory of their own, and is compiled at least once a run."""
+def compile_cache(tmp_path_factory, pytestconfig):
+    """Compiled code of the tests goes to a directory of their own, and is compiled at least once a run.
+
+    All processes of pytest-xdist share it; the directory of each is in one of the run.
+    """
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if hasattr(pytestconfig, "workerinput") else own) / "adjoint-cache"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ADJOINT_CACHE", str(tmp_path_factory.mktemp("adjoint-cache")))
+        patch.setenv("ADJOINT_CACHE", str(folder))
         yield
 
 

@@ -4,8 +4,10 @@ import re
 
 import pytest
 
+from adjoint.lower.schedule.memory import ALIGNMENT
 from benchmarks import programs, publish, record, workloads
 from benchmarks.blocks import BLOCKS
+from tests.lower.schedule.test_memory import lifetimes
 
 RESULTS = record.load()
 PAGES = publish.pages()
@@ -49,6 +51,19 @@ def test_a_page_says_what_the_results_say(page):
 def test_programs_are_as_published(name):
     assert RESULTS["programs"]["target"] == programs.TARGET
     assert programs.program_facts(name) == RESULTS["programs"]["workloads"][name], COMMAND
+
+
+@pytest.mark.parametrize("name", workloads.WORKLOADS)
+def test_steps_of_workloads_need_at_most_a_tenth_more_than_what_lives_at_once(name):
+    program, _ = programs.program_of(name)
+    lives = {buffer: life for buffer, life in lifetimes(program.kernels).items() if buffer.space == "arena"}
+    assert set(lives) == set(program.offsets)
+    sizes = {buffer: -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT for buffer in lives}
+    least = max(
+        sum(sizes[buffer] for buffer, (first, last) in lives.items() if first <= position <= last)
+        for position in range(len(program.kernels))
+    )
+    assert least <= program.arena_bound <= program.arena_bytes <= 1.1 * least
 
 
 def test_every_workload_and_every_block_is_published():

@@ -5,6 +5,7 @@ lane by itself; and kernels for a RISC-V CPU that has none.
 """
 
 import re
+from functools import cache
 
 import numpy as np
 import pytest
@@ -200,7 +201,13 @@ def test_a_block_of_a_network(name):
 def dtypes(sample):
     """What a sample reads and makes."""
     params = [param(f"p{i}", x.shape, x.dtype) for i, x in enumerate(sample.inputs)]
-    return {value.dtype for value in (*params, apply(sample.op, *params))}
+    return frozenset(value.dtype for value in (*params, apply(sample.op, *params)))
+
+
+@cache
+def valid_samples(cls):
+    """The samples of an operator that it accepts, each with its dtypes."""
+    return [(sample, dtypes(sample)) for sample in cls.samples() if not sample.error]
 
 
 def samples_of(cls, name):
@@ -209,13 +216,13 @@ def samples_of(cls, name):
     Its other code is that of ``neon``. For RISC-V there is one sample for each combination of dtypes, which alone
     decide between instructions: shapes and attributes make other indices, the same as on ``neon``.
     """
-    samples = [(sample, np.dtype(np.float16) in dtypes(sample)) for sample in cls.samples() if not sample.error]
+    half = np.dtype(np.float16)
     if name == "cortex-a76":
-        return [sample for sample, half in samples if half]
-    found = [sample for sample, half in samples if RUN[name].converts_half or not half]
+        return [sample for sample, kinds in valid_samples(cls) if half in kinds]
+    found = [(sample, kinds) for sample, kinds in valid_samples(cls) if RUN[name].converts_half or half not in kinds]
     if RUN[name].architecture == "riscv64":
-        found = list({(tuple(x.dtype for x in s.inputs), frozenset(dtypes(s))): s for s in found}.values())
-    return found
+        found = {(tuple(x.dtype for x in sample.inputs), kinds): (sample, kinds) for sample, kinds in found}.values()
+    return [sample for sample, _ in found]
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,7 @@ ONE, YES, N = Const(1.0, F64), Const(True, BOOL), Const(1, I32)
         ),
         (Apply("select", (YES, ZERO, ONE), F32), "select takes a bool"),
         (Apply("select", (YES, ZERO), F32), "select takes a bool"),
+        (Apply("select", (YES, ONE, ONE), F32), "select takes a bool"),
         (Apply("cast", (ZERO, ZERO), F32), "cast takes one value, got cast(float32, float32) to float32"),
         (Apply("bitcast", (ONE,), I32), "bitcast takes one value of the result's size, got bitcast(float64) to int32"),
         (Apply("gamma", (ZERO,), F32), "gamma is no scalar function; adjoint.kernel.scalars lists those there are"),

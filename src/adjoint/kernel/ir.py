@@ -331,11 +331,10 @@ class Kernel:
 
     @cached_property
     def _loaded(self) -> dict[Buffer, None]:
-        counted = postorder(list(dynamics(self.until))) if self.until is not None else []
-        found: dict[Buffer, None] = {e.buffer: None for e in counted if isinstance(e, Load)}
+        roots = list(dynamics(self.until)) if self.until is not None else []
         for statement in walk(self.body):
-            found.update((e.buffer, None) for e in postorder(roots_of(statement)) if isinstance(e, Load))
-        return found
+            roots += roots_of(statement)
+        return {e.buffer: None for e in postorder(roots) if isinstance(e, Load)}
 
     @cached_property
     def _stored(self) -> dict[Buffer, None]:
@@ -355,13 +354,15 @@ def roots_of(statement: Stmt) -> list[Expr]:
 
 def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """All statements, outer before inner."""
-    for statement in body:
+    stack = [*reversed(body)]
+    while stack:
+        statement = stack.pop()
         yield statement
         if isinstance(statement, For):
-            yield from walk(statement.body)
+            stack.extend(reversed(statement.body))
         elif isinstance(statement, When):
-            yield from walk(statement.then)
-            yield from walk(statement.other)
+            stack.extend(reversed(statement.other))
+            stack.extend(reversed(statement.then))
 
 
 def postorder(roots: list[Expr]) -> list[Expr]:

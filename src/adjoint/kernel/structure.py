@@ -46,30 +46,34 @@ class _Walk:
         return tuple(self._found), body
 
     def _key(self, thing: Any) -> Hashable:
-        if isinstance(thing, Var | Buffer):
-            if thing not in self._numbers:
-                self._number(thing)
-            return self._numbers[thing]
-        if isinstance(thing, Expr):
-            if thing not in self._numbers:
-                for expr in postorder([thing]):
-                    if expr not in self._numbers:
-                        self._number(expr)
-            return self._numbers[thing]
+        cls = type(thing)
+        if cls is tuple:
+            return tuple([self._key(each) for each in thing])
+        if thing is None or cls is str or cls is int:
+            return thing  # type: ignore[no-any-return]
+        if isinstance(thing, Expr | Var | Buffer):
+            number = self._numbers.get(thing)
+            return number if number is not None else self._numbered(thing)
         if isinstance(thing, Index):
             # Equal indices have equal keys, as variables keep their numbers.
-            if thing not in self._indices:
-                self._indices[thing] = self._described(thing)
-            return self._indices[thing]
-        if isinstance(thing, tuple):
-            return tuple(map(self._key, thing))
+            found = self._indices.get(thing)
+            if found is None:
+                found = self._indices[thing] = self._described(thing)
+            return found
         if isinstance(thing, frozenset):
-            return frozenset(map(self._key, thing))
+            return frozenset([self._key(each) for each in thing])
         if isinstance(thing, float | bool | np.generic):
             return repr(thing)  # distinguishes 0.0, -0.0 and False, and NaN equals itself
-        if thing is None or isinstance(thing, int | str | np.dtype):
+        if isinstance(thing, np.dtype):
             return thing
         return self._described(thing)
+
+    def _numbered(self, thing: Var | Buffer | Expr) -> int:
+        """The number of an object that had none; operands of an expression get theirs before it."""
+        for each in postorder([thing]) if isinstance(thing, Expr) else (thing,):
+            if each not in self._numbers:
+                self._number(each)
+        return self._numbers[thing]
 
     def _number(self, thing: Any) -> None:
         self._found.append(self._described(thing))

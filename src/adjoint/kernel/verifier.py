@@ -86,7 +86,8 @@ class _Scope:
         return VerifyError(f"kernel {self.kernel}: {message}")
 
     def inside(self, statement: For) -> _Scope:
-        return replace(self, loops={**self.loops, statement.var: statement.kind})
+        loops = {**self.loops, statement.var: statement.kind}
+        return _Scope(self.kernel, loops, self.unit, self.tiles, self.facts)
 
     def given(self, index: Index, low: int, high: int) -> _Scope:
         """The scope with the additional condition ``low <= index <= high``."""
@@ -192,25 +193,33 @@ def _expressions(roots: list[Expr], scope: _Scope) -> None:
 
 def _apply(expr: Apply, scope: _Scope) -> None:
     name, given = expr.function, [a.dtype for a in expr.operands]
-    text = f"{name}({', '.join(map(str, given))}) to {expr.dtype}"
     if name == "select":
         fits = len(given) == 3 and given[0] == _BOOL and given[1] == given[2] == expr.dtype
-        rule = "select takes a bool and two values of the result's dtype"
     elif name == "cast":
-        fits, rule = len(given) == 1, "cast takes one value"
+        fits = len(given) == 1
     elif name == "bitcast":
         fits = len(given) == 1 and given[0].itemsize == expr.dtype.itemsize
-        rule = "bitcast takes one value of the result's size"
     elif name in SCALARS:
         function = SCALARS[name]
-        result = _BOOL if function.result == "bool" else given[0] if given else None
-        fits = len(given) == function.arity and len(set(given)) == 1 and expr.dtype == result
+        fits = len(given) == function.arity and all(dtype == given[0] for dtype in given)
         fits = fits and given[0].kind in function.operands
-        rule = f"{name} takes {function.arity} values of one dtype of kind {' or '.join(function.operands)}"
+        fits = fits and expr.dtype == (_BOOL if function.result == "bool" else given[0])
     else:
         raise scope.refuse(f"{name} is no scalar function; adjoint.kernel.scalars lists those there are")
     if not fits:
-        raise scope.refuse(f"{rule}, got {text}")
+        raise scope.refuse(f"{_rule(name)}, got {name}({', '.join(map(str, given))}) to {expr.dtype}")
+
+
+def _rule(name: str) -> str:
+    """What a function takes, in words."""
+    if name == "select":
+        return "select takes a bool and two values of the result's dtype"
+    if name == "cast":
+        return "cast takes one value"
+    if name == "bitcast":
+        return "bitcast takes one value of the result's size"
+    function = SCALARS[name]
+    return f"{name} takes {function.arity} values of one dtype of kind {' or '.join(function.operands)}"
 
 
 def _across(expr: Across, scope: _Scope) -> None:

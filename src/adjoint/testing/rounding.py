@@ -185,7 +185,8 @@ def _computed(value: Value, inputs: list[_Known]) -> _Known:
     own = np.zeros(exact.shape)
     if is_float(value.dtype):
         own = unit_roundoff(value.dtype) * _own(value, made, exact, [x.exact for x in inputs])
-    return _Known(exact, _trials(made, inputs), own)
+    unmoved = all(trial is x.exact for x in inputs for trial in x.trials)
+    return _Known(exact, [exact] * _TRIALS if unmoved else _trials(made, inputs), own)
 
 
 def _kept(x: np.ndarray) -> np.ndarray:
@@ -193,7 +194,7 @@ def _kept(x: np.ndarray) -> np.ndarray:
 
 
 def _trials(made: Callable[..., np.ndarray], inputs: list[_Known]) -> list[np.ndarray]:
-    return [made(*operands) for operands in zip(*(x.trials for x in inputs), strict=True)] or [made()] * _TRIALS
+    return [made(*operands) for operands in zip(*(x.trials for x in inputs), strict=True)]
 
 
 def _own(value: Value, made: Callable[..., np.ndarray], exact: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:

@@ -1,18 +1,12 @@
 """Memory planning: live buffers do not overlap, and the plan is close to the lower bound."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adjoint.codegen.targets import host_target
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Kernel, Load, Store
 from adjoint.lower.schedule.memory import ALIGNMENT, plan_arena
-from adjoint.pipeline import lower_function
-from benchmarks import workloads
-from benchmarks.run import PEER_FOLDER
-from benchmarks.worker import load_peer
 
 F32 = np.dtype(np.float32)
 
@@ -73,17 +67,3 @@ def test_only_arena_buffers_are_placed():
     offsets, total, _ = plan_arena([kernel(0, [outside], [inside])])
     assert list(offsets) == [inside]
     assert total == ALIGNMENT
-
-
-@pytest.mark.parametrize("name", workloads.WORKLOADS)
-def test_steps_of_workloads_need_at_most_a_tenth_more_than_what_lives_at_once(name):
-    module = load_peer(PEER_FOLDER / "adjoint.py").module_of(workloads.make(name))
-    program = lower_function(module["step"], host_target())
-    lives = {buffer: life for buffer, life in lifetimes(program.kernels).items() if buffer.space == "arena"}
-    assert set(lives) == set(program.offsets)
-    sizes = {buffer: -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT for buffer in lives}
-    least = max(
-        sum(sizes[buffer] for buffer, (first, last) in lives.items() if first <= position <= last)
-        for position in range(len(program.kernels))
-    )
-    assert least <= program.arena_bound <= program.arena_bytes <= 1.1 * least

@@ -68,6 +68,16 @@ def test_a_serial_result_read_in_parallel_is_waited_for():
     assert barriers(kernels, {a: 0, b: 64}) == {1}
 
 
+def test_one_thread_waits_for_parameters_that_several_update():
+    p, a, b = buffer("p", "external"), buffer("a"), buffer("b")
+    update, again = kernel("k0", [], [p]), kernel("k1", [], [p], parallel=False)
+    read = kernel("k2", [p], [b], parallel=False)
+    assert barriers([update, read], {b: 64}) == {1}
+    # The last two run on the same thread, and the second has waited for the first.
+    assert barriers([update, again, read], {b: 64}) == {1}
+    assert barriers([kernel("k0", [p], [a]), kernel("k1", [p], [b], parallel=False), again], {a: 0, b: 64}) == {2}
+
+
 def test_memory_that_is_used_again_is_waited_for():
     x, a, b, y = buffer("x", "external"), buffer("a"), buffer("b"), buffer("y", "external")
     kernels = [kernel("k0", [a], [x]), kernel("k1", [y], [b])]

@@ -61,8 +61,11 @@ def compute_at(kernels: Sequence[Kernel], target: Target) -> list[Kernel]:
     out, position = list(kernels), 0
     while position < len(out):
         producer = out[position]
-        readers = [n for n, k in enumerate(out) if n > position and any(b in k.reads for b in producer.writes)]
-        made = _computed_at(producer, out[position + 1 : readers[0] + 1], target) if len(readers) == 1 else None
+        buffer = _moved(producer, target)
+        readers = [n for n in range(position + 1, len(out)) if buffer in out[n].reads] if buffer is not None else []
+        made = None
+        if buffer is not None and len(readers) == 1:
+            made = _computed_at(producer, buffer, out[position + 1 : readers[0] + 1], target)
         if made is None:
             position += 1
         else:
@@ -71,13 +74,18 @@ def compute_at(kernels: Sequence[Kernel], target: Target) -> list[Kernel]:
     return out
 
 
-def _computed_at(producer: Kernel, later: Sequence[Kernel], target: Target) -> Kernel | None:
-    """The last of the later kernels with the producer in its units; None where that is illegal or does not pay off."""
-    consumer, units = later[-1], later[-1].unit.extent
-    if len(producer.writes) != 1 or producer.writes[0].space != "arena" or not consumer.parallel:
+def _moved(producer: Kernel, target: Target) -> Buffer | None:
+    """The only buffer that a producer writes, if moving it into the units of a consumer may pay off."""
+    if len(producer.writes) != 1 or producer.writes[0].space != "arena":
         return None
     (buffer,) = producer.writes
-    if buffer.nbytes < costs.l2_bytes(target) or buffer in consumer.writes or buffer in producer.reads:
+    return buffer if buffer.nbytes >= costs.l2_bytes(target) and buffer not in producer.reads else None
+
+
+def _computed_at(producer: Kernel, buffer: Buffer, later: Sequence[Kernel], target: Target) -> Kernel | None:
+    """The last of the later kernels with the producer in its units; None where that is illegal or does not pay off."""
+    consumer, units = later[-1], later[-1].unit.extent
+    if not consumer.parallel or buffer in consumer.writes:
         return None
     # The producer's operands must be unchanged until there.
     if any(b in k.writes for k in later for b in producer.reads):

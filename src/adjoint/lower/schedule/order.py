@@ -131,18 +131,29 @@ def _barriers(
 ) -> frozenset[int]:
     """The barriers of an order, in which a kernel may occur several times, besides those that are given."""
     found = set(given)
-    written: list[tuple[Buffer, bool]] = []
-    read: list[tuple[Buffer, bool]] = []
+    # The buffers since the last barrier, each with whether only serial kernels use it.
+    written: dict[Buffer, bool] = {}
+    read: dict[Buffer, bool] = {}
+    spans = {buffer: (start, start + buffer.nbytes) for buffer, start in offsets.items()}
 
-    def clash(mine: Sequence[Buffer], others: list[tuple[Buffer, bool]], alone: bool) -> bool:
-        return any(
-            not (alone and was_alone) and _overlap(b, other, offsets) for b in mine for other, was_alone in others
-        )
+    def clash(mine: Sequence[Buffer], others: Mapping[Buffer, bool], alone: bool) -> bool:
+        for buffer in mine:
+            if buffer in others and not (alone and others[buffer]):
+                return True
+            if buffer not in spans:
+                continue
+            start, end = spans[buffer]
+            for other, was_alone in others.items():
+                if other in spans and not (alone and was_alone):
+                    low, high = spans[other]
+                    if start < high and low < end:
+                        return True
+        return False
 
     for position in order:
         if isinstance(position, Test):
             assert position.region.test is not None
-            written, read = [], [(b, False) for b in memory_of(position.region.test, places)]
+            written, read = {}, dict.fromkeys(memory_of(position.region.test, places), False)
             continue
         kernel = kernels[position]
         alone = not kernel.parallel
@@ -151,15 +162,7 @@ def _barriers(
             reads, writes = (tuple(m for b in buffers for m in memory_of(b, places)) for buffers in (reads, writes))
         if position in given or clash((*reads, *writes), written, alone) or clash(writes, read, alone):
             found.add(position)
-            written, read = [], []
-        written += [(b, alone) for b in writes]
-        read += [(b, alone) for b in reads]
+            written, read = {}, {}
+        written.update((b, alone and written.get(b, True)) for b in writes)
+        read.update((b, alone and read.get(b, True)) for b in reads)
     return frozenset(found)
-
-
-def _overlap(a: Buffer, b: Buffer, offsets: Mapping[Buffer, int]) -> bool:
-    if a is b:
-        return True
-    if a not in offsets or b not in offsets:
-        return False
-    return offsets[a] < offsets[b] + b.nbytes and offsets[b] < offsets[a] + a.nbytes
