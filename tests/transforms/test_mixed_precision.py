@@ -49,6 +49,21 @@ def test_loops_compute_products_in_half_floats():
             assert not np.array_equal(found, expected)
 
 
+def test_a_network_with_convolution_normalization_and_attention():
+    x, kernel = param("x", (2, 3, 4, 4)), param("kernel", (4, 3, 3, 3))
+    hidden = ops.relu(ops.group_norm(ops.conv2d(x, kernel, padding=1), 2))
+    rows = ops.reshape(hidden, (2, 4, 16))
+    out = ops.layer_norm(rows + ops.scaled_dot_product_attention(rows, rows, rows))
+    function = Function("f", (x, kernel), (ops.mean(ops.log_softmax(out)),))
+    arrays = [np.sin(np.arange(np.prod(p.shape)).reshape(p.shape)).astype(np.float32) for p in function.params]
+    (expected,) = interpret(function, *arrays)
+    for policy, low in ((O1, {"conv2d", "matmul"}), (O2, {"conv2d", "matmul", "relu", "multiply"})):
+        made = mixed_precision(function, policy, ["kernel"], ["x"])
+        assert half_values(made) >= low
+        assert not half_values(made) & {"normalize", "exp", "sum", "sum_exp", "log"}
+        np.testing.assert_allclose(interpret(made, *arrays)[0], expected, rtol=2e-2)
+
+
 def test_the_text_of_the_docstring():
     text = inspect.cleandoc(sys.modules[mixed_precision.__module__].__doc__)
     parts = [part.partition("\n    }")[0] for part in text.split("func ")[1:]]
