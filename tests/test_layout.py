@@ -163,6 +163,7 @@ TESTED_IN = {
     "distributions/continuous": "distributions/test_distributions.py",
     "distributions/discrete": "distributions/test_distributions.py",
     "distributions/divergence": "distributions/test_distributions.py",
+    "distributions/of_gamma": "distributions/test_distributions.py",
     "nn/distances": "nn/test_nn.py",
     "nn/functional/losses": "nn/test_nn.py",
     "nn/functional/normalization": "nn/test_nn.py",

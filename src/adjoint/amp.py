@@ -18,8 +18,9 @@ _HALVES = (DTYPES["bf16"], DTYPES["f16"])
 class autocast(ContextDecorator):  # noqa: N801
     """A context, or decorator, in which products of f32 tensors compute in half floats; `torch.autocast`.
 
-    Matrix products, linear layers, convolutions and attention convert their operands to `dtype`, and add their terms in
-    f32. Losses convert theirs to f32. Normalization computes in f32 and returns the dtype of its input, and softmax
+    Matrix products, linear layers, convolutions, recurrent layers and attention convert their operands to `dtype`, and
+    add their terms in f32. Losses, `prod`, `quantile`, `cdist`, linear systems, three-dimensional pooling and
+    `grid_sample` convert theirs to f32. Normalization computes in f32 and returns the dtype of its input, and softmax
     computes half floats in f32. Everything else keeps the dtypes of its operands; where they differ, the wider one
     counts. Parameters stay f32, and so do their gradients.
 

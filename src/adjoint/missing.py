@@ -54,7 +54,6 @@ _TORCH = _SORTED | {
 
 _NN = {
     "FractionalMaxPool2d": _LAYER.format("use MaxPool2d"),
-    "CTCLoss": _LAYER.format("use cross entropy with aligned labels"),
     "AlphaDropout": _LAYER.format("use Dropout"),
     "FeatureAlphaDropout": _LAYER.format("use Dropout2d"),
     "SyncBatchNorm": "use BatchNorm2d, because training runs in one process",
@@ -70,7 +69,6 @@ _NN = {
 }
 
 _FUNCTIONAL = {
-    "ctc_loss": _NN["CTCLoss"],
     "alpha_dropout": _LAYER.format("use dropout"),
     "relu_": "use relu",
     "elu_": "use elu",

@@ -102,12 +102,49 @@ def test_samples_have_the_moments_and_gradients():
     assert D.Uniform(0.0, 1.0).log_prob(torch.tensor([0.5, 2.0])).tolist() == [0.0, float("-inf")]
 
 
+def test_distributions_of_gamma_variables():
+    """The sums that PyTorch 2.13 prints of log_prob, entropy, and kl_divergence or variance; then gradients."""
+    a, b = leaf(0.5, 1.3, 2.0), leaf(0.9, 2.0, 0.4)
+    x = torch.tensor([0.1, 0.4, 0.85], dtype=torch.float64)
+    chi, student, dirichlet = D.Chi2(a), D.StudentT(a + 3, b, a), D.Dirichlet(a)
+    sums = [
+        *(chi.log_prob(x), chi.entropy(), D.kl_divergence(chi, D.Chi2(b))),
+        *(student.log_prob(x), student.entropy(), student.variance),
+        *(dirichlet.log_prob(x / x.sum()), dirichlet.entropy(), D.kl_divergence(dirichlet, D.Dirichlet(b))),
+        dirichlet.variance,
+    ]
+    few = D.StudentT(torch.tensor([0.5, 1.5]))
+    torch.manual_seed(3)
+    df, shape, one, others = leaf(8.0), leaf(0.3, 4.0), leaf(2.0), leaf(0.5, 2.5, 1.0)
+    many = (8000,)
+    # Means of samples, with what their derivatives must be: those of the exact means.
+    drawn = [
+        (D.Gamma(shape, torch.ones(2, dtype=torch.float64)).rsample(many).square(), shape, 2 * shape.detach() + 1),
+        (D.Beta(one, 3.0 + 0 * one).rsample(many), one, torch.tensor([3 / 25])),
+        (D.Dirichlet(others).rsample(many)[:, 0], others, torch.tensor([3.5, -0.5, -0.5]) / 16),
+        (D.StudentT(df).rsample(many).square(), df, torch.tensor([-2 / 36])),
+        (D.Chi2(df).rsample(many), df, torch.ones(1)),
+    ]
+    found = [(torch.autograd.grad(y.sum() / 8000, v)[0], expected) for y, v, expected in drawn]
+    sums = [s.sum() for s in sums]
+    numbers = [
+        *(-1.557913779780388, 1.942803792958594, 1.4509167013513191),
+        *(-5.262137592329293, 5.273516168012245, 10.409565217391306),
+        *(1.5559347992287957, -1.4777622804073842, 1.9395352010705968, 0.12263388734995384),
+    ]
+    np.testing.assert_allclose([s.item() for s in sums], numbers, rtol=1e-9)
+    assert np.isnan(few.mean.numpy()[0])
+    assert few.variance.numpy()[1] == np.inf
+    for number, (slope, expected) in enumerate(found):
+        np.testing.assert_allclose(slope.numpy(), expected.numpy(), rtol=0.1, atol=0.01, err_msg=str(number))
+
+
 @pytest.mark.parametrize(
     ("build", "expected"),
     [
         (
-            lambda: D.Gamma(1.0, 1.0).rsample(),
-            "Gamma.rsample: the numbers must have a gradient with respect to the parameters, which those of this "
+            lambda: D.Bernoulli(probs=0.5).rsample(),
+            "Bernoulli.rsample: the numbers must have a gradient with respect to the parameters, which those of this "
             "distribution have not; use sample and log_prob",
         ),
         (lambda: D.Bernoulli(), "Bernoulli: there must be either probs or logits, got none; pass one"),

@@ -6,7 +6,7 @@ The formulas are in `tests.optim.reference`, and were compared with PyTorch 2.13
 import numpy as np
 import pytest
 
-from adjoint import optim
+from adjoint import compile, optim
 from adjoint.errors import AdjointError
 from adjoint.ir import TensorType
 from adjoint.tensor.tensor import from_array
@@ -176,6 +176,21 @@ def test_three_steps_by_hand():
     trained(made, [np.tile(np.array([0.1, 0.2, -0.3], np.float32), (3, 1))])
     for optimizer, (_, expected) in zip(made, makers, strict=True):
         np.testing.assert_allclose(read(optimizer.param_groups[0]["params"][0]), expected, atol=1e-5)
+
+
+def test_three_steps_by_hand_in_graphs():
+    """The same for the functions that a trainer's step contains, of which the last one is compiled."""
+    start, grad = np.array([1, -2, 3], np.float32), np.array([0.1, 0.2, -0.3], np.float32)
+    for optimizer, run, expected in [
+        (optim.SGD(0.1), None, [0.97, -2.06, 3.09]),
+        (optim.SGD(0.1, 0.9), None, [0.9439, -2.1122, 3.1683]),
+        (optim.SGD(0.1, 0.9, nesterov=True), None, [0.91951, -2.16098, 3.24147]),
+        (optim.AdamW(0.1, weight_decay=0.2), compile, [0.647152, -2.176424, 3.117616]),
+    ]:
+        stepper = Stepper(optimizer, {"w": start}, run)
+        for _ in range(3):
+            after = stepper.step({"w": grad})["w"]
+        np.testing.assert_allclose(after, expected, atol=6e-7)
 
 
 def test_averages_of_asgd_begin_at_t0():

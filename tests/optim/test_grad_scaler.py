@@ -33,6 +33,22 @@ def test_a_loop_steps_with_the_true_gradient_and_leaves_out_what_overflows():
     assert compiled[1] == compiled[-1]
 
 
+def test_the_scale_grows_after_clean_steps_and_halves_after_each_overflow():
+    """Growth counts the clean steps since the last change; the step and the scale are one compiled program."""
+    w = leaf()
+    scaler = GradScaler(init_scale=4096.0, growth_factor=2.0, backoff_factor=0.5, growth_interval=3)
+    optimizer, path, scales = SGD([w], lr=0.5), [], []
+    for overflow in (0, 0, 0, 0, 1, 0, 0, 0, 1, 1, 0):
+        optimizer.zero_grad()
+        scaler.scale(w * from_array(np.array(np.inf if overflow else 0.25, np.float32))).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        scales.append(scaler.get_scale())
+        path.append(float(w.numpy(force=True)))
+    assert scales == [4096, 4096, 8192, 8192, 4096, 4096, 4096, 8192, 4096, 2048, 2048]
+    np.testing.assert_array_equal(np.diff(path, prepend=1.0), -0.125 * np.array([1, 1, 1, 1, 0, 1, 1, 1, 0, 0, 1]))
+
+
 def test_gradients_can_be_changed_between_unscale_and_step():
     w = leaf()
     optimizer, scaler = SGD([w], lr=1.0), GradScaler(**SETTINGS)

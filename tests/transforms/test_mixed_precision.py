@@ -29,6 +29,41 @@ def renumbered(function):
     return re.sub(r"%\d+", lambda found: f"%{numbers.setdefault(found[0], len(numbers))}", str(function))
 
 
+def test_loops_compute_products_in_half_floats():
+    rows, state = param("rows", (3, 2, 4)), param("state", (2, 4))
+    w = param("w", (4, 4))
+
+    def step(carry, row):
+        return ops.tanh(carry @ w + row), ops.exp(carry)
+
+    last, outs = ops.scan(step, state, rows)
+    function = Function("f", (rows, state, w), (last, outs))
+    arrays = [0.3 * np.cos(np.arange(np.prod(p.shape)).reshape(p.shape)).astype(np.float32) for p in function.params]
+    for policy in (O1, O2):
+        made = mixed_precision(function, policy, ["w"], ["rows"])
+        (loop,) = (v.op for v in made.values() if v.op.name == "scan")
+        assert {v.op.name for v in loop.body.values() if v.type.dtype == DTYPES["bf16"]} >= {"matmul"}
+        assert [r.type for r in made.results] == [r.type for r in function.results]
+        for found, expected in zip(interpret(made, *arrays), interpret(function, *arrays), strict=True):
+            np.testing.assert_allclose(found, expected, atol=2e-2)
+            assert not np.array_equal(found, expected)
+
+
+def test_a_network_with_convolution_normalization_and_attention():
+    x, kernel = param("x", (2, 3, 4, 4)), param("kernel", (4, 3, 3, 3))
+    hidden = ops.relu(ops.group_norm(ops.conv2d(x, kernel, padding=1), 2))
+    rows = ops.reshape(hidden, (2, 4, 16))
+    out = ops.layer_norm(rows + ops.scaled_dot_product_attention(rows, rows, rows))
+    function = Function("f", (x, kernel), (ops.mean(ops.log_softmax(out)),))
+    arrays = [np.sin(np.arange(np.prod(p.shape)).reshape(p.shape)).astype(np.float32) for p in function.params]
+    (expected,) = interpret(function, *arrays)
+    for policy, low in ((O1, {"conv2d", "matmul"}), (O2, {"conv2d", "matmul", "relu", "multiply"})):
+        made = mixed_precision(function, policy, ["kernel"], ["x"])
+        assert half_values(made) >= low
+        assert not half_values(made) & {"normalize", "exp", "sum", "sum_exp", "log"}
+        np.testing.assert_allclose(interpret(made, *arrays)[0], expected, rtol=2e-2)
+
+
 def test_the_text_of_the_docstring():
     text = inspect.cleandoc(sys.modules[mixed_precision.__module__].__doc__)
     parts = [part.partition("\n    }")[0] for part in text.split("func ")[1:]]
@@ -112,9 +147,14 @@ def test_refusals(make, message):
     assert error.value.message == message
 
 
-def test_the_tables_name_operators():
+def test_each_operator_is_in_one_table():
     module = sys.modules[mixed_precision.__module__]
     known = {operator.name for operator in CATALOGUE}
-    assert known >= module._FOLLOW | module._CONSTANT | module._ROUNDED
+    tables = [module._FOLLOW, module._FULL, module._OTHER, module._CONSTANT]
+    products = {name for name in known if name.startswith(module._LOW)}
+    assert known - set().union(*tables, products) == set(), "say in which floats a new operator computes"
+    assert set().union(*tables, products) == known
+    assert sum(map(len, tables)) + len(products) == len(known)
+    assert known >= module._ROUNDED
     assert {name for name in known if name.startswith(module._LOW)} >= {"matmul", "conv2d", "attention"}
     assert module._WIDEST <= module._FOLLOW

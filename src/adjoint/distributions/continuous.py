@@ -182,6 +182,8 @@ class Gamma(Distribution):
         The shape parameter, and the inverse of the scale.
     """
 
+    has_rsample = True
+
     def __init__(self, concentration: Any, rate: Any) -> None:
         self.concentration, self.rate = parameters("Gamma", concentration, rate)
         self.batch_shape = tuple(self.rate.shape)
@@ -218,6 +220,8 @@ class Beta(Distribution):
     concentration1, concentration0 : Tensor or float
         The shape parameters, of which the first is greater where values are close to 1.
     """
+
+    has_rsample = True
 
     def __init__(self, concentration1: Any, concentration0: Any) -> None:
         self.concentration1, self.concentration0 = parameters("Beta", concentration1, concentration0)

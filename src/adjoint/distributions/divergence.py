@@ -7,6 +7,7 @@ from adjoint import ops
 from adjoint.distributions.base import Distribution, digamma, log_gamma
 from adjoint.distributions.continuous import Beta, Exponential, Gamma, Laplace, Normal, Uniform
 from adjoint.distributions.discrete import Bernoulli, Categorical
+from adjoint.distributions.of_gamma import Chi2, Dirichlet
 from adjoint.errors import TypeRuleError
 from adjoint.tensor.record import operation
 
@@ -100,6 +101,12 @@ def _beta(p: Beta, q: Beta) -> Any:
     return q.log_normalizer() - p.log_normalizer() + mixed
 
 
+def _dirichlet(p: Dirichlet, q: Dirichlet) -> Any:
+    a, b = p.concentration, q.concentration
+    gap = ((a - b) * (digamma(a) - digamma(a.sum(-1, keepdim=True)))).sum(-1)
+    return q.log_normalizer() - p.log_normalizer() + gap
+
+
 _RULES: dict[type, Callable[[Any, Any], Any]] = {
     Normal: _normal,
     Bernoulli: _bernoulli,
@@ -108,5 +115,7 @@ _RULES: dict[type, Callable[[Any, Any], Any]] = {
     Exponential: _exponential,
     Laplace: _laplace,
     Gamma: _gamma,
+    Chi2: _gamma,
     Beta: _beta,
+    Dirichlet: _dirichlet,
 }

@@ -19,6 +19,7 @@ from adjoint.losses.classes import (
     multilabel_soft_margin,
 )
 from adjoint.losses.cross_entropy import CrossEntropyLoss, cross_entropy
+from adjoint.losses.ctc import CTCLoss, ctc
 from adjoint.losses.functions import as_loss
 from adjoint.losses.imbalance import (
     DiceLoss,
@@ -55,6 +56,7 @@ from adjoint.losses.weighted import SampleWeighted
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "DiceLoss",
@@ -81,6 +83,7 @@ __all__ = [
     "binary_cross_entropy_with_logits",
     "cosine_embedding",
     "cross_entropy",
+    "ctc",
     "dice",
     "focal",
     "gaussian_nll",

@@ -44,6 +44,8 @@ class Loss(Module):
     arg_names: ClassVar[tuple[str, ...]] = ("predictions", "targets")
     num_optional: ClassVar[int] = 0
     num_backbone_results: ClassVar[int] = 1
+    #: What makes the arguments of `__call__` of those of a call with tensors, where some may be something else.
+    prepare: ClassVar[Callable[..., tuple[Any, ...]] | None] = None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -166,7 +168,8 @@ def _recording(own: Callable[..., Any]) -> Callable[..., Any]:
                         f"{self.name}: the attributes of a loss must be hashable when it is called with tensors, got "
                         f"{', '.join(self.__dict__)}; store tuples"
                     ) from None
-                own_args = args if mode.dtype is None else in_f32(args)
+                given = args if self.prepare is None else self.prepare(*args)
+                own_args = given if mode.dtype is None else in_f32(given)
                 return record(entry_of(self) if entry is None else entry, own_args)
         return own(self, *args)
 

@@ -27,12 +27,14 @@ from adjoint.ops.attention_base import (
     weights,
     weights_of,
 )
+from adjoint.ops.attention_dropout import factor_at, factors, with_factors
 from adjoint.ops.attention_gradients import AttentionKeyGradient, AttentionQueryGradient, AttentionValueGradient
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Sample, Scalar
-from adjoint.ops.composites import softmax
+from adjoint.ops.composites import dropout, softmax
 from adjoint.ops.contract import matmul
 from adjoint.ops.convert import stop_gradient
 from adjoint.ops.logic import greater, where
+from adjoint.ops.random_keys import as_key, is_number
 from adjoint.ops.reduce import max
 from adjoint.ops.rules import require_float, rounded
 from adjoint.ops.shape import broadcast_to, expand_dims, sum
@@ -53,39 +55,41 @@ class Attention(AttentionOperator):
         """The formula, relative to the maximum score of each row."""
 
         def made(*xs: np.ndarray) -> np.ndarray:
-            (q, k, v), mask = self.without_mask(xs)
+            (q, k, v), mask, keys = self.parts(xs)
             scored = scores(q, k, self.scale, self.causal, mask)
             exponentials = weights(scored, np.max(scored, -1))
             total = np.sum(exponentials, -1, keepdims=True)
-            mean: np.ndarray = np.matmul(exponentials, v) / np.where(total == 0, total.dtype.type(1), total)
+            kept = exponentials * factors(self.dropout, keys, exponentials)
+            mean: np.ndarray = np.matmul(kept, v) / np.where(total == 0, total.dtype.type(1), total)
             return mean
 
         return rounded(made, *inputs)
 
     def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:
         """One operator per operand; they share the logarithm of the sums of exponentials."""
-        (q, k, v), mask = self.without_mask(inputs)
-        last = () if mask is None else (mask,)
-        logsum = apply(AttentionLogSum(*self.settings()), q, k, *last)
+        (q, k, v), mask, keys = self.parts(inputs)
+        logsum = apply(AttentionLogSum(*self.without_dropout()), q, k, *(() if mask is None else (mask,)))
+        last = inputs[3:]
         delta = sum(multiply(ct, out), -1)
         found = (
             apply(AttentionQueryGradient(*self.settings()), q, k, v, logsum, delta, ct, *last),
             apply(AttentionKeyGradient(*self.settings()), q, k, v, logsum, delta, ct, *last),
             apply(AttentionValueGradient(*self.settings()), q, k, logsum, ct, *last),
         )
-        if mask is None:
-            return found
-        if not is_float(mask.dtype):
-            return *found, None
-        # The gradient of a mask has T times S elements like itself.
-        change = subtract(matmul(ct, v, transpose_b=True), expand_dims(delta, -1))
-        return *found, multiply(weights_of(self, q, k, logsum, mask), change)
+        others: list[Value | None] = [None for _ in last]
+        if mask is not None and is_float(mask.dtype):
+            # The gradient of a mask has T times S elements like itself.
+            to_weights = with_factors(self.dropout, keys, matmul(ct, v, transpose_b=True))
+            change = subtract(to_weights, expand_dims(delta, -1))
+            others[0] = multiply(weights_of(self, q, k, logsum, mask), change)
+        return *found, *others
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
         """The rows are queries; keys and values are streamed."""
-        (q, keys, values), mask = self.without_mask(inputs)
+        (q, keys, values), mask, seed = self.parts(inputs)
         *batch, t, e = index
         count = keys.type.shape[-2]
+        shape = (*q.type.shape[:-1], count)
 
         def score(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:
             return masked_score(k, self, dots[0], lambda: mask((*batch, t, n)))
@@ -93,8 +97,12 @@ class Attention(AttentionOperator):
         def value(n: Coordinate) -> Scalar:
             return values((*batch, n, e))
 
+        def factor(n: Coordinate) -> Scalar:
+            return factor_at(k, self.dropout, seed, shape, (*batch, t, n), q.type.dtype)
+
         dots = [product((*batch, t), q, keys)]
-        return k.fused_attention("softmax", count, dots, score, value, causal_span(self, t, count, "T"))
+        span = causal_span(self, t, count, "T")
+        return k.fused_attention("softmax", count, dots, score, value, span, None if seed is None else factor)
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -108,6 +116,7 @@ class AttentionLogSum(AttentionOperator):
     """For each row, the logarithm of the sum of the exponentials of its scores; operands ``q, k``."""
 
     name: ClassVar[str] = "attention_log_sum"
+    drops: ClassVar[bool] = False
     flops: ClassVar[float] = 2.0
     takes: ClassVar[tuple[tuple[str, str], ...]] = (("q", "TD"), ("k", "SD"))
     gives: ClassVar[str] = "T"
@@ -116,7 +125,7 @@ class AttentionLogSum(AttentionOperator):
         """The formula, relative to the maximum score of each row."""
 
         def made(*xs: np.ndarray) -> np.ndarray:
-            (q, k), mask = self.without_mask(xs)
+            (q, k), mask, _ = self.parts(xs)
             scored = scores(q, k, self.scale, self.causal, mask)
             top = np.max(scored, -1)
             with np.errstate(divide="ignore"):  # a query that attends to no key
@@ -127,7 +136,7 @@ class AttentionLogSum(AttentionOperator):
 
     def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:
         """The weights times the keys, which is attention to them, and times the queries, as for a value gradient."""
-        (q, k), mask = self.without_mask(inputs)
+        (q, k), mask, _ = self.parts(inputs)
         last = () if mask is None else (mask,)
         each = multiply(expand_dims(ct, -1), self.scale)
         seen = apply(Attention(*self.settings()), q, k, k, *last)
@@ -139,7 +148,7 @@ class AttentionLogSum(AttentionOperator):
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
         """The rows are queries; keys are streamed."""
-        (q, keys), mask = self.without_mask(inputs)
+        (q, keys), mask, _ = self.parts(inputs)
         count = keys.type.shape[-2]
 
         def score(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:
@@ -156,7 +165,14 @@ class AttentionLogSum(AttentionOperator):
 
 
 def scaled_dot_product_attention(
-    q: Value, k: Value, v: Value, causal: bool = False, scale: float | None = None, mask: Value | None = None
+    q: Value,
+    k: Value,
+    v: Value,
+    causal: bool = False,
+    scale: float | None = None,
+    mask: Value | None = None,
+    dropout_rate: float = 0.0,
+    key: Value | None = None,
 ) -> Value:
     """``softmax(q @ k.T * scale) @ v`` (Vaswani et al., 2017, formula 1), like PyTorch's function of that name.
 
@@ -173,6 +189,10 @@ def scaled_dot_product_attention(
     mask : Value, optional
         Broadcasts to ``[..., T, S]``: bool, True where a query attends to a key, or of the dtype of `q` and added to
         the scores. A query that attends to no key gets zeros. The gradient of a mask has T times S elements.
+    dropout_rate : float, default 0.0
+        Probability with which a weight is dropped, as by `dropout` of the weights; not stored for long sequences.
+    key : Value, optional
+        The key of the dropout, u32[2].
 
     Returns
     -------
@@ -184,7 +204,7 @@ def scaled_dot_product_attention(
     TypeRuleError
         If shapes or dtypes do not match.
     InvalidValueError
-        If the scale is not a number.
+        If the scale is not a number, or there is no key for dropout.
     """
     name = "scaled_dot_product_attention"
     for what, value in (("q", q), ("k", k), ("v", v)):
@@ -203,6 +223,7 @@ def scaled_dot_product_attention(
     elif isinstance(scale, bool) or not isinstance(scale, int | float):
         raise InvalidValueError(f"{name}: scale must be a number or None, got {scale!r}; omit it for 1/sqrt(D)")
     batch = _batch(q, k, v)
+    drops = _checked_rate(dropout_rate, key)
     if mask is not None:
         mask = _checked_mask(mask, q, (*batch, q.shape[-2], k.shape[-2]))
     scores_of_head = q.shape[-2] * k.shape[-2]
@@ -215,10 +236,23 @@ def scaled_dot_product_attention(
         whole = [broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v)]
         if mask is not None:
             whole.append(broadcast_to(mask, (*batch, q.shape[-2], k.shape[-2])))
-        return apply(Attention(float(scale), causal, mask is not None), *whole)
+        if drops:
+            whole.append(as_key(name, key))
+        return apply(Attention(float(scale), causal, mask is not None, drops), *whole)
     # Scale the product rather than the queries: this happens in registers, where the product is stored.
     scored = multiply(matmul(q, k, transpose_b=True), scale)
-    return matmul(softmax_of_scores(scored, mask, causal), v)
+    shares = softmax_of_scores(scored, mask, causal)
+    return matmul(dropout(shares, key, drops) if key is not None and drops else shares, v)
+
+
+def _checked_rate(rate: float, key: Value | None) -> float:
+    """The rate; raises unless it is one, and there is a key if it is not 0."""
+    name = "scaled_dot_product_attention"
+    if not is_number(rate) or not 0 <= rate <= 1:
+        raise InvalidValueError(f"{name}: dropout_rate must be from 0 to 1, got {rate!r}; pass a probability")
+    if rate and key is None:
+        raise InvalidValueError(f"{name}: dropout needs a key, got none with dropout_rate={rate!r}; pass key")
+    return float(rate)
 
 
 def softmax_of_scores(scored: Value, mask: Value | None, causal: bool) -> Value:

@@ -9,6 +9,9 @@
 With a mask, a float one is added to the scores, and where a bool one is False the score is minus infinity; the weights
 of a query that attends to no key are all 0.
 
+With dropout, values are multiplied by ``weights * factors``, where a factor is 0 or ``1 / (1 - rate)``: a function of a
+key and of the position of the weight (`adjoint.ops.attention_dropout`).
+
 No operator stores an array of T times S elements: each recomputes the weights that it needs from queries, keys and
 `logsum`, block by block (Dao et al., "FlashAttention", 2022). The gradients are operators with independent operands:
 `logsum` may have any value.
@@ -16,6 +19,7 @@ No operator stores an array of T times S elements: each recomputes the weights t
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +28,7 @@ from adjoint.errors import TypeRuleError
 from adjoint.ir.types import DTYPES, TensorType
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import add, multiply, subtract
+from adjoint.ops.attention_dropout import check_positions
 from adjoint.ops.base import Builder, Coordinate, Dot, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.contract import matmul
 from adjoint.ops.create import iota
@@ -31,6 +36,7 @@ from adjoint.ops.logic import equal, greater_equal, where
 from adjoint.ops.rules import operands, refused, require
 from adjoint.ops.sampling import spread
 from adjoint.ops.shape import expand_dims
+from adjoint.ops.threefry import require_key
 from adjoint.ops.transcendental import exp
 from adjoint.ops.vectorizing import all_mapped
 
@@ -64,24 +70,31 @@ class AttentionOperator(Operator):
     masked : bool, default False
         Whether there is one more operand, ``mask[.., T, S]``: bool, True where a query attends to a key, or of the
         dtype of the others.
+    dropout : float, default 0.0
+        The probability that a weight is dropped. Unless it is 0, there is one more operand, the last one, the key of
+        the random bits: ``u32[2]``, or with some of the leading batch axes, whose elements then have keys of their own.
     """
 
     scale: float
     causal: bool = False
     masked: bool = False
+    dropout: float = 0.0
 
     #: Names of the operands with the letters of their last axes.
     takes: ClassVar[tuple[tuple[str, str], ...]]
     gives: ClassVar[str]
+    #: Whether dropout concerns it.
+    drops: ClassVar[bool] = True
 
     def infer(self, *inputs: TensorType) -> TensorType:
         """Check that each letter stands for one size of at least 1 and that batch axes are equal."""
         takes = self._takes()
-        operands(self, inputs, len(takes))
+        operands(self, inputs, len(takes) + bool(self.dropout))
+        keys = inputs[-1] if self.dropout else None
         require(self, inputs[: len(self.takes)], "float", "cast to a float such as f32 first")
         sizes: dict[str, int] = {}
         batch = inputs[0].shape[: -len(self.takes[0][1])]
-        for (name, letters), x in zip(takes, inputs, strict=True):
+        for (name, letters), x in zip(takes, inputs, strict=False):
             cut = x.rank - len(letters)
             fits = cut >= 0 and x.shape[:cut] == batch
             fits = fits and (x.dtype == inputs[0].dtype or (name == "mask" and x.dtype == DTYPES["bool"]))
@@ -92,7 +105,20 @@ class AttentionOperator(Operator):
                     f"{self.name}: operands must be {self._rule()} of the same dtype with equal batch axes and "
                     f"nonzero sizes, got {', '.join(map(str, inputs))}; reshape or cast some of them"
                 )
+        if keys is not None:
+            self._require_keys(keys, (*batch, sizes["T"], sizes["S"]))
         return inputs[0].with_shape((*batch, *(sizes[letter] for letter in self.gives)))
+
+    def _require_keys(self, keys: TensorType, shape: tuple[int, ...]) -> None:
+        """Raise unless the last operand has keys for weights of a shape."""
+        require_key(self.name, keys)
+        lead = keys.rank - 1
+        if lead > len(shape) - 2 or keys.shape[:lead] != shape[:lead]:
+            raise TypeRuleError(
+                f"{self.name}: the axes of the keys must be the first batch axes {list(shape[:-2])}, got {keys}; pass "
+                "u32[2]"
+            )
+        check_positions(keys, shape)
 
     def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
         """The mapped axis is another batch axis."""
@@ -104,12 +130,17 @@ class AttentionOperator(Operator):
     def _rule(self) -> str:
         return ", ".join(f"{name}[.., {', '.join(letters)}]" for name, letters in self._takes())
 
-    def without_mask(self, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
-        """The operands without the mask, and the mask or None."""
-        return (inputs[:-1], inputs[-1]) if self.masked else (inputs, None)
+    def parts(self, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any, Any]:
+        """The operands without the mask and the key, and these, or None."""
+        own, keys = (inputs[:-1], inputs[-1]) if self.dropout else (inputs, None)
+        return (own[:-1], own[-1], keys) if self.masked else (own, None, keys)
 
-    def settings(self) -> tuple[float, bool, bool]:
+    def settings(self) -> tuple[float, bool, bool, float]:
         """The attributes, which are those of the operators of the gradient too."""
+        return self.scale, self.causal, self.masked, self.dropout
+
+    def without_dropout(self) -> tuple[float, bool, bool]:
+        """The attributes of an operator of the scores alone."""
         return self.scale, self.causal, self.masked
 
     @classmethod
@@ -125,6 +156,7 @@ class AttentionOperator(Operator):
             refused(cls(1.0), *good[:-1], ((3, *shape[1:]), "f32"), error=error),
             refused(cls(1.0), *good[:-1], ((*shape[:-1], 7), "f32"), ((1, 1), "f32"), error="operands, got"),
             refused(cls(1.0), *good[:-1], ((*shape[:-1], 0), "f32"), error=error),
+            refused(cls(1.0, dropout=0.1), *good, ((3, 2), "u32"), error="the first batch axes [2], got u32[3,2]"),
         ]
 
     @classmethod
@@ -169,7 +201,18 @@ class AttentionOperator(Operator):
             arrays = cls.arrays(batch, t, s, d, e, dtype, mask=added if kind == "float" else mask)
             return Sample(cls(0.5, masked=True), arrays, gradient=dtype == "f64")
 
+        def dropped(batch: tuple[int, ...], keys: tuple[int, ...], *sizes: int, dtype: str = "f32") -> Sample:
+            t, s, d, e = sizes
+            arrays = cls.arrays(batch, t, s, d, e, dtype, mask=spread(*batch, t, s, dtype=dtype))
+            words = np.arange(1, 1 + 2 * prod(keys), dtype=np.uint32).reshape(*keys, 2)
+            return Sample(cls(0.5, False, True, 0.4), (*arrays, words), gradient=dtype == "f64")
+
+        with_dropout = [
+            dropped((2,), (), 3, 4, 2, 1, dtype="f64"),
+            dropped((2, 3), (2,), 5, 37, 3, 9),
+        ]
         return [
+            *(with_dropout if cls.drops else []),
             sample((), 3, 4, 2, 3, dtype="f64", gradient=True),
             sample((2,), 3, 2, 2, 1, dtype="f64", gradient=True, causal=True),
             sample((1, 2), 2, 3, 1, 2, dtype="f64", gradient=True, causal=True),

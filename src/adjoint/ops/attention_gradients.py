@@ -12,6 +12,7 @@ Their own derivatives are composed of ordinary operators, which do store T times
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from adjoint.ir.types import is_float
 from adjoint.ir.value import Value
 from adjoint.ops.arithmetic import add, multiply, negative, subtract
 from adjoint.ops.attention_base import AttentionOperator, causal_span, exponential, product, scores, weights, weights_of
+from adjoint.ops.attention_dropout import factor_at, factors, with_factors
 from adjoint.ops.base import Builder, Coordinate, Index, Operand, Sample, Scalar
 from adjoint.ops.contract import matmul
 from adjoint.ops.rules import rounded
@@ -44,31 +46,42 @@ class _ScoreGradient(AttentionOperator):
 
     def _slopes(self, *inputs: np.ndarray) -> np.ndarray:
         """The scaled gradients of the scores, ``[.., T, S]``, in NumPy."""
-        (q, k, v, logsum, delta, ct), mask = self.without_mask(inputs)
-        change: np.ndarray = np.matmul(ct, np.swapaxes(v, -1, -2)) - delta[..., None]
+        (q, k, v, logsum, delta, ct), mask, keys = self.parts(inputs)
         shares = weights(scores(q, k, self.scale, self.causal, mask), logsum)
+        to_weights = np.matmul(ct, np.swapaxes(v, -1, -2)) * factors(self.dropout, keys, shares)
+        change: np.ndarray = to_weights - delta[..., None]
         slopes: np.ndarray = shares * change * q.dtype.type(self.scale)
         return slopes
 
     def _slope(
-        self, k: Builder, dots: Sequence[Scalar], logsum: Scalar, delta: Scalar, mask: Callable[[], Scalar]
+        self,
+        k: Builder,
+        dots: Sequence[Scalar],
+        logsum: Scalar,
+        delta: Scalar,
+        mask: Callable[[], Scalar],
+        factor: Callable[[], Scalar],
     ) -> Scalar:
         """A single slope, from the dot products of query and key and of cotangent and value."""
         score, change = dots
+        if self.dropout:
+            change = k.call("mul", change, factor())
         weight = exponential(k, self, score, logsum, mask)
         scaled = k.call("mul", k.call("sub", change, delta), k.const(self.scale, k.dtype(score)))
         return k.call("mul", weight, scaled)
 
     def _through_slopes(self, h: Value, *inputs: Value) -> tuple[Value, tuple[Value | None, ...]]:
         """The scaled slopes, and the cotangents of all operands given `h`, the cotangent of the slopes."""
-        (q, k, v, logsum, delta, ct), mask = self.without_mask(inputs)
+        (q, k, v, logsum, delta, ct), mask, keys = self.parts(inputs)
         shares = weights_of(self, q, k, logsum, mask)
-        change = subtract(matmul(ct, v, transpose_b=True), expand_dims(delta, -1))
-        slopes = multiply(shares, change)
+        to_weights = with_factors(self.dropout, keys, matmul(ct, v, transpose_b=True))
+        slopes = multiply(shares, subtract(to_weights, expand_dims(delta, -1)))
         to_change, to_scores = multiply(h, shares), multiply(h, slopes)
         to_q, to_k, to_logsum = _through_scores(self, to_scores, q, k)
-        to_v, to_ct = matmul(to_change, ct, transpose_a=True), matmul(to_change, v)
-        found = (to_q, to_k, to_v, to_logsum, negative(sum(to_change, -1)), to_ct, *_to_mask(mask, to_scores))
+        to_product = with_factors(self.dropout, keys, to_change)
+        to_v, to_ct = matmul(to_product, ct, transpose_a=True), matmul(to_product, v)
+        others = _to_others(mask, keys, to_scores)
+        found = (to_q, to_k, to_v, to_logsum, negative(sum(to_change, -1)), to_ct, *others)
         return multiply(slopes, self.scale), found
 
     @classmethod
@@ -96,14 +109,17 @@ class AttentionQueryGradient(_ScoreGradient):
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
         """The rows are queries; keys are streamed."""
-        (q, keys, v, logsum, delta, ct), mask = self.without_mask(inputs)
+        (q, keys, v, logsum, delta, ct), mask, seed = self.parts(inputs)
         *batch, t, d = index
         row = (*batch, t)
 
         def weight(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:
-            return self._slope(k, dots, logsum(row), delta(row), lambda: mask((*row, n)))
+            at = (*row, n)
+            factor = partial(factor_at, k, self.dropout, seed, shape, at, q.type.dtype)
+            return self._slope(k, dots, logsum(row), delta(row), lambda: mask(at), factor)
 
         count = keys.type.shape[-2]
+        shape = (*q.type.shape[:-1], count)
         dots = [product(row, q, keys), product(row, ct, v)]
         return k.fused_attention(
             "sum", count, dots, weight, lambda n: keys((*batch, n, d)), causal_span(self, t, count, "T")
@@ -129,15 +145,17 @@ class AttentionKeyGradient(_ScoreGradient):
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
         """The rows are keys; queries are streamed."""
-        (q, keys, v, logsum, delta, ct), mask = self.without_mask(inputs)
+        (q, keys, v, logsum, delta, ct), mask, seed = self.parts(inputs)
         *batch, s, d = index
         row = (*batch, s)
 
         def weight(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:
             at = (*batch, n)
-            return self._slope(k, dots, logsum(at), delta(at), lambda: mask((*at, s)))
+            factor = partial(factor_at, k, self.dropout, seed, shape, (*at, s), q.type.dtype)
+            return self._slope(k, dots, logsum(at), delta(at), lambda: mask((*at, s)), factor)
 
         count = q.type.shape[-2]
+        shape = (*q.type.shape[:-1], keys.type.shape[-2])
         dots = [product(row, keys, q), product(row, v, ct)]
         return k.fused_attention(
             "sum", count, dots, weight, lambda n: q((*batch, n, d)), causal_span(self, s, count, "S")
@@ -157,30 +175,35 @@ class AttentionValueGradient(AttentionOperator):
         """The formula."""
 
         def made(*xs: np.ndarray) -> np.ndarray:
-            (q, k, logsum, ct), mask = self.without_mask(xs)
+            (q, k, logsum, ct), mask, keys = self.parts(xs)
             shares = weights(scores(q, k, self.scale, self.causal, mask), logsum)
-            total: np.ndarray = np.matmul(np.swapaxes(shares, -1, -2), ct)
+            kept = shares * factors(self.dropout, keys, shares)
+            total: np.ndarray = np.matmul(np.swapaxes(kept, -1, -2), ct)
             return total
 
         return rounded(made, *inputs)
 
     def vjp(self, ct: Value, out: Value, *inputs: Value) -> tuple[Value | None, ...]:  # noqa: ARG002
         """Composed of ordinary operators, with T times S elements."""
-        (q, k, logsum, change), mask = self.without_mask(inputs)
-        shares = weights_of(self, q, k, logsum, mask)
+        (q, k, logsum, change), mask, keys = self.parts(inputs)
+        shares = with_factors(self.dropout, keys, weights_of(self, q, k, logsum, mask))
         to_scores = multiply(matmul(change, ct, transpose_b=True), shares)
-        return *_through_scores(self, to_scores, q, k), matmul(shares, ct), *_to_mask(mask, to_scores)
+        return *_through_scores(self, to_scores, q, k), matmul(shares, ct), *_to_others(mask, keys, to_scores)
 
     def lower(self, k: Builder, index: Index, *inputs: Operand) -> Scalar:
         """The rows are keys; queries are streamed."""
-        (q, keys, logsum, ct), mask = self.without_mask(inputs)
+        (q, keys, logsum, ct), mask, seed = self.parts(inputs)
         *batch, s, e = index
 
         def weight(n: Coordinate, dots: Sequence[Scalar]) -> Scalar:
             at = (*batch, n)
-            return exponential(k, self, dots[0], logsum(at), lambda: mask((*at, s)))
+            made = exponential(k, self, dots[0], logsum(at), lambda: mask((*at, s)))
+            if seed is None:
+                return made
+            return k.call("mul", made, factor_at(k, self.dropout, seed, shape, (*at, s), q.type.dtype))
 
         count = q.type.shape[-2]
+        shape = (*q.type.shape[:-1], keys.type.shape[-2])
         span = causal_span(self, s, count, "S")
         return k.fused_attention(
             "sum", count, [product((*batch, s), keys, q)], weight, lambda n: ct((*batch, n, e)), span
@@ -198,11 +221,10 @@ def _through_scores(op: AttentionOperator, h: Value, q: Value, k: Value) -> tupl
     return matmul(scaled, k), matmul(scaled, q, transpose_a=True), negative(sum(h, -1))
 
 
-def _to_mask(mask: Value | None, to_scores: Value) -> tuple[Value | None, ...]:
-    """The cotangent of the mask, if there is one, given that of the scores."""
-    if mask is None:
-        return ()
-    return (to_scores if is_float(mask.dtype) else None,)
+def _to_others(mask: Value | None, keys: Value | None, to_scores: Value) -> tuple[Value | None, ...]:
+    """The cotangents of the mask and of the key, if there are any, given that of the scores."""
+    own = () if mask is None else (to_scores if is_float(mask.dtype) else None,)
+    return own if keys is None else (*own, None)
 
 
 def _sum(x: Value | None, y: Value) -> Value:

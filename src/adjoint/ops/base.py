@@ -177,6 +177,7 @@ class Builder(Protocol):
         weight: Callable[[Coordinate, Sequence[Scalar]], Scalar],
         values: Callable[[Coordinate], Scalar] | None = None,
         span: tuple[Coordinate, Coordinate] | None = None,
+        factor: Callable[[Coordinate], Scalar] | None = None,
     ) -> Scalar:
         """One element of a matrix product whose left factor is computed from dot products and never stored.
 
@@ -200,6 +201,9 @@ class Builder(Protocol):
         span : pair of coordinates, optional
             The first step that counts and the first after it that does not, as functions of the row that never
             decrease. Except for ``sum``, every row has at least one such step. Default: all steps count.
+        factor : callable, optional
+            For ``softmax``: maps n to what the exponential is multiplied by in the product, but not in the sum of
+            exponentials, as for dropout.
         """
 
     def row_algorithm(

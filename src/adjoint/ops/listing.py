@@ -70,7 +70,7 @@ _CONSTANT = {
     for reason, names in (
         ("integers have no gradient", ("bits", "categorical", "fold_in", "key", "poisson", "randint", "split")),
         ("the result depends on the key only", ("cauchy", "exponential", "gumbel", "laplace", "normal")),
-        ("the parameters of the distribution have none", ("beta", "dirichlet", "gamma", "truncated_normal")),
+        ("the parameters of the distribution have none", ("truncated_normal",)),
         ("the result is piecewise constant", ("geometric",)),
     )
     for name in names

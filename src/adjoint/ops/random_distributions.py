@@ -17,6 +17,7 @@ from adjoint.ops.arithmetic import add, divide, multiply, negative, subtract
 from adjoint.ops.axes import axis_of
 from adjoint.ops.convert import cast, stop_gradient
 from adjoint.ops.create import constant, full, iota
+from adjoint.ops.gamma_samples import moving_with
 from adjoint.ops.logic import equal, greater, greater_equal, less, less_equal, logical_and, logical_or, where
 from adjoint.ops.piecewise import abs, floor, maximum, minimum, sign
 from adjoint.ops.powers import reciprocal, square
@@ -227,8 +228,9 @@ def categorical(key: Value, logits: Value, axis: int = -1, shape: Shape | None =
 def gamma(key: Value, a: Bound, shape: Shape | None = None, dtype: object = "f32") -> Value:
     """Random floats of the gamma distribution with scale 1.
 
-    The method of G. Marsaglia and W. Tsang ("A simple method for generating gamma variables", 2000). There is no
-    gradient with respect to `a`.
+    The method of G. Marsaglia and W. Tsang ("A simple method for generating gamma variables", 2000). The gradient with
+    respect to `a` is that at a fixed value of the distribution function (M. Figurnov et al., "Implicit
+    reparameterization gradients", 2018).
 
     Parameters
     ----------
@@ -244,7 +246,8 @@ def gamma(key: Value, a: Bound, shape: Shape | None = None, dtype: object = "f32
     to = float_dtype("gamma", dtype)
     wide = to if to == DTYPES["f64"] else DTYPES["f32"]
     (given,), drawn = _parameters("gamma", shape, to, a)
-    alpha = cast(stop_gradient(_spread("gamma", given, drawn)), wide)
+    moving = cast(_spread("gamma", given, drawn), wide)
+    alpha = stop_gradient(moving)
     tries = (_GAMMA_CANDIDATES, *drawn)
     keys = split(key, 3)
     z = normal(_key(keys, 0), tries, wide)
@@ -260,11 +263,15 @@ def gamma(key: Value, a: Bound, shape: Shape | None = None, dtype: object = "f32
     # A gamma variable of a + 1 times u**(1/a) is one of a.
     small = subtract(1.0, uniform(_key(keys, 2), drawn, wide))
     factor = exp(divide(log(small), alpha))
-    return cast(where(less(alpha, 1.0), multiply(made, factor), made), to)
+    least = float(np.finfo(wide).tiny)  # where a is so small that most numbers underflow
+    found = maximum(where(less(alpha, 1.0), multiply(made, factor), made), least)
+    return cast(moving_with(moving, found) if isinstance(a, Value) else found, to)
 
 
 def beta(key: Value, a: Bound, b: Bound, shape: Shape | None = None, dtype: object = "f32") -> Value:
-    """Random floats of the beta distribution: ``x / (x + y)``, for x and y of gamma distributions. No gradient.
+    """Random floats of the beta distribution: ``x / (x + y)``, for x and y of gamma distributions.
+
+    The gradient is that of this formula.
 
     Parameters
     ----------
@@ -283,7 +290,7 @@ def beta(key: Value, a: Bound, b: Bound, shape: Shape | None = None, dtype: obje
 def dirichlet(key: Value, alpha: Value | np.ndarray, shape: Shape | None = None, dtype: object = "f32") -> Value:
     """Random points of the Dirichlet distribution: gamma variables along the last axis, divided by their sum.
 
-    There is no gradient.
+    The gradient is that of this formula.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from adjoint.tensor.record import operation, record
 from adjoint.tensor.structure import Operation
 from adjoint.tensor.trace import Recorded
 
-__all__ = ["contexts", "full_precision", "in_f32", "low_precision", "mode", "own_precision"]
+__all__ = ["contexts", "full_precision", "in_f32", "low_precision", "lowered", "mode", "own_precision"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -98,6 +98,12 @@ def own_precision(function: Callable[..., _R]) -> Callable[..., _R]:
         return _converted(function(_converted(input, _F32), *args, **keywords), input._spec.type.dtype)
 
     return called
+
+
+def lowered(*args: Any) -> tuple[Any, ...] | None:
+    """The arguments in the dtype of the context; None outside of one."""
+    current = mode.dtype if contexts.open else None
+    return None if current is None else tuple(_converted(arg, current) for arg in args)
 
 
 def in_f32(args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from adjoint import ops
 from adjoint.errors import TypeRuleError
 from adjoint.ir import Value
-from adjoint.tensor.autocasting import low_precision
+from adjoint.tensor.autocasting import full_precision, low_precision
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
 
@@ -77,6 +77,7 @@ def outer(input: Value, vec2: Value) -> Value:
     return ops.multiply(ops.expand_dims(x, 1), y)
 
 
+@low_precision
 @operation
 def inner(input: Value, other: Value) -> Value:
     """The inner products along the last axes of two tensors."""
@@ -117,6 +118,7 @@ def baddbmm(input: Value, batch1: Value, batch2: Value, *, beta: float = 1, alph
     return _plus(input, ops.matmul(batch1, batch2), beta, alpha)
 
 
+@full_precision
 @operation
 def trace(input: Value) -> Value:
     """The sum of the diagonal of a matrix."""
@@ -184,6 +186,7 @@ def addr(input: Value, vec1: Value, vec2: Value, *, beta: float = 1, alpha: floa
     return _plus(input, ops.multiply(ops.expand_dims(x, 1), y), beta, alpha)
 
 
+@low_precision
 @operation
 def addbmm(input: Value, batch1: Value, batch2: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """``beta * input + alpha * the sum of batch1 @ batch2`` over the batch; `input` broadcasts."""

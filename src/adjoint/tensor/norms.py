@@ -8,6 +8,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, Value, as_dtype, is_float
 from adjoint.ops.axes import axis_of
+from adjoint.tensor.autocasting import full_precision
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
 
@@ -58,6 +59,7 @@ def dist(input: Value, other: Value, p: float = 2) -> Value:
     return ops.norm(ops.subtract(*promoted(_float("dist", input), _float("dist", other))), p)
 
 
+@full_precision
 @partial(operation, numbers=False)
 def _cdist(x1: Value, x2: Value, p: float) -> Value:
     first, second = promoted(_float("cdist", x1), _float("cdist", x2))

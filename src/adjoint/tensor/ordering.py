@@ -13,6 +13,7 @@ import numpy as np
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, Value, is_float
+from adjoint.tensor.autocasting import full_precision
 from adjoint.tensor.making import from_array
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
@@ -137,6 +138,7 @@ def _quantiles(name: str, input: Value, q: Any, dim: int | None, keepdim: bool, 
     return function(input, q, dim, keepdim, interpolation)
 
 
+@full_precision
 @partial(operation, numbers=False)
 def quantile(
     input: Value, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
@@ -159,6 +161,7 @@ def quantile(
     return _quantiles("quantile", input, q, dim, keepdim, interpolation)
 
 
+@full_precision
 @partial(operation, numbers=False)
 def nanquantile(
     input: Value, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"

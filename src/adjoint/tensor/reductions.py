@@ -15,6 +15,7 @@ from adjoint.ir import DTYPES, Value, as_dtype, is_float
 from adjoint.ops.axes import axis_of
 from adjoint.tensor import return_types
 from adjoint.tensor.arithmetic import maximum, minimum
+from adjoint.tensor.autocasting import full_precision
 from adjoint.tensor.record import operation
 
 __all__ = [
@@ -78,6 +79,7 @@ def sum(
     return ops.sum(_summable(input, dtype), axes, kept)
 
 
+@full_precision
 @operation
 def prod(input: Value, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None) -> Value:
     """The product over one axis or all of them; parameters as in `sum`."""

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from adjoint.ir import Value
 from adjoint.tensor import arranging, diagonals, joining, linear_algebra, ordering, scattering, shapes, systems
-from adjoint.tensor.record import record, record_in_place
+from adjoint.tensor.record import record_in_place
 from adjoint.tensor.structure import Operation
 from adjoint.tensor.trace import Recorded
 
@@ -20,7 +20,7 @@ _RESULT = Operation(_result)
 
 
 def _called(function: Any, *args: Any, **keywords: Any) -> Any:
-    return record(function.entry, args, keywords)
+    return function(*args, **keywords)  # not its entry: it may compute in other floats within a context
 
 
 class SelectionMethods(Recorded):

@@ -7,6 +7,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import Value
 from adjoint.tensor.arithmetic import matmul
+from adjoint.tensor.autocasting import full_precision, low_precision
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
 
@@ -42,6 +43,7 @@ class Triangular(NamedTuple):
     cloned_coefficient: Any
 
 
+@full_precision
 @operation
 def cholesky(input: Value, upper: bool = False) -> Value:
     """The lower triangular factor L of symmetric positive definite matrices ``L @ L.mT``.
@@ -75,6 +77,7 @@ def cholesky_inverse(L: Value, upper: bool = False) -> Value:
     return ops.cholesky_solve(ones, L, upper)
 
 
+@full_precision
 @operation
 def solve_triangular(A: Value, B: Value, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Value:
     """X with ``A @ X = B``, for triangular matrices, of which the other triangle is not read.
@@ -115,6 +118,7 @@ def _triangular(b: Value, a: Value, upper: bool, transposed: bool, unit: bool) -
     return ops.solve_triangular(first, second, upper, transposed, unit)
 
 
+@full_precision
 @operation
 def solve(A: Value, B: Value, *, left: bool = True) -> Value:
     """X with ``A @ X = B``, by Gaussian elimination with partial pivoting.
@@ -136,6 +140,7 @@ def solve(A: Value, B: Value, *, left: bool = True) -> Value:
     return ops.solve(a.mT, b) if len(b.shape) == 1 or b.shape == a.shape[:-1] else ops.solve(a.mT, b.mT).mT
 
 
+@full_precision
 @operation
 def inv(A: Value) -> Value:
     """The inverses of matrices ``[..., n, n]``; infinite or NaN if a matrix is singular."""
@@ -162,6 +167,7 @@ def logdet(input: Value) -> Value:
     return ops.logdet(input)
 
 
+@low_precision
 @operation
 def matrix_power(input: Value, n: int) -> Value:
     """Matrices multiplied with themselves, by repeated squaring; negative powers are those of the inverse."""

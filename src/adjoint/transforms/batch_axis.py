@@ -328,6 +328,7 @@ class _Recorder(Observer):
         weight: Callable[[Any, Sequence[Element]], Element],
         values: Callable[[Any], Element] | None = None,
         span: Any = None,  # noqa: ARG002
+        factor: Callable[[Any], Element] | None = None,
     ) -> Element:
         n = self._variable(count)
         products = []
@@ -336,6 +337,8 @@ class _Recorder(Observer):
             products.append(dot.row(d))
             dot.step(n, d)
         made = weight(n, products)
+        if factor is not None:
+            factor(n)
         return made if values is None else values(n)
 
     def row_algorithm(

@@ -91,6 +91,7 @@ class _Watch(Observer):
         weight: Callable[[Any, Sequence[Element]], Element],
         values: Callable[[Any], Element] | None = None,
         span: Any = None,  # noqa: ARG002
+        factor: Callable[[Any], Element] | None = None,  # noqa: ARG002
     ) -> Element:
         # Columns share the weights: their number is about that of the steps of a dot product.
         self.points += count * (1 if values is not None else sum(dot.depth for dot in dots))

@@ -154,6 +154,8 @@ def _attention_key(value: Value, attention: FusedAttention) -> tuple[Hashable, .
         factors.append((dot.row(d), dot.step(n, d)))
         dots.append(factors[-1][0])
     attention.weight(n, dots)
+    if attention.factor is not None:
+        attention.factor(n)
     if attention.values is not None:
         attention.values(n)
     rows = value.shape if attention.values is None else value.shape[:-1]

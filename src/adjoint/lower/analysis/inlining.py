@@ -96,6 +96,7 @@ class FusedAttention:
     weight: Callable[[Index, Sequence[Expr]], Expr]
     values: Callable[[Index], Expr] | None
     span: tuple[Index, Index] | None
+    factor: Callable[[Index], Expr] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,10 +268,11 @@ class ExprBuilder:
         weight: Callable[[Index, Sequence[Expr]], Expr],
         values: Callable[[Index], Expr] | None = None,
         span: tuple[Index | int, Index | int] | None = None,
+        factor: Callable[[Index], Expr] | None = None,
     ) -> FusedAttention:
         """Describe a product whose weights are functions of dot products."""
         bounds = None if span is None else (as_index(span[0]), as_index(span[1]))
-        return FusedAttention(kind, count, tuple(dots), weight, values, bounds)
+        return FusedAttention(kind, count, tuple(dots), weight, values, bounds, factor)
 
     def row_algorithm(
         self,

@@ -160,7 +160,7 @@ class _Builder:
         body.extend(self._weigh(rows, start, steps))
         for number in range(len(plan.weights)):
             if plan.is_relative(number):
-                body.extend(self._exponentials(rows, number, steps))
+                body.extend(self._exponentials(rows, number, start, steps))
         for number, operator in enumerate(plan.operators):
             if operator.columns:
                 body.extend(self._add(rows, number, operator, start, steps))
@@ -252,8 +252,8 @@ class _Builder:
 
         return (For(step, rows.each(compute)),)
 
-    def _exponentials(self, rows: RowBlock, number: int, steps: int) -> tuple[Stmt, ...]:
-        """Exponentials of the weights relative to the running maximum of each row, and their sum."""
+    def _exponentials(self, rows: RowBlock, number: int, start: Index, steps: int) -> tuple[Stmt, ...]:
+        """Exponentials of the weights relative to the running maximum of each row, times a factor, and their sum."""
         step, place = Var("n", steps), rows.weights[number]
         row_max, row_sum, scale = rows.row_max[number], rows.row_sum[number], rows.rescale[number]
         best, block_sum = rows.registers("best"), rows.registers("part")
@@ -272,7 +272,9 @@ class _Builder:
 
         def exponential(at: Index, row: Index) -> Store:
             made = _call("exp", _call("sub", Load(place, at), Load(best, row)))
-            return Store(((place, at, made), (block_sum, row, _call("add", Load(block_sum, row), made))))
+            factor = self._on_lanes(self.plan.operators[self.plan.weights[number]], rows, row)[1].factor
+            kept = made if factor is None else _call("mul", made, factor(start + at // rows.width))
+            return Store(((place, at, kept), (block_sum, row, _call("add", Load(block_sum, row), made))))
 
         def add(row: Index) -> Store:
             return Store(((row_sum, row, _call("fma", Load(row_sum, row), Load(scale, row), Load(block_sum, row))),))

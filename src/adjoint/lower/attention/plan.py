@@ -14,7 +14,7 @@ import numpy as np
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Load, Stmt, Store
+from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Load, Stmt, Store, postorder
 from adjoint.lower.analysis.inlining import FusedAttention, Inliner, compute_dtype, output_vars
 from adjoint.lower.context import Context, group_inliner
 from adjoint.lower.fusion.groups import Group
@@ -105,7 +105,7 @@ class AttentionPlan:
     dots : tuple of SharedDot
         Its dot products.
     weights : tuple of int
-        For each of its weights, the number of an operator that has it.
+        For each of its weights, the number of an operator that has it, and that has the factor if there is one.
     packed : tuple of PackedOperand
         What is packed of each block of steps.
     batch : tuple of int
@@ -166,7 +166,7 @@ def plan_attention(context: Context, groups: Sequence[Group]) -> AttentionPlan:
     return AttentionPlan(
         operators=operators,
         dots=tuple(planner.dots.first),
-        weights=tuple(planner.weights.first),
+        weights=tuple(weight.operator for weight in planner.weights),
         packed=tuple(planner.packed.first),
         batch=tuple(shape[:-1]),
         rows=shape[-1],
@@ -194,6 +194,16 @@ class _Numbered(Generic[_T]):
         return self._numbers[structure]
 
 
+@dataclass(slots=True)
+class _Weight:
+    """A weight and its factor, by their structures; `has_columns` if some operator multiplies values by it."""
+
+    structure: Hashable
+    factor: int | None
+    operator: int
+    has_columns: bool
+
+
 class _Planner:
     """Finds what the operators of a kernel share, by describing all of them in terms of the same variables."""
 
@@ -206,10 +216,11 @@ class _Planner:
         self.step = Var("n", first.count)
         self.dtype = compute_dtype(group.root.dtype)
         self.dots: _Numbered[SharedDot] = _Numbered()
-        self.weights: _Numbered[int] = _Numbered()
+        self.weights: list[_Weight] = []
         self.packed: _Numbered[PackedOperand] = _Numbered()
         self._axes: dict[int, Var] = {}
         self._products: list[Buffer] = []
+        self._structures: dict[Hashable, int] = {}
 
     def _axis(self, size: int) -> Var:
         return self._axes.setdefault(size, Var("x", size))
@@ -227,11 +238,12 @@ class _Planner:
             x = as_index(self._axis(dot.depth))
             row, step = dot.row(x), dot.step(n, x)
             shared = SharedDot(number, place, dot.depth, self._packed(step, number, place, dot.depth))
-            found.append(self.dots.number((dot.depth, _structure(row), _structure(step)), shared))
+            found.append(self.dots.number((dot.depth, self._structure(row), self._structure(step)), shared))
         more = range(len(self._products), len(self.dots.first))
         self._products += [Buffer(f"dot{k}", self.dtype, 1, "register") for k in more]
         weight = made.weight(n, [Load(self._products[k], as_index(0)) for k in found])
-        kind = self.weights.number((made.kind == "sum", _structure(weight)), number)
+        factor = None if made.factor is None else self._structure(made.factor(n))
+        kind = self._weight((made.kind == "sum", self._structure(weight)), factor, number, columns > 0)
         values = self._packed(made.values(n), number, None, columns) if made.values is not None else None
         return FusedOperator(group, made.kind, tuple(found), kind, columns, values)
 
@@ -241,19 +253,39 @@ class _Planner:
             index = element.index
             if index.coefficient(self._axis(size)) == 1 and index.coefficient(self.step) == size:
                 return None
-        return self.packed.number((size, _structure(element)), PackedOperand(operator, place, size))
+        return self.packed.number((size, self._structure(element)), PackedOperand(operator, place, size))
 
+    def _weight(self, structure: Hashable, factor: int | None, operator: int, has_columns: bool) -> int:
+        """The number of a weight; an operator without columns shares that of any factor."""
+        for number, known in enumerate(self.weights):
+            if known.structure != structure:
+                continue
+            if not has_columns or (known.has_columns and known.factor == factor):
+                return number
+            if not known.has_columns:
+                self.weights[number] = _Weight(structure, factor, operator, has_columns)
+                return number
+        self.weights.append(_Weight(structure, factor, operator, has_columns))
+        return len(self.weights) - 1
 
-def _structure(expr: Expr) -> Hashable:
-    """Equal for expressions that compute the same from the same elements."""
-    if isinstance(expr, Load):
-        return expr.buffer, expr.index, None if expr.guard is None else _structure(expr.guard)
-    if isinstance(expr, Coordinate):
-        return expr.index, expr.dtype
-    if isinstance(expr, Const):
-        return repr(expr.value), expr.dtype
-    assert isinstance(expr, Apply)
-    return expr.function, expr.dtype, *map(_structure, expr.operands)
+    def _structure(self, expr: Expr) -> int:
+        """A number that is equal for expressions that compute the same from the same elements.
+
+        Parts that occur several times, as in the rounds of random bits, are visited once.
+        """
+        numbers: dict[int, int] = {}
+        for part in postorder([expr]):
+            if isinstance(part, Load):
+                key: Hashable = (part.buffer, part.index, None if part.guard is None else numbers[id(part.guard)])
+            elif isinstance(part, Coordinate):
+                key = (part.index, part.dtype)
+            elif isinstance(part, Const):
+                key = (repr(part.value), part.dtype)
+            else:
+                assert isinstance(part, Apply)
+                key = (part.function, part.dtype, *(numbers[id(operand)] for operand in part.operands))
+            numbers[id(part)] = self._structures.setdefault(key, len(self._structures))
+        return numbers[id(expr)]
 
 
 @dataclass(frozen=True)

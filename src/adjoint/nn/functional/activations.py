@@ -6,7 +6,7 @@ Those that work element by element take ``inplace=True``, which also gives the o
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.nn.functional.recording import Array, elementwise, recorded
-from adjoint.tensor.autocasting import own_precision
+from adjoint.tensor.autocasting import low_precision
 from adjoint.tensor.random import next_key
 from adjoint.tensor.record import entry_of, operation, record_in_place
 
@@ -207,7 +207,7 @@ def gelu(input: Array, approximate: str = "none") -> Array:
     return ops.gelu(input, approximate)
 
 
-@own_precision
+@low_precision
 @recorded
 def prelu(input: Array, weight: Array) -> Array:
     """`input` if it is positive, otherwise ``weight * input``.

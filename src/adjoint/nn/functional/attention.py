@@ -83,11 +83,7 @@ def _attention(
     shape = (*query.shape[:-1], value.shape[-1])
     if enable_gqa:
         query, key, value, mask = _grouped(query, key, value, mask)
-    if seed is None:
-        found = ops.scaled_dot_product_attention(query, key, value, is_causal, scale, mask)
-    else:
-        weights = _weights(query, key, mask, is_causal, scale)
-        found = ops.matmul(ops.dropout(weights, seed, dropout_p), value)
+    found = ops.scaled_dot_product_attention(query, key, value, is_causal, scale, mask, dropout_p, seed)
     return ops.reshape(found, shape) if enable_gqa else found
 
 
@@ -114,9 +110,9 @@ def _grouped(query: Array, key: Array, value: Array, mask: Array | None) -> tupl
     return split(query), ops.expand_dims(key, -3), ops.expand_dims(value, -3), mask
 
 
-def _weights(query: Array, key: Array, mask: Array | None, is_causal: bool, scale: float | None) -> Array:
+def _weights(query: Array, key: Array, mask: Array | None, is_causal: bool) -> Array:
     """The attention weights, which are zeros for queries that attend to no key."""
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
+    factor = query.shape[-1] ** -0.5
     return softmax_of_scores(ops.multiply(ops.matmul(query, key, transpose_b=True), factor), mask, is_causal)
 
 
@@ -162,15 +158,13 @@ def attention_of_heads(
     """
     q, k, v = (_heads(x, heads) for x in (query, key, value))
     merged = _merged_masks(q, k, mask, padding)
-    if wants == "none" and seed is None:
-        found = ops.scaled_dot_product_attention(q, k, v, is_causal, None, merged)
+    if wants == "none":
+        found = ops.scaled_dot_product_attention(q, k, v, is_causal, None, merged, dropout_p, seed)
         return (_side_by_side(found),)
-    weights = _weights(q, k, merged, is_causal, None)
+    weights = _weights(q, k, merged, is_causal)
     if seed is not None:
         weights = ops.dropout(weights, seed, dropout_p)
     result = _side_by_side(ops.matmul(weights, v))
-    if wants == "none":
-        return (result,)
     return result, ops.mean(weights, 1) if wants == "mean" else weights
 
 

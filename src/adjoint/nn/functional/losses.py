@@ -6,15 +6,18 @@ from typing import Any, ParamSpec, TypeVar
 
 from adjoint import losses
 from adjoint.errors import located, user_line
+from adjoint.losses.ctc import lengths_as_tensors
 from adjoint.nn.functional.recording import Array, recorded
 from adjoint.nn.functional.shapes import pairwise_distance
 from adjoint.tensor.autocasting import full_precision
+from adjoint.tensor.trace import Recorded
 
 __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "cosine_embedding_loss",
     "cross_entropy",
+    "ctc_loss",
     "dice_loss",
     "gaussian_nll_loss",
     "hinge_embedding_loss",
@@ -85,6 +88,44 @@ def nll_loss(
 ) -> Array:
     """``-input[target]``, for logarithms of probabilities: `adjoint.losses.nll`."""
     return losses.nll(input, target, weight, ignore_index, reduction)
+
+
+_ctc = _loss(losses.ctc)
+
+
+def ctc_loss(
+    log_probs: Array,
+    targets: Array,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Array:
+    """The negative log-likelihood of sequences of labels, whatever their alignment: `adjoint.losses.ctc`.
+
+    Parameters
+    ----------
+    log_probs : Tensor
+        Logarithms of probabilities, ``[T, N, C]`` or ``[T, C]``.
+    targets : Tensor
+        Class indices, ``[N, S]``, or all targets one after the other.
+    input_lengths, target_lengths : Tensor or sequence of int
+        The number of steps and of labels of each sequence. With targets one after the other and `target_lengths` as a
+        tensor, the loss needs memory for targets of the length of all together.
+    blank : int, default 0
+        The class that stands for no label.
+    reduction : {"mean", "sum", "none"}, default "mean"
+        "mean" divides each loss by the length of its target before averaging.
+    zero_infinity : bool, default False
+        Whether the loss of a target without an alignment is 0.
+    """
+    longest = None
+    if isinstance(log_probs, Recorded):
+        log_probs, targets, input_lengths, target_lengths, longest = lengths_as_tensors(
+            log_probs, targets, input_lengths, target_lengths
+        )
+    return _ctc(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity, longest)
 
 
 @_loss

@@ -8,7 +8,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, Value
 from adjoint.nn.functional.recording import Array, recorded
-from adjoint.tensor.autocasting import own_precision
+from adjoint.tensor.autocasting import full_precision, own_precision
 from adjoint.tensor.record import rebind
 
 __all__ = [
@@ -208,6 +208,7 @@ def _instance_norm(
     return (y, *(ops.stop_gradient(one) for one in new))
 
 
+@full_precision
 @recorded
 def local_response_norm(input: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Array:
     """``input / (k + alpha * mean(input**2))**beta``, a mean over neighbouring channels (Krizhevsky et al., 2012).

@@ -6,6 +6,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.nn.functional.convolution import unbatched
 from adjoint.nn.functional.recording import Array, recorded
+from adjoint.tensor.autocasting import full_precision
 
 __all__ = [
     "adaptive_avg_pool1d",
@@ -83,6 +84,7 @@ def max_pool1d(
     return unbatched("max_pool1d", 1, input, lambda x: function(x, *rest))
 
 
+@full_precision
 @recorded
 def max_pool3d(
     input: Array,
@@ -145,6 +147,7 @@ def avg_pool1d(
     return unbatched("avg_pool1d", 1, input, lambda x: ops.avg_pool1d(x, *rest))
 
 
+@full_precision
 @recorded
 def avg_pool3d(
     input: Array,
@@ -196,6 +199,7 @@ def lp_pool1d(
     return unbatched("lp_pool1d", 1, input, lambda x: ops.lp_pool1d(x, *rest))
 
 
+@full_precision
 @recorded
 def lp_pool3d(
     input: Array,
@@ -231,6 +235,7 @@ def adaptive_avg_pool1d(input: Array, output_size: Sizes) -> Array:
     return unbatched("adaptive_avg_pool1d", 1, input, lambda x: ops.adaptive_avg_pool1d(x, output_size))
 
 
+@full_precision
 @recorded
 def adaptive_avg_pool3d(input: Array, output_size: Sizes) -> Array:
     """The mean of each of a number of windows that cover volumes ``[N, C, D, H, W]`` or ``[C, D, H, W]``."""
@@ -261,6 +266,7 @@ def adaptive_max_pool1d(input: Array, output_size: Sizes, return_indices: bool =
     return unbatched("adaptive_max_pool1d", 1, input, lambda x: function(x, output_size))
 
 
+@full_precision
 @recorded
 def adaptive_max_pool3d(input: Array, output_size: Sizes, return_indices: bool = False) -> Array:
     """The maximum of each of a number of windows that cover volumes ``[N, C, D, H, W]`` or ``[C, D, H, W]``."""
@@ -268,6 +274,7 @@ def adaptive_max_pool3d(input: Array, output_size: Sizes, return_indices: bool =
     return unbatched("adaptive_max_pool3d", 3, input, lambda x: function(x, output_size))
 
 
+@full_precision
 @recorded
 def max_unpool2d(
     input: Array,
@@ -312,6 +319,7 @@ def max_unpool1d(
     return _max_unpool("max_unpool1d", 1, input, indices, kernel_size, _own(stride), padding, output_size)
 
 
+@full_precision
 @recorded
 def max_unpool3d(
     input: Array,

@@ -9,6 +9,7 @@ from typing import Any
 
 from adjoint import ops
 from adjoint.nn.functional.recording import Array, recorded
+from adjoint.tensor.autocasting import lowered
 
 __all__ = ["GATES", "recurrent_cell", "recurrent_layer"]
 
@@ -36,12 +37,13 @@ def _next(kind: str, from_input: Any, from_state: Any, state: Sequence[Any]) -> 
     return (activation(from_input + from_state),)
 
 
-def _product(x: Any, weight: Any, bias: Any) -> Any:
-    made = ops.matmul(x, weight, transpose_b=True)
-    return made if bias is None else made + bias
+def _product(x: Any, weight: Any, bias: Any, state: Any = None) -> Any:
+    """The product with a weight; with a state, computed in the weight's dtype and converted to that of the state."""
+    made = ops.matmul(x if state is None else ops.cast(x, weight.dtype), weight, transpose_b=True)
+    made = made if bias is None else made + bias
+    return made if state is None else ops.cast(made, state.dtype)
 
 
-@recorded
 def recurrent_cell(
     kind: str,
     input: Array,
@@ -52,6 +54,9 @@ def recurrent_cell(
     bias_hh: Array | None = None,
 ) -> tuple[Array, ...]:
     """One step of a recurrent layer.
+
+    Within `adjoint.autocast`, products compute in its dtype; so does all of an RNN, and the state of others keeps its
+    dtype.
 
     Parameters
     ----------
@@ -71,10 +76,31 @@ def recurrent_cell(
     tuple of Tensor
         The next state.
     """
-    return _next(kind, _product(input, weight_ih, bias_ih), _product(state[0], weight_hh, bias_hh), state)
+    weights = (weight_ih, weight_hh, bias_ih, bias_hh)
+    low = lowered(input, state, *weights)
+    if low is None:
+        return _cell(kind, input, state, *weights)
+    given, narrow, *others = low
+    kept = narrow if kind.startswith("rnn") else state
+    return _cell(kind, given, kept, others[0], others[1], others[2], others[3], True)
 
 
 @recorded
+def _cell(
+    kind: str,
+    input: Array,
+    state: Sequence[Array],
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None,
+    bias_hh: Array | None,
+    mixed: bool = False,
+) -> tuple[Array, ...]:
+    like = state[0] if mixed else None
+    from_input, from_state = _product(input, weight_ih, bias_ih, like), _product(state[0], weight_hh, bias_hh, like)
+    return _next(kind, from_input, from_state, state)
+
+
 def recurrent_layer(
     kind: str,
     input: Array,
@@ -87,6 +113,9 @@ def recurrent_layer(
     reverse: bool = False,
 ) -> tuple[Array, ...]:
     """One layer in one direction over a sequence, as a loop in the compiled program.
+
+    Within `adjoint.autocast`, products compute in its dtype; so does all of an RNN and of an LSTM, and the state of a
+    GRU keeps its dtype.
 
     Parameters
     ----------
@@ -109,13 +138,36 @@ def recurrent_layer(
     tuple of Tensor
         The hidden states of all steps, shape ``[T, B, H]``, and the final state.
     """
+    weights = (weight_ih, weight_hh, bias_ih, bias_hh)
+    low = lowered(input, state, *weights)
+    if low is None:
+        return _layer(kind, input, state, *weights, lengths, reverse)
+    given, narrow, *others = low
+    kept = state if kind == "gru" else narrow
+    return _layer(kind, given, kept, others[0], others[1], others[2], others[3], lengths, reverse, True)
+
+
+@recorded
+def _layer(
+    kind: str,
+    input: Array,
+    state: Sequence[Array],
+    weight_ih: Array,
+    weight_hh: Array,
+    bias_ih: Array | None,
+    bias_hh: Array | None,
+    lengths: Array | None,
+    reverse: bool,
+    mixed: bool = False,
+) -> tuple[Array, ...]:
     steps, batch, _ = input.shape
+    like = state[0] if mixed else None
     rows = ops.reshape(input, (steps * batch, input.shape[2]))
     shared = None if bias_ih is None else bias_ih if kind == "gru" else bias_ih + bias_hh
-    gates = ops.reshape(_product(rows, weight_ih, shared), (steps, batch, weight_ih.shape[0]))
+    gates = ops.reshape(_product(rows, weight_ih, shared, like), (steps, batch, weight_ih.shape[0]))
 
     def step(state: tuple[Any, ...], row: Any) -> tuple[tuple[Any, ...], Any]:
-        from_state = _product(state[0], weight_hh, bias_hh if kind == "gru" else None)
+        from_state = _product(state[0], weight_hh, bias_hh if kind == "gru" else None, like)
         new = _next(kind, row[0], from_state, state)
         if lengths is None:
             return new, new[0]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from adjoint import ops
 from adjoint.nn.functional.recording import Array, recorded
+from adjoint.tensor.autocasting import full_precision
 
 __all__ = [
     "affine_grid",
@@ -144,6 +145,7 @@ def affine_grid(theta: Array, size: Sequence[int], align_corners: bool | None = 
     return ops.affine_grid(theta, size, bool(align_corners))
 
 
+@full_precision
 @recorded
 def grid_sample(
     input: Array,
