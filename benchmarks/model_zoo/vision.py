@@ -46,7 +46,7 @@ def _dcgan(example: Any, compiled: Compiled) -> Training:
     torch, models = example.torch, {"netD": example.Discriminator(), "netG": example.Generator()}
     for model in models.values():
         model.apply(example.weights_init)
-    updates = [torch.optim.Adam(model.parameters(), lr=2e-4, betas=(0.5, 0.999)) for model in models.values()]
+    updates = [torch.optim.Adam(model.parameters(), lr=2e-5, betas=(0.5, 0.999)) for model in models.values()]
     networks = [compiled(model) for model in models.values()]
     criterion = example.nn.BCELoss()
 
