@@ -82,7 +82,7 @@ def test_a_slow_peer_takes_fewer_of_the_first_steps(folder, monkeypatch):
     monkeypatch.setattr(worker, "CHECKING_S", 1e-9)
     workloads.save(workloads.make("linreg"), folder / "arrays.npz")
     request = {"peer": str(folder / "fake.py"), "mode": "wrong", "workload": "linreg", "threads": 1}
-    answer, window = worker._start(request | {"arrays": str(folder / "arrays.npz")})
+    answer, window = worker._start(request | {"arrays": str(folder / "arrays.npz"), "source": "benchmarks.workloads"})
     assert answer["losses"] == [100.0, 50.0]
     assert window({"seconds": 0.01})["steps"] > 0
     console = Console(record=True, width=120, file=StringIO())
