@@ -50,12 +50,13 @@ class CellError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The configuration that one process measures."""
+    """The configuration that one process measures; `source` is the module whose `load` makes the workload."""
 
     peer: Peer
     mode: str
     workload: str
     threads: int
+    source: str = "benchmarks.workloads"
 
     @property
     def label(self) -> str:
@@ -223,7 +224,7 @@ class Worker(Process):
 
     def __init__(self, cell: Cell, arrays: Path, extra: Mapping[str, str], limit: float) -> None:
         request: dict[str, Any] = {"peer": str(cell.peer.path), "mode": cell.mode, "workload": cell.workload}
-        request |= {"threads": cell.threads, "arrays": str(arrays)}
+        request |= {"threads": cell.threads, "arrays": str(arrays), "source": cell.source}
         assert cell.peer.python is not None  # `choose` rejects others
         super().__init__([cell.peer.python, "-m", "benchmarks.worker", json.dumps(request)], cell.threads, extra, limit)
 

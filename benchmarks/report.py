@@ -131,7 +131,7 @@ def rows(entry: Mapping[str, Any]) -> list[tuple[str, ...]]:
                 step_time(rate),
                 f"{rate:,.0f}" if rate >= 100 else f"{rate:.2f}",
                 "" if ratio is None else f"{ratio['ratio']:.2f} x",
-                f"{rate * entry['flops'] / 1e9:.1f}",
+                f"{rate * entry['flops'] / 1e9:.1f}" if entry["flops"] else "-",
                 _seconds([cell["import_s"]]),
                 _seconds(cell["first_loss_cold_s"]),
                 _seconds(cell["first_loss_cached_s"]),

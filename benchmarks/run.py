@@ -3,7 +3,7 @@
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ if not __package__:  # run as a file: what is imported is the package that the f
 
 from rich.console import Console
 
-from benchmarks import harness, record, report, roster, workloads
+from benchmarks import harness, model_zoo, record, report, roster, workloads
 
 __all__ = ["PEER_FOLDER", "main", "python_option", "thread_numbers", "workload_names"]
 
@@ -33,9 +33,12 @@ def thread_numbers(text: str) -> list[int]:
 
 def workload_names(text: str) -> list[str]:
     """Workloads, ``mlp,gpt``, as an argument of the command line."""
-    names = _names(text)
-    if unknown := [name for name in names if name not in workloads.WORKLOADS]:
-        raise argparse.ArgumentTypeError(f"workloads are {', '.join(workloads.WORKLOADS)}, got {', '.join(unknown)}")
+    return _known(_names(text), workloads.WORKLOADS)
+
+
+def _known(names: list[str], known: Iterable[str]) -> list[str]:
+    if unknown := [name for name in names if name not in known]:
+        raise argparse.ArgumentTypeError(f"workloads are {', '.join(known)}, got {', '.join(unknown)}")
     return names
 
 
@@ -57,11 +60,15 @@ def parser() -> argparse.ArgumentParser:
     """The options of the command line."""
     made = argparse.ArgumentParser(description="Measure adjoint beside other frameworks.")
     made.add_argument(
-        "--workloads", type=workload_names, default=list(workloads.WORKLOADS),
-        help=f"of {','.join(workloads.WORKLOADS)}; default: all",
+        "--workloads", type=_names,
+        help=f"of {','.join(workloads.WORKLOADS)}, or of {','.join(model_zoo.WORKLOADS)} in the section networks; "
+        "default: all",
     )  # fmt: skip
     made.add_argument("--peers", type=_names, help="such as adjoint,torch:eager,jax; default: all that is installed")
-    made.add_argument("--section", default="steps", help="where results are recorded: steps or doors (default: steps)")
+    made.add_argument(
+        "--section", default="steps",
+        help="where results are recorded: steps, doors, or networks, which measures the examples (default: steps)",
+    )  # fmt: skip
     made.add_argument("--threads", type=thread_numbers, default=[1, 2], help="default: 1,2")
     made.add_argument("--rounds", type=int, default=7, help="windows of each peer, in turn (default: 7)")
     made.add_argument("--seconds", type=float, default=0.5, help="length of a window (default: 0.5)")
@@ -75,16 +82,22 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
+def _source(section: str) -> Any:
+    """The module with the workloads of a section."""
+    return model_zoo if section == "networks" else workloads
+
+
 def measured(args: argparse.Namespace, pairs: Sequence[tuple[roster.Peer, str]], console: Console) -> Iterator[Any]:
     """Measure each workload on each number of threads, showing how far that is."""
+    source = _source(args.section)
     with tempfile.TemporaryDirectory(prefix="adjoint-benchmark-") as folder:
-        for name in args.workloads:
-            workload = workloads.make(name)
+        for name in args.workloads or source.WORKLOADS:
+            workload = source.make(name)
             arrays = Path(folder) / f"{name}.npz"
-            workloads.save(workload, arrays)
+            source.save(workload, arrays)
             takes_part = [(peer, mode) for peer, mode in pairs if peer.runs(mode, name)]
             for threads in args.threads if takes_part else ():
-                cells = [harness.Cell(peer, mode, name, threads) for peer, mode in takes_part]
+                cells = [harness.Cell(peer, mode, name, threads, source.__name__) for peer, mode in takes_part]
                 results: list[harness.Result] = []
                 total = len(cells) + args.rounds
                 with console.status("") as status:
@@ -103,11 +116,14 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     console = console or Console(width=None if sys.stdout.isatty() else 120)
     if args.rounds < 1 or args.starts < 1 or args.seconds <= 0:
         options.error("--rounds and --starts are from 1, --seconds above 0")
-    peers = roster.find_peers([*args.peer_folder, PEER_FOLDER], dict(args.python))
+    source = _source(args.section)
+    folder = model_zoo.PEER_FOLDER if source is model_zoo else PEER_FOLDER
+    peers = roster.find_peers([*args.peer_folder, folder], dict(args.python))
     try:
+        _known(args.workloads or [], source.WORKLOADS)
         pairs = roster.choose(peers, args.peers)
         record.check_clean(args.json, args.allow_dirty)
-    except (ValueError, record.DirtyError) as error:
+    except (ValueError, argparse.ArgumentTypeError, record.DirtyError) as error:
         options.error(str(error))
     if not args.peers:
         for peer in peers.values():

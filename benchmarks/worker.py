@@ -48,9 +48,9 @@ def load_peer(path: Path) -> ModuleType:
 
 
 def run_window(
-    step: Callable[[Any, Any], Any],
+    step: Callable[..., Any],
     read: Callable[[Any], float],
-    batches: Sequence[tuple[Any, Any]],
+    batches: Sequence[tuple[Any, ...]],
     seconds: float,
     glance: int,
 ) -> tuple[int, float]:
@@ -60,7 +60,7 @@ def run_window(
     ----------
     step, read : callable
         As `build` of a peer returned them; the loss of every step is read.
-    batches : sequence of pairs of numpy.ndarray
+    batches : sequence of tuples of numpy.ndarray
         Taken in turn.
     seconds : float
         At least so long.
@@ -70,8 +70,8 @@ def run_window(
     steps, source, clock = 0, cycle(batches), time.perf_counter
     start = clock()
     while True:
-        for x, y in islice(source, glance):
-            read(step(x, y))
+        for batch in islice(source, glance):
+            read(step(*batch))
         steps += glance
         if (elapsed := clock() - start) >= seconds:
             return steps, elapsed
@@ -133,8 +133,8 @@ def _start(request: dict[str, Any]) -> tuple[dict[str, Any], Callable[[dict[str,
     start = time.perf_counter()
     peer = load_peer(path)
     import_s = time.perf_counter() - start
-    workload = importlib.import_module("benchmarks.workloads").load(request["workload"], Path(request["arrays"]))
-    batches = [tuple(a.astype(peer.INT) if a.dtype.kind == "i" else a for a in pair) for pair in workload.batches]
+    workload = importlib.import_module(request["source"]).load(request["workload"], Path(request["arrays"]))
+    batches = [tuple(a.astype(peer.INT) if a.dtype.kind == "i" else a for a in batch) for batch in workload.batches]
     start = time.perf_counter()
     step, read = peer.build(workload, request["mode"], request["threads"])
     del workload  # the peer has taken in what it needs: initial arrays are not part of its memory
