@@ -1,7 +1,8 @@
 """The model zoo: networks of `examples/`, trained by adjoint and by PyTorch from the same source.
 
-``python benchmarks/run.py --section networks`` measures them. PyTorch runs an example with its imports replaced, so both
-frameworks build the same modules. Their initial weights are made once and loaded into both with `load_state_dict`.
+``python benchmarks/run.py --section networks`` measures them. PyTorch runs an example with its imports replaced, so
+both frameworks build the same modules. Their initial weights are made once and loaded into both with
+`load_state_dict`.
 """
 
 from dataclasses import dataclass
