@@ -9,7 +9,7 @@ import adjoint.nn.functional as F
 from adjoint import nn
 from adjoint.data import fashion_mnist
 
-NZ, NGF, NDF, BATCH, STEPS, RATE, BETA1 = 100, 32, 32, 64, 300, 0.0002, 0.5
+NZ, NGF, NDF, BATCH, STEPS, RATE, BETA1 = 100, 32, 32, 64, 150, 0.0002, 0.5
 
 
 def weights_init(module):

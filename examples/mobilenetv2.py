@@ -11,7 +11,7 @@ from adjoint.data import fashion_mnist
 
 #: Expansion, channels, blocks and first stride of each stage: the paper's, with smaller strides for small images.
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
-STEM, LAST, BATCH, STEPS, RATE = 32, 1280, 32, 240, 0.02
+STEM, LAST, BATCH, STEPS, RATE = 32, 1280, 32, 120, 0.02
 
 
 def conv_bn_relu(inputs: int, outputs: int, kernel: int = 3, stride: int = 1, groups: int = 1) -> nn.Sequential:

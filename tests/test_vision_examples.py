@@ -13,7 +13,6 @@ from tests.vision_cases import CASES, first_losses
 #: Losses of PyTorch 2.13 on one thread: ``first_losses(name, torch)``, where `torch` is PyTorch.
 PYTORCH = {
     "lenet": [2.49507, 2.39718, 2.353168],
-    "resnet20": [2.424934, 2.314333, 2.24834],
     "resnet18": [2.353709, 2.278658, 2.285063],
     "mobilenetv2": [2.297606, 2.327855, 2.330884],
     "unet": [0.6923814, 0.6928445, 0.6922776],

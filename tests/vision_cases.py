@@ -11,7 +11,6 @@ __all__ = ["CASES", "first_losses"]
 #: Settings of each network's example, and the shape of its images.
 CASES = {
     "lenet": ({}, (4, 1, 28, 28)),
-    "resnet20": ({"BLOCKS": 1, "WIDTH": 4}, (4, 3, 16, 16)),
     "resnet18": ({"STAGES": ((4, 1), (8, 2)), "WIDTH": 4}, (4, 3, 32, 32)),
     "mobilenetv2": ({"STAGES": ((1, 4, 1, 1), (2, 4, 2, 2)), "STEM": 4, "LAST": 8}, (4, 3, 16, 16)),
     "unet": ({"WIDTH": 2}, (2, 1, 16, 16)),
