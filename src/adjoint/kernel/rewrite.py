@@ -2,8 +2,22 @@
 
 from collections.abc import Callable, Iterable
 
-from adjoint.kernel.index import Index
-from adjoint.kernel.ir import Apply, Buffer, Coordinate, Expr, For, Load, Prefetch, Stmt, Store, When, postorder
+from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, as_index
+from adjoint.kernel.ir import (
+    Apply,
+    Buffer,
+    Coordinate,
+    Expr,
+    For,
+    Load,
+    Prefetch,
+    Stmt,
+    Store,
+    When,
+    dynamics,
+    postorder,
+    roots_of,
+)
 
 __all__ = ["rewritten"]
 
@@ -20,28 +34,51 @@ def rewritten(
     """Apply `index` to every index, and `apply` to every function application, operands first.
 
     `move` is applied, after `index`, to every location that is read, written or prefetched; operands of `Across` are
-    not moved. Numbers that indices read from memory (`Dynamic`) are unchanged.
+    not moved. Numbers that indices read from memory (`Dynamic`) are rewritten like any other expression.
     """
+    reads: dict[Dynamic, Dynamic] = {}
 
-    def expressions(roots: list[Expr]) -> list[Expr]:
+    def expressions(roots: list[Expr]) -> dict[int, Expr]:
         new: dict[int, Expr] = {}
         for expr in postorder(roots):
-            new[id(expr)] = _node(expr, new, index, apply, move)
-        return [new[id(root)] for root in roots]
+            new[id(expr)] = _node(expr, new, lambda of: located(of, new), apply, move)
+        return new
+
+    def located(of: Index, new: dict[int, Expr]) -> Index:
+        return _with_reads(index(of), new, reads)
 
     def statement(of: Stmt) -> Stmt:
+        new = expressions(roots_of(of))
         if isinstance(of, For):
-            until = index(of.until) if of.until is not None else None
+            until = located(of.until, new) if of.until is not None else None
             return For(of.var, tuple(map(statement, of.body)), of.kind, until)
         if isinstance(of, When):
             then, other = tuple(map(statement, of.then)), tuple(map(statement, of.other))
-            return When(index(of.index), of.low, of.high, then, other)
+            return When(located(of.index, new), of.low, of.high, then, other)
         if isinstance(of, Prefetch):
-            return Prefetch(*move(of.buffer, index(of.index)), of.write)
-        values = expressions([value for _, _, value in of.targets])
-        return Store(tuple((*move(b, index(i)), v) for (b, i, _), v in zip(of.targets, values, strict=True)))
+            return Prefetch(*move(of.buffer, located(of.index, new)), of.write)
+        return Store(tuple((*move(b, located(i, new)), new[id(v)]) for b, i, v in of.targets))
 
     return tuple(map(statement, body))
+
+
+def _with_reads(index: Index, new: dict[int, Expr], reads: dict[Dynamic, Dynamic]) -> Index:
+    """The index with the rewritten expressions in place of those that it reads from memory."""
+    if all(new.get(id(expr), expr) is expr for expr in dynamics(index)):
+        return index
+    out = as_index(index.constant)
+    for atom, c in index.terms:
+        if isinstance(atom, Dynamic):
+            if atom not in reads:
+                reads[atom] = Dynamic(new.get(id(atom.expr), atom.expr), atom.size)
+            out += as_index(reads[atom]) * c
+        elif isinstance(atom, Quotient):
+            out += (_with_reads(atom.of, new, reads) // atom.by) * c
+        elif isinstance(atom, Remainder):
+            out += (_with_reads(atom.of, new, reads) % atom.by) * c
+        else:
+            out += as_index(atom) * c
+    return out
 
 
 def _node(
