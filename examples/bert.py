@@ -94,7 +94,9 @@ def main() -> None:
     model = BERT(len(words))
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
     warm = STEPS // 10
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda n: min((n + 1) / warm, (STEPS - n) / (STEPS - warm)))
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda n: min((n + 1) / warm, (STEPS - n) / (STEPS - warm))
+    )
     for step in range(STEPS):
         batch = data[torch.randint(len(data), (BATCH,))]
         ids, labels = masked(batch, len(words))

@@ -1,5 +1,4 @@
-"""Classify the nodes of a graph by a graph convolutional network: Kipf and Welling, "Semi-supervised classification
-with graph convolutional networks", 2017.
+"""Classify the nodes of a graph by a graph convolutional network: Kipf and Welling, 2017.
 
 The graph is generated: it has communities, whose nodes are mostly linked with each other. Few nodes are labelled, and
 the features of a node say little about its community, so labels have to spread along the edges. This is a PyTorch
@@ -11,8 +10,8 @@ import adjoint as torch
 import adjoint.nn.functional as F
 from adjoint import nn
 
-NODES, COMMUNITIES, DEGREE, INSIDE, FEATURES, NOISE = 2000, 6, 8, 0.8, 32, 2.5
-LABELLED, HIDDEN, DROPOUT, STEPS, RATE, DECAY = 20, 64, 0.5, 200, 0.01, 5e-4
+NODES, COMMUNITIES, DEGREE, INSIDE, FEATURES, NOISE = 2000, 6, 8, 0.8, 32, 5.0
+LABELLED, HIDDEN, DROPOUT, STEPS, RATE, DECAY = 10, 64, 0.5, 200, 0.01, 5e-4
 
 
 class GCNLayer(nn.Module):

@@ -93,10 +93,12 @@ class Llama(nn.Module):
 @torch.no_grad()
 def generate(model, ids, count: int) -> str:
     """Write the bytes that are most likely to follow, one by one."""
+    written = []
     for _ in range(count):
-        following = model(ids[:, -TOKENS:])[:, -1].argmax(-1, keepdim=True)
-        ids = torch.cat((ids, following), dim=1)
-    return bytes(ids[0, -count:].tolist()).decode(errors="replace")
+        following = model(ids)[:, -1].argmax(-1, keepdim=True)
+        written.append(following.item())
+        ids = torch.cat((ids[:, 1:], following), dim=1)
+    return bytes(written).decode(errors="replace")
 
 
 def main() -> None:
