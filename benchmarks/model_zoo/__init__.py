@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.model_zoo import vision
+from benchmarks.model_zoo import sequences, vision
 from benchmarks.model_zoo.entry import Compiled, Network
 
 __all__ = ["PEER_FOLDER", "WORKLOADS", "Workload", "load", "make", "save"]
@@ -19,7 +19,7 @@ __all__ = ["PEER_FOLDER", "WORKLOADS", "Workload", "load", "make", "save"]
 PEER_FOLDER = Path(__file__).resolve().parent / "peers"
 
 #: Every network by name.
-WORKLOADS: dict[str, Network] = {network.name: network for network in vision.NETWORKS}
+WORKLOADS: dict[str, Network] = {network.name: network for network in (*vision.NETWORKS, *sequences.NETWORKS)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,6 +13,8 @@ def drawn(name, size, dtype, trial):
     if name == "rows":  # all that kernels for fewer rows are written for
         return np.full(size, 8, dtype)
     rng = np.random.default_rng([trial, *name.encode()])
+    if name == "ids":  # indices, of which some are out of range
+        return rng.integers(-2, 12, size).astype(dtype)
     return (rng.normal(size=size) if trial < 2 else rng.choice(SPECIAL, size)).astype(dtype)
 
 

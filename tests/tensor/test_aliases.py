@@ -164,3 +164,18 @@ def test_refusals():
         "add: an expanded tensor cannot be changed in place, because several of its elements are one, got f32[3]; "
         "clone() it first"
     )
+
+
+def test_data_of_earlier_iterations_does_not_follow_a_weight_while_a_history_is_kept():
+    w = torch.ones(3, requires_grad=True)
+    histories, counts = [], []
+    for _ in range(5):
+        loss = torch.tanh(w).square().sum()
+        histories.append((w * 2).sum())  # keeps the trace of its iteration, and so what has entered that
+        w.grad = None
+        loss.backward()
+        w.data.add_(w.grad, alpha=-0.1)
+        loss.item()
+        counts.append(len(w._alias.group.alive(w)))
+    assert counts == [0] * 5
+    np.testing.assert_allclose([h.item() for h in histories], [6.0, 5.61618, 5.209469, 4.781341, 4.335193], rtol=1e-5)

@@ -26,7 +26,7 @@ from adjoint.tensor.replay import BANKS, Outcome, Replay, written
 from adjoint.tensor.residuals import learn_residuals
 from adjoint.tensor.storage import COUNTED_BY_CALL, UNSEEN, Storage, copied_storage, empty_storage
 from adjoint.tensor.structure import Node
-from adjoint.tensor.trace import NOTHING, Recorded, Trace, fresh_trace, state
+from adjoint.tensor.trace import NOTHING, Recorded, Trace, fresh_trace, is_plain_view, state
 
 __all__ = ["FREED", "Plan", "options", "planned", "program", "run_trace"]
 
@@ -218,10 +218,14 @@ def _deliver(trace: Trace, wanted: list[Any], results: list[Storage], residuals:
     if trace.has_history or residuals:
         trace.kept = {t._node: storage for t, storage in zip(wanted, results, strict=False) if t._trace is trace}
         trace.kept |= zip(residuals, results[len(wanted) :], strict=True)
-    for tensor in trace.entered:
+    for n, tensor in enumerate(trace.entered):
         # A gradient that entered, and has got a new value that is deferred, is still to be found in the trace.
-        if tensor is not None and tensor._trace is trace and tensor._storage is not None:
+        if tensor is None or tensor._storage is None:
+            continue
+        if tensor._trace is trace:
             tensor._trace = None  # so that the leaf does not keep the trace
+        if tensor._trace is None and is_plain_view(tensor):
+            trace.let_go(n)
 
 
 def program(

@@ -35,7 +35,7 @@ from weakref import ref
 from adjoint.tensor.storage import COUNTED_BY_CALL, UNSEEN, copied_storage, empty_storage
 from adjoint.tensor.straight_line import StraightLine, targets
 from adjoint.tensor.structure import Node
-from adjoint.tensor.trace import NOTHING, Recorded, Trace
+from adjoint.tensor.trace import NOTHING, Recorded, Trace, is_plain_view
 
 __all__ = ["BANKS", "Outcome", "Replay", "written", "written_ahead"]
 
@@ -252,3 +252,5 @@ def _write_results(text: StraightLine, trace: Trace, outcome: Outcome, residuals
     for n, tensor in enumerate(trace.entered):
         if tensor is not None and tensor._trace is trace and tensor._storage is not None:
             text.add(f"t = entered[{n}]", "if t._trace is trace and t._storage is not None: t._trace = None")
+        if tensor is not None and is_plain_view(tensor):
+            text.add(f"t = entered[{n}]", f"if t._trace is None and t._storage is not None: trace.let_go({n})")

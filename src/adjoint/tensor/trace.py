@@ -26,6 +26,7 @@ __all__ = [
     "forget_entry",
     "fresh_trace",
     "growing",
+    "is_plain_view",
     "lock",
     "settle",
     "state",
@@ -250,6 +251,16 @@ class Trace:
         self.storages = []
         self.known = self.kept = None
 
+    def let_go(self, place: int) -> None:
+        """Refer to another tensor, with the same elements, instead of one that entered.
+
+        A view such as ``w.data`` would otherwise count as one in use, which follows changes of ``w``, for as long as
+        this trace is kept for the history of one of its results.
+        """
+        tensor = self.entered[place]
+        made = self.entered[place] = _new(self.kind)
+        made._spec, made._storage, made._label = tensor._spec, self.storages[place], tensor._label
+
     def _is_outdated(self, node: Node, storage: Any, shared: bool) -> bool:
         """Whether a tensor has other elements than when it entered: new ones, or changed ones shared with NumPy."""
         if node.index < 0:
@@ -337,6 +348,11 @@ class Trace:
             else:
                 tensor._trace = self
                 tensor._spec = node.spec  # type: ignore[assignment]
+
+
+def is_plain_view(tensor: Recorded) -> bool:
+    """Whether a tensor shares elements with a tensor that it was made from, and does not require a gradient."""
+    return tensor._alias is not None and bool(tensor._alias.steps) and not tensor._spec.requires_grad
 
 
 def _parameter(spec: Spec, label: str, index: int, taken: Container[str]) -> Value:

@@ -134,3 +134,13 @@ def test_several_sums_agree_with_the_reference(level, axis):
     function = Function("f", (x, y), made)
     arrays = [np.random.default_rng(n).standard_normal((130, 90)).astype("f4") for n in range(2)]
     agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
+def test_sums_of_gathered_rows_look_up_the_rows_of_the_fused_kernel():
+    x, w, ids = param("x", (512, 64)), param("w", (10, 64)), param("ids", (512,), "i64")
+    function = Function("f", (x, w, ids), (ops.sum(x, axis=1), ops.sum(x * ops.take(w, ids), axis=1)))
+    assert len(lower_function(function, host()).kernels) == 1
+    rng = np.random.default_rng(0)
+    arrays = rng.standard_normal((512, 64)).astype("f4"), rng.standard_normal((10, 64)).astype("f4")
+    arrays = *arrays, rng.integers(0, 10, 512)
+    agrees_with_graph(compile(function, host(), OPTIONS)(*arrays), function, *arrays)
