@@ -8,7 +8,7 @@ import pytest
 from adjoint.cli import main
 from tests.cli.helpers import refusal
 
-PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
@@ -52,13 +52,45 @@ def test_json_is_a_list_of_objects(capsys):
 
 def test_the_page_in_the_documentation_is_the_printed_one(capsys):
     assert main(["ops", "--markdown"]) == 0
-    assert PAGE.read_text() == capsys.readouterr().out, "run `adjoint ops --markdown > docs/operators.md`"
+    assert (DOCS / "operators.md").read_text() == capsys.readouterr().out, (
+        "run `adjoint ops --markdown > docs/operators.md`"
+    )
+
+
+def test_aten_operators_have_functions_or_a_reason(capsys, wide):  # noqa: ARG001
+    assert main(["ops", "--aten"]) == 0
+    *table, last = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in table]
+    assert ["any", "default, dim, dims", "any", ""] in rows
+    assert ["_fft_r2c", "default", "none", "there are no complex numbers"] in rows
+    assert last == "158 of 164 operators are computed."
+
+
+def test_aten_as_json(capsys):
+    assert main(["ops", "--aten", "--json"]) == 0
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert found["max_pool2d_with_indices"] == {
+        "name": "max_pool2d_with_indices",
+        "overloads": ["default"],
+        "functions": ["nn.functional.max_pool2d"],
+        "remark": "with return_indices=True",
+        "covered": True,
+    }
+    assert not found["resize_"]["covered"]
+
+
+def test_the_page_on_aten_is_the_printed_one(capsys):
+    assert main(["ops", "--aten", "--markdown"]) == 0
+    assert (DOCS / "aten.md").read_text() == capsys.readouterr().out, (
+        "run `adjoint ops --aten --markdown > docs/aten.md`"
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("ops --json --markdown", "--json and --markdown exclude each other, got both; omit one"),
+        ("ops reduce --aten", "--aten prints the whole set, got reduce as well; omit it"),
         ("ops reduce --markdown", "--markdown prints the whole page, got reduce as well; omit it"),
         (
             "ops redcue",
