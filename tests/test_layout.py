@@ -227,6 +227,8 @@ TESTED_IN = {
     "tensor/dtypes": "tensor/test_arithmetic.py",
     "tensor/elementwise_methods": "tensor/test_elementwise.py",
     "tensor/in_place": "tensor/test_methods.py",
+    "tensor/in_place_functions": "tensor/test_more_in_place.py",
+    "nn/functional/in_place": "nn/test_top_level.py",
     "tensor/joining": "tensor/test_shapes.py",
     "tensor/making": "tensor/test_creation.py",
     "tensor/questions": "tensor/test_environment.py",

@@ -18,7 +18,8 @@ SENTENCES = {
     ("adjoint.nn", "FractionalMaxPool2d"): "adjoint.nn has no FractionalMaxPool2d, because there is no operator for it "
     "yet; use MaxPool2d",
     ("adjoint.nn", "Linaer"): "adjoint.nn has no Linaer; did you mean Linear?",
-    ("adjoint.nn.functional", "relu_"): "adjoint.nn.functional has no relu_; use relu",
+    ("adjoint.nn.functional", "alpha_dropout"): "adjoint.nn.functional has no alpha_dropout, because there is no "
+    "operator for it yet; use dropout",
     ("adjoint.nn.utils", "prune"): "adjoint.nn.utils has no prune; multiply by a mask in forward",
     ("adjoint.optim", "LBFGS"): "adjoint.optim has no LBFGS; use Adam, because an optimizer is part of the compiled "
     "step and cannot evaluate the loss again",

@@ -25,7 +25,6 @@ _SORTED = {
 _TORCH = _SORTED | {
     "fft": _LAYER.format("use numpy.fft on x.detach().numpy()"),
     "stft": _LAYER.format("use numpy.fft on x.detach().numpy()"),
-    "promote_types": "use result_type, or numpy.promote_types",
     "complex": "because there are no complex numbers; keep the two parts in two tensors",
     "complex64": "because there are no complex numbers; keep the two parts in two tensors",
     "polar": "because there are no complex numbers; use cos and sin",
@@ -72,10 +71,6 @@ _NN = {
 _FUNCTIONAL = {
     "ctc_loss": _NN["CTCLoss"],
     "alpha_dropout": _LAYER.format("use dropout"),
-    "relu_": "use relu",
-    "elu_": "use elu",
-    "leaky_relu_": "use leaky_relu",
-    "hardtanh_": "use hardtanh",
 }
 
 _OPTIM = {

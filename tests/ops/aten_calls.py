@@ -203,18 +203,15 @@ WRITTEN = {
     "any.dims": lambda x, axes: adjoint.any(x, tuple(axes)),
     "avg_pool2d_backward.default": lambda ct, x, *rest: _gradients(lambda y: F.avg_pool2d(y, *rest), ct, x)[0],
     "col2im.default": lambda x, size, window, *rest: F.fold(x, size, window, *rest),
-    "constant_pad_nd.default": lambda x, pad, value: F.pad(x, pad, "constant", value),
     "convolution.default": lambda x, w, b, s, p, d, *_: F.conv2d(x, w, b, s, p, d),
     "convolution_backward.default": lambda ct, x, w, *_: _gradients(
         lambda image, weight, bias: F.conv2d(image, weight, bias, padding=1), ct, x, w, adjoint.zeros(5)
     ),
     "copy.default": lambda x, source: x.clone().copy_(source),
     "elu.default": lambda x: F.elu(x),
-    "embedding.default": lambda table, ids: F.embedding(ids, table),
     "embedding_dense_backward.default": lambda ct, ids, *_: _gradients(
         lambda table: F.embedding(ids, table), ct, adjoint.zeros(5, 3)
     )[0],
-    "fill.Scalar": adjoint.full_like,
     "grid_sampler_2d.default": lambda x, grid, mode, padding, corners: F.grid_sample(
         x, grid, ("bilinear", "nearest", "bicubic")[mode], ("zeros", "border", "reflection")[padding], corners
     ),
@@ -222,7 +219,6 @@ WRITTEN = {
     "max_pool2d_with_indices.default": lambda x, *rest: F.max_pool2d(x, *rest, return_indices=True),
     "max_pool2d_with_indices_backward.default": _windows,
     "max_pool3d_with_indices.default": lambda x, *rest: F.max_pool3d(x, *rest, return_indices=True),
-    "native_dropout.default": F.dropout,
     "native_group_norm.default": lambda x, w, b, _n, _c, _hw, groups, eps: F.group_norm(x, groups, w, b, eps),
     **{
         f"{name}_pad{axes}d.default": lambda x, pad, mode=mode: F.pad(x, pad, mode)
