@@ -24,8 +24,7 @@ SENTENCES = {
     ("adjoint.optim", "LBFGS"): "adjoint.optim has no LBFGS; use Adam, because an optimizer is part of the compiled "
     "step and cannot evaluate the loss again",
     ("adjoint.optim.lr_scheduler", "_LRScheduler"): "adjoint.optim.lr_scheduler has no _LRScheduler; use LRScheduler",
-    ("adjoint.optim.swa_utils", "update_bn"): "adjoint.optim.swa_utils has no update_bn; run the averaged model in "
-    "train mode on the batches, within torch.no_grad()",
+    ("adjoint.optim.swa_utils", "update_bm"): "adjoint.optim.swa_utils has no update_bm; did you mean update_bn?",
     ("adjoint.autograd", "Variable"): "adjoint.autograd has no Variable; use tensors",
 }
 

@@ -57,8 +57,6 @@ _NN = {
     "AlphaDropout": _LAYER.format("use Dropout"),
     "FeatureAlphaDropout": _LAYER.format("use Dropout2d"),
     "SyncBatchNorm": "use BatchNorm2d, because training runs in one process",
-    "LazyLinear": "use Linear, with in_features from the shape of a batch",
-    "LazyConv2d": "use Conv2d, with in_channels from the shape of a batch",
     "AdaptiveLogSoftmaxWithLoss": _LAYER.format("use CrossEntropyLoss"),
     "DataParallel": "leave it out, because all cores are used already",
     "parallel": "leave it out, because all cores are used already",
@@ -76,11 +74,6 @@ _FUNCTIONAL = {
 _OPTIM = {
     "LBFGS": "use Adam, because an optimizer is part of the compiled step and cannot evaluate the loss again",
     "SparseAdam": "use Adam, because gradients are dense",
-}
-
-_AVERAGES = {
-    "update_bn": "run the averaged model in train mode on the batches, within torch.no_grad()",
-    "get_swa_multi_avg_fn": "use get_swa_avg_fn",
 }
 
 _SCHEDULES = {
@@ -136,7 +129,7 @@ _MISSING = {
     "adjoint.nn.utils.rnn": {},
     "adjoint.optim": _OPTIM,
     "adjoint.optim.lr_scheduler": _SCHEDULES,
-    "adjoint.optim.swa_utils": _AVERAGES,
+    "adjoint.optim.swa_utils": {},
     "adjoint.autograd": _AUTOGRAD,
     "adjoint.linalg": _LINALG_NAMES,
     "adjoint.func": _FUNC,
