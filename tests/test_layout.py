@@ -229,6 +229,8 @@ TESTED_IN = {
     "tensor/in_place": "tensor/test_methods.py",
     "tensor/in_place_functions": "tensor/test_more_in_place.py",
     "nn/functional/in_place": "nn/test_top_level.py",
+    "nn/utils/normalized_weights": "nn/utils/test_parametrizations.py",
+    "nn/utils/parametrize": "nn/utils/test_parametrizations.py",
     "tensor/joining": "tensor/test_shapes.py",
     "tensor/making": "tensor/test_creation.py",
     "tensor/questions": "tensor/test_environment.py",

@@ -81,10 +81,6 @@ _SCHEDULES = {
 }
 
 _UTILS = {
-    "weight_norm": "write the product of a direction and a norm in forward",
-    "spectral_norm": "divide by the norm in forward",
-    "parametrizations": "write the function of the parameter in forward",
-    "parametrize": "write the function of the parameter in forward",
     "prune": "multiply by a mask in forward",
     "fuse_conv_bn_eval": "leave it out, because programs are fused when they are compiled",
     "clip_grads_with_norm_": "use clip_grad_norm_",
