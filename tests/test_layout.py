@@ -228,6 +228,8 @@ TESTED_IN = {
     "tensor/elementwise_methods": "tensor/test_elementwise.py",
     "tensor/in_place": "tensor/test_methods.py",
     "tensor/in_place_functions": "tensor/test_more_in_place.py",
+    "lower/rows/rotations": "ops/test_compiled.py",
+    "ops/decompositions": "tensor/test_decompositions.py",
     "nn/functional/in_place": "nn/test_top_level.py",
     "nn/utils/normalized_weights": "nn/utils/test_parametrizations.py",
     "nn/utils/parametrize": "nn/utils/test_parametrizations.py",

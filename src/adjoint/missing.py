@@ -17,9 +17,9 @@ _LAYER = "because there is no operator for it yet; {}"
 _NO_EFFECT = "leave it out, because it would have no effect here"
 
 _SORTED = {
-    "pinverse": _LINALG,
-    "svd": _LINALG,
-    "qr": _LINALG,
+    "pinverse": "use linalg.pinv",
+    "svd": "use linalg.svd, whose third result is transposed",
+    "qr": "use linalg.qr",
 }
 
 _TORCH = _SORTED | {
@@ -97,11 +97,7 @@ _AUTOGRAD = {
 
 _NUMPY_LINALG = "because there is no operator for it yet; use numpy.linalg.{} on x.detach().numpy()"
 
-_LINALG_NAMES = {
-    name: _NUMPY_LINALG.format(name)
-    for name in ("cond", "eig", "eigh", "eigvals", "eigvalsh", "lstsq", "matrix_rank", "pinv", "qr", "svd", "svdvals")
-} | {
-    "vecdot": "use (x * y).sum(-1)",
+_LINALG_NAMES = {name: _NUMPY_LINALG.format(name) for name in ("eig", "eigvals")} | {
     "lu": _LINALG.replace("numpy.linalg", "scipy.linalg"),
     "lu_factor": "use linalg.solve, which factors the matrix itself",
     "solve_ex": "use linalg.solve, and look for NaN with torch.isfinite",

@@ -17,6 +17,7 @@ from adjoint.ops import (
     convolution,
     create,
     cumulative,
+    decompositions,
     dynamic,
     factorizations,
     gaussian,
@@ -206,6 +207,9 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             factorizations.SolveTriangular,
             factorizations.Solve,
             factorizations.Determinant,
+            decompositions.OrthonormalFactor,
+            decompositions.SymmetricEigen,
+            decompositions.SingularValues,
         ),
         "random": (
             threefry.Threefry,
