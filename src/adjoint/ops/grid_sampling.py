@@ -19,14 +19,11 @@ from adjoint.ops.index import take
 from adjoint.ops.logic import equal, greater_equal, less_equal, logical_and, where
 from adjoint.ops.piecewise import abs as absolute
 from adjoint.ops.piecewise import clip, floor
+from adjoint.ops.resize import CUBIC
 from adjoint.ops.rules import require_float
 from adjoint.ops.shape import expand_dims, permute, reshape, transpose
 
 __all__ = ["affine_grid", "grid_sample"]
-
-#: The parameter of the cubic convolution, R. Keys, "Cubic convolution interpolation for digital image processing",
-#: 1981, that PyTorch uses.
-_CUBIC = -0.75
 
 
 def affine_grid(theta: Value, size: Sequence[int], align_corners: bool = False) -> Value:
@@ -184,10 +181,10 @@ def _taps(place: Value, size: int, mode: str, padding_mode: str, align_corners: 
 def _cubic_weight(distance: Value, is_near: bool) -> Value:
     """The kernel of cubic convolution with the parameter -0.75, for distances up to 1 (near), or from 1 to 2."""
     if is_near:
-        inner = subtract(multiply(distance, _CUBIC + 2.0), _CUBIC + 3.0)
+        inner = subtract(multiply(distance, CUBIC + 2.0), CUBIC + 3.0)
         return add(multiply(multiply(inner, distance), distance), 1.0)
-    inner = add(multiply(subtract(multiply(distance, _CUBIC), 5.0 * _CUBIC), distance), 8.0 * _CUBIC)
-    return subtract(multiply(inner, distance), 4.0 * _CUBIC)
+    inner = add(multiply(subtract(multiply(distance, CUBIC), 5.0 * CUBIC), distance), 8.0 * CUBIC)
+    return subtract(multiply(inner, distance), 4.0 * CUBIC)
 
 
 def _sampled(table: Value, size: Sequence[int], along: list[list[tuple[Value, Value]]]) -> Value:
