@@ -15,9 +15,8 @@ from adjoint.ir.value import Op, Value, apply
 from adjoint.ops.arithmetic import add, divide, multiply, subtract
 from adjoint.ops.base import Builder, Index, Operand, Operator, Sample, Scalar
 from adjoint.ops.contract import matmul
-from adjoint.ops.create import iota
 from adjoint.ops.factorizations import SolveTriangular, lower_triangle, matrices, require_square
-from adjoint.ops.logic import equal, logical_or, where
+from adjoint.ops.logic import equal, where
 from adjoint.ops.rules import operands, refused, require, rounded
 from adjoint.ops.sampling import spread
 from adjoint.ops.shape import slice_axis
@@ -68,14 +67,10 @@ def _rows(x: Value, start: int, stop: int) -> Value:
 
 
 def _off_diagonal(products: Value, values: Value) -> Value:
-    """Products of vectors divided by differences of values ``values[j] - values[i]``, 0 on the diagonal.
-
-    It is 0 too where the product is 0, so that equal values matter only for gradients of their vectors.
-    """
-    row, column = (iota(products.shape, len(products.shape) - axis) for axis in (2, 1))
-    none = logical_or(equal(row, column), equal(products, 0.0))
+    """Products of vectors divided by differences of values ``values[j] - values[i]``, and 0 where those are 0."""
     differences = subtract(expand_dims(values, -2), expand_dims(values, -1))
-    return where(none, 0.0, divide(products, where(none, 1.0, differences)))
+    same = equal(differences, 0.0)
+    return where(same, 0.0, divide(products, where(same, 1.0, differences)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +149,7 @@ class SymmetricEigen(Operator):
     """The eigenvalues of symmetric matrices ``[n, n]``, in ascending order, above the eigenvectors, as columns.
 
     The symmetric part of the matrix is decomposed, by `SWEEPS` sweeps of Jacobi rotations. The signs of vectors are
-    arbitrary. The gradient of vectors of equal values is infinite or NaN; that of values is not affected.
+    arbitrary. Pairs of vectors of equal values contribute 0 to the gradient, where PyTorch's is infinite.
     """
 
     name: ClassVar[str] = "symmetric_eigen"
@@ -222,8 +217,8 @@ class SingularValues(Operator):
     """The singular value decomposition ``U @ diag(s) @ V.T`` of matrices ``[m, n]`` with m >= n.
 
     U ``[m, n]``, then a row of the values in descending order, then V ``[n, n]``, by `SWEEPS` sweeps of one-sided
-    Jacobi rotations. The signs of vectors are arbitrary; a left vector of a value of exactly 0 is zeros. The gradient
-    of vectors of equal values, or of the value 0, is infinite or NaN; that of values is not affected.
+    Jacobi rotations. The signs of vectors are arbitrary; a left vector of a value of exactly 0 is zeros. Vectors
+    of equal values, or of the value 0, contribute 0 to the gradient, where PyTorch's is infinite.
     """
 
     name: ClassVar[str] = "singular_values"
@@ -272,9 +267,9 @@ class SingularValues(Operator):
             return _off_diagonal(subtract(products, swapaxes(products, -2, -1)), squares)
 
         def outside(vectors: Value, gradient: Value) -> Value:
-            """The part of a gradient that is orthogonal to the vectors, divided by the values; 0 if it is 0."""
+            """The part of a gradient that is orthogonal to the vectors, divided by the values; 0 where those are 0."""
             rest = subtract(gradient, matmul(vectors, matmul(vectors, gradient, transpose_a=True)))
-            none = equal(gradient, 0.0)
+            none = equal(row, 0.0)
             return where(none, 0.0, divide(rest, where(none, 1.0, row)))
 
         inner = add(multiply(skew(u, of_u), row), multiply(column, skew(v, of_v)))

@@ -168,7 +168,8 @@ def eigh(x: Value) -> tuple[Value, Value]:
     """The eigenvalues ``[..., n]`` of symmetric matrices, ascending, and eigenvectors, as columns of ``[..., n, n]``.
 
     The symmetric part of `x` is decomposed, by Jacobi rotations, so its gradient is symmetric. The signs of vectors are
-    arbitrary. The gradient of vectors is infinite or NaN where values are equal; that of values is not.
+    arbitrary. Vectors of equal values contribute 0 to the
+    gradient, where PyTorch's is infinite.
 
     Parameters
     ----------
@@ -183,8 +184,8 @@ def svd(x: Value) -> tuple[Value, Value, Value]:
     """U ``[..., m, k]``, the singular values ``[..., k]``, descending, and V transposed ``[..., k, n]``.
 
     Here k is the smaller of m and n. Computed by one-sided Jacobi rotations. The signs of vectors are arbitrary, and
-    vectors of a value of exactly 0 may be zeros. The gradient of vectors is infinite or NaN where values are equal or
-    0; that of values is not.
+    vectors of a value of exactly 0 may be zeros. Vectors of values that are equal or 0
+    contribute 0 to the gradient, where PyTorch's is infinite.
 
     Parameters
     ----------

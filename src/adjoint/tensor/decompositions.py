@@ -91,8 +91,8 @@ def qr(A: Any, mode: str = "reduced") -> QR:
 def eigh(A: Any, UPLO: str = "L") -> Eigen:
     """The eigenvalues of symmetric matrices, ascending, and their vectors, as columns.
 
-    The signs of vectors are arbitrary and differ from PyTorch's. The gradient of vectors is infinite or NaN where
-    values are equal; that of values is not.
+    The signs of vectors are arbitrary and differ from PyTorch's. Vectors of equal values contribute 0 to the
+    gradient, where PyTorch's is infinite.
 
     Parameters
     ----------
@@ -119,8 +119,8 @@ def eigvalsh(A: Any, UPLO: str = "L") -> Any:
 def svd(A: Any, full_matrices: bool = True) -> SVD:
     """U, the singular values, descending, and V transposed, with ``A = U @ diag(S) @ Vh``.
 
-    The signs of vectors are arbitrary and differ from PyTorch's. The gradient of vectors is infinite or NaN where
-    values are equal or 0; that of values is not.
+    The signs of vectors are arbitrary and differ from PyTorch's. Vectors of values that are equal or 0
+    contribute 0 to the gradient, where PyTorch's is infinite.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _above(values: Value, size: int, rtol: float | None, x: Value) -> Value:
 
 
 def pinv(A: Any, *, rtol: float | None = None, hermitian: bool = False) -> Any:
-    """The pseudoinverse of matrices, by their singular values; the gradient is infinite or NaN where those are equal.
+    """The pseudoinverse of matrices, by their singular values.
 
     Parameters
     ----------
