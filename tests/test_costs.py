@@ -19,10 +19,12 @@ from adjoint.ops.convolution import Conv2dWeightGradient
 
 ROOT = Path(adjoint.__file__).parent
 
-#: Numbers that are mathematics: coefficients of polynomials, points of Winograd's algorithm, the rounds of a generator.
+#: Numbers that are mathematics: coefficients of polynomials, points of Winograd's algorithm, the rounds of a generator,
+#: the sweeps of rotations.
 MATHEMATICS = (
     *("lower/vector_math/", "lower/winograd/algorithm.py", "ops/gaussian.py", "ops/threefry.py"),
     "ops/random_distributions.py",
+    "ops/decompositions.py",
     "ops/resize.py",
     *("ops/transcendental.py", "ops/trigonometric.py", "ops/special.py", "ops/activations.py"),
 )

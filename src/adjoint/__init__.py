@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from adjoint.func.loops import cond, fori_loop, scan, while_loop
     from adjoint.func.tree import register_tree, tree_flatten, tree_leaves, tree_map, tree_unflatten
     from adjoint.ir import Function, IRModule, TensorType, Value, param
+    from adjoint.nn.top_level import *  # noqa: F403
     from adjoint.saving import load, save
     from adjoint.tensor.accelerators import *  # noqa: F403
     from adjoint.tensor.arithmetic import *  # noqa: F403
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from adjoint.tensor.explain import explain_recompiles as explain_recompiles
     from adjoint.tensor.gathering import *  # noqa: F403
     from adjoint.tensor.generator import Generator, default_generator, manual_seed
+    from adjoint.tensor.in_place_functions import *  # noqa: F403
     from adjoint.tensor.joining import *  # noqa: F403
     from adjoint.tensor.linear_algebra import *  # noqa: F403
     from adjoint.tensor.ordering import *  # noqa: F403

@@ -12,23 +12,45 @@ from adjoint.errors import InvalidValueError
 from adjoint.missing import missing_name
 from adjoint.tensor import arranging, diagonals
 from adjoint.tensor.arithmetic import matmul
+from adjoint.tensor.decompositions import (
+    cond,
+    eigh,
+    eigvalsh,
+    lstsq,
+    matrix_rank,
+    pinv,
+    qr,
+    spectral_norm,
+    svd,
+    svdvals,
+)
 from adjoint.tensor.norms import vector_norm
 from adjoint.tensor.systems import cholesky, det, inv, matrix_power, multi_dot, slogdet, solve, solve_triangular
 
 __all__ = [
     "cholesky",
+    "cond",
     "cross",
     "det",
     "diagonal",
+    "eigh",
+    "eigvalsh",
     "inv",
+    "lstsq",
     "matmul",
     "matrix_norm",
     "matrix_power",
+    "matrix_rank",
     "multi_dot",
     "norm",
+    "pinv",
+    "qr",
     "slogdet",
     "solve",
     "solve_triangular",
+    "svd",
+    "svdvals",
+    "vecdot",
     "vector_norm",
 ]
 
@@ -41,6 +63,11 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
     """A diagonal of each matrix, which are the last two axes by default, as a new last axis."""
     return diagonals.diagonal(A, offset, dim1, dim2)
+
+
+def vecdot(x: Any, y: Any, *, dim: int = -1) -> Any:
+    """The sums of the products of two tensors along an axis; operands broadcast."""
+    return (x * y).sum(dim)
 
 
 def norm(
@@ -87,14 +114,15 @@ def norm(
 def matrix_norm(
     A: Any, ord: float | str = "fro", dim: Sequence[int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Any:
-    """The norm of matrices: "fro", or the greatest (or least) sum of absolute values of a column or row.
+    """The norm of matrices: "fro", "nuc", a singular value, or a sum of absolute values of a column or row.
 
     Parameters
     ----------
     A : Tensor
         Floats.
-    ord : {"fro", 1, -1, inf, -inf}, default "fro"
-        The root of the sum of squares; 1 and -1 for columns, infinity for rows.
+    ord : {"fro", "nuc", 2, -2, 1, -1, inf, -inf}, default "fro"
+        The root of the sum of squares; "nuc" for the sum of the singular values, 2 and -2 for the greatest and the
+        least; 1 and -1 for the greatest and the least sum of absolute values of a column, infinity for rows.
     dim : pair of int, default (-2, -1)
         The axes of the matrices.
     keepdim : bool, default False
@@ -105,13 +133,15 @@ def matrix_norm(
     Raises
     ------
     InvalidValueError
-        If the order is another one; those that need singular values are not there.
+        If the order is another one.
     """
     if ord == "fro":
         return vector_norm(A, 2, tuple(dim), keepdim, dtype=dtype)
+    if ord in ("nuc", 2, -2):
+        return spectral_norm(A if dtype is None else A.to(dtype), ord, (dim[0], dim[1]), keepdim)
     if ord not in (1, -1, inf, -inf):
         raise InvalidValueError(
-            f"matrix_norm: ord must be 'fro', 1, -1, inf or -inf, got {ord!r}; use numpy.linalg.norm for the others"
+            f"matrix_norm: ord must be 'fro', 'nuc', 2, -2, 1, -1, inf or -inf, got {ord!r}; use one of them"
         )
     rows, columns = (axis % A.ndim for axis in dim)
     summed, compared = (rows, columns) if abs(float(ord)) == 1 else (columns, rows)

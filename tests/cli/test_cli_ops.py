@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from adjoint.cli import main
+from adjoint.ops.catalogue import CATALOGUE
 from tests.cli.helpers import refusal
 
-PAGE = Path(__file__).parents[2] / "docs" / "operators.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
@@ -22,14 +23,15 @@ def test_the_table_has_signatures_syntax_and_gradients(capsys, wide):  # noqa: A
     assert ["", "subtract(x, y)", "x - y, broadcast; scalars and arrays are promoted.", "x - y", "yes"] in rows
     assert ["", "linear(x, w, b=None) (composite)", "x @ w + b.", "", "yes"] in rows
     assert any(row[1:2] == ["after (no function)"] for row in rows)
-    assert ["", "floor(x)", "Floats rounded down, without a gradient.", "", "no: the gradient is 0"] in rows
+    assert ["rounding", "floor(x)", "Floats rounded down, without a gradient.", "", "no: the gradient is 0"] in rows
 
 
 def test_brackets_are_not_taken_for_styles(capsys, wide):  # noqa: ARG001
-    assert main(["ops", "index"]) == 0
+    assert main(["ops", "indexing", "linear algebra"]) == 0
     out = capsys.readouterr().out
     assert "result[ids[i]] += updates[i]" in out
     assert "x[...]" in out
+    assert "cholesky(x, upper=False)" in out
     assert "scaled_dot_product" not in out
 
 
@@ -38,7 +40,7 @@ def test_json_is_a_list_of_objects(capsys):
     found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
     assert found["equal"] == {
         "name": "equal",
-        "family": "logic",
+        "family": "comparison",
         "signature": "equal(x, y)",
         "summary": "``x == y`` as bool, broadcast; scalars and arrays are promoted.",
         "python": [],
@@ -46,26 +48,60 @@ def test_json_is_a_list_of_objects(capsys):
         "reason": "a bool is not differentiable",
         "composite": False,
     }
+    assert {op.name for op in CATALOGUE} <= set(found)
+    assert all(each["gradient"] is True or each["reason"] for each in found.values())
     softmax = found["softmax"]
     assert (softmax["composite"], softmax["gradient"], softmax["reason"]) == (True, True, None)
 
 
 def test_the_page_in_the_documentation_is_the_printed_one(capsys):
     assert main(["ops", "--markdown"]) == 0
-    assert PAGE.read_text() == capsys.readouterr().out, "run `adjoint ops --markdown > docs/operators.md`"
+    assert (DOCS / "operators.md").read_text() == capsys.readouterr().out, (
+        "run `adjoint ops --markdown > docs/operators.md`"
+    )
+
+
+def test_aten_operators_have_functions_or_a_reason(capsys, wide):  # noqa: ARG001
+    assert main(["ops", "--aten"]) == 0
+    *table, last = capsys.readouterr().out.splitlines()
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in table]
+    assert ["any", "default, dim, dims", "any", ""] in rows
+    assert ["_fft_r2c", "default", "none", "there are no complex numbers"] in rows
+    assert last == "158 of 164 operators are computed."
+
+
+def test_aten_as_json(capsys):
+    assert main(["ops", "--aten", "--json"]) == 0
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert found["max_pool2d_with_indices"] == {
+        "name": "max_pool2d_with_indices",
+        "overloads": ["default"],
+        "functions": ["nn.functional.max_pool2d"],
+        "remark": "with return_indices=True",
+        "covered": True,
+    }
+    assert not found["resize_"]["covered"]
+
+
+def test_the_page_on_aten_is_the_printed_one(capsys):
+    assert main(["ops", "--aten", "--markdown"]) == 0
+    assert (DOCS / "aten.md").read_text() == capsys.readouterr().out, (
+        "run `adjoint ops --aten --markdown > docs/aten.md`"
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("ops --json --markdown", "--json and --markdown exclude each other, got both; omit one"),
-        ("ops reduce --markdown", "--markdown prints the whole page, got reduce as well; omit it"),
+        ("ops reduction --aten", "--aten prints the whole set, got reduction as well; omit it"),
+        ("ops reduction --markdown", "--markdown prints the whole page, got reduction as well; omit it"),
         (
-            "ops redcue",
-            "no family 'redcue'; did you mean reduce? (there are arithmetic, powers, piecewise, transcendental, "
-            "trigonometric, special, gaussian, logic, bitwise, convert, create, shape, reduce, sizes, cumulative, "
-            "centred, present, contract, attention, convolution, pooling, index, sorting, linalg, random, resizing, "
-            "normalization, calls, elementary, composites, control)",
+            "ops redcution",
+            "no family 'redcution'; did you mean reduction? (there are arithmetic, rounding, exponential, "
+            "trigonometric, special, activation, comparison, logic, bitwise, conversion, creation, shape, reduction, "
+            "cumulative, normalization, contraction, attention, convolution, pooling, indexing, ordering, "
+            "linear algebra, random, resizing, control flow)",
         ),
     ],
 )

@@ -128,6 +128,8 @@ CASES = {
     "grid_sample aligned border": sampled(align_corners=True, padding_mode="border"),
     "grid_sample reflection": sampled(align_corners=False, padding_mode="reflection"),
     "grid_sample nearest": sampled(align_corners=True, mode="nearest", padding_mode="reflection"),
+    "grid_sample bicubic": sampled(align_corners=True, mode="bicubic"),
+    "grid_sample bicubic reflection": sampled(align_corners=False, mode="bicubic", padding_mode="reflection"),
     "grid_sample of volumes": sampled_volumes,
 }
 

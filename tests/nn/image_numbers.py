@@ -68,5 +68,7 @@ NUMBERS = {
     "grid_sample aligned border": (-7.4656124610985, -5.6678457311481),
     "grid_sample reflection": (-3.4073044939136, -14.310725207498),
     "grid_sample nearest": (-7.1392542834025, -0.66885074568727),
+    "grid_sample bicubic": (-3.6169038227483, -7.7449601214582),
+    "grid_sample bicubic reflection": (-3.8453680522127, -13.130014799126),
     "grid_sample of volumes": (0.63032809323213, 0.03707314273774),
 }

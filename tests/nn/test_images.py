@@ -120,8 +120,11 @@ REFUSALS = {
     ),
     "interpolate: the size must be at least 1 along each of 2 axes, got [0, 0] for f32[1,2,4,4]; correct size or "
     "scale_factor": lambda: F.interpolate(IMAGES, scale_factor=0.2),
-    "grid_sample: the mode must be 'bilinear' or 'nearest', got 'bicubic'; use 'bilinear'": lambda: F.grid_sample(
-        IMAGES, zeros(1, 2, 2, 2), "bicubic"
+    "grid_sample: the mode must be 'bilinear', 'nearest' or 'bicubic', got 'cubic'; use 'bilinear'": lambda: (
+        F.grid_sample(IMAGES, zeros(1, 2, 2, 2), "cubic")
+    ),
+    "grid_sample: the mode 'bicubic' is for images [N, C, H, W], got f32[1,1,2,2,2]; use 'bilinear'": lambda: (
+        F.grid_sample(zeros(1, 1, 2, 2, 2), zeros(1, 2, 2, 2, 3), "bicubic")
     ),
     "grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got 'wrap'; use 'zeros'": lambda: (
         F.grid_sample(IMAGES, zeros(1, 2, 2, 2), padding_mode="wrap")

@@ -5,7 +5,14 @@ import pytest
 
 from adjoint import nn, optim
 from adjoint.errors import AdjointError
-from adjoint.optim.swa_utils import SWALR, AveragedModel, get_ema_avg_fn, get_ema_multi_avg_fn
+from adjoint.optim.swa_utils import (
+    SWALR,
+    AveragedModel,
+    get_ema_avg_fn,
+    get_ema_multi_avg_fn,
+    get_swa_multi_avg_fn,
+    update_bn,
+)
 from adjoint.tensor.tensor import from_array
 
 
@@ -14,6 +21,7 @@ def test_models_average_the_parameters_that_they_are_shown():
     makers = {
         "mean": lambda: AveragedModel(model),
         "ema": lambda: AveragedModel(model, avg_fn=get_ema_avg_fn(0.75)),
+        "multi mean": lambda: AveragedModel(model, multi_avg_fn=get_swa_multi_avg_fn()),
         "multi": lambda: AveragedModel(model, multi_avg_fn=get_ema_multi_avg_fn(0.75)),
     }
     averaged = {name: make() for name, make in makers.items()}
@@ -30,6 +38,7 @@ def test_models_average_the_parameters_that_they_are_shown():
         moving = 0.75 * moving + 0.25 * p
     found = {name: each.module.weight.numpy(force=True) for name, each in averaged.items()}
     np.testing.assert_allclose(found["mean"], np.mean(path, 0), rtol=1e-5)
+    np.testing.assert_allclose(found["multi mean"], np.mean(path, 0), rtol=1e-5)
     np.testing.assert_allclose(found["ema"], moving, rtol=1e-5)
     np.testing.assert_allclose(found["multi"], moving, rtol=1e-5)
     x = from_array(np.array([[1.0, 2.0]], np.float32))
@@ -47,6 +56,18 @@ def test_buffers_are_copied_or_averaged():
         averaged.update_parameters(model)
     assert float(copied.module.running_mean) == 3.0
     assert float(averaged.module.running_mean) == 2.0
+
+
+def test_running_statistics_are_computed_anew():
+    model = nn.Sequential(nn.BatchNorm1d(2), nn.InstanceNorm1d(2, track_running_stats=True)).eval()
+    model[0].running_mean = from_array(np.array([5.0, 5.0], np.float32))
+    data = np.random.default_rng(0).standard_normal((3, 4, 2, 5)).astype(np.float32)
+    update_bn(((from_array(batch), None) for batch in data), model)
+    found, mean, var = model[0], data.mean((1, 3)).mean(0), data.var((1, 3), ddof=1).mean(0)
+    np.testing.assert_allclose(found.running_mean.numpy(), mean, rtol=1e-5)
+    np.testing.assert_allclose(found.running_var.numpy(), var, rtol=1e-5)
+    assert (int(found.num_batches_tracked), found.momentum, model.training) == (3, 0.1, False)
+    update_bn([], nn.Linear(1, 1))
 
 
 @pytest.mark.parametrize(

@@ -61,3 +61,13 @@ def test_gradients_are_off_where_that_is_asked_for():
         assert not (x * 2).requires_grad
     with torch.inference_mode(False):
         assert (x * 2).requires_grad
+
+
+def test_shapes_and_dtypes_of_operations():
+    assert torch.broadcast_shapes((2, 1), 3, (1, 1, 1)) == (1, 2, 3)
+    assert torch.promote_types(torch.int64, torch.float16) == torch.float16
+    assert torch.is_same_size(torch.ones(2, 3), torch.zeros(2, 3))
+    assert not torch.is_same_size(torch.ones(2, 3), torch.zeros(3, 2))
+    assert message(lambda: torch.broadcast_shapes((2, 3), 4)) == (
+        "broadcast_shapes: sizes must be equal or 1, got [2, 3], [4]; reshape one"
+    )

@@ -111,3 +111,8 @@ def test_joins_and_repetitions_as_in_numpy():
 )
 def test_refusals(call, sentence):
     assert message(lambda: call(torch.tensor(F))) == sentence
+
+
+def test_parts_of_given_sizes():
+    parts = torch.split_with_sizes(torch.arange(6), [1, 5])
+    check((parts[0], np.arange(1)), (parts[1], np.arange(1, 6)))

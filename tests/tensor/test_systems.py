@@ -89,8 +89,8 @@ def test_norms_of_vectors_and_matrices():
         [n.item() for n in lengths], [np.linalg.norm(matrix[0], ord) for ord in (None, 1, 3, np.inf, 0)]
     )
     np.testing.assert_allclose(stacked.tolist(), [10.0, 20.0])
-    assert message(lambda: torch.linalg.norm(x, "nuc")) == (
-        "matrix_norm: ord must be 'fro', 1, -1, inf or -inf, got 'nuc'; use numpy.linalg.norm for the others"
+    assert message(lambda: torch.linalg.norm(x, 3)) == (
+        "matrix_norm: ord must be 'fro', 'nuc', 2, -2, 1, -1, inf or -inf, got 3; use one of them"
     )
     assert message(lambda: torch.linalg.norm(x[None], 2)) == (
         "norm: with ord=2 there must be one axis of a vector or two of a matrix, got 3; pass dim"

@@ -49,6 +49,12 @@ def load_state(module: Any, given: Mapping[str, Any], strict: bool, replace: boo
             f"load_state_dict: a state dictionary must map names to tensors, got {kind_of(given)}; pass the result of "
             "state_dict()"
         )
+    for prefix, part in module.named_modules():
+        if hasattr(part, "initialize_from"):  # a layer that does not know the size of its input yet
+            dot = f"{prefix}." if prefix else ""
+            part.initialize_from(
+                {name.removeprefix(dot): tuple(one.shape) for name, one in given.items() if name.startswith(dot)}
+            )
     own = {name: (tensor, part, at) for name, tensor, part, at in stored(module)}
     keys = IncompatibleKeys([n for n in own if n not in given], [n for n in given if n not in own])
     arrays = {name: _array(name, given[name]) for name in own if name in given}

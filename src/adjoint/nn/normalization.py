@@ -10,6 +10,7 @@ from adjoint.modules import Module
 from adjoint.nn import functional as F  # noqa: N812
 from adjoint.nn.functional.normalization import train_batch_norm
 from adjoint.nn.parameters import check_sizes, filled, filled_buffer, own_dtype, require_tensor
+from adjoint.tensor.assign import assign
 from adjoint.tensor.tensor import Parameter, Tensor
 
 __all__ = [
@@ -93,6 +94,13 @@ class BatchNorm(Module):
         self.register_buffer("running_mean", filled_buffer(shape, 0.0, own) if kept else None)
         self.register_buffer("running_var", filled_buffer(shape, 1.0, own) if kept else None)
         self.register_buffer("num_batches_tracked", filled_buffer((), 0, np.dtype(np.int64)) if kept else None)
+
+    def reset_running_stats(self) -> None:
+        """Set the running statistics to zeros and ones, if there are any."""
+        if self.running_mean is not None and self.running_var is not None and self.num_batches_tracked is not None:
+            assign(self.running_mean, np.zeros(self.running_mean.shape, self.running_mean.dtype))
+            assign(self.running_var, np.ones(self.running_var.shape, self.running_var.dtype))
+            assign(self.num_batches_tracked, np.zeros((), np.int64))
 
     def forward(self, input: Any) -> Any:
         """The normalized input."""

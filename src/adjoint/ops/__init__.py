@@ -106,7 +106,19 @@ from adjoint.ops.grid_sampling import affine_grid, grid_sample
 from adjoint.ops.group_normalization import group_norm, instance_norm, local_response_norm, rms_norm
 from adjoint.ops.index import one_hot, scatter_add, take, take_along_last
 from adjoint.ops.indexing import getitem
-from adjoint.ops.linalg import cholesky, cholesky_solve, det, inv, logdet, slogdet, solve, solve_triangular
+from adjoint.ops.linalg import (
+    cholesky,
+    cholesky_solve,
+    det,
+    eigh,
+    inv,
+    logdet,
+    qr,
+    slogdet,
+    solve,
+    solve_triangular,
+    svd,
+)
 from adjoint.ops.logic import (
     equal,
     greater,
@@ -272,6 +284,7 @@ __all__ = [
     "dropout",
     "dynamic_slice",
     "dynamic_update_slice",
+    "eigh",
     "einsum",
     "elu",
     "embedding",
@@ -384,6 +397,7 @@ __all__ = [
     "power",
     "prelu",
     "prod",
+    "qr",
     "quantile",
     "rad2deg",
     "random",
@@ -432,6 +446,7 @@ __all__ = [
     "stop_gradient",
     "subtract",
     "sum",
+    "svd",
     "swapaxes",
     "swiglu",
     "take",

@@ -220,8 +220,9 @@ class Builder(Protocol):
 
         Parameters
         ----------
-        name : {"argsort", "scatter", "cholesky", "solve_triangular", "solve", "determinant"}
-            The algorithm.
+        name : str
+            The algorithm: argsort, scatter, cholesky, solve_triangular, solve, determinant, qr, symmetric_eigen or
+            singular_values.
         rank : int
             Number of last axes of the result that are a row (1) or a matrix (2), or 0 for one number.
         operands : sequence of (shape, callable)

@@ -17,6 +17,7 @@ from adjoint.ops import (
     convolution,
     create,
     cumulative,
+    decompositions,
     dynamic,
     factorizations,
     gaussian,
@@ -51,36 +52,32 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             arithmetic.Multiply,
             arithmetic.Divide,
             arithmetic.Negative,
-        ),
-        "powers": (
             powers.Power,
             powers.Square,
             powers.Sqrt,
             powers.Rsqrt,
             powers.Reciprocal,
-        ),
-        "piecewise": (
             piecewise.Maximum,
             piecewise.Minimum,
             piecewise.Abs,
             piecewise.Sign,
-            piecewise.Relu,
             piecewise.Clip,
+        ),
+        "rounding": (
             piecewise.Floor,
             piecewise.Round,
         ),
-        "transcendental": (
+        "exponential": (
             transcendental.Exp,
             transcendental.Expm1,
+            special.Exp2,
             transcendental.Log,
             transcendental.Log1p,
-            transcendental.Tanh,
-            transcendental.Sigmoid,
-            transcendental.Sin,
-            transcendental.Cos,
-            transcendental.Erf,
+            special.Log2,
         ),
         "trigonometric": (
+            transcendental.Sin,
+            transcendental.Cos,
             trigonometric.Tan,
             trigonometric.Asin,
             trigonometric.Acos,
@@ -91,23 +88,29 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             trigonometric.Asinh,
             trigonometric.Acosh,
             trigonometric.Atanh,
+            transcendental.Tanh,
         ),
         "special": (
-            special.Exp2,
-            special.Log2,
+            transcendental.Erf,
             special.Erfc,
             special.Erfinv,
             special.Lgamma,
             special.Polygamma,
         ),
-        "gaussian": (gaussian.Gelu,),
-        "logic": (
+        "activation": (
+            piecewise.Relu,
+            transcendental.Sigmoid,
+            gaussian.Gelu,
+        ),
+        "comparison": (
             logic.Equal,
             logic.NotEqual,
             logic.Less,
             logic.LessEqual,
             logic.Greater,
             logic.GreaterEqual,
+        ),
+        "logic": (
             logic.LogicalAnd,
             logic.LogicalOr,
             logic.LogicalXor,
@@ -122,13 +125,13 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             bitwise.LeftShift,
             bitwise.RightShift,
         ),
-        "convert": (
+        "conversion": (
             convert.Cast,
             convert.StopGradient,
             convert.CheckRange,
             convert.After,
         ),
-        "create": (
+        "creation": (
             create.Full,
             create.Iota,
             create.Constant,
@@ -142,14 +145,18 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             shape.Pad,
             shape.Concat,
         ),
-        "reduce": (
+        "reduction": (
             shape.ReduceSum,
             reduce.ReduceMax,
             reduce.ReduceMin,
             reduce.ReduceProd,
             reduce.ArgMax,
+            sizes.Count,
+            centred.CentredSquares,
+            centred.SumExp,
+            present.PresentSum,
+            present.PresentSquares,
         ),
-        "sizes": (sizes.Count,),
         "cumulative": (
             cumulative.CumSum,
             cumulative.CumProd,
@@ -157,16 +164,8 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             cumulative.CumMin,
             recurrence.LinearRecurrence,
         ),
-        "centred": (
-            centred.CentredSquares,
-            centred.Normalize,
-            centred.SumExp,
-        ),
-        "present": (
-            present.PresentSum,
-            present.PresentSquares,
-        ),
-        "contract": (contract.MatMul,),
+        "normalization": (centred.Normalize,),
+        "contraction": (contract.MatMul,),
         "attention": (
             attention.Attention,
             attention.AttentionLogSum,
@@ -189,7 +188,7 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             window_places.WindowPick,
             window_places.WindowSpread,
         ),
-        "index": (
+        "indexing": (
             index.OneHot,
             index.Take,
             index.TakeAlong,
@@ -199,15 +198,18 @@ FAMILIES: Mapping[str, tuple[type[Operator], ...]] = MappingProxyType(
             dynamic.DynamicSlice,
             dynamic.DynamicUpdateSlice,
         ),
-        "sorting": (
+        "ordering": (
             sorting.ArgSort,
             sorting.SearchSorted,
         ),
-        "linalg": (
+        "linear algebra": (
             factorizations.Cholesky,
             factorizations.SolveTriangular,
             factorizations.Solve,
             factorizations.Determinant,
+            decompositions.OrthonormalFactor,
+            decompositions.SymmetricEigen,
+            decompositions.SingularValues,
         ),
         "random": (
             threefry.Threefry,

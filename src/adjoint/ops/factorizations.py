@@ -24,10 +24,20 @@ from adjoint.ops.shape import broadcast_to, reshape
 from adjoint.ops.vectorizing import all_mapped
 from adjoint.ops.views import swapaxes
 
-__all__ = ["Cholesky", "Determinant", "Solve", "SolveTriangular", "eye_like", "lower_triangle"]
+__all__ = [
+    "Cholesky",
+    "Determinant",
+    "Solve",
+    "SolveTriangular",
+    "eye_like",
+    "lower_triangle",
+    "matrices",
+    "require_square",
+]
 
 
-def _square(op: Op, x: TensorType) -> None:
+def require_square(op: Op, x: TensorType) -> None:
+    """Refuse an operand that is not of square matrices of floats."""
     require(op, (x,), "float", "cast to a float such as f32 first")
     if x.rank < 2 or x.shape[-1] != x.shape[-2]:
         raise TypeRuleError(f"{op.name}: matrices must be square, got {x}; reshape it to [..., n, n]")
@@ -35,7 +45,7 @@ def _square(op: Op, x: TensorType) -> None:
 
 def _right_sides(op: Op, a: TensorType, b: TensorType) -> TensorType:
     """The type of right sides, checked against that of the matrices."""
-    _square(op, a)
+    require_square(op, a)
     if b.dtype != a.dtype or b.rank != a.rank or b.shape[:-1] != a.shape[:-1]:
         raise TypeRuleError(
             f"{op.name}: right sides must be columns [..., n, k] beside matrices [..., n, n] of one dtype, got {b} for "
@@ -44,7 +54,7 @@ def _right_sides(op: Op, a: TensorType, b: TensorType) -> TensorType:
     return b
 
 
-def _matrices(row: Index, *given: Operand) -> list[Any]:
+def matrices(row: Index, *given: Operand) -> list[Any]:
     """The last two axes of operands, for `Builder.row_algorithm`."""
     return [(o.type.shape[-2:], lambda i, o=o: o((*row, *i))) for o in given]
 
@@ -90,7 +100,7 @@ class Cholesky(Operator):
     def infer(self, *inputs: TensorType) -> TensorType:
         """The operand's type."""
         operands(self, inputs, 1)
-        _square(self, inputs[0])
+        require_square(self, inputs[0])
         return inputs[0]
 
     def reference(self, x: np.ndarray) -> np.ndarray:
@@ -121,7 +131,7 @@ class Cholesky(Operator):
 
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:
         """The whole matrix, described with `Builder.row_algorithm`."""
-        return k.row_algorithm("cholesky", 2, _matrices(index[:-2], x))
+        return k.row_algorithm("cholesky", 2, matrices(index[:-2], x))
 
     def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
         """More matrices."""
@@ -202,7 +212,7 @@ class SolveTriangular(Operator):
     def lower(self, k: Builder, index: Index, a: Operand, b: Operand) -> Scalar:
         """The whole matrix, described with `Builder.row_algorithm`."""
         options = tuple(word for word in ("upper", "transposed", "unit") if getattr(self, word))
-        return k.row_algorithm("solve_triangular", 2, _matrices(index[:-2], a, b), options)
+        return k.row_algorithm("solve_triangular", 2, matrices(index[:-2], a, b), options)
 
     def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
         """More matrices."""
@@ -264,7 +274,7 @@ class Solve(Operator):
 
     def lower(self, k: Builder, index: Index, a: Operand, b: Operand) -> Scalar:
         """The whole matrix, described with `Builder.row_algorithm`."""
-        return k.row_algorithm("solve", 2, _matrices(index[:-2], a, b))
+        return k.row_algorithm("solve", 2, matrices(index[:-2], a, b))
 
     def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:
         """More matrices."""
@@ -308,7 +318,7 @@ class Determinant(Operator):
                 f"determinant: wanted must be value, log_magnitude or sign, got {self.wanted!r} for {inputs[0]}; "
                 "choose one"
             )
-        _square(self, inputs[0])
+        require_square(self, inputs[0])
         return inputs[0].with_shape(inputs[0].shape[:-2])
 
     def reference(self, x: np.ndarray) -> np.ndarray:
@@ -339,7 +349,7 @@ class Determinant(Operator):
 
     def lower(self, k: Builder, index: Index, x: Operand) -> Scalar:
         """One number per matrix, described with `Builder.row_algorithm`."""
-        return k.row_algorithm("determinant", 0, _matrices(index, x), (self.wanted,))
+        return k.row_algorithm("determinant", 0, matrices(index, x), (self.wanted,))
 
     def vectorize(self, mapped: tuple[bool, ...], *inputs: Value) -> Value:  # noqa: ARG002
         """More matrices."""

@@ -19,6 +19,7 @@ from adjoint.ops.index import take
 from adjoint.ops.logic import equal, greater_equal, less_equal, logical_and, where
 from adjoint.ops.piecewise import abs as absolute
 from adjoint.ops.piecewise import clip, floor
+from adjoint.ops.resize import CUBIC
 from adjoint.ops.rules import require_float
 from adjoint.ops.shape import expand_dims, permute, reshape, transpose
 
@@ -76,9 +77,11 @@ def grid_sample(
         Float, shape ``[N, C, H, W]`` or ``[N, C, D, H, W]``.
     grid : Value
         The positions, shape ``[N, I, J, 2]`` or ``[N, K, I, J, 3]``: x, y and z, from -1 to 1 in the image.
-    mode : {"bilinear", "nearest"}, default "bilinear"
+    mode : {"bilinear", "nearest", "bicubic"}, default "bilinear"
         "bilinear" interpolates linearly between the pixels around a position; "nearest" takes the nearest, of two
-        equally near ones the one with the even index. The gradient of positions is 0 for "nearest".
+        equally near ones the one with the even index; "bicubic", for images, interpolates by cubic convolution (Keys,
+        1981) with the parameter -0.75 between 4 x 4 pixels, of which `padding_mode` moves each into the image. The
+        gradient of positions is 0 for "nearest".
     padding_mode : {"zeros", "border", "reflection"}, default "zeros"
         What is outside the image: zeros, its outermost pixels, or its mirror image.
     align_corners : bool, default False
@@ -94,7 +97,7 @@ def grid_sample(
     TypeRuleError
         If the shapes or dtypes do not match.
     InvalidValueError
-        If a setting is unknown.
+        If a setting is unknown, or the mode is not for volumes.
     """
     require_float("grid_sample", x)
     axes = len(x.shape) - 2
@@ -108,19 +111,24 @@ def grid_sample(
             f"grid_sample: input and grid must have the same dtype, and images must not be empty, got {x.type} and "
             f"{grid.type}; cast one"
         )
-    if mode not in ("bilinear", "nearest"):
-        raise InvalidValueError(f"grid_sample: the mode must be 'bilinear' or 'nearest', got {mode!r}; use 'bilinear'")
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise InvalidValueError(
+            f"grid_sample: the mode must be 'bilinear', 'nearest' or 'bicubic', got {mode!r}; use 'bilinear'"
+        )
+    if mode == "bicubic" and axes != 2:
+        raise InvalidValueError(
+            f"grid_sample: the mode 'bicubic' is for images [N, C, H, W], got {x.type}; use 'bilinear'"
+        )
     if padding_mode not in ("zeros", "border", "reflection"):
         raise InvalidValueError(
             f"grid_sample: padding_mode must be 'zeros', 'border' or 'reflection', got {padding_mode!r}; use 'zeros'"
         )
-    places = []
+    along = []
     for axis, size in enumerate(x.shape[2:]):
-        where_in_grid = grid[..., axes - 1 - axis]
-        place = _unnormalized(where_in_grid, size, align_corners)
-        places.append(_inside(place, size, padding_mode, align_corners))
+        place = _unnormalized(grid[..., axes - 1 - axis], size, align_corners)
+        along.append(_taps(place, size, mode, padding_mode, align_corners))
     table = reshape(permute(x, (0, *range(2, axes + 2), 1)), (x.shape[0] * prod(x.shape[2:]), x.shape[1]))
-    total = _sampled(table, x.shape[2:], places, mode)
+    total = _sampled(table, x.shape[2:], along)
     return permute(total, (0, axes + 1, *range(1, axes + 1)))
 
 
@@ -147,21 +155,47 @@ def _inside(place: Value, size: int, padding_mode: str, align_corners: bool) -> 
     return clip(place, 0.0, size - 1.0)
 
 
-def _sampled(table: Value, size: Sequence[int], places: list[Value], mode: str) -> Value:
+def _taps(place: Value, size: int, mode: str, padding_mode: str, align_corners: bool) -> list[tuple[Value, Value]]:
+    """The pixels along an axis that a position is interpolated from, and their weights, 0 outside the image."""
+    if mode == "bicubic":
+        low = floor(place)
+        share = subtract(place, low)
+        taps = [
+            (_inside(add(low, float(n)), size, padding_mode, align_corners), _cubic_weight(distance, n in (0, 1)))
+            for n, distance in ((-1, add(share, 1.0)), (0, share), (1, subtract(1.0, share)), (2, subtract(2.0, share)))
+        ]
+    else:
+        inside = _inside(place, size, padding_mode, align_corners)
+        if mode == "nearest":
+            at = _rounded(inside)
+            taps = [(at, add(multiply(at, 0.0), 1.0))]
+        else:
+            low = floor(inside)
+            taps = [(at, subtract(1.0, absolute(subtract(inside, at)))) for at in (low, add(low, 1.0))]
+    return [
+        (clip(at, 0.0, size - 1.0), where(logical_and(greater_equal(at, 0.0), less_equal(at, size - 1.0)), weight, 0.0))
+        for at, weight in taps
+    ]
+
+
+def _cubic_weight(distance: Value, is_near: bool) -> Value:
+    """The kernel of cubic convolution with the parameter -0.75, for distances up to 1 (near), or from 1 to 2."""
+    if is_near:
+        inner = subtract(multiply(distance, CUBIC + 2.0), CUBIC + 3.0)
+        return add(multiply(multiply(inner, distance), distance), 1.0)
+    inner = add(multiply(subtract(multiply(distance, CUBIC), 5.0 * CUBIC), distance), 8.0 * CUBIC)
+    return subtract(multiply(inner, distance), 4.0 * CUBIC)
+
+
+def _sampled(table: Value, size: Sequence[int], along: list[list[tuple[Value, Value]]]) -> Value:
     """The pixels around positions, weighted and added: ``[N, ..., C]``."""
-    lows = [floor(place) if mode == "bilinear" else _rounded(place) for place in places]
-    corners = (0, 1) if mode == "bilinear" else (0,)
     total: Value | None = None
-    for corner in product(corners, repeat=len(size)):
+    for corner in product(*along):
         weight: Value | None = None
-        ids = iota(places[0].shape, 0)
-        for count, place, low, side in zip(size, places, lows, corner, strict=True):
-            at = add(low, float(side)) if side else low
-            exists = logical_and(greater_equal(at, 0.0), less_equal(at, count - 1.0))
-            share = subtract(1.0, absolute(subtract(place, at))) if mode == "bilinear" else add(multiply(at, 0.0), 1.0)
-            own = where(exists, share, 0.0)
+        ids = iota(corner[0][0].shape, 0)
+        for count, (at, own) in zip(size, corner, strict=True):
             weight = own if weight is None else multiply(weight, own)
-            ids = add(multiply(ids, count), cast(clip(at, 0.0, count - 1.0), "i64"))
+            ids = add(multiply(ids, count), cast(at, "i64"))
         assert weight is not None
         part = multiply(take(table, ids), expand_dims(weight, -1))
         total = part if total is None else add(total, part)

@@ -1,4 +1,4 @@
-"""Linear algebra of small matrices, in batches: Cholesky factors, linear systems, inverses and determinants.
+"""Linear algebra of small matrices, in batches: factorizations, linear systems, inverses and determinants.
 
 Nothing is raised for a matrix that is singular or not positive definite: results are NaN or infinite then.
 """
@@ -8,20 +8,27 @@ import numpy as np
 from adjoint.errors import TypeRuleError
 from adjoint.ir.value import Value, apply
 from adjoint.ops.arithmetic import add, multiply
+from adjoint.ops.contract import matmul
+from adjoint.ops.decompositions import OrthonormalFactor, SingularValues, SymmetricEigen
+from adjoint.ops.diagonals import triu
 from adjoint.ops.factorizations import Cholesky, Determinant, Solve, SolveTriangular, eye_like
 from adjoint.ops.logic import less, where
-from adjoint.ops.shape import broadcast_to
+from adjoint.ops.rules import require_float
+from adjoint.ops.shape import broadcast_to, slice_axis
 from adjoint.ops.views import expand_dims, squeeze, swapaxes
 
 __all__ = [
     "cholesky",
     "cholesky_solve",
     "det",
+    "eigh",
     "inv",
     "logdet",
+    "qr",
     "slogdet",
     "solve",
     "solve_triangular",
+    "svd",
 ]
 
 
@@ -132,3 +139,69 @@ def logdet(x: Value) -> Value:
     """The logarithms of determinants: NaN if a determinant is negative, -inf if it is 0."""
     sign, logarithm = slogdet(x)
     return where(less(sign, 0.0), float("nan"), logarithm)
+
+
+def _require_matrices(name: str, x: Value) -> None:
+    require_float(name, x)
+    if len(x.shape) < 2:
+        raise TypeRuleError(f"{name}: the operand must be a matrix or a batch of them, got {x.type}; reshape it")
+
+
+def qr(x: Value) -> tuple[Value, Value]:
+    """Q ``[..., m, k]`` with orthonormal columns and upper triangular R ``[..., k, n]``, where k is the smaller size.
+
+    Computed by Householder reflections, with LAPACK's signs. The gradient is infinite or NaN if the first k columns are
+    linearly dependent.
+
+    Parameters
+    ----------
+    x : Value
+        Floats ``[..., m, n]``.
+    """
+    _require_matrices("qr", x)
+    rows, columns = x.shape[-2:]
+    q = apply(OrthonormalFactor(), slice_axis(x, len(x.shape) - 1, 0, rows) if columns > rows else x)
+    return q, triu(matmul(q, x, transpose_a=True))
+
+
+def eigh(x: Value) -> tuple[Value, Value]:
+    """The eigenvalues ``[..., n]`` of symmetric matrices, ascending, and eigenvectors, as columns of ``[..., n, n]``.
+
+    The symmetric part of `x` is decomposed, by Jacobi rotations, so its gradient is symmetric. The signs of vectors are
+    arbitrary. Vectors of equal values contribute 0 to the
+    gradient, where PyTorch's is infinite.
+
+    Parameters
+    ----------
+    x : Value
+        Floats ``[..., n, n]``.
+    """
+    found = apply(SymmetricEigen(), x)
+    return _line(found, 0), slice_axis(found, len(x.shape) - 2, 1, x.shape[-1] + 1)
+
+
+def svd(x: Value) -> tuple[Value, Value, Value]:
+    """U ``[..., m, k]``, the singular values ``[..., k]``, descending, and V transposed ``[..., k, n]``.
+
+    Here k is the smaller of m and n. Computed by one-sided Jacobi rotations. The signs of vectors are arbitrary, and
+    vectors of a value of exactly 0 may be zeros. Vectors of values that are equal or 0
+    contribute 0 to the gradient, where PyTorch's is infinite.
+
+    Parameters
+    ----------
+    x : Value
+        Floats ``[..., m, n]``.
+    """
+    _require_matrices("svd", x)
+    rows, columns = x.shape[-2:]
+    if rows < columns:
+        left, values, right = svd(swapaxes(x, -2, -1))
+        return swapaxes(right, -2, -1), values, swapaxes(left, -2, -1)
+    found, axis = apply(SingularValues(), x), len(x.shape) - 2
+    right = slice_axis(found, axis, rows + 1, rows + 1 + columns)
+    return slice_axis(found, axis, 0, rows), _line(found, rows), swapaxes(right, -2, -1)
+
+
+def _line(x: Value, at: int) -> Value:
+    """A row of each matrix, without its axis."""
+    return squeeze(slice_axis(x, len(x.shape) - 2, at, at + 1), -2)

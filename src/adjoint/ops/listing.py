@@ -22,31 +22,55 @@ __all__ = ["Listed", "listed_operators"]
 #: module whose functions are listed by their full names.
 _NOT_OPERATORS = {"parse", "parse_function", "random", "random.key_array", "random.permutation_array"}
 
-#: Families of composites, which are otherwise called like the file that they are in: by file, or by function.
-_FAMILY = {
-    "views": "shape",
-    "slicing": "shape",
-    "indexing": "index",
-    "random_keys": "random",
-    "random_floats": "random",
-    "random_distributions": "random",
+#: The families of functions that are no operators of the catalogue, by the file that they are in. They are named after
+#: what a model uses them for, with the terms of the literature.
+_FAMILY_OF_FILE = {
+    "activations": "activation",
+    "calls": "control flow",
+    "composites": "activation",
+    "control": "control flow",
+    "control_flow": "control flow",
     "convolve": "convolution",
-    "pool": "pooling",
-    "padding": "shape",
-    "resize": "resizing",
+    "create": "creation",
+    "diagonals": "shape",
+    "dynamic": "indexing",
+    "einsum": "contraction",
+    "elementary": "arithmetic",
+    "gathering": "indexing",
     "grid_sampling": "resizing",
     "group_normalization": "normalization",
-    "norms": "reduce",
-    "activations": "composites",
-    "broadcast": "shape",
-    "full_like": "create",
-    "control_flow": "control",
-    "gathering": "index",
-    "dynamic": "index",
-    "ordering": "sorting",
-    "diagonals": "shape",
-    "eye": "create",
-    "einsum": "contract",
+    "index": "indexing",
+    "indexing": "indexing",
+    "linalg": "linear algebra",
+    "norms": "reduction",
+    "padding": "shape",
+    "pool": "pooling",
+    "random_distributions": "random",
+    "random_floats": "random",
+    "random_keys": "random",
+    "reduce": "reduction",
+    "resize": "resizing",
+    "slicing": "shape",
+    "views": "shape",
+}
+
+#: The families of functions that are not those of their file.
+_FAMILY = {
+    name: family
+    for family, names in {
+        "rounding": ("ceil", "frac", "trunc"),
+        "exponential": ("log10", "logaddexp", "logaddexp2", "logit", "xlogy"),
+        "trigonometric": ("deg2rad", "rad2deg", "sinc"),
+        "comparison": ("isfinite", "isinf", "isnan", "isneginf", "isposinf", "signbit"),
+        "arithmetic": ("diff",),
+        "creation": ("eye", "full_like"),
+        "shape": ("broadcast",),
+        "reduction": ("all", "any", "logsumexp", "variance"),
+        "contraction": ("linear",),
+        "indexing": ("embedding",),
+        "random": ("dropout",),
+    }.items()
+    for name in names
 }
 
 #: Functions of operators outside of the catalogue, which hold other functions.
@@ -152,7 +176,7 @@ def listed_operators() -> list[Listed]:
             found[op.name] = _listed(op.name, family, function, op, _reason(op.vjp), composite=False)
     for name, function in functions.items():
         file = function.__module__.rpartition(".")[2]
-        family = _FAMILY.get(name, _FAMILY.get(file, file))
+        family = _FAMILY.get(name, _FAMILY_OF_FILE.get(file, file))
         found[name] = _listed(name, family, function, None, _CONSTANT.get(name, ""), composite=name not in _HOLDING)
     order = list(dict.fromkeys([*FAMILIES, *(each.family for each in found.values())]))
     return sorted(found.values(), key=lambda each: order.index(each.family))

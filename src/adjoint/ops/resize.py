@@ -21,7 +21,7 @@ from adjoint.ops.rules import require_float
 from adjoint.ops.shape import broadcast_to, concat, permute, reshape, slice_axis, stack
 from adjoint.ops.views import swapaxes
 
-__all__ = ["channel_shuffle", "interpolate", "pixel_shuffle", "pixel_unshuffle"]
+__all__ = ["CUBIC", "channel_shuffle", "interpolate", "pixel_shuffle", "pixel_unshuffle"]
 
 #: The modes, and the numbers of axes of an image that they are for.
 _MODES = {
@@ -38,7 +38,7 @@ _AREA: dict[int, Callable[..., Value]] = {1: adaptive_avg_pool1d, 2: adaptive_av
 
 #: The parameter of the cubic convolution, R. Keys, "Cubic convolution interpolation for digital image processing",
 #: 1981, that PyTorch uses, and the one that it uses with antialiasing.
-_CUBIC, _CUBIC_ANTIALIAS = -0.75, -0.5
+CUBIC, _CUBIC_ANTIALIAS = -0.75, -0.5
 
 
 def interpolate(
@@ -191,7 +191,7 @@ def _matrix(size: int, wanted: int, scale: float, mode: str, align_corners: bool
         places = np.maximum(places, 0.0)
     first = np.floor(places).astype(np.int64)
     share = places - first
-    cubic = {n: _cubic(share - n, _CUBIC) for n in (-1, 0, 1, 2)}
+    cubic = {n: _cubic(share - n, CUBIC) for n in (-1, 0, 1, 2)}
     taps = cubic if mode == "bicubic" else {0: 1.0 - share, 1: share}
     matrix = np.zeros((wanted, size))
     for offset, weights in taps.items():

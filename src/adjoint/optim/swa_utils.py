@@ -1,6 +1,6 @@
 """Averages of the parameters of a model, with the names of ``torch.optim.swa_utils``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from math import cos, pi
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,15 @@ from adjoint.optim.lr_scheduler.cosine import per_group
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.making import from_array
 
-__all__ = ["SWALR", "AveragedModel", "get_ema_avg_fn", "get_ema_multi_avg_fn", "get_swa_avg_fn"]
+__all__ = [
+    "SWALR",
+    "AveragedModel",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
+    "update_bn",
+]
 
 
 class AveragedModel(Module):
@@ -151,6 +159,48 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[[list[Any], list[Any]
             old.copy_(decay * old + (1 - decay) * new)
 
     return moving
+
+
+def get_swa_multi_avg_fn() -> Callable[[list[Any], list[Any], Any], None]:
+    """`get_swa_avg_fn` for the `multi_avg_fn` of `AveragedModel`."""
+    mean = get_swa_avg_fn()
+
+    def means(averages: list[Any], current: list[Any], count: Any) -> None:
+        for old, new in zip(averages, current, strict=True):
+            old.copy_(mean(old, new, count))
+
+    return means
+
+
+def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:  # noqa: ARG001
+    """Compute the running statistics of batch normalization anew, as the means over all batches of some data.
+
+    The averaged parameters of `AveragedModel` have never been used in training, so that the statistics, which are those
+    of other parameters, do not fit them.
+
+    Parameters
+    ----------
+    loader : iterable
+        The batches; of one that is a tuple or list, the first element is the input of the model.
+    model : Module
+        The model. It is trained or not afterwards as before.
+    device : object, optional
+        Accepted for compatibility.
+    """
+    layers = [module for module in model.modules() if hasattr(module, "reset_running_stats")]
+    if not layers:
+        return
+    momenta, was_training = [layer.momentum for layer in layers], model.training
+    model.train()
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None
+    with no_grad():
+        for batch in loader:
+            model(batch[0] if isinstance(batch, list | tuple) else batch)
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    model.train(was_training)
 
 
 class SWALR(LRScheduler):

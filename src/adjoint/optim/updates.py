@@ -226,7 +226,9 @@ class GroupUpdates:
     def _entered(self, cohort: _Cohort, names: Sequence[str], params: Sequence[Any]) -> Update:
         """What to record for some parameters of a cohort, and their state, which is made if it is missing."""
         entry = _Entry(self._optimizer, names)
-        types = {name: self._types[name] for name in names}
+        # A layer such as `nn.LazyLinear` gives its parameters their shapes after the optimizer was created.
+        types = {name: TensorType(tuple(param.shape), param.dtype) for name, param in zip(names, params, strict=True)}
+        self._types.update(types)
         states = []
         for spec in self._optimizer.init(types):
             home = cohort.shared if _owner(spec, types) is None else self._slots

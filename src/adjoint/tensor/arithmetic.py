@@ -18,6 +18,8 @@ __all__ = [
     "addcdiv",
     "addcmul",
     "clamp",
+    "clamp_max",
+    "clamp_min",
     "clip",
     "div",
     "divide",
@@ -241,6 +243,16 @@ def clamp(input: Value, min: Any = None, max: Any = None) -> Value:
         high = promoted(x, max, dtype=dtype)[1]
         x = ops.where(ops.greater(x, high), high, x)
     return x
+
+
+def clamp_min(input: Any, min: Any) -> Any:
+    """`clamp` with a lower limit only."""
+    return clamp(input, min)
+
+
+def clamp_max(input: Any, max: Any) -> Any:
+    """`clamp` with an upper limit only."""
+    return clamp(input, None, max)
 
 
 @operation

@@ -28,6 +28,7 @@ __all__ = [
     "empty",
     "empty_like",
     "eye",
+    "fill",
     "from_dlpack",
     "from_numpy",
     "full",
@@ -225,6 +226,11 @@ def full_like(
     """A tensor filled with a number, of the shape and dtype of another one; parameters as in `full`."""
     value = fill_value.item() if isinstance(fill_value, Reading) else fill_value
     return _filled(input.shape, value, dtype_of(dtype) or input.dtype, device, requires_grad)
+
+
+def fill(input: Any, value: Any) -> Any:
+    """A tensor filled with a number, of the shape and dtype of another one."""
+    return full_like(input, value)
 
 
 def zeros_like(input: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:

@@ -20,6 +20,7 @@ __all__ = [
     "bmm",
     "dot",
     "einsum",
+    "ger",
     "inner",
     "mm",
     "mv",
@@ -75,6 +76,9 @@ def outer(input: Value, vec2: Value) -> Value:
     _require_ranks("outer", (input, 1), (vec2, 1))
     x, y = promoted(input, vec2)
     return ops.multiply(ops.expand_dims(x, 1), y)
+
+
+ger = outer
 
 
 @low_precision

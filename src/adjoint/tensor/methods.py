@@ -7,6 +7,7 @@ from adjoint.tensor.autocasting import contexts, mode
 from adjoint.tensor.elementwise_methods import ElementwiseMethods
 from adjoint.tensor.in_place import InPlace
 from adjoint.tensor.math_methods import MathMethods
+from adjoint.tensor.more_in_place import MoreInPlace
 from adjoint.tensor.record import entry_of, infix, infix_reflected, record_binary, record_in_place, record_unary
 from adjoint.tensor.reduction_methods import ReductionMethods
 from adjoint.tensor.selection_methods import SelectionMethods
@@ -32,7 +33,7 @@ def _product(x: Any, y: Any) -> Any:
     return record_binary(_MATMUL, x, y) if mode.dtype is None else _matmul(x, y)
 
 
-class Methods(ElementwiseMethods, MathMethods, ReductionMethods, ShapeMethods, SelectionMethods, InPlace):
+class Methods(ElementwiseMethods, MathMethods, ReductionMethods, ShapeMethods, SelectionMethods, InPlace, MoreInPlace):
     """The part of `Tensor` that records operations."""
 
     #: NumPy's operators leave those with tensors to the tensors.

@@ -30,6 +30,7 @@ __all__ = [
     "reshape",
     "select",
     "split",
+    "split_with_sizes",
     "squeeze",
     "swapaxes",
     "swapdims",
@@ -219,6 +220,11 @@ def select(input: Any, dim: int, index: int) -> Any:
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """All elements along an axis, without the axis."""
     return tuple(select(input, dim, n) for n in range(input.shape[axis_of("unbind", dim, len(input.shape))]))
+
+
+def split_with_sizes(input: Any, split_sizes: Sequence[int], dim: int = 0) -> tuple[Any, ...]:
+    """Parts of given sizes along an axis: `split`."""
+    return split(input, list(split_sizes), dim)
 
 
 def split(tensor: Any, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Any, ...]:

@@ -29,6 +29,7 @@ from adjoint.ir import DTYPES, Function, Value, is_float, is_param
 from adjoint.ops.base import Elementwise, Operator
 from adjoint.ops.calls import TupleGet
 from adjoint.ops.control import Branch, Control, Scan, While
+from adjoint.ops.decompositions import SWEEPS
 from adjoint.transforms.inline_calls import inline_calls
 
 __all__ = ["rounding", "unit_roundoff"]
@@ -233,15 +234,21 @@ def _of_inner_sums(
     terms = np.sqrt(max(n for x in operands for n in x.shape[-2:]))
     unit = unit_roundoff(value.dtype)
     squares = np.zeros(exact.shape)
+    scaled, size = [(x, x) for x in operands], abs(_at_least_double(exact))
+    if value.op.name in _DECOMPOSITIONS and exact.size:  # reflections and rotations combine rows
+        scaled = [(x, abs(x).max((-2, -1), keepdims=True)) for x in operands]
+        size = np.broadcast_to(size.max(-1, keepdims=True), size.shape)
+        terms *= np.sqrt(SWEEPS)  # a row is rotated with each other one in every sweep
     for _ in range(_TRIALS):
-        moved = (x * (1 + terms * unit * rng.standard_normal(x.shape)).astype(x.dtype) for x in operands)
+        moved = ((x + terms * unit * rng.standard_normal(x.shape) * scale).astype(x.dtype) for x, scale in scaled)
         squares = squares + ((_at_least_double(made(*moved)) - exact) / unit) ** 2
-    size: np.ndarray = (terms + _ELEMENTWISE) * abs(_at_least_double(exact)) + _SPREAD * np.sqrt(squares / _TRIALS)
-    return size
+    found: np.ndarray = (terms + _ELEMENTWISE) * size + _SPREAD * np.sqrt(squares / _TRIALS)
+    return found
 
 
 #: Operators that solve linear systems: their errors are those of slightly different matrices.
-_FACTORIZATIONS = frozenset(("cholesky", "solve_triangular", "solve", "determinant"))
+_DECOMPOSITIONS = frozenset(("orthonormal_factor", "symmetric_eigen", "singular_values"))
+_FACTORIZATIONS = _DECOMPOSITIONS | {"cholesky", "solve_triangular", "solve", "determinant"}
 
 #: For operators that compute products or sums of products: the number of terms per element.
 _TERMS: dict[str, Callable[[Value], float]] = {

@@ -10,6 +10,7 @@ from adjoint.lower.analysis.inlining import RowAlgorithm
 from adjoint.lower.context import Context, finish_kernel, group_inliner
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.rows.elimination import determinant, solve
+from adjoint.lower.rows.rotations import qr, singular_values, symmetric_eigen
 from adjoint.lower.rows.scattering import scatter
 from adjoint.lower.rows.sorting import argsort
 from adjoint.lower.rows.triangular import cholesky, solve_triangular
@@ -26,6 +27,9 @@ _ALGORITHMS: Mapping[str, Callable[[Workspace], tuple[Stmt, ...]]] = MappingProx
         "solve_triangular": solve_triangular,
         "solve": solve,
         "determinant": determinant,
+        "qr": qr,
+        "symmetric_eigen": symmetric_eigen,
+        "singular_values": singular_values,
     }
 )
 

@@ -162,8 +162,8 @@ def grid_sample(
         Float, shape ``[N, C, H, W]`` or ``[N, C, D, H, W]``.
     grid : Tensor
         The positions, shape ``[N, I, J, 2]`` or ``[N, K, I, J, 3]``: x, y and z, from -1 to 1 in the image.
-    mode : {"bilinear", "nearest"}, default "bilinear"
-        How pixels between those of the input are found; "bicubic" is not supported.
+    mode : {"bilinear", "nearest", "bicubic"}, default "bilinear"
+        How pixels between those of the input are found; "bicubic" is for images. See `adjoint.ops.grid_sample`.
     padding_mode : {"zeros", "border", "reflection"}, default "zeros"
         What is outside the image: zeros, its outermost pixels, or its mirror image.
     align_corners : bool, optional

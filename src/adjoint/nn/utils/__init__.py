@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from adjoint.missing import missing_name
-from adjoint.nn.utils import rnn
+from adjoint.nn.utils import parametrizations, parametrize, rnn
 from adjoint.nn.utils.gradients import (
     clip_grad_norm_,
     clip_grad_value_,
@@ -11,14 +11,21 @@ from adjoint.nn.utils.gradients import (
     parameters_to_vector,
     vector_to_parameters,
 )
+from adjoint.nn.utils.normalized_weights import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm
 
 __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "get_total_norm",
     "parameters_to_vector",
+    "parametrizations",
+    "parametrize",
+    "remove_spectral_norm",
+    "remove_weight_norm",
     "rnn",
+    "spectral_norm",
     "vector_to_parameters",
+    "weight_norm",
 ]
 
 if not TYPE_CHECKING:  # so that type checkers report names that do not exist
