@@ -72,7 +72,6 @@ REFUSED = {
     "nn.functional.hardtanh": {"the dtype must be float, got i64": 5},
     "nn.functional.local_response_norm": {"the dtype must be float, got i64": 11},
     "nn.functional.margin_ranking_loss": {"predictions must have a float dtype, got i64": 24},
-    "nn.functional.max_pool1d": {"the dtype must be float, got i64": 60},
     "nn.functional.max_pool2d": {"the dtype must be float, got i64": 60},
     "nn.functional.max_pool3d": {"the dtype must be float, got i64": 60},
     "nn.functional.poisson_nll_loss": {"predictions must have a float dtype, got i64": 36},
