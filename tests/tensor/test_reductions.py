@@ -116,6 +116,7 @@ def test_a_tensor_without_axes_is_a_vector_of_one_element():
         (torch.nn.functional.normalize(x, dim=0), -1.0),
         (torch.nn.functional.cosine_similarity(x, x, dim=0), 1.0),
         (torch.nn.functional.softmin(x, dim=0), 1.0),
+        (torch.nn.functional.log_softmax(x, dim=0), 0.0),
         (torch.index_select(x, 0, torch.tensor([0])), -3.0),
         (torch.gather(x, 0, torch.tensor([0, 0])), [-3.0, -3.0]),
         (torch.scatter_add(x, 0, torch.tensor(0), torch.tensor(2.0)), -1.0),

@@ -240,6 +240,7 @@ def swiglu(input: Array, dim: int = -1) -> Array:
 
 
 @recorded
+@accepts_scalars()
 def softmax(input: Array, dim: int | None = None, dtype: object = None) -> Array:
     """``exp(input) / sum(exp(input))`` along an axis.
 
@@ -256,6 +257,7 @@ def softmax(input: Array, dim: int | None = None, dtype: object = None) -> Array
 
 
 @recorded
+@accepts_scalars()
 def log_softmax(input: Array, dim: int | None = None, dtype: object = None) -> Array:
     """``log(softmax(input))`` along an axis; arguments as in `softmax`."""
     return ops.log_softmax(_prepared("log_softmax", input, dim, dtype), dim)
