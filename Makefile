@@ -1,6 +1,7 @@
 # make train    train the MLP on Fashion-MNIST       make test    lint, types, tests
 # make fuzz     500 new random programs; the same again: make fuzz SEED=N
 # make test-minimum    the tests with the lowest versions of Python and packages that are allowed, in .venv-minimum
+# make test-pytorch    agreement with PyTorch on its own samples, in .venv-pytorch; many minutes, and a large download
 # All set up what they need in .venv, once; another interpreter: make train PYTHON=python3.13
 
 VENV   := .venv
@@ -13,10 +14,13 @@ COUNT  := 500
 # Processes that run the tests.
 JOBS   := 2
 
+# The version whose samples tests/pytorch/tables.py is about; its samples need expecttest.
+PYTORCH := 'torch==2.13.*' expecttest
+
 # The oldest Python and dependencies that are allowed.
 OLDEST := python3.11
 
-.PHONY: train test fuzz test-minimum lint types pytest clean
+.PHONY: train test fuzz test-minimum test-pytorch lint types pytest clean
 
 train: $(VENV)/.for-use
 	$(BIN)/adjoint train fashion-mnist $(ARGS)
@@ -54,10 +58,18 @@ $(VENV)-minimum/.for-work: pyproject.toml constraints-minimum.txt
 	$(VENV)-minimum/$(notdir $(BIN))/pip install --quiet --disable-pip-version-check -c constraints-minimum.txt -e ".[test,plot]"
 	touch $@
 
+test-pytorch: $(VENV)-pytorch/.for-work
+	$(VENV)-pytorch/$(notdir $(BIN))/pytest tests/pytorch $(ARGS)
+
+$(VENV)-pytorch/.for-work: pyproject.toml
+	$(PYTHON) -m venv --clear $(VENV)-pytorch
+	$(VENV)-pytorch/$(notdir $(BIN))/pip install --quiet --disable-pip-version-check -e ".[test]" $(PYTORCH)
+	touch $@
+
 $(VENV)/.made:
 	@test -n "$(PYTHON)" || { echo "adjoint needs Python 3.11 or newer, none is in PATH; install one or say make PYTHON=/path/to/python" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-minimum build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-minimum $(VENV)-pytorch build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

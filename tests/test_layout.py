@@ -100,6 +100,7 @@ TESTED_IN = {
     "tensor/cumulative": "tensor/test_mathematics.py",
     "tensor/math_methods": "tensor/test_mathematics.py",
     "tensor/norms": "tensor/test_mathematics.py",
+    "tensor/scalar_axes": "tensor/test_reductions.py",
     "lower/vector_math/exponential": "lower/test_vector_math.py",
     "lower/vector_math/logarithm": "lower/test_vector_math.py",
     "lower/vector_math/power": "lower/test_vector_math.py",

@@ -134,7 +134,6 @@ _METHODS = _SORTED | {
     "untyped_storage": "use numpy()",
     "resize_": "use reshape, or make a new tensor",
     "set_": "assign to data",
-    "H": "use mT, because there are no complex numbers",
     "real": "leave it out, because there are no complex numbers",
     "imag": "leave it out, because there are no complex numbers",
     "char": "use to(torch.int8)",

@@ -101,3 +101,30 @@ def test_gradients_of_what_is_composed():
     wanted = [(f(torch.tensor(a + d)) - f(torch.tensor(a - d))).item() / (2 * h) for d in steps]
     # `%` has the derivative 1 for its dividend, and `//` none.
     np.testing.assert_allclose(x.grad.numpy(), wanted, rtol=1e-6)
+
+
+def test_products_and_limits_of_bools():
+    a, b = torch.tensor([True, True, False, False]), torch.tensor([True, False, True, False])
+    both, either = [True, False, False, False], [True, True, True, False]
+    check(
+        (a.clamp(min=b), either),
+        (a.clamp(max=b), both),
+        (torch.fmax(a, b), either),
+        (torch.fmin(a, b), both),
+        (torch.heaviside(a, b), either),
+        (torch.outer(a, b)[1], b.numpy()),
+        (torch.kron(a, b)[:4], b.numpy()),
+        (torch.inner(a[0], b), b.numpy()),
+        (torch.addr(b, a, a)[3], b.numpy()),
+        (torch.add(a, b, alpha=False), a.numpy()),
+        (a.square(), [1, 1, 0, 0]),
+    )
+
+
+def test_powers_and_factors_of_integers():
+    """The results of PyTorch 2.13: factors of integers are rounded towards zero."""
+    vector, matrix = torch.tensor([1, 2]), torch.tensor([[1, 2], [3, 4]])
+    check(
+        (torch.tensor([0, 2, -1]) ** torch.tensor([-1, -2, -3]), [0, 0, -1]),
+        (torch.addmv(vector, matrix, vector, beta=0.2, alpha=2.6), [10, 22]),
+    )

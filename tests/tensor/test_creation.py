@@ -113,3 +113,10 @@ def test_numbers_are_converted_once():
     assert torch.tensor([0.1], dtype=torch.float64).numpy()[0] == 0.1
     assert torch.tensor(2**53 + 1, dtype=torch.int64).item() == 2**53 + 1
     assert torch.tensor([], dtype=torch.int64).dtype == torch.int64
+
+
+def test_integers_at_equal_distances_are_from_integer_ends():
+    """The numbers of PyTorch 2.13."""
+    assert torch.arange(0.1, -7.9, -4.0, dtype=torch.int64).tolist() == [0, -4]
+    assert torch.linspace(4.3, -3, 5, dtype=torch.int64).tolist() == [4, 2, 0, -1, -3]
+    assert torch.logspace(1, 2.9, 2, dtype=torch.int64).tolist() == [10, 100]

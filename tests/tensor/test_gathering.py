@@ -64,3 +64,33 @@ def test_refusals():
     assert message(lambda: f.scatter(1, torch.tensor([[0]]), f, reduce="amax")) == (
         "scatter: reduce must be None, 'add' or 'multiply', got 'amax'; use scatter_reduce"
     )
+
+
+def test_bools_are_added_by_or():
+    """The results of PyTorch 2.13."""
+    two, yes = torch.tensor([0, 0]), torch.tensor([True, True])
+    empty = torch.zeros(2, dtype=torch.bool)
+    check(
+        (empty.scatter_add(0, two, yes), [True, False]),
+        (yes.scatter(0, two, ~yes, reduce="multiply"), [False, True]),
+        (empty.index_add(0, two, yes), [True, False]),
+        (torch.index_put(empty, (two,), yes, accumulate=True), [True, False]),
+        (torch.scatter_reduce(empty, 0, two, yes, "amax"), [True, False]),
+        (torch.scatter_reduce(yes, 0, two, ~yes, "prod", include_self=False), [False, True]),
+    )
+    assert message(lambda: torch.scatter_reduce(empty, 0, two, yes, "mean")) == (
+        "scatter_reduce: a mean takes numbers, got bool[2]; convert it with float()"
+    )
+
+
+def test_an_index_without_elements_has_any_shape():
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    found = torch.gather(x, 0, torch.zeros(3, 0, dtype=torch.int64))
+    check((found, np.zeros((3, 0))), (torch.autograd.grad(found.sum() + x.sum(), x)[0], [1.0, 1.0]))
+
+
+def test_sums_of_weights_are_floats():
+    counted = torch.bincount(torch.tensor([0, 1, 1]), torch.tensor([1, 2, 3]))
+    assert (counted.tolist(), counted.dtype) == ([1.0, 5.0], torch.float64)
+    counted = torch.bincount(torch.tensor([], dtype=torch.int64), torch.tensor([]), minlength=2)
+    assert (counted.tolist(), counted.dtype) == ([0.0, 0.0], torch.float64)

@@ -150,3 +150,8 @@ def test_activations_that_draw_or_gate():
     assert message(lambda: nn.Softmax2d()(x)) == (
         "Softmax2d: the input must be [N, C, H, W] or [C, H, W], got the shape (1, 4); use Softmax for others"
     )
+
+
+def test_no_differences_are_taken_of_what_would_be_joined():
+    x = torch.tensor([1.0, 3.0])
+    assert torch.diff(x, n=0, append=torch.tensor([4.0])).tolist() == [1.0, 3.0]

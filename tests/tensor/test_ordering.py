@@ -89,3 +89,18 @@ def test_factorizations_that_are_not_there_are_refused(name):
         f"adjoint.linalg has no {name}, because there is no operator for it yet; use numpy.linalg.{name} on "
         "x.detach().numpy()"
     )
+
+
+def test_searches_in_rows_that_a_sorter_orders():
+    rows, values = torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([[1.5, 3.0]])
+    found = torch.searchsorted(rows, values, sorter=torch.argsort(rows), side="right")
+    assert found.tolist() == [[1, 3]]
+    assert message(lambda: torch.searchsorted(rows, values, sorter=torch.tensor([0]))) == (
+        "searchsorted: the sorter must have one position per element, got shapes (1,) and (1, 3); pass "
+        "argsort(sorted_sequence)"
+    )
+
+
+def test_unique_parts_of_an_axis_without_elements():
+    found, counts = torch.unique_consecutive(torch.zeros(5, 0, 5), return_counts=True, dim=1)
+    assert (tuple(found.shape), counts.tolist()) == ((5, 0, 5), [])

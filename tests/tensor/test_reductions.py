@@ -96,3 +96,46 @@ def test_gradients_of_norm_max_and_running_sums():
 )
 def test_refusals(call, sentence):
     assert message(lambda: call(torch.tensor([1, 2]))) == sentence
+
+
+def test_a_tensor_without_axes_is_a_vector_of_one_element():
+    """The results of PyTorch 2.13: also without axes, as they are with keepdim."""
+    x = torch.tensor(-3.0, requires_grad=True)
+    total = torch.sum(x, -1, keepdim=True) + x.logsumexp(0) + x.norm(2, 0)
+    check(
+        (total, -3.0),
+        (torch.autograd.grad(total, x)[0], 1.0),
+        (x.softmax(0), 1.0),
+        (x.log_softmax(-1), 0.0),
+        (x.amax((0,)), -3.0),
+        (x.argmin(0, keepdim=True), 0),
+        (x.prod(0), -3.0),
+        (x.std(0, unbiased=False), 0.0),
+        (torch.aminmax(x, dim=0)[1], -3.0),
+        (torch.count_nonzero(x, 0), 1),
+        (torch.nn.functional.normalize(x, dim=0), -1.0),
+        (torch.nn.functional.cosine_similarity(x, x, dim=0), 1.0),
+        (torch.nn.functional.softmin(x, dim=0), 1.0),
+        (torch.nn.functional.log_softmax(x, dim=0), 0.0),
+        (torch.index_select(x, 0, torch.tensor([0])), -3.0),
+        (torch.gather(x, 0, torch.tensor([0, 0])), [-3.0, -3.0]),
+        (torch.scatter_add(x, 0, torch.tensor(0), torch.tensor(2.0)), -1.0),
+        (torch.scatter(x, 0, torch.tensor([0]), torch.tensor([2.0])), 2.0),
+        (torch.index_add(x, 0, torch.tensor([0]), torch.tensor(2.0), alpha=-1), -5.0),
+        (torch.index_copy(x, 0, torch.tensor(0), torch.tensor(2.0)), 2.0),
+        (torch.index_fill(x, 0, torch.tensor([0]), 4.0), 4.0),
+        (torch.index_reduce(x, 0, torch.tensor([0]), torch.tensor(2.0), "mean"), -0.5),
+        (torch.scatter_reduce(x, 0, torch.tensor(0), torch.tensor(2.0), "prod", include_self=False), 2.0),
+        (torch.nonzero(x), np.zeros((1, 0))),
+        (torch.masked_select(x, torch.tensor(True)), [-3.0]),
+    )
+    assert message(lambda: x.sum(1)) == "sum: axis 1 is out of range for rank 1; use -1 to 0"
+
+
+def test_integers_and_bools_where_pytorch_takes_them():
+    i, b = map(torch.tensor, (N, B))
+    check(
+        (i.logsumexp(1), np.log(np.exp(N).sum(1))),
+        (b.prod(0, dtype=torch.bool), B.all(0)),
+        (b.sum(0, dtype=torch.bool), B.any(0)),
+    )

@@ -116,3 +116,29 @@ def test_refusals(call, sentence):
 def test_parts_of_given_sizes():
     parts = torch.split_with_sizes(torch.arange(6), [1, 5])
     check((parts[0], np.arange(1)), (parts[1], np.arange(1, 6)))
+
+
+def test_repeats_and_bounds_given_by_tensors_are_read():
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
+    check(
+        (torch.repeat_interleave(x, torch.tensor([2, 1]), dim=0, output_size=3), [[1, 2], [1, 2], [3, 4]]),
+        (x.repeat_interleave(torch.tensor([0, 2]), 1), [[2, 2], [4, 4]]),
+        (torch.repeat_interleave(torch.tensor([1, 0, 2])), [0, 2, 2]),
+        (x.repeat_interleave(torch.tensor(2)), [1, 1, 2, 2, 3, 3, 4, 4]),
+        (torch.narrow(x, 1, torch.tensor(1), 1), [[2], [4]]),
+        (torch.tensor_split(x, torch.tensor([1]), dim=1)[1], [[2], [4]]),
+        (torch.tensor_split(x, torch.tensor(2))[0], [[1, 2]]),
+        (torch.atleast_2d(x, torch.tensor(1.0))[1], [[1.0]]),
+        (torch.atleast_1d([torch.tensor(1.0), x])[0], [1.0]),
+        (torch.atleast_3d([x])[0], [[[1], [2]], [[3], [4]]]),
+        (x.mH, [[1, 3], [2, 4]]),
+        (x.H, [[1, 3], [2, 4]]),
+    )
+    assert message(lambda: x.repeat_interleave(torch.tensor([1, -1]), 0)) == (
+        "repeat_interleave: repeats must be an integer of at least 0 for each of 2 positions, got i64 of shape (2,); "
+        "reshape or convert them"
+    )
+    assert message(lambda: x.repeat_interleave(2, 0, output_size=3)) == (
+        "repeat_interleave: output_size must be the sum of repeats, 4, got 3; omit it"
+    )
+    assert message(lambda: x[0].H) == "H: the operand must be a matrix, got f32[2]; use mH for batches of them"

@@ -172,9 +172,9 @@ def gaussian_nll(
     predictions : Value
         Means, float.
     targets : Value
-        Of the same shape.
+        Of a shape that broadcasts with that of the means.
     var : Value
-        Variances, which broadcast to that shape; less than `eps` counts as `eps`, with the gradient of the formula.
+        Variances, which broadcast to that shape too; less than `eps` counts as `eps`, with the gradient of the formula.
     full : bool, default False
         Whether the constant ``log(2 * pi) / 2`` is added.
     eps : float, default 1e-6
@@ -189,7 +189,7 @@ def gaussian_nll(
     """
     name = "gaussian_nll_loss"
     check_reduction(name, reduction)
-    targets = matched(name, predictions, targets)
+    targets = matched(name, *ops.broadcast(predictions, targets))
     least = ops.stop_gradient(ops.maximum(var, eps) - var)
     bounded = var + least
     losses = (ops.log(bounded) + (predictions - targets).square() / bounded) * 0.5

@@ -78,7 +78,9 @@ def hinge_embedding(x: Value, targets: Value, margin: float = 1.0, reduction: st
     name = "hinge_embedding_loss"
     check_reduction(name, reduction)
     targets = matched(name, x, targets)
-    return reduced(ops.where(ops.greater(targets, 0.0), x, ops.relu(margin - x)), reduction)
+    similar, different = (ops.equal(targets, sign) for sign in (1.0, -1.0))
+    # PyTorch's result for targets that are neither is the sum of both.
+    return reduced(ops.where(similar, 0.0, ops.relu(margin - x)) + ops.where(different, 0.0, x), reduction)
 
 
 def margin_ranking(x1: Value, x2: Value, targets: Value, margin: float = 0.0, reduction: str = "mean") -> Value:

@@ -49,8 +49,8 @@ def relu6(x: Value) -> Value:
 
 def hardtanh(x: Value, low: float = -1.0, high: float = 1.0) -> Value:
     """``min(max(x, low), high)`` for floats; the gradient at the bounds is 0."""
-    if not low < high:
-        raise InvalidValueError(f"hardtanh: min_val must be below max_val, got {low} and {high}; exchange them?")
+    if not low <= high:
+        raise InvalidValueError(f"hardtanh: min_val must be at most max_val, got {low} and {high}; exchange them?")
     return _between(x, low, high)
 
 
@@ -129,9 +129,11 @@ def prelu(x: Value, weight: Value) -> Value:
     x : Value
         Float; its axis 1 has the channels.
     weight : Value
-        The slope: a single one, shape ``[1]``, or one per channel.
+        The slope: a single one, shape ``[1]`` or ``[]``, or one per channel.
     """
-    if weight.shape != (1,):
+    if weight.type.size == 1 and len(weight.shape) < 2:
+        weight = reshape(weight, ())
+    else:
         if len(x.shape) < 2 or weight.shape != x.shape[1:2]:
             raise TypeRuleError(
                 f"prelu: the weight must have one element, or one per channel of {x.type}, got {weight.type}; "

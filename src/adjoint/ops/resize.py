@@ -236,7 +236,8 @@ def pixel_shuffle(x: Value, upscale_factor: int) -> Value:
             f"{upscale_factor}; change one"
         )
     *lead, channels, rows, columns = x.shape
-    return _exchanged(x, (channels // (r * r), r, r, rows, columns), (0, 3, 1, 4, 2), (rows * r, columns * r), lead)
+    made = (*lead, channels // (r * r), rows * r, columns * r)
+    return _exchanged(x, (channels // (r * r), r, r, rows, columns), (0, 3, 1, 4, 2), made)
 
 
 def pixel_unshuffle(x: Value, downscale_factor: int) -> Value:
@@ -254,16 +255,14 @@ def pixel_unshuffle(x: Value, downscale_factor: int) -> Value:
             f"{downscale_factor}; change one"
         )
     *lead, channels, rows, columns = x.shape
-    size = rows // r, columns // r
-    return _exchanged(x, (channels, size[0], r, size[1], r), (0, 2, 4, 1, 3), size, lead)
+    made = (*lead, channels * r * r, rows // r, columns // r)
+    return _exchanged(x, (channels, rows // r, r, columns // r, r), (0, 2, 4, 1, 3), made)
 
 
-def _exchanged(
-    x: Value, split: tuple[int, ...], order: tuple[int, ...], size: tuple[int, int], lead: Sequence[int]
-) -> Value:
-    """The last three axes split in five, in another order, and merged to channels of images of a size."""
-    parts = permute(reshape(x, (prod(lead), *split)), (0, *(axis + 1 for axis in order)))
-    return reshape(parts, (*lead, prod(split) // prod(size) if prod(size) else 0, *size))
+def _exchanged(x: Value, split: tuple[int, ...], order: tuple[int, ...], made: tuple[int, ...]) -> Value:
+    """The last three axes split in five, in another order, and merged to a shape."""
+    parts = permute(reshape(x, (prod(made[:-3]), *split)), (0, *(axis + 1 for axis in order)))
+    return reshape(parts, made)
 
 
 def channel_shuffle(x: Value, groups: int) -> Value:

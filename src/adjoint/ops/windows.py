@@ -19,14 +19,17 @@ _COUNT = {1: "one integer", 2: "two integers", 3: "three integers"}
 
 
 def numbers(name: str, what: str, value: int | Sequence[int], least: int, axes: int = 2) -> Pair:
-    """A constructor's argument that is one number for all axes, or one for each; `name` is the constructor.
+    """A constructor's argument that is one number, or a sequence of one, for all axes, or one number for each.
+
+    `name` is the constructor.
 
     Raises
     ------
     InvalidValueError
         If it is anything else, or less than `least`.
     """
-    given = tuple(value) if isinstance(value, Iterable) else (value,) * axes
+    given = tuple(value) if isinstance(value, Iterable) else (value,)
+    given = given * axes if len(given) == 1 else given
     if not _is_numbers(given, least, axes):
         raise InvalidValueError(
             f"{name}: {what} must be an integer of at least {least}, or {_EACH[axes]}, got {value!r}; correct it"

@@ -46,21 +46,33 @@ _F64 = DTYPES["f64"]
 _ROUNDINGS = (None, "floor", "trunc")
 
 
-def _times(x: Any, factor: Any) -> Any:
-    return ops.multiply(*promoted(x, factor)) if isinstance(x, Value) or isinstance(factor, Value) else x * factor
+def times(x: Any, factor: Any) -> Any:
+    """The product of tensors or numbers, of which bools are true where both are."""
+    if not isinstance(x, Value) and not isinstance(factor, Value):
+        return x * factor
+    first, second = promoted(x, factor)
+    is_bool = result_dtype((first, second)) == np.bool_
+    product: Value = ops.logical_and(first, second) if is_bool else ops.multiply(first, second)
+    return product
+
+
+def plus(x: Any, y: Any) -> Any:
+    """The sum of tensors or numbers, of which bools are true where either is."""
+    first, second = promoted(x, y)
+    is_bool = result_dtype((first, second)) == np.bool_
+    return ops.logical_or(first, second) if is_bool else ops.add(first, second)
 
 
 @operation
 def add(input: Value, other: Value | float, *, alpha: float = 1) -> Value:
     """``input + alpha * other``, element by element."""
-    x, y = promoted(input, other if alpha == 1 else _times(other, alpha))
-    return ops.logical_or(x, y) if x.dtype == np.bool_ else ops.add(x, y)
+    return plus(input, other if alpha == 1 else times(other, alpha))  # type: ignore[no-any-return]
 
 
 @operation
 def sub(input: Value, other: Value | float, *, alpha: float = 1) -> Value:
     """``input - alpha * other``, element by element."""
-    x, y = promoted(input, other if alpha == 1 else _times(other, alpha))
+    x, y = promoted(input, other if alpha == 1 else times(other, alpha))
     if result_dtype((x, y)) == np.bool_:
         raise TypeRuleError("sub: bools have no difference, got two bool operands; use logical_xor")
     return ops.subtract(x, y)
@@ -69,14 +81,13 @@ def sub(input: Value, other: Value | float, *, alpha: float = 1) -> Value:
 @operation
 def rsub(input: Value, other: Value | float, *, alpha: float = 1) -> Value:
     """``other - alpha * input``, element by element."""
-    return ops.subtract(*promoted(other, input if alpha == 1 else _times(input, alpha)))
+    return ops.subtract(*promoted(other, input if alpha == 1 else times(input, alpha)))
 
 
 @operation
 def mul(input: Value, other: Value | float) -> Value:
     """``input * other``, element by element."""
-    x, y = promoted(input, other)
-    return ops.logical_and(x, y) if x.dtype == np.bool_ else ops.multiply(x, y)
+    return times(input, other)  # type: ignore[no-any-return]
 
 
 @operation
@@ -175,7 +186,8 @@ def _power(input: Any, exponent: Any) -> Value:
     if is_float(y.dtype):
         return ops.power(x, y)
     wide = ops.power(ops.cast(x, _F64) if isinstance(x, Value) else float(x), ops.cast(y, _F64))
-    return ops.cast(wide, y.dtype)
+    # Rounded towards zero like other powers with negative exponents; that of 0 is 0 in PyTorch too.
+    return ops.cast(ops.where(ops.logical_and(ops.equal(x, 0), ops.less(y, 0)), 0.0, wide), y.dtype)
 
 
 def _integer_power(x: Value, exponent: int) -> Value:
@@ -234,6 +246,9 @@ def clamp(input: Value, min: Any = None, max: Any = None) -> Value:
         raise InvalidValueError("clamp: at least one of min and max must be given, got None for both; pass one")
     limits = [limit for limit in (min, max) if limit is not None]
     dtype = result_dtype((input, *limits))
+    if dtype == np.bool_:
+        low = input if min is None else plus(input, min)
+        return low if max is None else times(low, max)
     x: Value = promoted(input, dtype=dtype)[0]
     # Select with `where`, whose gradient is that of PyTorch: it passes within the closed interval.
     if min is not None:

@@ -12,10 +12,12 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import Value
 from adjoint.ops.axes import axis_of
+from adjoint.tensor.arithmetic import times
 from adjoint.tensor.diagonals import diag, meshgrid
-from adjoint.tensor.joining import atleast_2d, cat, flip, stack
+from adjoint.tensor.joining import atleast_2d, cat, each_of_several, flip, stack
 from adjoint.tensor.making import from_array
 from adjoint.tensor.promotion import promoted
+from adjoint.tensor.reading import Reading
 from adjoint.tensor.record import operation
 from adjoint.tensor.shapes import common_shape, narrow, ravel, reshape, transpose
 
@@ -45,13 +47,15 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     ----------
     input : Tensor
         Any tensor with axes.
-    indices_or_sections : int or sequence of int
-        The number of parts, or where they end.
+    indices_or_sections : int, sequence of int or Tensor
+        The number of parts, or where they end; a tensor is read.
     dim : int, default 0
         The axis.
     """
     at = axis_of("tensor_split", dim, len(input.shape))
     size = input.shape[at]
+    if isinstance(indices_or_sections, Reading):
+        indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int):
         count = indices_or_sections
         if count < 1:
@@ -92,8 +96,12 @@ def dsplit(input: Any, indices_or_sections: Any) -> tuple[Any, ...]:
     return _split_along("dsplit", input, indices_or_sections, 2, 3)
 
 
+@each_of_several
 def atleast_3d(input: Any) -> Any:
-    """`input`, with axes so that it has three: a vector along the second, a matrix along the first two."""
+    """`input`, with axes so that it has three: a vector along the second, a matrix along the first two.
+
+    Of several tensors, a tuple.
+    """
     shape = tuple(input.shape)
     if len(shape) > 2:
         return input
@@ -198,7 +206,7 @@ def kron(input: Value, other: Value) -> Value:
     first, second = ((1,) * (rank - len(v.shape)) + v.shape for v in (x, y))
     left = ops.reshape(x, [n for size in first for n in (size, 1)])
     right = ops.reshape(y, [n for size in second for n in (1, size)])
-    product = ops.multiply(*ops.broadcast(left, right))
+    product = times(*ops.broadcast(left, right))
     return ops.reshape(product, [a * b for a, b in zip(first, second, strict=True)])
 
 

@@ -58,19 +58,22 @@ ldexp = _of_floats("ldexp", ops.ldexp, "``input * 2**other``.")
 @operation
 def fmax(input: Value, other: Value) -> Value:
     """The greater of two, element by element; the other where one is NaN. Of equal ones, `input` gets the gradient."""
-    return ops.fmax(*promoted(input, other))
+    x, y = promoted(input, other)
+    return ops.logical_or(x, y) if x.dtype.kind == "b" else ops.fmax(x, y)
 
 
 @operation
 def fmin(input: Value, other: Value) -> Value:
     """The smaller of two, element by element; the other where one is NaN. Of equal ones, `input` gets the gradient."""
-    return ops.fmin(*promoted(input, other))
+    x, y = promoted(input, other)
+    return ops.logical_and(x, y) if x.dtype.kind == "b" else ops.fmin(x, y)
 
 
 @operation
 def heaviside(input: Value, values: Value) -> Value:
     """0 for negative elements, 1 for positive ones, `values` for 0; without a gradient."""
-    return ops.heaviside(*promoted(input, values))
+    x, y = promoted(input, values)
+    return ops.logical_or(x, y) if x.dtype.kind == "b" else ops.heaviside(x, y)
 
 
 arctan2 = atan2

@@ -296,6 +296,8 @@ def arange(
         )
     whole = all(isinstance(one, int | np.integer) for one in numbers)
     found = dtype_of(dtype) or (_I64 if whole else get_default_dtype())
+    if not is_float(found) and int(numbers[2]):
+        whole, numbers = True, [int(one) for one in numbers]
     if whole:
         return _host(np.arange(*numbers).astype(found), device, requires_grad)
     count = int(np.ceil((numbers[1] - numbers[0]) / numbers[2]))
@@ -305,8 +307,14 @@ def arange(
 def linspace(
     start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Any:
-    """`steps` numbers at equal distances from `start` to `end`, both included."""
-    return _host(np.linspace(float(start), float(end), steps).astype(_dtype(dtype)), device, requires_grad)
+    """`steps` numbers at equal distances from `start` to `end`, both included; integers are from integer ends."""
+    return _host(_equidistant(start, end, steps, _dtype(dtype)).astype(_dtype(dtype)), device, requires_grad)
+
+
+def _equidistant(start: Any, end: Any, steps: int, dtype: np.dtype) -> np.ndarray:
+    """Numbers as f64 at equal distances between two ends, which are rounded towards zero for integer dtypes."""
+    ends = (float(start), float(end)) if is_float(dtype) else (float(int(start)), float(int(end)))
+    return np.linspace(*ends, steps)
 
 
 def logspace(
@@ -320,7 +328,7 @@ def logspace(
     requires_grad: bool = False,
 ) -> Any:
     """`base` to the power of the numbers of `linspace`."""
-    powers = float(base) ** np.linspace(float(start), float(end), steps)
+    powers = float(base) ** _equidistant(start, end, steps, _dtype(dtype))
     return _host(powers.astype(_dtype(dtype)), device, requires_grad)
 
 

@@ -117,7 +117,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     prepend, append : Tensor, optional
         Joined to `input` along the axis first.
     """
-    return _diff(input, n, dim, prepend, append)
+    return _diff(input, n, dim, prepend, append) if n else input
 
 
 @partial(operation, numbers=False)

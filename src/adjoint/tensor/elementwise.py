@@ -8,6 +8,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, Value, as_dtype, is_float
 from adjoint.tensor.record import operation
+from adjoint.tensor.scalar_axes import accepts_scalars
 
 __all__ = [
     "abs",
@@ -155,8 +156,8 @@ def abs(input: Value) -> Value:
 
 @operation
 def square(input: Value) -> Value:
-    """``input * input``."""
-    return ops.square(input)
+    """``input * input``; of bools as i64."""
+    return ops.square(ops.cast(input, DTYPES["i64"]) if input.dtype.kind == "b" else input)
 
 
 @operation
@@ -212,6 +213,7 @@ def signbit(input: Value) -> Value:
 
 
 @operation
+@accepts_scalars()
 def softmax(input: Value, dim: int | None = None, *, dtype: Any = None) -> Value:
     """``exp(input) / sum(exp(input))`` along an axis, computed without overflow.
 
@@ -228,6 +230,7 @@ def softmax(input: Value, dim: int | None = None, *, dtype: Any = None) -> Value
 
 
 @operation
+@accepts_scalars()
 def log_softmax(input: Value, dim: int | None = None, *, dtype: Any = None) -> Value:
     """The logarithm of `softmax`, computed without overflow; parameters as there."""
     return ops.log_softmax(*_along("log_softmax", input, dim, dtype))

@@ -9,6 +9,7 @@ from adjoint.errors import TypeRuleError
 from adjoint.ir import DTYPES, Value, dtype_name
 from adjoint.ops.axes import axis_of
 from adjoint.ops.gathering import last_axis
+from adjoint.tensor.arithmetic import times
 from adjoint.tensor.comparison import truth
 from adjoint.tensor.indexing import add_rows, getitem, positions_in
 from adjoint.tensor.indexing import nonzero as positions_of
@@ -16,6 +17,7 @@ from adjoint.tensor.joining import stack
 from adjoint.tensor.making import from_array
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
+from adjoint.tensor.scalar_axes import accepts_scalars, as_vector
 from adjoint.tensor.shapes import expand, reshape
 
 __all__ = [
@@ -38,6 +40,11 @@ _I64 = DTYPES["i64"]
 
 def _axis(name: str, x: Any, dim: int) -> int:
     return axis_of(name, dim, len(x.shape))
+
+
+@operation
+def _nothing(input: Value, shape: tuple[int, ...]) -> Value:
+    return ops.reshape(ops.slice(ops.reshape(input, (input.type.size,)), (0,), (0,)), shape)
 
 
 @operation
@@ -88,6 +95,11 @@ def gather(input: Any, dim: int, index: Any) -> Any:
         that have been computed are checked when this is called; a position that is computed by the program and out of
         range selects another element.
     """
+    if 0 in index.shape:
+        axis_of("gather", dim, max(len(input.shape), 1))
+        return _nothing(input, tuple(index.shape))
+    if not input.shape:
+        return reshape(gather(as_vector(input), dim, as_vector(index)), tuple(index.shape))
     at, ids = checked_index("gather", input, dim, index)
     return _gathered(input, at, ids)
 
@@ -110,9 +122,10 @@ def take(input: Any, index: Any) -> Any:
     return getitem(flat, index)
 
 
+@accepts_scalars()
 def index_select(input: Any, dim: int, index: Any) -> Any:
     """Parts at positions along an axis; `index` is a vector."""
-    return getitem(input, (*(slice(None),) * _axis("index_select", input, dim), index))
+    return getitem(input, (*(slice(None),) * _axis("index_select", input, dim), as_vector(index)))
 
 
 @operation
@@ -126,6 +139,11 @@ def _combined(input: Value, dim: int, index: Value, src: Any, reduce: str) -> Va
     if not index.type.size:
         return input
     corner = _corner(input, dim, index)
+    if reduce != "set" and input.dtype.kind == "b":
+        # A sum is true where any term is, a product where all factors are.
+        wide = (ops.cast(x, DTYPES["u8"]) for x in (corner, part))
+        found = ops.scatter(next(wide), index, next(wide), dim, "amax" if reduce == "add" else "amin")
+        return in_front(input, ops.cast(found, input.dtype))
     return in_front(input, ops.scatter(corner, index, part, dim, reduce))
 
 
@@ -141,6 +159,7 @@ def in_front(x: Value, part: Value) -> Value:
     return part
 
 
+@accepts_scalars("index", "src")
 def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     """`input` with elements added at positions along an axis: for ``dim=1``, ``result[i, index[i, j]] += src[i, j]``.
 
@@ -159,6 +178,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any) -> Any:
     return _combined(input, at, ids, src, "add")
 
 
+@accepts_scalars("index", "src")
 def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Any:
     """`input` with elements replaced at positions along an axis: for ``dim=1``, ``result[i, index[i, j]] = src[i, j]``.
 
@@ -177,10 +197,11 @@ def scatter(input: Any, dim: int, index: Any, src: Any = None, *, value: Any = N
 def _rows_added(input: Value, dim: int, index: Value, source: Value, alpha: float) -> Value:
     order = [dim, *(n for n in range(len(input.shape)) if n != dim)]
     rows = ops.permute(source, order)
-    new = add_rows(ops.permute(input, order), index, rows if alpha == 1 else ops.multiply(rows, alpha))
+    new = add_rows(ops.permute(input, order), index, rows if alpha == 1 else times(rows, alpha))
     return ops.permute(new, [order.index(n) for n in range(len(order))])
 
 
+@accepts_scalars("source")
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: float = 1) -> Any:
     """`input` with ``alpha * source`` added to the parts at positions along an axis; `index` is a vector."""
     at = _axis("index_add", input, dim)
@@ -197,7 +218,7 @@ def masked_fill(input: Value, mask: Value, value: Any) -> Value:
 def masked_select(input: Any, mask: Any) -> Any:
     """The elements where a mask is true, as a vector: reads the mask."""
     try:
-        shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape))
+        shape = np.broadcast_shapes(tuple(input.shape), tuple(mask.shape), (1,))
     except ValueError:
         raise TypeRuleError(
             f"masked_select: the mask must broadcast with the input, got {tuple(mask.shape)} for {tuple(input.shape)}; "
@@ -209,7 +230,9 @@ def masked_select(input: Any, mask: Any) -> Any:
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
     """The positions of the elements that are not zero, one row each, or as one tensor per axis: reads the tensor."""
     found = positions_of(input)
-    return found if as_tuple else stack(found, 1)
+    if as_tuple:
+        return found
+    return stack(found, 1) if input.shape else from_array(np.zeros((found[0].shape[0], 0), np.int64))
 
 
 def argwhere(input: Any) -> Any:
@@ -220,15 +243,22 @@ def argwhere(input: Any) -> Any:
 @operation
 def _counted(input: Value, weights: Any, count: int) -> Value:
     ones = ops.full_like(ops.cast(input, _I64), 1) if weights is None else weights
+    if weights is not None and weights.dtype != DTYPES["f32"]:
+        ones = ops.cast(weights, DTYPES["f64"])
     return ops.scatter_add(input, ones, count)
 
 
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each number from 0 on occurs, or the sum of its weights: reads the tensor."""
+    """How often each number from 0 on occurs, or the sum of its weights: reads the tensor.
+
+    The sums of weights are f32 if the weights are, otherwise f64.
+    """
     array = input.elements().array
     if array.dtype.kind not in "iu" or (array.size and array.min() < 0):
         raise TypeRuleError(
             f"bincount: elements must be integers of at least 0, got {dtype_name(array.dtype)}; convert them first"
         )
     count = max(int(array.max()) + 1 if array.size else 0, minlength)
-    return _counted(input, weights, count) if array.size else from_array(np.zeros(count, np.int64))
+    if not array.size:
+        return from_array(np.zeros(count, np.int64 if weights is None else np.float64))
+    return _counted(input, weights, count)

@@ -372,7 +372,10 @@ def _dtype_for(x: Value, number: Any) -> Any:
 
 
 def add_rows(x: Value, ids: Value, rows: Value) -> Value:
-    """`x` with rows added to those with these numbers."""
+    """`x` with rows added to those with these numbers; bools are true where any of them is."""
+    if x.dtype.kind == "b":
+        count = ops.scatter_add(ids, ops.cast(rows, _I64), x.shape[0])
+        return ops.logical_or(x, ops.greater(count, 0))
     return ops.add(x, ops.scatter_add(ids, rows, x.shape[0]))
 
 

@@ -1,15 +1,22 @@
 """Tensors joined, repeated, reversed and rolled: copies, unlike the views of `adjoint.tensor.shapes`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
-from adjoint.ir import Value
+from adjoint.ir import Value, dtype_name
 from adjoint.ops.axes import axis_of
+from adjoint.tensor.indexing import getitem
+from adjoint.tensor.making import from_array
 from adjoint.tensor.promotion import promoted
+from adjoint.tensor.reading import Reading
 from adjoint.tensor.record import operation
+from adjoint.tensor.scalar_axes import as_vector
 from adjoint.tensor.shapes import ravel, reshape, sizes_of, unsqueeze
 
 __all__ = [
@@ -19,6 +26,7 @@ __all__ = [
     "concat",
     "concatenate",
     "dstack",
+    "each_of_several",
     "flip",
     "fliplr",
     "flipud",
@@ -63,13 +71,27 @@ def stack(tensors: Sequence[Any], dim: int = 0) -> Any:
     return _stacked(tuple(tensors), dim)
 
 
+def each_of_several(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Let a function of a tensor take several, or a sequence of them, and return a tuple."""
+
+    @wraps(function)
+    def called(*tensors: Any) -> Any:
+        if len(tensors) == 1 and not isinstance(tensors[0], list | tuple):
+            return function(tensors[0])
+        return tuple(map(function, tensors[0] if len(tensors) == 1 else tensors))
+
+    return called
+
+
+@each_of_several
 def atleast_1d(input: Any) -> Any:
-    """`input`, with an axis if it has none."""
+    """`input`, with an axis if it has none; of several tensors, a tuple."""
     return input if input.shape else reshape(input, (1,))
 
 
+@each_of_several
 def atleast_2d(input: Any) -> Any:
-    """`input`, with leading axes so that it has two."""
+    """`input`, with leading axes so that it has two; of several tensors, a tuple."""
     return input if len(input.shape) > 1 else reshape(input, (1, prod(input.shape)))
 
 
@@ -123,12 +145,42 @@ def _repeat_interleave(input: Value, repeats: int, dim: int) -> Value:
     return ops.reshape(wide, (*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]))
 
 
-def repeat_interleave(input: Any, repeats: int, dim: int | None = None) -> Any:
-    """Each element repeated along an axis, or of the flattened tensor."""
-    if not isinstance(repeats, int):
-        raise TypeRuleError("repeat_interleave: repeats must be an int, because shapes are static; use index_select")
-    x = ravel(input) if dim is None else input
-    return _repeat_interleave(x, repeats, axis_of("repeat_interleave", dim or 0, len(x.shape)))
+def repeat_interleave(
+    input: Any, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None
+) -> Any:
+    """Each element repeated along an axis, or of the flattened tensor.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any tensor; without `repeats`, the repeats of the positions from 0 on.
+    repeats : int or Tensor
+        How often: a number for all, or one for each position along the axis. A tensor is read.
+    dim : int, optional
+        The axis.
+    output_size : int, optional
+        The size of the axis of the result, which is known anyway.
+    """
+    if repeats is None:
+        input, repeats, dim = from_array(np.arange(input.shape[0])), input, 0
+    x = as_vector(ravel(input) if dim is None else input)
+    at = axis_of("repeat_interleave", dim or 0, len(x.shape))
+    if isinstance(repeats, Reading):
+        given = repeats.elements().array
+        counts = np.broadcast_to(given, (x.shape[at],)) if given.size == 1 else given
+        if counts.shape != (x.shape[at],) or counts.dtype.kind not in "iu" or (counts < 0).any():
+            raise TypeRuleError(
+                f"repeat_interleave: repeats must be an integer of at least 0 for each of {x.shape[at]} positions, "
+                f"got {dtype_name(counts.dtype)} of shape {given.shape}; reshape or convert them"
+            )
+        made = getitem(x, (*(slice(None),) * at, from_array(np.repeat(np.arange(x.shape[at]), counts))))
+    else:
+        made = _repeat_interleave(x, repeats, at)
+    if output_size not in (None, made.shape[at]):
+        raise InvalidValueError(
+            f"repeat_interleave: output_size must be the sum of repeats, {made.shape[at]}, got {output_size}; omit it"
+        )
+    return made
 
 
 @operation

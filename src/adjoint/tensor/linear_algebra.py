@@ -6,7 +6,8 @@ from typing import Any
 
 from adjoint import ops
 from adjoint.errors import TypeRuleError
-from adjoint.ir import Value
+from adjoint.ir import Value, is_float
+from adjoint.tensor.arithmetic import plus, times
 from adjoint.tensor.autocasting import full_precision, low_precision
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
@@ -74,8 +75,7 @@ def dot(input: Value, tensor: Value) -> Value:
 def outer(input: Value, vec2: Value) -> Value:
     """All products of an element of one vector and one of another: a matrix."""
     _require_ranks("outer", (input, 1), (vec2, 1))
-    x, y = promoted(input, vec2)
-    return ops.multiply(ops.expand_dims(x, 1), y)
+    return times(ops.expand_dims(input, 1), vec2)  # type: ignore[no-any-return]
 
 
 ger = outer
@@ -86,17 +86,21 @@ ger = outer
 def inner(input: Value, other: Value) -> Value:
     """The inner products along the last axes of two tensors."""
     if not input.shape or not other.shape:
-        return ops.multiply(*promoted(input, other))
+        return times(input, other)  # type: ignore[no-any-return]
     left, right = (ops.reshape(x, (prod(x.shape[:-1]), x.shape[-1])) for x in (input, other))
     return ops.reshape(ops.matmul(left, right, transpose_b=True), (*input.shape[:-1], *other.shape[:-1]))
 
 
 def _scaled(x: Value, factor: float) -> Value:
-    return x if factor == 1 else ops.multiply(x, factor)
+    """Times a factor, which for integers is one too, rounded towards zero, and for bools is false if it is 0."""
+    if not is_float(x.dtype):
+        factor = bool(factor) if x.dtype.kind == "b" else int(factor)
+    return x if factor == 1 else times(x, factor)
 
 
 def _plus(input: Value, product: Value, beta: float, alpha: float) -> Value:
-    return _scaled(product, alpha) if beta == 0 else ops.add(_scaled(input, beta), _scaled(product, alpha))
+    scaled = _scaled(product, alpha)
+    return scaled if beta == 0 else plus(_scaled(input, beta), scaled)
 
 
 @low_precision
@@ -186,8 +190,7 @@ def _einsum(equation: str, *operands: Value) -> Value:
 def addr(input: Value, vec1: Value, vec2: Value, *, beta: float = 1, alpha: float = 1) -> Value:
     """``beta * input + alpha * outer(vec1, vec2)``; `input` broadcasts."""
     _require_ranks("addr", (vec1, 1), (vec2, 1))
-    x, y = promoted(vec1, vec2)
-    return _plus(input, ops.multiply(ops.expand_dims(x, 1), y), beta, alpha)
+    return _plus(input, times(ops.expand_dims(vec1, 1), vec2), beta, alpha)
 
 
 @low_precision

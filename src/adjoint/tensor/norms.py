@@ -11,6 +11,7 @@ from adjoint.ops.axes import axis_of
 from adjoint.tensor.autocasting import full_precision
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
+from adjoint.tensor.scalar_axes import accepts_scalars
 
 __all__ = ["cdist", "dist", "nanmean", "nansum", "norm", "pdist", "renorm", "vector_norm"]
 
@@ -25,6 +26,7 @@ def _float(name: str, x: Value, dtype: Any = None) -> Value:
 
 
 @partial(operation, numbers=False)
+@accepts_scalars()
 def norm(input: Value, p: Any = "fro", dim: Dims = None, keepdim: bool = False, dtype: Any = None) -> Value:
     """The p-norm over axes; its gradient is 0 where it is 0.
 
@@ -48,6 +50,7 @@ def norm(input: Value, p: Any = "fro", dim: Dims = None, keepdim: bool = False, 
 
 
 @partial(operation, numbers=False)
+@accepts_scalars()
 def vector_norm(x: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
     """The norm of the elements along axes, as ``torch.linalg.vector_norm``; parameters as in `norm`, with ``ord``."""
     return ops.norm(_float("vector_norm", x, dtype), ord, dim, keepdim)
@@ -123,6 +126,7 @@ def renorm(input: Value, p: float, dim: int, maxnorm: float) -> Value:
 
 
 @operation
+@accepts_scalars()
 def nansum(input: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
     """The sum over axes of the elements that are not NaN; integers and bools are added up as i64."""
     x = input if dtype is None else ops.cast(input, as_dtype(dtype))
@@ -131,6 +135,7 @@ def nansum(input: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Any 
 
 
 @operation
+@accepts_scalars()
 def nanmean(input: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None) -> Value:
     """The mean over axes of the elements that are not NaN; NaN if there are none."""
     return ops.nanmean(_float("nanmean", input, dtype), dim, keepdim)

@@ -4,6 +4,7 @@ Sorts are stable, and NaN is greater than any number. Functions whose results ha
 such as `unique`, read them at once.
 """
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, Value, is_float
 from adjoint.tensor.autocasting import full_precision
+from adjoint.tensor.gathering import gather
 from adjoint.tensor.making import from_array
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
@@ -186,6 +188,7 @@ def searchsorted(
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
+    sorter: Any = None,
 ) -> Any:
     """Where values belong in ascending rows: before the first element that is not smaller.
 
@@ -201,9 +204,18 @@ def searchsorted(
         Behind equal elements, instead of before them.
     side : {"left", "right"}, optional
         The same in words.
+    sorter : Tensor, optional
+        The positions that sort each row, as `argsort` returns them, for rows that are not in order.
     """
     if side not in (None, "left", "right") or (side == "left" and right):
         raise InvalidValueError(f"searchsorted: side must be 'left' or 'right', as right says, got {side!r}")
+    if sorter is not None:
+        if sorter.shape != sorted_sequence.shape:
+            raise TypeRuleError(
+                f"searchsorted: the sorter must have one position per element, got shapes {tuple(sorter.shape)} and "
+                f"{tuple(sorted_sequence.shape)}; pass argsort(sorted_sequence)"
+            )
+        sorted_sequence = gather(sorted_sequence, -1, sorter)
     return _searched(sorted_sequence, input, right or side == "right", out_int32)
 
 
@@ -319,7 +331,7 @@ def unique_consecutive(
     """
     array = _read("unique_consecutive", input)
     parts = array.reshape(-1) if dim is None else np.moveaxis(array, dim, 0)
-    flat = parts.reshape(len(parts), -1)
+    flat = parts.reshape(len(parts), math.prod(parts.shape[1:]))
     new = np.ones(len(parts), bool)
     new[1:] = (flat[1:] != flat[:-1]).any(1)
     starts = np.flatnonzero(new)

@@ -260,7 +260,13 @@ def bernoulli(input: Any, *, generator: Generator | None = None) -> Any:
 
 
 def normal(
-    mean: Any, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None
+    mean: Any,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
 ) -> Any:
     """Random floats of a normal distribution.
 
@@ -274,7 +280,10 @@ def normal(
         Default: the one that `manual_seed` seeds.
     dtype : dtype, optional
         A float dtype; default: that of the tensors, or of `get_default_dtype`.
+    device : str, optional
+        ``"cpu"``.
     """
+    check_device(device)
     tensors = [t for t in (mean, std) if isinstance(t, Recorded)]
     if size is None and not tensors:
         raise InvalidValueError("normal: numbers as mean and std need a size, got none; pass size=(...)")

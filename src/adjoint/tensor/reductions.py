@@ -16,7 +16,9 @@ from adjoint.ops.axes import axis_of
 from adjoint.tensor import return_types
 from adjoint.tensor.arithmetic import maximum, minimum
 from adjoint.tensor.autocasting import full_precision
+from adjoint.tensor.elementwise import floating
 from adjoint.tensor.record import operation
+from adjoint.tensor.scalar_axes import accepts_scalars
 
 __all__ = [
     "all",
@@ -59,6 +61,7 @@ def _summable(x: Value, dtype: Any) -> Value:
 
 
 @operation
+@accepts_scalars()
 def sum(
     input: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, axis: Dims = None, keepdims: Any = None
 ) -> Value:
@@ -76,18 +79,24 @@ def sum(
         Converted to before the sum.
     """
     axes, kept = _axes(dim, axis, keepdim, keepdims)
-    return ops.sum(_summable(input, dtype), axes, kept)
+    x = _summable(input, dtype)
+    return ops.any(x, axes, kept) if x.dtype.kind == "b" else ops.sum(x, axes, kept)
 
 
 @full_precision
 @operation
+@accepts_scalars()
 def prod(input: Value, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None) -> Value:
     """The product over one axis or all of them; parameters as in `sum`."""
     axes, kept = _axes(dim, axis, keepdim, None)
-    return ops.prod(_summable(input, dtype), axes, kept)
+    x = _summable(input, dtype)
+    if x.dtype.kind == "b":
+        return ops.all(x, axes, kept)
+    return ops.prod(x, axes, kept)
 
 
 @operation
+@accepts_scalars()
 def mean(
     input: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None, axis: Dims = None, keepdims: Any = None
 ) -> Value:
@@ -137,7 +146,7 @@ def _std_mean(input: Value, dim: Any = None, unbiased: bool = True, keepdim: boo
 def _named(function: Callable[..., Any], name: str, text: str) -> Any:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
-    return operation(function, numbers=False)
+    return operation(accepts_scalars()(function), numbers=False)
 
 
 _CORRECTED = """
@@ -166,12 +175,14 @@ def _numbers(x: Value) -> Value:
 
 
 @operation
+@accepts_scalars()
 def amax(input: Value, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Value:
     """The maximum over axes; ties share the gradient equally. Parameters as in `sum`."""
     return ops.cast(ops.max(_numbers(input), *_axes(dim, axis, keepdim, None)), input.dtype)
 
 
 @operation
+@accepts_scalars()
 def amin(input: Value, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Value:
     """The minimum over axes; ties share the gradient equally. Parameters as in `sum`."""
     return ops.cast(ops.min(_numbers(input), *_axes(dim, axis, keepdim, None)), input.dtype)
@@ -183,6 +194,7 @@ def aminmax(input: Any, *, dim: int | None = None, keepdim: bool = False) -> tup
 
 
 @operation
+@accepts_scalars()
 def argmax(
     input: Value, dim: int | None = None, keepdim: bool = False, *, axis: int | None = None, keepdims: Any = None
 ) -> Value:
@@ -192,6 +204,7 @@ def argmax(
 
 
 @operation
+@accepts_scalars()
 def argmin(
     input: Value, dim: int | None = None, keepdim: bool = False, *, axis: int | None = None, keepdims: Any = None
 ) -> Value:
@@ -258,24 +271,28 @@ def _either(named: Any, along: Any, whole: Any, pairwise: Any, input: Any, dim: 
 
 
 @operation
+@accepts_scalars()
 def any(input: Value, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Value:
     """Whether any element along axes is true, that is not zero; parameters as in `sum`."""
     return ops.any(input, *_axes(dim, axis, keepdim, None))
 
 
 @operation
+@accepts_scalars()
 def all(input: Value, dim: Dims = None, keepdim: bool = False, *, axis: Dims = None) -> Value:
     """Whether all elements along axes are true, that is not zero; parameters as in `sum`."""
     return ops.all(input, *_axes(dim, axis, keepdim, None))
 
 
 @operation
+@accepts_scalars()
 def count_nonzero(input: Value, dim: Dims = None) -> Value:
     """The number of elements that are not zero, as i64."""
     return ops.count_nonzero(input, dim)
 
 
 @operation
+@accepts_scalars()
 def logsumexp(input: Value, dim: Dims, keepdim: bool = False) -> Value:
     """``log(sum(exp(input)))`` over axes, computed without overflow; parameters as in `sum`."""
-    return ops.logsumexp(input, dim, keepdim)
+    return ops.logsumexp(floating(input), dim, keepdim)

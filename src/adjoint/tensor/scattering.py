@@ -14,6 +14,7 @@ from adjoint.tensor.gathering import checked_index, in_front
 from adjoint.tensor.indexing import positions_in, put
 from adjoint.tensor.promotion import promoted
 from adjoint.tensor.record import operation
+from adjoint.tensor.scalar_axes import accepts_scalars, as_vector
 
 __all__ = [
     "index_copy",
@@ -41,12 +42,23 @@ def _reduced(input: Value, dim: int, index: Value, src: Value, reduce: str, incl
         f"{src.type} for {input.type}",
         "convert it with to()",
     )
+    if input.dtype.kind == "b":
+        if reduce == "mean":
+            raise TypeRuleError(f"scatter_reduce: a mean takes numbers, got {input.type}; convert it with float()")
+        wide = (ops.cast(x, DTYPES["u8"]) for x in (input, src))
+        way = {"sum": "amax", "prod": "amin"}.get(reduce, reduce)
+        return ops.cast(_reduced_numbers(next(wide), dim, index, next(wide), way, include_self), input.dtype)
+    return _reduced_numbers(input, dim, index, src, reduce, include_self)
+
+
+def _reduced_numbers(input: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool) -> Value:
     part = ops.slice(src, (0,) * len(src.shape), index.shape)
     stops = [n if axis == dim else m for axis, (n, m) in enumerate(zip(input.shape, index.shape, strict=True))]
     found = ops.scatter_reduce(ops.slice(input, (0,) * len(stops), stops), index, part, dim, reduce, include_self)
     return in_front(input, found)
 
 
+@accepts_scalars("index", "src")
 def scatter_reduce(input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """`input` with elements combined with all those of `src` at their positions along an axis.
 
@@ -80,6 +92,7 @@ def _index_reduced(input: Value, dim: int, index: Value, source: Value, reduce: 
     return ops.scatter_reduce(input, ids, source, dim, reduce, include_self)
 
 
+@accepts_scalars("source")
 def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, include_self: bool = True) -> Any:
     """`input` with the parts at positions along an axis combined with those of `source`; `index` is a vector.
 
@@ -95,7 +108,7 @@ def index_reduce(input: Any, dim: int, index: Any, source: Any, reduce: str, *, 
 
 def _vector(name: str, input: Any, dim: int, index: Any) -> tuple[int, Any]:
     """The axis, and a vector of positions along it."""
-    at = axis_of(name, dim, len(input.shape))
+    at, index = axis_of(name, dim, len(input.shape)), as_vector(index)
     if len(index.shape) > 1 or index.dtype.kind not in "iu":
         raise TypeRuleError(f"{name}: the index must be a vector of integers, got shape {tuple(index.shape)}; ravel it")
     return at, positions_in(name, index, input.shape[at])
@@ -111,6 +124,7 @@ def _filled(input: Value, dim: int, index: Value, value: Any) -> Value:
     return ops.where(wide, new, x)
 
 
+@accepts_scalars()
 def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
     """`input` with the parts at positions along an axis set to a number, or to a tensor without axes."""
     at, ids = _vector("index_fill", input, dim, index)
@@ -133,6 +147,7 @@ def _copied(input: Value, dim: int, index: Value, source: Value) -> Value:
     return ops.scatter(input, _along(input, dim, index, wanted), source, dim)
 
 
+@accepts_scalars("source")
 def index_copy(input: Any, dim: int, index: Any, source: Any) -> Any:
     """`input` with the parts at positions along an axis replaced by those of `source`; `index` is a vector.
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from adjoint.errors import InvalidValueError
+from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.tensor import diagonals, gathering, indexing, joining, linear_algebra, shapes
 from adjoint.tensor.aliases import viewed
 from adjoint.tensor.trace import Recorded
@@ -37,6 +37,15 @@ class ShapeMethods(Recorded):
     def mT(self) -> Any:  # noqa: N802
         """The last two axes exchanged."""
         return shapes.transpose(self, -2, -1)
+
+    mH = mT  # noqa: N815 - the conjugates of real numbers are themselves
+
+    @property
+    def H(self) -> Any:  # noqa: N802
+        """The transposed matrix."""
+        if len(self._spec.type.shape) not in (0, 2):
+            raise TypeRuleError(f"H: the operand must be a matrix, got {self._spec.type}; use mH for batches of them")
+        return self.T
 
     def view(self, *shape: Any) -> Any:
         """The same elements in another shape; see `adjoint.reshape`.
@@ -127,9 +136,9 @@ class ShapeMethods(Recorded):
         """See `adjoint.tile`."""
         return joining.tile(self, shapes.sizes_of(dims))
 
-    def repeat_interleave(self, repeats: int, dim: int | None = None) -> Any:
+    def repeat_interleave(self, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Any:
         """See `adjoint.repeat_interleave`."""
-        return joining.repeat_interleave(self, repeats, dim)
+        return joining.repeat_interleave(self, repeats, dim, output_size=output_size)
 
     def narrow(self, dim: int, start: int, length: int) -> Any:
         """See `adjoint.narrow`."""

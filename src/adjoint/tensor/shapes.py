@@ -6,6 +6,7 @@ Those that are views in PyTorch share their elements with their operand here too
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
+from operator import index as as_integer
 from typing import Any
 
 import numpy as np
@@ -189,7 +190,7 @@ def common_shape(name: str, shapes: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 def narrow(input: Any, dim: int, start: int, length: int) -> Any:
     """`length` elements along an axis, from `start` on."""
-    return viewed(SELECT, input, _narrowed(tuple(input.shape), dim, start, length))
+    return viewed(SELECT, input, _narrowed(tuple(input.shape), dim, as_integer(start), length))
 
 
 @lru_cache(1024)

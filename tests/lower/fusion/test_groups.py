@@ -136,3 +136,9 @@ def test_elements_that_are_read_repeatedly_are_counted():
     assert access_pattern(ops.random.bits(key, (3, 7))).repeats == (21,)
     assert access_pattern(ops.take(table, ids)).repeats == (1, 4)
     assert access_pattern(ops.concat(table, table)).repeats == (1, 1)
+
+
+def test_a_search_in_a_long_row_is_analysed_in_its_number_of_steps():
+    """Each of its 40 steps uses the position before it twice: as text, the last one has 2**40 parts."""
+    row, values = param("row", (1 << 40,)), param("values", (3,))
+    assert access_pattern(ops.searchsorted(row, values)).kind == "pointwise"

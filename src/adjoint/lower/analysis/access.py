@@ -36,7 +36,7 @@ class _Probe(Expr):
 
     operand: int
     dtype: np.dtype
-    at: str
+    at: tuple[Index | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def access_pattern(value: Value) -> AccessPattern:
             used = set().union(*(i.variables() for i in where))
             others = 1 if chosen else prod(v.extent for v in vars_ if v not in used)
             repeats[position] = min(repeats[position], others)
-            return _Probe(position, compute_dtype(source.dtype), ", ".join(map(str, at)))
+            return _Probe(position, compute_dtype(source.dtype), tuple(at))
 
         return Source(source.type, read)
 
@@ -159,7 +159,9 @@ def _attention_key(value: Value, attention: FusedAttention) -> tuple[Hashable, .
     if attention.values is not None:
         attention.values(n)
     rows = value.shape if attention.values is None else value.shape[:-1]
-    first = [(value.inputs[x.operand], x.at) for x in factors[0] if isinstance(x, _Probe)]
+    probes = [x for x in factors[0] if isinstance(x, _Probe)]
+    # Text only here: that of a position which a binary search computes doubles with each of its steps.
+    first = [(value.inputs[x.operand], ", ".join(map(str, x.at))) for x in probes]
     span = None if attention.span is None else tuple(map(str, attention.span))
     return (rows, attention.count, span, attention.dots[0].depth, *first) if len(first) == len(factors[0]) else ()
 

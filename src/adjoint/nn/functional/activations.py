@@ -7,8 +7,10 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.nn.functional.recording import Array, elementwise, recorded
 from adjoint.tensor.autocasting import low_precision
+from adjoint.tensor.elementwise import floating
 from adjoint.tensor.random import next_key
 from adjoint.tensor.record import entry_of, operation, record_in_place
+from adjoint.tensor.scalar_axes import accepts_scalars
 
 __all__ = [
     "celu",
@@ -81,13 +83,13 @@ def mish(input: Array) -> Array:
 @elementwise
 def softsign(input: Array) -> Array:
     """``input / (1 + abs(input))``."""
-    return ops.softsign(input)
+    return ops.softsign(floating(input))
 
 
 @elementwise
 def tanhshrink(input: Array) -> Array:
     """``input - tanh(input)``."""
-    return ops.tanhshrink(input)
+    return ops.tanhshrink(floating(input))
 
 
 @elementwise
@@ -217,7 +219,7 @@ def prelu(input: Array, weight: Array) -> Array:
     input : Tensor
         Float; its axis 1 has the channels.
     weight : Tensor
-        The slope: a single one, shape ``[1]``, or one per channel.
+        The slope: a single one, shape ``[1]`` or ``[]``, or one per channel.
     """
     return ops.prelu(input, weight)
 
@@ -238,6 +240,7 @@ def swiglu(input: Array, dim: int = -1) -> Array:
 
 
 @recorded
+@accepts_scalars()
 def softmax(input: Array, dim: int | None = None, dtype: object = None) -> Array:
     """``exp(input) / sum(exp(input))`` along an axis.
 
@@ -254,12 +257,14 @@ def softmax(input: Array, dim: int | None = None, dtype: object = None) -> Array
 
 
 @recorded
+@accepts_scalars()
 def log_softmax(input: Array, dim: int | None = None, dtype: object = None) -> Array:
     """``log(softmax(input))`` along an axis; arguments as in `softmax`."""
     return ops.log_softmax(_prepared("log_softmax", input, dim, dtype), dim)
 
 
 @recorded
+@accepts_scalars()
 def softmin(input: Array, dim: int | None = None, dtype: object = None) -> Array:
     """``softmax(-input)`` along an axis; arguments as in `softmax`."""
     return ops.softmin(_prepared("softmin", input, dim, dtype), dim)

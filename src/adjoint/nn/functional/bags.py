@@ -73,7 +73,10 @@ def embedding_bag(
         ids = ops.where(is_padding, -1, ids)
         rows = ops.where(ops.expand_dims(is_padding, 1), ops.stop_gradient(rows), rows)
     if per_sample_weights is not None:
-        rows = ops.multiply(rows, ops.reshape(per_sample_weights, (count, 1)))
+        factors = ops.reshape(per_sample_weights, (count, 1))
+        if padding_idx is not None:
+            factors = ops.where(ops.expand_dims(is_padding, 1), ops.stop_gradient(factors), factors)
+        rows = ops.multiply(rows, factors)
     if mode == "sum":
         return ops.segment_sum(rows, ids, bags)
     if mode == "mean":

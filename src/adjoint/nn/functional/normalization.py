@@ -10,6 +10,7 @@ from adjoint.ir import DTYPES, Value
 from adjoint.nn.functional.recording import Array, recorded
 from adjoint.tensor.autocasting import full_precision, own_precision
 from adjoint.tensor.record import rebind
+from adjoint.tensor.scalar_axes import accepts_scalars
 
 __all__ = [
     "batch_norm",
@@ -374,6 +375,7 @@ def _own_batch_norm(x: Array, weight: Array | None, bias: Array | None, eps: flo
 
 
 @recorded
+@accepts_scalars()
 def normalize(input: Array, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Array:
     """``input / max(norm, eps)``, where the norm is ``sum(abs(input)**p)**(1/p)`` along an axis.
 
@@ -399,7 +401,5 @@ def normalize(input: Array, p: float = 2.0, dim: int = 1, eps: float = 1e-12) ->
     elif p == float("inf"):
         norm = ops.max(size, dim, keepdims=True)
     else:
-        total = ops.sum(ops.power(size, float(p)), dim, keepdims=True)
-        is_positive = ops.greater(total, 0.0)
-        norm = ops.where(is_positive, ops.power(ops.where(is_positive, total, 1.0), 1.0 / p), 0.0)
+        norm = ops.norm(wide, float(p), dim, keepdims=True)
     return ops.cast(ops.divide(wide, ops.maximum(norm, eps)), input.dtype)

@@ -6,6 +6,7 @@ from adjoint import ops
 from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES
 from adjoint.nn.functional.recording import Array, recorded
+from adjoint.tensor.scalar_axes import accepts_scalars
 from adjoint.tensor.tensor import Tensor
 
 __all__ = ["cosine_similarity", "one_hot", "pad", "pairwise_distance"]
@@ -38,17 +39,24 @@ def pad(input: Array, pad: Sequence[int], mode: str = "constant", value: float |
             f"pad: the numbers must be pairs for at most {rank} axes of {input.type}, got {list(pad)}; pass two each"
         )
     axes = [(rank - 1 - n, pad[2 * n], pad[2 * n + 1]) for n in range(len(pad) // 2)]
-    if mode == "constant":
-        low, high = [0] * rank, [0] * rank
-        for axis, before, after in axes:
-            low[axis], high[axis] = max(before, 0), max(after, 0)
-            if before < 0 or after < 0:
-                input = ops.slice_axis(input, axis, max(-before, 0), input.shape[axis] - max(-after, 0))
-        return ops.pad(input, low, high, 0.0 if value is None else value)
     low, high = [0] * rank, [0] * rank
     for axis, before, after in axes:
-        low[axis], high[axis] = before, after
-    return ops.pad_mode(input, low, high, mode)
+        low[axis], high[axis] = max(before, 0), max(after, 0)
+    if mode == "constant":
+        filler = 0.0 if value is None else value
+        return ops.pad(_cropped(input, axes), low, high, bool(filler) if input.dtype.kind == "b" else filler)
+    if mode == "circular":
+        input = _cropped(input, axes)
+    padded = ops.pad_mode(input, low, high, mode)
+    return padded if mode == "circular" else _cropped(padded, axes)
+
+
+def _cropped(x: Array, axes: Sequence[tuple[int, int, int]]) -> Array:
+    """The elements that negative numbers leave."""
+    for axis, before, after in axes:
+        if before < 0 or after < 0:
+            x = ops.slice_axis(x, axis, max(-before, 0), x.shape[axis] - max(-after, 0))
+    return x
 
 
 @recorded
@@ -72,6 +80,7 @@ def one_hot(tensor: Array, num_classes: int = -1) -> Array:
 
 
 @recorded
+@accepts_scalars("x2")
 def cosine_similarity(x1: Array, x2: Array, dim: int = 1, eps: float = 1e-8) -> Array:
     """``sum(x1 * x2) / (norm(x1) * norm(x2))`` along an axis, with norms of at least `eps`."""
     first, second = ops.broadcast(x1, x2)
