@@ -20,11 +20,13 @@ from adjoint.ops.convolution import Conv2dWeightGradient
 ROOT = Path(adjoint.__file__).parent
 
 #: Numbers that are mathematics: coefficients of polynomials, points of Winograd's algorithm, the rounds of a generator,
-#: the sweeps of rotations.
+#: the sweeps of rotations, the bits of random numbers, ranges of exponentials.
 MATHEMATICS = (
     *("lower/vector_math/", "lower/winograd/algorithm.py", "ops/gaussian.py", "ops/threefry.py"),
     "ops/random_distributions.py",
+    "ops/attention_dropout.py",
     "ops/decompositions.py",
+    "ops/gamma_samples.py",
     "ops/resize.py",
     *("ops/transcendental.py", "ops/trigonometric.py", "ops/special.py", "ops/activations.py"),
 )

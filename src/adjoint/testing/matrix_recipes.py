@@ -3,8 +3,12 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+import numpy as np
+
 from adjoint import ops
 from adjoint.ir import Value, apply
+from adjoint.ops.base import Operator
+from adjoint.ops.decompositions import OrthonormalFactor, SingularValues, SymmetricEigen
 from adjoint.ops.factorizations import Determinant
 from adjoint.testing.growing import Growing, Node
 
@@ -50,6 +54,18 @@ def _determinant(g: Growing) -> Node:
     return Node(apply(Determinant(wanted), _square(g)), 1.5**_MOST, False)
 
 
+def _decomposition(operator: Operator) -> Callable[[Growing], Node]:
+    """A decomposition of a matrix whose eigenvalues and singular values lie at least 1 apart."""
+
+    def recipe(g: Growing) -> Node:
+        a = _square(g)
+        steps = 2 * np.arange(a.shape[-1])
+        apart = ops.multiply(ops.eye(a.shape[-1], dtype=a.dtype), ops.constant(steps.astype(a.dtype)))
+        return Node(apply(operator, ops.add(a, apart)), 2.0 * _MOST, False)
+
+    return recipe
+
+
 #: Recipes by operator name.
 MATRIX_RECIPES: Mapping[str, Callable[[Growing], Node]] = MappingProxyType(
     {
@@ -57,5 +73,8 @@ MATRIX_RECIPES: Mapping[str, Callable[[Growing], Node]] = MappingProxyType(
         "solve": _solve,
         "solve_triangular": _solve_triangular,
         "determinant": _determinant,
+        "orthonormal_factor": _decomposition(OrthonormalFactor()),
+        "symmetric_eigen": _decomposition(SymmetricEigen()),
+        "singular_values": _decomposition(SingularValues()),
     }
 )
