@@ -100,6 +100,30 @@ def test_a_layer_is_its_cell_at_every_step(name):
     np.testing.assert_allclose(single.tolist(), many[1].tolist(), rtol=1e-5, atol=1e-6)
 
 
+def test_projected_states_are_those_of_pytorch():
+    """``torch.nn.LSTM(3, 2, num_layers=2, bidirectional=True, proj_size=1)`` over the same packed sequences."""
+    layer = filled(nn.LSTM(3, 2, num_layers=2, bidirectional=True, proj_size=1))
+    x = rows().requires_grad_()
+    out, (last, cell) = layer(pack_padded_sequence(x, [2, 4, 1], enforce_sorted=False))
+    padded, _ = pad_packed_sequence(out)
+    total = (padded**2).sum() + (last**3).sum() + cell.sum()
+    total.backward()
+    slopes = [p.grad.abs().sum() for p in (layer.weight_hh_l0, layer.weight_ih_l1_reverse, layer.weight_hr_l0)]
+    found = [total, padded[1, 1], last[:, 2, 0], cell[1, 0], x.grad[0, 0], torch.stack(slopes)]
+    wanted = [
+        4.819238,
+        [0.037543, 0.076028],
+        [0.021764, 0.029406, 0.040217, 0.052144],
+        [0.659083, -0.451784],
+        [-0.092075, 0.277985, 0.020441],
+        [0.108999, 0.565287, 0.13372],
+    ]
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got.detach().numpy(), want, rtol=2e-5, atol=2e-6)
+    assert [list(p.shape) for p in layer.all_weights[2]] == [[8, 2], [8, 1], [8], [8], [1, 2]]
+    assert repr(layer) == "LSTM(3, 2, num_layers=2, bidirectional=True, proj_size=1)"
+
+
 def test_parameters_have_the_names_and_shapes_of_pytorch():
     layer = nn.LSTM(3, 2, num_layers=2, bidirectional=True)
     shapes = {name: tuple(p.shape) for name, p in layer.named_parameters()}
@@ -142,7 +166,13 @@ def test_relu_is_the_other_nonlinearity():
 
 REFUSED = {
     "RNN: nonlinearity must be 'tanh' or 'relu', got 'gelu'; use one": lambda: nn.RNN(3, 2, nonlinearity="gelu"),
-    "LSTM: proj_size must be 0, got 1; apply nn.Linear to the output": lambda: nn.LSTM(3, 2, proj_size=1),
+    "LSTM: proj_size must be smaller than hidden_size, got 2 and 2; pass 0 for no projection": lambda: nn.LSTM(
+        3, 2, proj_size=2
+    ),
+    "LSTM: the state must have the shape [1, 5, 1], [1, 5, 2] for this input, got [1, 5, 2], [1, 5, 2]; reshape it, "
+    "or omit it for zeros": lambda: nn.LSTM(3, 2, proj_size=1)(torch.ones(4, 5, 3), [torch.ones(1, 5, 2)] * 2),
+    "LSTM: the state must have the shape [1, 5, 2], [1, 5, 2] for this input, got [1, 5, 2]; reshape it, or omit it "
+    "for zeros": lambda: nn.LSTM(3, 2)(torch.ones(4, 5, 3), [torch.ones(1, 5, 2)]),
     "GRU: num_layers and hidden_size must be at least 1, got 0 and 2; increase them": lambda: nn.GRU(3, 2, 0),
     "GRU: dropout must be from 0 to 1, got 2; pass a probability": lambda: nn.GRU(3, 2, dropout=2),
     "GRU: the input must have 2 or 3 axes, got [3]; pass [steps, batch, input_size] or [batch, steps, input_size] with "

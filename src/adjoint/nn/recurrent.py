@@ -49,9 +49,9 @@ class _Cell(Module):
                 f"{name}: the input must be [batch, {self.input_size}] or [{self.input_size}], got "
                 f"{list(input.shape)}; reshape it, or change input_size"
             )
-        shape = (*input.shape[:-1], self.hidden_size)
-        given = [zeros(shape, dtype=input.dtype)] * (1 + (self._kind == "lstm")) if state is None else list(state)
-        _check_state(name, given, shape)
+        shapes = [(*input.shape[:-1], self.hidden_size)] * (1 + (self._kind == "lstm"))
+        given = [zeros(shape, dtype=input.dtype) for shape in shapes] if state is None else list(state)
+        _check_state(name, given, shapes)
         rows, *parts = (x.unsqueeze(0) if input.ndim == 1 else x for x in (input, *given))
         found = recurrent_cell(self._kind, rows, parts, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         return tuple(x.squeeze(0) if input.ndim == 1 else x for x in found)
@@ -61,13 +61,16 @@ class _Cell(Module):
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
 
 
-def _check_state(name: str, state: Sequence[Any], shape: Sequence[int]) -> None:
-    for part in state:
-        if tuple(part.shape) != tuple(shape):
-            raise TypeRuleError(
-                f"{name}: the state must have the shape {list(shape)} for this input, got {list(part.shape)}; reshape "
-                "it, or omit it for zeros"
-            )
+def _check_state(name: str, state: Sequence[Any], shapes: Sequence[Sequence[int]]) -> None:
+    """Raise unless the parts of a state have these shapes."""
+    given = [list(part.shape) if isinstance(part, Tensor) else described(part) for part in state]
+    wanted = [list(shape) for shape in shapes]
+    if given != wanted:
+        one, several = (", ".join(map(str, shapes)) for shapes in (wanted, given))
+        raise TypeRuleError(
+            f"{name}: the state must have the shape {one} for this input, got {several}; reshape it, or omit it for "
+            "zeros"
+        )
 
 
 class RNNCell(_Cell):
@@ -161,10 +164,11 @@ class _Recurrent(Module):
         bidirectional: bool,
         device: object,
         dtype: object,
+        proj_size: int = 0,
     ) -> None:
         super().__init__()
         name = type(self).__name__
-        check_sizes(name, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        check_sizes(name, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers, proj_size=proj_size)
         if num_layers < 1 or hidden_size < 1:
             raise InvalidValueError(
                 f"{name}: num_layers and hidden_size must be at least 1, got {num_layers} and {hidden_size}; "
@@ -174,15 +178,24 @@ class _Recurrent(Module):
             raise InvalidValueError(f"{name}: dropout must be from 0 to 1, got {dropout}; pass a probability")
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.bias, self.batch_first, self.dropout, self.bidirectional = bias, batch_first, dropout, bidirectional
+        if proj_size >= hidden_size:
+            raise InvalidValueError(
+                f"{name}: proj_size must be smaller than hidden_size, got {proj_size} and {hidden_size}; pass 0 for no "
+                "projection"
+            )
+        self.proj_size = proj_size
         self._kind = kind
         own, bound, rows = own_dtype(device, dtype), hidden_size**-0.5, GATES[kind] * hidden_size
+        state_size = proj_size or hidden_size
         for layer, suffix in self._passes():
-            width = input_size if layer == 0 else hidden_size * (1 + bidirectional)
+            width = input_size if layer == 0 else state_size * (1 + bidirectional)
             setattr(self, f"weight_ih_{suffix}", drawn((rows, width), bound, own))
-            setattr(self, f"weight_hh_{suffix}", drawn((rows, hidden_size), bound, own))
+            setattr(self, f"weight_hh_{suffix}", drawn((rows, state_size), bound, own))
             if bias:
                 setattr(self, f"bias_ih_{suffix}", drawn((rows,), bound, own))
                 setattr(self, f"bias_hh_{suffix}", drawn((rows,), bound, own))
+            if proj_size:
+                setattr(self, f"weight_hr_{suffix}", drawn((proj_size, hidden_size), bound, own))
 
     def _passes(self) -> list[tuple[int, str]]:
         """The layers, each with the end of the names of its parameters, forward before backward."""
@@ -192,7 +205,7 @@ class _Recurrent(Module):
     @property
     def all_weights(self) -> list[list[Any]]:
         """The parameters of each layer and direction."""
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")[: 4 if self.bias else 2]
+        names = ("weight_ih", "weight_hh", *("bias_ih", "bias_hh") * self.bias, *("weight_hr",) * bool(self.proj_size))
         return [[getattr(self, f"{name}_{suffix}") for name in names] for _, suffix in self._passes()]
 
     def flatten_parameters(self) -> None:
@@ -233,10 +246,11 @@ class _Recurrent(Module):
     def _layers(self, rows: Any, state: Sequence[Any] | None, lengths: Any) -> tuple[Any, list[Any]]:
         passes = self._passes()
         directions = 1 + self.bidirectional
-        shape = (len(passes), rows.shape[1], self.hidden_size)
+        sizes = [self.proj_size or self.hidden_size, *[self.hidden_size] * (self._kind == "lstm")]
+        shapes = [(len(passes), rows.shape[1], size) for size in sizes]
         if state is None:
-            state = [zeros(shape, dtype=rows.dtype)] * (1 + (self._kind == "lstm"))
-        _check_state(type(self).__name__, state, shape)
+            state = [zeros(shape, dtype=rows.dtype) for shape in shapes]
+        _check_state(type(self).__name__, state, shapes)
         finals: list[tuple[Any, ...]] = []
         for layer in range(self.num_layers):
             if layer and self.dropout:
@@ -245,7 +259,7 @@ class _Recurrent(Module):
             for direction in range(directions):
                 number = layer * directions + direction
                 weights = self.all_weights[number]
-                biases = weights[2:] if self.bias else (None, None)
+                biases = weights[2:4] if self.bias else (None, None)
                 made, *last = recurrent_layer(
                     self._kind,
                     rows,
@@ -256,6 +270,7 @@ class _Recurrent(Module):
                     biases[1],
                     lengths,
                     direction == 1,
+                    weights[-1] if self.proj_size else None,
                 )
                 outputs.append(made)
                 finals.append(tuple(last))
@@ -266,6 +281,7 @@ class _Recurrent(Module):
         """The sizes, and the settings that are not the defaults."""
         parts = [f"{self.input_size}, {self.hidden_size}"]
         defaults = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0, "bidirectional": False}
+        defaults |= {"proj_size": 0}
         parts += [f"{name}={getattr(self, name)}" for name, value in defaults.items() if getattr(self, name) != value]
         return ", ".join(parts)
 
@@ -352,7 +368,15 @@ class LSTM(_Recurrent):
     input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype
         As for `RNN`.
     proj_size : int, default 0
-        Only 0: the hidden state is not projected.
+        If it is not 0, hidden states are projected to this size, less than `hidden_size` (H. Sak, A. Senior and F.
+        Beaufays, "Long short-term memory recurrent neural network architectures for large scale acoustic modeling",
+        2014): outputs, and hidden but not cell states, have this size.
+
+    Attributes
+    ----------
+    weight_hr_l0 : Parameter
+        With `proj_size`, the projection of the first layer, ``[proj_size, hidden_size]``; then `weight_hh_l0` is
+        ``[4 * hidden_size, proj_size]``.
     """
 
     def __init__(
@@ -368,10 +392,8 @@ class LSTM(_Recurrent):
         device: object = None,
         dtype: object = None,
     ) -> None:
-        if proj_size:
-            raise InvalidValueError(f"LSTM: proj_size must be 0, got {proj_size}; apply nn.Linear to the output")
         settings = (input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype)
-        super().__init__("lstm", *settings)
+        super().__init__("lstm", *settings, proj_size)
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, tuple[Any, Any]]:
         """The outputs, and the pair of the final hidden and cell states; `hx` is such a pair. Otherwise as `RNN`."""

@@ -19,7 +19,7 @@ GATES = {"rnn_tanh": 1, "rnn_relu": 1, "lstm": 4, "gru": 3}
 
 def _next(kind: str, from_input: Any, from_state: Any, state: Sequence[Any]) -> tuple[Any, ...]:
     """The next state, given what the gates get from the input and from the state."""
-    size = state[0].shape[-1]
+    size = state[-1].shape[-1]
 
     def gate(x: Any, number: int) -> Any:
         return ops.slice_axis(x, -1, number * size, (number + 1) * size)
@@ -111,6 +111,7 @@ def recurrent_layer(
     bias_hh: Array | None = None,
     lengths: Array | None = None,
     reverse: bool = False,
+    weight_hr: Array | None = None,
 ) -> tuple[Array, ...]:
     """One layer in one direction over a sequence, as a loop in the compiled program.
 
@@ -132,19 +133,22 @@ def recurrent_layer(
         Default: all steps.
     reverse : bool, default False
         Whether to go from the last step to the first.
+    weight_hr : Tensor, optional
+        The projection of an LSTM's hidden state, shape ``[P, H]``: hidden states, and the columns of `weight_hh`, have
+        P elements then.
 
     Returns
     -------
     tuple of Tensor
         The hidden states of all steps, shape ``[T, B, H]``, and the final state.
     """
-    weights = (weight_ih, weight_hh, bias_ih, bias_hh)
+    weights = (weight_ih, weight_hh, bias_ih, bias_hh, weight_hr)
     low = lowered(input, state, *weights)
     if low is None:
         return _layer(kind, input, state, *weights, lengths, reverse)
     given, narrow, *others = low
     kept = state if kind == "gru" else narrow
-    return _layer(kind, given, kept, others[0], others[1], others[2], others[3], lengths, reverse, True)
+    return _layer(kind, given, kept, others[0], others[1], others[2], others[3], others[4], lengths, reverse, True)
 
 
 @recorded
@@ -156,6 +160,7 @@ def _layer(
     weight_hh: Array,
     bias_ih: Array | None,
     bias_hh: Array | None,
+    weight_hr: Array | None,
     lengths: Array | None,
     reverse: bool,
     mixed: bool = False,
@@ -169,6 +174,8 @@ def _layer(
     def step(state: tuple[Any, ...], row: Any) -> tuple[tuple[Any, ...], Any]:
         from_state = _product(state[0], weight_hh, bias_hh if kind == "gru" else None, like)
         new = _next(kind, row[0], from_state, state)
+        if weight_hr is not None:
+            new = (_product(new[0], weight_hr, None, like), *new[1:])
         if lengths is None:
             return new, new[0]
         kept = tuple(ops.where(row[1], x, old) for x, old in zip(new, state, strict=True))
