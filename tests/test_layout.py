@@ -235,6 +235,7 @@ TESTED_IN = {
     "nn/functional/in_place": "nn/test_top_level.py",
     "nn/utils/normalized_weights": "nn/utils/test_parametrizations.py",
     "nn/utils/parametrize": "nn/utils/test_parametrizations.py",
+    "nn/recurrent_cells": "nn/test_recurrent.py",
     "tensor/joining": "tensor/test_shapes.py",
     "tensor/making": "tensor/test_creation.py",
     "tensor/questions": "tensor/test_environment.py",

@@ -162,7 +162,8 @@ from adjoint.nn.pooling import (
     MaxUnpool2d,
     MaxUnpool3d,
 )
-from adjoint.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
+from adjoint.nn.recurrent import GRU, LSTM, RNN
+from adjoint.nn.recurrent_cells import GRUCell, LSTMCell, RNNCell
 from adjoint.nn.reshaping import (
     ChannelShuffle,
     Flatten,
