@@ -24,6 +24,15 @@ def test_reading_is_the_shortest_gap_and_counts_for_no_kernel():
     assert clocks.typical().tolist() == [100.0, 50.0, 200.0]
 
 
+def test_a_kernel_in_a_loop_starts_with_the_run():
+    """Its entry is the sum of its times from the start of the run on; the gap before it is no reading."""
+    clocks = Clocks(np.array([[[[0, 100], [0, 30], [155, 205]]]]))
+    assert clocks.reading() == 125, "the only gap that is one"
+    clocks = Clocks(np.array([[[[0, 100], [105, 205], [0, 30]]]]))
+    assert clocks.reading() == 5
+    assert clocks.typical().tolist() == [95.0, 95.0, 25.0]
+
+
 def test_walls_and_waits_add_up():
     clocks = made_clocks()
     assert clocks.walls()[:3].tolist() == [375, 375, 375]

@@ -62,7 +62,7 @@ from adjoint.lower.reductions.two_stage import first_stages, fusable_reductions,
 from adjoint.lower.rows.kernel import row_kernel
 from adjoint.lower.schedule.bound_rows import bound_rows
 from adjoint.lower.schedule.memory import plan_arena
-from adjoint.lower.schedule.order import barriers, circular_updates
+from adjoint.lower.schedule.order import barriers, circular_updates, read_elsewhere
 from adjoint.lower.schedule.rows import GraphBatch
 from adjoint.lower.winograd.plan import WinogradPlan
 from adjoint.ops.control import is_control
@@ -173,7 +173,8 @@ def _scheduled(
     updated = frozenset(in_place.values())
     context = _context(fusion, target, {**param_buffers, **result_buffers, **in_place}, names)
     kernels = _build_kernels(fusion, context, schedules)
-    given_up = circular_updates(kernels, updated) | read_while_updated(kernels, updated)
+    given_up = circular_updates(kernels, updated) | read_elsewhere(kernels, updated)
+    given_up |= read_while_updated(kernels, updated)
     if given_up:
         kept = {v: b for v, b in in_place.items() if b not in given_up}
         context = _context(fusion, target, {**param_buffers, **result_buffers, **kept}, names)

@@ -107,8 +107,8 @@ class Clocks:
         """Nanoseconds needed to read the clock.
 
         Between the end of a kernel and the start of the next there is one reading, as between start and end. The
-        shortest gap on average contains no waiting. Kernels in loops start at the beginning of the run, before the end of
-        what precedes them: such gaps do not count.
+        shortest gap on average contains no waiting. Kernels in loops start with the run, before the end of what
+        precedes them: such gaps do not count.
         """
         start, end = self.nanoseconds[..., 0], self.nanoseconds[..., 1]
         gaps = (start[..., 1:] - end[..., :-1]).min(axis=1)

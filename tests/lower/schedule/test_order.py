@@ -1,10 +1,15 @@
 """Order of kernels, in-place updates, barriers."""
 
 import numpy as np
+import pytest
 
+import adjoint
+from adjoint import ops
+from adjoint.compiler import compile
+from adjoint.ir import Function, param
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Kernel, Load, Store
-from adjoint.lower.schedule.order import barriers, circular_updates, order_kernels
+from adjoint.lower.schedule.order import barriers, circular_updates, order_kernels, read_elsewhere
 
 F32 = np.dtype(np.float32)
 
@@ -48,6 +53,54 @@ def test_readers_of_old_contents_that_also_need_what_the_update_makes():
     p, made, out = buffer("p", "external"), buffer("made"), buffer("out")
     kernels = [kernel("update", [p], [p, made]), kernel("read", [p, made], [out])]
     assert circular_updates(kernels, frozenset([p])) == {p}
+
+
+def test_an_update_that_reads_elsewhere_is_given_up():
+    p, q = buffer("p", "external"), buffer("q", "external")
+    u, lane = Var("u", 16), as_index(Var("l", 16))
+
+    def moved(at):
+        return Kernel("move", u, (Store(((p, as_index(u), Load(p, at)), (q, lane, Load(q, lane)))),), parallel=True)
+
+    assert not read_elsewhere([moved(as_index(u))], frozenset([p, q]))
+    assert read_elsewhere([moved(as_index(u) * -1 + 15)], frozenset([p, q])) == {p}
+    assert not read_elsewhere([moved(as_index(u) * -1 + 15)], frozenset([q])), "p has two buffers, old and new"
+
+
+W = np.random.default_rng(0).standard_normal((40, 96)).astype("f4")
+X = np.random.default_rng(1).standard_normal((96, 96)).astype("f4")
+ROWS = np.random.default_rng(2).integers(0, 40, 40)
+SUMS = np.zeros_like(W)
+np.add.at(SUMS, ROWS, 2 * W[::-1])
+
+OTHER, CHOSEN = param("other", (96, 96)), param("chosen", (40,), "i64")
+
+#: Updates whose new elements depend on old ones at other places: of graph values, and the result.
+MOVING = {
+    "reverse": (lambda w: ops.flip(w, 0) * 2.0, W[::-1] * 2),
+    "transpose": (lambda w: ops.reshape(ops.transpose(w), (40, 96)) * 2.0, W.T.reshape(40, 96) * 2),
+    "product": (lambda w: ops.matmul(w, OTHER), W @ X),
+    "rows": (lambda w: ops.take(w, CHOSEN) * 2.0, W[ROWS] * 2),
+    "sums of rows": (lambda w: ops.scatter_add(CHOSEN, ops.flip(w, 0) * 2.0, 40), SUMS),
+    "shift": (lambda w: w + ops.concat([w[:, 95:], w[:, :95]], axis=1), W + np.roll(W, 1, 1)),
+    "distance to the mean": (lambda w: w - ops.mean(w, axis=1, keepdims=True), W - W.mean(1, keepdims=True)),
+}
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_parameters_are_updated_from_their_old_elements(name):
+    function, want = MOVING[name]
+    w = param("w", W.shape)
+    step = compile(Function("step", (w, OTHER, CHOSEN), (function(w),), {"donate": (("w", 0),)}))["step"]
+    updated = adjoint.tensor(W).numpy().copy()
+    step.bind({"w": updated})(X, ROWS)
+    np.testing.assert_allclose(updated, want, rtol=1e-4, atol=1e-4)
+
+
+def test_tensors_are_updated_from_their_old_elements():
+    p = adjoint.tensor(W)
+    p.copy_(p.flip(0) * 2)
+    np.testing.assert_array_equal(p.numpy(), W[::-1] * 2)
 
 
 def test_dependent_kernels_meet_and_independent_ones_do_not():

@@ -45,7 +45,7 @@ __all__ = ["Fusion", "Group", "flat_source", "fuse", "print_groups"]
 _ROOTS = frozenset(("reduce", "scatter", "prefix_scan", "attention", "rows", "control"))
 
 #: Those of them whose operands are stored, because their elements are read many times.
-_STORING = frozenset(("scatter", "attention", "rows"))
+_STORING = frozenset(("attention", "rows"))
 
 #: Those of them that no elementwise value joins: they have no point at which an element is finished.
 _CLOSED = frozenset(("scatter", "rows", "control"))
@@ -158,7 +158,9 @@ class _Fuser:
             else:
                 cost[value] = pattern.flops + sum(0.0 if v in stored else cost[v] for v in value.inputs)
             if pattern.product or pattern.kind in _STORING:
-                stored.update(map(self._base, value.inputs))
+                stored.update(map(self._affine_base, value.inputs))
+            if pattern.kind == "scatter":
+                stored.update(self._base(v) for v in value.inputs if cost[v] > costs.CHEAP_FLOPS)
             for operand in self._positions(value):
                 if cost[operand] > costs.CHEAP_FLOPS:
                     stored.add(self._base(operand))
@@ -178,6 +180,12 @@ class _Fuser:
     def _base(self, value: Value) -> Value:
         """The value that a chain of views refers to."""
         while self.patterns[value].kind == "view":
+            value = value.inputs[0]
+        return value
+
+    def _affine_base(self, value: Value) -> Value:
+        """The value that a chain of views without lookups refers to, so that its elements are at affine positions."""
+        while self.patterns[value].kind == "view" and not self._positions(value):
             value = value.inputs[0]
         return value
 

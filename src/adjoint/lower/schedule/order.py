@@ -35,10 +35,11 @@ After::
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
-from adjoint.kernel.ir import Buffer, Kernel
-from adjoint.kernel.regions import Place, Region, Test, expanded, memory_of, places_of
+from adjoint.kernel.ir import Across, Buffer, Kernel, Load, Store, postorder, roots_of, walk
+from adjoint.kernel.regions import Nested, Place, Region, Test, expanded, memory_of, places_of
+from adjoint.lower.analysis.footprint import reads_memory
 
-__all__ = ["barriers", "circular_updates", "order_kernels"]
+__all__ = ["barriers", "circular_updates", "order_kernels", "read_elsewhere"]
 
 
 def _edges(
@@ -91,6 +92,28 @@ def circular_updates(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> f
             return given_up
         candidates = [b for i in stuck for b in kernels[i].writes if b in updated - given_up]
         given_up |= {min(candidates, key=lambda b: b.nbytes)}
+
+
+def read_elsewhere(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> frozenset[Buffer]:
+    """In-place updates to give up because their kernel also reads elements of the buffer that others of it write.
+
+    An update reads an element only where it writes it, as ``w[i] = w[i] - g[i]`` does. ``w[i] = w[7 - i]`` would find
+    elements that have been written already, and ``w[ids[n]] = ..`` writes elements in an order that is not known.
+    """
+    found = set()
+    for kernel in kernels:
+        if isinstance(kernel, Nested):
+            continue
+        for buffer in updated.intersection(kernel.reads, kernel.writes):
+            statements = list(walk(kernel.body))
+            stores = [target for s in statements if isinstance(s, Store) for target in s.targets]
+            written = {index for b, index, _ in stores if b is buffer}
+            used = [e for s in statements for e in postorder(roots_of(s)) if isinstance(e, Load | Across)]
+            if any(map(reads_memory, written)) or any(
+                e.buffer is buffer and (isinstance(e, Across) or e.index not in written) for e in used
+            ):
+                found.add(buffer)
+    return frozenset(found)
 
 
 def order_kernels(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> list[Kernel]:
