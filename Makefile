@@ -25,7 +25,9 @@ OLDEST := python3.11
 train: $(VENV)/.for-use
 	$(BIN)/adjoint train fashion-mnist $(ARGS)
 
-test: lint types pytest
+# Types are checked while the tests run. What mypy says then is among their lines, so after a failure it is said again.
+test: lint
+	$(MAKE) --keep-going --jobs=2 types pytest || { $(BIN)/mypy; exit 1; }
 
 fuzz: $(VENV)/.for-work
 	$(BIN)/pytest tests/testing/test_programs.py tests/testing/test_compiled_graphs.py --fuzz-seed $(SEED) --fuzz-count $(COUNT) $(ARGS)
@@ -38,7 +40,7 @@ types: $(VENV)/.for-work
 
 # The processes that tests start share bytecode, also where the environment says not to write any.
 pytest: export PYTHONDONTWRITEBYTECODE :=
-pytest: $(VENV)/.for-work lint types
+pytest: $(VENV)/.for-work
 	$(BIN)/pytest -n $(JOBS) --dist worksteal --durations=10 $(ARGS)
 
 test-minimum: $(VENV)-minimum/.for-work

@@ -20,6 +20,9 @@ from tests.hardware import pytest_terminal_summary  # noqa: F401
 #: The user's own cache: the dataset in it outlives a test run, compiled code need not.
 OWN_CACHE = cache_dir()
 
+#: Objects, and collections of each generation, after which the next older one is collected; Python's: 700, 10, 10.
+_COLLECT_AFTER = (20_000, 20, 50)
+
 
 def pytest_addoption(parser):
     parser.addoption(
@@ -33,9 +36,14 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_finish():
-    """Thousands of collected tests stay until the end: garbage collections need not visit them again and again."""
+    """Thousands of collected tests stay until the end: garbage collections need not visit them again and again.
+
+    Compilations make millions of objects, few of them in cycles: with Python's own thresholds, searches for cycles take
+    a twentieth of the time of the tests. What depends on a collection asks for it.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_COLLECT_AFTER)
 
 
 @pytest.fixture(scope="session", autouse=True)

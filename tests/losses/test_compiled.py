@@ -1,6 +1,7 @@
 """Losses and their gradients, compiled: PyTorch's numbers again, and labels out of range."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 
 from adjoint.compiler import CompileOptions, compile
 from adjoint.errors import InvalidValueError
-from adjoint.ir import TensorType
+from adjoint.ir import Function, TensorType, param
 from adjoint.losses import CrossEntropyLoss, L1Loss, MSELoss
+from adjoint.ops import call
 from adjoint.transforms.differentiate import gradient
 
 CASES = json.loads((Path(__file__).parents[1] / "golden/torch/losses.json").read_text())["cases"]
@@ -18,16 +20,27 @@ LOSSES = {"cross_entropy": CrossEntropyLoss, "mse_loss": MSELoss, "l1_loss": L1L
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("case", SCALAR, ids=lambda c: f"{c['name']}-{np.shape(c['targets'])}-{c['settings']}")
-def test_pytorch_gives_the_same(case, dtype):
-    x, y = np.array(case["predictions"], dtype), np.array(case["targets"])
-    if y.dtype == np.float64:
-        y = y.astype(dtype)
-    loss = LOSSES[case["name"]](**case["settings"]).function(TensorType(x.shape, x.dtype), TensorType(y.shape, y.dtype))
-    value, grad = compile(gradient(loss, "predictions"), options=CompileOptions(threads=1, cache=False))(x, y)
+@pytest.mark.parametrize("name", LOSSES)
+def test_pytorch_gives_the_same(name, dtype):
+    """All settings and shapes of a loss in one program, of a call for each."""
+    params, results, arrays = [], [], []
+    cases = [case for case in SCALAR if case["name"] == name]
+    for number, case in enumerate(cases):
+        x, y = np.array(case["predictions"], dtype), np.array(case["targets"])
+        if y.dtype == np.float64:
+            y = y.astype(dtype)
+        arrays += x, y
+        own = [param(f"{of}{number}", array.shape, array.dtype) for of, array in (("x", x), ("y", y))]
+        params += own
+        loss = LOSSES[name](**case["settings"]).function(*(value.type for value in own))
+        results += call(replace(gradient(loss, "predictions"), name=f"case{number}"), *own)
+    function = Function("losses", tuple(params), tuple(results))
+    found = compile(function, options=CompileOptions(threads=1, cache=False))(*arrays)
     close = {"rtol": 1e-5, "atol": 1e-6} if dtype is np.float32 else {"rtol": 1e-11, "atol": 1e-13}
-    np.testing.assert_allclose(value, case["loss"], **close)
-    np.testing.assert_allclose(grad, case["gradient"], **close)
+    for case, value, grad in zip(cases, found[::2], found[1::2], strict=True):
+        message = f"{np.shape(case['targets'])} {case['settings']}"
+        np.testing.assert_allclose(value, case["loss"], **close, err_msg=message)
+        np.testing.assert_allclose(grad, case["gradient"], **close, err_msg=message)
 
 
 @pytest.mark.parametrize("bad", [-1, 3, 1 << 40])
