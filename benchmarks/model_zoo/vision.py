@@ -84,7 +84,7 @@ NETWORKS = (
     Network(
         "mobilenetv2",
         "mobilenetv2",
-        supervised(lambda m: m.MobileNetV2(), _sgd(0.0001), _cross_entropy),
+        supervised(lambda m: m.MobileNetV2(), _sgd(0.000002), _cross_entropy),
         lambda rng: _images(rng, (32, 3, 32, 32)),
     ),
     Network("unet", "unet", supervised(lambda m: m.UNet(), _sgd(0.05), _binary), lambda rng: _discs(rng, 8, 64)),
