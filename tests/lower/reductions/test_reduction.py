@@ -6,6 +6,7 @@ import pytest
 from adjoint import costs, ops
 from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import DTYPES, Function, param
+from adjoint.kernel.printer import print_kernel
 from adjoint.pipeline import lower_function
 from tests.closeness import agrees_with_graph, within
 from tests.hardware import levels, missing
@@ -152,3 +153,14 @@ def test_other_reductions_have_one_stage(shape, axis):
     function, x = reduced(ops.sum, shape, axis=axis), numbers(shape)
     assert len(kernels_of(function)) == 1
     agrees_with_graph(run(function, x), function, x)
+
+
+@pytest.mark.parametrize("level", levels())
+def test_sums_over_the_rows_of_several_heads_read_vectors(level):
+    """The gradient of the bias of a joint projection to queries, keys and values: heads lie apart in memory."""
+    x = param("x", (3, 4, 3, 5, 32))
+    rows = ops.reshape(ops.transpose(x, (1, 3, 0, 2, 4)), (20, 288))
+    function = Function("f", (x,), (ops.sum(rows, axis=0),))
+    (kernel,) = kernels_of(function)
+    assert "across(" not in print_kernel(kernel), "lanes are neighbouring results, not rows that lie apart"
+    agrees_with_graph(run(function, numbers(x.shape), level=level), function, numbers(x.shape))

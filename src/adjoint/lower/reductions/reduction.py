@@ -180,9 +180,10 @@ def _plan(context: Context, group: Group, description: Reduction, out_vars: Sequ
     out_indices = indices + [i for _, i, _ in after.targets] + indices_in([v for _, _, v in after.targets])
     out = collapse_axes(out_vars, out_indices) or [[]]
     red = collapse_axes(description.vars, indices) or [[]]
-    rows = _contiguous(red, indices) >= _contiguous(out, indices) and prod(v.extent for v in red[-1]) > 1
-    # Few elements (a pooling window) leave lanes idle: vectorize across results instead, if their reads are close.
     lanes = costs.order_target(context.target).lanes(description.body.dtype)
+    rows = _contiguous(red, indices, lanes) >= _contiguous(out, indices, lanes)
+    rows = rows and prod(v.extent for v in red[-1]) > 1
+    # Few elements (a pooling window) leave lanes idle: vectorize across results instead, if their reads are close.
     near = all(index.coefficient(out[-1][-1]) in (0, 1, 2) for index in indices) if out[-1] else False
     rows = rows and not (near and prod(v.extent for v in red[-1]) <= costs.MIN_ROW_LANES * lanes)
     rows = rows or prod(v.extent for v in out[-1]) == 1
@@ -191,11 +192,21 @@ def _plan(context: Context, group: Group, description: Reduction, out_vars: Sequ
     )
 
 
-def _contiguous(runs: list[list[Var]], indices: list[Index]) -> int:
-    """How many reads have stride 1 along the innermost run, less those with other strides."""
+def _contiguous(runs: list[list[Var]], indices: list[Index], lanes: int) -> int:
+    """How many reads have stride 1 along the innermost run, less those with other strides.
+
+    Where the run is divided, as that of a bias whose gradient comes from several heads, the stride is that within a
+    vector.
+    """
     if not runs[-1]:
         return -len(indices) - 1
-    steps = [index.coefficient(runs[-1][-1]) for index in indices]
+    var = runs[-1][-1]
+    block, lane = Var("v", max(var.extent // lanes, 1)), Var("l", lanes)
+    vector = {var: as_index(block) * lanes + as_index(lane)}
+    steps = [
+        index.coefficient(var) if var.extent % lanes else index.substitute(vector).coefficient(lane)
+        for index in indices
+    ]
     return sum(1 if step == 1 else -1 if step != 0 else 0 for step in steps)
 
 
