@@ -82,6 +82,10 @@ MOVING = {
     "product": (lambda w: ops.matmul(w, OTHER), W @ X),
     "rows": (lambda w: ops.take(w, CHOSEN) * 2.0, W[ROWS] * 2),
     "sums of rows": (lambda w: ops.scatter_add(CHOSEN, ops.flip(w, 0) * 2.0, 40), SUMS),
+    "a sum of rows": (
+        lambda w: ops.reshape(ops.scatter_add(CHOSEN[:1] * 0, ops.reshape(w, (1, 3840)), 1), (40, 96)),
+        W,
+    ),
     "shift": (lambda w: w + ops.concat([w[:, 95:], w[:, :95]], axis=1), W + np.roll(W, 1, 1)),
     "distance to the mean": (lambda w: w - ops.mean(w, axis=1, keepdims=True), W - W.mean(1, keepdims=True)),
 }

@@ -35,7 +35,7 @@ After::
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
-from adjoint.kernel.ir import Across, Buffer, Kernel, Load, Store, postorder, roots_of, walk
+from adjoint.kernel.ir import Across, Buffer, Kernel, Load, Stmt, Store, postorder, roots_of, walk
 from adjoint.kernel.regions import Nested, Place, Region, Test, expanded, memory_of, places_of
 from adjoint.lower.analysis.footprint import reads_memory
 
@@ -95,25 +95,31 @@ def circular_updates(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> f
 
 
 def read_elsewhere(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> frozenset[Buffer]:
-    """In-place updates to give up because their kernel also reads elements of the buffer that others of it write.
+    """In-place updates to give up because their kernel reads old elements that it may have overwritten.
 
-    An update reads an element only where it writes it, as ``w[i] = w[i] - g[i]`` does. ``w[i] = w[7 - i]`` would find
-    elements that have been written already, and ``w[ids[n]] = ..`` writes elements in an order that is not known.
+    An update in place reads the elements that it writes, in the same statement, as ``w[i] = w[i] - g[i]`` does.
+    ``w[i] = w[7 - i]`` would find elements that have been written already, and so would sums in memory, which begin
+    with ``w[i] = 0``.
     """
     found = set()
     for kernel in kernels:
         if isinstance(kernel, Nested):
             continue
+        statements = list(walk(kernel.body))
         for buffer in updated.intersection(kernel.reads, kernel.writes):
-            statements = list(walk(kernel.body))
-            stores = [target for s in statements if isinstance(s, Store) for target in s.targets]
-            written = {index for b, index, _ in stores if b is buffer}
-            used = [e for s in statements for e in postorder(roots_of(s)) if isinstance(e, Load | Across)]
-            if any(map(reads_memory, written)) or any(
-                e.buffer is buffer and (isinstance(e, Across) or e.index not in written) for e in used
-            ):
+            if not all(_updates_elements(statement, buffer) for statement in statements):
                 found.add(buffer)
     return frozenset(found)
+
+
+def _updates_elements(statement: Stmt, buffer: Buffer) -> bool:
+    """Whether a statement reads exactly the elements of a buffer that it writes, at positions known beforehand."""
+    targets = statement.targets if isinstance(statement, Store) else ()
+    written = {index for b, index, _ in targets if b is buffer}
+    read = [e for e in postorder(roots_of(statement)) if isinstance(e, Load | Across) and e.buffer is buffer]
+    if any(isinstance(e, Across) for e in read) or any(map(reads_memory, written)):
+        return False
+    return {e.index for e in read if isinstance(e, Load)} == written
 
 
 def order_kernels(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> list[Kernel]:
