@@ -65,6 +65,8 @@ PREFETCH_GAP = 1 / 6
 #: Slots into which a block of k is cut: each prefetches its share of what the next block reads. With few, prefetches
 #: come in bursts, for which a core has too few line-fill buffers (Zen 5).
 PREFETCH_SLOTS = 16
+#: Lines that are prefetched at a time between multiply-adds of a tile.
+PREFETCH_BURST = 2
 #: Prefetch distance of the weight transform of a Winograd convolution, in units.
 WEIGHT_PREFETCH_DISTANCE = 8
 #: Most bytes of scratch memory for one thread.
@@ -199,9 +201,9 @@ MASKED_COST = 1.5
 PANEL_TILES = 4
 #: Extent of k from which the conflicts of rows that share a cache set cost more than packing (Zen 5).
 MIN_PACKED_DEPTH = 192
-#: Bytes of a row that are copied at a time when a whole operand is packed: a pair of cache lines, which the hardware
-#: fetches together.
-PACKED_RUN_BYTES = 128
+#: Steps of k that are copied at a time when a whole operand is packed whose rows lie side by side: as many streams as
+#: hardware prefetchers follow.
+PACKED_STEPS = 8
 #: Rows or columns of a result, in tiles, from which packing a whole operand pays off.
 MIN_PACKED_TILES = 4
 #: An operand is sparse if at most one in so many elements of a cache line is used; a sparse operand is packed from so

@@ -1,6 +1,6 @@
 """Contractions: sums of products of two tensors, whatever the number and the names of their axes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -10,7 +10,7 @@ from adjoint.kernel.index import Index, Var
 from adjoint.kernel.ir import Apply, Expr, Load
 from adjoint.lower.analysis.inlining import compute_dtype
 
-__all__ = ["Contraction", "in_arithmetic"]
+__all__ = ["Contraction", "contiguous_run", "in_arithmetic"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +90,17 @@ def in_arithmetic(load: Load) -> Expr:
     """What is loaded, in the dtype that is computed in."""
     to = compute_dtype(load.dtype)
     return load if load.dtype == to else Apply("cast", (load,), to)
+
+
+def contiguous_run(load: Load, k: Sequence[Var], blocks: Sequence[int]) -> tuple[int, int]:
+    """How many outer axes of k remain, and the steps of the run that the others form: they are contiguous in memory.
+
+    Trailing axes belong to it as far as those inside them are whole; none if the last axis is not contiguous.
+    """
+    kept, run = len(k), 1
+    while kept and load.index.coefficient(k[kept - 1]) == run:
+        kept -= 1
+        run *= blocks[kept]
+        if blocks[kept] != k[kept].extent:
+            break
+    return kept, run

@@ -37,6 +37,7 @@ from adjoint.lower.contractions.loop_order import (
     loop_order,
     prefetch_image,
     prefetch_panel,
+    prefetch_tile,
 )
 from adjoint.lower.contractions.packing import pack_columns, pack_left, pack_panel
 from adjoint.lower.fusion.groups import Group
@@ -200,7 +201,9 @@ class GemmBuilder:
                     end = self._store_point(at) if last else keep(store=True)
                     iteration = as_index(beside) * per_group + (row - first_row) // plan.tile.rows
                     prefetch = (
-                        self._prefetch_epilogue((rows, own), (row, here, at))
+                        prefetch_tile(
+                            self.context, self.group, plan, {**at, c.n: here}, (row, rows, own), (start, extent)
+                        )
                         if last
                         else prefetch_panel(
                             self.context, plan, at, (column, columns), start + extent, iteration, per_group * plan.wide

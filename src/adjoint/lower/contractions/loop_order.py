@@ -6,7 +6,7 @@ So tiles are ordered to read and write memory in long runs, and what no stream c
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import prod
+from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
@@ -18,7 +18,15 @@ from adjoint.lower.contractions.prefetch import region, spread_prefetches
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import unravel
 
-__all__ = ["PrefetchSlots", "epilogue_streams", "far_accesses", "loop_order", "prefetch_image", "prefetch_panel"]
+__all__ = [
+    "PrefetchSlots",
+    "epilogue_streams",
+    "far_accesses",
+    "loop_order",
+    "prefetch_image",
+    "prefetch_panel",
+    "prefetch_tile",
+]
 
 
 def far_accesses(
@@ -94,6 +102,34 @@ def prefetch_panel(
         return None
     slots = costs.PREFETCH_SLOTS
     return PrefetchSlots(slots, lambda slot: spread_prefetches([block], iteration * slots + slot, iterations * slots))
+
+
+def prefetch_tile(
+    context: Context,
+    group: Group,
+    plan: GemmPlan,
+    at: Mapping[Var, Index],
+    tile: tuple[Index, int, int],
+    block: tuple[Index, int],
+) -> PrefetchSlots | None:
+    """What the epilogue of a tile will access, and the rows of the left operand that the next tile below it reads.
+
+    `tile` is the first row, the number of rows and that of columns; `block` the first step of k and their number.
+    """
+    c, (row, rows, columns), (start, steps) = plan.contraction, tile, block
+    if c.m is None:
+        return None
+    origin, box = {**{v: as_index(0) for v in c.axes}, **at, c.m: row}, {c.m: rows, c.n: columns}
+    accesses = far_accesses(context, group, c, {v: index for v, index in at.items() if v is not c.n})
+    found = [region(context.target, b, i, box, origin, write) for b, i, write in accesses]
+    if len(c.k) == 1:
+        below = {**origin, c.m: row + rows, c.k[0]: start}
+        found.append(region(context.target, c.left.buffer, c.left.index, {c.m: rows, c.k[0]: steps}, below))
+    regions = [r for r in found if r is not None]
+    if not regions:
+        return None
+    slots = min(ceil(sum(r.lines for r in regions) / costs.PREFETCH_BURST), c.k[0].extent)
+    return PrefetchSlots(slots, lambda slot: spread_prefetches(regions, slot, slots))
 
 
 def prefetch_image(context: Context, plan: GemmPlan, unit: Var, slots: int) -> PrefetchSlots | None:

@@ -5,14 +5,13 @@ side they do not (Goto and van de Geijn, "Anatomy of high-performance matrix mul
 """
 
 from dataclasses import replace
-from itertools import chain
 from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Kernel, Load, Stmt, Store
 from adjoint.lower.context import Context, finish_kernel
-from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.contraction import Contraction, contiguous_run, in_arithmetic
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
@@ -30,28 +29,31 @@ def pack_left(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel, C
     packed = Buffer(
         f"{context.name_of(group)}_left", c.dtype, prod(v.extent for v in batch) * blocks * c.depth * height, "arena"
     )
-    # Blocks side by side share cache lines and pages.
-    together = 1
-    if abs(c.left.index.coefficient(m) or 0) == 1:
-        together = min(ceil(costs.PACKED_RUN_BYTES / (height * c.left.dtype.itemsize)), blocks)
-    runs = ceil(blocks / together)
-    unit = Var("u", prod(v.extent for v in batch) * runs)
-    run, at = as_index(unit) % runs, unravel(batch, as_index(unit) // runs)
-    steps = [Var(v.name, v.extent) for v in c.k]
-    k = {v: as_index(s) for v, s in zip(c.k, steps, strict=True)}
+    # A unit copies a block of rows; or, where the rows of a step lie side by side, a few steps of all blocks.
+    streams = len(c.k) == 1 and abs(c.left.index.coefficient(m) or 0) == 1
+    pieces = ceil(c.depth / costs.PACKED_STEPS) if streams else blocks
+    unit = Var("u", prod(v.extent for v in batch) * pieces)
+    piece, at = as_index(unit) % pieces, unravel(batch, as_index(unit) // pieces)
 
-    def copy(rows: int, first: Index) -> tuple[Stmt, ...]:
-        def block(number: int) -> tuple[Stmt, ...]:
-            def body(row: Index, _: Index) -> tuple[Stmt, ...]:
-                source = c.element(c.left, {**at, **k, m: first + number * height + row})
-                at_block = ravel(batch, at) * blocks + run * together + number
-                return (Store(((packed, (at_block * c.depth + ravel(c.k, k)) * height + row, source),)),)
+    def copy(rows: int, block: Index, k: dict[Var, Index]) -> tuple[Stmt, ...]:
+        def body(row: Index, _: Index) -> tuple[Stmt, ...]:
+            source = c.element(c.left, {**at, **k, m: block * height + row})
+            place = (ravel(batch, at) * blocks + block) * c.depth + ravel(c.k, k)
+            return (Store(((packed, place * height + row, source),)),)
 
-            return vector_loops(min(height, rows - number * height), context.target.lanes(c.dtype), body)
+        return vector_loops(rows, context.target.lanes(c.dtype), body)
 
-        return nest(steps, tuple(chain.from_iterable(map(block, range(ceil(rows / height))))))
+    def one_block(rows: int, _: Index) -> tuple[Stmt, ...]:
+        steps = [Var(v.name, v.extent) for v in c.k]
+        return nest(steps, copy(rows, piece, {v: as_index(s) for v, s in zip(c.k, steps, strict=True)}))
 
-    body = tiled(run, c.rows, together * height, copy)
+    def some_steps(count: int, first: Index) -> tuple[Stmt, ...]:
+        (whole, rest), step = divmod(c.rows, height), Var(c.k[0].name, count)
+        block, k = Var("block", whole), {c.k[0]: first + as_index(step)}
+        loops = nest([block, step], copy(height, as_index(block), k)) if whole else ()
+        return (*loops, *nest([step], copy(rest, as_index(whole), k))) if rest else loops
+
+    body = tiled(piece, c.depth, costs.PACKED_STEPS, some_steps) if streams else tiled(piece, c.rows, height, one_block)
     kernel = finish_kernel(context, packed.name, group.members[:1], unit, body, 0)
     row = as_index(m)
     where = {v: as_index(v) for v in (*batch, *c.k)}
@@ -96,42 +98,40 @@ def pack_panel(
     start: Index,
     extent: int,
 ) -> tuple[Stmt, ...]:
-    """Pack columns into scratch memory with contiguous lanes; transposes squares in registers where k is contiguous."""
+    """Pack columns into scratch memory with contiguous lanes; squares are transposed where steps are contiguous.
+
+    `extent` steps of k from `start` on; all of them if it is 0.
+    """
     c = plan.contraction
     lanes, load, beside = plan.lanes, c.right, Var("beside", plan.wide)
     own, pitch = columns // beside.extent, width // beside.extent
+    blocks = (extent,) if extent else tuple(v.extent for v in c.k)
+    kept, run = contiguous_run(load, c.k, blocks)
+    steps = tuple(Var(v.name, block) for v, block in zip(c.k[:kept], blocks, strict=False))
+    # Only an only axis is packed in blocks, which start somewhere.
+    base = {**at, **dict.fromkeys(c.k, start)}
+    base |= {v: start + as_index(step) for v, step in zip(c.k, steps, strict=False)}
 
-    def copies(k: dict[Var, Index], at_k: Index) -> tuple[Stmt, ...]:
+    def copies(step: Index) -> tuple[Stmt, ...]:
         def body(inside: Index, _: Index) -> tuple[Stmt, ...]:
-            where = {**at, **k, c.n: column + as_index(beside) * own + inside}
-            place = (as_index(beside) * extent + at_k) * pitch + inside
-            return (Store(((panel, place, c.element(load, where)),)),)
+            column_of = column + as_index(beside) * own + inside
+            source = load.index.substitute({**base, c.n: column_of}) + step
+            before = ravel(steps, {s: as_index(s) for s in steps}) * run + step
+            place = (as_index(beside) * prod(blocks) + before) * pitch + inside
+            return (Store(((panel, place, in_arithmetic(Load(load.buffer, source))),)),)
 
         return nest([beside], vector_loops(own, lanes, body))
 
-    if not extent:
-        if len(c.k) != 1:
-            steps = {v: Var(v.name, v.extent) for v in c.k}
-            k = {v: as_index(w) for v, w in steps.items()}
-            loop = copies(k, ravel(c.k, k))
-            for var in reversed(c.k):
-                loop = (For(steps[var], loop),)
-            return loop
-        extent = c.depth
-    (k_var,) = c.k
-    transposes = load.index.coefficient(k_var) == 1 and columns >= lanes and lanes > 1
-    square = lanes if transposes else 1
-    out: list[Stmt] = []
-    many, rest = divmod(extent, square)
+    square = lanes if columns >= lanes > 1 else 1
+    many, rest = divmod(run, square)
+    loops: list[Stmt] = []
     if many:
-        step, inner = Var("k", many), Var("i", square)
-        at_k = as_index(step) * square + as_index(inner)
-        body = copies({k_var: start + at_k}, at_k)
+        iteration, inner = Var("k", many), Var("i", square)
+        body = copies(as_index(iteration) * square + as_index(inner))
         if square > 1:
             body = tuple(unroll_around(inner, statement) for statement in body)
-        out.append(For(step, body))
+        loops.append(For(iteration, body))
     if rest:
-        step = Var("k", rest)
-        at_k = as_index(step) + many * square
-        out.append(For(step, copies({k_var: start + at_k}, at_k)))
-    return tuple(out)
+        iteration = Var("k", rest)
+        loops += nest([iteration], copies(as_index(iteration) + many * square))
+    return nest(steps, tuple(loops))

@@ -24,10 +24,10 @@ from math import ceil, prod
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.lower.context import Context, finish_kernel
-from adjoint.lower.contractions.contraction import Contraction, in_arithmetic
+from adjoint.lower.contractions.contraction import Contraction, contiguous_run, in_arithmetic
 from adjoint.lower.contractions.conversion import convert_operand
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
-from adjoint.lower.contractions.split_k_plan import SplitKPlan, contiguous_run
+from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops, vector_runs
@@ -177,10 +177,9 @@ class SplitKBuilder:
         plan, c = self.plan, self.c
         steps = [Var(v.name, b) for v, b in zip(c.k, plan.blocks, strict=True)]
         # Trailing axes that are contiguous in the operand form one run of steps.
-        run = contiguous_run(plan.panel, c.k, plan.blocks)
-        trailing = next(n for n in range(len(c.k) + 1) if prod(plan.blocks[len(c.k) - n :]) == run)
-        outer, kept = steps[: len(c.k) - trailing], c.k[: len(c.k) - trailing]
-        base = {**start, **{v: start[v] + as_index(s) for v, s in zip(kept, outer, strict=True)}}
+        kept, run = contiguous_run(plan.panel, c.k, plan.blocks)
+        outer = steps[:kept]
+        base = {**start, **{v: start[v] + as_index(s) for v, s in zip(c.k, outer, strict=False)}}
         ahead = ravel(outer, {s: as_index(s) for s in outer}) * run
 
         def copy(step: Index) -> tuple[Stmt, ...]:

@@ -15,12 +15,12 @@ from adjoint import costs
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.contraction import Contraction, contiguous_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
 from adjoint.lower.loops import divisors
 
-__all__ = ["SplitKPlan", "best_tile", "contiguous_run", "plan_split_k", "split_factor"]
+__all__ = ["SplitKPlan", "best_tile", "plan_split_k", "split_factor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class _Planner:
         read = self.other.buffer.size * (itemsize if convert_other else self.other.dtype.itemsize)
         traffic = _Traffic(read, columns * c.depth * itemsize, points * columns * itemsize)
         groups = 1
-        if parts in (None, 1) and contiguous_run(panel, c.k, tuple(v.extent for v in c.k)) >= lanes:
+        if parts in (None, 1) and contiguous_run(panel, c.k, tuple(v.extent for v in c.k))[1] >= lanes:
             groups = _cached_groups(target, self.rows[0].extent // tile[0], panels, traffic)
         m_blocked = groups > 1
         if parts is None:
@@ -168,7 +168,7 @@ class _Planner:
             groups = split_factor(self.rows[0].extent // tile[0], missing, missing * 2)
         extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
         blocks = blocks_within(extents, vectors * lanes * itemsize, costs.l1_bytes(target))
-        transposes = contiguous_run(panel, c.k, blocks) >= lanes
+        transposes = contiguous_run(panel, c.k, blocks)[1] >= lanes
         cycles = (
             panels * (points // prod(tile)) * self.step * c.depth
             + 2 * points * self.lane.extent / lanes * c.depth / prod(blocks)
@@ -283,15 +283,3 @@ def split_factor(extent: int, wanted: float, allowed: float) -> int:
     """The smallest divisor of the extent that is at least `wanted`, or else the largest that is `allowed`."""
     possible = [d for d in divisors(extent) if d <= allowed or d == 1]
     return next((d for d in possible if d >= wanted), possible[-1])
-
-
-def contiguous_run(panel: Load, k: tuple[Var, ...], blocks: tuple[int, ...]) -> int:
-    """Steps of a block that are contiguous in the operand: its last axes, as far as they are whole and contiguous."""
-    run = 1
-    for var, block in zip(reversed(k), reversed(blocks), strict=True):
-        if panel.index.coefficient(var) != run:
-            break
-        run *= block
-        if block != var.extent:
-            break
-    return run

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from adjoint import costs
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.contraction import Contraction, contiguous_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
 
 __all__ = [
@@ -80,7 +80,7 @@ def ranked_tiles(
 def cost_model(target: Target, c: Contraction, streams: int, packed: bool, shared: bool = True) -> "CostModel":
     """The cost model of a contraction's tiles, from operands in place or with the right one packed."""
     lanes = tile_lanes(target, c)
-    transposes = len(c.k) == 1 and c.right.index.coefficient(c.k[0]) == 1
+    transposes = _transposes(target, c, lanes)
     contiguous = c.right.index.coefficient(c.n) == 1
     rate = costs.transpose_cycles(lanes) if transposes else costs.copy_cycles(lanes)
     rate = rate if transposes or contiguous else costs.GATHER_CYCLES
@@ -106,6 +106,14 @@ def cost_model(target: Target, c: Contraction, streams: int, packed: bool, share
         shared=shared and costs.is_shared(2.0 * c.rows * c.columns * c.depth * c.batches, 0.0, target),
         packed=packed,
     )
+
+
+def _transposes(target: Target, c: Contraction, lanes: int) -> bool:
+    """Whether packing transposes squares in registers: steps of k are contiguous, and panels stay in cache."""
+    _, run = contiguous_run(c.right, c.k, [v.extent for v in c.k])
+    if len(c.k) == 1:
+        return run > 1
+    return run >= lanes and c.depth * lanes * c.dtype.itemsize <= costs.panel_bytes(target) // 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,6 +131,8 @@ class _Fuser:
                 self.users[operand].append(value)
         #: Computed positions that are read from memory.
         self.computed_positions: set[Value] = set()
+        #: Of the stored values, those that are stored only because their readers would compute them again.
+        self.costly: set[Value] = set()
         self.stored = self._must_store()
         self.group_of: dict[Value, Group] = {}
         self.producers: dict[Value, _Producers] = {}
@@ -167,6 +169,7 @@ class _Fuser:
                     self.computed_positions.add(operand)
             worth = 0.0 if value.type.size == 1 else costs.CHEAP_FLOPS  # a scalar is computed once for all elements
             if self.patterns[value].kind != "view" and cost[value] > worth and self._readers(value) > 1:
+                self.costly.update({value} - stored)
                 stored.add(value)
         return {v for v in stored if self.patterns[v].kind != "param"}
 
@@ -216,13 +219,28 @@ class _Fuser:
                 self._add(self.group_of[value.inputs[0]], value)
             elif not self._join(value, producers):
                 size = 1 + sum(self.lazy_size[v] for v in dict.fromkeys(value.inputs))
-                if value in self.stored or size > costs.MAX_INLINED:
+                if (value in self.stored and not self._cheap_after_all(value)) or size > costs.MAX_INLINED:
                     self._start(value, producers, None)
                 else:
                     self.producers[value] = producers
                     self.lazy_size[value] = size
         self._find_outputs()
         return Fusion([g for g in self.groups if g.merged_into is None], self.group_of, self.patterns)
+
+    def _cheap_after_all(self, value: Value) -> bool:
+        """Whether a costly value is cheap, now that its operands are in memory: few operations on one large tensor."""
+        if value not in self.costly:
+            return False
+        lazy, read, todo = {value}, set(), [value]
+        while todo:
+            for operand in todo.pop().inputs:
+                if operand in self.group_of or self.patterns[operand].kind == "param":
+                    read.add(operand)
+                elif operand not in lazy:
+                    lazy.add(operand)
+                    todo.append(operand)
+        flops = sum(self.patterns[v].flops for v in lazy)
+        return flops <= costs.CHEAP_FLOPS and sum(v.type.size >= value.type.size for v in read) <= 1
 
     def _producers_of(self, value: Value, pattern: AccessPattern) -> _Producers:
         producers: _Producers = {}
