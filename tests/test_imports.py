@@ -25,6 +25,8 @@ MAY_IMPORT = {
     # What to use instead of names that are not there, for the modules that have PyTorch's names.
     "missing": {"errors"},
     "paths": {"errors"},
+    # Random numbers of the host, by key and counter, for generators and datasets.
+    "philox": set(),
     # Planning numbers, as functions of the target.
     "costs": {"kernel"},
     "ir": {"errors"},
@@ -50,9 +52,9 @@ MAY_IMPORT = {
     "compiler": COMPILER | {"pipeline", "tuning"},
     # Measures kernels before the compiler builds with what it found.
     "tuning": {"errors", "paths", "kernel", "lower", "codegen", "runtime"},
-    "data": {"errors", "paths"},
+    "data": {"errors", "paths", "philox"},
     # The recorder behind the object and the functional door.
-    "tensor": (COMPILER | {"compiler", "pipeline", "missing"}) - {"optim", "losses"},
+    "tensor": (COMPILER | {"compiler", "philox", "pipeline", "missing"}) - {"optim", "losses"},
     # Transformations of functions of tensors, and their compilation as a whole.
     "func": (COMPILER | {"compiler", "missing", "tensor"}) - {"optim", "losses"},
     # Formats of other programs, of arrays alone.

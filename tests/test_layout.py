@@ -11,6 +11,7 @@ TESTS = Path(__file__).parent
 #: Where files are tested that have no ``test_<name>.py`` in the folder of their own name under ``tests``. The shared
 #: parts of a family are tested by the family.
 TESTED_IN = {
+    "data/checking": "data/test_arrays.py",
     "lower/passes": "test_pipeline.py",
     "__main__": "test_wheel.py",
     "version": "cli/test_cli_words.py",

@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
 from adjoint.ops.random import key_array
+from adjoint.philox import philox_words, sorted_permutation, uniform_numbers
 from adjoint.tensor.making import from_array
 from adjoint.tensor.storage import storage_of
 
@@ -139,14 +140,11 @@ class Generator:
         with _lock:
             seed, draw = self._seed, self._draws
             self._draws += 1
-        key, counter = np.array([seed, _DOMAIN], np.uint64), np.array([0, 0, draw, 0], np.uint64)
-        words: np.ndarray = np.random.Philox(key=key, counter=counter).random_raw(count)
-        return words
+        return philox_words((seed, _DOMAIN), (0, draw, 0), count)
 
     def uniforms(self, count: int) -> np.ndarray:
         """The next draw: numbers from [0, 1) with 53 bits, float64 [count]."""
-        floats: np.ndarray = (self.words(count) >> np.uint64(11)) * 2.0**-53
-        return floats
+        return uniform_numbers(self.words(count))
 
 
 #: What is used where no generator is given. As in PyTorch, it begins with a seed drawn by the operating system.
@@ -192,15 +190,5 @@ def as_generator(generator: object, name: str) -> Generator:
 
 
 def host_permutation(n: int, generator: Generator) -> np.ndarray:
-    """The numbers below `n` in random order, int64.
-
-    It sorts random words whose lower bits are replaced by the numbers. No two words are equal, so every sorting
-    algorithm gives the same order; pairs whose remaining upper bits are equal, of which there is less than one for a
-    million numbers on average, are in ascending order.
-    """
-    bits = np.uint64(max(n - 1, 1).bit_length())
-    words = generator.words(n) >> bits << bits
-    words |= np.arange(n, dtype=np.uint64)
-    words.sort()
-    words &= (np.uint64(1) << bits) - np.uint64(1)
-    return words.view(np.int64)
+    """The next draw: the numbers below `n` in random order, int64."""
+    return sorted_permutation(generator.words(n))
