@@ -73,7 +73,8 @@ MAY_IMPORT = {
     "nn": GRAPHS | {"losses", "missing", "modules", "tensor"},
     # State dictionaries and modules in files.
     "saving": {"errors", "interop", "modules", "paths", "tensor"},
-    "training": DOORS,
+    # The loop of `Model`, its metrics, callbacks and checkpoints, train modules.
+    "training": DOORS | {"func", "interop", "modules", "nn", "saving", "tensor", "utils"},
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},
     "testing": DOORS | {"training"},
