@@ -34,6 +34,7 @@ TESTED_IN = {
     "codegen/values": "codegen/test_indices.py",
     "codegen/writer": "codegen/test_partial_loads.py",
     "data/files": "data/test_fashion.py",
+    "data/retrieval": "data/test_fashion.py",
     "interop/torch_objects": "interop/test_torch_reader.py",
     "func/arguments": "func/test_jit.py",
     "func/calling": "func/test_jit.py",

@@ -3,7 +3,7 @@
 import numpy as np
 
 from adjoint.cli import main
-from adjoint.data import FashionMnist
+from adjoint.data import ImageClassification
 
 
 def clothes(train=640, test=130, seed=0):
@@ -17,7 +17,7 @@ def clothes(train=640, test=130, seed=0):
             image[:, 2 * label : 2 * label + 3] += 120
         return images, labels
 
-    return FashionMnist(*part(train), *part(test))
+    return ImageClassification(*part(train), *part(test), classes=tuple("0123456789"))
 
 
 def refusal(capsys, *words):

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from adjoint.data.fashion import Sources
 from adjoint.data.files import DataFile
+from adjoint.data.retrieval import Locations
 
 
 def idx(array):
@@ -20,15 +20,21 @@ def idx(array):
 
 @dataclass
 class SmallData:
-    """Four idx files with random content: their arrays, their packed bytes, and `Sources` that know them."""
+    """Four idx files with random content: their arrays, their packed bytes, and `Locations` that know them."""
 
     arrays: dict
     packed: dict
     files: tuple
 
-    def sources(self, tmp_path, **changes):
-        defaults = {"system": tmp_path / "no-system", "urls": (), "apt_get": str(tmp_path / "no-apt-get")}
-        return Sources(files=self.files, **{**defaults, **changes})
+    def locations(self, tmp_path, **changes):
+        defaults = {
+            "title": "Fashion-MNIST",
+            "folder": "fashion-mnist",
+            "package": "dataset-fashion-mnist",
+            "system": tmp_path / "no-system",
+            "apt_get": str(tmp_path / "no-apt-get"),
+        }
+        return Locations(files=self.files, **{**defaults, **changes})
 
     def write(self, directory, names=None, packed=True):
         directory.mkdir(parents=True, exist_ok=True)

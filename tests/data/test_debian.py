@@ -102,9 +102,9 @@ def test_the_dataset_comes_out_of_the_package_into_the_cache(small, tmp_path):
     root = tmp_path / "root"
     small.write(root / "usr/share/datasets/small")
     apt_get = program(tmp_path, f"cp {build(root, tmp_path)} .")
-    sources = small.sources(tmp_path, package="things", apt_get=apt_get, system=Path("/usr/share/datasets/small"))
+    locations = small.locations(tmp_path, package="things", apt_get=apt_get, system=Path("/usr/share/datasets/small"))
     told = []
-    found = fashion_mnist(tmp_path / "cache", lambda *now: told.append(now), sources=sources, environ={})
+    found = fashion_mnist(tmp_path / "cache", lambda *now: told.append(now), locations=locations, environ={})
     assert small.matches(found)
     assert [name for name, done, total in told if done == total] == [file.packed_name for file in small.files]
     assert sorted(os.listdir(tmp_path / "cache")) == sorted(file.packed_name for file in small.files)

@@ -12,8 +12,11 @@ __all__ = ["command"]
 
 #: The parts of adjoint's cache directory. Nothing else in it is touched.
 _PARTS = {
+    "cifar-10": "CIFAR-10",
     "compiled": "compiled code",
     "fashion-mnist": "Fashion-MNIST",
+    "jargon": "the Jargon File",
+    "mnist": "MNIST",
     "peaks": "the machine's peaks",
     "tuning": "measured contractions",
 }

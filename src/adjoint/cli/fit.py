@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.cli.builtin import load_model, training_module
-from adjoint.data import FashionMnist, Rows
+from adjoint.data import ImageClassification, Rows
 from adjoint.errors import InvalidValueError
 from adjoint.ir import IRModule
 from adjoint.kernel.target import available_cores
@@ -229,7 +229,7 @@ def _loaded(settings: Settings, path: Path, module: IRModule) -> Trainer:
     return trainer
 
 
-def fit(settings: Settings, data: FashionMnist, trainer: Trainer, run: Run, watch: Watcher) -> Report:
+def fit(settings: Settings, data: ImageClassification, trainer: Trainer, run: Run, watch: Watcher) -> Report:
     """Train until the epochs are done, the limit is reached or Ctrl-C is pressed; then evaluate and report."""
     per_epoch = len(data.train_labels) // settings.batch_size
     total = per_epoch * settings.epochs
@@ -300,7 +300,7 @@ def accuracy(trainer: Trainer, images: np.ndarray, labels: np.ndarray) -> float:
     return float(right.mean())
 
 
-def _report(settings: Settings, data: FashionMnist, trainer: Trainer, run: Run) -> Report:
+def _report(settings: Settings, data: ImageClassification, trainer: Trainer, run: Run) -> Report:
     evaluated = run.epochs and not run.interrupted
     reached = run.epochs[-1].test_accuracy if evaluated else accuracy(trainer, data.test_images, data.test_labels)
     last = run.losses[-1] if run.losses else None

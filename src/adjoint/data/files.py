@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adjoint.errors import DataError
+from adjoint.paths import FilePath
 
-__all__ = ["DataFile", "Progress", "download", "terminal_progress"]
+__all__ = ["Archive", "DataFile", "Progress", "contents_of", "download", "terminal_progress"]
 
 #: Called during a download: file name, bytes so far, total bytes (0 if the server does not say).
 Progress = Callable[[str, int, int], None]
@@ -88,19 +89,59 @@ class DataFile:
 
     def read(self, path: Path) -> bytes:
         """The verified, uncompressed content of a file found by `find`."""
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise DataError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+        content = contents_of(path)
         return self.unpack(content, str(path)) if path.suffix == ".gz" else self.check(content, str(path))
 
 
-def download(file: DataFile, base_url: str, progress: Progress) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """An archive of which only the checksum of the whole file is known.
+
+    Parameters
+    ----------
+    packed_name : str
+        Its name.
+    sha256 : str
+        Checksum of the file.
+    """
+
+    packed_name: str
+    sha256: str
+
+    def check_packed(self, packed: bytes, where: str) -> bytes:
+        """`packed`, after verifying its checksum."""
+        found = hashlib.sha256(packed).hexdigest()
+        if found != self.sha256:
+            raise DataError(
+                f"{where} must have sha256 {self.sha256[:12]}..., got {found[:12]}... in {len(packed)} bytes; "
+                "remove it and fetch it again"
+            )
+        return packed
+
+
+def contents_of(path: FilePath) -> bytes:
+    """The content of a file.
+
+    Raises
+    ------
+    DataError
+        If it cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise DataError(f"there is no file {path}; check the path") from error
+    except OSError as error:
+        fix = "give the path of a file in it" if Path(path).is_dir() else "check its permissions"
+        raise DataError(f"{path} cannot be read ({error.strerror}); {fix}") from error
+
+
+def download(file: DataFile | Archive, base_url: str, progress: Progress) -> bytes:
     """Download a compressed file and verify it.
 
     Parameters
     ----------
-    file : DataFile
+    file : DataFile or Archive
         The file.
     base_url : str
         The URL of its directory, with a trailing slash.
