@@ -22,12 +22,16 @@ from adjoint.func.watching import refuse_leaks, refuse_side_effects, without_pri
 from adjoint.ir import Function
 from adjoint.tensor.explain import log
 from adjoint.tensor.plan import program
+from adjoint.tensor.preparation import UnpreparedError
 from adjoint.tensor.structure import Node, Spec
 from adjoint.tensor.tensor import Tensor
 from adjoint.tensor.trace import NOTHING, lock
 from adjoint.transforms.batch_axis import Axis
 
 __all__ = ["Lifted", "lift"]
+
+#: Most objects that are prepared for a function, which is traced again for each.
+_MOST_PREPARED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,13 @@ def lift(
     dynamic : sequence of int, default ()
         The tensors whose first axis has any size up to the one that is given.
     """
-    return _Lifting(function, name, root, programs, tuple(dynamic)).run(structure, leaves, specs, roots)
+    lifting = _Lifting(function, name, root, programs, tuple(dynamic))
+    for _ in range(_MOST_PREPARED):
+        try:
+            return lifting.run(structure, leaves, specs, roots)
+        except UnpreparedError as error:
+            error.make()
+    return lifting.run(structure, leaves, specs, roots)
 
 
 class _Lifting:

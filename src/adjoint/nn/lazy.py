@@ -17,6 +17,7 @@ from adjoint.nn.normalization import (
     InstanceNorm3d,
 )
 from adjoint.tensor.assign import assign
+from adjoint.tensor.preparation import prepare
 
 __all__ = [
     "LazyBatchNorm1d",
@@ -97,7 +98,8 @@ class _Lazy(Module):
 
     def forward(self, input: Any, *args: Any, **keywords: Any) -> Any:
         """Become the layer for inputs like this one, and call it."""
-        self.initialize(self._size_of(tuple(input.shape)))
+        size = self._size_of(tuple(input.shape))
+        prepare(type(self).__name__, lambda: self.initialize(size))
         return self.forward(input, *args, **keywords)
 
 

@@ -1,0 +1,66 @@
+"""Precision, recall and F-scores."""
+
+from typing import Any
+
+import numpy as np
+
+from adjoint.errors import InvalidValueError
+from adjoint.training.metrics.per_class import PerClass
+
+__all__ = ["F1", "Fbeta", "Precision", "Recall"]
+
+
+class Precision(PerClass):
+    """The part of predictions of a class that are right; arguments are those of `PerClass`."""
+
+    name = "precision"
+
+    def ratios(self, hits: np.ndarray, predicted: np.ndarray, actual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: ARG002
+        """Right predictions, and predictions."""
+        return hits, predicted
+
+
+class Recall(PerClass):
+    """The part of targets of a class that are predicted; arguments are those of `PerClass`."""
+
+    name = "recall"
+
+    def ratios(self, hits: np.ndarray, predicted: np.ndarray, actual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:  # noqa: ARG002
+        """Right predictions, and targets."""
+        return hits, actual
+
+
+class Fbeta(PerClass):
+    """The weighted harmonic mean of precision and recall of a class.
+
+    With precision p and recall r, ``(1 + beta**2) p r / (beta**2 p + r)`` (van Rijsbergen, 1979).
+
+    Parameters
+    ----------
+    beta : float
+        How many times as important recall is.
+    eval_type, **options
+        As for `PerClass`.
+    """
+
+    name = "fbeta"
+
+    def __init__(self, beta: float, eval_type: str = "classification", **options: Any) -> None:
+        if not beta > 0:
+            raise InvalidValueError(f"{type(self).__name__}: beta must be positive, got {beta!r}; pass 1.0 for F1")
+        super().__init__(eval_type, **options)
+        self.beta = beta
+
+    def ratios(self, hits: np.ndarray, predicted: np.ndarray, actual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The score in terms of counts."""
+        square = self.beta**2
+        return (1 + square) * hits, square * actual + predicted
+
+
+class F1(Fbeta):
+    """The harmonic mean of precision and recall of a class; arguments are those of `PerClass`."""
+
+    name = "F1"
+
+    def __init__(self, eval_type: str = "classification", **options: Any) -> None:
+        super().__init__(1.0, eval_type, **options)
