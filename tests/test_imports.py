@@ -70,11 +70,12 @@ MAY_IMPORT = {
     "amp": {"errors", "ir", "optim", "tensor"},
     # The base class of modules, below losses, which are modules, and below layers.
     "modules": {"errors", "ir", "tensor"},
-    "nn": GRAPHS | {"losses", "missing", "modules", "tensor"},
+    # Networks that write text compile themselves.
+    "nn": GRAPHS | {"func", "losses", "missing", "modules", "tensor"},
     # State dictionaries and modules in files.
     "saving": {"errors", "interop", "modules", "paths", "tensor"},
     # The loop of `Model`, its metrics, callbacks and checkpoints, train modules.
-    "training": DOORS | {"func", "interop", "modules", "nn", "saving", "tensor", "utils"},
+    "training": DOORS | {"amp", "func", "interop", "modules", "nn", "saving", "tensor", "utils"},
     "profiling": DOORS | {"training"},
     "cli": DOORS | {"training", "profiling"},
     "testing": DOORS | {"training"},

@@ -7,7 +7,7 @@ from adjoint.compiler import CompileOptions, compile
 from adjoint.data import Rows
 from adjoint.errors import AdjointError, DataError, InvalidValueError, TypeRuleError
 from adjoint.ir import TensorType
-from adjoint.training.gather import gather_function, given_rows, rows_per_step, tables_of
+from adjoint.training.gather import gather_function, given_rows, rows_per_step, source_of, tables_of
 
 OPTIONS = CompileOptions(cache=False, threads=1)
 
@@ -15,7 +15,7 @@ OPTIONS = CompileOptions(cache=False, threads=1)
 def gathered(wanted, rows, order):
     """What a step of `wanted` gets of rows."""
     batch = {"x": wanted}
-    return compile(gather_function(batch, tables_of(batch, [rows])), options=OPTIONS)(rows.array, order)
+    return compile(gather_function(batch, tables_of(batch, [rows])), options=OPTIONS)(source_of(rows.array)[0], order)
 
 
 def numbers(dtype, shape):
@@ -50,6 +50,18 @@ def test_shapes_that_fill_vectors_and_that_do_not(shape):
     array, order = numbers("u1", (300, *shape[1:])), np.random.default_rng(5).integers(0, 300, 16)
     got = gathered(TensorType(shape), Rows(array, 0.5), order)
     np.testing.assert_array_equal(got, array[order].astype("f4") * np.float32(0.5))
+
+
+@pytest.mark.parametrize(("step", "shared"), [(1, True), (3, True), (7, False), (9, False)])
+def test_overlapping_windows_are_gathered_from_their_sequence(step, shared):
+    """Windows of 7 that begin every 7 elements or more are rows like any others."""
+    sequence = numbers("i8", (100,))
+    windows = np.lib.stride_tricks.sliding_window_view(sequence, 7)[::step]
+    assert np.shares_memory(source_of(windows)[0], sequence)
+    assert source_of(windows)[1] == (step if shared else 0)
+    order = np.array([len(windows) - 1, 0, 5, 5])
+    got = gathered(TensorType((4, 7), "i64"), Rows(windows), order)
+    np.testing.assert_array_equal(got, windows[order])
 
 
 def test_tables_of_more_than_4_gib_on_disk(tmp_path):

@@ -20,7 +20,18 @@ from adjoint.tensor.structure import Node, Spec, spec_of
 from adjoint.tensor.tensor import Tensor
 from adjoint.tensor.trace import Trace
 
-__all__ = ["Captured", "Effects", "Program", "Result", "shown", "used_up", "write_call", "write_return"]
+__all__ = [
+    "Captured",
+    "Effects",
+    "Program",
+    "Result",
+    "captured",
+    "copied",
+    "shown",
+    "used_up",
+    "write_call",
+    "write_return",
+]
 
 #: References to elements that only one tensor has: by its attributes, by a variable, and by the call of getrefcount.
 _OWN = 2 + COUNTED_BY_CALL
@@ -185,15 +196,15 @@ def write_call(
     slots, lines = caller.name(program.slots), []
     for place, slot in program.inputs.items():
         one = entered[place]
-        target = f"a{one}" if isinstance(one, int) else _captured(caller, one)
+        target = f"a{one}" if isinstance(one, int) else captured(caller, one)
         lines += [*_elements("s", target), f"{slots}[{slot}] = s.address"]
     for n, slot, type_ in program.outputs:
         if n in program.donors:
             one = entered[program.donors[n]]
-            target = f"a{one}" if isinstance(one, int) else _captured(caller, one)
+            target = f"a{one}" if isinstance(one, int) else captured(caller, one)
             lines += _elements(f"o{n}", target)
             # Another tensor may need the elements.
-            copy = f"{caller.name(_copied)}(o{n}, {caller.name(type_)})"
+            copy = f"{caller.name(copied)}(o{n}, {caller.name(type_)})"
             lines.append(f"if {caller.name(getrefcount)}(o{n}) > {_OWN}: o{n} = {copy}")
         else:
             lines.append(f"o{n} = {caller.name(program.memory)}({n})")
@@ -221,7 +232,7 @@ def write_return(caller: Caller, structure: Structure, leaves: Sequence[str]) ->
         caller.add(f"return {caller.name(tree_unflatten)}({caller.name(structure)}, [{', '.join(leaves)}])")
 
 
-def _captured(caller: Caller, one: Captured) -> str:
+def captured(caller: Caller, one: Captured) -> str:
     """The name of a captured tensor, after the check that it is still the same, or of the same type."""
     where = caller.item(one.container, one.key)
     spec = caller.name(one.tensor._spec)
@@ -266,7 +277,8 @@ def _tensor(caller: Caller, name: str, program: Program, n: int) -> list[str]:
     return [f"{name} = new(Tensor)", f"{name}._spec = {spec}", f"{name}._storage = o{n}"]
 
 
-def _copied(storage: Storage, type_: TensorType) -> Storage:
+def copied(storage: Storage, type_: TensorType) -> Storage:
+    """A copy of elements."""
     made = empty_storage(type_)
     made.array[...] = storage.array
     return made

@@ -17,6 +17,7 @@ from adjoint.func.calling import CHANGED
 from adjoint.func.compiled import Captured, Program
 from adjoint.func.dynamic import Dynamic, cut
 from adjoint.func.lifting import lift
+from adjoint.func.resident import ResidentCall
 from adjoint.func.tree import LEAF, Structure, tree_flatten, tree_unflatten
 from adjoint.func.variant import Variant
 from adjoint.ir import Function, TensorType
@@ -295,6 +296,15 @@ class Jitted:
         Arguments may be given by `TensorType`.
         """
         return self._lowered(args, keywords)[0].lifted.function
+
+    def resident(self, *args: Any) -> ResidentCall | None:
+        """A call with these arguments that a loop in native code can repeat; nothing is run.
+
+        Arguments may be given by `TensorType`. None if the function does something that only Python can repeat, such as
+        printing.
+        """
+        variant, tensors = self._lowered(args, {})
+        return None if ResidentCall.reason(variant) else ResidentCall(variant, tensors)
 
     def _lowered(self, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> tuple[Variant, list[Tensor]]:
         """The variant for a call with these arguments, and its tensors."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from adjoint.func.calling import Caller, guard
-from adjoint.func.compiled import write_call, write_return
+from adjoint.func.compiled import Captured, captured, write_call, write_return
 from adjoint.func.lifting import Lifted
 from adjoint.func.tracing import applied
 from adjoint.tensor.autocasting import mode
@@ -23,6 +23,19 @@ class Variant:
 
     def __init__(self, lifted: Lifted, specs: tuple[Spec, ...], grad: bool) -> None:
         self.lifted = lifted
+        self._kind = specs, grad
+        caller = self._guarded()
+        if lifted.program is None:
+            self._write_record(caller)
+        else:
+            caller.add(f"if {caller.name(nan_mode)}.on: {caller.name(self._check)}(args)")
+            write_call(caller, lifted.program, lifted.entered, lifted.structure, lifted.results, lifted.effects)
+        #: Takes the tensors; returns `CHANGED` if the function has to be traced again.
+        self.call: Callable[[Sequence[Tensor]], Any] = caller.made()
+
+    def _guarded(self) -> Caller:
+        """A caller that checks what the trace depended on."""
+        lifted, (specs, grad) = self.lifted, self._kind
         caller = Caller(len(specs))
         for n, spec in enumerate(specs):
             caller.require(f"a{n}._spec is {caller.name(spec)}")
@@ -36,13 +49,23 @@ class Variant:
                 caller.require(f"{optimizer_now} is {caller.name(updates._optimizer)}")
         around = lifted.around
         guard(caller, around.guards, [(cell, content) for _, cell, content in around.cells], lifted.grads)
-        if lifted.program is None:
-            self._write_record(caller)
-        else:
-            caller.add(f"if {caller.name(nan_mode)}.on: {caller.name(self._check)}(args)")
-            write_call(caller, lifted.program, lifted.entered, lifted.structure, lifted.results, lifted.effects)
-        #: Takes the tensors; returns `CHANGED` if the function has to be traced again.
-        self.call: Callable[[Sequence[Tensor]], Any] = caller.made()
+        return caller
+
+    def checker(self) -> Callable[[Sequence[Tensor]], Any]:
+        """A function that checks a call without running it.
+
+        It returns `CHANGED` if the function has to be traced again, and otherwise the tensors besides the arguments
+        that the program uses, by position among what entered the trace.
+        """
+        caller = self._guarded()
+        names = [
+            f"{place}: {captured(caller, one)}"
+            for place, one in enumerate(self.lifted.entered)
+            if isinstance(one, Captured)
+        ]
+        caller.add(f"return {{{', '.join(names)}}}")
+        made: Callable[[Sequence[Tensor]], Any] = caller.made()
+        return made
 
     def _check(self, args: Sequence[Tensor]) -> None:
         """Refuse NaN in what a call computes."""

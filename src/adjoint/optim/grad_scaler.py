@@ -13,7 +13,7 @@ from adjoint.optim.loss_scaling import next_scale
 from adjoint.optim.wrappers import all_finite
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.making import from_array
-from adjoint.tensor.record import operation
+from adjoint.tensor.record import operation, rebind
 from adjoint.tensor.tensor import Tensor
 
 __all__ = ["GradScaler"]
@@ -197,8 +197,10 @@ class GradScaler:
             founds = tuple(found for found, _ in self._found.values())
             with no_grad():
                 scale, tracker = _updated(founds, self._scale, self._tracker, *self._factors)  # type: ignore[arg-type]
-            self._scale, self._tracker = scale, tracker  # type: ignore[assignment]
-        self._found = {}
+            # In place, so that a compiled function that holds the scaler updates it.
+            rebind(self._scale, scale)  # type: ignore[arg-type]
+            rebind(self._tracker, tracker)  # type: ignore[arg-type]
+        self._found.clear()
 
     def get_scale(self) -> float:
         """The scale as a number, which runs what is pending; 1.0 if the scaler is not enabled."""

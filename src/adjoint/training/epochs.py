@@ -17,7 +17,7 @@ from adjoint.runtime.bound import Bound
 from adjoint.runtime.epoch import EpochLoop
 from adjoint.training.arrays import Hyper
 from adjoint.training.finite import refuse_array, refuse_loss
-from adjoint.training.gather import gather_function, rows_per_step, tables_of
+from adjoint.training.gather import gather_function, rows_per_step, source_of, tables_of
 from adjoint.training.progress import Position, Progress
 
 __all__ = ["Callback", "EpochResult", "Epochs", "Plan", "epoch_order"]
@@ -259,7 +259,9 @@ class Epochs:
             # Absent rows are copies of the last one, as in `PartialBatch`.
             rows = np.concatenate([rows, np.full(missing, rows[-1])])
             schedules |= self._present(steps, size - missing)
-        loop = EpochLoop(gather, self._step, [t.array for t in tables], rows, watch.history, schedules, begun)
+        loop = EpochLoop(
+            gather, self._step, [source_of(t.array)[0] for t in tables], rows, watch.history, schedules, begun
+        )
 
         def place() -> Position | None:
             done = loop.done
@@ -355,7 +357,7 @@ class Epochs:
 
     def _gather(self, tables: Sequence[Rows]) -> Bound:
         """The bound function that gathers the rows of a step from arrays like these."""
-        key = tuple((t.array.shape, t.array.dtype, float(t.scale)) for t in tables)
+        key = tuple((t.array.shape, source_of(t.array)[1], t.array.dtype, float(t.scale)) for t in tables)
         if key not in self._gathers:
             function = gather_function(self._batch, tables)
             compiled = compile_module(function, options=self._options)[function.name]

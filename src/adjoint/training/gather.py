@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from adjoint import ops
 from adjoint.data import Rows
@@ -11,7 +12,7 @@ from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES, Function, TensorType, Value, as_dtype, is_float, param
 from adjoint.runtime.arguments import axes_fix, in_other_order, is_one_hot
 
-__all__ = ["gather_function", "given_rows", "rows_per_step", "tables_of"]
+__all__ = ["gather_function", "given_rows", "rows_per_step", "source_of", "tables_of"]
 
 
 def given_rows(data: object) -> tuple[np.ndarray | Rows, ...] | None:
@@ -105,12 +106,31 @@ def gather_function(batch: Mapping[str, TensorType], tables: Sequence[Rows]) -> 
     results: list[Value] = []
     order = param(_free("order", batch), (rows_per_step(batch),), "i64")
     for (name, type_), table in zip(batch.items(), tables, strict=True):
-        params.append(param(name, table.array.shape, table.array.dtype))
-        rows = ops.take(params[-1], order)
+        source, step = source_of(table.array)
+        params.append(param(name, source.shape, source.dtype))
+        if step:
+            places = ops.expand_dims(order * step, 1) + ops.constant(np.arange(type_.shape[1]))
+            rows = ops.take(params[-1], places)
+        else:
+            rows = ops.take(params[-1], order)
         if rows.dtype != type_.dtype:
             rows = ops.cast(rows, type_.dtype)
         results.append(rows if table.scale == 1 else ops.multiply(rows, float(table.scale)))
     return Function("gather", (*params, order), tuple(results))
+
+
+def source_of(array: np.ndarray) -> tuple[np.ndarray, int]:
+    """What rows are gathered from: the array; or, for overlapping windows of a sequence, that and the step of windows.
+
+    Windows are two-dimensional views such as those of `numpy.lib.stride_tricks.sliding_window_view`.
+    """
+    if array.ndim != 2 or array.strides[1] != array.itemsize or not 0 < array.strides[0] < array[0].nbytes:
+        return array, 0
+    step, rest = divmod(array.strides[0], array.itemsize)
+    if rest:
+        return array, 0
+    length = (len(array) - 1) * step + array.shape[1]
+    return as_strided(array, (length,), (array.itemsize,), writeable=False), step
 
 
 def _conversion(name: str, dtype: np.dtype, wanted: np.dtype) -> str:
