@@ -12,6 +12,11 @@ TESTS = Path(__file__).parent
 #: parts of a family are tested by the family.
 TESTED_IN = {
     "data/checking": "data/test_arrays.py",
+    "tensor/preparation": "training/metrics/test_base.py",
+    "training/metrics/averaging": "training/metrics/test_precision_recall.py",
+    "training/metrics/classes": "training/metrics/test_accuracy.py",
+    "training/metrics/per_class": "training/metrics/test_precision_recall.py",
+    "training/metrics/ranking": "training/metrics/test_roc_auc.py",
     "lower/passes": "test_pipeline.py",
     "__main__": "test_wheel.py",
     "version": "cli/test_cli_words.py",

@@ -79,8 +79,8 @@ class Metric(Module):
         """Forget all batches, by setting all buffers to zeros, here and in metrics that this one consists of."""
         for buffer in self.buffers(recurse=False):
             assign(buffer, np.zeros(buffer.shape, buffer.dtype))
-        for part in self.children():
-            if isinstance(part, Metric):
+        for part in self.modules():
+            if isinstance(part, Metric) and part is not self:
                 part.clear()
 
     def update(self, *inputs: Any) -> None:  # noqa: ARG002

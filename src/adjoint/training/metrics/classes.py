@@ -77,6 +77,8 @@ class ClassMetric(Metric):
 
     #: How many axes of classes the counts have.
     class_axes: ClassVar[int] = 1
+    #: The option for outputs that are logits, for a message.
+    for_logits: ClassVar[str] = "threshold=0.0"
     #: The counts that have one element per class.
     class_counts: ClassVar[tuple[str, ...]] = ()
     nans: Tensor
@@ -149,7 +151,7 @@ class ClassMetric(Metric):
         if outside:
             raise InvalidValueError(
                 f"{own}: outputs must be probabilities if there is no threshold, got {outside} outside of [0, 1]; pass "
-                "threshold=0.0 for logits"
+                f"{self.for_logits} for logits"
             )
         if misfits:
             raise InvalidValueError(

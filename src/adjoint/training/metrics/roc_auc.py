@@ -80,6 +80,7 @@ class BinnedROCAUC(ClassMetric):
     """
 
     name = "roc_auc"
+    for_logits = "from_logits=True"
     higher_is_better = True
     positives: Tensor
     negatives: Tensor
