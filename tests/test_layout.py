@@ -68,7 +68,6 @@ TESTED_IN = {
     "kernel/scalars": "kernel/test_interpreter.py",
     "losses/base": "losses/test_regression.py",
     "func/resident": "training/model/test_model.py",
-    "tensor/preparation": "nn/test_lazy.py",
     "nn/networks/checking": "nn/networks/test_networks.py",
     "nn/networks/gpt": "nn/networks/test_networks.py",
     "nn/networks/lenet": "nn/networks/test_networks.py",

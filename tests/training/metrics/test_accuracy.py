@@ -75,6 +75,15 @@ def test_class_indices_logits_of_one_class_and_classes_on_the_last_axis():
             "Accuracy: eval_type must be 'classification' or 'multilabel', got 'classes'; choose one of them",
         ),
         (
+            lambda: Accuracy(axis=0),
+            "Accuracy: axis must be an int other than 0, the axis of rows, got 0; pass 1 or -1",
+        ),
+        (
+            lambda: Accuracy(axis=2).update(OUTPUTS, TARGETS),
+            "Accuracy: outputs must have the axis of classes, 2, behind that of rows, got f32[23,4]; pass its number "
+            "as axis",
+        ),
+        (
             lambda: Accuracy()(CHANCES * 2, LABELS),
             f"Accuracy: outputs must be probabilities if there is no threshold, got {(CHANCES > 0.5).sum()} outside of "
             "[0, 1]; pass threshold=0.0 for logits",

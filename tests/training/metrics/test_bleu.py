@@ -11,7 +11,7 @@ CANDIDATES = [["the", "cat", "sat", "on", "mat"], ["a", "b", "c", "d"]]
 
 
 def test_numbers_of_mindspore():
-    # mindspore.train.BleuScore(n_gram=4) and (n_gram=2) of MindSpore 2.10. Of references that are equally near, of 5 and
+    # mindspore.train.BleuScore(n_gram=4) and (n_gram=2) of MindSpore 2.10. Of references that are as near, of 5 and
     # 3 tokens, it takes the first; the shorter one, which NLTK takes, makes 9 tokens for 9 instead of 11.
     candidate = ["i", "have", "a", "pen", "on", "my", "desk"]
     references = [["i", "have", "a", "pen", "in", "my", "desk"], ["there", "is", "a", "pen", "on", "the", "desk"]]

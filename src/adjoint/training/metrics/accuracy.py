@@ -37,8 +37,19 @@ class Accuracy(ClassMetric):
     correct: Tensor
     rows: Tensor
 
-    def __init__(self, eval_type: str = "classification", **options: Any) -> None:
-        super().__init__(eval_type, **options)
+    def __init__(
+        self,
+        eval_type: str = "classification",
+        *,
+        axis: int = 1,
+        threshold: float | None = None,
+        ignore_index: int | None = -100,
+        weighted: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            eval_type, axis=axis, threshold=threshold, ignore_index=ignore_index, weighted=weighted, name=name
+        )
         self.add_amount("correct")
         self.add_amount("rows")
 

@@ -101,6 +101,10 @@ class ClassMetric(Metric):
                 f"{type(self).__name__}: eval_type must be 'classification' or 'multilabel', got {eval_type!r}; choose "
                 "one of them"
             )
+        if isinstance(axis, bool) or not isinstance(axis, int) or axis == 0:
+            raise InvalidValueError(
+                f"{type(self).__name__}: axis must be an int other than 0, the axis of rows, got {axis!r}; pass 1 or -1"
+            )
         self.eval_type, self.axis, self.threshold = eval_type, axis, threshold
         self.ignore_index, self.weighted = ignore_index, weighted
         self.size: int | None = None
@@ -188,7 +192,12 @@ class ClassMetric(Metric):
         """The axis of classes, counted from the front; None if the outputs have none."""
         rank = len(outputs.shape)
         axis = self.axis + rank if self.axis < 0 else self.axis
-        return axis if 1 <= axis < rank else None
+        if rank > 1 and not 1 <= axis < rank:
+            raise TypeRuleError(
+                f"{type(self).__name__}: outputs must have the axis of classes, {self.axis}, behind that of rows, got "
+                f"{outputs._spec.type}; pass its number as axis"
+            )
+        return axis if rank > 1 else None
 
     def indices(self, outputs: Tensor, targets: Tensor, axis: int) -> Tensor:
         """Targets as class indices, i64 ``[M]``: they may be one-hot, or indices with an axis of size 1."""

@@ -42,8 +42,18 @@ class ConfusionMatrix(ClassMetric):
     class_counts = ("matrix",)
     matrix: Tensor
 
-    def __init__(self, num_classes: int | None = None, normalize: str | None = None, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        normalize: str | None = None,
+        *,
+        axis: int = 1,
+        threshold: float | None = None,
+        ignore_index: int | None = -100,
+        weighted: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(axis=axis, threshold=threshold, ignore_index=ignore_index, weighted=weighted, name=name)
         if normalize not in _AXES:
             raise InvalidValueError(
                 "ConfusionMatrix: normalize must be 'target', 'prediction', 'all', 'no_norm' or None, got "

@@ -51,9 +51,15 @@ class PerClass(ClassMetric):
         *,
         average: str | None = "macro",
         num_classes: int | None = None,
-        **options: Any,
+        axis: int = 1,
+        threshold: float | None = None,
+        ignore_index: int | None = -100,
+        weighted: bool = False,
+        name: str | None = None,
     ) -> None:
-        super().__init__(eval_type, **options)
+        super().__init__(
+            eval_type, axis=axis, threshold=threshold, ignore_index=ignore_index, weighted=weighted, name=name
+        )
         check_average(type(self).__name__, average)
         self.average = average
         if num_classes is not None:

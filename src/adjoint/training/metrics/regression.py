@@ -73,8 +73,8 @@ class _Mean(Regression):
     sum: Tensor
     count: Tensor
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, *, weighted: bool = False, name: str | None = None) -> None:
+        super().__init__(weighted=weighted, name=name)
         self.add_sum("sum")
         if self.weighted:
             self.add_sum("count")
@@ -156,16 +156,18 @@ class R2(Regression):
     deviations: Tensor
     errors: Tensor
 
-    def __init__(self, multioutput: str = "uniform_average", **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(
+        self, multioutput: str = "uniform_average", *, weighted: bool = False, name: str | None = None
+    ) -> None:
+        super().__init__(weighted=weighted, name=name)
         if multioutput not in _MULTIOUTPUT:
             raise InvalidValueError(
                 f"R2: multioutput must be {', '.join(map(repr, _MULTIOUTPUT))}, got {multioutput!r}; choose one of them"
             )
         self.multioutput = multioutput
         self.columns: int | None = None
-        for name in ("count", "mean", "deviations", "errors"):
-            self.register_buffer(name, None)
+        for buffer in ("count", "mean", "deviations", "errors"):
+            self.register_buffer(buffer, None)
 
     def _make_sums(self, columns: int) -> None:
         self.columns = columns

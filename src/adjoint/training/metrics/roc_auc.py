@@ -85,10 +85,18 @@ class BinnedROCAUC(ClassMetric):
     positives: Tensor
     negatives: Tensor
 
-    def __init__(self, bins: int = 1000, *, from_logits: bool = False, **options: Any) -> None:
+    def __init__(
+        self,
+        bins: int = 1000,
+        *,
+        from_logits: bool = False,
+        ignore_index: int | None = -100,
+        weighted: bool = False,
+        name: str | None = None,
+    ) -> None:
         if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:
             raise InvalidValueError(f"BinnedROCAUC: bins must be an int of at least 2, got {bins!r}; pass more")
-        super().__init__(**options)
+        super().__init__(ignore_index=ignore_index, weighted=weighted, name=name)
         self.bins, self.from_logits = bins, from_logits
         self.add_amount("positives", (bins,))
         self.add_amount("negatives", (bins,))

@@ -36,11 +36,19 @@ class TopKCategoricalAccuracy(ClassMetric):
     correct: Tensor
     rows: Tensor
 
-    def __init__(self, k: int = 5, *, name: str | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        k: int = 5,
+        *,
+        axis: int = 1,
+        ignore_index: int | None = -100,
+        weighted: bool = False,
+        name: str | None = None,
+    ) -> None:
         own = type(self).__name__
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise InvalidValueError(f"{own}: k must be an int of at least 1, got {k!r}; pass a number of classes")
-        super().__init__(name=name or f"top_{k}_accuracy", **options)
+        super().__init__(axis=axis, ignore_index=ignore_index, weighted=weighted, name=name or f"top_{k}_accuracy")
         self.k = k
         self.add_amount("correct")
         self.add_amount("rows")
@@ -67,14 +75,28 @@ class TopKCategoricalAccuracy(ClassMetric):
 
 
 class Top1CategoricalAccuracy(TopKCategoricalAccuracy):
-    """`TopKCategoricalAccuracy` with ``k=1``."""
+    """The part of rows whose class is the largest output; arguments are those of `TopKCategoricalAccuracy`."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(1, **options)
+    def __init__(
+        self,
+        *,
+        axis: int = 1,
+        ignore_index: int | None = -100,
+        weighted: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(1, axis=axis, ignore_index=ignore_index, weighted=weighted, name=name)
 
 
 class Top5CategoricalAccuracy(TopKCategoricalAccuracy):
-    """`TopKCategoricalAccuracy` with ``k=5``."""
+    """The part of rows whose class is among the 5 largest outputs; arguments are those of `TopKCategoricalAccuracy`."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(5, **options)
+    def __init__(
+        self,
+        *,
+        axis: int = 1,
+        ignore_index: int | None = -100,
+        weighted: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(5, axis=axis, ignore_index=ignore_index, weighted=weighted, name=name)
