@@ -48,13 +48,13 @@ def test_class_indices_logits_of_one_class_and_classes_on_the_last_axis():
     [
         (
             lambda: Accuracy()(OUTPUTS, TARGETS[:5]),
-            "Accuracy: targets for outputs f32[23,4] must be class indices [23] or one-hot [23,4], got i64[5]; pass "
-            "one target per row",
+            "Accuracy: targets for outputs f32[23,4] must be integers, classes [23], or one-hot [23,4], got "
+            "i64[5]; pass one target per row",
         ),
         (
             lambda: Accuracy()(OUTPUTS[None], TARGETS[None]),
-            "Accuracy: targets for outputs f32[1,23,4] must be class indices [1,4] or one-hot [1,23,4], got i64[1,23]; "
-            "pass axis=-1 if the last axis of the outputs is that of the classes",
+            "Accuracy: targets for outputs f32[1,23,4] must be integers, classes [1,4], or one-hot [1,23,4], got "
+            "i64[1,23]; pass axis=-1 if the last axis of the outputs is that of the classes",
         ),
         (
             lambda: Accuracy()([1, 2], [1.0, 2.0]),

@@ -212,7 +212,9 @@ class ClassMetric(Metric):
         hint = ""
         if tuple(targets.shape) == tuple(outputs.shape[:-1]):
             hint = "; pass axis=-1 if the last axis of the outputs is that of the classes"
-        raise self._misfit(outputs, targets, f"class indices {_shown(rows)} or one-hot {_shown(outputs.shape)}", hint)
+        raise self._misfit(
+            outputs, targets, f"integers, classes {_shown(rows)}, or one-hot {_shown(outputs.shape)}", hint
+        )
 
     def _misfit(self, outputs: Tensor, targets: Tensor, wanted: str, fix: str = "") -> TypeRuleError:
         return TypeRuleError(
