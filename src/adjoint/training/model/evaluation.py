@@ -62,7 +62,7 @@ class Evaluator:
         self._collecting = [m for m in self.metrics.values() if not m.compiled]
         compiled = [m for m in self.metrics.values() if m.compiled]
         self._step: Jitted = jit(_EvaluateOneStep(network, loss_fn, compiled, bool(self._collecting)))
-        self._native: dict[tuple[Any, ...], NativeSteps | None] = {}
+        self._native: dict[tuple[int, tuple[int, ...]], NativeSteps | None] = {}
 
     def run(self, dataset: Any, wide: bool, pause: Callable[[], bool] = lambda: False) -> dict[str, Any]:
         """The results by name. `pause` is called now and then, and ends the evaluation if it returns True."""
@@ -85,22 +85,26 @@ class Evaluator:
         rows = arrays.batch_size
         order = np.ascontiguousarray(arrays.order(0), np.int64)
         whole, rest = divmod(len(order), rows)
-        for size, picked in ((rows, order[: whole * rows]), (rest, order[whole * rows :])):
-            steps = len(picked) // max(size, 1)
-            if not steps or (size != rows and arrays.drop_last):
-                continue
-            key = (size, *(id(table.array) for table in arrays.tables))
-            if key not in self._native:
-                self._native = {k: v for k, v in self._native.items() if k[1:] == key[1:]}
-                self._native[key] = native_steps(self._step, arrays.tables, size, wide)
-            native = self._native[key]
-            if native is None:
-                return False
-            losses = np.zeros(steps, native.dtype)
-            if not native.run(native.loop(picked, losses), steps):
-                del self._native[key]
-                return self._over_arrays(arrays, wide) if size == rows else False
+        parts = [(rows, order[: whole * rows])] if whole else []
+        if rest and not arrays.drop_last:
+            parts.append((rest, order[whole * rows :]))
+        if any(self._steps_of(arrays, size, wide) is None for size, _ in parts):
+            return False
+        for size, picked in parts:
+            steps = len(picked) // size
+            native = self._steps_of(arrays, size, wide)
+            while native is not None and not native.run(native.loop(picked, np.zeros(steps, native.dtype)), steps):
+                native = self._steps_of(arrays, size, wide, anew=True)
         return True
+
+    def _steps_of(self, arrays: Any, rows: int, wide: bool, *, anew: bool = False) -> NativeSteps | None:
+        """The native steps of batches of so many rows of these arrays; those of other arrays are forgotten."""
+        tables = tuple(id(table.array) for table in arrays.tables)
+        key = (rows, tables)
+        if anew or key not in self._native:
+            self._native = {known: steps for known, steps in self._native.items() if known[1] == tables}
+            self._native[key] = native_steps(self._step, arrays.tables, rows, wide)
+        return self._native[key]
 
     def _over_batches(self, dataset: Any, pause: Callable[[], bool]) -> None:
         count = 0
