@@ -40,6 +40,8 @@ TESTED_IN = {
     "codegen/writer": "codegen/test_partial_loads.py",
     "data/files": "data/test_fashion.py",
     "data/retrieval": "data/test_fashion.py",
+    "data/text/saved": "data/text/test_tokenizers.py",
+    "data/vision/base": "data/vision/test_resize.py",
     "interop/torch_objects": "interop/test_torch_reader.py",
     "func/arguments": "func/test_jit.py",
     "func/calling": "func/test_jit.py",
