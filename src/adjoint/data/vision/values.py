@@ -96,11 +96,18 @@ class Normalize:
                 f"Normalize has {len(self.mean)} means, got an image with {channels} channels, {list(array.shape)}; "
                 f"pass one for each, or is_hwc={not self.is_hwc}"
             )
-        shape = (-1,) if self.is_hwc or array.ndim == 2 else (-1, 1, 1)
-        values = to_floats(array)
-        mean, std = (np.array(given, values.dtype).reshape(shape) for given in (self.mean, self.std))
-        normalized: np.ndarray = (values - mean) / std
-        return normalized
+        dtype = np.float64 if array.dtype == np.float64 else np.float32
+        mean, std = np.array(self.mean, dtype), np.array(self.std, dtype)
+        if not self.is_hwc and array.ndim > 2:
+            mean, std = mean.reshape(-1, 1, 1), std.reshape(-1, 1, 1)
+        elif channels > 1:
+            # A whole row of pixels at once: loops over three channels would be ten times as slow.
+            width = array.shape[-2]
+            mean, std = (np.tile(np.broadcast_to(given, channels), width) for given in (mean, std))
+            array = array.reshape(*array.shape[:-2], width * channels)
+        normalized: np.ndarray = np.subtract(array, mean, dtype=dtype)
+        normalized /= std
+        return normalized.reshape(np.shape(image))
 
 
 @dataclass(frozen=True)
