@@ -1,6 +1,5 @@
 """Batches of windows of a text, for language models."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +23,10 @@ class _WindowOrder:
         return self.order(epoch)[: self.most]
 
 
-class LanguageModelWindows:
+class LanguageModelWindows(ArrayBatches):
     """Batches of windows of a text and, as targets, of the same windows one token later.
+
+    Training loops gather them from `ids` in native code, whether they overlap or not.
 
     Parameters
     ----------
@@ -93,31 +94,11 @@ class LanguageModelWindows:
                 "smaller stride"
             )
         order = SeededOrder(count, require_flag(name, "shuffle", shuffle), require_seed(name, seed))
-        self._batches = ArrayBatches(tables, batch_size, _WindowOrder(order, most), drop_last)
-
-    def __len__(self) -> int:
-        """Batches per epoch."""
-        return len(self._batches)
-
-    def epoch(self, number: int, start: int = 0) -> Iterator[tuple[np.ndarray, ...]]:
-        """The batches of an epoch from batch `start` on: pairs (windows, targets) [B, length]."""
-        return self._batches.epoch(number, start)
-
-    def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
-        """The batches of the next epoch: the first iteration is epoch 0."""
-        return iter(self._batches)
-
-    def arrays(self) -> ArrayBatches | None:
-        """The windows as rows of arrays that native code can gather; None if they overlap or have gaps.
-
-        Native code takes rows that lie one behind the other. Others are gathered batch by batch from `ids`.
-        """
-        adjacent = all(table.array.flags.c_contiguous for table in self._batches.tables)
-        return self._batches if adjacent else None
+        super().__init__(tables, batch_size, _WindowOrder(order, most), drop_last)
 
 
 def _windows(ids: np.ndarray, length: int, stride: int) -> np.ndarray:
-    """A view [windows, length] of a sequence; it is contiguous if the stride is the length."""
+    """A view [windows, length] of a sequence."""
     if stride == length and ids.flags.c_contiguous:
         count = len(ids) // length
         return ids[: count * length].reshape(count, length)
