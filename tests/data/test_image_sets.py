@@ -103,7 +103,8 @@ HUGE = npy(np.zeros(4, np.uint8)).replace(b"(4,), }              ", b"(999999999
     "content",
     [b"", b"PK", WHOLE[:-30], WHOLE[: len(WHOLE) // 2], WHOLE.replace(npy(PARTS["train_images"])[-9:], b"corrupted"),
      zipped(train_images=b"\x93NUMPY\x01\x00v\x00{'descr"), zipped(train_images=HUGE), npy(PARTS["test_images"]),
-     zipped(train_images=npy(PARTS["train_images"])[:-1]), b"junk" * 40],
+     zipped(train_images=npy(PARTS["train_images"])[:-1]),
+     zipped(train_images=npy(np.zeros(2)).replace(b")", b" ")), b"junk" * 40],
 )  # fmt: skip
 def test_files_that_are_no_npz_files_are_refused(tmp_path, content):
     path = tmp_path / "bad.npz"
