@@ -9,6 +9,7 @@ import pytest
 from adjoint.data import TextCorpus, read_text, text_corpus
 from adjoint.data.corpus import JARGON
 from adjoint.data.files import DataFile
+from adjoint.data.text import ByteTokenizer
 from adjoint.errors import AdjointWarning, DataError, InvalidValueError, NameLookupError
 
 TEXT = "".join(f"{number}: “word”\n" for number in range(100))
@@ -26,7 +27,7 @@ def test_the_text_of_the_package_is_split_at_nine_tenths(locations, tmp_path):
     (tmp_path / "system" / "jargon.txt.gz").write_bytes(gzip.compress(TEXT.encode()))
     for name in (None, "jargon"):
         found = text_corpus(name, tmp_path / "cache", locations=locations, environ={})
-        assert found.train + found.validation == TEXT
+        assert found.train + found.validation == found.text == TEXT
         assert len(found.validation) == round(len(TEXT) / 10)
         assert found.name == "jargon"
 
@@ -81,6 +82,11 @@ def test_texts_that_cannot_be_read_are_refused(tmp_path, content, share, error, 
     with pytest.raises(error) as caught:
         read_text(path, share)
     assert caught.value.message == message.format(path)
+
+
+def test_both_parts_are_encoded():
+    train, validation = TextCorpus("ab", "é").encode(ByteTokenizer())
+    assert (train.tolist(), validation.tolist()) == ([97, 98], [195, 169])
 
 
 def test_a_directory_is_no_text(tmp_path):

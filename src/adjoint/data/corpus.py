@@ -4,12 +4,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
+
+import numpy as np
 
 from adjoint.data.files import DataFile, Progress, contents_of
 from adjoint.data.retrieval import Locations, retrieve
 from adjoint.errors import DataError, InvalidValueError, NameLookupError, warn
 
-__all__ = ["JARGON", "TextCorpus", "read_text", "text_corpus"]
+__all__ = ["JARGON", "Encoder", "TextCorpus", "read_text", "text_corpus"]
 
 #: The Jargon File 4.4.7 of 2003, a dictionary of hackers' words with essays, in the public domain. The checksums are of
 #: the file in version 4.4.7-4.1 of the package.
@@ -28,6 +31,13 @@ JARGON = Locations(
 )
 
 _NAMES = ("jargon", "python-help")
+
+
+class Encoder(Protocol):
+    """What makes numbers of a text."""
+
+    def encode(self, text: str) -> np.ndarray:
+        """The numbers of the tokens of a text, int64 [N]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +75,15 @@ class TextCorpus:
         if not 0 < cut < len(text):
             raise DataError(f"{name}: a text must have characters for both parts, got {len(text)}; pass a longer one")
         return cls(text[:cut], text[cut:], name)
+
+    @property
+    def text(self) -> str:
+        """Both parts: the whole text."""
+        return self.train + self.validation
+
+    def encode(self, tokenizer: Encoder) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the tokens of both parts, int64 [N] and [M]; tokenizers are in `adjoint.data.text`."""
+        return tokenizer.encode(self.train), tokenizer.encode(self.validation)
 
 
 def text_corpus(
