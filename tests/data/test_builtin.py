@@ -52,7 +52,7 @@ def test_an_unknown_name_is_refused():
     with pytest.raises(NameLookupError) as caught:
         load_dataset("fashion_mnist")
     assert caught.value.message == (
-        "there is neither a data set nor a file 'fashion_mnist', the data sets are mnist, fashion-mnist, cifar-10, "
+        "there is neither a dataset nor a file 'fashion_mnist', the datasets are mnist, fashion-mnist, cifar-10, "
         "jargon, python-help; did you mean fashion-mnist?"
     )
     with pytest.raises(NameLookupError, match=r"; name one, or give the path of an \.npz file, a directory or a text "):

@@ -89,7 +89,7 @@ def test_what_is_on_this_machine_is_used(files, tmp_path, kind):
     environ = {"ADJOINT_DATA": str(tmp_path / "data")}
     check(cifar10(tmp_path / "cache", locations=known, environ=environ))
     assert not (tmp_path / "cache").exists()
-    if kind != "idx":  # those of another data set have the same names
+    if kind != "idx":  # those of another dataset have the same names
         environ = {"ADJOINT_DATA": str(tmp_path / "data" / "cifar-10")}
         check(cifar10(tmp_path / "cache", locations=known, environ=environ))
 

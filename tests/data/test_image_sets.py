@@ -142,7 +142,7 @@ def test_what_is_not_there_or_something_else_is_refused(tmp_path):
     for path, message in (
         (tmp_path / "no", f"there is no file or directory {tmp_path}/no; check the path"),
         (tmp_path / "no.npz", f"there is no file {tmp_path}/no.npz; check the path"),
-        (tmp_path / "a.csv", f"image data sets are an .npz file or a directory with idx files, got {tmp_path}/a.csv; "
+        (tmp_path / "a.csv", f"image datasets are an .npz file or a directory with idx files, got {tmp_path}/a.csv; "
          "convert it with numpy.savez"),
         (tmp_path / "b.npz", f"{tmp_path}/b.npz must have the arrays train_images, train_labels, test_images, "
          "test_labels, got x; save it again with numpy.savez"),

@@ -17,7 +17,7 @@ def small_mnist(small, tmp_path):
 def test_the_directory_of_its_own_name_comes_before_the_one_around_it(small, tmp_path):
     # Fashion-MNIST has files of the same names, which may lie in the directory itself.
     small.write(tmp_path / "mnist")
-    (tmp_path / "train-images.gz").write_bytes(b"of another data set")
+    (tmp_path / "train-images.gz").write_bytes(b"of another dataset")
     found = mnist(tmp_path / "cache", locations=small_mnist(small, tmp_path), environ={"ADJOINT_DATA": str(tmp_path)})
     assert small.matches(found)
     assert (found.name, found.classes) == ("MNIST", tuple("0123456789"))

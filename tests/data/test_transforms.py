@@ -43,8 +43,8 @@ def test_items_are_cast():
          "put it in a list"),
         (lambda: Compose([3]), TypeRuleError, "Compose: a transform must be callable, got the int 3; pass a function"),
         (lambda: Compose([RandomCrop(3)])(np.ones((4, 4))), TypeRuleError, "RandomCrop draws random numbers from a "
-         "numpy.random.Generator, got None; pass rng=numpy.random.default_rng(seed), or use it in the map of a data "
-         "set, which passes one for each item"),
+         "numpy.random.Generator, got None; pass rng=numpy.random.default_rng(seed), or use it in the map of a "
+         "dataset, which passes one for each item"),
         (lambda: OneHot(0), InvalidValueError, "OneHot: num_classes must be an integer of at least 1, got 0; choose "
          "another"),
         (lambda: OneHot(3, 2), InvalidValueError, "OneHot: smoothing_rate is a share from 0 to 1, got 2; choose "

@@ -1,6 +1,6 @@
 """Datasets: find them on this machine or download them, verify them, and split them into batches.
 
-`builtin` lists the data sets that have a name, each in a file of its own; `vision` and `text` have the transforms of
+`builtin` lists the datasets that have a name, each in a file of its own; `vision` and `text` have the transforms of
 images and texts. The other modules are formats, downloads and batches.
 """
 

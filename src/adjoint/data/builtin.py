@@ -1,4 +1,4 @@
-"""The data sets that can be named: in configurations and on the command line."""
+"""The datasets that can be named: in configurations and on the command line."""
 
 import difflib
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ __all__ = ["DATASETS", "BuiltinDataset", "load_dataset"]
 
 @dataclass(frozen=True, slots=True)
 class BuiltinDataset:
-    """A data set that has a name.
+    """A dataset that has a name.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def _python_help() -> TextCorpus:
     return text_corpus("python-help")
 
 
-#: The built-in data sets by name.
+#: The built-in datasets by name.
 DATASETS: Mapping[str, BuiltinDataset] = MappingProxyType(
     {
         "mnist": BuiltinDataset("MNIST", mnist, (28, 28, 1), 10),
@@ -59,7 +59,7 @@ DATASETS: Mapping[str, BuiltinDataset] = MappingProxyType(
 
 
 def load_dataset(name: str) -> ImageClassification | TextCorpus:
-    """Load a built-in data set by its name, or a user's own by its path.
+    """Load a built-in dataset by its name, or a user's own by its path.
 
     Parameters
     ----------
@@ -70,9 +70,9 @@ def load_dataset(name: str) -> ImageClassification | TextCorpus:
     Raises
     ------
     NameLookupError
-        If there is neither a data set with this name nor a file or directory.
+        If there is neither a dataset with this name nor a file or directory.
     DataError
-        If the data set cannot be loaded.
+        If the dataset cannot be loaded.
     """
     if name in DATASETS:
         return DATASETS[name].load()
@@ -83,6 +83,6 @@ def load_dataset(name: str) -> ImageClassification | TextCorpus:
         return read_images(path)
     near = difflib.get_close_matches(name, DATASETS, 1)
     raise NameLookupError(
-        f"there is neither a data set nor a file {name!r}, the data sets are {', '.join(DATASETS)}; "
+        f"there is neither a dataset nor a file {name!r}, the datasets are {', '.join(DATASETS)}; "
         + (f"did you mean {near[0]}?" if near else "name one, or give the path of an .npz file, a directory or a text")
     )

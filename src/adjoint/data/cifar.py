@@ -109,7 +109,7 @@ def cifar10(
 
 
 def _read_in(folder: Path, locations: CifarLocations, own: bool = True) -> ImageClassification | None:
-    """The data set in a directory, or None if it is not there; idx files only if the directory is its `own`."""
+    """The dataset in a directory, or None if it is not there; idx files only if the directory is its `own`."""
     if (path := folder / "cifar-10.npz").is_file():
         found = read_images(path, CIFAR10_CLASSES, _TITLE)
     elif (path := folder / _UNPACKED).is_dir():
@@ -124,7 +124,7 @@ def _read_in(folder: Path, locations: CifarLocations, own: bool = True) -> Image
 
 
 def _counted(found: ImageClassification, locations: CifarLocations, where: str) -> ImageClassification:
-    """The data set, after a check of its shape."""
+    """The dataset, after a check of its shape."""
     shape, counts = found.image_shape, (len(found.train_labels), len(found.test_labels))
     if shape != (32, 32, 3) or counts != locations.counts:
         train, test = locations.counts
@@ -177,7 +177,7 @@ def _images_in(content: bytes, where: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unpacked(packed: bytes, where: str) -> ImageClassification:
-    """The data set in the archive. Nothing is extracted to the disk."""
+    """The dataset in the archive. Nothing is extracted to the disk."""
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
             return parse_cifar(lambda name: _member(archive, f"{_UNPACKED}/{name}", where), where)
@@ -196,7 +196,7 @@ def _member(archive: tarfile.TarFile, name: str, where: str) -> bytes:
 
 
 def _fetch(directory: Path, locations: CifarLocations, progress: Progress, reasons: list[str]) -> ImageClassification:
-    """The data set from the network, which is then in the cache; raises a single error that lists all attempts."""
+    """The dataset from the network, which is then in the cache; raises a single error that lists all attempts."""
     check_writable(directory)
     for url in locations.urls:
         try:

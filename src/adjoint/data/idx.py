@@ -1,4 +1,4 @@
-"""The idx format of MNIST and similar data sets: a magic number, big-endian sizes, then the elements."""
+"""The idx format of MNIST and similar datasets: a magic number, big-endian sizes, then the elements."""
 
 import gzip
 import os

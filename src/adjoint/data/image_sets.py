@@ -1,4 +1,4 @@
-"""Data sets for the classification of images: the class that all of them have, and files of a user's own."""
+"""Datasets for the classification of images: the class that all of them have, and files of a user's own."""
 
 import io
 import os
@@ -46,7 +46,7 @@ class ImageClassification:
     classes : tuple of str, default ()
         Name of each label; without them, the labels' numbers.
     name : str, default "images"
-        Name of the data set.
+        Name of the dataset.
 
     Raises
     ------
@@ -101,7 +101,7 @@ class ImageClassification:
 
 
 def images_of_idx(contents: Mapping[str, bytes], locations: Locations, classes: tuple[str, ...]) -> ImageClassification:
-    """The data set of the contents of four idx files, in the order of `locations.files`."""
+    """The dataset of the contents of four idx files, in the order of `locations.files`."""
     train_images, train_labels, test_images, test_labels = (
         parse_idx(contents[file.name], file.name) for file in locations.files
     )
@@ -111,7 +111,7 @@ def images_of_idx(contents: Mapping[str, bytes], locations: Locations, classes: 
 def read_images(
     path: str | os.PathLike[str], classes: tuple[str, ...] = (), name: str | None = None
 ) -> ImageClassification:
-    """Read a data set of one's own.
+    """Read a dataset of one's own.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def read_images(
     classes : tuple of str, optional
         Name of each label; default: those in the file, otherwise the labels' numbers.
     name : str, optional
-        Name of the data set; default: that of the file or directory.
+        Name of the dataset; default: that of the file or directory.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def read_images(
         return ImageClassification(train_images, train_labels, test_images, test_labels, classes, title)
     if path.suffix != ".npz":
         raise DataError(
-            f"image data sets are an .npz file or a directory with idx files, got {path}; convert it with numpy.savez"
+            f"image datasets are an .npz file or a directory with idx files, got {path}; convert it with numpy.savez"
             if path.exists()
             else f"there is no file or directory {path}; check the path"
         )

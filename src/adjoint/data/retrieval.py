@@ -1,4 +1,4 @@
-"""Find the files of a built-in data set on this machine, or fetch them."""
+"""Find the files of a built-in dataset on this machine, or fetch them."""
 
 import os
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ __all__ = ["Locations", "cache_folder", "chosen_folders", "retrieve"]
 
 @dataclass(frozen=True, slots=True)
 class Locations:
-    """What the files of a data set are, and where to look for them.
+    """What the files of a dataset are, and where to look for them.
 
     Parameters
     ----------
     title : str
-        Name of the data set in messages.
+        Name of the dataset in messages.
     folder : str
         Name of its directory in the cache and below ``ADJOINT_DATA``.
     files : tuple of DataFile
@@ -71,7 +71,7 @@ def retrieve(
     progress: Progress | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> dict[str, bytes]:
-    """The uncompressed contents of the files of a data set by name, verified by checksums.
+    """The uncompressed contents of the files of a dataset by name, verified by checksums.
 
     Each file (``.gz`` or uncompressed) is searched for in the cache, in the directory given by ``ADJOINT_DATA``, and
     where the Debian package installs it. Missing files are downloaded into the cache or, if that fails, extracted from
@@ -82,7 +82,7 @@ def retrieve(
     locations : Locations
         The files.
     cache : path, optional
-        Directory for downloaded files; default: the data set's folder in `adjoint.paths.cache_dir`.
+        Directory for downloaded files; default: the dataset's folder in `adjoint.paths.cache_dir`.
     progress : callable, optional
         Called as ``progress(file name, bytes so far, total bytes)`` during a download; default: a line on a terminal.
     environ : mapping, optional

@@ -19,7 +19,7 @@ def require_generator(name: str, rng: object) -> np.random.Generator:
         return rng
     raise TypeRuleError(
         f"{name} draws random numbers from a numpy.random.Generator, got {kind_of(rng)}; pass rng=numpy.random."
-        "default_rng(seed), or use it in the map of a data set, which passes one for each item"
+        "default_rng(seed), or use it in the map of a dataset, which passes one for each item"
     )
 
 
