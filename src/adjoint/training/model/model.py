@@ -223,6 +223,7 @@ class Model:
             cursor = callback.restore(run) if hasattr(callback, "restore") else None
             if cursor is not None:
                 first, done = cursor["epoch"] - 1, cursor["step_in_epoch"]
+                run.resume(cursor)
         try:
             Loop(self, run, evaluate).run(first, done)
         finally:

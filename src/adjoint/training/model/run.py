@@ -123,6 +123,11 @@ class Run:
 
     # Used by the loop.
 
+    def resume(self, cursor: dict[str, Any]) -> None:
+        """The run continues one that was there."""
+        self.resumed = True
+        self.epoch, self.step = cursor["epoch"], cursor["step"]
+
     def begin_epoch(self, epoch: int, done: int, steps: int | None) -> None:
         """An epoch begins, or goes on after some steps."""
         self.epoch, self.step_in_epoch, self.steps_per_epoch = epoch, done, steps
