@@ -15,6 +15,7 @@
     ├── CompileError        a program that the compiler cannot lower for the target
     │   └── InternalError   a valid graph that adjoint fails to compile: a bug in adjoint
     ├── ReentryError        an entry point called from inside its own call          (also a RuntimeError)
+    ├── WorkerError         a worker that died, hung, or raised what cannot be sent (also a RuntimeError)
     ├── DataError           a dataset that is missing, truncated or out of range     (also a ValueError)
     ├── CacheError          a cache directory that cannot be used                    (also an OSError)
     └── CheckpointError     a file of weights or of a trainer that cannot be read or written (also an OSError)
@@ -59,6 +60,7 @@ __all__ = [
     "TypeRuleError",
     "VectorizationError",
     "VerifyError",
+    "WorkerError",
     "described",
     "is_machinery",
     "listed",
@@ -281,6 +283,10 @@ def _kept(graph: str) -> str:
 
 class ReentryError(AdjointError, RuntimeError):
     """An entry point called from inside its own call."""
+
+
+class WorkerError(AdjointError, RuntimeError):
+    """A worker that prepares data and died, hung, or raised an exception that cannot be sent."""
 
 
 class DataError(AdjointError, ValueError):
