@@ -60,7 +60,7 @@ MAY_IMPORT = {
     # Formats of other programs, of arrays alone.
     "interop": {"errors", "paths"},
     # The names of torch.utils.
-    "utils": {"errors", "ir", "tensor"},
+    "utils": {"data", "errors", "ir", "philox", "tensor"},
     "autograd": {"errors", "func", "missing", "tensor"},
     # The names of torch.linalg.
     "linalg": {"errors", "missing", "tensor"},

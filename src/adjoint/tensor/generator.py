@@ -135,6 +135,19 @@ class Generator:
         """The number of draws on the host since it was seeded."""
         return self._draws
 
+    def host_state(self) -> tuple[int, int]:
+        """The seed, and the number of draws on the host since."""
+        with _lock:
+            return self._seed, self._draws
+
+    def continue_at(self, seed: int, draws: int) -> "Generator":
+        """Continue on the host from what `host_state` returned; with the same seed, programs draw as before."""
+        if seed != self._seed:
+            self.manual_seed(seed)
+        with _lock:
+            self._draws = draws
+        return self
+
     def words(self, count: int) -> np.ndarray:
         """The next draw: random words, uint64 [count]."""
         with _lock:

@@ -1,14 +1,13 @@
 """The data loader: its batches, its length, its seeds, and the arguments that it refuses."""
 
 import re
-import warnings
 from itertools import chain
 
 import numpy as np
 import pytest
 
 import adjoint as torch
-from adjoint.errors import AdjointWarning, InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.kernel.program import Argument
 from adjoint.runtime.arguments import accept
 from adjoint.utils.data import (
@@ -128,20 +127,6 @@ def test_an_own_collate_function():
     assert list(DataLoader("abcde", 2, collate_fn="".join)) == ["ab", "cd", "e"]
 
 
-def test_workers_are_announced_and_make_no_difference():
-    with pytest.warns(
-        AdjointWarning,
-        match=r"^DataLoader: batches are made in this process, without workers, got num_workers=2; the batches are the "
-        r"same, and num_workers=0 avoids this warning$",
-    ):
-        loader = DataLoader(
-            Squares(3), 2, num_workers=2, pin_memory=True, persistent_workers=True, prefetch_factor=2, timeout=1
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert numbers(loader) == [[0, 1], [2]]
-
-
 def test_a_step_reads_batches_without_a_copy():
     (x,) = next(iter(DataLoader(TensorDataset(np.zeros((4, 2), np.float32)), 2)))
     read = accept("step", Argument("x", (2, 2), np.dtype(np.float32), 0), x)
@@ -214,6 +199,16 @@ def test_a_step_reads_batches_without_a_copy():
             lambda: DataLoader([1], timeout=-1),
             InvalidValueError,
             "DataLoader: timeout must be at least 0 seconds, got -1; choose another",
+        ),
+        (
+            lambda: DataLoader([1], prefetch_factor=0),
+            InvalidValueError,
+            "DataLoader: prefetch_factor must be an integer of at least 1, got 0; choose another",
+        ),
+        (
+            lambda: DataLoader([1], worker_init_fn=3),
+            TypeRuleError,
+            "DataLoader: worker_init_fn must be callable, got an int; pass a function",
         ),
         (
             lambda: DataLoader([1], collate_fn=3),

@@ -6,8 +6,11 @@ import gc
 import os
 import pickle
 import reprlib
+import select
 import signal
 import socket
+import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -27,6 +30,9 @@ STARTING = -1
 
 #: Arrays of fewer bytes are copied into the message: mapping and releasing memory costs more.
 _SMALLEST_SHARED = 4096
+
+#: Seconds that a function may take when the parent is gone. A parent that closes the pool allows less (`processes`).
+_PATIENCE = 0.7
 
 
 class Outcome(NamedTuple):
@@ -174,6 +180,7 @@ def work(
     # A parent that has ended takes no results.
     with contextlib.suppress(ChannelClosed):
         _announce_stacks(channel)
+        _end_with_parent(connection)
         _serve(number, function, init, channel, _Sender(channel, inline))
 
 
@@ -206,6 +213,20 @@ def _settle_signals() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
+
+
+def _end_with_parent(connection: socket.socket) -> None:
+    """Start a thread that ends this process if the parent is gone, also while the function runs."""
+    if hasattr(select, "poll"):
+        threading.Thread(target=_watch, args=(connection,), name="adjoint-watch", daemon=True).start()
+
+
+def _watch(connection: socket.socket) -> None:
+    watched = select.poll()
+    watched.register(connection, getattr(select, "POLLRDHUP", select.POLLHUP))
+    watched.poll()
+    time.sleep(_PATIENCE)
+    os._exit(1)
 
 
 def _announce_stacks(channel: Channel) -> None:

@@ -1,7 +1,6 @@
 """`WorkerPool`: a function of items, computed ahead by processes or threads, with results in the order of the items."""
 
 import itertools
-import reprlib
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -142,6 +141,11 @@ class WorkerPool:
         if self._workers.closed:
             raise InvalidValueError("WorkerPool: a closed pool has no workers, got a use of it; make a new pool")
 
+    @property
+    def closed(self) -> bool:
+        """Whether the workers have been ended, by `close` or after an error."""
+        return self._workers.closed
+
     def close(self) -> None:
         """End the workers. Those that are busy have half a second to finish; threads are not waited for."""
         self._close()
@@ -158,7 +162,7 @@ class WorkerPool:
 class _Run:
     """One iterable on its way through the workers."""
 
-    def __init__(self, workers: Processes | Threads, count: int, serials: Iterator[int], ordered: bool) -> None:
+    def __init__(self, workers: Any, count: int, serials: Iterator[int], ordered: bool) -> None:
         self._workers, self._serials, self._ordered = workers, serials, ordered
         self._numbers = itertools.count()
         #: By serial number, in order: the worker, the number and the item.

@@ -105,8 +105,8 @@ class _Child:
         parts = [segment[start:end] for start, end in outcome.parts]
         # Views refer to the array at the end of a chain of views. Arrays of memory views are such ends, one for each
         # part: its references tell whether the part is in use, here and in `tensor.storage`.
-        buffers = [part.copy() if copied else np.frombuffer(memoryview(part), np.uint8) for part in parts]
-        text = outcome.text if outcome.text is not None else buffers.pop(0)
+        buffers = [part.copy() if copied else np.frombuffer(part.data, np.uint8) for part in parts]
+        text: Any = outcome.text if outcome.text is not None else buffers.pop(0)
         if copied:
             self.free.append(outcome.slot)
         else:
@@ -153,8 +153,11 @@ class _Child:
         """What the worker is doing, for messages."""
         return described_item(*next(iter(self.items.values()))) if self.items else "while it had no item"
 
-    def close(self) -> None:
-        """Close the connection; arrays in shared memory remain."""
+    def close(self, ended: bool) -> None:
+        """Close the connection, and end it for processes that have inherited it; arrays in shared memory remain."""
+        if ended:
+            with contextlib.suppress(OSError):
+                self.channel.connection.shutdown(socket.SHUT_RDWR)
         self.channel.close()
         self.segments.clear()
         self._lent.clear()
@@ -356,7 +359,7 @@ class Processes:
         self.closed = True
         children, self._children = self._children, []
         for child in children:
-            child.close()
+            child.close(ended=os.getpid() == self._owner)
         self._selector.close()
         if os.getpid() != self._owner:
             return

@@ -11,7 +11,7 @@ from adjoint.utils.data.datasets import (
     TensorDataset,
     random_split,
 )
-from adjoint.utils.data.loader import DataLoader, get_worker_info
+from adjoint.utils.data.loader import DataLoader
 from adjoint.utils.data.samplers import (
     BatchSampler,
     RandomSampler,
@@ -20,6 +20,7 @@ from adjoint.utils.data.samplers import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+from adjoint.utils.data.worker import WorkerInfo, get_worker_info
 
 __all__ = [
     "BatchSampler",
@@ -36,6 +37,7 @@ __all__ = [
     "SubsetRandomSampler",
     "TensorDataset",
     "WeightedRandomSampler",
+    "WorkerInfo",
     "default_collate",
     "default_convert",
     "get_worker_info",

@@ -39,25 +39,25 @@ class Gather:
     """
 
     def __init__(self, tensors: tuple[Tensor, ...], rows: np.ndarray | None, single: bool) -> None:
-        self._tensors, self._rows, self._single = tensors, rows, single
+        self.tensors, self._rows, self.single = tensors, rows, single
 
     def batches(self, indices: Iterable[Sequence[int]]) -> Iterator[Any]:
         """The batches with these indices; raises if one is out of range."""
-        return self._copied(self._numbers(picked) for picked in indices)
+        return self._copied(self.numbers(picked) for picked in indices)
 
     def split(self, order: np.ndarray, size: int) -> Iterator[Any]:
         """Batches of `size` rows in this order, which is checked at once."""
-        rows = self._numbers(order)
+        rows = self.numbers(order)
         return self._copied(rows[start : start + size] for start in range(0, len(rows), size))
 
     def _copied(self, numbers: Iterator[np.ndarray]) -> Iterator[Any]:
-        columns = [_Column(tensor) for tensor in self._tensors]
+        columns = [_Column(tensor) for tensor in self.tensors]
         for rows in numbers:
-            yield columns[0].take(rows) if self._single else [column.take(rows) for column in columns]
+            yield columns[0].take(rows) if self.single else [column.take(rows) for column in columns]
 
-    def _numbers(self, indices: np.ndarray | Sequence[int]) -> np.ndarray:
+    def numbers(self, indices: np.ndarray | Sequence[int]) -> np.ndarray:
         """The numbers of rows of the tensors that indices select."""
-        count = self._tensors[0].shape[0]
+        count = self.tensors[0].shape[0]
         if self._rows is None:
             return _in_range(indices, count)
         return _in_range(self._rows[_in_range(indices, len(self._rows))], count)

@@ -19,9 +19,9 @@ __all__ = [
     "SubsetRandomSampler",
     "WeightedRandomSampler",
     "integers",
+    "ordered_sampler",
     "require_count",
     "sampler_length",
-    "split_order",
 ]
 
 T_co = TypeVar("T_co", covariant=True)
@@ -54,13 +54,18 @@ class Sampler(Generic[T_co]):
 
 
 class OrderedSampler(Sampler[int]):
-    """A sampler that knows the indices of a whole epoch at its beginning. A subclass defines `order` and ``__len__``.
+    """A sampler that knows the indices of a whole epoch at its beginning. A subclass defines `drawn` and ``__len__``.
 
-    A `DataLoader` takes batches from the array instead of visiting indices one by one.
+    A `DataLoader` takes batches from the array instead of visiting indices one by one. An attribute `generator`, if
+    there is one, is where the random numbers come from; None means the default generator.
     """
 
     def order(self) -> np.ndarray:
         """The indices of the next epoch, int64."""
+        return self.drawn(as_generator(getattr(self, "generator", None), type(self).__name__))
+
+    def drawn(self, generator: Generator) -> np.ndarray:
+        """The indices of an epoch that another generator draws, int64."""
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[int]:
@@ -82,7 +87,7 @@ class SequentialSampler(OrderedSampler):
     def __init__(self, data_source: Any) -> None:
         self.data_source = data_source
 
-    def order(self) -> np.ndarray:
+    def drawn(self, generator: Generator) -> np.ndarray:  # noqa: ARG002
         """The numbers below the length of the dataset."""
         return np.arange(len(self), dtype=np.int64)
 
@@ -129,9 +134,8 @@ class RandomSampler(OrderedSampler):
         """The number of indices of an epoch."""
         return len(self.data_source) if self._count is None else self._count
 
-    def order(self) -> np.ndarray:
+    def drawn(self, generator: Generator) -> np.ndarray:
         """Permutations of all indices, the last one cut off; or independent indices."""
-        generator = as_generator(self.generator, "RandomSampler")
         items, count = len(self.data_source), self.num_samples
         if items == 0:
             if count:
@@ -163,10 +167,10 @@ class SubsetRandomSampler(OrderedSampler):
         self.indices, self.generator = indices, generator
         as_generator(generator, "SubsetRandomSampler")
 
-    def order(self) -> np.ndarray:
+    def drawn(self, generator: Generator) -> np.ndarray:
         """A permutation of the indices."""
         found = integers("SubsetRandomSampler", self.indices)
-        order: np.ndarray = found[host_permutation(len(found), as_generator(self.generator, "SubsetRandomSampler"))]
+        order: np.ndarray = found[host_permutation(len(found), generator)]
         return order
 
     def __len__(self) -> int:
@@ -226,9 +230,8 @@ class WeightedRandomSampler(OrderedSampler):
                 else "WeightedRandomSampler: a weight must be positive, got only zeros; change one"
             )
 
-    def order(self) -> np.ndarray:
+    def drawn(self, generator: Generator) -> np.ndarray:
         """Indices in the order in which they are drawn."""
-        generator = as_generator(self.generator, "WeightedRandomSampler")
         positive = np.flatnonzero(self.weights)
         weights = self.weights[positive]
         if self.replacement:
@@ -291,12 +294,20 @@ def sampler_length(sampler: object) -> int:
         ) from None
 
 
-def split_order(batches: object) -> tuple[np.ndarray, int] | None:
-    """The indices of an epoch in order, and the batch size, if a batch sampler's are known at the beginning."""
-    if not isinstance(batches, BatchSampler) or type(batches).__iter__ is not BatchSampler.__iter__:
-        return None
-    sampler, size = batches.sampler, batches.batch_size
+def ordered_sampler(batches: object, sampler: object) -> OrderedSampler | None:
+    """The sampler of a loader if the order of an epoch is all that decides its batches.
+
+    Parameters
+    ----------
+    batches : object
+        The batch sampler; None if items are not batched.
+    sampler : object
+        The sampler, which is looked at without a batch sampler.
+    """
+    if batches is not None:
+        if not isinstance(batches, BatchSampler) or type(batches).__iter__ is not BatchSampler.__iter__:
+            return None
+        sampler = batches.sampler
     if not isinstance(sampler, OrderedSampler) or type(sampler).__iter__ is not OrderedSampler.__iter__:
         return None
-    order = sampler.order()
-    return order[: len(order) - len(order) % size] if batches.drop_last else order, size
+    return sampler
