@@ -55,6 +55,8 @@ class ArrayBatches:
         Whether to omit an incomplete last batch.
     columns : sequence of str, optional
         Names of the arrays.
+    rows : int, optional
+        The number of rows of an epoch, if it is known without an order.
 
     Attributes
     ----------
@@ -78,6 +80,7 @@ class ArrayBatches:
         order: Callable[[int], np.ndarray],
         drop_last: bool = False,
         columns: Sequence[str] | None = None,
+        rows: int | None = None,
     ) -> None:
         name = type(self).__name__
         self.tables = tuple(tables)
@@ -86,7 +89,7 @@ class ArrayBatches:
         self.columns = None if columns is None else names_of(name, "columns", columns)
         self._order = order
         self._check(name)
-        self._rows = len(order(0))
+        self._rows = len(order(0)) if rows is None else rows
         self._iterations = 0
         if self.drop_last and self._rows < self.batch_size:
             raise InvalidValueError(

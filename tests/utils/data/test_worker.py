@@ -4,6 +4,7 @@ import itertools
 import multiprocessing
 import os
 import random
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -168,6 +169,8 @@ def test_errors_of_workers():
         def __getitem__(self, index):
             if index == 3:
                 raise FileNotFoundError("image 3")
+            if index == 5:
+                time.sleep(100)
             return os._exit(2) if index == 4 else index
 
     with pytest.raises(FileNotFoundError, match="image 3") as caught:
@@ -175,6 +178,10 @@ def test_errors_of_workers():
     assert "while it worked on item 1, [2, 3]:\nTraceback" in caught.value.__notes__[0]
     with pytest.raises(WorkerError, match=r"ended with exit status 2 while it worked on item 0, \[4\]; do not end"):
         list(DataLoader(Broken(), batch_sampler=[[4]], num_workers=1))
+    with pytest.raises(
+        WorkerError, match=r"the timeout of 0.05 seconds, while it worked on item 0, \[5\] at .*_worker.py:"
+    ):
+        list(DataLoader(Broken(), batch_sampler=[[5]], num_workers=1, timeout=0.05))
     with pytest.raises(InvalidValueError, match="WorkerPool: context must be one of"):
         list(DataLoader(Broken(), num_workers=1, multiprocessing_context="threads"))
 

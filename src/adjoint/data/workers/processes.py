@@ -33,7 +33,8 @@ _PATIENCE, _TERMINATION = 0.5, 1.0
 #: Seconds to wait for the stack of a worker that hangs.
 _STACK_PATIENCE = 0.5
 
-#: Bytes of messages that a socket holds at least, on all systems, in both directions.
+#: Bytes of results that are under way to the parent at most, besides shared memory. The buffers of the sockets are four
+#: times as large, because systems count the overhead of messages too.
 _SOCKET_BYTES = 1 << 16
 
 #: Most segments of a worker that the results of earlier items may keep. Further results are copied, because a process
@@ -210,6 +211,8 @@ class Processes:
         self, number: int, function: Callable[[Any], Any], context: BaseContext, init: Callable[[int], object] | None
     ) -> _Child:
         own, other = socket.socketpair()
+        for end in (own, other):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * _SOCKET_BYTES)
         forked = context.get_start_method() == "fork"
         # A forked process inherits the ends of the others, which it closes; others get their own only.
         inherited = [own, *(child.channel.connection for child in self._children)] if forked else []

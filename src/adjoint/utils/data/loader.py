@@ -228,7 +228,7 @@ class DataLoader(Generic[T_co]):
             return gather.numbers(() if drawn is None else drawn)
 
         tables = [Rows(tensor.elements().array) for tensor in gather.tensors]
-        return ArrayBatches(tables, size, order, drop_last)
+        return ArrayBatches(tables, size, order, drop_last, rows=count)
 
     def _gather(self) -> Gather | None:
         """What copies rows of tensors, if there is nothing else to do."""
