@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import adjoint as torch
+from adjoint.data import Prefetcher
 from adjoint.errors import InvalidValueError, WorkerError
 from adjoint.tensor.storage import is_exported
 from adjoint.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset, get_worker_info
@@ -193,3 +194,10 @@ def test_two_iterations_of_one_loader_at_a_time():
     persistent = DataLoader(range(5), num_workers=1, persistent_workers=True)
     with pytest.raises(InvalidValueError, match="a pool goes through one iterable at a time"):
         list(itertools.islice(zip(persistent, persistent, strict=True), 2))
+
+
+def test_workers_of_a_loop_in_another_thread():
+    with Prefetcher(DataLoader(Images(), 4, num_workers=2)) as batches:
+        assert [batch["pair"].label.tolist() for batch in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
+    with Prefetcher(DataLoader(Images(), 1, num_workers=2)) as batches:
+        next(batches)
