@@ -74,31 +74,27 @@ class _Slots:
     """The segments of a worker. The parent says when it does not read one any more."""
 
     def __init__(self) -> None:
-        self._segments: list[tuple[int, np.ndarray]] = []
+        self._segments: list[np.ndarray] = []
         self._free: list[int] = []
 
     def release(self, slots: Iterable[int]) -> None:
         self._free.extend(slots)
 
-    def take(self, size: int) -> tuple[int, np.ndarray, bool]:
-        """The number and bytes of a segment that is large enough and not in use, and whether it is new."""
-        fitting = [slot for slot in self._free if len(self._segments[slot][1]) >= size]
+    def take(self, size: int) -> tuple[int, np.ndarray, int | None]:
+        """The number and bytes of a segment that is large enough and not in use; the descriptor of a new one."""
+        fitting = [slot for slot in self._free if len(self._segments[slot]) >= size]
         if fitting:
-            slot = min(fitting, key=lambda slot: len(self._segments[slot][1]))
+            slot = min(fitting, key=lambda slot: len(self._segments[slot]))
             self._free.remove(slot)
-            return slot, self._segments[slot][1], False
-        made = make_segment(rounded(size))
+            return slot, self._segments[slot], None
+        descriptor, memory = make_segment(rounded(size))
         if self._free:  # one that is too small is replaced
             slot = self._free.pop()
-            os.close(self._segments[slot][0])
-            self._segments[slot] = made
+            self._segments[slot] = memory
         else:
             slot = len(self._segments)
-            self._segments.append(made)
-        return slot, made[1], True
-
-    def descriptor(self, slot: int) -> int:
-        return self._segments[slot][0]
+            self._segments.append(memory)
+        return slot, memory, descriptor
 
 
 class _Sender:
@@ -129,11 +125,13 @@ class _Sender:
             self._channel.send(Outcome(serial, failed, -1, 0, [], text))
             return
         parts = _places([array.nbytes for array in arrays])
-        slot, memory, new = self.slots.take(parts[-1][1])
+        slot, memory, descriptor = self.slots.take(parts[-1][1])
         for (start, end), array in zip(parts, arrays, strict=True):
             memory[start:end] = np.frombuffer(array, np.uint8)
-        outcome = Outcome(serial, failed, slot, len(memory) if new else 0, parts, text)
-        self._channel.send(outcome, self.slots.descriptor(slot) if new else None)
+        size = 0 if descriptor is None else len(memory)
+        self._channel.send(Outcome(serial, failed, slot, size, parts, text), descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _places(sizes: list[int]) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ open or mapped any more, however the processes ended.
 import mmap
 import os
 import socket
+import sys
 import tempfile
 
 import numpy as np
@@ -42,6 +43,8 @@ def make_segment(size: int) -> tuple[int, np.ndarray]:
 
 def attach(descriptor: int, size: int) -> np.ndarray:
     """The bytes of a segment, uint8 [size]; they stay mapped until no array refers to them."""
+    if sys.version_info >= (3, 13):
+        return np.frombuffer(mmap.mmap(descriptor, size, trackfd=False), np.uint8)
     return np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
 
 

@@ -38,8 +38,8 @@ _STACK_PATIENCE = 0.5
 _SOCKET_BYTES = 1 << 16
 
 #: Most segments of a worker that the results of earlier items may keep. Further results are copied, because a process
-#: can map only so many files (65,530 on Linux).
-_MOST_KEPT = 64
+#: can have only so many files open (often 1,024), and before Python 3.13 a mapped file is an open one.
+_MOST_KEPT = 16
 
 #: What to do where a signal ended a worker.
 _ADVICE = {
