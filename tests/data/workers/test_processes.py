@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.skipif(not AVAILABLE or not hasattr(os, "fork"), reason
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
+    resource_tracker.ensure_running()  # of multiprocessing: the first "spawn" starts it, and it stays
     files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     yield
     assert multiprocessing.active_children() == []
@@ -226,6 +228,20 @@ def test_a_result_that_cannot_be_pickled():
 def test_a_new_interpreter():
     with WorkerPool(np.square, 1, context="spawn") as pool:
         assert [found.tolist() for found in pool.imap([np.full(600, 2.0), 3])] == [[4.0] * 600, 9]
+
+
+def test_a_script_without_a_guard(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from adjoint.data.workers import WorkerPool\nnext(WorkerPool(abs, 1, context='spawn').imap([1]))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
+    assert re.search(
+        r"WorkerError: WorkerPool: worker 0 \(process \d+\) ended with exit status 1 while it worked on item 0, 1; "
+        r"guard the script with if __name__ == '__main__', because new interpreters import it \[at ",
+        done.stderr,
+    )
 
 
 def test_workers_have_no_workers():

@@ -300,14 +300,15 @@ class Processes:
         code = child.process.exitcode
         doing = child.doing()
         process = f"worker {child.number} (process {child.process.pid})"
+        begun = child.stacks is not None or STACK_SIGNAL is None or not AVAILABLE
         self.close()
         if code is not None and code < 0:
             name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
             advice = _ADVICE.get(name, "find out what sent the signal")
             return WorkerError(f"WorkerPool: {process} was ended by {name} {doing}; {advice}")
         advice = "do not end the process in the function"
-        if code and not child.items and child.stacks is None:
-            advice = "guard the script with if __name__ == '__main__': if its workers do not fork"
+        if code and not begun:
+            advice = "guard the script with if __name__ == '__main__', because new interpreters import it"
         return WorkerError(f"WorkerPool: {process} ended with exit status {code} {doing}; {advice}")
 
     def result(self, worker: int, outcome: Outcome, number: int, item: Any) -> Any:
