@@ -1,7 +1,8 @@
-"""Datasets: find them on this machine or download them, verify them, and split them into batches.
+"""Datasets: find them on this machine or download them, verify them, and make batches of them.
 
-`builtin` lists the datasets that have a name, each in a file of its own; `vision` and `text` have the transforms of
-images and texts. The other modules are formats, downloads and batches.
+`datasets` has pipelines and their operations, `sources` what they read, and `samplers` the order. `arrays` has batches
+of rows of arrays, which native code gathers. `builtin` lists the data sets that have a name, each in a file of its own;
+`vision` and `text` have the transforms of images and texts. The other modules are formats, downloads and batches.
 """
 
 from adjoint.data.arrays import ArrayBatches, ArrayDataset
@@ -9,20 +10,44 @@ from adjoint.data.batching import Rows, batches
 from adjoint.data.builtin import DATASETS, BuiltinDataset, load_dataset
 from adjoint.data.cifar import cifar10
 from adjoint.data.corpus import TextCorpus, read_text, text_corpus
+from adjoint.data.datasets import BatchInfo, Dataset
 from adjoint.data.fashion import fashion_mnist
 from adjoint.data.image_sets import ImageClassification, read_images
 from adjoint.data.mnist import mnist
 from adjoint.data.prefetch import Prefetcher
+from adjoint.data.samplers import (
+    DistributedSampler,
+    PKSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    SubsetSampler,
+    WeightedRandomSampler,
+)
+from adjoint.data.sources import GeneratorDataset, NumpySlicesDataset
 
 __all__ = [
     "DATASETS",
     "ArrayBatches",
     "ArrayDataset",
+    "BatchInfo",
     "BuiltinDataset",
+    "Dataset",
+    "DistributedSampler",
+    "GeneratorDataset",
     "ImageClassification",
+    "NumpySlicesDataset",
+    "PKSampler",
     "Prefetcher",
+    "RandomSampler",
     "Rows",
+    "Sampler",
+    "SequentialSampler",
+    "SubsetRandomSampler",
+    "SubsetSampler",
     "TextCorpus",
+    "WeightedRandomSampler",
     "batches",
     "cifar10",
     "fashion_mnist",

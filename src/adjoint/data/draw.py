@@ -1,6 +1,6 @@
 """Where the random numbers of datasets come from: functions of a seed, the epoch and the place in the pipeline."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,14 +27,31 @@ class Draw:
         From 0 to ``2**64 - 1``.
     epoch : int
         Counted from 0.
+    order_seed : int or None, default None
+        If given, rows are in the same order in each epoch, that of this seed, as parts of a split must be.
     """
 
     seed: int
     epoch: int
+    order_seed: int | None = None
 
     def words(self, stream: int, count: int) -> np.ndarray:
-        """Random words for the operation with this number, uint64 [count]."""
-        return philox_words(self._key(), (0, self.epoch % _WORDS, stream), count)
+        """Random words that decide about the order of rows, uint64 [count].
+
+        Parameters
+        ----------
+        stream : int
+            Number of the operation that draws (`stream_of`).
+        count : int
+            How many.
+        """
+        seed, epoch = (self.seed, self.epoch) if self.order_seed is None else (self.order_seed, 0)
+        return philox_words((seed, _DOMAIN), (0, epoch % _WORDS, stream), count)
+
+    def chunk(self, stream: int, number: int, count: int) -> np.ndarray:
+        """The words of one of many parts, each of `count` words; other ones than those of `words`."""
+        seed, epoch = (self.seed, self.epoch) if self.order_seed is None else (self.order_seed, 0)
+        return philox_words((seed, _DOMAIN), (number + 1, epoch % _WORDS, stream), count)
 
     def permutation(self, stream: int, count: int) -> np.ndarray:
         """The numbers below `count` in random order, int64."""
@@ -45,26 +62,33 @@ class Draw:
         return uniform_numbers(self.words(stream, count))
 
     def generator(self, stream: int, index: int) -> np.random.Generator:
-        """The generator of one item: for each index another one, whatever was computed before.
+        """The generator of one item: another one for each index, whatever was computed before.
 
-        Indices begin at 1 in the counter; 0 is that of `words`.
+        Its index is counted from 1 in the counter, where 0 is that of `words`.
         """
         counter = np.array([0, index + 1, self.epoch % _WORDS, stream], np.uint64)
-        return np.random.Generator(np.random.Philox(key=np.array(self._key(), np.uint64), counter=counter))
+        key = np.array([self.seed, _DOMAIN], np.uint64)
+        return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
     def branch(self, number: int) -> "Draw":
         """The draw of one of several combined datasets; that of the first one is the same."""
         if number == 0:
             return self
-        word = philox_words((self.seed, _DOMAIN), (_WORDS - 1, 0, number), 1)
-        return Draw(int(word[0]), self.epoch)
+        order_seed = None if self.order_seed is None else _mixed(self.order_seed, number)
+        return Draw(_mixed(self.seed, number), self.epoch, order_seed)
 
     def repetition(self, number: int, count: int) -> "Draw":
         """The draw of a repetition, if a dataset is repeated `count` times in each epoch."""
-        return Draw(self.seed, self.epoch * count + number)
+        return replace(self, epoch=self.epoch * count + number)
 
-    def _key(self) -> tuple[int, int]:
-        return self.seed, _DOMAIN
+    def in_order_of(self, seed: int) -> "Draw":
+        """The draw in which all epochs have the order of one seed."""
+        return self if self.order_seed is not None else replace(self, order_seed=seed)
+
+
+def _mixed(seed: int, number: int) -> int:
+    """Another seed for each number."""
+    return int(philox_words((seed, _DOMAIN), (_WORDS - 1, 0, number), 1)[0])
 
 
 def stream_of(operation: int, shard: int) -> int:
