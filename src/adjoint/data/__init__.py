@@ -25,7 +25,17 @@ from adjoint.data.samplers import (
     SubsetSampler,
     WeightedRandomSampler,
 )
-from adjoint.data.sources import GeneratorDataset, NumpySlicesDataset
+from adjoint.data.sources import (
+    CSVDataset,
+    GeneratorDataset,
+    GrainDataset,
+    HuggingFaceDataset,
+    IdxDataset,
+    ImageFolderDataset,
+    NumpySlicesDataset,
+    ParquetDataset,
+    TextFileDataset,
+)
 
 __all__ = [
     "DATASETS",
@@ -33,12 +43,18 @@ __all__ = [
     "ArrayDataset",
     "BatchInfo",
     "BuiltinDataset",
+    "CSVDataset",
     "Dataset",
     "DistributedSampler",
     "GeneratorDataset",
+    "GrainDataset",
+    "HuggingFaceDataset",
+    "IdxDataset",
     "ImageClassification",
+    "ImageFolderDataset",
     "NumpySlicesDataset",
     "PKSampler",
+    "ParquetDataset",
     "Prefetcher",
     "RandomSampler",
     "Rows",
@@ -47,6 +63,7 @@ __all__ = [
     "SubsetRandomSampler",
     "SubsetSampler",
     "TextCorpus",
+    "TextFileDataset",
     "WeightedRandomSampler",
     "batches",
     "cifar10",
