@@ -254,7 +254,7 @@ def _rows(given: object, scale: object, dtype: object) -> Rows:
 
 
 def converted(table: Rows, rows: np.ndarray) -> np.ndarray:
-    """Rows of a table, in its dtype and scale.
+    """Rows of a table, or a single one, in its dtype and scale.
 
     As in native code, the factor is rounded to the dtype, and multiplies after the conversion.
     """

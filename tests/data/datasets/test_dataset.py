@@ -151,7 +151,7 @@ def test_each_loop_is_the_next_epoch():
 
 def test_what_a_dataset_says_about_itself():
     data = NumpySlicesDataset((np.zeros((5, 2), np.float32), np.arange(5)), ["x", "y"]).batch(2)
-    assert data.output_shapes() == [(2, 2), (2,)]
+    assert data.output_shapes() == [[2, 2], [2]]
     assert data.output_types() == [np.float32, np.int64]
     assert (data.get_batch_size(), data.get_dataset_size(), len(data)) == (2, 3, 3)
     assert (data.repeat(2).get_batch_size(), data.get_col_names()) == (2, ["x", "y"])
@@ -182,6 +182,12 @@ def test_values_become_arrays():
             lambda: len(count(3).repeat()),
             TypeRuleError,
             "a dataset with repeat() for ever has no length; pass a count, or take some elements",
+        ),
+        (
+            lambda: count(3).create_dict_iterator(output_numpy=False),
+            InvalidValueError,
+            "create_dict_iterator: elements are NumPy arrays, got output_numpy=False; leave it out, and convert arrays "
+            "with adjoint.tensor(...)",
         ),
         (
             lambda: count(3).epoch(-1),

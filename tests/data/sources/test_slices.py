@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adjoint.data import NumpySlicesDataset
+from adjoint.data import NumpySlicesDataset, Rows
 from adjoint.errors import DataError, TypeRuleError
 
 
@@ -24,6 +24,17 @@ def test_columns_are_arrays(data, names, columns):
     parts = list(data.values()) if isinstance(data, dict) else data if isinstance(data, tuple) else [data]
     rows = [tuple(value.tolist() for value in row) for row in dataset]
     assert rows == [tuple(np.asarray(part)[n].tolist() for part in parts) for n in range(2)]
+
+
+def test_rows_are_converted():
+    pixels = np.array([[0, 255], [51, 102]], np.uint8)
+    data = NumpySlicesDataset((Rows(pixels, scale=1 / 255), Rows(np.arange(2), dtype="int32")), ["x", "y"])
+    (_, (x, y)) = data
+    assert (x.dtype, y.dtype) == (np.float32, np.int32)
+    assert x.tolist() == (np.float32([51, 102]) * np.float32(1 / 255)).tolist()
+    (batch,) = data.batch(2)
+    assert batch[0][1].tolist() == x.tolist()
+    assert data.batch(2).arrays().tables[0].scale == 1 / 255
 
 
 def test_rows_are_sampled():

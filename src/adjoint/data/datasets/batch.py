@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.data.arrays import converted
+from adjoint.data.batching import Rows
 from adjoint.data.checking import names_of, require_columns, require_count, require_flag
 from adjoint.data.datasets.node import ENDLESS, Node, PickedRows, Row, View
 from adjoint.data.datasets.parallel import Workers
@@ -184,10 +186,10 @@ class _BatchView(View):
 
 
 class _GatheredView(View):
-    def __init__(self, tables: Sequence[np.ndarray], order: np.ndarray, rows: int, drop: bool) -> None:
+    def __init__(self, tables: Sequence[Rows], order: np.ndarray, rows: int, drop: bool) -> None:
         self._tables, self._order, self._rows = tables, order, rows
         self.size = len(order) // rows if drop else -(-len(order) // rows)
 
     def row(self, position: int) -> Row:
         picked = self._order[position * self._rows : (position + 1) * self._rows]
-        return tuple(np.asarray(table)[picked] for table in self._tables)
+        return tuple(converted(table, picked) for table in self._tables)

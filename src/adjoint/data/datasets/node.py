@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.data.batching import Rows
 from adjoint.data.datasets.parallel import NO_WORKERS, Workers, ordered
 from adjoint.data.draw import Draw, stream_of
 
@@ -46,8 +47,8 @@ class PickedRows:
 
     Parameters
     ----------
-    tables : tuple of numpy.ndarray
-        One array [N, ...] per column.
+    tables : tuple of Rows
+        One array [N, ...] per column, with its conversion.
     order : callable
         ``order(draw)``, int64 [size]: the rows of an epoch.
     size : int
@@ -58,7 +59,7 @@ class PickedRows:
         Whether an incomplete last batch is left out.
     """
 
-    tables: tuple[np.ndarray, ...]
+    tables: tuple[Rows, ...]
     order: Callable[[Draw], np.ndarray]
     size: int
     batch_size: int | None = None

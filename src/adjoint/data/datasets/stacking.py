@@ -50,6 +50,14 @@ def stack_rows(name: str, columns: Sequence[str], rows: Sequence[Row], first: in
 
 
 def _stacked(name: str, column: str, values: Sequence[Any], first: int) -> np.ndarray:
+    if isinstance(values[0], np.ndarray | np.generic):
+        try:
+            # Faster than `numpy.stack`. It raises an exception, or makes an array of objects, if shapes differ.
+            made = np.array(values)
+        except ValueError:
+            made = np.empty((), object)
+        if made.dtype != object and made.shape[1:] == values[0].shape:
+            return made
     arrays = [as_array(value) for value in values]
     for number, array in enumerate(arrays):
         if not isinstance(array, np.ndarray):

@@ -76,7 +76,7 @@ class GrainDataset(Dataset):
         if self._indexed:
             return super().epoch(number, start)
         rows = self._stream(require_count("epoch", "number", number, 0), require_count("epoch", "start", start, 0))
-        return (tuple(map(as_array, row)) for row in rows)
+        return map(_as_arrays, rows)
 
     def _stream(self, epoch: int, start: int) -> Iterator[Row]:
         """The elements of one epoch, of which the states are kept."""
@@ -122,6 +122,10 @@ class _Read:
 
     def __call__(self, index: int) -> Row:
         return self._rows(self._source[index], index)
+
+
+def _as_arrays(row: Row) -> Row:
+    return tuple(map(as_array, row))
 
 
 def _encoded(state: Any) -> Any:

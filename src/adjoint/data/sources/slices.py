@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.data.batching import Rows
 from adjoint.data.checking import names_of
 from adjoint.data.datasets.dataset import Dataset
 from adjoint.data.samplers import as_sampler
@@ -24,8 +25,8 @@ class NumpySlicesDataset(Dataset):
     Parameters
     ----------
     data : array, list, tuple of arrays, or dict of arrays
-        Arrays [N, ...], in memory or memory-mapped, or lists that `numpy.asarray` takes. A tuple has an array per
-        column, as has a dict, by name.
+        Arrays [N, ...], in memory or memory-mapped, lists that `numpy.asarray` takes, or `Rows`, which convert an array
+        as they are gathered. A tuple has an array per column, as has a dict, by name.
     column_names : str or sequence of str, optional
         Names of the columns; default: the keys of a dict, otherwise ``column_0`` and so on.
     num_samples : int, optional
@@ -76,7 +77,7 @@ class NumpySlicesDataset(Dataset):
                 "tuple has an array per column"
             )
         tables = [_table(name, part) for name, part in zip(names, parts, strict=True)]
-        counts = [len(table) for table in tables]
+        counts = [len(table.array) for table in tables]
         if len(set(counts)) != 1:
             raise DataError(
                 f"{_NAME} takes arrays with equally many rows, got {listed(counts)}; shorten the longer ones"
@@ -85,8 +86,10 @@ class NumpySlicesDataset(Dataset):
         super().__init__(ArraySource(tables, names, picked))
 
 
-def _table(name: str, given: object) -> np.ndarray:
+def _table(name: str, given: object) -> Rows:
     """An array of rows."""
+    if isinstance(given, Rows):
+        return given
     try:
         array = given if isinstance(given, np.ndarray) else np.asarray(given)
     except ValueError:  # lists of different lengths
@@ -96,4 +99,4 @@ def _table(name: str, given: object) -> np.ndarray:
             f"{_NAME} takes arrays [N, ...] of numbers or strings, got {'a scalar' if array.ndim < 1 else 'objects'} "
             f"for {name!r}; stack rows along axis 0, or use GeneratorDataset for rows of different shapes"
         )
-    return array
+    return Rows(array)

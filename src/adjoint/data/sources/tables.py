@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from adjoint.data.arrays import converted
+from adjoint.data.batching import Rows
 from adjoint.data.datasets.node import Node, PickedRows, Row, View
 from adjoint.data.datasets.parallel import Workers
 from adjoint.data.draw import Draw
@@ -38,17 +40,17 @@ class ArraySource(_Source):
 
     Parameters
     ----------
-    tables : sequence of numpy.ndarray
-        One array [N, ...] per column, with equally many rows.
+    tables : sequence of numpy.ndarray or Rows
+        One array [N, ...] per column, with equally many rows, and its conversion.
     columns : sequence of str
         Names of the columns.
     sampler : Sampler
         The order.
     """
 
-    def __init__(self, tables: Sequence[np.ndarray], columns: Sequence[str], sampler: Sampler) -> None:
-        super().__init__(columns, len(tables[0]), sampler)
-        self._tables = tuple(tables)
+    def __init__(self, tables: Sequence[np.ndarray | Rows], columns: Sequence[str], sampler: Sampler) -> None:
+        self._tables = tuple(table if isinstance(table, Rows) else Rows(table) for table in tables)
+        super().__init__(columns, len(self._tables[0].array), sampler)
 
     def view(self, draw: Draw) -> View:
         """The rows of the arrays, which are views of them."""
@@ -60,13 +62,14 @@ class ArraySource(_Source):
 
 
 class _ArrayView(View):
-    def __init__(self, tables: Sequence[np.ndarray], order: np.ndarray) -> None:
-        self._tables, self._order = tables, order
+    def __init__(self, tables: Sequence[Rows], order: np.ndarray) -> None:
+        self._tables = [table.array if table.scale == 1 and table.dtype is None else table for table in tables]
+        self._order = order
         self.size = len(order)
 
     def row(self, position: int) -> Row:
         place = self._order[position]
-        return tuple(table[place] for table in self._tables)
+        return tuple(converted(table, place) if isinstance(table, Rows) else table[place] for table in self._tables)
 
 
 class IndexedSource(_Source):
