@@ -104,7 +104,6 @@ TESTED_IN = {
     "nn/networks/lenet": "nn/networks/test_networks.py",
     "nn/networks/mlp": "nn/networks/test_networks.py",
     "nn/networks/resnet": "nn/networks/test_networks.py",
-    "training/model/batches": "training/model/test_model.py",
     "training/model/evaluation": "training/model/test_model.py",
     "training/model/loop": "training/model/test_model.py",
     "training/model/native": "training/model/test_model.py",

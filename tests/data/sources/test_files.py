@@ -171,8 +171,8 @@ def test_missing_extras_are_named(monkeypatch):
             {"a.gz": gzip.compress(LABELS)[:-9]},
             lambda: IdxDataset({"a": "a.gz"}),
             DataError,
-            "IdxDataset: 'a.gz' is malformed (Compressed file ended before the end-of-stream marker was reached); "
-            "correct it or fetch it again",
+            "a.gz is truncated or no gzip file (Compressed file ended before the end-of-stream marker was reached); "
+            "fetch the file again",
         ),
         (
             {},

@@ -144,8 +144,13 @@ class Pipeline:
         """The number of elements of each epoch; where it is unknown, epoch 0 is iterated over to count them."""
         return len(self) if self._node.size() is not None else sum(1 for _ in self._node.rows(self._first()))
 
-    def get_batch_size(self) -> int:
+    @property
+    def batch_size(self) -> int:
         """How many rows of the source an element has."""
+        return self._node.batch_size
+
+    def get_batch_size(self) -> int:
+        """The same as `batch_size`."""
         return self._node.batch_size
 
     def get_col_names(self) -> list[str]:

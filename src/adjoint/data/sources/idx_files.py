@@ -1,17 +1,15 @@
 """Files in idx format, as those of MNIST."""
 
-import gzip
 import os
-import zlib
 from collections.abc import Mapping
 
 import numpy as np
 
 from adjoint.data.datasets.dataset import Dataset
-from adjoint.data.idx import parse_idx
+from adjoint.data.idx import read_idx
 from adjoint.data.samplers import as_sampler
 from adjoint.data.sources.columns import source_of
-from adjoint.data.sources.files import paths_of, readable
+from adjoint.data.sources.files import paths_of
 from adjoint.errors import TypeRuleError, kind_of
 
 __all__ = ["IdxDataset"]
@@ -64,6 +62,4 @@ class IdxDataset(Dataset):
 
 def _read(given: str | os.PathLike[str]) -> np.ndarray:
     (path,) = paths_of(_NAME, given)
-    with readable(_NAME, path, EOFError, zlib.error):
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    return parse_idx(content, str(path))
+    return read_idx(path)

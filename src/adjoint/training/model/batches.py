@@ -10,7 +10,7 @@ from adjoint.errors import TypeRuleError, kind_of
 from adjoint.ir import DTYPES, TensorType, as_dtype, is_float
 from adjoint.tensor.tensor import Tensor
 
-__all__ = ["as_tuple", "batches_of", "row_type", "size_of"]
+__all__ = ["as_tuple", "batches_of", "row_type", "size_of", "steps_of"]
 
 
 def as_tuple(batch: Any) -> tuple[Any, ...]:
@@ -51,6 +51,14 @@ def size_of(batch: tuple[Any, ...]) -> int:
     """The number of rows of a batch."""
     shape = getattr(batch[0], "shape", ()) if batch else ()
     return int(shape[0]) if shape else 1
+
+
+def steps_of(dataset: Any) -> int | None:
+    """The number of batches of an epoch, or None if the dataset does not know it."""
+    try:
+        return len(dataset)
+    except TypeError:  # it has no length, or does not know it, as a pipeline with a filter
+        return None
 
 
 def row_type(rows: Rows, count: int, wide: bool) -> TensorType:

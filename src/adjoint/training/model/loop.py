@@ -13,7 +13,7 @@ import numpy as np
 from adjoint.data import Prefetcher
 from adjoint.errors import InvalidValueError
 from adjoint.runtime.epoch import EpochLoop
-from adjoint.training.model.batches import as_tuple, batches_of, size_of
+from adjoint.training.model.batches import as_tuple, batches_of, size_of, steps_of
 from adjoint.training.model.native import NativeSteps, native_steps
 from adjoint.training.model.run import Run
 
@@ -93,7 +93,7 @@ class Loop:
     def _epoch(self, epoch: int, done: int) -> None:
         run, calls, dataset = self._run, self.calls, self._run.dataset
         arrays = dataset.arrays() if callable(getattr(dataset, "arrays", None)) else None
-        steps = len(dataset) if hasattr(dataset, "__len__") else None
+        steps = steps_of(dataset)
         run.batch_size = getattr(dataset, "batch_size", None) if arrays is None else arrays.batch_size
         run.begin_epoch(epoch + 1, done, steps)
         calls.tell("on_train_epoch_begin")
