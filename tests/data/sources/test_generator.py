@@ -1,9 +1,13 @@
 """Items of Python objects."""
 
+import pickle
+from functools import partial
+
 import numpy as np
 import pytest
 
-from adjoint.data import GeneratorDataset
+from adjoint.data import GeneratorDataset, NumpySlicesDataset, TextFileDataset
+from adjoint.data.draw import Draw
 from adjoint.errors import DataError, InvalidValueError, TypeRuleError
 
 
@@ -79,6 +83,24 @@ def test_batches_of_a_batch_sampler():
         Squares(), "sum", batch_sampler=batches, collate_fn=lambda items: np.sum(items, dtype=np.int64)
     )
     assert lists(summed) == [(6,), (34,)]
+
+
+def test_elements_are_computed_by_new_interpreters(tmp_path):
+    # Worker processes that are not forked get what they compute by pickle.
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    sources = [
+        GeneratorDataset(Squares(), ["a", "b"], shuffle=True),
+        GeneratorDataset(Squares(), ["a", "b"], batch_sampler=[[0, 2], [4, 1]]),
+        TextFileDataset(tmp_path / "a.txt"),
+        NumpySlicesDataset(np.arange(4)).map(np.negative).padded_batch(2).repeat(3),
+    ]
+    for data in sources:
+        view = data._node.view(Draw(0, 1))
+        again = pickle.loads(pickle.dumps(view.row))
+        assert [np.asarray(again(n)[0]).tolist() for n in range(view.size)] == [row[0] for row in lists(data, 1)]
+    stream = GeneratorDataset(pairs, ["a", "b"]).map(np.negative, num_parallel_workers=2)
+    apply = partial(stream._node._apply_numbered, Draw(0, 0))
+    assert pickle.loads(pickle.dumps(apply))((0, (1, 2))) == (-1, 2)
 
 
 class Broken(Squares):

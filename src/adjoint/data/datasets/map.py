@@ -1,6 +1,7 @@
 """`map`: apply functions to columns."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -54,7 +55,10 @@ class Map(Node):
     def stream(self, draw: Draw, start: int) -> Iterator[Row]:
         """Rows in the order of the input; those before `start` are not computed."""
         numbered = zip(count(start), self.inputs[0].rows(draw, start), strict=False)
-        return ordered(lambda item: self.apply(item[1], draw, item[0]), numbered, self._own)
+        return ordered(partial(self._apply_numbered, draw), numbered, self._own)
+
+    def _apply_numbered(self, draw: Draw, item: tuple[int, Row]) -> Row:
+        return self.apply(item[1], draw, item[0])
 
     def apply(self, row: Row, draw: Draw, index: int) -> Row:
         """The row made of one with this index."""

@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count as counting
+from typing import Any
 
 import numpy as np
 
@@ -79,6 +80,9 @@ class _RepeatedView(View):
         self.size = node.size() or 0
         self._views: OrderedDict[int, View] = OrderedDict()
         self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _RepeatedView, (self._node, self._draw)  # in another process, without the lock
 
     def row(self, position: int) -> Row:
         number, place = divmod(position, self._each)

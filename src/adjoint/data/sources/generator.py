@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from adjoint.data.checking import names_of, require_count
@@ -100,11 +101,11 @@ class GeneratorDataset(Dataset):
         if items.indexed:
             picked = as_sampler(_NAME, shuffle, sampler, num_samples, num_shards, shard_id)
             count = len(source)
-            super().__init__(IndexedSource(lambda n: rows(items[n], n), names, count, picked, workers))
+            super().__init__(IndexedSource(_ReadItem(items, rows), names, count, picked, workers))
             return
         _refuse_order(order, source)
         most = None if num_samples is None else require_count(_NAME, "num_samples", num_samples)
-        super().__init__(StreamSource(lambda epoch: items.rows(epoch, rows), names, items.length(), most))
+        super().__init__(StreamSource(_ReadAll(items, rows), names, items.length(), most))
 
 
 def _batched(
@@ -127,19 +128,7 @@ def _batched(
             f"{_NAME}: batch_sampler must be a collection of lists of indices, got {kind_of(batch_sampler)}; pass one "
             "that can be iterated over in each epoch"
         )
-
-    def read(indices: Sequence[int]) -> Row:
-        if collate_fn is None:
-            return stack_rows(_NAME, names, [rows(items[index], index) for index in indices], indices[0])
-        picked = [items[index] for index in indices]
-        try:
-            made = collate_fn(picked)
-        except Exception as error:
-            what = f"{_NAME}: {name_of(collate_fn)}"
-            raise failed(error, what, f"items {list(indices)}", "correct the function") from error
-        return rows(made, list(indices))
-
-    return BatchedSource(read, names, lambda: [list(batch) for batch in batch_sampler])
+    return BatchedSource(_ReadBatch(items, names, rows, collate_fn), names, batch_sampler)
 
 
 def _refuse_order(order: dict[str, object], source: object) -> None:
@@ -187,11 +176,11 @@ class _Items:
             if len(self.source):
                 return self[0]
         else:
-            for item in self._items(0):
+            for item in self.all(0):
                 return item
         raise DataError(f"{_NAME}: names of columns are taken from the first item, got none; pass column_names")
 
-    def _items(self, epoch: int) -> Iterator[Any]:
+    def all(self, epoch: int) -> Iterator[Any]:
         index = 0
         try:
             if isinstance(self.source, Iterable):
@@ -206,5 +195,48 @@ class _Items:
         except Exception as error:
             raise failed(error, f"{_NAME}: {name_of(self.source)}", f"item {index}", "correct the source") from error
 
-    def rows(self, epoch: int, rows: RowMaker) -> Iterator[Row]:
-        return (rows(item, index) for index, item in enumerate(self._items(epoch)))
+
+# Classes instead of functions within functions, so that worker processes can be new interpreters.
+
+
+@dataclass(frozen=True)
+class _ReadItem:
+    """Reads the row with an index."""
+
+    items: _Items
+    rows: RowMaker
+
+    def __call__(self, index: int) -> Row:
+        return self.rows(self.items[index], index)
+
+
+@dataclass(frozen=True)
+class _ReadAll:
+    """Reads the rows of an epoch."""
+
+    items: _Items
+    rows: RowMaker
+
+    def __call__(self, epoch: int) -> Iterator[Row]:
+        return (self.rows(item, index) for index, item in enumerate(self.items.all(epoch)))
+
+
+@dataclass(frozen=True)
+class _ReadBatch:
+    """Reads a batch with some indices."""
+
+    items: _Items
+    columns: Sequence[str]
+    rows: RowMaker
+    collate: Callable[[list[Any]], object] | None
+
+    def __call__(self, indices: Sequence[int]) -> Row:
+        picked = [self.items[index] for index in indices]
+        if self.collate is None:
+            return stack_rows(_NAME, self.columns, list(map(self.rows, picked, indices)), indices[0])
+        try:
+            made = self.collate(picked)
+        except Exception as error:
+            what = f"{_NAME}: {name_of(self.collate)}"
+            raise failed(error, what, f"items {list(indices)}", "correct the function") from error
+        return self.rows(made, list(indices))

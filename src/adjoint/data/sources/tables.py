@@ -1,6 +1,6 @@
 """What sources are made of: rows of arrays, rows by index, and rows one after the other."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -118,18 +118,21 @@ class BatchedSource(Node):
         ``read(indices)``, a tuple with a value per column.
     columns : sequence of str
         Names of the columns.
-    batches : callable
-        ``batches()``, the list of the indices of each batch.
+    batches : iterable
+        The indices of each batch, the same whenever it is iterated over.
     """
 
     def __init__(
-        self, read: Callable[[Sequence[int]], Row], columns: Sequence[str], batches: Callable[[], list[list[int]]]
+        self, read: Callable[[Sequence[int]], Row], columns: Sequence[str], batches: Iterable[Sequence[int]]
     ) -> None:
         super().__init__((), columns, random_access=True, draws=True)
         self._read, self._batches = read, batches
-        first = batches()
+        first = self._indices()
         self._size = len(first)
         self.batch_size = len(first[0]) if first else 1
+
+    def _indices(self) -> list[list[int]]:
+        return [list(batch) for batch in self._batches]
 
     def size(self) -> int | None:
         """The number of batches."""
@@ -137,7 +140,7 @@ class BatchedSource(Node):
 
     def view(self, draw: Draw) -> View:  # noqa: ARG002 - the batch sampler decides
         """Batches that are read when they are asked for."""
-        return _IndexedView(self._read, self._batches())
+        return _IndexedView(self._read, self._indices())
 
 
 class StreamSource(Node):

@@ -81,6 +81,9 @@ class _File:
         last = [] if empty or (len(ends) and ends[-1] == len(self._content)) else [len(self._content)]
         self.starts = np.concatenate([[0], ends, last]).astype(np.int64)
 
+    def __reduce__(self) -> tuple[type, tuple[Path]]:
+        return _File, (self._path,)  # another process maps the file itself
+
     def line(self, number: int) -> str:
         begin, end = int(self.starts[number]), int(self.starts[number + 1])
         try:
