@@ -1,7 +1,7 @@
 """Datasets: find them on this machine or download them, verify them, and make batches of them.
 
 `datasets` has pipelines and their operations, `sources` what they read, and `samplers` the order. `arrays` has batches
-of rows of arrays, which native code gathers. `builtin` lists the data sets that have a name, each in a file of its own;
+of rows of arrays, which native code gathers. `builtin` lists the datasets that have a name, each in a file of its own;
 `vision` and `text` have the transforms of images and texts. The other modules are formats, downloads and batches.
 """
 

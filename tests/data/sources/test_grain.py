@@ -1,4 +1,4 @@
-"""Data sets of ``grain``, by what is used of them: random access, and iterators with states."""
+"""Datasets of ``grain``, by what is used of them: random access, and iterators with states."""
 
 import json
 

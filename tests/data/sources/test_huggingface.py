@@ -1,4 +1,4 @@
-"""Data sets with columns, as those of Hugging Face's ``datasets``."""
+"""Datasets with columns, as those of Hugging Face's ``datasets``."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Data sets and loaders of ``grain``, for data on disk, mixtures and processes that prefetch."""
+"""Datasets and loaders of ``grain``, for data on disk, mixtures and processes that prefetch."""
 
 import base64
 from collections import deque
@@ -23,7 +23,7 @@ _MOST_STATES = 8
 
 
 class GrainDataset(Dataset):
-    """The elements of a data set or loader of ``grain``.
+    """The elements of a dataset or loader of ``grain``.
 
     A ``grain.MapDataset`` has random access. Other ones are iterated over from their beginning in each epoch; their
     iterators have states, with which `state_dict` and `load_state_dict` resume an epoch without reading it again. Order

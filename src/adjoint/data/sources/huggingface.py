@@ -1,4 +1,4 @@
-"""Data sets of Hugging Face's ``datasets``, whose columns are read once."""
+"""Datasets of Hugging Face's ``datasets``, whose columns are read once."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _NAME = "HuggingFaceDataset"
 
 
 class HuggingFaceDataset(Dataset):
-    """The rows of a data set of ``datasets``, or of any object with ``column_names`` and ``__getitem__(column)``.
+    """The rows of a dataset of ``datasets``, or of any object with ``column_names`` and ``__getitem__(column)``.
 
     Columns are read into arrays once. Images must have one shape for that; otherwise each row is an array of its own,
     and is decoded once as well.
@@ -25,7 +25,7 @@ class HuggingFaceDataset(Dataset):
     Parameters
     ----------
     dataset : object
-        The data set, of which one split is chosen, as in ``load_dataset("mnist", split="train")``.
+        The dataset, of which one split is chosen, as in ``load_dataset("mnist", split="train")``.
     columns : str or sequence of str, optional
         The columns to read; default: all.
     num_samples : int, optional
