@@ -142,7 +142,7 @@ def test_each_loop_is_the_next_epoch():
     with pytest.raises(InvalidValueError) as caught:
         iter(iterator)
     assert caught.value.message == (
-        "create_tuple_iterator: an iterator has num_epochs epochs, 2, got one more; pass a larger number or -1"
+        "an iterator over a dataset has num_epochs epochs, 2, got a loop over one more; pass a larger number or -1"
     )
     dicts = data.create_dict_iterator()
     assert next(dicts)["x"].tolist() == lists(data.epoch(0))[0][0]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from adjoint.data import GeneratorDataset, NumpySlicesDataset
+from adjoint.data.vision import RandomHorizontalFlip
 from adjoint.errors import DataError, NameLookupError, TypeRuleError
 
 
@@ -55,6 +56,20 @@ def test_random_numbers_follow_from_seed_epoch_and_index():
     # An operation that draws nothing changes no numbers, wherever it is added.
     plain = table().map(lambda a: a).map(noisy).rename("a", "z").take(3)
     assert rows(plain) == rows(table().map(noisy))
+
+
+def test_transforms_of_images_are_functions_of_rows_and_of_batches():
+    images = np.arange(6 * 2 * 3, dtype=np.uint8).reshape(6, 2, 3, 1)
+    data = NumpySlicesDataset((images, np.arange(6)), ["image", "label"])
+    flipped = set()
+    for flip in (data.map(RandomHorizontalFlip()).batch(6), data.batch(6).map(RandomHorizontalFlip())):
+        for epoch in range(4):
+            ((found, labels),) = flip.epoch(epoch)
+            assert labels.tolist() == list(range(6))
+            for image, given in zip(found, images, strict=True):
+                assert image.tolist() in (given.tolist(), given[:, ::-1].tolist())
+                flipped.add(image.tolist() == given.tolist())
+    assert flipped == {True, False}
 
 
 def test_workers_compute_the_same_in_order():

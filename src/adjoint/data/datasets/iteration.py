@@ -30,8 +30,8 @@ class EpochIterator(Generic[T]):
         """The next epoch."""
         if self._begun == self._most:
             raise InvalidValueError(
-                f"create_tuple_iterator: an iterator has num_epochs epochs, {self._most}, got one more; pass a larger "
-                "number or -1"
+                f"an iterator over a dataset has num_epochs epochs, {self._most}, got a loop over one more; pass a "
+                "larger number or -1"
             )
         self._current = self._epoch(self._begun)
         self._begun += 1
