@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from adjoint.philox import philox_words, sorted_permutation, uniform_numbers
+from adjoint.philox import philox_generator, philox_words, sorted_permutation, uniform_numbers
 
 
 def test_words_are_those_of_the_published_generator():
@@ -15,6 +15,7 @@ def test_words_are_those_of_the_published_generator():
     words = philox_words((3, 5), (7, 11, 13), 6)
     again = np.random.Philox(key=np.array([3, 5], np.uint64), counter=np.array([0, 7, 11, 13], np.uint64))
     assert words.tolist() == again.random_raw(6).tolist()
+    assert philox_generator((3, 5), (7, 11, 13)).bit_generator.random_raw(6).tolist() == words.tolist()
 
 
 def test_a_permutation_sorts_the_words():

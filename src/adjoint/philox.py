@@ -5,9 +5,12 @@ which `numpy.random.Philox` computes. What is made of the words is defined here,
 permutations of `numpy.random.Generator` may change between versions of NumPy.
 """
 
-import numpy as np
+from typing import Any
 
-__all__ = ["philox_words", "sorted_permutation", "uniform_numbers"]
+import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+
+__all__ = ["philox_generator", "philox_words", "sorted_permutation", "uniform_numbers"]
 
 
 def philox_words(key: tuple[int, int], counter: tuple[int, int, int], count: int) -> np.ndarray:
@@ -22,9 +25,37 @@ def philox_words(key: tuple[int, int], counter: tuple[int, int, int], count: int
     count : int
         How many words.
     """
-    start = np.array([0, *counter], np.uint64)
-    words: np.ndarray = np.random.Philox(key=np.array(key, np.uint64), counter=start).random_raw(count)
+    words: np.ndarray = _philox(key, counter).random_raw(count)
     return words
+
+
+def philox_generator(key: tuple[int, int], counter: tuple[int, int, int]) -> np.random.Generator:
+    """NumPy's generator that draws from these words; its distributions may change between versions of NumPy.
+
+    Parameters
+    ----------
+    key : tuple of int
+        As for `philox_words`.
+    counter : tuple of int
+        As for `philox_words`.
+    """
+    return np.random.Generator(_philox(key, counter))
+
+
+def _philox(key: tuple[int, int], counter: tuple[int, int, int]) -> np.random.Philox:
+    # NumPy takes any ISeedSequence; its annotations name SeedSequence only.
+    return np.random.Philox(_Key(key), counter=np.array([0, *counter], np.uint64))  # type: ignore[arg-type]
+
+
+class _Key(ISeedSequence):
+    """Gives its two words as the key. With the argument `key`, NumPy first draws a seed that it does not use."""
+
+    def __init__(self, words: tuple[int, int]) -> None:
+        self._words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
+        """The words; Philox asks for two of 64 bits."""
+        return np.array(self._words[:n_words], dtype)
 
 
 def uniform_numbers(words: np.ndarray) -> np.ndarray:

@@ -27,4 +27,4 @@ def test_uniforms_and_permutations_come_from_the_words():
     draw = Draw(5, 0)
     words = draw.words(3, 100)
     assert draw.permutation(3, 100).tolist() == np.argsort(words).tolist()
-    assert np.allclose(draw.uniforms(3, 100), words / 2**64, rtol=0, atol=2**-52)
+    assert np.allclose(draw.uniforms(3, 100), words / 2.0**64, rtol=0, atol=2**-52)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from adjoint.philox import philox_words, sorted_permutation, uniform_numbers
+from adjoint.philox import philox_generator, philox_words, sorted_permutation, uniform_numbers
 
 __all__ = ["Draw", "stream_of"]
 
@@ -66,9 +66,7 @@ class Draw:
 
         Its index is counted from 1 in the counter, where 0 is that of `words`.
         """
-        counter = np.array([0, index + 1, self.epoch % _WORDS, stream], np.uint64)
-        key = np.array([self.seed, _DOMAIN], np.uint64)
-        return np.random.Generator(np.random.Philox(key=key, counter=counter))
+        return philox_generator((self.seed, _DOMAIN), (index + 1, self.epoch % _WORDS, stream))
 
     def branch(self, number: int) -> "Draw":
         """The draw of one of several combined datasets; that of the first one is the same."""
