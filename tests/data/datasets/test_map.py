@@ -1,5 +1,6 @@
 """Functions of columns, in this thread and in others."""
 
+import os
 import threading
 
 import numpy as np
@@ -91,12 +92,33 @@ def test_workers_compute_the_same_in_order():
     assert rows(stream.map(slow, num_parallel_workers=3)) == rows(data.map(quick))
 
 
+def test_worker_processes_compute_the_same():
+    def where(a, rng):
+        return a + rng.random(), os.getpid()
+
+    data = NumpySlicesDataset(np.arange(8), "a")
+    here = data.map(where, output_columns=["a", "process"]).batch(2)
+    there = data.map(where, output_columns=["a", "process"], num_parallel_workers=2, python_multiprocessing=True)
+    mine, theirs = rows(here, 3, 1), rows(there.batch(2), 3, 1)
+    assert [a for a, _ in theirs] == [a for a, _ in mine]
+    processes = {process for _, batch in theirs for process in batch}
+    assert len(processes) == 2
+    assert os.getpid() not in processes
+    # Where elements come one after the other, they are read here, and only functions are called there.
+    stream = GeneratorDataset(lambda: iter(range(8)), "a")
+    there = stream.map(where, output_columns=["a", "process"], num_parallel_workers=2, python_multiprocessing=True)
+    assert rows(there.project("a"), 3) == rows(data.map(where, output_columns=["a", "process"]).project("a"), 3)
+
+
 def test_an_abandoned_epoch_leaves_no_threads():
     before = threading.active_count()
     epoch = table().map(lambda a: a, num_parallel_workers=2).epoch(0)
     next(epoch)
-    assert threading.active_count() > before
+    workers = [thread for thread in threading.enumerate() if thread.name.startswith("adjoint-worker")]
+    assert len(workers) == 2
     epoch.close()
+    for thread in workers:
+        thread.join(20)
     assert threading.active_count() == before
 
 

@@ -61,7 +61,8 @@ class Dataset(Pipeline):
         num_parallel_workers : int, optional
             How many threads compute elements; default: one.
         python_multiprocessing : bool, default False
-            Whether processes compute them instead.
+            Whether processes compute them instead, as functions need that are written in Python. They are forked on
+            Linux; elsewhere they are new interpreters, for which functions and sources must be picklable.
 
         Raises
         ------
