@@ -5,7 +5,8 @@
     AdjointError
     ├── TypeRuleError       shapes or dtypes rejected by an operator or function     (also a TypeError)
     ├── InvalidValueError   an argument outside its allowed range                   (also a ValueError)
-    │   └── IndexRangeError     an axis or position that does not exist             (also an IndexError)
+    │   ├── IndexRangeError     an axis or position that does not exist             (also an IndexError)
+    │   └── NotFiniteError      NaN or infinity in what is computed                 (also a FloatingPointError)
     ├── NameLookupError     a function, parameter, operator or option with no such name (also a KeyError)
     ├── MissingAttributeError an attribute that an object does not have             (also an AttributeError)
     ├── ParseError          text that is not graph IR, with line and column          (also a ValueError)
@@ -55,6 +56,7 @@ __all__ = [
     "MissingAttributeError",
     "MissingFileError",
     "NameLookupError",
+    "NotFiniteError",
     "ParseError",
     "ReentryError",
     "TypeRuleError",
@@ -214,6 +216,10 @@ class InvalidValueError(AdjointError, ValueError):
 
 class IndexRangeError(InvalidValueError, IndexError):
     """An axis, or a position along an axis, that does not exist."""
+
+
+class NotFiniteError(InvalidValueError, FloatingPointError):
+    """NaN or infinity in what is computed."""
 
 
 class NameLookupError(AdjointError, KeyError):

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from adjoint import debug_nan, debug_print, jit, ops, vmap
-from adjoint.errors import InvalidValueError, TypeRuleError
+from adjoint.errors import InvalidValueError, NotFiniteError, TypeRuleError
 from adjoint.tensor.record import operation
 from adjoint.tensor.tensor import from_array
 
 log, total = operation(ops.log), operation(ops.sum)
+ops_exp, where = operation(ops.exp), operation(ops.where)
 
 
 def f32(values):
@@ -50,6 +51,34 @@ def test_the_first_nan_is_found():
         "tensor was computed"
     )
     assert np.isnan(compiled(bad).item())  # outside of the block nothing is checked
+
+
+def test_the_infinity_behind_a_nan_is_found():
+    def function(x):
+        y = log(x)
+        return total(y * 0.0)
+
+    line = function.__code__.co_firstlineno + 1
+    with debug_nan(), pytest.raises(InvalidValueError) as error:
+        jit(function)(f32([0, 1]))
+    assert ", of an infinity from log, which computes " in error.value.message
+    assert f": f32[2] at test_debugging.py:{line}; " in error.value.message
+    assert error.value.where == f"{__file__}:{line + 1}"
+
+
+def test_infinite_results_are_refused_if_asked_for():
+    masked = jit(lambda x: total(ops_exp(where(x < 0, -np.inf, x))))
+    divided = jit(lambda x: total(1 / x))
+    x = f32([-1, 0])
+    with debug_nan(infinity=True):
+        assert masked(x).item() == 1.0  # nothing is left of the infinity of the mask
+        with pytest.raises(NotFiniteError) as error:
+            divided(x)
+    assert error.value.message.startswith(
+        "debug_nan: results must be finite, got the first infinity from divide, which "
+    )
+    with debug_nan():
+        assert divided(x).item() == np.inf
 
 
 REFUSED = [
