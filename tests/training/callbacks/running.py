@@ -65,12 +65,20 @@ class FakeRun:
     def train(self, *callbacks, until=None, step=lambda: None):
         """Run all epochs, or until so many steps are done in all, as if the process had been killed then."""
         self.callbacks = list(callbacks)
+        try:
+            return self._train(until, step)
+        except Exception as error:
+            self.late = False
+            self.tell("on_exception", error)
+            raise
+
+    def _train(self, until, step):
         self.tell("on_train_begin")
         for self.epoch in range(self.epoch, self.epochs + 1):  # noqa: B020
             self.tell("on_train_epoch_begin")
             while self.step_in_epoch < len(self.all_losses[self.epoch - 1]) and not self.stopped:
                 if self.step == until:
-                    return self
+                    return self._killed()
                 step()
                 self.step += 1
                 self.step_in_epoch += 1
@@ -87,6 +95,11 @@ class FakeRun:
                 break
             self.step_in_epoch = self.first = 0
         self.tell("on_train_end")
+        return self
+
+    def _killed(self):
+        for callback in self.callbacks:
+            getattr(callback, "close", lambda: None)()  # as the operating system closes its files
         return self
 
     def evaluate(self, results):
