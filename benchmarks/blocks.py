@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from adjoint.profiling.figures import amount
+from adjoint.pages.figures import amount
 from benchmarks import breakdown, report, roster, serving, workloads
 from benchmarks.run import PEER_FOLDER
 

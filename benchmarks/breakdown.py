@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adjoint.profiling.figures import duration, micros, percent, rate
+from adjoint.pages.figures import duration, micros, percent, rate
 from adjoint.training.parts import PARTS
 from benchmarks.report import DISTURBED
 

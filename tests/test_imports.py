@@ -75,9 +75,11 @@ MAY_IMPORT = {
     # State dictionaries and modules in files.
     "saving": {"errors", "interop", "modules", "paths", "tensor"},
     # The loop of `Model`, its metrics, callbacks and checkpoints, train modules.
-    "training": DOORS | {"amp", "func", "interop", "modules", "nn", "saving", "tensor", "utils"},
-    "profiling": DOORS | {"training"},
-    "cli": DOORS | {"training", "profiling"},
+    "training": DOORS | {"amp", "func", "interop", "modules", "nn", "pages", "saving", "tensor", "utils"},
+    # What HTML pages share.
+    "pages": set(),
+    "profiling": DOORS | {"pages", "training"},
+    "cli": DOORS | {"pages", "training", "profiling"},
     "testing": DOORS | {"training"},
     "__init__": DOORS
     | {"func", "training", "tensor", "utils", "autograd", "distributions", "linalg", "names", "nn", "saving"}

@@ -13,9 +13,9 @@ from adjoint.cli.files import split_name
 from adjoint.cli.options import Name, WritablePath, write_text
 from adjoint.compiler import CompileOptions
 from adjoint.ir import IRModule
+from adjoint.pages.figures import duration, micros, percent, rate, signed_micros
 from adjoint.profiling.balance import StepBalance
 from adjoint.profiling.balance import simulate_threads as simulate
-from adjoint.profiling.figures import duration, micros, percent, rate, signed_micros
 from adjoint.profiling.page import page_text
 from adjoint.profiling.step import StepProfile, profile_module
 from adjoint.profiling.trace import trace_text

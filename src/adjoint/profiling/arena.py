@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from adjoint.profiling.figures import amount, clipped
+from adjoint.pages.figures import amount, clipped
+from adjoint.pages.shapes import Label, Line
 from adjoint.profiling.places import Block
-from adjoint.profiling.shapes import Label, Line
 from adjoint.profiling.step import Row
 
 __all__ = ["ArenaDrawing", "Rectangle", "draw_arena"]

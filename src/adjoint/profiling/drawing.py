@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count
 
-from adjoint.profiling.figures import clipped, duration
+from adjoint.pages.figures import clipped, duration
+from adjoint.pages.shapes import Label
 from adjoint.profiling.places import Edge
-from adjoint.profiling.shapes import Label
 from adjoint.profiling.step import Row
 from adjoint.training.parts import BACKWARD, FORWARD, STEP
 

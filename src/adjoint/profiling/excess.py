@@ -15,7 +15,7 @@ from adjoint.ops.convolution import Conv2d, Conv2dWeightGradient
 from adjoint.ops.create import Constant, Full, Iota
 from adjoint.ops.shape import BroadcastTo, Reduction
 from adjoint.ops.views import Permute, Reshape
-from adjoint.profiling.figures import percent, rate
+from adjoint.pages.figures import percent, rate
 from adjoint.profiling.machine import Peaks
 
 __all__ = ["NOISE", "Work", "changes", "excess_notes", "excess_reason", "raised_peaks"]

@@ -6,25 +6,18 @@ The layout is defined in ``templates``; this module fills them in.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from adjoint.ir.printer import value_names
-from adjoint.profiling import figures
+from adjoint.pages.environment import page_environment
 from adjoint.profiling.arena import draw_arena
 from adjoint.profiling.drawing import draw_graph
 from adjoint.profiling.roofline import draw_roofline
 from adjoint.profiling.step import Row, StepProfile
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 __all__ = ["page_text"]
 
 #: Maximum number of kernels that are separated by gaps in the strip.
 _APART = 80
-
-#: Formatting functions that are available in templates, as filters.
-_FILTERS = ("amount", "clipped", "duration", "micros", "part_class", "percent", "pixels", "rate", "signed_micros")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +45,7 @@ def page_text(profile: StepProfile) -> str:
     """The page's HTML."""
     memory = profile.memory
     return (
-        _environment()
+        page_environment("adjoint.profiling")
         .get_template("page.html.j2")
         .render(
             profile=profile,
@@ -68,24 +61,6 @@ def page_text(profile: StepProfile) -> str:
             program=tuple(_program(profile)),
         )
     )
-
-
-def _environment() -> "Environment":
-    """The template environment, with automatic escaping and without undefined variables."""
-    # Imported here because it is slow to load, and only this page needs it.
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
-
-    environment = Environment(
-        loader=PackageLoader("adjoint.profiling"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {name: getattr(figures, name) for name in _FILTERS}
-    environment.policies["json.dumps_kwargs"] = {"sort_keys": False}
-    return environment
 
 
 def _kernels(profile: StepProfile) -> Iterator[_KernelRow]:

@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from adjoint.profiling.figures import rate
+from adjoint.pages.figures import rate
+from adjoint.pages.shapes import Label, Line
 from adjoint.profiling.machine import Peaks
-from adjoint.profiling.shapes import Label, Line
 from adjoint.profiling.step import Row
 
 __all__ = ["Dot", "RooflineDrawing", "draw_roofline"]

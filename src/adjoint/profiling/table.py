@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from adjoint.profiling.figures import duration, micros, percent, rate
+from adjoint.pages.figures import duration, micros, percent, rate
 from adjoint.training.parts import STEP
 
 if TYPE_CHECKING:  # step.py imports this module

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adjoint.profiling.figures import amount, clipped, duration, micros, part_class, percent, pixels, rate
+from adjoint.pages.figures import amount, clipped, duration, micros, part_class, percent, pixels, rate
 
 
 @pytest.mark.parametrize(

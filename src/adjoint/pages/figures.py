@@ -1,4 +1,4 @@
-"""Formatting of numbers and names in tables and on the page, without insignificant digits."""
+"""Formatting of numbers and names in tables and on pages, without insignificant digits."""
 
 import math
 

@@ -1,0 +1,1 @@
+"""What HTML pages share: the template environment, the style, formatted numbers, and elements of drawings."""
