@@ -36,6 +36,10 @@ def test_only_what_needs_all_it_is_credited_with_raises_a_peak(done, raised):
     assert changes(PEAKS, raised_peaks(PEAKS, [done])) == raised
 
 
+def test_a_kernel_that_is_too_short_for_the_clock_raises_nothing():
+    assert raised_peaks(PEAKS, [Work("k", (SUM,), 10_000, 100_000, 0, 0.0)]) == PEAKS
+
+
 def test_no_kernel_is_above_the_raised_peaks():
     done = [work(SUM, times, read=read) for times in (1.1, 1.4) for read in (20_000, 60_000, 1_000_000)]
     raised = raised_peaks(PEAKS, done)

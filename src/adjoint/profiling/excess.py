@@ -73,10 +73,13 @@ class Work:
 
 
 def raised_peaks(peaks: Peaks, works: Sequence[Work]) -> Peaks:
-    """The peaks with those raised that kernels exceeded which need everything they are credited with."""
+    """The peaks with those raised that kernels exceeded which need everything they are credited with.
+
+    A kernel whose time is too short for the clock, which is 0 then, says nothing about them.
+    """
     raised = peaks
     for work in works:
-        if work.is_above(peaks) and work.is_exact() and work.attained(peaks) <= _PLAUSIBLE:
+        if work.nanoseconds > 0 and work.is_above(peaks) and work.is_exact() and work.attained(peaks) <= _PLAUSIBLE:
             raised = raised.reaching(work.flops, work.read, work.written, work.nanoseconds)
     return raised
 
