@@ -106,6 +106,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_no_other(wheel):
     assert "adjoint/py.typed" in held
     assert "adjoint/profiling/templates/page.html.j2" in held
     assert "adjoint/pages/templates/base.css" in held
+    assert "adjoint/training/report/templates/report.html.j2" in held
 
 
 def test_the_wheel_says_what_it_is_and_needs(wheel):
