@@ -22,7 +22,7 @@ class FakeRun:
         self.epoch, self.epochs, self.step, self.step_in_epoch = 1, len(losses), 0, 0
         self.steps_per_epoch, self.batch_size = len(losses[0]) if losses else None, 4
         self.metrics, self.train_seconds, self.steps_per_second = {}, 0.0, 10.0
-        self.stopped, self.reason, self.resumed = False, "", False
+        self.stopped, self.stop_reason, self.resumed, self.compile_seconds = False, "", False, 0.0
         self.dataset, self.valid_dataset = object(), None if metrics is None else object()
         self.config, self.callbacks = config or {}, []
 
@@ -42,7 +42,7 @@ class FakeRun:
         return None if self.optimizer is None else self.optimizer.param_groups[0]["lr"]
 
     def stop(self, reason=""):
-        self.stopped, self.reason = True, reason
+        self.stopped, self.stop_reason = True, reason
 
     def cursor(self):
         return {"epoch": self.epoch, "step": self.step, "step_in_epoch": self.step_in_epoch}

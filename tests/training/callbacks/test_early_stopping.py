@@ -49,7 +49,7 @@ def test_nan_is_no_improvement():
 
 def test_the_run_says_why_it_ended():
     run = FakeRun([[1.0]] * 3, [{"loss": 1.0}] * 3).train(EarlyStopping(patience=2))
-    assert (run.epoch, run.reason) == (3, "loss has not improved since epoch 1")
+    assert (run.epoch, run.stop_reason) == (3, "loss has not improved since epoch 1")
 
 
 def test_the_training_loss_needs_no_evaluation():

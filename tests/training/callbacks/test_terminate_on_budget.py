@@ -14,7 +14,7 @@ LOSSES = [[1.0] * 5] * 4
 @pytest.mark.parametrize("steps", [1, 3, 5, 7])
 def test_it_ends_after_so_many_steps(steps):
     run = FakeRun(LOSSES).train(TerminateOnBudget(steps=steps))
-    assert (run.step, run.reason) == (steps, f"the budget of {steps} steps is spent")
+    assert (run.step, run.stop_reason) == (steps, f"the budget of {steps} steps is spent")
 
 
 def test_a_resumed_run_counts_its_earlier_steps():
@@ -35,7 +35,7 @@ def test_it_ends_after_so_many_seconds(monkeypatch):
     second.load_state_dict(first.state_dict())
     now[0] += 100.0  # between the processes
     run = FakeRun(LOSSES).resume(6).train(second, step=step)
-    assert (run.step, run.reason) == (8, "the budget of 8 seconds is spent")
+    assert (run.step, run.stop_reason) == (8, "the budget of 8 seconds is spent")
 
 
 @pytest.mark.parametrize(

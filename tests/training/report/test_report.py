@@ -10,6 +10,7 @@ import pytest
 import adjoint
 from adjoint import nn
 from adjoint.errors import AdjointWarning, InvalidValueError
+from adjoint.training.model import Model
 from adjoint.training.report import Report
 from adjoint.training.report.page import span
 from tests.training.callbacks.running import FakeRun
@@ -59,7 +60,8 @@ def run():
     optimizer = adjoint.optim.SGD(network.parameters(), lr=0.25)
     run = FakeRun(LOSSES, RESULTS, network=network, optimizer=optimizer, config={"model": {"width": 16}})
     rows = np.random.default_rng(0).standard_normal((6, 16)).astype(np.float32)
-    run.valid_dataset = [(rows, np.array([0, 1, 0, 1, 0, 1]))]
+    run.dataset = run.valid_dataset = [(rows, np.array([0, 1, 0, 1, 0, 1]))]
+    run.model = SimpleNamespace(predict=Model(network).predict)
     return run
 
 
@@ -115,7 +117,7 @@ def test_kernels_of_the_step_are_shown(run, tmp_path):
     kernel = SimpleNamespace(name="matmul_0", listed_operators=lambda: "matmul, add", listed_lines=lambda: "model.py:3")
     row = SimpleNamespace(kernel=kernel, part="forward", nanoseconds=1500.0, share=1.0, gflops=12.0)
     profile = SimpleNamespace(rows=[row] * 20, nanoseconds=30_000.0, threads=2)
-    run.model = SimpleNamespace(profile=lambda: profile)
+    run.model = SimpleNamespace(profile=lambda *batch: profile if len(batch) == 2 else None)
     path = tmp_path / "report.html"
     run.train(Report(path))
     assert "The slowest of 20 kernels; all together 30.0 µs a step on 2 threads." in page(path).text
@@ -123,11 +125,11 @@ def test_kernels_of_the_step_are_shown(run, tmp_path):
 
 
 def test_what_cannot_be_made_is_noted(run, tmp_path):
-    run.model = SimpleNamespace(profile=lambda: {}["clock"])
+    run.model.profile = lambda *batch: {}[f"clock{len(batch)}"]
     run.valid_dataset = [(np.zeros((2, 3), np.float32), np.array([0, 1]))]
     path = tmp_path / "report.html"
     run.train(Report(path))
-    assert "The profile could not be made: KeyError: 'clock'" in page(path).text
+    assert "The profile could not be made: KeyError: 'clock2'" in page(path).text
     assert "Predictions could not be made: TypeRuleError: " in page(path).text
 
 

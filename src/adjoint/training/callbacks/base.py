@@ -72,6 +72,10 @@ class Run(Protocol):
         """The seconds of training in this process, without compilation, evaluation and callbacks."""
 
     @property
+    def compile_seconds(self) -> float:
+        """The seconds of compilation in this process."""
+
+    @property
     def steps_per_second(self) -> float:
         """The rate of training at present; 0 if none is known."""
 
@@ -82,6 +86,10 @@ class Run(Protocol):
     @property
     def stopped(self) -> bool:
         """Whether a stop was asked for."""
+
+    @property
+    def stop_reason(self) -> str:
+        """What `stop` was given."""
 
     @property
     def resumed(self) -> bool:

@@ -52,7 +52,8 @@ class Logger(RowLogger):
         self.tracker.log({**numbers(row), "epoch": row["epoch"]}, step)
 
     def on_train_end(self, run: Run) -> None:
-        """Finish."""
+        """Write what is left of an epoch that was stopped, and finish."""
+        super().on_train_end(run)
         self.tracker.finish()
 
     def on_exception(self, run: Run, error: BaseException) -> None:

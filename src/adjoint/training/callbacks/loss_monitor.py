@@ -46,6 +46,10 @@ class LossMonitor(Callback):
             self._due.append(run.step_in_epoch)
         self._print(run)
 
+    def on_train_end(self, run: Run) -> None:
+        """Print what is left of an epoch that was stopped."""
+        self._print(run)
+
     def _print(self, run: Run) -> None:
         while self._due and (loss := known_loss(run, self._due[0])) is not None:
             print(f"epoch: {run.epoch} step: {self._due.pop(0)}, loss is {loss:.7g}", flush=True)

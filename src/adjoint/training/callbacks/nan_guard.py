@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.errors import InvalidValueError, NotFiniteError, located
+from adjoint.modules import Module
 from adjoint.tensor.checking import debug_nan
 from adjoint.tensor.generator import get_rng_state, set_rng_state
 from adjoint.tensor.tensor import Tensor
@@ -93,7 +94,7 @@ class _Copy:
     step: int
     step_in_epoch: int
     weights: dict[str, np.ndarray]
-    optimizer: dict[str, Any] | None
+    states: dict[str, Any]
     random: Any
 
 
@@ -162,12 +163,9 @@ class NaNGuard(Callback):
         if not self.explain or run.network is None or now - self._copied < _COPY_SECONDS:
             return
         self._copied = now
-        optimizer = None if run.optimizer is None else run.optimizer.state_dict()
-        self._copies.append(
-            _Copy(
-                run.epoch, run.step, run.step_in_epoch, copied(run.network), _arrays_copied(optimizer), get_rng_state()
-            )
-        )
+        states = {name: _arrays_copied(part.state_dict()) for name, part in _stateful(run).items()}
+        weights = copied(_module(run))
+        self._copies.append(_Copy(run.epoch, run.step, run.step_in_epoch, weights, states, get_rng_state()))
 
     def _look(self, run: Run) -> None:
         losses = run.losses
@@ -207,10 +205,22 @@ def _batches(epoch: Callable[[int, int], Iterable[Any]], copy: _Copy, last: int)
         yield from epoch(number - 1, copy.step_in_epoch if number == copy.epoch else 0)
 
 
+def _module(run: Run) -> Module:
+    """What has the parameters and buffers of training: the step, which can have sums of gradients, or the network."""
+    module: Module = getattr(run.model, "train_step", run.network)
+    return module
+
+
+def _stateful(run: Run) -> dict[str, Any]:
+    """What else has a state: the optimizer and the loss scale."""
+    parts = {"optimizer": run.optimizer, "scaler": getattr(_module(run), "scaler", None)}
+    return {name: part for name, part in parts.items() if part is not None}
+
+
 def _put_back(run: Run, copy: _Copy) -> None:
-    put_back(run.network, copy.weights)
-    if copy.optimizer is not None:
-        run.optimizer.load_state_dict(_arrays_copied(copy.optimizer))
+    put_back(_module(run), copy.weights)
+    for name, part in _stateful(run).items():
+        part.load_state_dict(_arrays_copied(copy.states[name]))
     set_rng_state(copy.random)
 
 

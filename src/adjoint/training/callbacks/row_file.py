@@ -95,7 +95,8 @@ class FileLogger(RowLogger):
         self._refusing(lambda: self._file.write(f"{line}\n".encode()))
 
     def on_train_end(self, run: Run) -> None:
-        """Close the file."""
+        """Write what is left of an epoch that was stopped, and close the file."""
+        super().on_train_end(run)
         self.close()
 
     def on_exception(self, run: Run, error: BaseException) -> None:

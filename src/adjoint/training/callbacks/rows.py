@@ -66,6 +66,10 @@ class RowLogger(Callback):
         self._evaluated = False
         self.write(row)
 
+    def on_train_end(self, run: Run) -> None:
+        """Write what is left of an epoch that was stopped."""
+        self._write_known(run)
+
     def on_exception(self, run: Run, error: BaseException) -> None:
         """Write what is known."""
         self._write_known(run)

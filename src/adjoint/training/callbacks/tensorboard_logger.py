@@ -57,7 +57,8 @@ class TensorBoardLogger(RowLogger):
             self._writer.flush()
 
     def on_train_end(self, run: Run) -> None:
-        """Close the file."""
+        """Write what is left of an epoch that was stopped, and close the file."""
+        super().on_train_end(run)
         self._writer.close()
 
     def on_exception(self, run: Run, error: BaseException) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
+from adjoint.errors import InvalidValueError, NotFiniteError, TypeRuleError, kind_of
 from adjoint.func.jit import Jitted, jit
 from adjoint.ir import DTYPES
 from adjoint.modules import Module
@@ -13,8 +13,9 @@ from adjoint.nn.summary import Summary, summary
 from adjoint.optim import GradScaler
 from adjoint.tensor.showing import Text
 from adjoint.tensor.tensor import Tensor
-from adjoint.training.callbacks import Callback
+from adjoint.training.callbacks import Callback, explain_nan
 from adjoint.training.metrics import get_metrics
+from adjoint.training.model.batches import as_tuple
 from adjoint.training.model.evaluation import Evaluator, predictor
 from adjoint.training.model.loop import Calls, Loop
 from adjoint.training.model.precision import Autocast
@@ -273,12 +274,33 @@ class Model:
         """
         if self._predict is None:
             self._predict = predictor(self._for_evaluation)
+        return self._predict(*self._rounded(inputs))
+
+    def _rounded(self, inputs: Iterable[Any]) -> list[Any]:
+        """Inputs with arrays of float64 in float32, unless a parameter is float64."""
         wide = self.is_wide
-        rounded = [
+        return [
             x.astype(np.float32) if isinstance(x, np.ndarray) and x.dtype == np.float64 and not wide else x
             for x in inputs
         ]
-        return self._predict(*rounded)
+
+    def explain_nan(self, batches: Iterable[Any]) -> NotFiniteError | None:
+        """Repeat training steps, and find out which operation of the last two made the first NaN or infinity.
+
+        The steps change the network and the optimizer; `callbacks.NaNGuard` puts them back.
+
+        Parameters
+        ----------
+        batches : iterable
+            The batches up to the one whose loss is not finite.
+
+        Returns
+        -------
+        NotFiniteError or None
+            As for `adjoint.training.callbacks.explain_nan`.
+        """
+        self.train_step.train()
+        return explain_nan(self.compiled_step, (self._rounded(as_tuple(batch)) for batch in batches))
 
     def summary(self, *inputs: Any) -> Summary:
         """A table of the network's layers, for inputs of these shapes."""

@@ -11,6 +11,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, warn
 from adjoint.training.callbacks.base import Callback, Run
 from adjoint.training.callbacks.reading import numbers, train_loss
+from adjoint.training.model.batches import as_tuple, batches_of
 from adjoint.training.report.page import report_text
 from adjoint.training.report.predictions import confusion_of, predictions_of
 from adjoint.training.report.record import Epoch, Record, machine
@@ -25,7 +26,7 @@ class Report(Callback):
 
     It is a single HTML file without scripts: curves of the loss, the metrics and the learning rate, a table of the
     epochs, of a classifier a confusion matrix and pictures of validation rows with their predictions, the kernels of
-    the compiled step if the model can be profiled (``model.profile()``), the configuration, the machine and the
+    the compiled step, the configuration, the machine and the
     network.
 
     Training itself only keeps numbers. Predictions and the profile are made at the end, in some seconds, and not after
@@ -114,7 +115,7 @@ class Report(Callback):
 
     def on_train_end(self, run: Run) -> None:
         """Write the page."""
-        reason = getattr(run, "reason", "")
+        reason = run.stop_reason
         ended = f"stopped in epoch {run.epoch} of {run.epochs}" if run.stopped else f"finished {run.epochs} epochs"
         record = self._record(run, f"{ended}{reason and f': {reason}'}")
         self._predict(run, record)
@@ -141,6 +142,7 @@ class Report(Callback):
             rates=self._rates,
             steps=run.step,
             seconds=self._earlier + run.train_seconds,
+            compile_seconds=run.compile_seconds,
             batch_size=run.batch_size,
             parameters=0 if network is None else sum(p.numel() for p in network.parameters() if p.requires_grad),
             config=run.config,
@@ -154,15 +156,18 @@ class Report(Callback):
         names = self.class_names or getattr(run.valid_dataset, "class_names", None)
         for metric in run.metrics.values():
             record.confusion = record.confusion or confusion_of(metric, names)
-        if run.network is not None and run.valid_dataset is not None and self.rows > 0:
+        predict = getattr(run.model, "predict", None)
+        if predict is not None and run.valid_dataset is not None and self.rows > 0:
             record.predictions = _noted(
                 record,
                 "Predictions",
-                lambda: predictions_of(run.network, run.valid_dataset, names, self.rows, self.samples),
+                lambda: predictions_of(predict, run.valid_dataset, names, self.rows, self.samples),
             )
         measure = getattr(run.model, "profile", None)
         if self.profile and measure is not None:
-            record.profile = _noted(record, "The profile", measure)
+            record.profile = _noted(
+                record, "The profile", lambda: measure(*as_tuple(next(batches_of(run.dataset, 0, 0))))
+            )
 
     def _write(self, record: Record) -> None:
         new = self._new()

@@ -62,7 +62,8 @@ def _tiles(record: Record) -> Iterator[tuple[str, str]]:
             yield number(value), f"validation {name}"
         yield number(last.train_loss), "training loss, mean of the last epoch"
     yield f"{record.steps:,}", f"steps in {len(record.epochs)} complete epochs"
-    yield span(record.seconds), "of training"
+    compiled = f", and {span(record.compile_seconds)} of compilation" if record.compile_seconds else ""
+    yield span(record.seconds), f"of training{compiled}"
     if record.seconds > 0 and record.steps:
         rate = record.steps / record.seconds
         rows = "" if record.batch_size is None else f", {number(rate * record.batch_size)} rows a second"

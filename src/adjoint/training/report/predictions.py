@@ -1,15 +1,13 @@
 """What a trained classifier makes of validation rows: a confusion matrix, and samples with pictures."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from adjoint.modules import Module
-from adjoint.tensor.autograd import no_grad
-from adjoint.tensor.making import from_array
 from adjoint.tensor.tensor import Tensor
+from adjoint.training.model.batches import as_tuple, batches_of
 from adjoint.training.report.images import as_picture, png_address
 
 __all__ = ["Confusion", "Predictions", "Sample", "confusion_of", "predictions_of"]
@@ -75,14 +73,14 @@ def confusion_of(counts: Any, names: Sequence[str] | None) -> Confusion | None:
 
 
 def predictions_of(
-    network: Module, dataset: Any, names: Sequence[str] | None, rows: int, samples: int
+    predict: Callable[..., Any], dataset: Any, names: Sequence[str] | None, rows: int, samples: int
 ) -> Predictions | None:
-    """Run a network over validation rows.
+    """Predict validation rows.
 
     Parameters
     ----------
-    network : Module
-        The network. It is trained or not afterwards as before.
+    predict : callable
+        Takes the input of a batch, and returns logits or probabilities of the classes: `Model.predict`.
     dataset : iterable
         Batches (input, target), with classes as integers.
     names : sequence of str or None
@@ -97,7 +95,7 @@ def predictions_of(
     Predictions or None
         None if it is no classifier: if the result is not [rows, classes], or a batch is something else.
     """
-    found = list(_outputs(network, dataset, rows))
+    found = list(_outputs(predict, dataset, rows))
     if not found:
         return None
     inputs, targets, outputs = (np.concatenate(each) for each in zip(*found, strict=True))
@@ -112,33 +110,24 @@ def predictions_of(
     return Predictions(len(targets), Confusion(known, counts), tuple(shown))
 
 
-def _outputs(network: Module, dataset: Any, rows: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def _outputs(
+    predict: Callable[..., Any], dataset: Any, rows: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Inputs, classes and results of each batch, as long as they are those of a classifier."""
-    was_training = network.training
-    network.eval()
-    try:
-        with no_grad():
-            for batch in _batches(dataset):
-                if not isinstance(batch, tuple | list) or len(batch) != 2:
-                    return
-                x, y = (each.numpy(force=True) if isinstance(each, Tensor) else np.asarray(each) for each in batch)
-                if y.dtype.kind not in "iu" or y.ndim != 1:
-                    return
-                result = network(from_array(np.ascontiguousarray(x)))
-                if not isinstance(result, Tensor) or result.dim() != 2 or not 2 <= result.shape[1] <= _CLASSES:
-                    return
-                yield x, y, result.numpy(force=True)
-                rows -= len(y)
-                if rows <= 0:
-                    return
-    finally:
-        network.train(was_training)
-
-
-def _batches(dataset: Any) -> Iterable[Any]:
-    epoch = getattr(dataset, "epoch", None)
-    batches: Iterable[Any] = dataset if epoch is None else epoch(0)
-    return batches
+    for batch in batches_of(dataset, 0, 0):
+        parts = as_tuple(batch)
+        if len(parts) != 2:
+            return
+        x, y = (each.numpy(force=True) if isinstance(each, Tensor) else np.asarray(each) for each in parts)
+        if y.dtype.kind not in "iu" or y.ndim != 1:
+            return
+        result = predict(x)
+        if not isinstance(result, Tensor) or result.dim() != 2 or not 2 <= result.shape[1] <= _CLASSES:
+            return
+        yield x, y, result.numpy(force=True)
+        rows -= len(y)
+        if rows <= 0:
+            return
 
 
 def _samples(

@@ -62,8 +62,8 @@ class Record:
         Steps and learning rates.
     steps : int
         The number of steps.
-    seconds : float
-        The seconds of training.
+    seconds, compile_seconds : float
+        The seconds of training, and of compilation in this process.
     batch_size : int or None
         The number of rows of a batch.
     parameters : int
@@ -91,6 +91,7 @@ class Record:
     rates: list[tuple[int, float]] = field(default_factory=list)
     steps: int = 0
     seconds: float = 0.0
+    compile_seconds: float = 0.0
     batch_size: int | None = None
     parameters: int = 0
     config: dict[str, Any] = field(default_factory=dict)
