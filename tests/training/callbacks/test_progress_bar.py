@@ -33,22 +33,35 @@ def test_a_file_gets_a_line_for_each_epoch():
     )
 
 
+def plain(file):
+    """What a terminal shows, without the codes that move the cursor."""
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
+
+
 def test_a_terminal_gets_a_bar():
     file, run = Terminal(), FakeRun(LOSSES, RESULTS)
     run.train(ProgressBar(file=file))
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
-    assert re.search(r"epoch 1/2 [━╺╸]+ 1/2 loss 4\.0000 [\d,]+ MB 10 steps/s, 40 rows/s 0:00 left", text)
-    assert "loss 3.0000 evaluating" in text
-    assert re.search(r"epoch 2/2 ━+ 2/2 loss 0\.7500, valid accuracy 0\.7500 10 steps/s, 40 rows/s \d+\.\d s", text)
+    text = plain(file)
+    assert re.search(r"epoch 1/2 [━╺╸]+ 1/2 loss 4\.0000, 10 steps/s, 0:00 left, 40 rows/s, [\d,]+ MB", text)
+    assert "loss 3.0000, evaluating" in text
+    assert re.search(
+        r"epoch 2/2: loss 0\.7500, valid accuracy 0\.7500, 2 steps in \d+\.\d s, 10 steps/s, 40 rows/s\n", text
+    )
+
+
+def test_a_narrow_terminal_gets_what_there_is_room_for(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "64")
+    file = Terminal()
+    FakeRun(LOSSES, RESULTS).train(ProgressBar(file=file))
+    assert re.search(r"1/2 loss 4\.0000, 10 steps/s *\r", plain(file))
 
 
 def test_the_loss_may_be_late_and_the_length_unknown():
     file, run = Terminal(), FakeRun(LOSSES, late=True)
     run.steps_per_epoch = run.batch_size = None
     run.train(ProgressBar(file=file))
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", file.getvalue())
-    assert "loss nan" not in text
-    assert re.search(r"2/\? loss 4\.0000 [\d,]+ MB 10 steps/s", text)
+    assert "loss nan" not in plain(file)
+    assert re.search(r"2/\? loss 4\.0000, 10 steps/s, [\d,]+ MB", plain(file))
 
 
 def test_the_time_that_is_left_counts_all_epochs():

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from adjoint.errors import InvalidValueError
+from adjoint.errors import InvalidValueError, plural
 from adjoint.training.callbacks.base import Callback, Run
 from adjoint.training.callbacks.reading import numbers, train_loss
 
@@ -17,11 +17,18 @@ if TYPE_CHECKING:
 __all__ = ["ProgressBar"]
 
 
-class ProgressBar(Callback):
-    """Shows a bar for each epoch: steps, loss, metrics, throughput, the time that is left, and memory.
+#: The width of the bar.
+_BAR = 20
 
-    The loss is that of the newest step for which it is known without waiting. Where the output is no terminal, such as
-    a file, each epoch is one line of text.
+
+class ProgressBar(Callback):
+    """Shows a bar while an epoch runs, and writes a line of text when it is done.
+
+    The bar has the loss, the steps and rows per second, the time until the end of the last epoch, and the memory of the
+    process, as far as there is room. The loss is that of the newest step for which it is known without waiting. Where
+    the output is no terminal, such as a file, there are only the lines::
+
+        epoch 1/3: loss 1.3200, valid accuracy 0.7540, 563 steps in 0.4 s, 1,814 steps/s, 116,110 rows/s
 
     Parameters
     ----------
@@ -61,39 +68,35 @@ class ProgressBar(Callback):
         if self._shows_bars:
             self._bar = _bar(self._file or sys.stdout)
             name = f"epoch {run.epoch}/{run.epochs}"
-            total = run.steps_per_epoch
-            self._task = self._bar.add_task(name, total=total, completed=run.step_in_epoch, state="", rate="", left="")
+            self._task = self._bar.add_task(name, total=run.steps_per_epoch, completed=run.step_in_epoch, state="")
             self._bar.start()
 
     def on_train_step_end(self, run: Run) -> None:
         """Move the bar."""
-        if self._bar is None:
-            return
-        if not math.isnan(run.loss):
-            self._loss = f"loss {run.loss:.4f}"
-        self._show(run, " ".join(filter(None, (self._loss, _memory()))), _rates(run), _time_left(run))
+        if self._bar is not None:
+            if not math.isnan(run.loss):
+                self._loss = f"loss {run.loss:.4f}"
+            steps, _, rows = _rates(run).partition(", ")
+            self._show(run, self._loss, steps, _time_left(run), rows, _memory())
 
     def on_eval_begin(self, run: Run) -> None:
         """Say so."""
-        if self._bar is not None:
-            self._show(run, f"{self._loss} evaluating", "", "")
+        self._show(run, self._loss, "evaluating")
 
     def on_eval_end(self, run: Run) -> None:
         """Take note that there are new results."""
         self._evaluated = True
 
     def on_train_epoch_end(self, run: Run) -> None:
-        """Leave the bar with the results of the epoch, or write the line."""
-        results = _results(run, self._evaluated)
+        """Replace the bar by the line with the results of the epoch."""
+        self._close()
+        parts = [
+            _results(run, self._evaluated),
+            f"{plural(run.step_in_epoch - self._first, 'step')} in {time.perf_counter() - self._begin:.1f} s",
+            _rates(run),
+        ]
         self._evaluated = False
-        seconds = time.perf_counter() - self._begin
-        if self._bar is not None:
-            self._show(run, results, _rates(run), f"{seconds:.1f} s")
-            self._close()
-            return
-        steps = run.step_in_epoch - self._first
-        rates = _rates(run)
-        line = f"epoch {run.epoch}/{run.epochs}: {results}, {steps} steps in {seconds:.1f} s{rates and f', {rates}'}"
+        line = f"epoch {run.epoch}/{run.epochs}: {', '.join(filter(None, parts))}"
         print(line, file=self._file or sys.stdout, flush=True)
 
     def on_train_end(self, run: Run) -> None:
@@ -104,9 +107,19 @@ class ProgressBar(Callback):
         """Leave the terminal as it was."""
         self._close()
 
-    def _show(self, run: Run, state: str, rate: str, left: str) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, completed=run.step_in_epoch, state=state, rate=rate, left=left, refresh=True)
+    def _show(self, run: Run, *parts: str) -> None:
+        """Update the bar with as many of these as there is room for."""
+        if self._bar is None:
+            return
+        counted = 2 * len(str(run.steps_per_epoch or run.step_in_epoch)) + 1
+        room = self._bar.console.width - len(f"epoch {run.epoch}/{run.epochs}") - _BAR - counted - 4
+        shown = ""
+        for part in filter(None, parts):
+            longer = f"{shown}, {part}" if shown else part
+            if len(longer) > room:
+                break
+            shown = longer
+        self._bar.update(self._task, completed=run.step_in_epoch, state=shown, refresh=True)
 
     def _close(self) -> None:
         if self._bar is not None:
@@ -120,12 +133,15 @@ def _bar(file: TextIO) -> "Progress":
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
 
-    def text(name: str) -> TextColumn:
-        return TextColumn("{task." + name + "}", markup=False)
-
-    fields = (text(f"fields[{name}]") for name in ("state", "rate", "left"))
-    columns = (text("description"), BarColumn(bar_width=24), MofNCompleteColumn(), *fields)
-    return Progress(*columns, console=Console(file=file, force_terminal=True), auto_refresh=False)
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=_BAR),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}", markup=False),
+        console=Console(file=file, force_terminal=True),
+        auto_refresh=False,
+        transient=True,
+    )
 
 
 def _results(run: Run, evaluated: bool) -> str:
