@@ -19,6 +19,7 @@ from adjoint.training.callbacks.reduce_lr_on_plateau import ReduceLROnPlateau
 from adjoint.training.callbacks.tensorboard_logger import TensorBoardLogger
 from adjoint.training.callbacks.terminate_on_budget import TerminateOnBudget
 from adjoint.training.callbacks.time_monitor import TimeMonitor
+from adjoint.training.callbacks.weight_averaging import WeightAveraging
 
 __all__ = [
     "CSVLogger",
@@ -37,5 +38,6 @@ __all__ = [
     "TensorBoardLogger",
     "TerminateOnBudget",
     "TimeMonitor",
+    "WeightAveraging",
     "explain_nan",
 ]
