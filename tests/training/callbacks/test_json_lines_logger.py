@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from adjoint.errors import InvalidValueError
+from adjoint.errors import AdjointWarning, InvalidValueError
 from adjoint.training.callbacks import JSONLinesLogger
 from tests.training.callbacks.running import FakeRun
 
@@ -90,6 +90,35 @@ def test_a_path_that_cannot_be_written_is_refused(tmp_path):
     assert error.value.message == (
         f"JSONLinesLogger: {path} cannot be read and written (File exists); pass another path, or make room"
     )
+
+
+class FullDisk:
+    """A file on a disk that takes three bytes more, until there is room again."""
+
+    def __init__(self, file):
+        self.file, self.full = file, True
+
+    def __getattr__(self, name):
+        return getattr(self.file, name)
+
+    def write(self, data):
+        return self.file.write(data[:3] if self.full else data)
+
+
+def test_a_full_disk_does_not_end_the_run(tmp_path):
+    def step():
+        if run.step == 1:
+            logger._file = FullDisk(logger._file)
+        elif run.step == 4:
+            logger._file.full = False
+
+    logger, run = JSONLinesLogger(tmp_path / "run.jsonl", every=1), FakeRun(LOSSES)
+    with pytest.warns(AdjointWarning) as caught:
+        run.train(logger, step=step)
+    assert [str(one.message) for one in caught] == [
+        f"JSONLinesLogger: rows are lost, because {logger.path} cannot be written (No space left on device); make room"
+    ]
+    assert [row["step"] for row in rows(logger.path)] == [1, 5, 6, 6]
 
 
 def test_an_exception_loses_no_row(tmp_path):

@@ -153,7 +153,15 @@ def test_a_page_that_cannot_be_written_does_not_hide_the_error(run, tmp_path):
     report = Report(folder / "report.html")
     report.on_train_begin(run)
     folder.rmdir()
-    with pytest.warns(AdjointWarning, match=r"Report: .*report.html could not be written \(FileNotFoundError: "):
+    with pytest.warns(AdjointWarning, match=r"Report: .*report.html cannot be written \(No such file"):
+        report.on_exception(run, KeyboardInterrupt())
+
+
+def test_a_page_that_cannot_be_made_does_not_hide_the_error(run, tmp_path, monkeypatch):
+    report = Report(tmp_path / "report.html")
+    report.on_train_begin(run)
+    monkeypatch.setattr("adjoint.training.report.callback.report_text", lambda _: {}["text"])
+    with pytest.warns(AdjointWarning, match=r"Report: the page could not be made \(KeyError: 'text'\)"):
         report.on_exception(run, KeyboardInterrupt())
 
 

@@ -46,19 +46,18 @@ class CSVLogger(FileLogger):
         super().on_train_begin(run)
         if not self._columns:
             self._columns = list(_COLUMNS)
-            self._replace([_joined(self._columns)])
+            self._refusing(lambda: self._replace([_joined(self._columns)]))
 
-    def write(self, row: dict[str, Any]) -> None:
+    def append(self, row: dict[str, Any]) -> None:
         """Write a row, and the whole file again if it has columns of its own, as the first evaluation has."""
         row = {**numbers(row), "step": row["step"], "epoch": row["epoch"]}
         new = [name for name in row if name not in self._columns]
         if new:
-            self._columns += new
+            columns = self._columns + new
             rows = self._rows(self.path.read_text("utf-8"))[1:]
-            self._replace(
-                [_joined(cells + [""] * (len(self._columns) - len(cells))) for cells in [self._columns, *rows]]
-            )
-        super().write(row)
+            self._replace([_joined(cells + [""] * (len(columns) - len(cells))) for cells in [columns, *rows]])
+            self._columns = columns
+        super().append(row)
 
     def line(self, row: dict[str, Any]) -> str:
         """The line of a row, without its end."""

@@ -1,11 +1,14 @@
 """A text file that grows by lines, and loses none when the process is killed."""
 
+import errno
 import os
 from collections.abc import Callable
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
-from adjoint.errors import InvalidValueError
+from adjoint.errors import InvalidValueError, warn
 from adjoint.training.callbacks.base import Run
 from adjoint.training.callbacks.rows import RowLogger
 
@@ -18,7 +21,7 @@ class FileLogger(RowLogger):
     """Writes rows as lines of a file.
 
     Each line is handed to the operating system in one call before training goes on, so that it survives the process;
-    nothing waits for the disk.
+    nothing waits for the disk. If the disk is full, a warning says so once, and training goes on without the rows.
 
     A run that is not resumed begins the file anew. A resumed one removes the rows of steps after the one that it goes
     on from, which it will do again, and a line that was not finished.
@@ -35,6 +38,9 @@ class FileLogger(RowLogger):
         super().__init__(every)
         self.path = Path(path)
         self._file: Any = None
+        #: The bytes of the lines that have been written as a whole.
+        self._size = 0
+        self._warned = False
         #: Kinds of the rows of the step that the run is resumed from: they are not written twice.
         self._written: tuple[int, set[bool]] = (-1, set())
 
@@ -52,10 +58,10 @@ class FileLogger(RowLogger):
     def on_train_begin(self, run: Run) -> None:
         """Open the file."""
         super().on_train_begin(run)
-        self._written = (-1, set())
+        self._written, self._warned = (-1, set()), False
         self._refusing(lambda: self.path.parent.mkdir(parents=True, exist_ok=True))
         kept = self._kept(run) if run.resumed and self.path.is_file() else []
-        self._replace(kept)
+        self._refusing(lambda: self._replace(kept))
 
     def _kept(self, run: Run) -> list[str]:
         """The lines of a file that stay when a run is resumed."""
@@ -76,23 +82,37 @@ class FileLogger(RowLogger):
 
     def _replace(self, lines: list[str]) -> None:
         """Write the whole file under another name, rename it, and go on at its end."""
+        new = self.path.with_name(f"{self.path.name}.new")
+        data = "".join(f"{line}\n" for line in lines).encode()
+        new.write_bytes(data)
+        os.replace(new, self.path)
         self.close()
-
-        def replace() -> Any:
-            new = self.path.with_name(f"{self.path.name}.new")
-            new.write_bytes("".join(f"{line}\n" for line in lines).encode())
-            os.replace(new, self.path)
-            return open(self.path, "ab", buffering=0)
-
-        self._file = self._refusing(replace)
+        self._file = FileIO(self.path, "ab")
+        self._size = len(data)
 
     def write(self, row: dict[str, Any]) -> None:
-        """Write a row, unless it is in the file already."""
+        """Write a row, unless it is in the file already. Where it cannot be written, training goes on without it."""
         step, kinds = self._written
         if row["step"] == step and ("train_loss" in row) in kinds:
             return
-        line = self.line(row)
-        self._refusing(lambda: self._file.write(f"{line}\n".encode()))
+        try:
+            self.append(row)
+        except OSError as error:
+            with suppress(OSError):
+                self._file.truncate(self._size)  # part of a line can have been written
+            if not self._warned:
+                warn(
+                    f"{type(self).__name__}: rows are lost, because {self.path} cannot be written ({error.strerror}); "
+                    "make room"
+                )
+            self._warned = True
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Write a row at the end of the file; raises OSError if that is not possible."""
+        data = f"{self.line(row)}\n".encode()
+        if self._file.write(data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._size += len(data)
 
     def on_train_end(self, run: Run) -> None:
         """Write what is left of an epoch that was stopped, and close the file."""

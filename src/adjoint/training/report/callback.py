@@ -130,7 +130,7 @@ class Report(Callback):
         try:
             self._write(self._record(run, f"ended after {where} with {words}"))
         except Exception as failure:  # which must not hide the error
-            warn(f"Report: {self.path} could not be written ({type(failure).__name__}: {failure})")
+            warn(f"Report: the page could not be made ({type(failure).__name__}: {failure})")
 
     def _record(self, run: Run, outcome: str) -> Record:
         network = run.network
@@ -170,9 +170,13 @@ class Report(Callback):
             )
 
     def _write(self, record: Record) -> None:
-        new = self._new()
-        new.write_text(report_text(record), "utf-8")
-        os.replace(new, self.path)
+        """Write the page; if there is no room, the run is not to be lost for that."""
+        text, new = report_text(record), self._new()
+        try:
+            new.write_text(text, "utf-8")
+            os.replace(new, self.path)
+        except OSError as error:
+            warn(f"Report: {self.path} cannot be written ({error.strerror}); make room")
 
     def _new(self) -> Path:
         """The name under which the page is written before it is renamed."""
