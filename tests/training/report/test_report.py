@@ -183,6 +183,19 @@ def test_a_resumed_run_has_all_curves(run, tmp_path):
     assert resumed.step == 6
 
 
+def test_no_more_learning_rates_are_kept_than_a_curve_needs(run, tmp_path):
+    constant, falling = Report(tmp_path / "a.html"), Report(tmp_path / "b.html")
+    for run.step in range(1, 5001):
+        run.optimizer.param_groups[0]["lr"] = 0.5
+        constant.on_train_step_end(run)
+        run.optimizer.param_groups[0]["lr"] = 1 / run.step
+        falling.on_train_step_end(run)
+    assert constant.state_dict()["rates"] == [[1, 0.5], [5000, 0.5]]
+    kept = falling.state_dict()["rates"]
+    assert 1000 <= len(kept) <= 2000
+    assert (kept[0], kept[-1]) == ([1, 1.0], [5000, 1 / 5000])
+
+
 def test_a_path_that_cannot_be_written_is_refused_at_the_beginning(run, tmp_path):
     path = tmp_path / "report.html"
     path.with_name("report.html.new").mkdir()

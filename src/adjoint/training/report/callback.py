@@ -20,6 +20,9 @@ __all__ = ["Report"]
 
 T = TypeVar("T")
 
+#: The most learning rates that are kept; of more, every second one is dropped.
+_RATES = 2000
+
 
 class Report(Callback):
     """Writes a page about the run when it ends, also if it ends with an error or Ctrl-C.
@@ -96,9 +99,14 @@ class Report(Callback):
 
     def on_train_step_end(self, run: Run) -> None:
         """Take note of the learning rate."""
-        rate = run.learning_rate
-        if rate is not None and (not self._rates or self._rates[-1][0] < run.step):
-            self._rates.append((run.step, rate))
+        rate, rates = run.learning_rate, self._rates
+        if rate is None or (rates and rates[-1][0] == run.step):
+            return
+        if len(rates) > 1 and rates[-1][1] == rates[-2][1] == rate:
+            rates.pop()  # two points are enough of a constant rate
+        rates.append((run.step, rate))
+        if len(rates) > _RATES:
+            del rates[1::2]
 
     def on_eval_end(self, run: Run) -> None:
         """Take note that there are new results."""
@@ -194,7 +202,11 @@ class Report(Callback):
     def state_dict(self) -> dict[str, Any]:
         """The epochs and the learning rates."""
         seconds = self._earlier + (0.0 if self._run is None else self._run.train_seconds)
-        return {"epochs": [asdict(each) for each in self._epochs], "rates": self._rates, "seconds": seconds}
+        return {
+            "epochs": [asdict(each) for each in self._epochs],
+            "rates": [list(each) for each in self._rates],
+            "seconds": seconds,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from what `state_dict` returned."""
