@@ -20,7 +20,7 @@ def chart(y, x=None, **options):
 
 def test_points_are_between_the_ends_of_the_axes():
     found = points(chart([0.0, 1.0, 2.0]).curves[0].path)
-    assert [x for x, _ in found] == [58.0, 302.0, 546.0]
+    assert [x for x, _ in found] == [66.0, 306.0, 546.0]
     high, middle, low = (found[i][1] for i in (2, 1, 0))
     assert 12 <= high < middle < low <= 260
     assert middle == pytest.approx((high + low) / 2)
@@ -49,7 +49,7 @@ def test_long_curves_become_means_with_a_band():
     assert len(points(drawn.curves[0].path)) == 400
     assert len({height for _, height in points(drawn.curves[0].path)}) == 1  # the mean of every part is 1
     low, high = (min(pair[i] for pair in points(drawn.bands[0].path)) for i in (0, 1))
-    assert low >= 58
+    assert low >= 66
     assert high < points(drawn.curves[0].path)[0][1]
 
 
@@ -62,7 +62,7 @@ def test_numbers_that_are_not_finite_are_left_out():
 def test_a_single_value_is_drawn():
     drawn = chart([3.0])
     assert len(drawn.dots) == 1
-    assert (drawn.dots[0].x, drawn.dots[0].text) == (302.0, "loss 3")
+    assert (drawn.dots[0].x, drawn.dots[0].text) == (306.0, "loss 3")
 
 
 @pytest.mark.parametrize(

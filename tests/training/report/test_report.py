@@ -73,7 +73,7 @@ def test_a_page_has_all_parts(run, tmp_path):
     for words in ("6 steps in 2 complete epochs", "34 parameters", "0.75 s of training", "8 steps a second, 32 rows"):
         assert words in found.text
     assert [title for title in re.findall("<figcaption>(.*?)</figcaption>", path.read_text()) if "<" not in title] == [
-        *("Loss", "Metrics", "mae", "Learning rate"),
+        *("Loss", "accuracy", "mae", "Learning rate"),
     ]
     assert "1 3 3 0.5 1.5 0.25 0.375 s" in found.text  # epoch, steps, training loss, accuracy, loss, rate, time
     assert "2 6 0.8333 0.75 0.625 3.25 0.25 0.75 s" in found.text

@@ -42,7 +42,7 @@ class Report(Callback):
     title : str, optional
         The title of the page; default: the class of the network.
     class_names : sequence of str, optional
-        The names of the classes; default: ``class_names`` of the validation dataset if it has them, else numbers.
+        The names of the classes; default: ``classes`` of the validation dataset if it has them, else numbers.
     rows : int, default 2000
         The most validation rows that are predicted; 0 leaves predictions out.
     samples : int, default 24
@@ -161,7 +161,7 @@ class Report(Callback):
 
     def _predict(self, run: Run, record: Record) -> None:
         """Add what the trained network and its step are like."""
-        names = self.class_names or getattr(run.valid_dataset, "class_names", None)
+        names = self.class_names or getattr(run.valid_dataset, "classes", None)
         for metric in run.metrics.values():
             record.confusion = record.confusion or confusion_of(metric, names)
         predict = getattr(run.model, "predict", None)

@@ -12,7 +12,7 @@ from adjoint.pages.shapes import Label, Line
 __all__ = ["Chart", "Mark", "Series", "Stroke", "draw_chart"]
 
 _WIDTH, _HEIGHT = 560.0, 300.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58.0, 14.0, 12.0, 40.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 14.0, 12.0, 40.0
 
 #: The most points of a curve; of a longer one, neighbours are averaged, and a band shows their range.
 _POINTS = 400

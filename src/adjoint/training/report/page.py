@@ -82,7 +82,8 @@ def _charts(record: Record, names: Sequence[str]) -> Iterator[Chart]:
     shares = [name for name in names if name != "loss" and _is_share(_values(record, name))]
     drawn = [draw_chart("Loss", losses)]
     if shares:
-        drawn.append(draw_chart("Metrics", [Series(name, ends, _values(record, name), dots=True) for name in shares]))
+        title = shares[0] if len(shares) == 1 else "Metrics"
+        drawn.append(draw_chart(title, [Series(name, ends, _values(record, name), dots=True) for name in shares]))
     for name in names:
         if name != "loss" and name not in shares:
             drawn.append(draw_chart(name, [Series(name, ends, _values(record, name), dots=True)]))
