@@ -117,6 +117,16 @@ def test_without_explanation_there_is_advice():
     )
 
 
+def test_losses_are_looked_at_before_an_evaluation():
+    """Metrics refuse NaN outputs, which would hide where they come from."""
+    guard, run = NaNGuard(explain=False), FakeRun([[0.5, np.nan]])
+    guard.on_train_begin(run)
+    guard.on_train_epoch_begin(run)
+    run.step_in_epoch = 2
+    with pytest.raises(NotFiniteError, match="got nan in step 2 of epoch 1"):
+        guard.on_eval_begin(run)
+
+
 def test_a_failing_explanation_hides_nothing():
     trained = Trained(logarithm, 1.0, 0.75)
     trained.explain_nan = lambda _: {}["missing"]

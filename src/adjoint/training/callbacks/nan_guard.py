@@ -150,6 +150,10 @@ class NaNGuard(Callback):
         self._look(run)
         self._copy(run)
 
+    def on_eval_begin(self, run: Run) -> None:
+        """Look at the last losses, before metrics refuse what they led to."""
+        self._look(run)
+
     def on_train_epoch_end(self, run: Run) -> None:
         """Look at the last losses."""
         self._look(run)
