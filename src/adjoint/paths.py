@@ -7,7 +7,7 @@ import re
 import secrets
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from platformdirs import PlatformDirs
@@ -15,6 +15,7 @@ from platformdirs import PlatformDirs
 from adjoint.errors import AdjointError, CacheError, CheckpointError, InvalidValueError, MissingFileError
 
 __all__ = [
+    "Content",
     "FilePath",
     "cache_dir",
     "cache_limit",
@@ -29,6 +30,9 @@ __all__ = [
 
 #: The path of a file.
 FilePath = str | os.PathLike[str]
+
+#: What a file contains: bytes, or pieces of it one after the other, so that large arrays need not be copied.
+Content = bytes | Sequence[bytes | memoryview]
 
 #: Default limit of the compile cache in bytes.
 _LIMIT = 1 << 30
@@ -166,7 +170,7 @@ def write_whole(path: Path, content: bytes) -> None:
                 temporary.unlink()
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: Content) -> None:
     """Write a user's file atomically and durably: after a crash at any moment it has its old or its new content.
 
     The content is written beside it, flushed to the disk and renamed. A symbolic link stays, and so does the mode of an
@@ -220,7 +224,7 @@ def reading(path: FilePath, what: str) -> Iterator[None]:
         raise CheckpointError(f"{what}: {path} cannot be read ({error.strerror}); check its permissions") from error
 
 
-def write_user_file(path: FilePath, content: bytes, what: str) -> None:
+def write_user_file(path: FilePath, content: Content, what: str) -> None:
     """Write a user's file by `replace_file`; `what` is the name of the caller in messages.
 
     Raises
@@ -241,7 +245,7 @@ def write_user_file(path: FilePath, content: bytes, what: str) -> None:
         ) from error
 
 
-def _write_unnamed(path: Path, content: bytes) -> bool:
+def _write_unnamed(path: Path, content: Content) -> bool:
     """Write a file that gets its name when it is complete; False if system or filesystem have no such files."""
     if not hasattr(os, "O_TMPFILE"):
         return False
@@ -263,10 +267,10 @@ def _write_unnamed(path: Path, content: bytes) -> bool:
     return True
 
 
-def _write_flushed(file: int, content: bytes) -> None:
+def _write_flushed(file: int, content: Content) -> None:
     """Write to a file descriptor, flush to the disk and close."""
     with open(file, "wb") as stream:
-        stream.write(content)
+        stream.writelines((content,) if isinstance(content, bytes) else content)
         stream.flush()
         os.fsync(stream.fileno())
 

@@ -10,7 +10,7 @@ from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, listed
 from adjoint.tensor.assign import assign
 from adjoint.tensor.tensor import Tensor
 
-__all__ = ["IncompatibleKeys", "load_state", "state_of", "stored"]
+__all__ = ["IncompatibleKeys", "initialize_lazy", "load_state", "state_of", "stored"]
 
 
 class IncompatibleKeys(NamedTuple):
@@ -49,12 +49,7 @@ def load_state(module: Any, given: Mapping[str, Any], strict: bool, replace: boo
             f"load_state_dict: a state dictionary must map names to tensors, got {kind_of(given)}; pass the result of "
             "state_dict()"
         )
-    for prefix, part in module.named_modules():
-        if hasattr(part, "initialize_from"):  # a layer that does not know the size of its input yet
-            dot = f"{prefix}." if prefix else ""
-            part.initialize_from(
-                {name.removeprefix(dot): tuple(one.shape) for name, one in given.items() if name.startswith(dot)}
-            )
+    initialize_lazy(module, given)
     own = {name: (tensor, part, at) for name, tensor, part, at in stored(module)}
     keys = IncompatibleKeys([n for n in own if n not in given], [n for n in given if n not in own])
     arrays = {name: _array(name, given[name]) for name in own if name in given}
@@ -83,6 +78,16 @@ def load_state(module: Any, given: Mapping[str, Any], strict: bool, replace: boo
         else:
             assign(tensor, np.asarray(array, tensor.dtype))
     return keys
+
+
+def initialize_lazy(module: Any, given: Mapping[str, Any]) -> None:
+    """Give layers that do not know the size of their input yet the shapes of the entries of a state dictionary."""
+    for prefix, part in module.named_modules():
+        if hasattr(part, "initialize_from"):
+            dot = f"{prefix}." if prefix else ""
+            part.initialize_from(
+                {name.removeprefix(dot): tuple(one.shape) for name, one in given.items() if name.startswith(dot)}
+            )
 
 
 def _array(name: str, given: Any) -> np.ndarray:

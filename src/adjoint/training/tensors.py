@@ -1,27 +1,32 @@
 """Files of arrays by name in the safetensors format."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
-from safetensors.numpy import save
 
 from adjoint.errors import CheckpointError, TypeRuleError
 from adjoint.ir import DTYPES
 from adjoint.paths import FilePath, reading, write_user_file
 
-__all__ = ["read_arrays", "read_file", "write_arrays", "write_file"]
+__all__ = ["digest_of", "read_arrays", "read_file", "write_arrays", "write_file"]
 
 #: Dtypes by their name in a file: F32, BF16, I64, BOOL, ...
 _DTYPES = {name.upper(): dtype for name, dtype in DTYPES.items()}
+
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 #: The key of a file's header that is not a name of an array.
 _METADATA = "__metadata__"
 
 #: Number of bytes at the start of a file that hold the size of its header.
 _SIZE_BYTES = 8
+
+#: The header ends at a multiple of so many bytes, and so do the arrays of wide dtypes, which come first.
+_ALIGNMENT = 8
 
 
 def read_arrays(path: FilePath) -> dict[str, np.ndarray]:
@@ -100,9 +105,42 @@ def read_file(path: FilePath, what: str) -> tuple[dict[str, np.ndarray], dict[st
 
 
 def write_file(path: FilePath, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str], what: str) -> None:
-    """Write arrays and metadata; `what` is the name of the caller in messages."""
+    """Write arrays and metadata; `what` is the name of the caller in messages.
+
+    The memory of C-contiguous arrays is written as it is, without a copy.
+    """
     if _METADATA in arrays:
         raise CheckpointError(f"{what}: an array in a safetensors file cannot be named {_METADATA!r}; rename it")
+    header: dict[str, object] = {_METADATA: dict(metadata)} if metadata else {}
+    pieces: list[bytes | memoryview] = []
+    end = 0
+    for name, array in sorted(arrays.items(), key=lambda named: (-named[1].itemsize, named[0])):
+        content = _content(array)
+        begin, end = end, end + content.nbytes
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [begin, end]}
+        pieces.append(content)
+    try:
+        text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError as error:
+        raise CheckpointError(
+            f"{what}: names of arrays must be text, got one with half of a surrogate pair; rename it"
+        ) from error
+    text += b" " * (-len(text) % _ALIGNMENT)
+    write_user_file(path, [len(text).to_bytes(_SIZE_BYTES, "little"), text, *pieces], what)
+
+
+def digest_of(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> str:
+    """The SHA-256 of the names, dtypes, shapes and elements of arrays, and of metadata; in hexadecimal digits."""
+    digest = hashlib.sha256(json.dumps(sorted(metadata.items())).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(json.dumps([name, _NAMES[array.dtype], list(array.shape)]).encode())
+        digest.update(_content(array))
+    return digest.hexdigest()
+
+
+def _content(array: np.ndarray) -> memoryview:
+    """The bytes of an array in C order, little-endian."""
     # Copied where the layout requires it, which `numpy.ascontiguousarray` would do at the loss of 0-d shapes.
-    plain = {name: np.require(array, requirements="C") for name, array in arrays.items()}
-    write_user_file(path, save(plain, metadata=dict(metadata) or None), what)
+    plain = np.require(array, array.dtype.newbyteorder("<"), "C")
+    return plain.reshape(-1).view(np.uint8).data

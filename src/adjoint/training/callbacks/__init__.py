@@ -13,6 +13,7 @@ from adjoint.training.callbacks.lambda_callback import LambdaCallback
 from adjoint.training.callbacks.learning_rate_scheduler import LearningRateScheduler
 from adjoint.training.callbacks.logger import Logger
 from adjoint.training.callbacks.loss_monitor import LossMonitor
+from adjoint.training.callbacks.model_checkpoint import CheckpointConfig, ModelCheckpoint
 from adjoint.training.callbacks.nan_guard import NaNGuard, explain_nan
 from adjoint.training.callbacks.progress_bar import ProgressBar
 from adjoint.training.callbacks.reduce_lr_on_plateau import ReduceLROnPlateau
@@ -24,6 +25,7 @@ from adjoint.training.callbacks.weight_averaging import WeightAveraging
 __all__ = [
     "CSVLogger",
     "Callback",
+    "CheckpointConfig",
     "EarlyStopping",
     "History",
     "JSONLinesLogger",
@@ -31,6 +33,7 @@ __all__ = [
     "LearningRateScheduler",
     "Logger",
     "LossMonitor",
+    "ModelCheckpoint",
     "NaNGuard",
     "ProgressBar",
     "ReduceLROnPlateau",
