@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.errors import CheckpointError
+from adjoint.errors import CheckpointError, kind_of
 from adjoint.optim.base import Optimizer
 from adjoint.optim.bound import Bound
 from adjoint.optim.updates import GroupUpdates, _Cohort, _owner, assigned
 from adjoint.optim.written import Written
 from adjoint.tensor.tensor import Tensor
 
-__all__ = ["check_exact_state", "exact_state", "load_exact_state"]
+__all__ = ["check_exact_state", "exact_state", "load_exact_state", "same_kind"]
 
 #: The entries of a group that are not settings.
 _NOT_SETTINGS = ("params", "param_names")
@@ -96,7 +96,13 @@ def _check_group(owner: str, updates: GroupUpdates, group: Mapping[str, Any]) ->
     members = sorted(number for each in group["updates"] for number in each["members"])
     if members != list(range(len(group["names"]))):
         raise CheckpointError(f"restore: the state of {owner} in the checkpoint is damaged; use another checkpoint")
-    types = {name: updates._types[name] for name in updates._types}
+    for key, value in group["options"].items():
+        if not same_kind(updates.group.get(key), value):
+            raise CheckpointError(
+                f"restore: the checkpoint has {key} of {owner} as {kind_of(value)}, and the optimizer as "
+                f"{kind_of(updates.group[key])}; build the optimizer as it was saved"
+            )
+    types = updates._types
     optimizer, _ = updates._optimizer.with_options({**updates.group, **group["options"]}, types)
     specs = {spec.name: spec for spec in optimizer.init(types)}
     shared = {name for name, spec in specs.items() if _owner(spec, types) is None}
@@ -143,6 +149,20 @@ def _load_group(updates: GroupUpdates, group: Mapping[str, Any]) -> None:
     updates._cohorts = cohorts
     slots = updates._slots
     updates._slots = {name: assigned(slots.get(name), _array(value)) for name, value in group["slots"].items()}
+
+
+def same_kind(own: Any, saved: Any) -> bool:
+    """Whether a saved setting can replace one that there is: a number a number, a list a list of the same; any None."""
+    if own is None:
+        return True
+    if isinstance(own, list | tuple):
+        return isinstance(saved, list | tuple) and all(not own or any(same_kind(o, s) for o in own) for s in saved)
+    if isinstance(own, Mapping):
+        return type(saved) is type(own) and same_kind(list(own), list(saved))
+    for kind in (bool | int | float | np.number, str, np.ndarray | Tensor):
+        if isinstance(own, kind):
+            return isinstance(saved, kind)
+    return type(saved) is type(own)
 
 
 def _array(value: Any) -> np.ndarray:

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+import adjoint
 from adjoint import nn, optim
+from adjoint.data import ArrayDataset
 from adjoint.errors import AdjointWarning, CheckpointError, InvalidValueError, TypeRuleError
-from adjoint.training.callbacks import CheckpointConfig, ModelCheckpoint
+from adjoint.training.callbacks import Callback, CheckpointConfig, ModelCheckpoint
 from adjoint.training.checkpoints import read_snapshot
+from adjoint.training.model import Model
 from tests.training.callbacks.running import FakeRun
 
 LOSSES = [[4.0, 3.0], [2.0, 1.0]]
@@ -85,6 +88,38 @@ def test_a_run_continues_from_the_newest(tmp_path):
     manifest = read_snapshot(tmp_path / "lin-1_2.safetensors").manifest
     assert manifest["config"] == {"seed": 3}
     assert manifest["info"] == {"epoch_num": 1, "lr": 0.1, "metrics": {}, "note": "a"}
+
+
+class Interrupt(Callback):
+    every = 5
+
+    def on_train_step_end(self, run):  # noqa: ARG002
+        raise KeyboardInterrupt
+
+
+def test_a_model_resumes_in_the_middle_of_an_epoch_and_of_an_accumulation_to_the_bit(tmp_path):
+    rng = np.random.default_rng(0)
+    dataset = ArrayDataset(rng.standard_normal((16, 3), np.float32), rng.integers(0, 2, 16), batch_size=4, seed=1)
+
+    def train(seed, *callbacks):
+        adjoint.manual_seed(seed)
+        network = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 2))
+        optimizer = optim.AdamW(network.parameters(), lr=0.1)
+        model = Model(network, nn.CrossEntropyLoss(), optimizer, accumulate=2)
+        run = model.fit(3, dataset, callbacks=[ModelCheckpoint("m", tmp_path, resume=True), *callbacks])
+        return run, {name: tensor.numpy().tobytes() for name, tensor in network.state_dict().items()}
+
+    with pytest.raises(KeyboardInterrupt):
+        train(0, Interrupt())
+    assert names(tmp_path)[-1] == "m-1_4"  # step 5 was not saved: its callback came first
+    (tmp_path / "m-1_4.safetensors").unlink()
+    resumed, bits = train(9)
+    assert (resumed.step, resumed.resumed) == (12, True)
+    for path in tmp_path.glob("*.safetensors"):
+        path.unlink()
+    whole, same = train(0)
+    assert bits == same
+    assert resumed.loss == whole.loss
 
 
 def test_there_may_be_nothing_to_continue(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 import adjoint
 from adjoint import nn, optim
-from adjoint.errors import AdjointWarning, CheckpointError
+from adjoint.errors import AdjointError, AdjointWarning, CheckpointError
 from adjoint.training.checkpoints import capture, read_snapshot, restore, write_snapshot
 from tests.training.checkpoints.networks import Training
 
@@ -207,3 +207,50 @@ def test_a_callback_that_is_missing_is_named():
         AdjointWarning, match="the checkpoint has the state of a callback Counting, which this run does not have; pass"
     ):
         restore(snapshot, training.network, training.optimizer, schedulers=training.schedule)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("optimizers", 0, "class"), "SGD", "the checkpoint has the state of SGD, got AdamW; use the former"),
+        (("optimizers", 0, "groups"), [], r"as many parameters as in the checkpoint, \[\], got \[6\]"),
+        (("optimizers", 0, "groups", 0, "updates"), [], "the state of AdamW in the checkpoint is damaged"),
+        (
+            ("optimizers", 0, "groups", 0, "names", 0),
+            "x",
+            "AdamW must have the names of the checkpoint, got '0' for 'x'",
+        ),
+        (
+            ("optimizers", 0, "groups", 0, "options", "lr"),
+            "x",
+            "has lr of AdamW as a str, and the optimizer as a float",
+        ),
+        (("optimizers", 0, "groups", 0, "options", "lr"), -1, "AdamW: lr"),
+        (("optimizers", 0, "groups", 0, "slots", "0_exp_avg"), {"$array": "last.bias"}, r"'0_exp_avg' of AdamW as"),
+        (("optimizers", 0, "groups", 0, "slots", "x"), {"$array": "last.bias"}, "the optimizer has no such state"),
+        (("schedulers", 0, "state", "gamma"), "x", "the state of the scheduler MultiStepLR instead of MultiStepLR"),
+        (("schedulers", 0, "state", "step"), 1, "the state of the scheduler MultiStepLR instead of MultiStepLR"),
+        (("random", "default"), {"$array": "last.bias"}, r"set_state: a state must be u8\[24\]"),
+        (("cursor",), {"$call": []}, r"the checkpoint's manifest is damaged at '\$call'"),
+        (("network",), {}, r"the checkpoint's manifest is damaged \(KeyError: 'aliases'\); use another checkpoint"),
+        (
+            ("callbacks", "Counting:0", "count"),
+            {"$call": []},
+            r"the checkpoint's manifest is damaged at '\$call'; use another checkpoint",
+        ),
+        (
+            ("callbacks", "Counting:0", "pair"),
+            3,
+            r"the state of Counting must be what its state_dict\(\) returned, and loading it failed \(AssertionError",
+        ),
+    ],
+)
+def test_a_manifest_that_was_never_captured_is_refused(path, value, message):
+    training = Training().steps(0, 1)
+    snapshot = capture(**training.parts())
+    place = snapshot.manifest
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(AdjointError, match=message):
+        restore(snapshot, **training.parts())

@@ -8,9 +8,9 @@ import numpy as np
 from adjoint.errors import AdjointError, CheckpointError, listed, warn
 from adjoint.modules import Module
 from adjoint.modules.state import initialize_lazy, stored
-from adjoint.optim.exact_state import check_exact_state, load_exact_state
+from adjoint.optim.exact_state import check_exact_state, load_exact_state, same_kind
 from adjoint.tensor.assign import assign
-from adjoint.tensor.generator import default_generator
+from adjoint.tensor.generator import Generator, default_generator
 from adjoint.tensor.tensor import Tensor
 from adjoint.training.checkpoints.capture import as_sequence, callback_keys, transient
 from adjoint.training.checkpoints.packing import unpack
@@ -67,8 +67,9 @@ def restore(
         plan.scaler(scaler)
         plan.callbacks(callbacks)
         random = plan.unpacked(snapshot.manifest["random"]["default"])
+        Generator().set_state(random)  # raises if it is no state
         cursor = plan.unpacked(snapshot.manifest["cursor"])
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, AdjointError):
             raise
         raise CheckpointError(
@@ -88,7 +89,8 @@ class _Plan:
     def __init__(self, snapshot: Snapshot, strict: bool) -> None:
         self._arrays, self._manifest, self._strict = snapshot.arrays, snapshot.manifest, strict
         self._tensors: dict[int, tuple[Tensor, np.ndarray]] = {}
-        self._actions: list[tuple[Any, tuple[Any, ...]]] = []
+        #: Whose state is loaded, how, and with what.
+        self._actions: list[tuple[Any, Any, tuple[Any, ...]]] = []
         self.differences: list[str] = []
 
     def unpacked(self, value: Any) -> Any:
@@ -97,8 +99,16 @@ class _Plan:
     def apply(self) -> None:
         for tensor, array in self._tensors.values():
             assign(tensor, array)
-        for action, arguments in self._actions:
-            action(*arguments)
+        for owner, action, arguments in self._actions:
+            try:
+                action(*arguments)
+            except AdjointError:
+                raise
+            except Exception as error:  # of the code of a callback, or a scheduler
+                raise CheckpointError(
+                    f"restore: the state of {type(owner).__name__} must be what its state_dict() returned, and loading "
+                    f"it failed ({type(error).__name__}: {error}); use another checkpoint, or correct load_state_dict"
+                ) from error
 
     def _differs(self, difference: str) -> None:
         if self._strict:
@@ -149,21 +159,25 @@ class _Plan:
                     raise
                 self.differences.append(f"another state of the optimizer ({getattr(error, 'message', error)})")
             else:
-                self._actions.append((load_exact_state, (optimizer, state)))
+                self._actions.append((optimizer, load_exact_state, (optimizer, state)))
 
     def schedulers(self, given: Sequence[Any]) -> None:
         for scheduler, packed in self._pairs(given, self._manifest["schedulers"], "learning-rate scheduler"):
             state, own = self.unpacked(packed["state"]), scheduler.state_dict()
             name = type(scheduler).__name__
-            if packed["class"] != name or state.keys() != own.keys():
+            if packed["class"] != name or not _fits(own, state):
                 self._differs(f"the state of the scheduler {packed['class']} instead of {name}")
             else:
-                self._actions.append((scheduler.load_state_dict, (state,)))
+                self._actions.append((scheduler, scheduler.load_state_dict, (state,)))
 
     def scaler(self, given: Any) -> None:
         saved = [] if self._manifest["scaler"] is None else [self._manifest["scaler"]]
         for scaler, packed in self._pairs([] if given is None else [given], saved, "loss scale"):
-            self._actions.append((scaler.load_state_dict, (self.unpacked(packed),)))
+            state = self.unpacked(packed)
+            if not _fits(scaler.state_dict(), state):
+                self._differs("the state of another loss scale")
+            else:
+                self._actions.append((scaler, scaler.load_state_dict, (state,)))
 
     def callbacks(self, given: "Sequence[Callback]") -> None:
         states = self._manifest["callbacks"]
@@ -172,9 +186,9 @@ class _Plan:
             prefix = f"{PREFIX}callback-array:{key}:"
             arrays = {n.removeprefix(prefix): a.copy() for n, a in self._arrays.items() if n.startswith(prefix)}
             if key in states:
-                self._actions.append((callback.load_state_dict, (self.unpacked(states[key]),)))
+                self._actions.append((callback, callback.load_state_dict, (self.unpacked(states[key]),)))
             if arrays:
-                self._actions.append((callback.load_state_arrays, (arrays,)))
+                self._actions.append((callback, callback.load_state_arrays, (arrays,)))
         for key, packed in states.items():
             if packed and key not in keys:
                 warn(
@@ -186,6 +200,11 @@ class _Plan:
         if len(given) != len(saved):
             self._differs(f"{len(saved)} of the state of {what}s for {len(given)} that were given")
         yield from zip(given, saved, strict=False)
+
+
+def _fits(own: Mapping[str, Any], saved: Mapping[str, Any]) -> bool:
+    """Whether a saved state has the names and the kinds of values of one that there is."""
+    return own.keys() == saved.keys() and all(same_kind(value, saved[key]) for key, value in own.items())
 
 
 def _type(tensor: Tensor) -> str:
