@@ -70,9 +70,13 @@ def check_exact_state(optimizer: Optimizer, state: Mapping[str, Any]) -> None:
     bound: Bound = optimizer._require_bound("checkpoints")
     name = type(optimizer).__name__
     if state["class"] != name:
-        raise CheckpointError(f"restore: the checkpoint has the state of {state['class']}, got {name}; use the former")
+        raise CheckpointError(
+            f"restore: the optimizer must be the one that was saved, {state['class']}, got {name}; build it again"
+        )
     if isinstance(bound, Written) != ("state_dict" in state):
-        raise CheckpointError(f"restore: the checkpoint has the state of another {name}; use the one that was saved")
+        raise CheckpointError(
+            f"restore: the optimizer must be the one that was saved, got another class {name}; build it again"
+        )
     if isinstance(bound, Written):
         bound._fitting_groups(state["state_dict"])
         return

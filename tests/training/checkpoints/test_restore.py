@@ -83,7 +83,7 @@ def test_the_loss_scale_is_restored():
     other = adjoint.amp.GradScaler(init_scale=2.0, growth_factor=3.0)
     restore(snapshot, network, scaler=other)
     assert other.state_dict() == scaler.state_dict()
-    with pytest.raises(CheckpointError, match="1 of the state of loss scales for 0 that were given"):
+    with pytest.raises(CheckpointError, match="it has the state of 1 loss scale, while 0 were given; build"):
         restore(snapshot, network)
 
 
@@ -159,12 +159,15 @@ def test_another_optimizer_is_refused_and_nothing_is_changed():
     snapshot = capture(saved.network, saved.optimizer)
     weight = given.network.first.weight.detach().numpy().copy()
     for optimizer, message in (
-        (sgd(given.network.parameters()), "restore: the checkpoint has the state of AdamW, got SGD; use the former"),
+        (
+            sgd(given.network.parameters()),
+            "restore: the optimizer must be the one that was saved, AdamW, got SGD; build it again",
+        ),
         (
             optim.AdamW(given.network.first.parameters()),
             r"restore: the optimizer's groups must have as many parameters as in the checkpoint, \[6\], got \[2\]",
         ),
-        (None, "1 of the state of optimizers for 0 that were given"),
+        (None, "it has the state of 1 optimizer, while 0 were given; build"),
     ):
         with pytest.raises(CheckpointError, match=message):
             restore(snapshot, given.network, optimizer)
@@ -212,7 +215,7 @@ def test_a_callback_that_is_missing_is_named():
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        (("optimizers", 0, "class"), "SGD", "the checkpoint has the state of SGD, got AdamW; use the former"),
+        (("optimizers", 0, "class"), "SGD", "must be the one that was saved, SGD, got AdamW; build it again"),
         (("optimizers", 0, "groups"), [], r"as many parameters as in the checkpoint, \[\], got \[6\]"),
         (("optimizers", 0, "groups", 0, "updates"), [], "the state of AdamW in the checkpoint is damaged"),
         (

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adjoint.errors import AdjointError, CheckpointError, listed, warn
+from adjoint.errors import AdjointError, CheckpointError, listed, plural, warn
 from adjoint.modules import Module
 from adjoint.modules.state import initialize_lazy, stored
 from adjoint.optim.exact_state import check_exact_state, load_exact_state, same_kind
@@ -198,7 +198,7 @@ class _Plan:
 
     def _pairs(self, given: Sequence[Any], saved: Sequence[Any], what: str) -> Iterator[tuple[Any, Any]]:
         if len(given) != len(saved):
-            self._differs(f"{len(saved)} of the state of {what}s for {len(given)} that were given")
+            self._differs(f"the state of {plural(len(saved), what)}, while {len(given)} were given")
         yield from zip(given, saved, strict=False)
 
 
