@@ -10,6 +10,7 @@ from adjoint.errors import InvalidValueError
 from adjoint.ir import DTYPES, Value
 from adjoint.optim.base import Optimizer
 from adjoint.optim.loss_scaling import next_scale
+from adjoint.optim.updates import assigned
 from adjoint.optim.wrappers import all_finite
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.making import from_array
@@ -241,5 +242,6 @@ class GradScaler:
         factors = (state_dict[key] for key in ("growth_factor", "backoff_factor", "growth_interval"))
         growth, backoff, interval = factors
         self._factors = (float(growth), float(backoff), int(interval))
-        self._scale = from_array(np.asarray(state_dict["scale"], np.float32))
-        self._tracker = from_array(np.asarray(state_dict["_growth_tracker"], np.int32))
+        # They stay the same tensors, which compiled steps may have taken as arguments.
+        self._scale = assigned(self._scale, np.asarray(state_dict["scale"], np.float32))
+        self._tracker = assigned(self._tracker, np.asarray(state_dict["_growth_tracker"], np.int32))
