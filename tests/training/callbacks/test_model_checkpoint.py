@@ -6,7 +6,7 @@ import pytest
 import adjoint
 from adjoint import nn, optim
 from adjoint.data import ArrayDataset
-from adjoint.errors import AdjointWarning, CheckpointError, InvalidValueError, TypeRuleError
+from adjoint.errors import CheckpointError, InvalidValueError, NameLookupError, TypeRuleError
 from adjoint.training.callbacks import Callback, CheckpointConfig, ModelCheckpoint
 from adjoint.training.checkpoints import read_snapshot
 from adjoint.training.model import Model
@@ -64,9 +64,9 @@ def test_the_best_stays_among_the_newest(tmp_path):
 
 
 def test_a_metric_that_is_missing_is_named(tmp_path):
-    with pytest.warns(
-        AdjointWarning,
-        match=r"^ModelCheckpoint: the run must have the metric 'accuracy', got mae; pass it to Model, and a dataset",
+    with pytest.raises(
+        NameLookupError,
+        match=r"^ModelCheckpoint: monitor must be a metric of the model or 'train_loss', got 'accuracy'; known are mae",
     ):
         run_of([[1.0]], [{"mae": 1.0}]).train(ModelCheckpoint(directory=tmp_path, monitor="accuracy"))
 

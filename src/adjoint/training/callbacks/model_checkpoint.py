@@ -9,7 +9,8 @@ from typing import Any
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, warn
 from adjoint.modules import Module
 from adjoint.paths import FilePath
-from adjoint.training.callbacks.base import Callback, Run
+from adjoint.training.callbacks.base import Run
+from adjoint.training.callbacks.monitoring import TRAIN_LOSS, Monitored
 from adjoint.training.checkpoints.capture import capture
 from adjoint.training.checkpoints.directory import CheckpointDirectory, check_prefix
 from adjoint.training.checkpoints.restore import restore
@@ -81,7 +82,7 @@ class CheckpointConfig:
                     )
 
 
-class ModelCheckpoint(Callback):
+class ModelCheckpoint(Monitored):
     """Saves the whole state of a run, so that it can be resumed with the bits that it would have had.
 
     A file is named ``{prefix}-{epoch}_{step_in_epoch}.safetensors``. It is whole at any moment, and older files are
@@ -97,10 +98,10 @@ class ModelCheckpoint(Callback):
     config : CheckpointConfig, optional
         When to save, and what to keep.
     monitor : str, optional
-        A metric, as in the results of evaluation, or "loss". Checkpoints are then saved at the ends of epochs, and the
-        best one is kept.
+        A metric, as in the results of evaluation, or "train_loss". Checkpoints are then saved at the ends of epochs,
+        and the best one is kept.
     mode : {"auto", "min", "max"}, default "auto"
-        Whether smaller or larger values are better; "auto": smaller ones for losses, errors and perplexity.
+        Whether smaller or greater values are better; "auto" decides by the name.
     save_best_only : bool, default False
         Whether to save only if the metric is the best so far.
     resume : bool, default False
@@ -141,8 +142,7 @@ class ModelCheckpoint(Callback):
                 f"ModelCheckpoint: config must be a CheckpointConfig, got {kind_of(config)}; pass "
                 "CheckpointConfig(save_checkpoint_steps=100)"
             )
-        if mode not in ("auto", "min", "max"):
-            raise InvalidValueError(f"ModelCheckpoint: mode must be 'auto', 'min' or 'max', got {mode!r}")
+        super().__init__(TRAIN_LOSS if monitor is None else monitor, mode, 0.0)
         if save_best_only and monitor is None:
             raise InvalidValueError(
                 "ModelCheckpoint: save_best_only needs a metric to compare, got none; pass monitor='accuracy'"
@@ -155,10 +155,9 @@ class ModelCheckpoint(Callback):
             keep_checkpoint_max=self.config.keep_checkpoint_max,
             keep_checkpoint_per_n_minutes=self.config.keep_checkpoint_per_n_minutes,
         )
-        self.monitor, self.save_best_only, self.resume = monitor, save_best_only, resume
-        self._larger = mode == "max" or (mode == "auto" and not _is_lower_better(monitor or ""))
+        self._is_monitored = monitor is not None
+        self.save_best_only, self.resume = save_best_only, resume
         self._schedulers = schedulers
-        self.best: float | None = None
         self.best_path: Path | None = None
         self._saved_at: int | None = None
         self._resumed: Path | None = None
@@ -233,22 +232,14 @@ class ModelCheckpoint(Callback):
 
     def on_train_epoch_end(self, run: Run) -> None:
         """Save if a metric is monitored, and it is the best or every one is saved."""
-        if self.monitor is None:
+        if not self._is_monitored:
             return
-        value = run.metrics.get(self.monitor)
-        if value is None and self.monitor == "loss":
-            value = run.loss
+        value = self.newest(run)
         if value is None:
-            warn(
-                f"ModelCheckpoint: the run must have the metric {self.monitor!r}, got "
-                f"{', '.join(run.metrics) or 'none'}; pass it to Model, and a dataset for evaluation to fit"
-            )
             return
-        better = not math.isnan(value) and (
-            self.best is None or (value > self.best if self._larger else value < self.best)
-        )
+        better = self.improves(value, self.best)
         if better:
-            self.best, self.best_path = float(value), self.directory.file(run.epoch, run.step_in_epoch)
+            self.best, self.best_path = value, self.directory.file(run.epoch, run.step_in_epoch)
         if better or not self.save_best_only:
             self._saved_at = None  # what was saved after the last step does not have the metric
             self._save(run, best=better)
@@ -272,12 +263,12 @@ class ModelCheckpoint(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The best value, and its file."""
-        return {"best": self.best, "best_path": None if self.best_path is None else self.best_path.name}
+        return {**super().state_dict(), "best_path": None if self.best_path is None else self.best_path.name}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from what `state_dict` returned."""
+        super().load_state_dict(state)
         name = state["best_path"]
-        self.best = state["best"]
         self.best_path = None if name is None else self.directory.path / Path(name).name
 
     def _network(self, run: Run) -> Module:
@@ -341,9 +332,3 @@ def _modules(step: Any) -> dict[str, Module]:
 def _is_plain(value: object) -> bool:
     """Whether JSON has a number."""
     return isinstance(value, int | float) and math.isfinite(value)
-
-
-def _is_lower_better(metric: str) -> bool:
-    """Whether a metric with this name is better if it is smaller."""
-    name = metric.lower()
-    return any(word in name for word in ("loss", "error", "perplexity")) or name in ("mae", "mse", "rmse")

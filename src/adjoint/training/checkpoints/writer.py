@@ -77,6 +77,7 @@ class CheckpointWriter:
             Whether it is not given up until another one with `keep` comes, such as a better one.
         """
         with self._changed:
+            news, self._news = self._news, None  # of earlier ones: what becomes of this one, a later call says
             self._waiting.append((Path(path), snapshot))
             if keep:
                 self._kept = snapshot
@@ -87,7 +88,8 @@ class CheckpointWriter:
                 self._thread.start()
         if not self._asynchronous:
             self._run()
-        self._warn()
+            news, self._news = self._news or news, None
+        _warn(news)
 
     def wait(self) -> None:
         """Wait until everything is on the disk.
@@ -103,18 +105,10 @@ class CheckpointWriter:
             thread.join()
         with self._changed:
             failure, self._failure = self._failure, None
-            if failure is not None:
-                self._news = None
+            news, self._news = self._news, None
         if failure is not None:
             raise failure
-        self._warn()
-
-    def _warn(self) -> None:
-        """Warn of a failure in the thread of the caller, where a warning may be an error."""
-        with self._changed:
-            news, self._news = self._news, None
-        if news is not None:
-            warn(f"{news.message}; training goes on, and the last good checkpoint is kept")
+        _warn(news)
 
     def _give_up(self) -> None:
         """Drop the oldest of those that wait if there are too many."""
@@ -147,3 +141,9 @@ class CheckpointWriter:
                 if failure is not None and self._failure is None:
                     self._news = failure
                 self._failure = failure
+
+
+def _warn(failure: CheckpointError | None) -> None:
+    """Warn of a failure in the thread of the caller, where a warning may be an error."""
+    if failure is not None:
+        warn(f"{failure.message}; training goes on, and the last good checkpoint is kept")
