@@ -241,3 +241,15 @@ def test_an_operand_in_half_precision_is_converted_before_the_loop(dtype):
     found = compile(Function("f", (x,), (rows, taken)), options=CompileOptions(threads=1))(array)
     np.testing.assert_array_equal(found[0], np.stack([array, array]).astype("f4"))
     np.testing.assert_array_equal(found[1], array[None].astype("f4"))
+
+
+def test_a_loop_reads_a_cheap_value_that_others_compute_again():
+    """Two elementwise readers would rather compute the product again than load it; the loop needs it in memory."""
+    x, y = param("x", ()), param("y", (7,))
+    start = ops.multiply(x, 3.0)
+    last, _ = ops.scan(lambda carry, _: (ops.add(carry, 1.0), None), start, None, 4)
+    function = Function("f", (x, y), (ops.add(y, start), ops.subtract(y, start), last))
+    added, subtracted, found = compile(function, options=CompileOptions(threads=1, cache=False))(2.0, np.ones(7, "f4"))
+    np.testing.assert_array_equal(added, np.full(7, 7.0))
+    np.testing.assert_array_equal(subtracted, np.full(7, -5.0))
+    assert found == 10.0

@@ -144,33 +144,40 @@ class _Fuser:
         self.attentions: dict[Hashable, Group] = {}
 
     def _must_store(self) -> set[Value]:
-        """Values that have to be stored, whichever kernel computes them."""
+        """Values that have to be stored, whichever kernel computes them, and those that are worth it."""
         stored = {v for v in self.order if v in self.results}
+        costly: set[Value] = set()
         cost: dict[Value, float] = {}
         for value in self.order:
             pattern = self.patterns[value]
             if pattern.kind == "control":
                 # Loops and branches read their operands from memory, whole and in their order.
-                stored.update(flat_source(v, stored, self.patterns) for v in value.inputs)
+                needed = {flat_source(v, stored, self.patterns) for v in value.inputs}
+                stored |= needed
+                costly -= needed
             if pattern.kind in ("control", "item"):
                 cost[value] = 0.0
                 continue
+            needed = set()
             if pattern.kind == "param" or pattern.kind in _ROOTS:
                 cost[value] = 0.0
             else:
                 cost[value] = pattern.flops + sum(0.0 if v in stored else cost[v] for v in value.inputs)
             if pattern.product or pattern.kind in _STORING:
-                stored.update(map(self._affine_base, value.inputs))
+                needed.update(map(self._affine_base, value.inputs))
             if pattern.kind == "scatter":
-                stored.update(self._base(v) for v in value.inputs if cost[v] > costs.CHEAP_FLOPS)
+                needed.update(self._base(v) for v in value.inputs if cost[v] > costs.CHEAP_FLOPS)
             for operand in self._positions(value):
                 if cost[operand] > costs.CHEAP_FLOPS:
-                    stored.add(self._base(operand))
+                    needed.add(self._base(operand))
                     self.computed_positions.add(operand)
+            stored |= needed
+            costly -= needed  # there is another reason to store them
             worth = 0.0 if value.type.size == 1 else costs.CHEAP_FLOPS  # a scalar is computed once for all elements
-            if self.patterns[value].kind != "view" and cost[value] > worth and self._readers(value) > 1:
-                self.costly.update({value} - stored)
+            if pattern.kind != "view" and cost[value] > worth and self._readers(value) > 1:
+                costly.update({value} - stored)
                 stored.add(value)
+        self.costly = costly
         return {v for v in stored if self.patterns[v].kind != "param"}
 
     def _positions(self, value: Value) -> list[Value]:
