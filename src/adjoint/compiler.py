@@ -55,7 +55,7 @@ class CompileOptions:
         identical for any number.
     cache : bool, default True
         Whether to cache compiled code on disk.
-    cache_directory : Path, optional
+    cache_directory : str or Path, optional
         Location of the cache; default: ``compiled`` in adjoint's cache directory (``adjoint doctor`` prints it).
     memory_budget : int, optional
         Maximum working memory of a compiled function in bytes, ``executable.memory[name].working``, on its threads,
@@ -79,7 +79,7 @@ class CompileOptions:
 
     threads: int | None = None
     cache: bool = True
-    cache_directory: Path | None = None
+    cache_directory: str | Path | None = None
     memory_budget: int | None = None
     flush_subnormals: bool = True
     tune: bool | Path = False
@@ -88,6 +88,13 @@ class CompileOptions:
     def __post_init__(self) -> None:
         if self.threads is not None:
             check_threads(self.threads)
+        directory = self.cache_directory
+        if directory == "" or not isinstance(directory, str | Path | None):
+            raise InvalidValueError(
+                f"cache_directory must be the path of a directory, a str or Path, got {directory!r}"
+            )
+        if isinstance(directory, str):
+            object.__setattr__(self, "cache_directory", Path(directory))
         if not isinstance(self.flush_subnormals, bool):
             raise InvalidValueError(f"flush_subnormals must be True or False, got {self.flush_subnormals!r}")
         budget = self.memory_budget
@@ -276,7 +283,8 @@ def program_text(program: Program, target: Target, stage: str, flush_subnormals:
 def _store(options: CompileOptions) -> CompileCache | None:
     if not options.cache:
         return None
-    return CompileCache(options.cache_directory or cache_dir() / "compiled")
+    given = options.cache_directory
+    return CompileCache(Path(given) if given is not None else cache_dir() / "compiled")
 
 
 def _tuning(options: CompileOptions, target: Target) -> Tuning | None:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -13,7 +14,7 @@ import pytest
 
 from adjoint import ops
 from adjoint.compiler import CompileOptions, compile
-from adjoint.errors import CacheError
+from adjoint.errors import CacheError, InvalidValueError
 from adjoint.ir import Function, param
 from adjoint.runtime.cache import CacheWarning, CompileCache
 
@@ -49,6 +50,20 @@ def test_other_content_or_cpu_is_another_entry(tmp_path, other):
 def test_without_the_cache_nothing_is_written(tmp_path):
     compile(function(), options=CompileOptions(cache=False, cache_directory=tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+def test_the_directory_may_be_a_string(tmp_path):
+    made = options(str(tmp_path / "code"))
+    assert made == options(tmp_path / "code")
+    compile(function(), options=made)
+    assert compile(function(), options=options(tmp_path / "code")).cached
+
+
+@pytest.mark.parametrize("directory", [3, b"code", True, ""])
+def test_a_directory_of_another_kind_is_refused(directory):
+    sentence = f"cache_directory must be the path of a directory, a str or Path, got {directory!r}"
+    with pytest.raises(InvalidValueError, match=f"^{re.escape(sentence)}( \\[at .*\\])?$"):
+        options(directory)
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b[:60] + b"\0" + b[61:], lambda _: b"", lambda _: b"x"])
