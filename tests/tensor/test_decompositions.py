@@ -40,6 +40,12 @@ def test_decompositions_are_those_of_numpy():
         (linalg.pinv(tall, rtol=0.5), numpy.pinv(TALL, 0.5)),
         (linalg.matrix_rank(deficient), np.array(2)),
         (linalg.matrix_rank(tall), np.array([3, 3])),
+        (linalg.matrix_rank(tall, 1e3), np.array([0, 0])),
+        (linalg.matrix_rank(tall, rtol=0.5), numpy.matrix_rank(TALL, 0.5 * numpy.svd(TALL)[1].max(-1))),
+        (linalg.matrix_rank(tall, atol=torch.tensor([1e3, 0.0])), np.array([0, 3])),
+        (linalg.matrix_rank(torch.ones(2, 0, 3)), np.array([0, 0])),
+        (linalg.pinv(tall, atol=1e3), np.zeros((2, 3, 4))),
+        (linalg.pinv(torch.ones(2, 0, 3)), np.zeros((2, 3, 0))),
         (linalg.cond(tall), numpy.cond(TALL)),
         (linalg.cond(tall, -2), 1 / numpy.cond(TALL)),
         (linalg.matrix_norm(tall, "nuc"), numpy.norm(TALL, "nuc", (1, 2))),
@@ -73,6 +79,9 @@ def test_gradients_through_least_squares_and_pseudoinverses():
 
 def test_refusals():
     x, linalg = torch.ones(3, 2), torch.linalg
+    assert message(lambda: linalg.matrix_rank(x, 0.1, atol=0.2)) == (
+        "matrix_rank: tol is another name for atol, got tol=0.1 and atol=0.2; omit tol"
+    )
     assert message(lambda: linalg.qr(x, "full")) == (
         "qr: mode must be 'reduced', 'complete' or 'r', got 'full'; use 'reduced'"
     )

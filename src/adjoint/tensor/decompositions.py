@@ -56,6 +56,9 @@ class LeastSquares(NamedTuple):
     singular_values: Any
 
 
+#: A number, one number for each matrix, or the default.
+Tolerance = Value | float | None
+
 _qr, _eigh, _svd = operation(ops.qr), operation(ops.eigh), operation(ops.svd)
 
 
@@ -147,47 +150,93 @@ def svdvals(A: Any) -> Any:
 
 
 @operation
-def _pinv(x: Value, rtol: float | None, hermitian: bool) -> Value:
+def _pinv(x: Value, atol: Tolerance, rtol: Tolerance, hermitian: bool) -> Value:
+    *batch, rows, columns = x.shape
+    if 0 in (rows, columns):
+        return ops.full(0.0, (*batch, columns, rows), x.dtype)
     if hermitian:
         values, v = ops.eigh(x)
         u = v
     else:
         u, values, vh = ops.svd(x)
         v = ops.swapaxes(vh, -2, -1)
-    kept = _above(values, max(x.shape[-2:]), rtol, x)
+    kept = _above(values, atol, rtol, x)
     inverse = ops.where(kept, ops.reciprocal(ops.where(kept, values, 1.0)), 0.0)
     return ops.matmul(ops.multiply(v, ops.expand_dims(inverse, -2)), u, transpose_b=True)
 
 
-def _above(values: Value, size: int, rtol: float | None, x: Value) -> Value:
-    """Which values are greater than the tolerance times the greatest one."""
-    tolerance = size * float(np.finfo(x.dtype).eps) if rtol is None else rtol
+def _above(values: Value, atol: Tolerance, rtol: Tolerance, x: Value) -> Value:
+    """Which values of matrices are greater than `atol`, and than `rtol` times the greatest one.
+
+    Without either, `rtol` is the greater size times the machine epsilon; it is 0 if there is only `atol`.
+    """
     sizes = ops.abs(values)
-    return ops.greater(sizes, ops.multiply(ops.max(sizes, -1, keepdims=True), tolerance))
+    if rtol is None:
+        rtol = max(x.shape[-2:]) * float(np.finfo(x.dtype).eps) if atol is None else 0.0
+    least = ops.multiply(ops.max(sizes, -1), rtol)
+    if atol is not None:
+        least = ops.maximum(least, ops.cast(atol, x.dtype) if isinstance(atol, Value) else atol)
+    return ops.greater(sizes, ops.expand_dims(least, -1))
 
 
-def pinv(A: Any, *, rtol: float | None = None, hermitian: bool = False) -> Any:
+def pinv(A: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
     """The pseudoinverse of matrices, by their singular values.
+
+    The gradient is that of a matrix of full rank: of others it lacks what the singular vectors of 0 contribute, which
+    PyTorch's has.
 
     Parameters
     ----------
     A : Tensor
         Floats ``[..., m, n]``.
-    rtol : float, optional
-        Singular values of at most this, times the greatest one, count as 0; default: the greater size times the
-        machine epsilon.
+    atol : float or Tensor, optional
+        Singular values of at most this count as 0; a tensor has one for each matrix. Default: 0.
+    rtol : float or Tensor, optional
+        Those of at most this, times the greatest one of their matrix, count as 0 too. Default: the greater size times
+        the machine epsilon, or 0 if `atol` is given.
     hermitian : bool, default False
         Whether the matrices are symmetric: their eigenvalues are used then.
     """
-    return _pinv(A, None if rtol is None else float(rtol), bool(hermitian))
+    return _pinv(A, _number(atol), _number(rtol), bool(hermitian))
+
+
+def matrix_rank(A: Any, tol: Any = None, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+    """The number of singular values of matrices that are not counted as 0: all above `tol`.
+
+    Parameters
+    ----------
+    A : Tensor
+        Floats ``[..., m, n]``.
+    tol : float or Tensor, optional
+        Another name for `atol`.
+    atol, rtol : float or Tensor, optional
+        As for `pinv`.
+    hermitian : bool, default False
+        No effect: singular values are the absolute eigenvalues.
+
+    Raises
+    ------
+    InvalidValueError
+        If there are both `tol` and `atol`.
+    """
+    del hermitian
+    if tol is not None and atol is not None:
+        raise InvalidValueError(
+            f"matrix_rank: tol is another name for atol, got tol={tol!r} and atol={atol!r}; omit tol"
+        )
+    return _matrix_rank(A, _number(tol if atol is None else atol), _number(rtol))
 
 
 @operation
-def matrix_rank(A: Value, *, tol: float | None = None, hermitian: bool = False) -> Value:  # noqa: ARG001
-    """The number of singular values above `tol`; default: the greatest one times the greater size times epsilon."""
-    values = ops.svd(A)[1]
-    kept = _above(values, max(A.shape[-2:]), None, A) if tol is None else ops.greater(values, tol)
-    return ops.count_nonzero(kept, -1)
+def _matrix_rank(x: Value, atol: Tolerance, rtol: Tolerance) -> Value:
+    if 0 in x.shape[-2:]:
+        return ops.full(0, x.shape[:-2], "i64")
+    return ops.count_nonzero(_above(ops.svd(x)[1], atol, rtol, x), -1)
+
+
+def _number(tolerance: Any) -> Any:
+    """A tolerance as `operation` takes it: a tensor, a float or None."""
+    return float(tolerance) if isinstance(tolerance, int | float) else tolerance
 
 
 def cond(A: Any, p: float | str | None = None) -> Any:
