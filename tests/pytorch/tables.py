@@ -6,7 +6,7 @@ Imports nothing of PyTorch: arguments are those that adjoint's functions receive
 import adjoint
 from adjoint.nn import functional
 
-__all__ = ["ADAPTED", "ANY_OF_TIES", "GRADIENTS_DIFFER", "NOT_COVERED", "NOT_RUN", "REFUSED", "SHAPES_ONLY"]
+__all__ = ["ADAPTED", "ANY_OF_TIES", "COMPARED", "GRADIENTS_DIFFER", "NOT_COVERED", "NOT_RUN", "REFUSED", "SHAPES_ONLY"]
 
 
 def _method(name):
@@ -22,6 +22,7 @@ ADAPTED = {
     "nn.functional.embedding": lambda table, ids, **kwargs: functional.embedding(ids, table, **kwargs),
     "nn.functional.embedding_bag": lambda table, ids, **kwargs: functional.embedding_bag(ids, table, **kwargs),
     "zero_": lambda x: x.clone().zero_(),
+    "linalg.pinv": lambda x, *args, **kwargs: adjoint.linalg.pinv(x @ args[0].mT if args else x, **kwargs),
     "T": lambda x: x.T,
     "mT": lambda x: x.mT,
     "H": lambda x: x.H,
@@ -48,9 +49,19 @@ SHAPES_ONLY = {
 #: integers and bools often are. adjoint has the first one, which tests/tensor/test_ordering.py compares with NumPy.
 ANY_OF_TIES = ("argsort", "kthvalue", "median", "nanmedian", "mode", "sort", "topk")
 
-#: OpInfos with results that adjoint computes in the same way, but whose gradients differ by a convention that the
-#: docstring states.
+#: What is compared of results of which parts are arbitrary, of either library: vectors without their signs, and least
+#: squares without the rank and the singular values, which depend on LAPACK's driver.
+COMPARED = {
+    "linalg.eigh": lambda found: (found[0], found[1].abs()),
+    "linalg.svd": lambda found: (found[0].abs(), found[1], found[2].abs()),
+    "linalg.lstsq": lambda found: tuple(found)[:2],
+}
+
+#: OpInfos, also with their variants, whose results adjoint computes in the same way, but whose gradients differ by a
+#: convention that the docstring states.
 GRADIENTS_DIFFER = {
+    "linalg.pinv.singular": "of matrices of full rank only",
+    "linalg.norm.subgradients_at_zero": "zeros for a matrix of zeros; PyTorch's is another subgradient",
     "nn.functional.max_unpool1d": "equal positions share the gradient; in PyTorch each has all of it",
     "nn.functional.max_unpool2d": "equal positions share the gradient; in PyTorch each has all of it",
     "nn.functional.max_unpool3d": "equal positions share the gradient; in PyTorch each has all of it",
@@ -59,6 +70,7 @@ GRADIENTS_DIFFER = {
 #: OpInfos, with their variants, of functions that adjoint has, which are not run, and why.
 NOT_RUN = {
     "normal.in_place": "the samples call normal_ with the arguments of normal",
+    "nn.functional.batch_norm.without_cudnn": "the samples are for GPUs",
 }
 
 #: Parts of the sentences with which adjoint refuses samples that PyTorch accepts, and how many of an OpInfo at most.
@@ -93,11 +105,11 @@ REFUSED = {
     "nn.functional.multilabel_soft_margin_loss": {"weight must have one f32 per class": 1},
     "tensordot": {"the axes must have the same sizes": 2},
     # Of singular values.
-    "linalg.matrix_norm": {"matrix_norm: ord must be": 12},
-    "linalg.norm": {"matrix_norm: ord must be": 10},
-    "linalg.norm.subgradients_at_zero": {"matrix_norm: ord must be": 4},
     "norm.nuc": {"got 'nuc'": 2},
+    "linalg.svd": {"full_matrices=True needs square matrices": 18},
     # Not implemented.
+    "linalg.lstsq": {"driver must be 'gels'": 27},
+    "linalg.lstsq.grad_oriented": {"driver must be 'gels'": 27},
     "nn.functional.grid_sample": {"got 'bicubic'": 6},
 }
 
@@ -114,15 +126,15 @@ NOT_COVERED = {
     "sparse layouts; operations of sparse matrices are functions of their parts": """
         sparse.mm sparse.sampled_addmm to_sparse
         """,
-    "eigenvalues, singular values and factorizations other than Cholesky's": """
-        geqrf linalg.cond linalg.eig linalg.eigh linalg.eigvals linalg.eigvalsh linalg.householder_product
-        linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve linalg.lstsq linalg.lu linalg.lu_factor
-        linalg.lu_factor_ex linalg.lu_solve linalg.matrix_rank linalg.pinv linalg.qr linalg.svd linalg.svdvals lu
+    "eigenvalues of matrices that are not symmetric, LU and other factorizations": """
+        geqrf linalg.eig linalg.eigvals linalg.householder_product
+        linalg.ldl_factor linalg.ldl_factor_ex linalg.ldl_solve linalg.lu linalg.lu_factor
+        linalg.lu_factor_ex linalg.lu_solve lu
         lu_solve lu_unpack matrix_exp ormqr pca_lowrank pinverse qr svd svd_lowrank
         """,
     "reports errors of numerics as results": "linalg.cholesky_ex linalg.inv_ex linalg.solve_ex",
     "compositions of functions that adjoint has": """
-        corrcoef cov cumulative_trapezoid gradient linalg.tensorinv linalg.tensorsolve linalg.vander linalg.vecdot
+        corrcoef cov cumulative_trapezoid gradient linalg.tensorinv linalg.tensorsolve linalg.vander
         nn.functional.linear_cross_entropy nn.functional.pdist nonzero_static sum_to_size unravel_index
         """,
     "special functions without an operator": """
@@ -149,7 +161,7 @@ NOT_COVERED = {
         """,
     "memory: strides, storage and variants that copy": """
         alias_copy as_strided as_strided_copy as_strided_scatter diagonal_copy empty_permuted empty_strided expand_copy
-        narrow_copy new_empty_strided permute_copy put resize_ resize_as_ slice split_with_sizes split_with_sizes_copy
+        narrow_copy new_empty_strided permute_copy put resize_ resize_as_ slice split_with_sizes_copy
         squeeze_copy t_copy transpose_copy unbind_copy unfold_copy unsafe_chunk unsafe_split unsqueeze_copy view_copy
         """,
     "random numbers that methods in place draw, compared by tests of distributions": """
@@ -157,7 +169,7 @@ NOT_COVERED = {
         """,
     "parts of PyTorch's implementation, kernels of GPUs and their formats": """
         __rdiv__ _batch_norm_with_update _chunk_cat _native_batch_norm_legit _segment_reduce _softmax_backward_data
-        _unsafe_masked_index _unsafe_masked_index_put_accumulate _upsample_bilinear2d_aa constant_pad_nd grid_sampler_2d
+        _unsafe_masked_index _unsafe_masked_index_put_accumulate _upsample_bilinear2d_aa grid_sampler_2d
         grid_sampler_3d hash_tensor jiterator_2inputs_2outputs jiterator_4inputs_with_extra_args jiterator_binary
         jiterator_binary_return_by_ref jiterator_unary max_pool2d_with_indices_backward native_batch_norm
         native_dropout_backward native_group_norm native_layer_norm torch._scaled_mm torch._scaled_mm_v2
@@ -165,8 +177,8 @@ NOT_COVERED = {
         torch.ops.aten._safe_softmax.default
         """,
     "layers of their own here, or not implemented": """
-        broadcast_shapes char diagonal_scatter fill histogram histogramdd nn.functional.alpha_dropout
-        nn.functional.ctc_loss nn.functional.feature_alpha_dropout nn.functional.fractional_max_pool2d
+        char diagonal_scatter histogram histogramdd nn.functional.alpha_dropout
+        nn.functional.feature_alpha_dropout nn.functional.fractional_max_pool2d
         nn.functional.fractional_max_pool3d nn.functional.multi_head_attention_forward
         nn.functional.upsample_bilinear nn.functional.upsample_nearest
         """,
