@@ -1,11 +1,12 @@
 """Recipes for composites: functions of several operators, as models use them."""
 
 from collections.abc import Mapping
-from math import prod
+from math import log, prod
 from types import MappingProxyType
 
 from adjoint import ops
 from adjoint.ir import Value
+from adjoint.losses.ctc import ctc
 from adjoint.testing.growing import Growing, Node
 from adjoint.testing.operands import Recipe, image, positions, positive, small
 from adjoint.testing.random_recipes import DISTRIBUTIONS
@@ -143,7 +144,10 @@ def _heads(g: Growing) -> Node:
     scale = 1 / (depth * max(q.bound, 1.0))
     causal = g.flag()
     added = None if held is None else held.value
-    return Node(ops.scaled_dot_product_attention(q.value, k.value, v.value, causal, scale, added), v.bound, False)
+    rate = g.choose((0.0, 0.0, 0.25))
+    key = ops.random.key(10) if rate else None
+    found = ops.scaled_dot_product_attention(q.value, k.value, v.value, causal, scale, added, rate, key)
+    return Node(found, v.bound / (1 - rate), False)
 
 
 def _ordered(g: Growing) -> Node:
@@ -253,6 +257,24 @@ def _differences(g: Growing) -> Node:
     return Node(ops.trapezoid(x.value, axis=axis), x.bound * x.value.shape[axis], False)
 
 
+def _ctc(g: Growing) -> Node:
+    """The loss of sequences of labels that all have an alignment: there are steps for a blank after every label."""
+    x = small(image(g, axes=1))
+    logits = ops.slice_axis(x.value, 0, 0, min(x.value.shape[0], 9))
+    steps, batch, _ = logits.shape
+    more = g.parameter((steps, batch, 2), "float", logits.dtype)  # so that there are classes besides the blank
+    logits = ops.concat(logits, more.value, axis=2)
+    classes = logits.shape[2]
+    labels = ops.add(positions(g, classes - 1, (batch, g.choose(range(1, (steps + 1) // 2 + 1)))), 1)
+    counts = [g.choose(range(labels.shape[1] + 1)) for _ in range(batch)]
+    lengths = [g.choose(range(max(2 * count - 1, 1), steps + 1)) for count in counts]
+    reduction = g.choose(("mean", "sum", "none"))
+    found = ctc(ops.log_softmax(logits, 2), labels, lengths, counts, reduction=reduction)
+    # No step of an alignment is less likely than the least likely class.
+    bound = steps * (2 * max(x.bound, more.bound) + log(classes))
+    return Node(found, bound * (batch if reduction == "sum" else 1), False)
+
+
 def _half(g: Growing) -> Node:
     """A value in half precision, with which later operators go on."""
     x = g.pick()
@@ -280,6 +302,7 @@ COMPOSITES: Mapping[str, Recipe] = MappingProxyType(
         "arranged": _arranged,
         "distance": _distance,
         "differences": _differences,
+        "ctc": _ctc,
         "half": _half,
         **WINDOWS,
         **DISTRIBUTIONS,

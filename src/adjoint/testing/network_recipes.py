@@ -6,7 +6,7 @@ from math import exp, log, prod
 from types import MappingProxyType
 
 from adjoint import ops
-from adjoint.ir import DTYPES, apply
+from adjoint.ir import DTYPES, Value, apply
 from adjoint.ops.attention import Attention, AttentionLogSum
 from adjoint.ops.attention_base import AttentionOperator
 from adjoint.ops.attention_gradients import AttentionKeyGradient, AttentionQueryGradient, AttentionValueGradient
@@ -103,6 +103,17 @@ def _queries(g: Growing) -> tuple[Node, list[Node], float]:
     return q, others, 1 / (depth * max(q.bound, 1.0))
 
 
+def _weight_dropout(g: Growing, q: Node) -> tuple[float, list[Value], float]:
+    """The dropout of attention weights: its rate, mostly 0, and otherwise the key; the greatest factor of a weight."""
+    rate = g.choose((0.0, 0.0, 0.0, 0.25, 0.5))
+    if not rate:
+        return rate, [], 1.0
+    key, batch = ops.random.key(g.choose((8, 9))), q.value.shape[:-2]
+    if batch and g.flag():  # each element of the first batch axis has a key of its own
+        key = ops.random.fold_in(key, ops.iota(batch[:1], 0, "i32"))
+    return rate, [key], 1 / (1 - rate)
+
+
 def _attended(g: Growing, *, values: bool) -> Node:
     """Attention of a graph value to new keys, or the log-sum-exp of its scores."""
     q, (k, v, *mask), scale = _queries(g)
@@ -111,7 +122,8 @@ def _attended(g: Growing, *, values: bool) -> Node:
     if not values:
         found = apply(AttentionLogSum(*settings), q.value, k.value, *added)
         return Node(found, k.bound + log(k.value.shape[-2]) + sum(m.bound for m in mask), False)
-    return Node(apply(Attention(*settings), q.value, k.value, v.value, *added), v.bound, False)
+    rate, key, most = _weight_dropout(g, q)
+    return Node(apply(Attention(*settings, rate), q.value, k.value, v.value, *added, *key), most * v.bound, False)
 
 
 def _attention_gradient(made: type[AttentionOperator]) -> Callable[[Growing], Node]:
@@ -125,12 +137,14 @@ def _attention_gradient(made: type[AttentionOperator]) -> Callable[[Growing], No
         *rows, _ = q.value.shape
         width = v.value.shape[-1]
         ct = g.parameter((*rows, width), "float", q.value.dtype)
+        rate, key, most = _weight_dropout(g, q)
+        op = made(*settings, rate)
         if made is AttentionValueGradient:
-            found = apply(made(*settings), q.value, k.value, logsum, ct.value, *added)
-            return Node(found, ct.bound * rows[-1], False)
+            found = apply(op, q.value, k.value, logsum, ct.value, *added, *key)
+            return Node(found, most * ct.bound * rows[-1], False)
         delta = g.parameter(tuple(rows), "float", q.value.dtype)
-        found = apply(made(*settings), q.value, k.value, v.value, logsum, delta.value, ct.value, *added)
-        change = scale * (width * ct.bound * v.bound + delta.bound)
+        found = apply(op, q.value, k.value, v.value, logsum, delta.value, ct.value, *added, *key)
+        change = scale * (most * width * ct.bound * v.bound + delta.bound)
         return Node(found, change * (k.bound if made is AttentionQueryGradient else q.bound * rows[-1]), False)
 
     return recipe
