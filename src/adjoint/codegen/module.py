@@ -34,7 +34,7 @@ from adjoint.codegen.schedule_fuzzing import SCHEDULE_FUZZING_TEXT
 from adjoint.errors import CompileError
 from adjoint.kernel.ir import Buffer, Kernel, Store, postorder, walk
 from adjoint.kernel.program import Program, arena_size, kernel_symbol, scratch_offsets
-from adjoint.kernel.structure import structure
+from adjoint.kernel.structure import structures
 from adjoint.kernel.target import Target
 from adjoint.nativelib.barrier import barrier_text
 from adjoint.nativelib.float_mode import enter_mode, float_mode_text, kernel_attributes
@@ -86,12 +86,11 @@ def emit_modules(
     declarations: dict[str, str] = {}
     here: dict[str, str] = {}
     elsewhere: dict[str, str] = {}
-    for kernel in program.kernels:
+    for kernel, same in zip(program.kernels, structures(program.kernels), strict=True):
         if sum(map(len, here.values())) > _MODULE_TEXT:
             yield _module(target, attributes, [*declarations.values(), *here.values()])
             elsewhere.update((name, _declaration(text)) for name, text in here.items())
             declarations, here = {}, {}
-        same = structure(kernel)
         if same not in written:
             name = written[same] = kernel_symbol(program.name, kernel.name)
             here[name] = emit_kernel(kernel, name, target, declarations)

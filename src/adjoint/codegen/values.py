@@ -5,7 +5,7 @@ load is a vector load if the lanes are contiguous, a few loads and shuffles if t
 otherwise. Lanes beyond a loop's extent are masked.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +17,7 @@ from adjoint.codegen.types import constant, mangled, memory_type, splat, value_t
 from adjoint.codegen.writer import Writer
 from adjoint.errors import VerifyError
 from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var, uses
-from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load, postorder
+from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load
 
 __all__ = ["Lanes", "Result", "ValueEmitter"]
 
@@ -36,7 +36,7 @@ class Lanes:
     width: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Result:
     """The text of a value, and its number of lanes: 1 if it is uniform."""
 
@@ -219,10 +219,17 @@ class ValueEmitter:
 
     def expr(self, root: Expr) -> Result:
         """The value of an expression; subexpressions shared within the statement are computed once."""
-        for expr in postorder([root]):
-            if id(expr) not in self.values:
-                self.values[id(expr)] = self.node(expr)
-        return self.values[id(root)]
+        known, stack = self.values, [root]
+        while stack:
+            expr = stack[-1]
+            if id(expr) in known:
+                stack.pop()
+            elif missing := [arg for arg in expr.args if id(arg) not in known]:
+                stack.extend(reversed(missing))
+            else:
+                known[id(expr)] = self.node(expr)
+                stack.pop()
+        return known[id(root)]
 
     def node(self, expr: Expr) -> Result:
         """The value of an expression whose operands have been computed."""
@@ -313,22 +320,29 @@ class ValueEmitter:
     # Indices
 
     def index(self, index: Index) -> str:
-        """An index that is uniform across lanes."""
-        return self.sum(index, lambda atom: Result(self.atom(atom), 1)).text
+        """An index that is uniform across lanes: the constant plus all terms, as in `vector_index`."""
+        fixed, total = index.constant, ""
+        for atom, c in index.ordered:
+            text = self.atom(atom)
+            if not text.startswith("%"):
+                fixed += int(text) * c
+                continue
+            if c != 1:
+                text = self.w.pure(f"mul nsw i64 {text}, {c}")
+            total = self.w.pure(f"add nsw i64 {total}, {text}") if total else text
+        if not total:
+            return str(fixed)
+        return self.w.pure(f"add nsw i64 {total}, {fixed}") if fixed else total
 
     def vector_index(self, index: Index) -> Result:
         """An index, with one value per lane if it depends on the lane."""
         if self.lanes is None or not _depends(index, self.lanes.var):
             return Result(self.index(index), 1)
-        return self.sum(index, self.vector_atom)
-
-    def sum(self, index: Index, emit: Callable[[Atom], Result]) -> Result:
-        """The constant plus all terms, largest coefficients first, so that adjacent elements share partial sums."""
+        # Largest coefficients first, so that adjacent elements share partial sums.
         fixed = index.constant
         total: Result | None = None
-        terms = index.terms if len(index.terms) < 2 else sorted(index.terms, key=lambda t: (-abs(t[1]), str(t[0])))
-        for atom, c in terms:
-            value = emit(atom)
+        for atom, c in index.ordered:
+            value = self.vector_atom(atom)
             if value.lanes == 1 and not value.text.startswith("%"):
                 fixed += int(value.text) * c
                 continue

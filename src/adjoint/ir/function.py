@@ -47,6 +47,8 @@ class Function(Immutable, Symbol):
     params: tuple[Value, ...]
     results: tuple[Value, ...]
     attrs: Mapping[str, Attribute] = field(default_factory=dict)
+    #: What `values` returns, once it has been asked for: every pass does.
+    _values: tuple[Value, ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         for what, given in (("parameters", self.params), ("results", self.results)):
@@ -112,7 +114,9 @@ class Function(Immutable, Symbol):
 
     def values(self) -> list[Value]:
         """Every value of the body, parameters included, inputs before users."""
-        return toposort((*self.params, *self.results))
+        if not self._values:
+            object.__setattr__(self, "_values", tuple(toposort((*self.params, *self.results))))
+        return list(self._values)
 
     def param(self, name: str) -> Value:
         """The parameter of that name."""

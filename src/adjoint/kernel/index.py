@@ -106,7 +106,7 @@ class Dynamic:
 Atom = Var | Quotient | Remainder | Dynamic
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Index:
     """``constant + sum(coefficient * atom)``.
 
@@ -115,6 +115,12 @@ class Index:
 
     constant: int
     terms: frozenset[tuple[Atom, int]]
+
+    def __init__(self, constant: int, terms: frozenset[tuple[Atom, int]]) -> None:
+        # The constructor that a frozen class gets is several times slower, and a large step has a million indices.
+        made = self.__dict__
+        made["constant"] = constant
+        made["terms"] = terms
 
     @cached_property
     def low(self) -> int:
@@ -146,6 +152,13 @@ class Index:
         for atom, _ in self.terms:
             found |= _variables(atom)
         return found
+
+    @cached_property
+    def ordered(self) -> tuple[tuple[Atom, int], ...]:
+        """The terms, those with the largest coefficients first, and equal ones by their text."""
+        if len(self.terms) < 2:
+            return tuple(self.terms)
+        return tuple(sorted(self.terms, key=lambda term: (-abs(term[1]), str(term[0]))))
 
     def dynamic(self) -> Iterator[Dynamic]:
         """The elements read at run time that occur in it, but not those that they depend on in turn."""
@@ -251,7 +264,7 @@ class Index:
             text = str(atom) if isinstance(atom, Var | Dynamic) or abs(c) == 1 else f"({atom})"
             return text if c == 1 else f"{text}*{c}"
 
-        parts = [term(a, c) for a, c in sorted(self.terms, key=lambda t: (-abs(t[1]), str(t[0])))]
+        parts = [term(a, c) for a, c in self.ordered]
         if self.constant or not parts:
             parts.append(str(self.constant))
         return " + ".join(parts)

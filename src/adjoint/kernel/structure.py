@@ -1,16 +1,17 @@
 """Structural equality of kernels: those that differ only in names share one native function."""
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import fields
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from adjoint.kernel.index import Index, Var
 from adjoint.kernel.ir import Buffer, Expr, Kernel, postorder
 
-__all__ = ["structure"]
+__all__ = ["structure", "structures"]
 
 #: Fields that may differ between structurally equal kernels.
 _NAMES = frozenset(("name", "values"))
@@ -21,6 +22,19 @@ def _fields(cls: type) -> tuple[str, ...]:
     return tuple(field.name for field in fields(cls) if field.name not in _NAMES)
 
 
+@cache
+def _kind(cls: type) -> Literal["itself", "numbered", "index", "text", "described"]:
+    """How the objects of a class are represented."""
+    if cls in (type(None), str, int) or issubclass(cls, np.dtype):
+        return "itself"
+    if issubclass(cls, Expr | Var | Buffer):
+        return "numbered"
+    if issubclass(cls, Index):
+        return "index"
+    # A text distinguishes 0.0, -0.0 and False, and NaN equals itself.
+    return "text" if issubclass(cls, float | bool | np.generic) else "described"
+
+
 def structure(kernel: Kernel) -> Hashable:
     """A description of a kernel's effect on its buffers; equal descriptions imply equal effects.
 
@@ -29,6 +43,24 @@ def structure(kernel: Kernel) -> Hashable:
     need not hold.
     """
     return _Walk().kernel(kernel)
+
+
+def structures(kernels: Sequence[Kernel]) -> list[Hashable]:
+    """A description of each kernel, equal for those of equal `structure` and cheaper than that of all.
+
+    Where no other kernel has the same number of units and the same buffers, the kernel stands for itself.
+    """
+    outlines = [_outline(kernel) for kernel in kernels]
+    times = Counter(outlines)
+    return [
+        structure(kernel) if times[outline] > 1 else kernel for kernel, outline in zip(kernels, outlines, strict=True)
+    ]
+
+
+def _outline(kernel: Kernel) -> Hashable:
+    """What kernels of equal structure have in common, among other things."""
+    buffers = [tuple((b.dtype, b.size, b.space) for b in found) for found in (kernel.writes, kernel.reads)]
+    return (kernel.unit.extent, len(kernel.body), *buffers)
 
 
 class _Walk:
@@ -46,27 +78,23 @@ class _Walk:
         return tuple(self._found), body
 
     def _key(self, thing: Any) -> Hashable:
-        cls = type(thing)
+        cls: Any = type(thing)
         if cls is tuple:
             return tuple([self._key(each) for each in thing])
-        if thing is None or cls is str or cls is int:
+        kind = _kind(cls)
+        if kind == "itself":
             return thing  # type: ignore[no-any-return]
-        if isinstance(thing, Expr | Var | Buffer):
+        if kind == "numbered":
             number = self._numbers.get(thing)
             return number if number is not None else self._numbered(thing)
-        if isinstance(thing, Index):
+        if kind == "index":
             # Equal indices have equal keys, as variables keep their numbers.
             found = self._indices.get(thing)
             if found is None:
-                found = self._indices[thing] = self._described(thing)
+                terms = frozenset([(self._key(atom), c) for atom, c in thing.terms])
+                found = self._indices[thing] = (thing.constant, terms)
             return found
-        if isinstance(thing, frozenset):
-            return frozenset([self._key(each) for each in thing])
-        if isinstance(thing, float | bool | np.generic):
-            return repr(thing)  # distinguishes 0.0, -0.0 and False, and NaN equals itself
-        if isinstance(thing, np.dtype):
-            return thing
-        return self._described(thing)
+        return repr(thing) if kind == "text" else self._described(thing)
 
     def _numbered(self, thing: Var | Buffer | Expr) -> int:
         """The number of an object that had none; operands of an expression get theirs before it."""

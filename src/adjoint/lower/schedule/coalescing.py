@@ -50,7 +50,7 @@ from adjoint import costs
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, For, Kernel, Stmt, Store, When, postorder, walk
 from adjoint.kernel.rewrite import rewritten
-from adjoint.kernel.structure import structure
+from adjoint.kernel.structure import structures
 from adjoint.lower.analysis.footprint import every_index, reads_memory
 
 __all__ = ["coalesce_serial"]
@@ -101,7 +101,8 @@ def _sizes(kernels: Sequence[Kernel]) -> dict[int, float]:
         for i, kernel in enumerate(kernels)
         if not kernel.parallel and kernel.bytes <= costs.MAX_COALESCED_BYTES
     }
-    long = {i: structure(kernels[i]) for i, count in small.items() if count > costs.MAX_DUPLICATED_INSTRUCTIONS}
+    long_ones = [i for i, count in small.items() if count > costs.MAX_DUPLICATED_INSTRUCTIONS]
+    long = dict(zip(long_ones, structures([kernels[i] for i in long_ones]), strict=True))
     times = Counter(long.values())
     return {
         i: count / costs.MAX_COALESCED_INSTRUCTIONS + kernels[i].bytes / costs.MAX_COALESCED_BYTES
