@@ -46,6 +46,17 @@ def pytest_collection_finish():
     gc.set_threshold(*_COLLECT_AFTER)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def collected():
+    """What a file of tests leaves behind is collected once: no later collection visits it again.
+
+    So a test that asks for a collection waits for its own objects only, and not for those of all tests before it.
+    """
+    yield
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def compile_cache(tmp_path_factory, pytestconfig):
     """Compiled code of the tests goes to a directory of their own, and is compiled at least once a run.

@@ -4,6 +4,7 @@ import ast
 import graphlib
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -92,26 +93,42 @@ def package_of(path):
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-def imports(path):
-    """Pairs (line, dotted name of a module of adjoint) for each import statement of a file."""
-    for node in ast.walk(ast.parse(path.read_text())):
+def own_imports(tree):
+    """(statement, dotted name of a module of adjoint, whether it is in a function) for each import of a syntax tree."""
+    stack = [(tree, False)]
+    while stack:
+        node, inside = stack.pop()
         if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno} imports relatively; write the whole name"
-            names = [f"adjoint.{a.name}" for a in node.names] if node.module == "adjoint" else [node.module]
+            relative = "." * node.level
+            names = [f"adjoint.{a.name}" for a in node.names] if node.module == "adjoint" else [node.module or ""]
+            names = [relative + name for name in names]
         elif isinstance(node, ast.Import):
             names = [a.name for a in node.names]
         else:
+            inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            children = ast.iter_child_nodes(node)
+            stack += [(child, inside) for child in children if not isinstance(child, ast.expr)]  # which import nothing
             continue
-        yield from ((node.lineno, name) for name in names if name.split(".")[0] == "adjoint")
+        yield from ((node, name, inside) for name in names if name.split(".")[0] in ("adjoint", ""))
+
+
+@cache
+def statements():
+    """(file, statement, dotted name, whether it is in a function) for each import of a module of adjoint."""
+    return [(path, *found) for path in sorted(ROOT.rglob("*.py")) for found in own_imports(ast.parse(path.read_text()))]
 
 
 def edges():
     """(file, line, package it is in, package it imports) for each import between packages."""
-    for path in sorted(ROOT.rglob("*.py")):
-        for line, name in imports(path):
-            target = [*name.split("."), "__init__"][1]
-            if target != package_of(path):
-                yield path, line, package_of(path), target
+    for path, node, name, _ in statements():
+        target = [*name.split("."), "__init__"][1]
+        if target != package_of(path):
+            yield path, node.lineno, package_of(path), target
+
+
+def test_imports_are_absolute():
+    relative = [f"{path}:{node.lineno}" for path, node, _, _ in statements() if getattr(node, "level", 0)]
+    assert relative == [], "write the whole name"
 
 
 def test_every_package_is_in_the_table():
@@ -132,18 +149,11 @@ def test_no_packages_import_each_other_in_a_circle():
 
 
 def test_own_modules_are_imported_at_the_top_of_a_file():
-    inside = [
-        f"{path.relative_to(ROOT)}:{inner.lineno}"
-        for path in ROOT.rglob("*.py")
-        for function in ast.walk(ast.parse(path.read_text()))
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        for inner in ast.walk(function)
-        if (isinstance(inner, ast.ImportFrom) and (inner.module or "").split(".")[0] == "adjoint")
-        or (isinstance(inner, ast.Import) and any(a.name.split(".")[0] == "adjoint" for a in inner.names))
-    ]
+    inside = [f"{path.relative_to(ROOT)}:{node.lineno}" for path, node, _, inside in statements() if inside]
     assert inside == []
 
 
+@cache
 def loaded_by(statement):
     """Names of the modules that are loaded after `statement` in a fresh interpreter."""
     code = f"import sys\n{statement}\nprint(*sys.modules)"
