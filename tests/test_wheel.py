@@ -87,10 +87,11 @@ def wheel(tmp_path_factory):
 def installed(wheel, tmp_path_factory):
     """The Python of an environment that holds the wheel, and behind it what this one has installed."""
     folder = tmp_path_factory.mktemp("environment")
-    run(sys.executable, "-m", "venv", folder / "venv", cwd=folder)
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv", cwd=folder)
     paths = {"base": str(folder / "venv"), "platbase": str(folder / "venv")}
     python = Path(sysconfig.get_path("scripts", "venv", paths)) / Path(sys.executable).name
-    run(python, "-m", "pip", "install", "--no-deps", "--no-index", "--disable-pip-version-check", wheel, cwd=folder)
+    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+    run(*pip, "install", "--no-deps", "--no-index", "--no-compile", wheel, cwd=folder)
     # Installed packages are found behind the environment's own; those that are installed in place are not.
     packages = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
     (Path(sysconfig.get_path("purelib", "venv", paths)) / "others.pth").write_text("\n".join(dict.fromkeys(packages)))

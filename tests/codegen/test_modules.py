@@ -15,7 +15,7 @@ from adjoint.runtime.library import Library
 from tests.closeness import agrees_with_graph
 from tests.runtime.networks import program_of
 
-LAYERS = 24
+LAYERS = 14
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,15 @@ def texts(deep):
 @pytest.fixture(scope="module")
 def objects(texts):
     return compile_native(texts, host(), threads=1)
+
+
+@pytest.fixture(scope="module")
+def compiled(deep, tmp_path_factory):
+    """The function compiled as users do, and then found in the cache."""
+    folder = tmp_path_factory.mktemp("compiled")
+    made = [compile(deep, options=CompileOptions(cache_directory=folder, threads=threads)) for threads in (2, 1)]
+    assert [one.cached for one in made] == [False, True]
+    return made
 
 
 def functions(text):
@@ -82,18 +91,16 @@ def test_only_entry_points_are_exported(texts):
     assert visible == {"adjoint.deep", "adjoint.deep.check"}
 
 
-def test_any_number_of_threads_makes_the_same_objects(deep, texts, objects):
-    assert len(objects) == len(texts)
+def test_any_number_of_threads_makes_the_same_objects(texts, objects, compiled):
+    assert len(objects) == len(texts) > 3
     assert compile_native(texts, host(), threads=3) == objects
-    assert compile(deep, options=CompileOptions(cache=False, threads=2))["deep"].objects == objects
+    assert [made["deep"].objects for made in compiled] == [objects, objects]
 
 
-def test_linked_modules_compute_what_the_graph_says(deep, tmp_path):
+def test_linked_modules_compute_what_the_graph_says(deep, compiled):
     rng = np.random.default_rng(0)
     arrays = [(rng.standard_normal(p.shape) / 5).astype("f4") for p in deep.params]
-    for cached in (False, True):
-        made = compile(deep, options=CompileOptions(cache_directory=tmp_path, threads=1))
-        assert made.cached == cached
+    for made in compiled:
         agrees_with_graph(made(*arrays), deep, *arrays)
 
 

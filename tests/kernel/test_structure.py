@@ -8,7 +8,7 @@ from adjoint.compiler import host
 from adjoint.ir import TensorType
 from adjoint.kernel.index import Dynamic, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Store, When
-from adjoint.kernel.structure import structure
+from adjoint.kernel.structure import structure, structures
 from adjoint.losses import CrossEntropyLoss
 from adjoint.models import gpt
 from adjoint.optim import SGD
@@ -101,3 +101,11 @@ def test_kernels_of_a_step_that_are_the_same_have_the_same_code():
         texts.setdefault(structure(kernel), set()).add(emit_kernel(kernel, "k", host(), {}))
     assert len(texts) < 0.6 * len(kernels)
     assert all(len(codes) == 1 for codes in texts.values())
+
+
+def test_kernels_that_no_other_one_resembles_are_not_described():
+    kernels = [made(), made(size=64), made("abcde"), made(step=5)]
+    found = structures(kernels)
+    assert found[1] is kernels[1]
+    assert found[0] == found[2] == structure(kernels[0])
+    assert found[3] == structure(kernels[3]) != found[0]

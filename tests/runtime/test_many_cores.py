@@ -61,8 +61,9 @@ def step_of(name):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_training_steps_are_equal_for_any_number_of_cores(name):
     step, arrays = step_of(name)
-    want = bits(run(step, CORES[0], arrays))
-    for cores in CORES[1:] if name != "resnet8" else CORES[-1:]:  # it takes seconds to compile
+    # Tests of other files compile the step for this machine too, so that it mostly is in the cache.
+    want = bits(compile(step, options=CompileOptions(threads=3))(*(a.copy() for a in arrays)))
+    for cores in CORES if name in ("mlp", "linreg") else CORES[1:] if name != "resnet8" else CORES[-1:]:
         assert bits(run(step, cores, arrays)) == want, cores
 
 

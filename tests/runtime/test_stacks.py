@@ -12,9 +12,12 @@ from adjoint import Function, ops, param
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode
 from adjoint.codegen.targets import target_for
+from adjoint.compiler import CompileOptions, compile, host
 from adjoint.kernel.program import arena_size, scratch_offsets
 from adjoint.pipeline import finish_program, lower_function
-from tests.runtime.networks import NETWORKS, program_of
+from tests.hardware import missing
+from tests.runtime.networks import NETWORKS, module_of, program_of
+from tests.test_same_bits import FUSED
 
 #: Bytes: what LLVM spills, and the masks of cores of a thread that sleeps. 256 KB leave room for Python's own frames.
 MOST = 8192
@@ -24,22 +27,44 @@ MOST = 8192
 LARGEST = "resnet20"
 
 
+#: Levels of x86-64: those at which other tests run the same steps, so that their code mostly is in the cache.
+LEVELS = [*FUSED, *(["avx512"] if missing("avx512") else [])]
+
+#: ``subq $N, %rsp`` in machine code, with a number of 32 bits (less than 16 MB: others are no frames) or of 8.
+SUBTRACTIONS = re.compile(rb"\x48(?:\x81\xec(...\x00)|\x83\xec(.))", re.DOTALL)
+
+
+def frames(objects):
+    """The sizes of the stack frames in object files for x86-64."""
+    found = [long or short for code in objects for long, short in SUBTRACTIONS.findall(code)]
+    return sorted(int.from_bytes(number, "little") for number in found)
+
+
+needs_x86 = pytest.mark.skipif(host().architecture != "x86_64", reason="frames are read from code for x86-64")
+
+
+@needs_x86
 @pytest.mark.parametrize(
     ("name", "level"),
     [
-        *((name, level) for name in NETWORKS if name != "resnet8" for level in ("avx512", "avx2")),
+        *((name, level) for name in NETWORKS if name != "resnet8" for level in LEVELS),
         ("gpt", "sse2"),
         (LARGEST, "sse2"),
     ],
 )
 def test_frames_are_small(name, level):
-    target = target_for(level)
-    if target.architecture != "x86_64":
-        target = target_for("host")
-    program = finish_program(program_of(name, target))
-    for text in emit_modules(program, target):
-        frames = re.findall(r"subq\t\$(\d+), %rsp", NativeCode(text, target).assembly())
-        assert max(map(int, frames), default=0) <= MOST
+    made = compile(module_of(name)["step"], level, CompileOptions(threads=1))
+    assert max(frames(made["step"].objects), default=0) <= MOST
+
+
+@needs_x86
+def test_frames_in_objects_are_those_of_the_assembly():
+    """What the test above relies on."""
+    target = target_for("avx2")
+    codes = [NativeCode(text, target) for text in emit_modules(finish_program(program_of("lenet", target)), target)]
+    said = [int(size) for code in codes for size in re.findall(r"subq\t\$(\d+), %rsp", code.assembly())]
+    assert frames(code.object() for code in codes) == sorted(said)
+    assert max(said) > 127  # with a number of 32 bits
 
 
 def test_steps_run_in_threads_with_a_stack_of_256_kb():
