@@ -80,7 +80,7 @@ MAY_IMPORT = {
     # What HTML pages share.
     "pages": set(),
     "profiling": DOORS | {"pages", "training"},
-    "cli": DOORS | {"pages", "training", "profiling"},
+    "cli": DOORS | {"modules", "nn", "pages", "profiling", "tensor", "training"},
     "testing": DOORS | {"training"},
     "__init__": DOORS
     | {"func", "training", "tensor", "utils", "autograd", "distributions", "linalg", "names", "nn", "saving"}

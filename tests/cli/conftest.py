@@ -8,4 +8,4 @@ from tests.cli.helpers import clothes
 @pytest.fixture
 def small(monkeypatch):
     """`adjoint train` reads small data."""
-    monkeypatch.setattr("adjoint.cli.train.fashion_mnist", clothes)
+    monkeypatch.setattr("adjoint.cli.experiment.load_dataset", lambda _: clothes())

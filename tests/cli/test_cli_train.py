@@ -5,19 +5,21 @@ import signal
 import subprocess
 import sys
 import textwrap
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import adjoint
+from adjoint import nn, optim
 from adjoint.cli import main
-from adjoint.cli.fit import Run, Settings, fit, make_trainer
-from adjoint.errors import InvalidValueError
+from adjoint.cli.configuration import configured
+from adjoint.cli.experiment import made_experiment
+from adjoint.data import ArrayDataset, Rows
+from adjoint.nn.networks import MLP
 from tests.cli.helpers import clothes, refusal
 
 FIELDS = {
-    "test_accuracy", "train_seconds", "compile_seconds", "steps_per_second", "final_loss", "epochs", "seed", "threads",
+    "metrics", "train_seconds", "compile_seconds", "steps_per_second", "final_loss", "threads", "history", "config",
 }  # fmt: skip
 
 
@@ -25,38 +27,52 @@ def train(*words):
     return main(["train", "fashion-mnist", "--epochs", "3", *words])
 
 
+def results(path):
+    return json.loads(path.read_text())
+
+
 @pytest.mark.usefixtures("small")
 def test_training_prints_a_table_and_writes_its_numbers(capsys, tmp_path):
     assert train("--json", str(tmp_path / "run.json"), "--seed", "4", "--threads", "1") == 0
     captured = capsys.readouterr()
-    got = json.loads((tmp_path / "run.json").read_text())
+    got = results(tmp_path / "run.json")
     assert got.keys() >= FIELDS
-    assert got["epochs"] == len(got["history"]) == 3
-    assert got["steps"] == 30
-    assert (got["seed"], got["threads"], got["interrupted"]) == (4, 1, False)
-    assert got["test_accuracy"] == got["history"][-1]["test_accuracy"] > 0.9
+    assert got["config"]["train"] == {
+        "epochs": 3, "seed": 4, "threads": 1, "limit": None, "amp": "O0", "accumulate": 1
+    }  # fmt: skip
+    assert len(got["history"]) == 3
+    assert (got["steps"], got["threads"], got["interrupted"]) == (30, 1, False)
+    assert got["metrics"]["accuracy"] == got["history"][-1]["test_accuracy"] > 0.9
     assert got["history"][-1]["loss"] < got["history"][0]["loss"]
     assert got["steps_per_second"] == pytest.approx(30 / got["train_seconds"])
     assert repr(got["final_loss"]) in captured.out
-    assert f"{got['test_accuracy']:.2%}" in captured.out
-    assert captured.err.count("test accuracy") == 3
+    assert f"{got['metrics']['accuracy']:.2%}" in captured.out
+    assert len([line for line in captured.err.splitlines() if line.startswith("epoch ")]) == 3
 
 
 @pytest.mark.usefixtures("small")
-def test_the_reported_loss_and_accuracy_are_those_of_a_loop_by_hand(tmp_path):
-    assert train("--json", str(tmp_path / "run.json"), "--schedule", "constant", "--lr", "0.003") == 0
-    got = json.loads((tmp_path / "run.json").read_text())
-    data = clothes()
-    trainer = make_trainer(Settings(optimizer="adam", lr=0.003), Run())
-    for epoch in (1, 2, 3):
-        order = np.random.default_rng((0, epoch)).permutation(640)
-        for start in range(0, 640, 64):
-            rows = order[start : start + 64]
-            x = data.train_images[rows].reshape(64, 784).astype(np.float32) * np.float32(1 / 255)
-            loss = trainer.update(x, data.train_labels[rows].astype(np.int64))
-    logits = trainer.predict(data.test_images.reshape(-1, 784).astype(np.float32) * np.float32(1 / 255))
-    assert got["final_loss"] == loss
-    assert got["test_accuracy"] == np.mean(logits.argmax(axis=1) == data.test_labels)
+def test_the_reported_numbers_are_those_of_a_loop_by_hand(tmp_path):
+    """The linear schedule ends near zero: the rate of step n of 30 is that of the first times 1 - n / 30."""
+    words = ["--json", str(tmp_path / "run.json"), "--optimizer", "sgd", "--lr", "0.1", "--momentum", "0.5"]
+    assert train(*words) == 0
+    got, data = results(tmp_path / "run.json"), clothes()
+    adjoint.manual_seed(0)
+    network, step = MLP(784, 10), 0
+    optimizer = optim.SGD(network.parameters(), lr=0.1, momentum=0.5)
+    rows = ArrayDataset(
+        Rows(data.train_images[:, None], 1 / 255, "float32"), Rows(data.train_labels, dtype="int64"), batch_size=64
+    )
+    for epoch in range(3):
+        for x, y in rows.epoch(epoch):
+            optimizer.param_groups[0]["lr"] = 0.1 * (1 - step / 30)
+            loss = nn.functional.cross_entropy(network(adjoint.tensor(x)), adjoint.tensor(y))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            step += 1
+    logits = network(adjoint.tensor(data.test_images[:, None].astype(np.float32) / 255)).detach().numpy()
+    assert got["final_loss"] == pytest.approx(loss.item(), rel=1e-4)
+    assert got["metrics"]["accuracy"] == np.mean(logits.argmax(axis=1) == data.test_labels)
 
 
 @pytest.mark.usefixtures("small")
@@ -64,7 +80,7 @@ def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(tmp_path):
     losses = []
     for number, words in enumerate((["--threads", "1"], ["--threads", "2"], ["--threads", "2"], ["--seed", "1"])):
         assert train("--json", str(tmp_path / f"{number}.json"), *words) == 0
-        losses.append(json.loads((tmp_path / f"{number}.json").read_text())["final_loss"])
+        losses.append(results(tmp_path / f"{number}.json")["final_loss"])
     assert losses[0] == losses[1] == losses[2]
     assert losses[3] != losses[0]
 
@@ -73,98 +89,74 @@ def test_the_same_seed_gives_the_same_bits_on_any_number_of_threads(tmp_path):
 @pytest.mark.usefixtures("small")
 def test_every_optimizer_learns(tmp_path, optimizer):
     assert train("--json", str(tmp_path / "run.json"), "--optimizer", optimizer, "--batch-size", "32") == 0
-    assert json.loads((tmp_path / "run.json").read_text())["test_accuracy"] > 0.9
+    assert results(tmp_path / "run.json")["metrics"]["accuracy"] > 0.9
 
 
 @pytest.mark.usefixtures("small")
-def test_the_linear_schedule_ends_near_zero():
-    settings, run, data = Settings(optimizer="sgd", lr=0.1, epochs=2), Run(), clothes()
-    trainer = make_trainer(settings, run)
-    fit(settings, data, trainer, run, lambda *_: None)
-    assert trainer.hyper["lr"] == pytest.approx(0.1 / 20, rel=1e-6)
-    other, losses = make_trainer(settings, Run()), []
-    for step in range(20):
-        other.hyper["lr"] = 0.1 * (1 - step / 20)
-        rows = np.random.default_rng((0, step // 10 + 1)).permutation(640)[step % 10 * 64 :][:64]
-        x = data.train_images[rows].reshape(64, 784) * np.float32(1 / 255)
-        losses.append(other.update(x, data.train_labels[rows].astype(np.int64)))
-    assert run.losses == losses
+def test_a_configuration_chooses_the_network_and_the_optimizer(tmp_path):
+    (tmp_path / "run.toml").write_text("[model]\nhidden = [16]\n[train]\nepochs = 2\n[optimizer]\nbetas = [0.8, 0.9]")
+    words = ["--config", str(tmp_path / "run.toml"), "--set", "optimizer.weight_decay=0.1", "--limit", "14"]
+    assert main(["train", "fashion-mnist", *words, "--json", str(tmp_path / "run.json")]) == 0
+    got = results(tmp_path / "run.json")
+    assert (got["steps"], len(got["history"])) == (14, 1)
+    assert got["config"]["optimizer"]["weight_decay"] == 0.1
+    assert got["config"]["model"] == {"name": None, "hidden": [16]}
 
 
 @pytest.mark.usefixtures("small")
-def test_the_watcher_is_told_every_few_steps_and_after_each_epoch(monkeypatch):
-    monkeypatch.setattr("adjoint.cli.fit._EVERY", 4)
-    settings, run, seen = Settings(epochs=2), Run(), []
-    fit(settings, clothes(), make_trainer(settings, run), run, lambda r, total: seen.append((r.steps, total)))
-    assert seen == [(n, 20) for n in (4, 8, 10, 10, 14, 18, 20, 20)]
-    assert run.train_seconds > 0
+@pytest.mark.parametrize("model", ["lenet", "resnet20"])
+def test_networks_for_images_fit_the_data(model):
+    settings = ["model.blocks=1", "model.width=2"] if model == "resnet20" else []
+    experiment = made_experiment(configured(None, [f"model.name={model}", *settings], {}))
+    assert tuple(experiment.model.predict(np.zeros((2, 1, 28, 28), np.float32)).shape) == (2, 10)
+
+
+def test_a_gpt_is_trained_on_a_text(tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("to be or not to be " * 100)
+    words = ["--set", "model.tokens=8", "--set", "model.layers=1", "--set", "model.width=16", "--set", "model.heads=2"]
+    assert (
+        main(["train", str(tmp_path / "text.txt"), *words, "--json", str(tmp_path / "run.json"), "--epochs", "4"]) == 0
+    )
+    got = results(tmp_path / "run.json")
+    assert got["metrics"]["perplexity"] == pytest.approx(np.exp(got["metrics"]["loss"]), rel=1e-4)
+    assert got["metrics"]["perplexity"] < 8  # of 8 different characters
+    assert "test perplexity" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("small")
-def test_a_limit_ends_the_run_within_an_epoch(tmp_path):
-    assert train("--json", str(tmp_path / "run.json"), "--limit", "14") == 0
-    got = json.loads((tmp_path / "run.json").read_text())
-    assert got["steps"] == 14
-    assert [epoch["steps"] for epoch in got["history"]] == [10, 14]
-
-
-@pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("schedule", ["linear", "constant"])
-@pytest.mark.parametrize("stop", [14, 20])
-def test_a_run_that_is_interrupted_and_resumed_has_the_bits_of_one_straight_through(tmp_path, schedule, stop):
-    """Interrupted within the second epoch, or after it."""
-    settings = Settings(epochs=3, schedule=schedule, save=tmp_path / "file")
-    straight, first = Run(), Run()
-    expected = make_trainer(settings, straight)
-    fit(settings, clothes(), expected, straight, lambda *_: None)
-
-    def interrupt(run, _):
-        if run.steps == stop:
-            raise KeyboardInterrupt
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("adjoint.cli.fit._EVERY", 2)
-        report = fit(settings, clothes(), make_trainer(settings, first), first, interrupt)
-    assert (report.interrupted, report.steps) == (True, stop)
-    again, second = replace(settings, resume=settings.save), Run()
-    trainer = make_trainer(again, second)
-    report = fit(again, clothes(), trainer, second, lambda *_: None)
-    assert (report.steps, report.interrupted) == (30, False)
-    assert first.losses + second.losses == straight.losses
-    assert report.history == straight.epochs[(stop // 10) :]
-    for name, array in trainer.export_params().items():
-        np.testing.assert_array_equal(array, expected.export_params()[name])
-    done = Run()
-    report = fit(again, clothes(), make_trainer(again, done), done, lambda *_: pytest.fail("there is nothing to do"))
-    assert (report.steps, report.final_loss) == (30, None)
-    assert report.test_accuracy == straight.epochs[-1].test_accuracy
-
-
-@pytest.mark.usefixtures("small")
-def test_a_run_is_resumed_from_the_command_line_with_its_options_only(capsys, tmp_path):
-    path, words = str(tmp_path / "file"), ["--optimizer", "sgd", "--threads", "1"]
-    assert train(*words, "--limit", "14", "--save", path) == 0
+def test_a_network_of_a_file_is_trained(tmp_path, capsys):
+    file = tmp_path / "mine.py"
+    file.write_text("from adjoint.nn.networks import MLP\ndef network():\n    return MLP(784, 10, (8,))\nother = 3\n")
+    assert train("--model", str(file), "--limit", "3", "--json", str(tmp_path / "run.json")) == 0
+    assert results(tmp_path / "run.json")["steps"] == 3
     capsys.readouterr()
-    assert train(*words, "--resume", path, "--json", str(tmp_path / "run.json")) == 0
-    got = json.loads((tmp_path / "run.json").read_text())
-    assert (got["steps"], [epoch["epoch"] for epoch in got["history"]]) == (30, [2, 3])
-    capsys.readouterr()
-    message = f"--resume continues a run with the same options, got {path} of another run, in which {{}}; pass the "
-    message += "options of that run"
-    for other, difference in (
-        (["--optimizer", "sgd", "--seed", "3"], "the seed is 0, but 3 in the one given"),
-        (["--optimizer", "sgd", "--batch-size", "32"], "input 'x' is f32[64,784], but f32[32,784] in the one given"),
-        ([], "optimizer state 'w0_momentum_buffer' is f32[784,128], but missing in the one given"),
-        (
-            ["--optimizer", "sgd", "--lr", "0.5"],
-            "the attribute hyper is (('lr', 0.05), ('momentum', 0.9)), but (('lr', 0.5), ('momentum', 0.9)) in the one "
-            "given",
-        ),
-    ):
-        assert refusal(capsys, "train", "fashion-mnist", *other, "--resume", path) == message.format(difference)
-    missing = str(tmp_path / "none")
-    said = refusal(capsys, "train", "fashion-mnist", "--resume", missing)
-    assert said == f"Trainer.load: there is no file {missing}; check the path"
+    said = refusal(capsys, "train", "fashion-mnist", "--model", f"{file}:other")
+    assert said == (
+        f"'other' of {file} must be an nn.Module or a function that returns one, but it is int; choose another name "
+        f"with {file}:NAME"
+    )
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model", "gpt"], "model gpt takes text, but fashion-mnist has images; there are mlp, lenet, resnet20"),
+        (["--set", "model.hiden=[3]"], "model mlp takes no 'hiden'; did you mean hidden? (there is hidden)"),
+        (["--momentum", "0.5"], "optimizer adam takes no 'momentum'; there are lr, betas, eps, weight_decay, amsgrad, "
+                                "maximize"),
+        (["--resume"], "--resume is about the checkpoints of a folder; pass --checkpoint DIR as well"),
+        (["--batch-size", "641"], "ArrayDataset: batch_size must be at most the number of rows, 640, where incomplete "
+                                  "batches are dropped, got 641; choose another"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(capsys, words, message):
+    assert refusal(capsys, "train", "fashion-mnist", *words) == message
+
+
+def test_a_data_set_is_named(capsys):
+    assert refusal(capsys, "train").startswith("train takes a dataset, mnist, fashion-mnist, cifar-10")
+    assert refusal(capsys, "train", "fashion-mist").endswith("did you mean fashion-mnist?")
 
 
 @pytest.mark.usefixtures("small")
@@ -191,27 +183,25 @@ def test_files_that_cannot_be_written_are_refused_before_training(capsys, tmp_pa
 
 @pytest.mark.usefixtures("small")
 def test_check_finite_stops_a_run_that_diverges(capsys):
-    words = ["--check-finite", "--optimizer", "sgd", "--lr", "1e12"]
-    assert train(*words) == 2
-    error = capsys.readouterr().err.splitlines()[-1]
-    assert "the loss is nan" in error or "the loss is inf" in error
-    assert train(*words[1:]) == 0
+    words = ["--optimizer", "sgd", "--lr", "1e30"]
+    assert train(*words, "--check-finite") == 2
+    assert "finite" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_data_that_cannot_be_had_are_one_sentence(capsys, monkeypatch):
     def missing():
         raise adjoint.errors.DataError("Fashion-MNIST is nowhere")
 
-    monkeypatch.setattr("adjoint.cli.train.fashion_mnist", missing)
+    monkeypatch.setattr("adjoint.cli.experiment.load_dataset", lambda _: missing())
     assert refusal(capsys, "train", "fashion-mnist") == "Fashion-MNIST is nowhere"
 
 
 def test_ctrl_c_ends_with_what_there_is(tmp_path):
     code = f"""
         import sys
-        from adjoint.cli import main, train
+        from adjoint.cli import experiment, main
         from tests.cli.helpers import clothes
-        train.fashion_mnist = clothes
+        experiment.load_dataset = lambda _: clothes()
         sys.exit(main(["train", "fashion-mnist", "--epochs", "100000", "--json", {str(tmp_path / "run.json")!r}]))
     """
     process = subprocess.Popen(
@@ -227,14 +217,14 @@ def test_ctrl_c_ends_with_what_there_is(tmp_path):
     got = json.loads((tmp_path / "run.json").read_text())
     assert got["interrupted"] is True
     assert 10 <= got["steps"] < 1_000_000
-    assert 0 <= got["test_accuracy"] <= 1
+    assert 0 <= got["metrics"]["accuracy"] <= 1
 
 
-def test_defaults_reach_the_accuracy_that_the_readme_promises(real):
-    settings, run = Settings(threads=1), Run()  # the bits are those of any number of threads
-    report = fit(settings, real, make_trainer(settings, run), run, lambda *_: None)
-    assert report.epochs == 5
-    assert report.test_accuracy >= 0.875
+def test_defaults_reach_the_accuracy_that_the_readme_promises(real, monkeypatch):
+    monkeypatch.setattr("adjoint.cli.experiment.load_dataset", lambda _: real)
+    experiment = made_experiment(configured(None, ["train.threads=1"], {}))  # the bits are those of any number
+    run = experiment.model.fit(5, experiment.data.train, experiment.data.test)
+    assert run.metrics["accuracy"] >= 0.875
 
 
 @pytest.mark.usefixtures("small")
@@ -245,11 +235,6 @@ def test_a_cache_that_cannot_be_written_is_a_warning_and_no_end(capsys, monkeypa
     warned = [line for line in capsys.readouterr().err.splitlines() if "warning" in line]
     assert warned
     assert all("compiled code is not kept: the cache directory" in line for line in warned)
-
-
-def test_a_momentum_of_another_optimizer_is_refused_in_settings():
-    with pytest.raises(InvalidValueError, match="momentum requires sgd"):
-        Settings(optimizer="adamw", momentum=0.5).make_optimizer()
 
 
 @pytest.mark.parametrize("command", [("train", "fashion-mnist"), ("profile", "mlp")], ids=["train", "profile"])

@@ -15,10 +15,15 @@ from tests.cli.helpers import refusal
     [
         (
             "trian fashion-mnist",
-            "no command 'trian'; did you mean train? (there are train, show, profile, ops, doctor, cache)",
+            "no command 'trian'; did you mean train? (there are train, eval, predict, generate, show, profile, "
+            "ops, doctor, cache)",
         ),
-        ("train fashion-mnst", "no dataset 'fashion-mnst'; did you mean fashion-mnist? (there is fashion-mnist)"),
-        ("train fashion-mnist --epohcs 3", "no option '--epohcs'; did you mean --epochs?"),
+        (
+            "train fashion-mnst",
+            "there is neither a dataset nor a file 'fashion-mnst', the datasets are mnist, fashion-mnist, cifar-10, "
+            "jargon, python-help; did you mean fashion-mnist?",
+        ),
+        ("train fashion-mnist --epohcs 3", "no option '--epohcs'; did you mean --epochs or --report?"),
         (
             "train fashion-mnist --optimizer adma",
             "no optimizer 'adma'; did you mean adam? (there are sgd, adam, adamw)",
@@ -28,10 +33,14 @@ from tests.cli.helpers import refusal
         ("train fashion-mnist --threads 0", "Invalid value for '--threads': 0 is not in the range x>=1."),
         (
             "train fashion-mnist --momentum 0.9",
-            "momentum requires sgd, got 0.9 with adam; omit it or choose sgd",
+            "optimizer adam takes no 'momentum'; there are lr, betas, eps, weight_decay, amsgrad, maximize",
         ),
         ("train fashion-mnist --lr nan", "Adam: lr must be finite and at least 0, got nan"),
-        ("train", "Missing argument 'DATASET'."),
+        (
+            "train",
+            "train takes a dataset, mnist, fashion-mnist, cifar-10, jargon, python-help or a file; name one, or pass "
+            "--config",
+        ),
         ("show mpl", "no model or file 'mpl'; did you mean mlp? (there are mlp, linreg, lenet, resnet20, gpt)"),
         (
             "show mlp --stage kernel",

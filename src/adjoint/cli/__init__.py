@@ -22,6 +22,9 @@ __all__ = ["main"]
 #: Commands by name, with the descriptions that ``adjoint --help`` prints without loading them.
 _COMMANDS = {
     "train": "Train a model on a dataset.",
+    "eval": "Print the metrics of a trained model.",
+    "predict": "Classify images with a trained model.",
+    "generate": "Write text with a trained GPT.",
     "show": "Print a compilation stage of a model.",
     "profile": "Time each kernel of a model's training step.",
     "ops": "Print the operators that a model can use.",

@@ -15,12 +15,13 @@ import click
 from adjoint.cli.options import closest
 from adjoint.errors import AdjointError
 from adjoint.ir import IRModule
+from adjoint.modules import Module
 from adjoint.ops import parse
 
-__all__ = ["load_file", "split_name"]
+__all__ = ["load_file", "load_network", "split_name"]
 
-#: The name that a Python file gives to its module, unless the command line says another.
-_DEFAULT = "module"
+#: The names that a Python file gives to its graph and its network, unless the command line says another.
+_DEFAULT, _NETWORK = "module", "network"
 
 
 def split_name(given: str) -> tuple[Path, str | None]:
@@ -51,14 +52,10 @@ def load_file(given: str, builtin: Iterable[str]) -> IRModule:
     ParseError
         If the file is not graph text.
     """
-    path, name = split_name(given)
-    if not path.is_file():
-        files = [str(p) for p in path.parent.iterdir()] if path.parent.is_dir() else []
-        near = difflib.get_close_matches(str(path), files, n=1, cutoff=0.8)
-        hint = f"did you mean {near[0]}?" if near else closest(given, builtin)
-        raise click.UsageError(f"no model or file {str(path)!r}; {hint}")
+    path, name = _found(given, builtin)
     if path.suffix == ".py":
-        return _made_by(path, name or _DEFAULT)
+        made: IRModule = _made_by(path, name or _DEFAULT, IRModule, "an IRModule")
+        return made
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -68,8 +65,34 @@ def load_file(given: str, builtin: Iterable[str]) -> IRModule:
     return parse(text, str(path))
 
 
-def _made_by(path: Path, name: str) -> IRModule:
-    """The module of that name in a Python file, or what the function of that name returns."""
+def load_network(given: str, builtin: Iterable[str]) -> Module:
+    """The network that a Python file makes: an object or function ``network``, or of another name, ``FILE.py:NAME``.
+
+    Raises
+    ------
+    click.UsageError
+        If there is no such file, or it is no Python file, fails, or does not make a network.
+    """
+    path, name = _found(given, builtin)
+    if path.suffix != ".py":
+        raise click.UsageError(f"a network is made by a Python file, got {path}; give a .py file or a name")
+    made: Module = _made_by(path, name or _NETWORK, Module, "an nn.Module")
+    return made
+
+
+def _found(given: str, builtin: Iterable[str]) -> tuple[Path, str | None]:
+    """The file of an argument and the name after a colon; raises if there is no file."""
+    path, name = split_name(given)
+    if not path.is_file():
+        files = [str(p) for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        near = difflib.get_close_matches(str(path), files, n=1, cutoff=0.8)
+        hint = f"did you mean {near[0]}?" if near else closest(given, builtin)
+        raise click.UsageError(f"no model or file {str(path)!r}; {hint}")
+    return path, name
+
+
+def _made_by(path: Path, name: str, kind: type, kind_name: str) -> Any:
+    """The object of that name in a Python file, or what the function of that name returns."""
     with _as_script(path), _failures_located(path):
         spec = importlib.util.spec_from_file_location(path.stem, path)
         if spec is None or spec.loader is None:
@@ -81,23 +104,23 @@ def _made_by(path: Path, name: str) -> IRModule:
         try:
             spec.loader.exec_module(loaded)
             if not hasattr(loaded, name):
-                modules = [n for n, v in vars(loaded).items() if isinstance(v, IRModule)]
-                defined = f"it defines {', '.join(modules)}" if modules else "it defines no IRModule"
+                objects = [n for n, v in vars(loaded).items() if isinstance(v, kind)]
+                defined = f"it defines {', '.join(objects)}" if objects else f"it defines no {kind_name.split()[1]}"
                 raise click.UsageError(
-                    f"{path} must define {name!r}, an IRModule or a function that returns one; {defined}, choose "
+                    f"{path} must define {name!r}, {kind_name} or a function that returns one; {defined}, choose "
                     f"with {path}:NAME"
                 )
             found = getattr(loaded, name)
-            made: Any = found if isinstance(found, IRModule) or not callable(found) else found()
+            made: Any = found if isinstance(found, kind) or not callable(found) else found()
         finally:
             if before is None:
                 del sys.modules[path.stem]
             else:
                 sys.modules[path.stem] = before
-    if not isinstance(made, IRModule):
+    if not isinstance(made, kind):
         returned = "returned" if made is not found else "is"
         raise click.UsageError(
-            f"{name!r} of {path} must be an IRModule or a function that returns one, but it {returned} "
+            f"{name!r} of {path} must be {kind_name} or a function that returns one, but it {returned} "
             f"{type(made).__name__}; choose another name with {path}:NAME"
         )
     return made

@@ -66,6 +66,12 @@ class Snapshot:
     arrays: dict[str, np.ndarray]
     manifest: dict[str, Any]
 
+    def network_state(self) -> dict[str, np.ndarray]:
+        """What the network's ``load_state_dict`` takes: its parameters and buffers by name."""
+        found = {name: array for name, array in self.arrays.items() if not name.startswith(PREFIX)}
+        aliases: dict[str, str] = self.manifest["network"]["aliases"]
+        return found | {name: self.arrays[first] for name, first in aliases.items()}
+
 
 def write_snapshot(path: FilePath, snapshot: Snapshot) -> None:
     """Write a snapshot to a file, replacing it as a whole once the new content is on the disk.
