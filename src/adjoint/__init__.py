@@ -102,6 +102,8 @@ if TYPE_CHECKING:
     from adjoint.tensor.systems import triangular_solve as triangular_solve
     from adjoint.tensor.tensor import Tensor as Tensor
     from adjoint.training import SetupTrainer, Trainer
+    from adjoint.training.model import Model as Model
+    from adjoint.training.model import TrainOneStep as TrainOneStep
 else:
     _HOMES = {
         "adjoint": (
@@ -150,6 +152,7 @@ else:
         ),
         "adjoint.saving": ("load", "save"),
         "adjoint.training": ("SetupTrainer", "Trainer"),
+        "adjoint.training.model": ("Model", "TrainOneStep"),
         **TENSOR_NAMES,
     }
     _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

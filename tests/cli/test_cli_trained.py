@@ -64,6 +64,8 @@ def test_an_interrupted_run_continues_to_the_same_bits(tmp_path):
     assert [epoch["test_accuracy"] for epoch in resumed["history"]] == [
         epoch["test_accuracy"] for epoch in straight["history"]
     ]
+    again = run("third", *folder)  # there is nothing left to do but to evaluate
+    assert (again["steps"], again["final_loss"], again["metrics"]) == (30, None, straight["metrics"])
 
 
 def test_a_gpt_writes_text(tmp_path, capsys):

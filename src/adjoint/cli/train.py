@@ -208,7 +208,7 @@ def _trained(experiment: Experiment, callbacks: list[Callback], keep: _Keep) -> 
 
 def results_of(experiment: Experiment, run: Run, history: list[dict[str, float]], interrupted: bool) -> Results:
     """The results of a run that has ended."""
-    evaluated = history and history[-1]["steps"] == run.step
+    evaluated = run.metrics and history and history[-1]["steps"] == run.step  # in this process
     metrics = run.metrics if evaluated else experiment.model.evaluate(experiment.data.test)
     return Results(
         metrics=_plain(metrics),
