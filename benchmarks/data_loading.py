@@ -1,4 +1,6 @@
-"""Rows per second of data loaders: python benchmarks/data_loading.py --python torch=/path/to/torch/bin/python.
+"""Rows per second of data loaders: python benchmarks/data_loading.py --python torch=/path/to/bin/python.
+
+Peers are PyTorch, tf.data (tensorflow) and grain.
 
 Batches of 1 to 512 shuffled rows of arrays, and of 64 images from 10,000 small files, with 0 to 2 worker processes.
 Each library runs in an interpreter of its own, one after the other, and the best of several rounds counts. The files
@@ -23,8 +25,8 @@ from rich.table import Table
 
 __all__ = ["main", "measure", "write_files"]
 
-#: The libraries.
-OURS, PEER = "adjoint", "torch"
+#: This library, and those that it is compared with.
+OURS, PEERS = "adjoint", ("torch", "tensorflow", "grain")
 
 _WORKER = Path(__file__).resolve().parent / "loading_worker.py"
 
@@ -64,16 +66,21 @@ def measure(pythons: dict[str, str], files: int, rounds: int, seconds: float) ->
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", metavar="torch=PATH", help="Python with PyTorch; default: this one")
+    parser.add_argument(
+        "--python", action="append", default=[], metavar="PEER=PATH",
+        help=f"the interpreter of a peer, of {', '.join(PEERS)}; default: this one has torch",
+    )  # fmt: skip
     parser.add_argument("--files", type=int, default=10_000, help="number of files (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the best counts (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=2.0, help="most seconds of a round (default: %(default)s)")
     given = parser.parse_args(arguments)
-    peer = given.python.partition("=")[2] if given.python else sys.executable
-    found = measure({OURS: sys.executable, PEER: peer}, given.files, given.rounds, given.seconds)
-    table = Table("", f"{OURS}, rows/s", f"{PEER}, rows/s", "ratio")
+    peers = dict(one.split("=", 1) for one in given.python or [f"torch={sys.executable}"])
+    if unknown := [name for name in peers if name not in PEERS]:
+        parser.error(f"peers are {', '.join(PEERS)}, got {', '.join(unknown)}")
+    found = measure({OURS: sys.executable, **peers}, given.files, given.rounds, given.seconds)
+    table = Table("", f"{OURS}, rows/s", *(f"{name}, ratio" for name in peers))
     for case, rate in found[OURS].items():
-        table.add_row(case, f"{rate:,.0f}", f"{found[PEER][case]:,.0f}", f"{rate / found[PEER][case]:.2f}")
+        table.add_row(case, f"{rate:,.0f}", *(f"{rate / found[name][case]:.2f}" for name in peers))
     Console().print(table)
 
 
