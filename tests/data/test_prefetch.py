@@ -44,9 +44,12 @@ def test_items_are_prepared_ahead_and_no_further_than_depth():
         time.sleep(0.05)
         assert len(made) == 4
         assert next(items) == 0
-        until(lambda: len(made) == 5)
         time.sleep(0.05)
-        assert len(made) == 5
+        assert len(made) == 4  # the thread goes on when half of the items are gone
+        assert next(items) == 1
+        until(lambda: len(made) == 6)
+        time.sleep(0.05)
+        assert len(made) == 6
     assert not workers()
 
 
@@ -121,3 +124,17 @@ def test_an_item_that_never_comes_does_not_hold_up_closing_forever(monkeypatch):
 def test_depths_that_are_none_are_refused(depth):
     with pytest.raises(InvalidValueError, match="depth is an integer of at least 1"):
         Prefetcher([1], depth)
+
+
+def test_several_prepared_items_are_taken_at_once():
+    with Prefetcher(iter(range(10)), depth=4) as items:
+        until(lambda: len(items._queue._items) == 4)
+        assert items.ready(3) == [0, 1, 2]
+        items.depth = 6
+        taken = []
+        while some := items.ready(100):
+            taken += some
+        assert taken == list(range(3, 10))
+        assert items.ready(1) == []
+        with pytest.raises(InvalidValueError, match="depth is an integer of at least 1, got 0"):
+            items.depth = 0

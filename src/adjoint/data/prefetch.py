@@ -30,7 +30,7 @@ class Prefetcher(Generic[T]):
         Yields the items, each a separate object rather than a reused buffer. An iterator remains the caller's: it is
         not closed, and items prepared but not consumed are lost to it.
     depth : int, default 3
-        Maximum number of prepared items.
+        Maximum number of prepared items; an attribute that can be changed.
 
     Examples
     --------
@@ -40,10 +40,8 @@ class Prefetcher(Generic[T]):
     """
 
     def __init__(self, source: Iterable[T], depth: int = 3) -> None:
-        if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
-            raise InvalidValueError(f"Prefetcher: depth is an integer of at least 1, got {depth!r}")
+        self._queue: _Queue[T] = _Queue(_checked(depth))
         iterator = iter(source)
-        self._queue: _Queue[T] = _Queue(depth)
         owned = iterator is not source
         # The thread refers to the queue rather than to this object, so that deleting this object ends it.
         self._thread = threading.Thread(
@@ -57,6 +55,19 @@ class Prefetcher(Generic[T]):
 
     def __next__(self) -> T:
         return self._queue.take()
+
+    @property
+    def depth(self) -> int:
+        """Maximum number of prepared items."""
+        return self._queue.depth
+
+    @depth.setter
+    def depth(self, depth: int) -> None:
+        self._queue.depth = _checked(depth)
+
+    def ready(self, most: int) -> list[T]:
+        """Wait for an item and return up to `most` prepared ones; an empty list at the end."""
+        return self._queue.take_ready(most)
 
     def close(self) -> None:
         """End the thread: it finishes the current item and requests no further ones."""
@@ -82,7 +93,7 @@ class _Queue(Generic[T]):
     """Items passed between two threads: at most `depth`, followed by the end or an error."""
 
     def __init__(self, depth: int) -> None:
-        self._depth = depth
+        self.depth = depth
         self._items: deque[T] = deque()
         self._changed = threading.Condition()
         self._over = False
@@ -91,11 +102,12 @@ class _Queue(Generic[T]):
     def put(self, item: T) -> bool:
         """Add an item when there is room; return False if no more are wanted."""
         with self._changed:
-            while len(self._items) >= self._depth and not self._over:
+            while len(self._items) >= self.depth and not self._over:
                 self._changed.wait()
             if not self._over:
                 self._items.append(item)
-                self._changed.notify_all()
+                if len(self._items) == 1:  # otherwise nobody waits for it
+                    self._changed.notify_all()
             return not self._over
 
     def finish(self, error: BaseException | None = None) -> None:
@@ -107,17 +119,26 @@ class _Queue(Generic[T]):
 
     def take(self) -> T:
         """Wait for the next item and return it; raise StopIteration at the end, or the error."""
+        items = self.take_ready(1)
+        if not items:
+            raise StopIteration
+        return items[0]
+
+    def take_ready(self, most: int) -> list[T]:
+        """Wait for an item and return up to `most`; return none at the end, or raise the error."""
         with self._changed:
             while not self._items and not self._over:
                 self._changed.wait()
-            if self._items:
-                item = self._items.popleft()
-                self._changed.notify_all()
-                return item
+            items = [self._items.popleft() for _ in range(min(most, len(self._items)))]
+            if items:
+                # The thread sleeps until half of its items are gone: waking it takes longer than a short step.
+                if len(self._items) <= self.depth // 2:
+                    self._changed.notify_all()
+                return items
             error, self._error = self._error, None
-        if error is None:
-            raise StopIteration
-        raise error
+        if error is not None:
+            raise error
+        return []
 
     def close(self) -> None:
         """Discard all items and accept no more."""
@@ -126,6 +147,12 @@ class _Queue(Generic[T]):
             self._over = True
             self._error = None
             self._changed.notify_all()
+
+
+def _checked(depth: Any) -> int:
+    if isinstance(depth, bool) or not isinstance(depth, int) or depth < 1:
+        raise InvalidValueError(f"Prefetcher: depth is an integer of at least 1, got {depth!r}")
+    return depth
 
 
 def _fill(queue: _Queue[Any], iterator: Iterator[Any], owned: bool) -> None:

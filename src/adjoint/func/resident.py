@@ -9,6 +9,7 @@ from adjoint.func.compiled import Captured, copied
 from adjoint.func.variant import Variant
 from adjoint.runtime.bound import Bound
 from adjoint.tensor.aliases import refresh_views
+from adjoint.tensor.checking import nan_mode
 from adjoint.tensor.plan import options
 from adjoint.tensor.storage import COUNTED_BY_CALL, Storage
 from adjoint.tensor.tensor import Tensor
@@ -62,6 +63,8 @@ class ResidentCall:
             return "it computes nothing that is kept"
         if effects.prints:
             return "it prints"
+        if nan_mode.on:
+            return "debug_nan examines each call"
         for target, n in effects.rebound:
             one = lifted.entered[program.donors[n]] if n in program.donors else None
             if not isinstance(one, Captured) or one.tensor is not target or one.moving:

@@ -111,6 +111,46 @@ def test_the_bits_are_those_of_a_loop_by_hand(native):
     assert (run.step, run.step_in_epoch, run.steps_per_epoch, run.epoch) == (15, 5, 5, 3)
 
 
+class Seldom(Rates):
+    """As `Rates`, called after every 5 steps: in between, steps follow each other without Python's checks."""
+
+    every = 5
+    rates = MappingProxyType({5: 0.01, 20: 0.3})
+
+
+@pytest.mark.parametrize("kind", ["arrays", "tensors", "mixed"])
+def test_steps_in_a_row_give_the_bits_of_a_loop_by_hand(kind):
+    data = ArrayDataset(X, Y, batch_size=4, seed=1)
+    expected, losses = by_hand(data, 2, Seldom.rates)
+
+    def batches(epoch, start=0):
+        for number, (x, y) in enumerate(data.epoch(epoch, start)):
+            tensors = kind == "tensors" or (kind == "mixed" and number % 3 == 0)
+            yield (adjoint.tensor(x), y) if tensors else (x, y)
+
+    given, model, watch = Batches(data), network(), Watch()
+    given.epoch = batches
+    trained = Model(model, nn.CrossEntropyLoss(), optim.AdamW(model.parameters(), lr=0.05), clip=0.5)
+    run = trained.train(2, given, [watch, Seldom()])
+    assert watch.losses == losses
+    assert state(model) == state(expected)
+    assert run.step == 36
+
+
+def test_the_steps_before_an_error_are_counted():
+    class Keep(Callback):
+        def on_exception(self, run, error):
+            self.step, self.losses, self.message = run.step, run.losses.tolist(), str(error)
+
+    batches = [(X[:4], Y[:4])] * 12 + [(X[:4], Y[:4] + 3)] + [(X[:4], Y[:4])] * 5
+    model, keep = network(), Keep()
+    trained = Model(model, nn.CrossEntropyLoss(), optim.SGD(model.parameters(), lr=0.05))
+    with pytest.raises(IndexError, match=r"must be in \[0, 3\)"):
+        trained.train(1, batches, keep)
+    assert keep.step == len(keep.losses) == 12
+    assert np.isfinite(keep.losses).all()
+
+
 def test_the_numbers_of_mindspores_tutorial():
     layer, watch = linear(), Watch()
     model = Model(layer, nn.MSELoss(reduction="sum"), optim.SGD(layer.parameters(), lr=0.01), metrics={"mse", "loss"})

@@ -14,13 +14,16 @@ from adjoint.data import Prefetcher
 from adjoint.errors import InvalidValueError
 from adjoint.runtime.epoch import EpochLoop
 from adjoint.training.model.batches import as_tuple, batches_of, size_of, steps_of
-from adjoint.training.model.native import NativeSteps, native_steps
+from adjoint.training.model.native import CalledSteps, NativeSteps, native_steps
 from adjoint.training.model.run import Run
 
 if TYPE_CHECKING:
     from adjoint.training.model.model import Model
 
 __all__ = ["Calls", "Loop"]
+
+#: Most steps in a row over batches that Python makes, and the fewest batches that are prepared before they are needed.
+_IN_A_ROW, _AHEAD = 16, 3
 
 #: Seconds of native steps after which control returns to Python.
 _PAUSE = 0.05
@@ -73,6 +76,7 @@ class Loop:
         self._model, self._run, self._evaluate = model, run, evaluate
         self.calls = Calls(run)
         self._native: dict[int, NativeSteps | None] = {}
+        self._called = CalledSteps(model.compiled_step)
 
     def run(self, first: int, done: int) -> None:
         """Run the epochs from `first` on, counted from 0, of which `done` steps have been done."""
@@ -160,23 +164,37 @@ class Loop:
             finally:
                 seconds, steps = time.perf_counter() - began, loop.done - start
                 run.advance(steps, steps * rows, seconds)
-            most = min(4 * most, max(1, int(_PAUSE * steps / max(seconds, 1e-9))))
+            most = _pace(most, steps, seconds)
             self.calls.after_steps()
 
     # Batches of any dataset
 
     def _over_batches(self, epoch: int, done: int) -> None:
-        """An epoch over batches that a thread prepares."""
-        run, step = self._run, self._model.compiled_step
-        began = time.perf_counter()
-        with Prefetcher(batches_of(run.dataset, epoch, done)) as batches:
-            for item in batches:
-                batch = as_tuple(item)
-                loss = step(*batch)
-                run.room(run.step_in_epoch + 1, loss.dtype)[run.step_in_epoch] = loss.item()
-                now = time.perf_counter()
-                run.advance(1, size_of(batch), now - began)
-                self.calls.after_steps()
-                began = time.perf_counter()
-                if run.stopped:
+        """An epoch over batches that a thread prepares, several steps in a row where they are short."""
+        run, most = self._run, 1
+        with Prefetcher(batches_of(run.dataset, epoch, done), _AHEAD) as batches:
+            while not run.stopped:
+                start, began = run.step, time.perf_counter()
+                items = batches.ready(min(most, self.calls.until_due()))
+                if not items:
                     break
+                self._steps_over([as_tuple(item) for item in items], began)
+                most = min(_IN_A_ROW, _pace(most, run.step - start, time.perf_counter() - began))
+                batches.depth = max(_AHEAD, 2 * most)
+                self.calls.after_steps()
+
+    def _steps_over(self, batches: list[tuple[Any, ...]], began: float) -> None:
+        """A step for each batch; the time since `began` is counted as that of these steps."""
+        run = self._run
+        losses: list[float] = []
+        try:
+            self._called.run(batches, losses)
+        finally:
+            first, count = run.step_in_epoch, len(losses)
+            run.room(first + count, self._called.dtype)[first : first + count] = losses
+            run.advance(count, sum(size_of(batch) for batch in batches[:count]), time.perf_counter() - began)
+
+
+def _pace(most: int, steps: int, seconds: float) -> int:
+    """How many steps may follow in a row, after so many in a row took so long."""
+    return min(4 * most, max(1, int(_PAUSE * steps / max(seconds, 1e-9))))
