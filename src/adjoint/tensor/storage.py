@@ -1,6 +1,7 @@
 """The memory of tensors: arrays with a known address, shared by tensors and NumPy."""
 
 import ctypes
+import threading
 from sys import getrefcount
 
 import numpy as np
@@ -8,7 +9,16 @@ import numpy as np
 from adjoint.ir import TensorType
 from adjoint.runtime.bound import aligned
 
-__all__ = ["COUNTED_BY_CALL", "UNSEEN", "Storage", "copied_storage", "empty_storage", "is_exported", "storage_of"]
+__all__ = [
+    "COUNTED_BY_CALL",
+    "UNSEEN",
+    "Storage",
+    "StorageCache",
+    "copied_storage",
+    "empty_storage",
+    "is_exported",
+    "storage_of",
+]
 
 
 def _counted_by_call() -> int:
@@ -53,7 +63,9 @@ class Storage:
         if not is_exported(self):
             self.shared = False
             return self
-        return _copies.of(self.array)
+        copied = _copies.storage(self.array.shape, self.array.dtype)
+        copied.array[...] = self.array
+        return copied
 
     def succeeded_by(self, elements: np.ndarray) -> "Storage":
         """Write new elements to this memory and return it as a new storage; this one keeps the old elements."""
@@ -95,34 +107,44 @@ def storage_of(array: np.ndarray, *, copy: bool) -> Storage:
     return made
 
 
-class _Copies:
-    """Copies of arrays in memory that is used again: batches have the same type in every iteration.
+class StorageCache:
+    """Memory that is used again when nobody has it any more: batches have the same type in every iteration.
 
-    New memory of this size would come from the operating system page by page, which takes longer than copying.
+    New memory of their size would come from the operating system page by page, which takes longer than copying.
+
+    Parameters
+    ----------
+    types : int
+        Number of types that memory is kept for, those used last.
+    pieces : int
+        Number of storages kept for each.
     """
 
-    #: Most types that memory is kept for, and pieces of memory for each.
-    most, pieces = 8, 2
-
-    def __init__(self) -> None:
+    def __init__(self, types: int, pieces: int) -> None:
+        self._types, self._pieces = types, pieces
         self._kept: dict[tuple[tuple[int, ...], np.dtype], list[Storage]] = {}
+        self._lock = threading.Lock()
 
-    def of(self, array: np.ndarray) -> Storage:
-        """A copy of an array."""
-        key = (array.shape, array.dtype)
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = self._kept[key] = []
-            while len(self._kept) > self.most:
+    def storage(self, shape: tuple[int, ...], dtype: np.dtype) -> Storage:
+        """Memory that no tensor has and no array shows; its elements are arbitrary."""
+        if not self._lock.acquire(blocking=False):  # another thread, or one that did not survive a fork, is in here
+            return Storage(aligned(shape, dtype))
+        try:
+            key = shape, dtype
+            kept = self._kept.pop(key, [])
+            self._kept[key] = kept
+            while len(self._kept) > self._types:
                 del self._kept[next(iter(self._kept))]
-        for storage in kept:
-            if getrefcount(storage) <= 2 + COUNTED_BY_CALL and getrefcount(storage.owner) <= UNSEEN:
-                storage.array[...] = array
-                return storage
-        made = storage_of(array, copy=True)
-        kept.append(made)
-        del kept[: -self.pieces]
-        return made
+            for storage in kept:
+                if getrefcount(storage) <= 2 + COUNTED_BY_CALL and not is_exported(storage):
+                    storage.shared = False
+                    return storage
+            made = Storage(aligned(shape, dtype))
+            kept.append(made)
+            del kept[: -self._pieces]
+            return made
+        finally:
+            self._lock.release()
 
 
-_copies = _Copies()
+_copies = StorageCache(types=8, pieces=2)

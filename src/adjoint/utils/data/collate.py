@@ -9,10 +9,14 @@ import numpy as np
 from adjoint.errors import DataError, InvalidValueError, TypeRuleError, kind_of, listed
 from adjoint.ir import DTYPES, TensorType
 from adjoint.tensor.making import from_array
-from adjoint.tensor.storage import empty_storage
+from adjoint.tensor.storage import Storage, StorageCache
+from adjoint.tensor.structure import spec_of
 from adjoint.tensor.tensor import Tensor
 
-__all__ = ["default_collate", "default_convert", "host_elements"]
+__all__ = ["default_collate", "default_convert", "host_elements", "tensor_of"]
+
+#: Memory of earlier batches: the one in use, and those that a prefetching thread is ahead.
+_batches = StorageCache(types=8, pieces=6)
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -83,6 +87,14 @@ def host_elements(tensor: Tensor, name: str) -> np.ndarray:
     return tensor.elements().array
 
 
+def tensor_of(storage: Storage) -> Tensor:
+    """A new tensor with the elements of a storage."""
+    made = Tensor.__new__(Tensor)
+    made._storage = storage
+    made._spec = spec_of(TensorType(storage.array.shape, storage.array.dtype))
+    return made
+
+
 def _tensors(batch: Sequence[Any]) -> Tensor:
     return _arrays([host_elements(item, "default_collate") for item in batch])
 
@@ -94,7 +106,7 @@ def _arrays(batch: Sequence[Any]) -> Tensor:
         raise TypeRuleError(
             f"default_collate takes arrays of {', '.join(DTYPES)}, got {first.dtype}; convert them in the dataset"
         )
-    storage = empty_storage(TensorType((len(arrays), *first.shape), first.dtype))
+    storage = _batches.storage((len(arrays), *first.shape), first.dtype)
     for place, array in enumerate(arrays):
         if array.shape != first.shape or array.dtype != first.dtype:
             raise DataError(
@@ -103,7 +115,7 @@ def _arrays(batch: Sequence[Any]) -> Tensor:
                 "convert them in the dataset, or pass collate_fn"
             )
         storage.array[place] = array
-    return from_array(storage.array, copy=False)
+    return tensor_of(storage)
 
 
 def _numbers(batch: Sequence[Any]) -> Tensor:

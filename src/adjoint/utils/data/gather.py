@@ -1,17 +1,14 @@
 """Batches of datasets that consist of tensors: the rows of a batch are copied by one NumPy call a tensor."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from sys import getrefcount
 from typing import Any
 
 import numpy as np
 
 from adjoint.errors import InvalidValueError
-from adjoint.ir import TensorType
-from adjoint.tensor.storage import Storage, empty_storage, is_exported
-from adjoint.tensor.structure import Spec, spec_of
+from adjoint.tensor.storage import StorageCache
 from adjoint.tensor.tensor import Tensor
-from adjoint.utils.data.collate import host_elements
+from adjoint.utils.data.collate import host_elements, tensor_of
 from adjoint.utils.data.datasets import Subset, TensorDataset
 from adjoint.utils.data.samplers import integers
 
@@ -20,9 +17,6 @@ __all__ = ["Gather", "gather_of"]
 #: Most batches whose memory is kept for later ones. A loop over batches needs two, the present and the next one, and
 #: one that runs several steps before it reads a loss a few more.
 _MOST_SPARE = 8
-
-#: References to memory that is not in use: by the list of spares, and by the call of getrefcount.
-_UNUSED = 2
 
 
 class Gather:
@@ -110,32 +104,13 @@ class _Column:
     def __init__(self, tensor: Tensor) -> None:
         host_elements(tensor, "DataLoader")
         self._tensor = tensor
-        self._spare: list[Storage] = []
-        self._size = -1
-        self._spec: Spec = tensor._spec
+        # A whole batch, and the incomplete last one of an epoch.
+        self._memory = StorageCache(types=2, pieces=_MOST_SPARE)
 
     def take(self, order: np.ndarray) -> Tensor:
         """The rows with these numbers, as a new tensor."""
         array = self._tensor.elements().array  # which is another one after a change in place
-        if len(order) != self._size:
-            self._size = len(order)
-            self._spec = spec_of(TensorType((self._size, *array.shape[1:]), array.dtype))
-            self._spare = []
-        storage = self._memory()
+        storage = self._memory.storage((len(order), *array.shape[1:]), array.dtype)
         # With the mode "raise", NumPy would copy twice; indices are in range.
         array.take(order, 0, storage.array, "clip")
-        made = Tensor.__new__(Tensor)
-        made._storage = storage
-        made._spec = self._spec
-        return made
-
-    def _memory(self) -> Storage:
-        """Memory for a batch that no tensor has, and no array shows."""
-        spare = self._spare
-        for place in range(len(spare)):
-            if getrefcount(spare[place]) == _UNUSED and not is_exported(spare[place]):
-                return spare[place]
-        made = empty_storage(self._spec.type)
-        if len(spare) < _MOST_SPARE:
-            spare.append(made)
-        return made
+        return tensor_of(storage)
