@@ -77,14 +77,20 @@ MAY_IMPORT = {
     "saving": {"errors", "interop", "modules", "paths", "tensor"},
     # The loop of `Model`, its metrics, callbacks and checkpoints, train modules.
     "training": DOORS | {"amp", "func", "interop", "modules", "nn", "pages", "saving", "tensor", "utils"},
+    # The names of other frameworks; they reach everything that users reach.
+    "compat": DOORS
+    | {"amp", "autograd", "distributions", "func", "importers", "interop", "linalg", "modules", "nn"}
+    | {"profiling", "saving", "tensor", "training", "utils"},
+    # Models of other frameworks as modules, and their weights; extras, except for the names of weights.
+    "importers": DOORS | {"amp", "func", "interop", "modules", "nn", "saving", "tensor", "training", "utils"},
     # What HTML pages share.
     "pages": set(),
     "profiling": DOORS | {"pages", "training"},
-    "cli": DOORS | {"modules", "nn", "pages", "profiling", "tensor", "training"},
+    "cli": DOORS | {"compat", "modules", "nn", "pages", "profiling", "tensor", "training"},
     "testing": DOORS | {"training"},
     "__init__": DOORS
     | {"func", "training", "tensor", "utils", "autograd", "distributions", "linalg", "names", "nn", "saving"}
-    | {"amp", "missing"},
+    | {"amp", "importers", "missing"},
     "__main__": {"cli"},
 }
 
