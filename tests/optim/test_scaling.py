@@ -4,17 +4,21 @@
 import numpy as np
 import pytest
 
+import adjoint
 from adjoint import ops
 from adjoint.errors import AdjointError
 from adjoint.ir import TensorType
 from adjoint.optim import (
+    SGD,
     Adam,
     add_decayed_weights,
     chain,
+    clip_by_value,
     decoupled_weight_decay,
     scale_by_adam,
     scale_by_learning_rate,
     scale_by_schedule,
+    skip_nonfinite,
     trace,
 )
 from tests.optim.stepping import Stepper
@@ -48,6 +52,32 @@ def test_a_schedule_counts_from_zero_and_is_computed_once():
     path = [stepper.step({"w": np.ones(2), "b": np.ones(1)})["w"][0] for _ in range(3)]
     assert path == [0.0, -0.5, -1.0]
     assert sum(value.label == "schedule" for value in stepper.function.values()) == 1
+
+
+def test_the_rate_at_present_has_the_factors_of_all_schedules():
+    def half(t):
+        return ops.where(t < 1.0, ops.full_like(t, 1.0), 0.5)
+
+    def triangle(t):
+        return ops.abs(t - 2.0) / 2.0
+
+    w = adjoint.nn.Parameter(adjoint.ones(2))
+    parts = chain(scale_by_schedule(half), Adam(0.4), scale_by_schedule(triangle))
+    optimizers = [parts.bind([w]), skip_nonfinite(parts).bind([w]), SGD([w], lr=0.4), scale_only().bind([w])]
+    assert [optimizer.current_lr for optimizer in optimizers] == [0.4, 0.4, 0.4, None]
+    found = []
+    for _ in range(3):
+        w.grad = adjoint.ones(2)
+        for optimizer in optimizers[:2]:
+            optimizer.step()
+        found.append([optimizer.current_lr for optimizer in optimizers[:2]])
+    np.testing.assert_allclose(found, np.array([[0.1] * 2, [0.0] * 2, [0.1] * 2]), rtol=1e-12)
+    optimizers[0].param_groups[0]["lr"] = 4.0
+    assert optimizers[0].current_lr == 1.0
+
+
+def scale_only():
+    return chain(clip_by_value(1.0))
 
 
 WRONG = {

@@ -188,6 +188,16 @@ class Optimizer(Settings, Bindable):
         """The shared state from a parameter's state in a ``state_dict``; the inverse of `export_shared`."""
         return dict(entry)
 
+    def rate_factor(self, shared: Mapping[str, float]) -> float:  # noqa: ARG002
+        """What schedules within the step multiply the learning rate by at the next update; default: 1.
+
+        Parameters
+        ----------
+        shared : mapping of str to float
+            The scalars of the shared state; those that are missing have their initial values.
+        """
+        return 1.0
+
     def require_update(self) -> None:
         """Raise if the subclass does not define `update`."""
         if type(self).update is Optimizer.update:

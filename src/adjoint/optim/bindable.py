@@ -118,6 +118,14 @@ class Bindable(metaclass=_Binding):
         """The state of each parameter that has been updated: tensors by name."""
         return self._require_bound("state").state()
 
+    @property
+    def current_lr(self) -> float | None:
+        """The learning rate of the first group at the next update: ``lr`` times the schedules within the step.
+
+        None for an optimizer without a learning rate.
+        """
+        return self._require_bound("current_lr").rate()
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Record the update of all parameters that have a gradient.
 

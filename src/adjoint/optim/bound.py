@@ -128,6 +128,10 @@ class Bound:
             updates.step()
         return loss
 
+    def rate(self) -> float | None:
+        """The learning rate of the next update of the first group; None if it has none."""
+        return self._updates[0].rate()
+
     def step_unless(self, skip: Tensor) -> None:
         """Record the update of every group, without effect if the bool scalar `skip` is true."""
         for updates in self._updates:

@@ -14,6 +14,7 @@ from adjoint.ir import TensorType, Value
 from adjoint.optim.base import Optimizer, Settings, StateSpec, Values, check_grads, check_params, in_dtypes
 from adjoint.optim.direction import Direction, Scale, descend, scaled
 from adjoint.optim.own import check_hyper_read, checked_direction, checked_measure, checked_prepare
+from adjoint.optim.scaling import scale_by_schedule
 from adjoint.optim.transform import Transform
 
 __all__ = ["Chain", "chain"]
@@ -110,6 +111,17 @@ class Chain(Optimizer):
         """Raise if settings of a part name parameters that do not exist."""
         for part in self.parts():
             part.check_names(params)
+
+    def rate_factor(self, shared: Mapping[str, float]) -> float:
+        """The product of the schedules among the parts."""
+        factor = 1.0
+        for part, (_, names) in zip(self.parts(), self._state({"": TensorType(())}), strict=True):
+            own = {name: shared[full] for name, full in names.items() if full in shared}
+            if isinstance(part, scale_by_schedule):
+                factor *= part.factor(int(own.get("count", 0)))
+            elif isinstance(part, Optimizer) and _is_open(self):
+                factor *= part.rate_factor(own)
+        return factor
 
     def elementwise(self) -> bool:
         """Whether all parts are."""

@@ -2,11 +2,15 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
+
+import numpy as np
 
 from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError, described
-from adjoint.ir import DTYPES, TensorType, Value, is_float
+from adjoint.ir import DTYPES, Function, TensorType, Value, is_float, param
+from adjoint.ops.calls import evaluated
 from adjoint.optim.base import StateSpec, Values, check_range, hyper_dtype
 from adjoint.optim.direction import Direction, Quotient, Scale
 from adjoint.optim.transform import Transform
@@ -317,14 +321,27 @@ class scale_by_schedule(Transform):  # noqa: N801
 
     def prepare(self, hyper: Values, shared: Values) -> tuple[dict[str, Value], dict[str, Value]]:  # noqa: ARG002
         """The schedule's value."""
-        found: object = self.schedule(ops.cast(shared["count"], "f64"))
+        found = self._value(ops.cast(shared["count"], "f64"))
+        return {"schedule": found.named("schedule")}, {"count": (shared["count"] + 1).named("count_new")}
+
+    def factor(self, count: int) -> float:
+        """The schedule's value after a number of updates."""
+        return float(evaluated(self._graph, (np.array(count, np.float64),))[0])
+
+    @cached_property
+    def _graph(self) -> Function:
+        count = param("count", (), "f64")
+        return Function("schedule", (count,), (self._value(count),))
+
+    def _value(self, count: Value) -> Value:
+        found: object = self.schedule(count)
         if not isinstance(found, Value) or found.shape != () or not is_float(found.dtype):
             given = str(found.type) if isinstance(found, Value) else described(found)
             raise TypeRuleError(
                 f"scale_by_schedule: the schedule must return a float scalar of the graph, got {given}; compute it "
                 "from its argument with operators such as ops.cos"
             )
-        return {"schedule": found.named("schedule")}, {"count": (shared["count"] + 1).named("count_new")}
+        return found
 
     def rescale(self, scale: Scale, scalars: Values) -> Scale:
         """The scale times the schedule's value."""

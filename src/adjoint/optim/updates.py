@@ -279,6 +279,14 @@ class GroupUpdates:
         types = {name: self._types[name] for name in names}
         return [spec for spec in self._optimizer.init(types) if _owner(spec, types) is None]
 
+    def rate(self) -> float | None:
+        """The learning rate of the next update, with what schedules within the step make of it; None if it has none."""
+        lr = self.group.get("lr")
+        if lr is None:
+            return None
+        shared = {name: float(x.item()) for name, x in self._cohorts[0].shared.items() if x.numel() == 1}
+        return float(lr) * self._optimizer.rate_factor(shared)
+
     def state(self) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Each parameter with its state and the shared state."""
         for cohort in self._cohorts:

@@ -53,6 +53,10 @@ class Around(Optimizer):
         """Raise if settings of the optimizer name parameters that do not exist."""
         self.optimizer.check_names(params)
 
+    def rate_factor(self, shared: Mapping[str, float]) -> float:
+        """That of the optimizer."""
+        return self.optimizer.rate_factor(shared)
+
     def elementwise(self) -> bool:
         """Whether the optimizer is."""
         return self.optimizer.elementwise()

@@ -103,9 +103,9 @@ class Run:
 
     @property
     def learning_rate(self) -> float | None:
-        """The learning rate of the optimizer's first group."""
-        rate = self.optimizer.param_groups[0].get("lr") if self.optimizer is not None else None
-        return None if rate is None else float(rate)
+        """The learning rate of the next update of the optimizer's first group, as schedules within the step make it."""
+        found: float | None = self.optimizer.current_lr if self.optimizer is not None else None
+        return found
 
     def stop(self, reason: str = "") -> None:
         """Ask for the end of the run after the step in progress."""
