@@ -17,6 +17,13 @@ same function:
     split3(x)                three equal parts of the last axis
     head(x, table)           x @ table.T
 
+and of random networks (`benchmarks.random_networks`), which fewer peers run:
+
+    tokens(x)                [N, C, H, W] -> [N, H*W, C]
+    full_attention(q, k, v)  as attention, not causal
+    mean1(x)                 the mean over axis 1
+    lstm(x, wi, wh, b)       [N, T, I] -> [N, T, H], with wi [I, 4H], wh [H, 4H] and gates i, f, g, o
+
 To add a workload, add a function to `WORKLOADS`.
 """
 
@@ -30,7 +37,7 @@ import numpy as np
 from benchmarks import networks
 from benchmarks.workload import BATCHES, Workload, images, layers, linear_flops
 
-__all__ = ["BATCHES", "WORKLOADS", "Workload", "load", "make", "save"]
+__all__ = ["BATCHES", "WORKLOADS", "Workload", "filled", "load", "make", "save"]
 
 
 def mlp() -> Workload:
@@ -81,6 +88,11 @@ def save(workload: Workload, path: Path) -> None:
 
 def load(name: str, path: Path) -> Workload:
     """The workload of that name, with the arrays written by `save`."""
+    return filled(make(name), path)
+
+
+def filled(workload: Workload, path: Path) -> Workload:
+    """A workload with the arrays written by `save`."""
     with np.load(path) as file:
         arrays = {key: file[key] for key in file.files}
 
@@ -88,4 +100,4 @@ def load(name: str, path: Path) -> Workload:
         return {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
 
     batches = list(zip(group("x/").values(), group("y/").values(), strict=True))
-    return replace(make(name), params=group("param/"), states=group("state/"), batches=batches)
+    return replace(workload, params=group("param/"), states=group("state/"), batches=batches)

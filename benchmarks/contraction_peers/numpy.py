@@ -1,4 +1,4 @@
-"""NumPy: matrix products by its BLAS, written to a resident array. There are no convolutions."""
+"""NumPy: matrix products by its BLAS, written to a resident array. There are no convolutions and no attention."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,10 +17,11 @@ def prepare(
     left: np.ndarray,
     right: np.ndarray,
 ) -> tuple[Callable[[], object], Callable[[], np.ndarray]] | None:
-    """A function that runs the contraction once, and one that returns its result; None for a convolution or
+    """A function that runs the contraction once, and one that returns its result; None for anything else, or
     16 bits."""
     if case.dtype != "f32" or not case.kind.startswith("matmul"):
         return None
     made = np.empty(case.result, np.float32)
-    run = partial(np.matmul, left.T if case.kind == "matmul_ta" else left, right, out=made)
+    a, b = (x.swapaxes(-1, -2) if turned else x for x, turned in zip((left, right), case.transposed, strict=True))
+    run = partial(np.matmul, a, b, out=made)
     return run, lambda: made

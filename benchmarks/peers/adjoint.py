@@ -13,6 +13,7 @@ import adjoint as torch
 import adjoint.nn.functional as functional
 from adjoint import Function, IRModule, SetupTrainer, TensorType, Trainer, Value, ops, param
 from adjoint.losses import CrossEntropyLoss, Loss, MSELoss
+from adjoint.nn.functional.recurrent import recurrent_layer
 from adjoint.optim import SGD, Adam, AdamW, Optimizer
 
 MODES = ("step", "objects", "jit")
@@ -92,6 +93,34 @@ class Ops:
     @staticmethod
     def attention(q: Value, k: Value, v: Value) -> Value:
         return ops.scaled_dot_product_attention(q, k, v, causal=True)
+
+    @staticmethod
+    def full_attention(q: Value, k: Value, v: Value) -> Value:
+        return ops.scaled_dot_product_attention(q, k, v)
+
+    @staticmethod
+    def tokens(x: Value) -> Value:
+        batch, channels, height, width = x.shape
+        return ops.permute(ops.reshape(x, (batch, channels, height * width)), (0, 2, 1))
+
+    @staticmethod
+    def mean1(x: Value) -> Value:
+        return ops.mean(x, 1)
+
+    @staticmethod
+    def lstm(x: Value, wi: Value, wh: Value, b: Value) -> Value:
+        size = wh.shape[0]
+
+        def step(carry: tuple[Value, Value], row: Value) -> tuple[tuple[Value, Value], Value]:
+            gates = row + ops.matmul(carry[0], wh)
+            i, f, g, o = (ops.slice_axis(gates, -1, n * size, (n + 1) * size) for n in range(4))
+            cell = ops.sigmoid(f) * carry[1] + ops.sigmoid(i) * ops.tanh(g)
+            hidden = ops.sigmoid(o) * ops.tanh(cell)
+            return (hidden, cell), hidden
+
+        zeros = ops.full(0.0, (x.shape[0], size))
+        rows = ops.permute(ops.matmul(x, wi) + b, (1, 0, 2))
+        return ops.permute(ops.scan(step, (zeros, zeros), rows)[1], (1, 0, 2))
 
 
 def _optimizer(settings: Mapping[str, Any]) -> Optimizer:
@@ -179,8 +208,23 @@ class TensorOps:
     def attention(self, q: Any, k: Any, v: Any) -> Any:
         return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
 
+    def full_attention(self, q: Any, k: Any, v: Any) -> Any:
+        return functional.scaled_dot_product_attention(q, k, v)
+
     def split3(self, x: Any) -> Any:
         return x.chunk(3, -1)
+
+    def tokens(self, x: Any) -> Any:
+        return x.flatten(2).transpose(1, 2)
+
+    def mean1(self, x: Any) -> Any:
+        return x.mean(1)
+
+    def lstm(self, x: Any, wi: Any, wh: Any, b: Any) -> Any:
+        zeros = torch.zeros(len(x), len(wh))
+        return recurrent_layer("lstm", x.transpose(0, 1), (zeros, zeros), wi.T, wh.T, b, torch.zeros_like(b))[
+            0
+        ].transpose(0, 1)
 
 
 def _bound_optimizer(settings: Mapping[str, Any], params: list[Any]) -> Any:

@@ -75,6 +75,25 @@ class Ops:
     def split3(self, x: jax.Array) -> list[jax.Array]:
         return jnp.split(x, 3, -1)
 
+    def tokens(self, x: jax.Array) -> jax.Array:
+        return x.reshape(len(x), -1, x.shape[-1])
+
+    def full_attention(self, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        return jax.nn.softmax(q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5) @ v
+
+    def mean1(self, x: jax.Array) -> jax.Array:
+        return x.mean(1)
+
+    def lstm(self, x: jax.Array, wi: jax.Array, wh: jax.Array, b: jax.Array) -> jax.Array:
+        def step(carry: tuple[jax.Array, jax.Array], row: jax.Array) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+            i, f, g, o = jnp.split(row + carry[0] @ wh, 4, -1)
+            cell = jax.nn.sigmoid(f) * carry[1] + jax.nn.sigmoid(i) * jnp.tanh(g)
+            hidden = jax.nn.sigmoid(o) * jnp.tanh(cell)
+            return (hidden, cell), hidden
+
+        zeros = jnp.zeros((len(x), len(wh)))
+        return jax.lax.scan(step, (zeros, zeros), (x @ wi + b).swapaxes(0, 1))[1].swapaxes(0, 1)
+
     def head(self, x: jax.Array, table: jax.Array) -> jax.Array:
         return x @ table.T
 

@@ -14,7 +14,7 @@ MODES = ("eager", "eager_fused", "eager_channels_last", "compile", "compile_whol
 INT = "int64"
 
 #: Modes for networks with convolutions only.
-WORKLOADS = {"eager_channels_last": ("lenet", "resnet")}
+WORKLOADS = {"eager_channels_last": ("lenet", "resnet", "cnn", "vit")}
 
 #: Environment variables with the directories of compile caches, and the modes that use them.
 CACHES = ("TORCHINDUCTOR_CACHE_DIR",)
@@ -66,6 +66,19 @@ class Ops:
 
     def split3(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x.chunk(3, -1)
+
+    def tokens(self, x: torch.Tensor) -> torch.Tensor:
+        return x.flatten(2).transpose(1, 2)
+
+    def full_attention(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return functional.scaled_dot_product_attention(q, k, v)
+
+    def mean1(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean(1)
+
+    def lstm(self, x: torch.Tensor, wi: torch.Tensor, wh: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        zeros, weights = x.new_zeros(1, len(x), wh.shape[1]), [wi, wh, b, torch.zeros_like(b)]
+        return torch.lstm(x, (zeros, zeros), weights, True, 1, 0.0, True, False, True)[0]
 
 
 def _loss(w: Any, params: Tensors, states: Tensors, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
