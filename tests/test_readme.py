@@ -1,5 +1,6 @@
 """The code in README and docs runs, prints what it says that it prints, and its commands work."""
 
+import linecache
 import re
 import shlex
 from itertools import pairwise
@@ -42,6 +43,8 @@ def commands():
 def test_code_runs_and_prints_what_the_page_says(page, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # for the files that it writes
     names = {"__name__": "page"}  # blocks of a page follow each other
+    text = page.read_text()
+    linecache.cache[page.name] = (len(text), None, text.splitlines(keepends=True), page.name)
     for code, expected, line in python_blocks(page):
         exec(compile("\n" * line + code, page.name, "exec"), names)
         printed = capsys.readouterr().out

@@ -21,7 +21,7 @@ from adjoint.compat.uncovered import uncovered
 
 __all__ = [
     "BlockBuilder", "Call", "Constant", "Expr", "Function", "TensorStructInfo", "TensorType", "Tuple",
-    "TupleStructInfo", "TupleType", "VMExecutable", "Var", "VirtualMachine", "build", "const", "expr", "loss", "op", "optimizer", "training",
-    "transform", "vm",
+    "TupleStructInfo", "TupleType", "VMExecutable", "Var", "VirtualMachine", "build", "const", "expr", "loss", "op",
+    "optimizer", "training", "transform", "vm",
 ]  # fmt: skip
 __getattr__ = uncovered(__name__, {}, "adjoint")

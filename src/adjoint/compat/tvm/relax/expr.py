@@ -200,6 +200,7 @@ class Constant(Expr):
     """A tensor that is part of the program."""
 
     def __init__(self, array: np.ndarray) -> None:
+        self.array = array
         super().__init__(ops.constant(array))
 
 

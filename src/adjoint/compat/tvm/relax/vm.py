@@ -88,9 +88,7 @@ class VirtualMachine:
 
         def call(*args: Any) -> Any:
             if len(args) != count:
-                raise TypeRuleError(
-                    f"{function.name} takes {plural(count, 'argument')}, got {len(args)}; pass them all"
-                )
+                raise TypeRuleError(f"{function.name} takes {plural(count, 'argument')}, got {len(args)}; pass all")
             found = entry(*arrays_of(args))
             items = found if len(results) > 1 else (found,)
             tensors = [Tensor(np.asarray(x, r.dtype)) for x, r in zip(items, results, strict=True)]

@@ -7,6 +7,8 @@ module.
 
 import ast
 import inspect
+import linecache
+import re
 import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -80,10 +82,33 @@ def parse_text(text: str, names: Mapping[str, Any]) -> Any:
 
 def _tree(given: Any) -> tuple[ast.stmt, str]:
     """The syntax tree of a class or function, with the lines of its file."""
-    lines, first = inspect.getsourcelines(given)
+    lines, first = _source(given)
     tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
     ast.increment_lineno(tree, first - 1)
-    return tree, inspect.getsourcefile(given) or "script"
+    methods = [one for one in vars(given).values() if inspect.isfunction(one)] if isinstance(given, type) else [given]
+    return tree, methods[0].__code__.co_filename if methods else "script"
+
+
+def _source(given: Any) -> tuple[list[str], int]:
+    """The lines of a class or function, and the number of the first one.
+
+    A class is found by its first method, because `inspect` finds no class outside of files, as in notebooks.
+    """
+    methods = [one for one in vars(given).values() if inspect.isfunction(one)] if isinstance(given, type) else []
+    if not methods:
+        return inspect.getsourcelines(given)
+    code = methods[0].__code__
+    lines = linecache.getlines(code.co_filename)
+    starts = [n for n in range(min(code.co_firstlineno, len(lines))) if _begins(given.__name__, lines[n])]
+    if not starts:
+        raise ParseError(
+            f"the source of a script must be in a file or notebook, got {given.__name__} without one; save it"
+        )
+    return inspect.getblock(lines[starts[-1] :]), starts[-1] + 1
+
+
+def _begins(name: str, line: str) -> bool:
+    return re.match(rf"\s*class {name}\b", line) is not None
 
 
 def _refuse(file: str, node: ast.AST, rule: str) -> NoReturn:

@@ -13,14 +13,14 @@ from adjoint.errors import InvalidValueError
 from adjoint.ir import Value, as_dtype
 
 __all__ = [
-    "abs", "acos", "acosh", "add", "argmax", "asin", "asinh", "astype", "atan", "atanh", "broadcast_to", "ceil", "clip",
-    "concat", "cos", "cosh", "cumsum", "divide", "einsum", "equal", "erf", "exp", "expand_dims", "flatten", "flip",
-    "floor", "full", "full_like", "gather_elements", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less",
-    "less_equal", "linear", "log", "logical_and", "logical_not", "logical_or", "matmul", "max", "maximum", "mean",
-    "min", "minimum", "multiply", "negative", "nn", "not_equal", "one_hot", "ones", "ones_like", "permute_dims", "power",
-    "prod", "reshape", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "split", "sqrt", "square", "squeeze",
-    "stack", "std", "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tril", "triu", "variance", "where",
-    "zeros", "zeros_like",
+    "abs", "acos", "acosh", "add", "argmax", "asin", "asinh", "astype", "atan", "atanh", "broadcast_to", "ceil",
+    "clip", "concat", "cos", "cosh", "cumsum", "divide", "einsum", "equal", "erf", "exp", "expand_dims", "flatten",
+    "flip", "floor", "full", "full_like", "gather_elements", "greater", "greater_equal", "isfinite", "isinf",
+    "isnan", "less", "less_equal", "linear", "log", "logical_and", "logical_not", "logical_or", "matmul", "max",
+    "maximum", "mean", "min", "minimum", "multiply", "negative", "nn", "not_equal", "one_hot", "ones", "ones_like",
+    "permute_dims", "power", "prod", "reshape", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "split", "sqrt",
+    "square", "squeeze", "stack", "std", "strided_slice", "subtract", "sum", "take", "tan", "tanh", "tril", "triu",
+    "variance", "where", "zeros", "zeros_like",
 ]  # fmt: skip
 __getattr__ = uncovered(__name__, {}, "adjoint.ops")
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from adjoint.compat.tvm.relax.expr import Call, Constant, Expr, as_expr
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError
@@ -47,7 +45,7 @@ def axes(axis: int | Sequence[int] | None) -> int | tuple[int, ...] | None:
 def number(given: Any, what: str) -> float:
     """A number, or a constant of one element."""
     if isinstance(given, Constant):
-        given = np.asarray(given.value.op.attributes()["array"]).item()  # type: ignore[union-attr]
+        given = given.array.item()
     if not isinstance(given, int | float):
         raise InvalidValueError(f"{what} must be a number that is known when the program is compiled, got {given!r}")
     return given
