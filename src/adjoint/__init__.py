@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from adjoint.func.jit import jit
     from adjoint.func.loops import cond, fori_loop, scan, while_loop
     from adjoint.func.tree import register_tree, tree_flatten, tree_leaves, tree_map, tree_unflatten
+    from adjoint.importers.torch_export import from_torch
     from adjoint.ir import Function, IRModule, TensorType, Value, param
     from adjoint.nn.top_level import *  # noqa: F403
     from adjoint.saving import load, save
@@ -139,6 +140,7 @@ else:
         "adjoint.func.jit": ("jit",),
         "adjoint.func.loops": ("cond", "fori_loop", "scan", "while_loop"),
         "adjoint.func.tree": ("register_tree", "tree_flatten", "tree_leaves", "tree_map", "tree_unflatten"),
+        "adjoint.importers.torch_export": ("from_torch",),
         "adjoint.ir": ("Function", "IRModule", "TensorType", "Value", "param"),
         "adjoint.tensor.checking": ("debug_nan",),
         "adjoint.tensor.generator": (
@@ -197,6 +199,7 @@ __all__ = [
     "distributions",
     "errors",
     "fori_loop",
+    "from_torch",
     "func",
     "grad",
     "hessian",

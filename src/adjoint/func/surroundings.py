@@ -27,7 +27,14 @@ _MOST_ITEMS = 10_000
 _PLAIN = (bool, int, float, str, bytes, type(None), np.dtype)
 
 #: Packages of adjoint whose objects belong to the user's program; others keep books that may change.
-_VISIBLE = ("adjoint.nn", "adjoint.modules", "adjoint.losses", "adjoint.optim.written", "adjoint.training")
+_VISIBLE = (
+    "adjoint.nn",
+    "adjoint.modules",
+    "adjoint.losses",
+    "adjoint.optim.written",
+    "adjoint.training",
+    "adjoint.importers.torch_export.module",
+)
 
 #: Those of the others that refer to tensors of the user's program.
 _INNER = ("adjoint.optim", "adjoint.func.derivatives", "adjoint.tensor.generator")

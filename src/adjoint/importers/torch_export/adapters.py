@@ -1,0 +1,229 @@
+"""ATen operators whose arguments differ from those of adjoint's functions: arithmetic, shapes, creation, indexing."""
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import adjoint
+from adjoint import nn
+
+__all__ = ["ADAPTERS"]
+
+F = nn.functional
+
+
+def _cast(x: Any, dtype: Any = None, copy: bool = False, **_: Any) -> Any:
+    return x.to(dtype, copy=copy) if dtype is not None else x.to(copy=copy)
+
+
+def _like(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that makes a tensor of given sizes in the dtype of another."""
+
+    def made(x: Any, size: Sequence[int], *value: Any, dtype: Any = None) -> Any:
+        return make(tuple(size), *value, dtype=x.dtype if dtype is None else dtype)
+
+    return made
+
+
+def _filled(make: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda size, dtype=None: make(tuple(size), dtype=dtype)
+
+
+def _slice(x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    return x[(slice(None),) * (dim % len(x.shape)) + (slice(start, end, step),)]
+
+
+def _index(x: Any, indices: Sequence[Any]) -> Any:
+    return x[tuple(slice(None) if one is None else one for one in indices)]
+
+
+def _index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    return _index_put_(x.clone(), indices, values, accumulate)
+
+
+def _index_put_(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+    if accumulate or all(one is not None for one in indices):
+        return x.index_put_(tuple(_whole(x, indices)), values, accumulate=accumulate)
+    x[tuple(slice(None) if one is None else one for one in indices)] = values
+    return x
+
+
+def _whole(x: Any, indices: Sequence[Any]) -> list[Any]:
+    """Indices with those of whole axes, None, as positions; the axes come first, as they are in the values."""
+    missing = [axis for axis, one in enumerate(indices) if one is None]
+    if not missing:
+        return list(indices)
+    given = adjoint.broadcast_tensors(*(one for one in indices if one is not None))
+    rank = given[0].dim()
+    found: list[Any] = []
+    rest = iter(given)
+    for axis, one in enumerate(indices):
+        if one is None:
+            place = missing.index(axis)
+            found.append(adjoint.arange(x.shape[axis]).reshape((-1,) + (1,) * (len(missing) - 1 - place + rank)))
+        else:
+            found.append(next(rest))
+    return found
+
+
+def _add(x: Any, other: Any, alpha: Any = 1) -> Any:
+    return adjoint.add(x, other, alpha=alpha)
+
+
+def _sub(x: Any, other: Any, alpha: Any = 1) -> Any:
+    return adjoint.sub(x, other, alpha=alpha)
+
+
+def _rsub(x: Any, other: Any, alpha: Any = 1) -> Any:
+    return other - (x if alpha == 1 else x * alpha)
+
+
+def _elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
+    if input_scale != 1:
+        return adjoint.where(x > 0, x * scale, adjoint.expm1(x * input_scale) * (alpha * scale))
+    made = F.elu(x, alpha)
+    return made if scale == 1 else made * scale
+
+
+def _moments(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Of a standard deviation or variance of all elements."""
+    return lambda x, unbiased=True: function(x, correction=int(unbiased))
+
+
+def _corrected(function: Callable[..., Any]) -> Callable[..., Any]:
+    def made(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+        axes = tuple(dim) if isinstance(dim, list) and dim else (None if isinstance(dim, list) else dim)
+        return function(x, dim=axes, correction=1 if correction is None else correction, keepdim=keepdim)
+
+    return made
+
+
+def _norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    return adjoint.linalg.vector_norm(x, ord, tuple(dim) if isinstance(dim, list) else dim, keepdim, dtype=dtype)
+
+
+def _squeezed(x: Any, dims: Sequence[int] = ()) -> Any:
+    return x.squeeze(tuple(dims))
+
+
+def _sum_to(x: Any, size: Sequence[int]) -> Any:
+    extra = len(x.shape) - len(size)
+    axes = (*range(extra), *(n + extra for n, one in enumerate(size) if one == 1 and x.shape[n + extra] != 1))
+    return (x.sum(axes, keepdim=True) if axes else x).reshape(tuple(size))
+
+
+def _bernoulli(x: Any, p: float = 0.5) -> Any:
+    return adjoint.bernoulli(adjoint.full(tuple(x.shape), p, dtype=x.dtype))
+
+
+#: Python's operators, on sizes and numbers.
+_PYTHON = {
+    f"py.{name}": getattr(operator, name)
+    for name in ("add", "sub", "mul", "floordiv", "truediv", "mod", "pow", "neg", "getitem", "index")
+} | {f"py.{name}": getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge", "and_", "or_", "not_")}
+
+ADAPTERS: dict[str, Callable[..., Any]] = {
+    **_PYTHON,
+    "py.ceil": math.ceil,
+    "py.floor": math.floor,
+    "py.trunc": math.trunc,
+    "py.sym_max": max,
+    "py.sym_min": min,
+    "py.sym_float": float,
+    "py.sym_int": int,
+    "py.sym_not": operator.not_,
+    "py.sym_ite": lambda condition, a, b: a if condition else b,
+    "py.sym_sum": sum,
+    "py.gathered": lambda *values: values,
+    "sym_size.int": lambda x, dim: x.shape[dim],
+    "sym_numel.default": lambda x: x.numel(),
+    "add.Scalar": _add,
+    "sub.Scalar": _sub,
+    "subtract.Scalar": _sub,
+    "rsub.Scalar": _rsub,
+    "__rpow__.Scalar": lambda x, other: adjoint.pow(other, x),
+    "min.other": adjoint.minimum,
+    "max.other": adjoint.maximum,
+    "std.default": _moments(adjoint.std),
+    "std.dim": lambda x, dim, unbiased=True, keepdim=False: _corrected(adjoint.std)(
+        x, dim, correction=int(unbiased), keepdim=keepdim
+    ),
+    "std.correction": _corrected(adjoint.std),
+    "var.default": _moments(adjoint.var),
+    "var.dim": lambda x, dim, unbiased=True, keepdim=False: _corrected(adjoint.var)(
+        x, dim, correction=int(unbiased), keepdim=keepdim
+    ),
+    "var.correction": _corrected(adjoint.var),
+    "std_mean.correction": _corrected(adjoint.std_mean),
+    "var_mean.correction": _corrected(adjoint.var_mean),
+    "linalg_vector_norm.default": _norm,
+    "norm.Scalar": lambda x, p=2: _norm(x, p),
+    "elu.default": _elu,
+    "log_sigmoid.default": F.logsigmoid,
+    "_softmax.default": lambda x, dim, _half: adjoint.softmax(x, dim),
+    "_log_softmax.default": lambda x, dim, _half: adjoint.log_softmax(x, dim),
+    "einsum.default": lambda equation, tensors, path=None: adjoint.einsum(equation, *tensors),  # noqa: ARG005
+    "linalg_matmul.default": adjoint.matmul,
+    # Dtypes and copies.
+    "to.dtype": lambda x, dtype, non_blocking=False, copy=False: _cast(x, dtype, copy),  # noqa: ARG005
+    "to.device": lambda x, device, dtype, non_blocking=False, copy=False: _cast(x, dtype, copy),  # noqa: ARG005
+    "to.dtype_layout": _cast,
+    "to.other": lambda x, other, non_blocking=False, copy=False: _cast(x, other.dtype, copy),  # noqa: ARG005
+    "_to_copy.default": lambda x, dtype=None, **_: _cast(x, dtype, True),
+    "lift_fresh_copy.default": lambda x: x.clone(),
+    "lift_fresh.default": lambda x: x,
+    "alias.default": lambda x: x,
+    "detach_.default": lambda x: x.detach(),
+    "contiguous.default": lambda x, **_: x,
+    "copy.default": lambda x, source, _=False: adjoint.zeros_like(x).copy_(source),
+    "copy_.default": lambda x, source, _=False: x.copy_(source),
+    "fill_.Scalar": lambda x, value: x.fill_(value),
+    "fill_.Tensor": lambda x, value: x.copy_(value.expand(tuple(x.shape))),
+    "zero_.default": lambda x: x.zero_(),
+    "bernoulli.p": _bernoulli,
+    "bernoulli_.float": lambda x, p=0.5: x.copy_(_bernoulli(x, p)),
+    "uniform_.default": lambda x, low=0.0, high=1.0: x.copy_(adjoint.rand_like(x) * (high - low) + low),
+    # Creation.
+    "arange.default": lambda end, dtype=None: adjoint.arange(end, dtype=dtype),
+    "arange.start": lambda start, end, dtype=None: adjoint.arange(start, end, dtype=dtype),
+    "arange.start_step": lambda start, end, step=1, dtype=None: adjoint.arange(start, end, step, dtype=dtype),
+    "full.default": lambda size, value, dtype=None: adjoint.full(tuple(size), value, dtype=dtype),
+    "zeros.default": _filled(adjoint.zeros),
+    "ones.default": _filled(adjoint.ones),
+    "empty.memory_format": _filled(adjoint.zeros),
+    "rand.default": _filled(adjoint.rand),
+    "randn.default": _filled(adjoint.randn),
+    "new_full.default": _like(adjoint.full),
+    "new_zeros.default": _like(adjoint.zeros),
+    "new_ones.default": _like(adjoint.ones),
+    "new_empty.default": _like(adjoint.zeros),
+    "one_hot.default": F.one_hot,
+    # Shapes.
+    "view.default": lambda x, size: x.reshape(tuple(size)),
+    "_unsafe_view.default": lambda x, size: x.reshape(tuple(size)),
+    "expand.default": lambda x, size, implicit=False: x.expand(tuple(size)),  # noqa: ARG005
+    "broadcast_to.default": lambda x, size: x.expand(tuple(size)),
+    "repeat.default": lambda x, repeats: x.repeat(tuple(repeats)),
+    "squeeze.dims": _squeezed,
+    "sum_to_size.default": _sum_to,
+    "unsafe_split.Tensor": lambda x, size, dim=0: x.split(size, dim),
+    "unsafe_chunk.default": adjoint.chunk,
+    "meshgrid.default": lambda tensors: adjoint.meshgrid(*tensors),
+    "meshgrid.indexing": lambda tensors, indexing: adjoint.meshgrid(*tensors, indexing=indexing),
+    "tensor_split.sections": adjoint.tensor_split,
+    "tensor_split.indices": adjoint.tensor_split,
+    "block_diag.default": lambda tensors: adjoint.block_diag(*tensors),
+    "broadcast_tensors.default": lambda tensors: list(adjoint.broadcast_tensors(*tensors)),
+    "mT.default": lambda x: x.transpose(-2, -1),
+    "numpy_T.default": lambda x: x.permute(tuple(range(x.dim() - 1, -1, -1))),
+    "swapaxes.default": adjoint.transpose,
+    # Positions.
+    "slice.Tensor": _slice,
+    "index.Tensor": _index,
+    "index_put.default": _index_put,
+    "index_put_.default": _index_put_,
+    "gather.default": lambda x, dim, index, sparse_grad=False: adjoint.gather(x, dim, index),  # noqa: ARG005
+    "scatter.value": lambda x, dim, index, value: adjoint.scatter(x, dim, index, value=value),
+    "masked_fill.Tensor": lambda x, mask, value: adjoint.where(mask, value.to(x.dtype), x),
+}
