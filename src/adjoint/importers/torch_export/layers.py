@@ -5,6 +5,7 @@ from typing import Any
 
 import adjoint
 from adjoint import nn
+from adjoint.errors import InvalidValueError
 from adjoint.nn.functional.recurrent import recurrent_layer
 
 __all__ = ["LAYERS"]
@@ -101,14 +102,14 @@ def _given(stride: Any) -> Any:
 
 
 def _embedding(
-    weight: Any,
-    indices: Any,
-    padding_idx: int = -1,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
+    weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, _sparse: bool = False
 ) -> Any:
-    rows = None if padding_idx < 0 else padding_idx
-    return F.embedding(indices, weight, rows, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+    if scale_grad_by_freq:
+        raise InvalidValueError(
+            "embedding: gradients are those of the sum over all uses of a row, got scale_grad_by_freq=True; leave it "
+            "out"
+        )
+    return F.embedding(indices, weight, None if padding_idx < 0 else padding_idx)
 
 
 def _convolution(
