@@ -10,19 +10,19 @@ from adjoint.importers.torch_export.reading import read_nodes
 __all__ = ["decompose"]
 
 
-def decompose(torch: Any, program: Any, graph: Graph) -> Graph:
+def decompose(torch: Any, traced: Any, graph: Graph) -> Graph:
     """A graph without the operators that adjoint does not have, where PyTorch can express them by others.
 
     Parameters
     ----------
     torch : module
         PyTorch.
-    program : torch.export.ExportedProgram
-        An exported program without sizes that vary.
+    traced : torch.fx.Graph
+        A graph of PyTorch without sizes that vary.
     graph : Graph
         What was read from it.
     """
-    theirs = {node.name: node for node in program.graph.nodes}
+    theirs = {node.name: node for node in traced.nodes}
     nodes: list[Node] = []
     constants, inputs = dict(graph.constants), list(graph.inputs)
     for node in graph.nodes:

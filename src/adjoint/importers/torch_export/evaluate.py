@@ -3,21 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adjoint.errors import AdjointError, TypeRuleError, located
+from adjoint.errors import AdjointError, InvalidValueError, TypeRuleError, located
 from adjoint.importers.torch_export.graph import Graph, Node, Ref
 from adjoint.importers.torch_export.operators import IGNORED, operator_of
 from adjoint.tensor.autograd import set_grad_enabled
 from adjoint.tensor.making import from_array
 
-__all__ = ["MISSING_FIX", "evaluate", "missing_operators"]
+__all__ = ["evaluate", "missing_operators", "refuse_missing"]
 
 #: Operators that run a graph which is one of their arguments, after this number of others.
 _NESTED = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 
 #: Keywords of operators that say where and how tensors are stored.
 _STORAGE = frozenset({"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator"})
-
-MISSING_FIX = "write the model without them"
 
 
 def evaluate(graph: Graph, tensors: Mapping[str, Any], arguments: Sequence[Any]) -> Any:
@@ -65,6 +63,23 @@ def missing_operators(graph: Graph) -> list[tuple[str, str]]:
     return list(found.items())
 
 
+def refuse_missing(caller: str, graph: Graph) -> None:
+    """Raise if a graph has operators that adjoint does not have; the message lists all.
+
+    Raises
+    ------
+    InvalidValueError
+        If there are any.
+    """
+    missing = missing_operators(graph)
+    if missing:
+        names = ", ".join(f"aten::{name} at {line}" if line else f"aten::{name}" for name, line in missing)
+        with located(missing[0][1]):
+            raise InvalidValueError(
+                f"{caller}: every operator must be one that adjoint has, got {names}; write the model without them"
+            )
+
+
 def _run(graph: Graph, values: dict[str, Any]) -> Any:
     for node in graph.nodes:
         if node.op not in IGNORED:
@@ -80,8 +95,7 @@ def _call(node: Node, values: Mapping[str, Any]) -> Any:
     if nested is not None:
         return _call_graph(args[nested], args[nested + 1 :], node.op != "wrap_with_set_grad_enabled" or args[0])
     function = operator_of(node.op)
-    if function is None:
-        raise TypeRuleError(f"from_torch: every operator must be one that adjoint has, got aten::{node.op}; replace it")
+    assert function is not None  # as `refuse_missing` has made sure
     try:
         return function(*args, **keywords)
     except AdjointError:

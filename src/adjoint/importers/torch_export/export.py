@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.errors import AdjointError, InvalidValueError, located
+from adjoint.errors import AdjointError, InvalidValueError
 from adjoint.importers.torch_export.arrays import require_torch
 from adjoint.importers.torch_export.decompose import decompose
-from adjoint.importers.torch_export.evaluate import missing_operators
+from adjoint.importers.torch_export.evaluate import missing_operators, refuse_missing
 from adjoint.importers.torch_export.graph import Graph, Ref
 from adjoint.importers.torch_export.reading import read
 
@@ -87,15 +87,8 @@ class Exports:
         raise AssertionError("the last export returns or raises")
 
     def _decomposed(self, torch: Any, program: Any, graph: Graph) -> Graph:
-        whole = decompose(torch, program, graph)
-        missing = missing_operators(whole)
-        if missing:
-            names = ", ".join(f"aten::{name} at {line}" if line else f"aten::{name}" for name, line in missing)
-            with located(missing[0][1]):
-                raise InvalidValueError(
-                    f"from_torch: every operator must be one that adjoint has, got {names}; write the model without "
-                    "them"
-                )
+        whole = decompose(torch, program.graph, graph)
+        refuse_missing("from_torch", whole)
         return whole
 
     def _examples(self, torch: Any, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype]) -> tuple[Any, Any]:

@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from adjoint import optim
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, listed
 from adjoint.importers.torch_export.arrays import as_array, as_torch, is_torch_tensor
 from adjoint.modules import Module
 from adjoint.optim import Optimizer
+from adjoint.tensor.creation import zeros
 from adjoint.tensor.tensor import Tensor
 
 __all__ = ["bound_optimizer", "state_for_torch"]
@@ -48,12 +51,14 @@ def bound_optimizer(given: Any, network: Module, known: Mapping[int, Any]) -> An
         )
     bound = _converted(given, own, known)
     if given.state:
-        bound.load_state_dict(_as_arrays(given.state_dict()))
+        state = _as_arrays(given.state_dict())
+        groups = [{name: _number(value) for name, value in group.items()} for group in state["param_groups"]]
+        bound.load_state_dict({**state, "param_groups": groups})
     return bound
 
 
 def _converted(given: Any, own: Any, known: Mapping[int, Any]) -> Any:
-    settings = own([Tensor(1)]).defaults
+    settings = own([zeros(1, 1, requires_grad=True)]).defaults
     groups = []
     for group in given.param_groups:
         others = {name for name, value in group.items() if name not in settings and name not in _BOOKS and value}
@@ -75,11 +80,13 @@ def _converted(given: Any, own: Any, known: Mapping[int, Any]) -> Any:
 
 def _required(own: Any) -> list[str]:
     """The settings of an optimizer without a default."""
-    return [p.name for p in own.__signature__.parameters.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    found = own.__signature__.parameters.values()
+    return [one.name for one in found if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
 
 
 def _number(value: Any) -> Any:
-    return value.item() if is_torch_tensor(value) else value
+    """A setting, which may be a tensor or an array with one element."""
+    return value.item() if is_torch_tensor(value) or isinstance(value, np.ndarray) else value
 
 
 def _as_arrays(tree: Any) -> Any:
