@@ -4,8 +4,8 @@
     python benchmarks/from_torch.py --models resnet18,gpt2   # and the times of steps, as ratios
     python benchmarks/from_torch.py --threads 2
 
-It needs torch, torchvision, timm and transformers; models whose package is missing are left out. Weights are random, and
-all sizes small enough for 20 steps within seconds. A model with batch normalization is compared in float64: rounding
+It needs torch; models whose package, of torchvision, timm and transformers, is missing are left out. Weights are random,
+and all sizes small enough for 20 steps within seconds. A model with batch normalization is compared in float64: rounding
 differences grow in it from step to step, in any framework.
 """
 
@@ -17,10 +17,14 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+import torch
+
+import adjoint
 
 STEPS = 20
 
@@ -55,8 +59,6 @@ class Case:
 
 def _images(size: int, rows: int = 4) -> Callable[[], tuple[Any, Any]]:
     def batch():
-        import torch
-
         return (torch.randn(rows, 3, size, size),), torch.randint(0, 10, (rows,))
 
     return batch
@@ -64,8 +66,6 @@ def _images(size: int, rows: int = 4) -> Callable[[], tuple[Any, Any]]:
 
 def _tokens(kind: str, length: int = 16, rows: int = 4) -> Callable[[], tuple[Any, Any]]:
     def batch():
-        import torch
-
         ids = torch.randint(3, 100, (rows, length))
         if kind == "language":
             return {"input_ids": ids, "labels": ids.clone()}, None
@@ -77,15 +77,12 @@ def _tokens(kind: str, length: int = 16, rows: int = 4) -> Callable[[], tuple[An
 
 
 def _pixels() -> tuple[Any, Any]:
-    import torch
-
     return {"pixel_values": torch.randn(4, 3, 32, 32), "labels": torch.randint(0, 2, (4,))}, None
 
 
 def _torchvision(name: str, **settings: Any) -> Callable[[], Any]:
     def build():
-        import torchvision
-
+        torchvision = import_module("torchvision")
         if name == "vit":
             return torchvision.models.VisionTransformer(32, 8, 2, 2, 32, 64, num_classes=10)
         return getattr(torchvision.models, name)(num_classes=10, **settings)
@@ -95,17 +92,14 @@ def _torchvision(name: str, **settings: Any) -> Callable[[], Any]:
 
 def _timm(name: str, **settings: Any) -> Callable[[], Any]:
     def build():
-        import timm
-
-        return timm.create_model(name, num_classes=10, **settings)
+        return import_module("timm").create_model(name, num_classes=10, **settings)
 
     return build
 
 
 def _transformers(model: str, config: str, **settings: Any) -> Callable[[], Any]:
     def build():
-        import transformers
-
+        transformers = import_module("transformers")
         return getattr(transformers, model)(getattr(transformers, config)(vocab_size=100, **settings))
 
     return build
@@ -136,10 +130,20 @@ CASES: dict[str, Case] = {
     "timm/poolformer_s12": Case("timm", _timm("poolformer_s12"), _images(32), True),
     "timm/swin": Case(
         "timm",
-        _timm("swin_tiny_patch4_window7_224", img_size=32, window_size=4, embed_dim=32, depths=(2, 2), num_heads=(2, 4), drop_path_rate=0.0),
+        _timm(
+            "swin_tiny_patch4_window7_224",
+            img_size=32,
+            window_size=4,
+            embed_dim=32,
+            depths=(2, 2),
+            num_heads=(2, 4),
+            drop_path_rate=0.0,
+        ),
         _images(32),
     ),
-    "gpt2": Case("transformers", _transformers("GPT2LMHeadModel", "GPT2Config", **_GPT2, **_GPT2_OFF), _tokens("language")),
+    "gpt2": Case(
+        "transformers", _transformers("GPT2LMHeadModel", "GPT2Config", **_GPT2, **_GPT2_OFF), _tokens("language")
+    ),
     "bert": Case(
         "transformers",
         _transformers("BertForSequenceClassification", "BertConfig", **_BERT, **_NO_DROPOUT),
@@ -166,8 +170,6 @@ CASES: dict[str, Case] = {
 
 def prepare(name: str, wide: bool) -> tuple[Any, Any, Any, Any]:
     """The module, its optimizer's settings, its inputs and the target of a case."""
-    import torch
-
     torch.manual_seed(0)
     case = CASES[name]
     module = case.build().train()
@@ -186,8 +188,6 @@ def _map(function: Any, inputs: Any) -> Any:
 
 def torch_step(module: Any, optimizer: Any, inputs: Any, target: Any, called: Any = None) -> Callable[[], float]:
     """A training step in PyTorch, which returns the loss."""
-    import torch
-
     run = module if called is None else called
 
     def step():
@@ -203,10 +203,6 @@ def torch_step(module: Any, optimizer: Any, inputs: Any, target: Any, called: An
 
 def own_step(module: Any, optimizer: Any, inputs: Any, target: Any) -> tuple[Any, Callable[[], float]]:
     """The same as a trainer of adjoint, and its step."""
-    import torch
-
-    import adjoint
-
     loss = None if target is None else torch.nn.CrossEntropyLoss()
     trainer = adjoint.from_torch(module, loss, optimizer, inputs)
     if isinstance(inputs, dict):
@@ -216,8 +212,6 @@ def own_step(module: Any, optimizer: Any, inputs: Any, target: Any) -> tuple[Any
 
 def check(name: str) -> tuple[float, float]:
     """The largest relative differences of the losses of 20 steps, and of the weights after them, written back."""
-    import torch
-
     module, settings, inputs, target = prepare(name, CASES[name].wide)
     theirs = copy.deepcopy(module)
     optimizer = torch.optim.AdamW(module.parameters(), **settings)
@@ -232,8 +226,6 @@ def check(name: str) -> tuple[float, float]:
 
 def measure(name: str) -> dict[str, float]:
     """Seconds per step of adjoint, PyTorch and ``torch.compile``: medians of interleaved rounds, in float32."""
-    import torch
-
     steps = {}
     for kind in ("adjoint", "eager", "compile"):
         module, settings, inputs, target = prepare(name, False)
@@ -268,10 +260,6 @@ def main() -> int:
     parser.add_argument("--models", help=f"separated by commas, from {', '.join(CASES)}")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    import torch
-
-    import adjoint
-
     torch.set_num_threads(options.threads)
     adjoint.set_num_threads(options.threads)
     warnings.simplefilter("ignore")

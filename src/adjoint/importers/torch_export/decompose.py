@@ -61,8 +61,8 @@ def _parts(torch: Any, theirs: Any, node: Node, constants: dict[str, Any], input
         return None
     names = {one.name: leaves[place].name for one, place in zip(_placeholders(traced), places, strict=True)}
     found, results = read_nodes(torch, traced, constants, inputs)
-    if any(one.op == node.op for one in found):
-        return None
+    if any(operator_of(one.op) is None for one in found if one.op not in IGNORED):
+        return None  # then the message names the operator that the model calls
     made = [_renamed(one, names, node) for one in found]
     last = [_reference(one, names, node.name) for one in results]
     several = isinstance(theirs.meta.get("val"), list | tuple)

@@ -12,7 +12,7 @@ from adjoint.errors import AdjointError, InvalidValueError
 from adjoint.importers.torch_export.arrays import require_torch
 from adjoint.importers.torch_export.decompose import decompose
 from adjoint.importers.torch_export.evaluate import missing_operators, refuse_missing
-from adjoint.importers.torch_export.graph import Graph, Ref
+from adjoint.importers.torch_export.graph import Graph
 from adjoint.importers.torch_export.reading import read
 
 __all__ = ["Exports", "LossExports", "example_leaves", "outputs_to_loss"]
@@ -120,17 +120,17 @@ class LossExports(Exports):
 def outputs_to_loss(torch: Any, loss: Any, exports: Exports) -> Any:
     """A module of PyTorch that calls a loss with the result of a module, which it takes as tensors, and the target."""
 
-    class OutputsToLoss(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class OutputsToLoss(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.loss = loss
 
         def forward(self, *given: Any) -> Any:
-            graph = exports.latest()
+            structure, computed, numbers = exports.latest().structure
             tensors = iter(given[:-1])
-            leaves = [next(tensors) if isinstance(one, Ref) else one for one in graph.outputs]
-            outputs = torch.utils._pytree.tree_unflatten(leaves, graph.structure)
-            return self.loss(outputs, given[-1])
+            pairs = zip(computed, numbers, strict=True)
+            leaves = [next(tensors) if ref and number is None else number for ref, number in pairs]
+            return self.loss(torch.utils._pytree.tree_unflatten(leaves, structure), given[-1])
 
     return OutputsToLoss()
 

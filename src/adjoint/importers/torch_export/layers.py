@@ -81,9 +81,7 @@ def _ctc(
 
 
 def _max_pool(function: Callable[..., Any], indices: bool = False) -> Callable[..., Any]:
-    def made(
-        x: Any, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-    ) -> Any:
+    def made(x: Any, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
         return function(x, size, _given(stride), padding, dilation, ceil_mode=ceil_mode, return_indices=indices)
 
     return made
@@ -171,11 +169,13 @@ def _recurrent(kind: str) -> Callable[..., Any]:
             outputs = []
             for number in range(layer * directions, (layer + 1) * directions):
                 own = weights[number * each : (number + 1) * each]
-                biases = own[2:4] if has_biases else (None, None)
+                bias_ih, bias_hh = own[2:4] if has_biases else (None, None)
                 projection = own[-1] if each % 2 else None
                 reverse = number % directions == 1
                 parts = [part[number] for part in states]
-                made, *last = recurrent_layer(kind, rows, parts, own[0], own[1], *biases, None, reverse, projection)
+                made, *last = recurrent_layer(
+                    kind, rows, parts, own[0], own[1], bias_ih, bias_hh, None, reverse, projection
+                )
                 outputs.append(made)
                 finals.append(tuple(last))
             rows = outputs[0] if directions == 1 else adjoint.cat(outputs, -1)

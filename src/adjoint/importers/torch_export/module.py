@@ -43,9 +43,12 @@ class ImportedModule(Part):
         """What the module of PyTorch returns for these tensors, in the order of the example."""
         shapes = [tuple(one.shape) for one in arguments]
         graph = self._graph_for(self.training, shapes, [one.dtype for one in arguments])
-        tensors = dict(self.named_parameters(remove_duplicate=False))
-        tensors |= dict(self.named_buffers(remove_duplicate=False))
-        return evaluate(graph, tensors, arguments)
+        return evaluate(graph, self.named_tensors(), arguments)
+
+    def named_tensors(self) -> dict[str, Tensor]:
+        """The parameters and buffers under all their names."""
+        parameters = self.named_parameters(remove_duplicate=False)
+        return {**dict(parameters), **dict(self.named_buffers(remove_duplicate=False))}
 
 
 class OwnLoss(Module):

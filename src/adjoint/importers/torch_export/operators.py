@@ -31,7 +31,7 @@ IGNORED = frozenset(
 @cache
 def same_words() -> dict[str, str]:
     """The paths in `adjoint` of functions that take the arguments of an ATen operator, by its name and overload."""
-    found = {}
+    found: dict[str, str] = {}
     for line in files("adjoint.importers.torch_export").joinpath("same_words.txt").read_text().splitlines():
         if not line.startswith("#"):
             name, overloads, path = (part.strip() for part in line.split("|"))
@@ -59,7 +59,8 @@ def operator_of(name: str) -> Callable[..., Any] | None:
         return ADAPTERS[name]
     path = same_words().get(name)
     if path is not None:
-        made: Callable[..., Any] = reduce(getattr, path.split("."), adjoint)
+        found: Any = reduce(getattr, path.split("."), adjoint)
+        made: Callable[..., Any] = found
         return made
     base, _, overload = name.partition(".")
     if base.endswith("_") and not base.startswith("__"):

@@ -41,6 +41,7 @@ def read(torch: Any, program: Any) -> Graph:
         if node.op == "placeholder":
             inputs.append(_input(torch, program, node, kinds[node.name], constants))
     nodes, leaves = read_nodes(torch, module, constants, inputs)
+    values = {node.name: node.meta.get("val") for node in module.graph.nodes}
     outputs: list[Any] = []
     updates: list[tuple[str, Ref]] = []
     for spec, leaf in zip(signature.output_specs, leaves, strict=True):
@@ -48,10 +49,17 @@ def read(torch: Any, program: Any) -> Graph:
             outputs.append(leaf)
         elif spec.kind.name == "BUFFER_MUTATION":
             updates.append((spec.target, leaf))
-    structure = program.call_spec.out_spec
     ranges = {str(name): _range(one) for name, one in program.range_constraints.items()}
+    structure = program.call_spec.out_spec
     build = _builder(structure)
-    return Graph(tuple(inputs), tuple(nodes), tuple(outputs), build, constants, ranges, tuple(updates), structure)
+    # Numbers in place of sizes among the results, and None in place of tensors.
+    numbers = [_number(torch, values.get(one.name)) if isinstance(one, Ref) else one for one in outputs]
+    form = (structure, tuple(isinstance(one, Ref) for one in outputs), tuple(numbers))
+    return Graph(tuple(inputs), tuple(nodes), tuple(outputs), build, constants, ranges, tuple(updates), form)
+
+
+def _number(torch: Any, value: Any) -> Any:
+    return None if value is None or isinstance(value, torch.Tensor) else value.node.hint
 
 
 def _range(one: Any) -> tuple[int, int | None]:

@@ -1,6 +1,7 @@
 """`from_torch`: a module of PyTorch as something that adjoint trains."""
 
 from collections.abc import Iterator, Mapping
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -61,16 +62,19 @@ def from_torch(module: Any, loss: Any = None, optimizer: Any = None, example_inp
     >>> trainer.sync()
     """
     torch = require_torch("from_torch")
+    module = getattr(module, "_orig_mod", module)  # of what torch.compile returns
     if not isinstance(module, torch.nn.Module):
         raise TypeRuleError(f"from_torch takes a torch.nn.Module, got {kind_of(module)}; pass the module")
     args, keywords = _arguments(torch, example_inputs)
     exports = Exports(module, args, keywords)
     network = ImportedModule(exports.graph)
     known = fill(network, module, as_array, {})
+    for _ in (*network.named_parameters(), *network.named_buffers()):
+        pass  # which names the tensors in printed graphs
     examples = example_leaves(torch, args, keywords)
     if not examples:
         raise InvalidValueError("from_torch: example_inputs must have at least one tensor, got none; pass a batch")
-    names = _names(torch, args, keywords)
+    names = _names(torch, module, args, keywords)
     arrays = [as_array(one) for one in examples]
     exports.graph(optimizer is not None, [one.shape for one in arrays], [one.dtype for one in arrays])
     bound = None if optimizer is None else bound_optimizer(optimizer, network, known)
@@ -91,7 +95,7 @@ class TorchTrainer:
     """
 
     def __init__(
-        self, module: Any, network: Module, loss: Module | None, optimizer: Any, names: list[str], theirs: Any
+        self, module: Any, network: ImportedModule, loss: Module | None, optimizer: Any, names: list[str], theirs: Any
     ) -> None:
         self.module, self.network, self.optimizer = module, network, optimizer
         self._names, self._theirs, self._loss = names, theirs, loss
@@ -164,8 +168,7 @@ class TorchTrainer:
     def sync(self) -> Any:
         """Write the weights and buffers back into PyTorch's module, and the state into its optimizer; returns it."""
         torch = require_torch("from_torch")
-        own = dict(self.network.named_parameters(remove_duplicate=False))
-        own |= dict(self.network.named_buffers(remove_duplicate=False))
+        own = self.network.named_tensors()
         theirs = dict(self.module.named_parameters(remove_duplicate=False))
         theirs |= dict(self.module.named_buffers(remove_duplicate=False))
         with torch.no_grad():
@@ -201,10 +204,11 @@ class TorchTrainer:
 
     def _ordered(self, batch: tuple[Any, ...], named: Mapping[str, Any], with_target: bool) -> list[Any]:
         """The tensors of a batch in the order of the example, and the target."""
-        if len(batch) == 1 and isinstance(batch[0], Mapping):
-            batch, named = (), {**batch[0], **named}
+        first = batch[0] if len(batch) == 1 else None
+        if isinstance(first, Mapping):
+            batch, named = (), {**first, **named}
         places = {name: n for n, name in enumerate(self._names)}
-        found: list[Any] = [None] * len(self._names)
+        found: list[Any] = [None] * len(places)
         rest = list(batch)
         others = [name for name in named if name not in places]
         for name, one in named.items():
@@ -214,12 +218,13 @@ class TorchTrainer:
                 rest.append(one)
         leaves = [leaf for one in rest for leaf in _leaves(one)]
         missing = [n for n, one in enumerate(found) if one is None]
-        wanted = len(missing) + with_target
-        if len(leaves) != wanted or len(others) > with_target:
+        if len(leaves) != len(missing) + with_target or len(others) > with_target:
+            target = " and a target" if with_target else ""
+            count = plural(len(leaves) + len(found) - len(missing), "array")
+            extra = f" with the names {listed(others)} among them" if others else ""
             raise InvalidValueError(
-                f"from_torch: a batch must have the inputs {listed(self._names, 9)}"
-                f"{' and a target' if with_target else ''}, got {plural(len(leaves) + len(places) - len(missing), 'array')}"
-                f"{f' with the names {listed(others)}' if others else ''}; pass them as in example_inputs"
+                f"from_torch: a batch must have the inputs {listed(self._names, 9)}{target}, got {count}{extra}; pass "
+                "them as in example_inputs"
             )
         for place, one in zip(missing, leaves, strict=False):
             found[place] = one
@@ -261,10 +266,13 @@ def _arguments(torch: Any, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]
     )
 
 
-def _names(torch: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[str]:
+def _names(torch: Any, module: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[str]:
     """A name for each tensor of the example: that of the argument, or its position."""
+    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    known = [one.name for one in signature(module.forward).parameters.values() if one.kind in kinds]
+    known += [str(n) for n in range(len(known), len(args))]
     found: list[str] = []
-    for name, one in (*((str(n), one) for n, one in enumerate(args)), *keywords.items()):
+    for name, one in (*zip(known, args, strict=False), *keywords.items()):
         count = len(example_leaves(torch, one, {}))
         found += [name] if count == 1 else [f"{name}.{n}" for n in range(count)]
     return found
