@@ -43,27 +43,33 @@ def _index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = F
 
 
 def _index_put_(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
-    if accumulate or all(one is not None for one in indices):
-        return x.index_put_(tuple(_whole(x, indices)), values, accumulate=accumulate)
+    if accumulate:
+        return x.index_put_(tuple(_positions(x, indices)), values, accumulate=True)
     x[tuple(slice(None) if one is None else one for one in indices)] = values
     return x
 
 
-def _whole(x: Any, indices: Sequence[Any]) -> list[Any]:
-    """Indices with those of whole axes, None, as positions; the axes come first, as they are in the values."""
-    missing = [axis for axis, one in enumerate(indices) if one is None]
-    if not missing:
+def _positions(x: Any, indices: Sequence[Any]) -> list[Any]:
+    """Indices with those of whole axes, None, as positions that broadcast with the others, as the values do."""
+    whole = [axis for axis, one in enumerate(indices) if one is None]
+    if not whole:
         return list(indices)
-    given = adjoint.broadcast_tensors(*(one for one in indices if one is not None))
-    rank = given[0].dim()
+    given = list(adjoint.broadcast_tensors(*(one for one in indices if one is not None)))
+    rank, places = given[0].dim(), [axis for axis, one in enumerate(indices) if one is not None]
+    # The axes of the indices are at the first of their places; in front, if there are others between them.
+    together = places[-1] - places[0] == len(places) - 1
+    before = sum(axis < places[0] for axis in whole) if together else 0
     found: list[Any] = []
-    rest = iter(given)
     for axis, one in enumerate(indices):
         if one is None:
-            place = missing.index(axis)
-            found.append(adjoint.arange(x.shape[axis]).reshape((-1,) + (1,) * (len(missing) - 1 - place + rank)))
+            number = whole.index(axis)
+            place = number if number < before else number + rank
+            sizes = [1] * (len(whole) + rank)
+            sizes[place] = x.shape[axis]
+            found.append(adjoint.arange(x.shape[axis]).reshape(tuple(sizes)))
         else:
-            found.append(next(rest))
+            index = given.pop(0)
+            found.append(index.reshape((1,) * before + tuple(index.shape) + (1,) * (len(whole) - before)))
     return found
 
 
