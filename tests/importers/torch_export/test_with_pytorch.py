@@ -29,7 +29,7 @@ def test_functions_of_the_table_take_the_arguments_of_atens(name):
     theirs = [one for one in aten(name)._schema.arguments if one.name not in STORAGE]
     positional = [one.name for one in theirs if not one.kwarg_only]
     # The first argument, and the flag of the mode, have several names in ATen.
-    first = {"input", "self", "x", "a", "y", "result"}
+    first = {"input", "self", "x", "a", "y", "result", "A"}
     pairs = list(zip(own, positional, strict=False))
     assert len(pairs) == len(positional)
     assert all(a == b or {a, b} <= first or {a, b} == {"training", "train"} for a, b in pairs)
@@ -78,6 +78,8 @@ CALLS = [
     ("index_put.default", x(3, 4), [x(3, 4) > 0], torch.tensor(5.0)),
     ("index_put.default", x(3, 4), [torch.tensor([True, False, True])], torch.tensor(5.0)),
     ("kl_div.default", torch.log_softmax(x(4), 0), torch.softmax(x(4), 0), 2),
+    ("linalg_solve.default", x(3, 3), x(3, 2)),
+    ("linalg_svdvals.default", x(3, 4)),
     ("linalg_vector_norm.default", x(3, 4), 1, [0, 1], True),
     ("log_sigmoid.default", x(4)),
     ("lstm.input", x(3, 6, 2), STATES, WEIGHTS, True, 2, 0.0, False, True, True),

@@ -163,14 +163,14 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
     "var.correction": _corrected(adjoint.var),
     "std_mean.correction": _corrected(adjoint.std_mean),
     "var_mean.correction": _corrected(adjoint.var_mean),
-    "linalg_vector_norm.default": _norm,
     "norm.Scalar": lambda x, p=2: _norm(x, p),
     "elu.default": _elu,
     "log_sigmoid.default": F.logsigmoid,
     "_softmax.default": lambda x, dim, _half: adjoint.softmax(x, dim),
     "_log_softmax.default": lambda x, dim, _half: adjoint.log_softmax(x, dim),
     "einsum.default": lambda equation, tensors, path=None: adjoint.einsum(equation, *tensors),  # noqa: ARG005
-    "linalg_matmul.default": adjoint.matmul,
+    "linalg_svd.default": lambda x, full=True, driver=None: adjoint.linalg.svd(x, full),  # noqa: ARG005
+    "linalg_svdvals.default": lambda x, driver=None: adjoint.linalg.svdvals(x),  # noqa: ARG005
     # Dtypes and copies.
     "to.dtype": lambda x, dtype, non_blocking=False, copy=False: _cast(x, dtype, copy),  # noqa: ARG005
     "to.device": lambda x, device, dtype, non_blocking=False, copy=False: _cast(x, dtype, copy),  # noqa: ARG005

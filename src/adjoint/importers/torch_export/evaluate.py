@@ -42,7 +42,7 @@ def evaluate(graph: Graph, tensors: Mapping[str, Any], arguments: Sequence[Any])
             values[one.name] = next(given)
         elif one.kind == "tensor":
             values[one.name] = tensors[one.target]
-        else:
+        elif one.kind == "constant":
             values[one.name] = from_array(graph.constants[one.target])
     found = _run(graph, values)
     for name, ref in graph.updates:

@@ -30,8 +30,9 @@ class Input:
     ----------
     name : str
         As nodes refer to it.
-    kind : {"input", "tensor", "constant"}
-        What it is: an argument of the call, a parameter or buffer of the module, or an entry of `Graph.constants`.
+    kind : {"input", "tensor", "constant", "fixed"}
+        What it is: a tensor that is an argument of the call, a parameter or buffer of the module, an entry of
+        `Graph.constants`, or an argument that is the same in every call, which no node refers to.
     target : str, default ""
         The dotted name of the parameter or buffer, or the name of the constant.
     shape : tuple of int or str, default ()

@@ -110,6 +110,23 @@ def _embedding(
     return F.embedding(indices, weight, None if padding_idx < 0 else padding_idx)
 
 
+def _embedding_bag(
+    weight: Any,
+    indices: Any,
+    offsets: Any,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Any = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Any, None, None, None]:
+    """The first of ATen's results; the others are for its gradient."""
+    settings = (scale_grad_by_freq, ("sum", "mean", "max")[mode], sparse, per_sample_weights, include_last_offset)
+    rows = None if padding_idx is None or padding_idx < 0 else padding_idx
+    return F.embedding_bag(indices, weight, offsets, None, 2.0, *settings, rows), None, None, None
+
+
 def _convolution(
     x: Any,
     weight: Any,
@@ -205,6 +222,8 @@ LAYERS: dict[str, Callable[..., Any]] = {
     "native_dropout.default": lambda x, p, train=True: (F.dropout(x, p, bool(train)), None),
     "feature_dropout.default": lambda x, p, train: F.dropout2d(x, p, train) if train and p else x,
     "embedding.default": _embedding,
+    "embedding_bag.default": _embedding_bag,
+    "embedding_bag.padding_idx": _embedding_bag,
     "convolution.default": _convolution,
     "_convolution.default": lambda *args: _convolution(*args[:9]),
     "upsample_nearest1d.vec": _interpolate("nearest", corners=False),

@@ -81,7 +81,7 @@ def _input(torch: Any, program: Any, node: Any, spec: Any, constants: dict[str, 
         constants[spec.target] = as_array(program.constants[spec.target])
         return Input(node.name, kind, spec.target)
     if not isinstance(value, torch.Tensor):
-        return Input(node.name, "constant", "")  # a number or None, which the graph does not use
+        return Input(node.name, "fixed")
     shape = tuple(size if isinstance(size, int) else _size(size) for size in value.shape)
     return Input(node.name, kind, "", shape, dtype_from(torch, value.dtype))
 
