@@ -4,9 +4,9 @@
     python benchmarks/from_torch.py --models resnet18,gpt2   # and the times of steps, as ratios
     python benchmarks/from_torch.py --threads 2
 
-It needs torch; models whose package, of torchvision, timm and transformers, is missing are left out. Weights are random,
-and all sizes small enough for 20 steps within seconds. A model with batch normalization is compared in float64: rounding
-differences grow in it from step to step, in any framework.
+It needs torch; models whose package, of torchvision, timm and transformers, is missing are left out. Weights are
+random, and all sizes small enough for 20 steps within seconds. A model with batch normalization is compared in float64:
+rounding differences grow in it from step to step, in any framework.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Fine-tune a DistilBERT of transformers with LoRA (Hu et al., 2021).
 
-It tells paragraphs of two pages of Python's help apart. It needs torch, transformers and peft. Weights are random, so that
-nothing is downloaded; DistilBertForSequenceClassification.from_pretrained is trained in the same way.
+It tells paragraphs of two pages of Python's help apart. It needs torch, transformers and peft. Weights are random, so
+that nothing is downloaded; DistilBertForSequenceClassification.from_pretrained is trained in the same way.
 """
 
 import random

@@ -82,7 +82,8 @@ MAY_IMPORT = {
     | {"amp", "autograd", "distributions", "func", "importers", "interop", "linalg", "modules", "nn"}
     | {"profiling", "saving", "tensor", "training", "utils"},
     # Models of other frameworks as modules, and their weights; extras, except for the names of weights.
-    "importers": DOORS | {"amp", "func", "interop", "modules", "nn", "saving", "tensor", "training", "utils"},
+    "importers": DOORS
+    | {"amp", "func", "interop", "linalg", "modules", "names", "nn", "saving", "tensor", "training", "utils"},
     # What HTML pages share.
     "pages": set(),
     "profiling": DOORS | {"pages", "training"},

@@ -81,8 +81,8 @@ def test_what_is_missing_is_listed_with_its_lines():
         Exports(Missing(), (torch.zeros(4, 3),), {}).graph(True, [(4, 3)], [F32])
     line = Missing.forward.__code__.co_firstlineno
     assert error.value.message == (
-        f"from_torch: every operator must be one that adjoint has, got aten::fft_rfft.default at {__file__}:{line + 1}, "
-        f"aten::special_i0.default at {__file__}:{line + 2}; write the model without them"
+        f"from_torch: every operator must be one that adjoint has, got aten::fft_rfft.default at "
+        f"{__file__}:{line + 1}, aten::special_i0.default at {__file__}:{line + 2}; write the model without them"
     )
     assert error.value.where == f"{__file__}:{line + 1}"
 

@@ -100,7 +100,7 @@ def test_an_empty_stride_is_that_of_the_window():
 
 
 def test_recurrent_layers_have_lists_of_states_and_weights():
-    # torch.manual_seed(0); m = torch.nn.GRU(2, 2, batch_first=True) with all weights 0.5 and biases 0.1, of ones(1, 2, 2)
+    # One layer of a GRU, all weights 0.5 and all biases 0.1, of a sequence of two ones, by its formulas.
     weights = [torch.full(shape, 0.5) for shape in ((6, 2), (6, 2))] + [torch.full((6,), 0.1) for _ in range(2)]
     states = torch.zeros(1, 1, 2)
     out, last = operator_of("gru.input")(torch.ones(1, 2, 2), states, weights, True, 1, 0.0, False, False, True)

@@ -1,7 +1,5 @@
 """Optimizers of PyTorch continue as those of adjoint: settings, groups and state, there and back."""
 
-import copy
-
 import numpy as np
 import pytest
 

@@ -5,12 +5,22 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import adjoint
-from adjoint import nn
+import adjoint.nn.functional as F
+from adjoint import linalg
+from adjoint.tensor.arithmetic import add, maximum, minimum, sub
+from adjoint.tensor.arithmetic import pow as pow_
+from adjoint.tensor.arranging import block_diag, tensor_split
+from adjoint.tensor.comparison import where
+from adjoint.tensor.creation import arange, full, ones, zeros, zeros_like
+from adjoint.tensor.diagonals import meshgrid
+from adjoint.tensor.elementwise import expm1, log_softmax, softmax
+from adjoint.tensor.gathering import gather, scatter
+from adjoint.tensor.linear_algebra import einsum
+from adjoint.tensor.random import bernoulli, rand, rand_like, randn
+from adjoint.tensor.reductions import std, std_mean, var, var_mean
+from adjoint.tensor.shapes import broadcast_tensors, chunk, transpose
 
 __all__ = ["ADAPTERS"]
-
-F = nn.functional
 
 
 def _cast(x: Any, dtype: Any = None, copy: bool = False, **_: Any) -> Any:
@@ -54,7 +64,7 @@ def _positions(x: Any, indices: Sequence[Any]) -> list[Any]:
     whole = [axis for axis, one in enumerate(indices) if one is None]
     if not whole:
         return list(indices)
-    given = list(adjoint.broadcast_tensors(*(one for one in indices if one is not None)))
+    given = list(broadcast_tensors(*(one for one in indices if one is not None)))
     rank, places = given[0].dim(), [axis for axis, one in enumerate(indices) if one is not None]
     # The axes of the indices are at the first of their places; in front, if there are others between them.
     together = places[-1] - places[0] == len(places) - 1
@@ -66,7 +76,7 @@ def _positions(x: Any, indices: Sequence[Any]) -> list[Any]:
             place = number if number < before else number + rank
             sizes = [1] * (len(whole) + rank)
             sizes[place] = x.shape[axis]
-            found.append(adjoint.arange(x.shape[axis]).reshape(tuple(sizes)))
+            found.append(arange(x.shape[axis]).reshape(tuple(sizes)))
         else:
             index = given.pop(0)
             found.append(index.reshape((1,) * before + tuple(index.shape) + (1,) * (len(whole) - before)))
@@ -74,11 +84,11 @@ def _positions(x: Any, indices: Sequence[Any]) -> list[Any]:
 
 
 def _add(x: Any, other: Any, alpha: Any = 1) -> Any:
-    return adjoint.add(x, other, alpha=alpha)
+    return add(x, other, alpha=alpha)
 
 
 def _sub(x: Any, other: Any, alpha: Any = 1) -> Any:
-    return adjoint.sub(x, other, alpha=alpha)
+    return sub(x, other, alpha=alpha)
 
 
 def _rsub(x: Any, other: Any, alpha: Any = 1) -> Any:
@@ -87,7 +97,7 @@ def _rsub(x: Any, other: Any, alpha: Any = 1) -> Any:
 
 def _elu(x: Any, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Any:
     if input_scale != 1:
-        return adjoint.where(x > 0, x * scale, adjoint.expm1(x * input_scale) * (alpha * scale))
+        return where(x > 0, x * scale, expm1(x * input_scale) * (alpha * scale))
     made = F.elu(x, alpha)
     return made if scale == 1 else made * scale
 
@@ -106,7 +116,7 @@ def _corrected(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _norm(x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    return adjoint.linalg.vector_norm(x, ord, tuple(dim) if isinstance(dim, list) else dim, keepdim, dtype=dtype)
+    return linalg.vector_norm(x, ord, tuple(dim) if isinstance(dim, list) else dim, keepdim, dtype=dtype)
 
 
 def _squeezed(x: Any, dims: Sequence[int] = ()) -> Any:
@@ -120,7 +130,7 @@ def _sum_to(x: Any, size: Sequence[int]) -> Any:
 
 
 def _bernoulli(x: Any, p: float = 0.5) -> Any:
-    return adjoint.bernoulli(adjoint.full(tuple(x.shape), p, dtype=x.dtype))
+    return bernoulli(full(tuple(x.shape), p, dtype=x.dtype))
 
 
 #: Python's operators, on sizes and numbers.
@@ -148,29 +158,29 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
     "sub.Scalar": _sub,
     "subtract.Scalar": _sub,
     "rsub.Scalar": _rsub,
-    "__rpow__.Scalar": lambda x, other: adjoint.pow(other, x),
-    "min.other": adjoint.minimum,
-    "max.other": adjoint.maximum,
-    "std.default": _moments(adjoint.std),
-    "std.dim": lambda x, dim, unbiased=True, keepdim=False: _corrected(adjoint.std)(
+    "__rpow__.Scalar": lambda x, other: pow_(other, x),
+    "min.other": minimum,
+    "max.other": maximum,
+    "std.default": _moments(std),
+    "std.dim": lambda x, dim, unbiased=True, keepdim=False: _corrected(std)(
         x, dim, correction=int(unbiased), keepdim=keepdim
     ),
-    "std.correction": _corrected(adjoint.std),
-    "var.default": _moments(adjoint.var),
-    "var.dim": lambda x, dim, unbiased=True, keepdim=False: _corrected(adjoint.var)(
+    "std.correction": _corrected(std),
+    "var.default": _moments(var),
+    "var.dim": lambda x, dim, unbiased=True, keepdim=False: _corrected(var)(
         x, dim, correction=int(unbiased), keepdim=keepdim
     ),
-    "var.correction": _corrected(adjoint.var),
-    "std_mean.correction": _corrected(adjoint.std_mean),
-    "var_mean.correction": _corrected(adjoint.var_mean),
+    "var.correction": _corrected(var),
+    "std_mean.correction": _corrected(std_mean),
+    "var_mean.correction": _corrected(var_mean),
     "norm.Scalar": lambda x, p=2: _norm(x, p),
     "elu.default": _elu,
     "log_sigmoid.default": F.logsigmoid,
-    "_softmax.default": lambda x, dim, _half: adjoint.softmax(x, dim),
-    "_log_softmax.default": lambda x, dim, _half: adjoint.log_softmax(x, dim),
-    "einsum.default": lambda equation, tensors, path=None: adjoint.einsum(equation, *tensors),  # noqa: ARG005
-    "linalg_svd.default": lambda x, full=True, driver=None: adjoint.linalg.svd(x, full),  # noqa: ARG005
-    "linalg_svdvals.default": lambda x, driver=None: adjoint.linalg.svdvals(x),  # noqa: ARG005
+    "_softmax.default": lambda x, dim, _half: softmax(x, dim),
+    "_log_softmax.default": lambda x, dim, _half: log_softmax(x, dim),
+    "einsum.default": lambda equation, tensors, path=None: einsum(equation, *tensors),  # noqa: ARG005
+    "linalg_svd.default": lambda x, full=True, driver=None: linalg.svd(x, full),  # noqa: ARG005
+    "linalg_svdvals.default": lambda x, driver=None: linalg.svdvals(x),  # noqa: ARG005
     # Dtypes and copies.
     "to.dtype": lambda x, dtype, non_blocking=False, copy=False: _cast(x, dtype, copy),  # noqa: ARG005
     "to.device": lambda x, device, dtype, non_blocking=False, copy=False: _cast(x, dtype, copy),  # noqa: ARG005
@@ -182,28 +192,28 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
     "alias.default": lambda x: x,
     "detach_.default": lambda x: x.detach(),
     "contiguous.default": lambda x, **_: x,
-    "copy.default": lambda x, source, _=False: adjoint.zeros_like(x).copy_(source),
+    "copy.default": lambda x, source, _=False: zeros_like(x).copy_(source),
     "copy_.default": lambda x, source, _=False: x.copy_(source),
     "fill_.Scalar": lambda x, value: x.fill_(value),
     "fill_.Tensor": lambda x, value: x.copy_(value.expand(tuple(x.shape))),
     "zero_.default": lambda x: x.zero_(),
     "bernoulli.p": _bernoulli,
     "bernoulli_.float": lambda x, p=0.5: x.copy_(_bernoulli(x, p)),
-    "uniform_.default": lambda x, low=0.0, high=1.0: x.copy_(adjoint.rand_like(x) * (high - low) + low),
+    "uniform_.default": lambda x, low=0.0, high=1.0: x.copy_(rand_like(x) * (high - low) + low),
     # Creation.
-    "arange.default": lambda end, dtype=None: adjoint.arange(end, dtype=dtype),
-    "arange.start": lambda start, end, dtype=None: adjoint.arange(start, end, dtype=dtype),
-    "arange.start_step": lambda start, end, step=1, dtype=None: adjoint.arange(start, end, step, dtype=dtype),
-    "full.default": lambda size, value, dtype=None: adjoint.full(tuple(size), value, dtype=dtype),
-    "zeros.default": _filled(adjoint.zeros),
-    "ones.default": _filled(adjoint.ones),
-    "empty.memory_format": _filled(adjoint.zeros),
-    "rand.default": _filled(adjoint.rand),
-    "randn.default": _filled(adjoint.randn),
-    "new_full.default": _like(adjoint.full),
-    "new_zeros.default": _like(adjoint.zeros),
-    "new_ones.default": _like(adjoint.ones),
-    "new_empty.default": _like(adjoint.zeros),
+    "arange.default": lambda end, dtype=None: arange(end, dtype=dtype),
+    "arange.start": lambda start, end, dtype=None: arange(start, end, dtype=dtype),
+    "arange.start_step": lambda start, end, step=1, dtype=None: arange(start, end, step, dtype=dtype),
+    "full.default": lambda size, value, dtype=None: full(tuple(size), value, dtype=dtype),
+    "zeros.default": _filled(zeros),
+    "ones.default": _filled(ones),
+    "empty.memory_format": _filled(zeros),
+    "rand.default": _filled(rand),
+    "randn.default": _filled(randn),
+    "new_full.default": _like(full),
+    "new_zeros.default": _like(zeros),
+    "new_ones.default": _like(ones),
+    "new_empty.default": _like(zeros),
     "one_hot.default": F.one_hot,
     # Shapes.
     "view.default": lambda x, size: x.reshape(tuple(size)),
@@ -214,22 +224,22 @@ ADAPTERS: dict[str, Callable[..., Any]] = {
     "squeeze.dims": _squeezed,
     "sum_to_size.default": _sum_to,
     "unsafe_split.Tensor": lambda x, size, dim=0: x.split(size, dim),
-    "unsafe_chunk.default": adjoint.chunk,
-    "meshgrid.default": lambda tensors: adjoint.meshgrid(*tensors),
-    "meshgrid.indexing": lambda tensors, indexing: adjoint.meshgrid(*tensors, indexing=indexing),
-    "tensor_split.sections": adjoint.tensor_split,
-    "tensor_split.indices": adjoint.tensor_split,
-    "block_diag.default": lambda tensors: adjoint.block_diag(*tensors),
-    "broadcast_tensors.default": lambda tensors: list(adjoint.broadcast_tensors(*tensors)),
+    "unsafe_chunk.default": chunk,
+    "meshgrid.default": lambda tensors: meshgrid(*tensors),
+    "meshgrid.indexing": lambda tensors, indexing: meshgrid(*tensors, indexing=indexing),
+    "tensor_split.sections": tensor_split,
+    "tensor_split.indices": tensor_split,
+    "block_diag.default": lambda tensors: block_diag(*tensors),
+    "broadcast_tensors.default": lambda tensors: list(broadcast_tensors(*tensors)),
     "mT.default": lambda x: x.transpose(-2, -1),
     "numpy_T.default": lambda x: x.permute(tuple(range(x.dim() - 1, -1, -1))),
-    "swapaxes.default": adjoint.transpose,
+    "swapaxes.default": transpose,
     # Positions.
     "slice.Tensor": _slice,
     "index.Tensor": _index,
     "index_put.default": _index_put,
     "index_put_.default": _index_put_,
-    "gather.default": lambda x, dim, index, sparse_grad=False: adjoint.gather(x, dim, index),  # noqa: ARG005
-    "scatter.value": lambda x, dim, index, value: adjoint.scatter(x, dim, index, value=value),
-    "masked_fill.Tensor": lambda x, mask, value: adjoint.where(mask, value.to(x.dtype), x),
+    "gather.default": lambda x, dim, index, sparse_grad=False: gather(x, dim, index),  # noqa: ARG005
+    "scatter.value": lambda x, dim, index, value: scatter(x, dim, index, value=value),
+    "masked_fill.Tensor": lambda x, mask, value: where(mask, value.to(x.dtype), x),
 }

@@ -3,14 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import adjoint
-from adjoint import nn
+import adjoint.nn.functional as F
 from adjoint.errors import InvalidValueError
 from adjoint.nn.functional.recurrent import recurrent_layer
+from adjoint.tensor.joining import cat, stack
 
 __all__ = ["LAYERS"]
-
-F = nn.functional
 
 #: ATen's numbers of reductions.
 _REDUCTIONS = ("none", "mean", "sum")
@@ -195,8 +193,8 @@ def _recurrent(kind: str) -> Callable[..., Any]:
                 )
                 outputs.append(made)
                 finals.append(tuple(last))
-            rows = outputs[0] if directions == 1 else adjoint.cat(outputs, -1)
-        last_states = [adjoint.stack(list(parts)) for parts in zip(*finals, strict=True)]
+            rows = outputs[0] if directions == 1 else cat(outputs, -1)
+        last_states = [stack(list(parts)) for parts in zip(*finals, strict=True)]
         return (rows.transpose(0, 1) if batch_first else rows, *last_states)
 
     return made

@@ -6,13 +6,15 @@ underscore, followed by a copy.
 """
 
 from collections.abc import Callable
-from functools import cache, reduce
+from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
-import adjoint
 from adjoint.importers.torch_export.adapters import ADAPTERS
 from adjoint.importers.torch_export.layers import LAYERS
+from adjoint.names import TENSOR_NAMES
+from adjoint.tensor.tensor import Tensor
 
 __all__ = ["IGNORED", "operator_of", "same_words"]
 
@@ -59,14 +61,23 @@ def operator_of(name: str) -> Callable[..., Any] | None:
         return ADAPTERS[name]
     path = same_words().get(name)
     if path is not None:
-        found: Any = reduce(getattr, path.split("."), adjoint)
-        made: Callable[..., Any] = found
+        made: Callable[..., Any] = _function(path)
         return made
     base, _, overload = name.partition(".")
     if base.endswith("_") and not base.startswith("__"):
         pure = operator_of(f"{base[:-1]}.{overload}")
         return None if pure is None else _in_place(pure)
     return None
+
+
+def _function(path: str) -> Any:
+    """The function of a path in `adjoint`, from the module that defines it."""
+    place, _, name = path.rpartition(".")
+    if place == "Tensor":
+        return getattr(Tensor, name)
+    if place:
+        return getattr(import_module(f"adjoint.{place}"), name)
+    return getattr(import_module(next(home for home, names in TENSOR_NAMES.items() if name in names)), name)
 
 
 def _in_place(pure: Callable[..., Any]) -> Callable[..., Any]:
