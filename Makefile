@@ -14,8 +14,8 @@ COUNT  := 500
 # Processes that run the tests.
 JOBS   := 2
 
-# The version whose samples tests/pytorch/tables.py is about; its samples need expecttest.
-PYTORCH := 'torch==2.13.*' expecttest
+# The version whose samples tests/pytorch/tables.py is about; its samples need expecttest, and an example the others.
+PYTORCH := 'torch==2.13.*' expecttest transformers peft
 
 # The oldest Python and dependencies that are allowed.
 OLDEST := python3.11
@@ -61,7 +61,7 @@ $(VENV)-minimum/.for-work: pyproject.toml constraints-minimum.txt
 	touch $@
 
 test-pytorch: $(VENV)-pytorch/.for-work
-	$(VENV)-pytorch/$(notdir $(BIN))/pytest tests/pytorch $(ARGS)
+	$(VENV)-pytorch/$(notdir $(BIN))/pytest tests/pytorch tests/importers/torch_export $(ARGS)
 
 $(VENV)-pytorch/.for-work: pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)-pytorch

@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import adjoint.nn.functional as F
+from adjoint.nn import functional as F  # noqa: N812
 from adjoint import linalg
 from adjoint.tensor.arithmetic import add, maximum, minimum, sub
 from adjoint.tensor.arithmetic import pow as pow_

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import adjoint.nn.functional as F
+from adjoint.nn import functional as F  # noqa: N812
 from adjoint.errors import InvalidValueError
 from adjoint.nn.functional.recurrent import recurrent_layer
 from adjoint.tensor.joining import cat, stack
