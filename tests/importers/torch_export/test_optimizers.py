@@ -54,6 +54,18 @@ def test_training_continues_here_and_there(name, settings):
         np.testing.assert_allclose(a.detach(), b.detach(), rtol=1e-5, atol=1e-6)
 
 
+def test_schedules_of_pytorch_are_followed():
+    own, theirs = model(), model()
+    first, second = (torch.optim.SGD(groups(one), lr=0.1, momentum=0.5) for one in (own, theirs))
+    trainer = adjoint.from_torch(own, loss_function, first, X)
+    schedules = [torch.optim.lr_scheduler.OneCycleLR(one, [0.2, 0.3], total_steps=5) for one in (first, second)]
+    for _ in range(4):
+        loss = trainer.update(X, Y).item()
+        assert loss == pytest.approx(step(theirs, second), rel=1e-5)
+        for one in schedules:
+            one.step()
+
+
 def test_own_optimizers_are_bound_to_what_requires_gradients():
     module = model()
     module[0].requires_grad_(False)

@@ -1,5 +1,6 @@
 """The code of the page on PyTorch models runs, and the example learns; they need PyTorch, and the example also peft."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ torch = pytest.importorskip("torch")
 def test_the_code_of_the_page_prints_what_the_page_says(capsys):
     page, names, ran = ROOT / "docs" / "pytorch-models.md", {"__name__": "page"}, 0
     found = blocks(page)
-    for (language, code, line), (after, expected, _) in zip(found, found[1:], strict=False):
+    for (language, code, line), (after, expected, _) in pairwise(found):
         if language == "py":
             assert after == "text"
             exec(compile("\n" * line + code, page.name, "exec"), names)

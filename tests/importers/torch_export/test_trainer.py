@@ -157,6 +157,12 @@ def test_training_over_a_loader_of_pytorch_in_epochs():
     np.testing.assert_array_equal(trainer.predict(x[:2]), np.zeros((2, 2)))
 
 
+def test_arrays_of_float64_are_rounded():
+    trainer = adjoint.from_torch(torch.nn.Linear(3, 2), F.mse_loss, adjoint.optim.SGD(lr=0.1), draw(4, 3))
+    rounded = trainer.update(np.full((4, 3), 1 / 3), np.ones((4, 2)))
+    assert rounded.dtype == np.float32
+
+
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 def test_recurrent_layers(kind):
     module = getattr(torch.nn, kind)(2, 3, 2, batch_first=True, bidirectional=True)

@@ -5,8 +5,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adjoint.nn import functional as F  # noqa: N812
 from adjoint import linalg
+from adjoint.nn import functional as F  # noqa: N812
 from adjoint.tensor.arithmetic import add, maximum, minimum, sub
 from adjoint.tensor.arithmetic import pow as pow_
 from adjoint.tensor.arranging import block_diag, tensor_split

@@ -104,12 +104,14 @@ class _Program:
         return (*(leaves[n] for n in self._places), *(own[n] for n in self.changed))
 
     def run(self, tensors: Sequence[Any], differentiable: Sequence[bool]) -> tuple[list[Any], tuple[Any, ...]]:
-        """The inputs as tensors of adjoint, in the same memory, and the results followed by the new values."""
+        """The inputs as tensors of adjoint, and the results followed by the new values."""
+        recorded = any(differentiable)
+        # What is recorded for a backward pass has to keep its elements: a copy is cheaper than looking for changes.
         own = [
-            from_array(as_array(one), copy=False, requires_grad=wanted)
+            from_array(as_array(one), copy=recorded, requires_grad=wanted)
             for one, wanted in zip(tensors, differentiable, strict=True)
         ]
-        with enable_grad() if any(differentiable) else no_grad():
+        with enable_grad() if recorded else no_grad():
             return own, self._compiled(*own)
 
     def gradients(self, inputs: Sequence[Any], results: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:

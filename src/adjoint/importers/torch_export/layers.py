@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adjoint.nn import functional as F  # noqa: N812
 from adjoint.errors import InvalidValueError
+from adjoint.nn import functional as F  # noqa: N812
 from adjoint.nn.functional.recurrent import recurrent_layer
 from adjoint.tensor.joining import cat, stack
 

@@ -13,7 +13,7 @@ from adjoint.optim import Optimizer
 from adjoint.tensor.creation import zeros
 from adjoint.tensor.tensor import Tensor
 
-__all__ = ["bound_optimizer", "state_for_torch"]
+__all__ = ["Following", "bound_optimizer", "state_for_torch"]
 
 #: What groups have besides the settings of the update.
 _BOOKS = frozenset({"params", "param_names", "initial_lr"})
@@ -109,3 +109,32 @@ def state_for_torch(optimizer: Any) -> dict[str, Any]:
 
     made: dict[str, Any] = converted(optimizer.state_dict())
     return made
+
+
+class Following:
+    """Lets an optimizer of adjoint follow the settings of PyTorch's, which a schedule or the user changes.
+
+    Parameters
+    ----------
+    own : Optimizer
+        Adjoint's.
+    theirs : torch.optim.Optimizer
+        PyTorch's, from which it was made.
+    """
+
+    def __init__(self, own: Any, theirs: Any) -> None:
+        self._theirs = theirs
+        self._pairs = [
+            (mine, group, [name for name in mine if name in group and name not in _BOOKS])
+            for mine, group in zip(own.param_groups, theirs.param_groups, strict=True)
+        ]
+        self._seen = [{name: _number(group[name]) for name in names} for _, group, names in self._pairs]
+
+    def update(self) -> None:
+        """Take over the settings that have changed since the last call."""
+        self._theirs._opt_called = True  # schedules warn if they step before the optimizer does
+        for (mine, group, names), seen in zip(self._pairs, self._seen, strict=True):
+            for name in names:
+                value = _number(group[name])
+                if value != seen[name]:
+                    mine[name] = seen[name] = value

@@ -11,8 +11,9 @@ from adjoint.func.tree import tree_leaves
 from adjoint.importers.torch_export.arrays import as_array, as_tensor, as_torch, require_torch
 from adjoint.importers.torch_export.export import Exports, LossExports, example_leaves, outputs_to_loss
 from adjoint.importers.torch_export.module import ImportedModule, LossOf, OwnLoss, fill
-from adjoint.importers.torch_export.optimizers import bound_optimizer, state_for_torch
+from adjoint.importers.torch_export.optimizers import Following, bound_optimizer, state_for_torch
 from adjoint.modules import Module
+from adjoint.optim import Optimizer
 from adjoint.tensor.tensor import Tensor
 from adjoint.training.model import Model
 
@@ -99,6 +100,8 @@ class TorchTrainer:
     ) -> None:
         self.module, self.network, self.optimizer = module, network, optimizer
         self._names, self._theirs, self._loss = names, theirs, loss
+        own = optimizer is None or isinstance(theirs, Optimizer)
+        self._following = None if own else Following(optimizer, theirs)
         trained = OwnLoss(network) if loss is None else network
         self.model = Model(trained, loss, optimizer, metrics={"loss"})
         self._predictor = self.model if loss is not None else Model(network)
@@ -123,6 +126,8 @@ class TorchTrainer:
         Tensor
             The loss before the step, a number.
         """
+        if self._following is not None:
+            self._following.update()
         self.model.train_step.train()
         found: Tensor = self.model.compiled_step(*self._ordered(batch, named, self._loss is not None))
         return found
@@ -162,6 +167,8 @@ class TorchTrainer:
         Run
             The run.
         """
+        if self._following is not None:
+            self._following.update()
         valid = None if valid_dataset is None else self._batches(valid_dataset)
         return self.model.fit(epochs, self._batches(dataset), valid, callbacks=callbacks)
 
@@ -228,7 +235,7 @@ class TorchTrainer:
             )
         for place, one in zip(missing, leaves, strict=False):
             found[place] = one
-        return [as_tensor(one) for one in (*found, *leaves[len(missing) :])]
+        return self.model._rounded([as_tensor(one) for one in (*found, *leaves[len(missing) :])])
 
 
 class _Converted:
