@@ -40,6 +40,18 @@ def test_training_with_a_compiled_module_is_pytorchs():
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_the_backward_pass_drops_the_same_elements():
+    x = torch.ones(200, requires_grad=True)
+    compiled = torch.compile(lambda x: (torch.nn.functional.dropout(x, 0.5), x.shape[0]), backend=backend)
+    for _ in range(2):
+        x.grad = None
+        y, size = compiled(x)
+        y.sum().backward()
+        assert torch.equal(x.grad, y.detach())
+        assert (size, set(y.tolist())) == (200, {0.0, 2.0})
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_what_adjoint_does_not_have_is_refused():
     compiled = torch.compile(lambda x: torch.special.i0(x), backend=backend)
     with pytest.raises(

@@ -72,11 +72,13 @@ def is_torch_tensor(given: Any) -> bool:
 
 def as_array(tensor: Any) -> np.ndarray:
     """The elements of a tensor of PyTorch, in its own memory if they are there one after the other."""
-    torch = require_torch("from_torch")
-    plain = tensor.detach().resolve_conj().contiguous()
-    if plain.dtype == torch.bfloat16:
-        return np.asarray(plain.view(torch.int16).numpy().view(DTYPES["bf16"]))
-    return np.asarray(plain.numpy())
+    plain = tensor.detach().contiguous()
+    try:
+        found: np.ndarray = plain.numpy()
+    except TypeError:  # NumPy has no bfloat16
+        torch = require_torch("from_torch")
+        found = plain.view(torch.int16).numpy().view(DTYPES["bf16"])
+    return found
 
 
 def as_torch(given: Any) -> Any:

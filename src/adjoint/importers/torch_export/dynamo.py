@@ -1,19 +1,23 @@
 """``torch.compile(backend="adjoint")``: the graphs that PyTorch's compiler captures, as programs of adjoint.
 
-A captured graph becomes one compiled program, and its gradients, by adjoint's rules, another. The optimizer stays
-PyTorch's: `adjoint.from_torch` compiles the whole step instead. Random numbers, as of dropout, are adjoint's.
+A captured graph becomes one compiled program, and its gradients, by adjoint's rules, another, which computes what it
+needs of the results again: so nothing but inputs and results passes through PyTorch. The optimizer stays PyTorch's:
+`adjoint.from_torch` compiles the whole step instead. Random numbers, as of dropout, are adjoint's.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from adjoint.func.derivatives import vjp
 from adjoint.func.jit import jit
 from adjoint.importers.torch_export.arrays import as_array, as_torch, require_torch
 from adjoint.importers.torch_export.decompose import decompose
 from adjoint.importers.torch_export.evaluate import evaluate, missing_operators, refuse_missing
-from adjoint.importers.torch_export.graph import Graph, Input
+from adjoint.importers.torch_export.graph import Graph, Input, Ref
 from adjoint.importers.torch_export.reading import read_nodes
-from adjoint.tensor.autograd import enable_grad, grad, no_grad
+from adjoint.ir import is_float
+from adjoint.tensor.autograd import no_grad
+from adjoint.tensor.generator import get_rng_state, set_rng_state
 from adjoint.tensor.making import from_array
 
 __all__ = ["backend"]
@@ -42,15 +46,17 @@ def backend(module: Any, inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
 
         @staticmethod
         def forward(ctx: Any, program: "_Program", *tensors: Any) -> Any:
-            ctx.program = program
-            ctx.inputs, ctx.results = program.run(tensors, [one.requires_grad for one in tensors])
-            made = tuple(as_torch(one) for one in ctx.results)
-            ctx.mark_non_differentiable(*(one for one in made if not one.is_floating_point()))
+            ctx.program, ctx.random = program, get_rng_state()
+            made = program.run(tensors)
+            # The caller writes the new values of those that change into them before the backward pass.
+            ctx.save_for_backward(*(x.clone() if n in program.changed else x for n, x in enumerate(tensors)))
+            ctx.mark_non_differentiable(*(made[n] for n in range(len(made)) if n not in program.floats))
             return made
 
         @staticmethod
+        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
         def backward(ctx: Any, *cotangents: Any) -> Any:
-            return None, *ctx.program.gradients(ctx.inputs, ctx.results, cotangents)
+            return None, *ctx.program.gradients(ctx.saved_tensors, cotangents, ctx.random)
 
     def call(*given: Any) -> tuple[Any, ...]:
         key = tuple((tuple(x.shape), x.dtype, x.requires_grad) if isinstance(x, torch.Tensor) else x for x in given)
@@ -61,7 +67,7 @@ def backend(module: Any, inputs: Sequence[Any], **_: Any) -> Callable[..., Any]:
         if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
             results: Any = Differentiable.apply(program, *tensors)
         else:
-            results = tuple(as_torch(one) for one in program.run(tensors, [False] * len(tensors))[1])
+            results = program.run(tensors)
         count = len(program.changed)
         with torch.no_grad():
             for place, new in zip(program.changed, results[len(results) - count :], strict=True):
@@ -88,49 +94,72 @@ class _Program:
     changed : list of int
         The numbers of the tensors that the graph changes in place; known after the first run. Their new values follow
         the results.
+    floats : list of int
+        The numbers of the results that have gradients; known after the first run.
     """
 
     def __init__(self, torch: Any, module: Any, given: tuple[Any, ...]) -> None:
         self.changed: list[int] = []
+        self.floats: list[int] = []
         self._graph = _captured(torch, module, given)
-        self._places = [n for n, one in enumerate(self._graph.outputs) if _is_tensor(one)]
-        self._compiled = jit(self._computed)
+        self._places = [n for n, one in enumerate(self._graph.outputs) if isinstance(one, Ref)]
+        self._wanted = [n for n, one in enumerate(x for x in given if isinstance(x, torch.Tensor)) if one.requires_grad]
+        self._forward, self._backward = jit(self._computed), jit(self._pulled_back)
+
+    def _leaves(self, tensors: Sequence[Any]) -> list[Any]:
+        """The results that are tensors, and the new values of inputs."""
+        before = [one._node for one in tensors]
+        leaves = evaluate(self._graph, {}, tensors)
+        now = enumerate(zip(tensors, before, strict=True))
+        self.changed[:] = [n for n, (one, node) in now if one._node is not node]
+        return [*(leaves[n] for n in self._places), *(tensors[n] for n in self.changed)]
 
     def _computed(self, *tensors: Any) -> tuple[Any, ...]:
-        own = [one if one.requires_grad else one.clone() for one in tensors]
-        before = [one._node for one in own]
-        leaves = evaluate(self._graph, {}, own)
-        self.changed[:] = [n for n, (one, node) in enumerate(zip(own, before, strict=True)) if one._node is not node]
-        return (*(leaves[n] for n in self._places), *(own[n] for n in self.changed))
+        found = self._leaves([one.clone() for one in tensors])
+        self.floats[:] = [n for n in range(len(self._places)) if is_float(found[n].dtype)]
+        return tuple(found)
 
-    def run(self, tensors: Sequence[Any], differentiable: Sequence[bool]) -> tuple[list[Any], tuple[Any, ...]]:
-        """The inputs as tensors of adjoint, and the results followed by the new values."""
-        recorded = any(differentiable)
-        # What is recorded for a backward pass has to keep its elements: a copy is cheaper than looking for changes.
-        own = [
-            from_array(as_array(one), copy=recorded, requires_grad=wanted)
-            for one, wanted in zip(tensors, differentiable, strict=True)
-        ]
-        with enable_grad() if recorded else no_grad():
-            return own, self._compiled(*own)
+    def _pulled_back(self, *given: Any) -> Any:
+        """The gradients of the inputs that need one, given inputs and those of results, which are computed again."""
+        count = len(given) - len(self.floats)
+        tensors, cotangents = given[:count], list(given[count:])
 
-    def gradients(self, inputs: Sequence[Any], results: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
+        def results(*wanted: Any) -> list[Any]:
+            own = [one.clone() for one in tensors]
+            for place, one in zip(self._wanted, wanted, strict=True):
+                own[place] = one
+            found = self._leaves(own)
+            return [found[n] for n in self.floats]
+
+        _, pull = vjp(results, *(tensors[n] for n in self._wanted))
+        return pull(cotangents)
+
+    def run(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
+        """The results, followed by the new values of inputs."""
+        with no_grad():
+            found = self._forward(*_shared(tensors))
+        return tuple(as_torch(one) for one in found)
+
+    def gradients(self, tensors: Sequence[Any], cotangents: Sequence[Any], random: Any) -> list[Any]:
         """The gradients of the inputs, None for those that need none, given those of the results."""
-        pairs = [(x, ct) for x, ct in zip(results, cotangents, strict=True) if x.requires_grad and ct is not None]
-        wanted = [one for one in inputs if one.requires_grad]
-        given = [from_array(as_array(ct), copy=False) for _, ct in pairs]
-        found = iter(grad([x for x, _ in pairs], wanted, given, allow_unused=True))
-        made = [next(found) if one.requires_grad else None for one in inputs]
-        return [None if one is None else as_torch(one) for one in made]
+        now = get_rng_state()
+        set_rng_state(random)  # so that the same elements are dropped
+        found = self._backward(*_shared([*tensors, *(cotangents[n] for n in self.floats)]))
+        set_rng_state(now)
+        made: list[Any] = [None] * len(tensors)
+        for place, one in zip(self._wanted, found, strict=True):
+            made[place] = as_torch(one)
+        return made
 
     def arranged(self, results: Sequence[Any]) -> tuple[Any, ...]:
         """The results with the numbers and None among them."""
         rest = iter(results)
-        return tuple(next(rest) if _is_tensor(one) else one for one in self._graph.outputs)
+        return tuple(next(rest) if isinstance(one, Ref) else one for one in self._graph.outputs)
 
 
-def _is_tensor(leaf: Any) -> bool:
-    return hasattr(leaf, "name")
+def _shared(tensors: Sequence[Any]) -> list[Any]:
+    """Tensors of adjoint in the memory of PyTorch's."""
+    return [from_array(as_array(one), copy=False) for one in tensors]
 
 
 def _captured(torch: Any, module: Any, given: tuple[Any, ...]) -> Graph:
