@@ -59,6 +59,16 @@ def test_a_nested_graph_without_gradients_has_none():
     np.testing.assert_allclose(x.grad, [np.exp(2.0)], rtol=1e-6)  # not (1 + x) exp(x)
 
 
+def test_a_nested_graph_with_autocast_multiplies_in_half_floats():
+    inner = program({"y": ("mm.default", ("%a", "%a"))}, ["a"], outputs=["%y"])
+    nodes = (Node("inner", "wrap_with_autocast", ("cpu", np.dtype(torch.bfloat16), True, None, inner, Ref("x"))),)
+    nodes = (*nodes, Node("y", "py.getitem", (Ref("inner"), 0)))
+    x = torch.full((1, 1), 1 + 2**-7 + 2**-9)  # which bfloat16 rounds to 1 + 2**-7
+    (y,) = evaluate(Graph((Input("x"),), nodes, (Ref("y"),), tuple), {}, [x])
+    assert y.dtype == torch.bfloat16
+    assert y.item() == 1 + 2**-6  # (1 + 2**-7)**2, rounded
+
+
 def test_buffers_get_their_new_values():
     made = program(
         {"new": ("add.Tensor", ("%b", "%x"))},

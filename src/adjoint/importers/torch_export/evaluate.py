@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from adjoint.amp import autocast
 from adjoint.errors import AdjointError, InvalidValueError, TypeRuleError, located
 from adjoint.importers.torch_export.graph import Graph, Node, Ref
 from adjoint.importers.torch_export.operators import IGNORED, operator_of
@@ -11,7 +12,7 @@ from adjoint.tensor.making import from_array
 
 __all__ = ["evaluate", "missing_operators", "refuse_missing"]
 
-#: Operators that run a graph which is one of their arguments, after this number of others.
+#: Operators that run a graph in a context, with the number of the context's arguments, which the graph follows.
 _NESTED = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
 
 #: Keywords of operators that say where and how tensors are stored.
@@ -93,7 +94,11 @@ def _call(node: Node, values: Mapping[str, Any]) -> Any:
     keywords = {key: _resolved(one, values) for key, one in node.keywords.items() if key not in _STORAGE}
     nested = _NESTED.get(node.op)
     if nested is not None:
-        return _call_graph(args[nested], args[nested + 1 :], node.op != "wrap_with_set_grad_enabled" or args[0])
+        context = set_grad_enabled(args[0]) if nested == 1 else autocast(*args[:nested])
+        inner = args[nested]
+        given = {one.name: value for one, value in zip(inner.inputs, args[nested + 1 :], strict=True)}
+        with context:
+            return _run(inner, given)
     function = operator_of(node.op)
     assert function is not None  # as `refuse_missing` has made sure
     try:
@@ -105,12 +110,6 @@ def _call(node: Node, values: Mapping[str, Any]) -> Any:
             f"from_torch: the arguments of aten::{node.op} must be ones that adjoint has, got others ({error}); "
             "call it with fewer"
         ) from error
-
-
-def _call_graph(graph: Graph, arguments: Sequence[Any], with_gradients: bool) -> Any:
-    values = {one.name: value for one, value in zip(graph.inputs, arguments, strict=True)}
-    with set_grad_enabled(bool(with_gradients)):
-        return _run(graph, values)
 
 
 def _resolved(given: Any, values: Mapping[str, Any]) -> Any:
