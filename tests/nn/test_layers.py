@@ -33,6 +33,15 @@ def test_running_statistics_follow_the_batches_within_the_program():
         assert not norm.running_mean.requires_grad
 
 
+def test_running_statistics_in_memory_of_numpy_are_written_there():
+    mean, variance = np.zeros(2, np.float32), np.ones(2, np.float32)
+    x = np.array([[1, 2], [3, 6]], np.float32)
+    shared = (from_array(one, copy=False) for one in (mean, variance))
+    F.batch_norm(from_array(x), *shared, training=True, momentum=0.5)
+    np.testing.assert_allclose(mean, 0.5 * x.mean(0), rtol=1e-6)
+    np.testing.assert_allclose(variance, 0.5 + 0.5 * x.var(0, ddof=1), rtol=1e-6)
+
+
 def test_functions_build_graphs_of_values():
     x, w = param("x", (2, 3)), param("w", (4, 3))
     made = F.relu(F.linear(x, w))

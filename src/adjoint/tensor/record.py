@@ -528,6 +528,8 @@ def rebind(target: Recorded, result: Recorded) -> None:
 
 def replace(target: Recorded, result: Recorded) -> None:
     """Give a tensor the value of another one of the same type, which an operation has just made."""
+    if result._trace is None:  # it has been run, to write another result to memory that NumPy shares
+        result = record(_OUT, (target, result))
     trace = result._trace
     before = target._storage
     old = target._node if target._trace is trace else trace.operand(target)
