@@ -126,6 +126,7 @@ TESTED_IN = {
     "kernel/rewrite": "kernel/test_structure.py",
     "kernel/scalars": "kernel/test_interpreter.py",
     "importers/torch_export/adapters": "importers/torch_export/test_operators.py",
+    "importers/torch_export/core_aten": "importers/torch_export/test_operators.py",
     "importers/torch_export/decompose": "importers/torch_export/test_export.py",
     "importers/torch_export/layers": "importers/torch_export/test_operators.py",
     "importers/torch_export/reading": "importers/torch_export/test_export.py",

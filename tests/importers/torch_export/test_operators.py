@@ -9,6 +9,7 @@ import pytest
 import adjoint as torch
 from adjoint.errors import InvalidValueError
 from adjoint.importers.torch_export.operators import operator_of, same_words
+from adjoint.ops.aten import aten_operators
 
 X = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], np.float32)
 
@@ -32,6 +33,17 @@ def test_operators_that_adjoint_does_not_have_have_no_function():
     assert operator_of("fft_fft.default") is None
     assert operator_of("fft_fft_.default") is None
     assert operator_of("nonzero.default") is None
+
+
+def test_the_core_aten_set_is_computed_but_for_gradients_and_what_depends_on_elements_or_memory():
+    wanted = [f"{one.name}.{overload}" for one in aten_operators() if one.covered for overload in one.overloads]
+    assert {name for name in wanted if operator_of(name) is None and "_backward." not in name} == {
+        "_local_scalar_dense.default",
+        "atan2.out",
+        "nonzero.default",
+        "sym_is_contiguous.default",
+        "sym_stride.int",
+    }
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,14 @@ WEIGHTS = [
 GRU = [x(15, *one.shape[1:], seed=n) for n, one in enumerate(WEIGHTS)]
 
 CALLS = [
+    ("_adaptive_avg_pool2d.default", x(1, 2, 5, 5), [2, 3]),
+    ("_cdist_forward.default", x(3, 2), x(4, 2, seed=1), 1.0, None),
+    ("_native_batch_norm_legit.default", x(4, 2, 3), x(2), x(2), torch.zeros(2), torch.ones(2), True, 0.1, 1e-3),
+    ("_native_batch_norm_legit.no_stats", x(4, 2, 3), x(2), None, True, 0.1, 1e-3),
+    ("_native_batch_norm_legit_no_training.default", x(4, 2), x(2), x(2), torch.zeros(2), torch.ones(2), 0.1, 1e-3),
+    ("grid_sampler_2d.default", x(1, 2, 4, 4), torch.tanh(x(1, 3, 3, 2)), 0, 0, False),
+    ("native_group_norm.default", x(2, 4, 3), x(4), x(4), 2, 4, 3, 2, 1e-3),
+    ("native_layer_norm.default", x(2, 3, 4), [3, 4], x(3, 4), None, 1e-3),
     ("_softmax.default", x(2, 3), 1, False),
     ("_to_copy.default", x(2, 3), {"dtype": torch.float64}),
     ("arange.start_step", 2, 9, 3),

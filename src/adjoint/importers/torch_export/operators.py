@@ -1,8 +1,8 @@
 """ATen operators, by name: functions of adjoint that take their arguments.
 
-Most are adjoint's functions of the same words, listed in ``same_words.txt``. `adapters` and `layers` have those whose
-arguments differ. An operator that changes its first argument in place, such as ``relu_``, is the one without the
-underscore, followed by a copy.
+Most are adjoint's functions of the same words, listed in ``same_words.txt``. `adapters`, `layers` and `core_aten` have
+those whose arguments differ. An operator that changes its first argument in place, such as ``relu_``, is the one
+without the underscore, followed by a copy.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any
 
 from adjoint.importers.torch_export.adapters import ADAPTERS
+from adjoint.importers.torch_export.core_aten import CORE
 from adjoint.importers.torch_export.layers import LAYERS
 from adjoint.names import TENSOR_NAMES
 from adjoint.tensor.tensor import Tensor
@@ -55,10 +56,9 @@ def operator_of(name: str) -> Callable[..., Any] | None:
     callable or None
         None if there is none.
     """
-    if name in LAYERS:
-        return LAYERS[name]
-    if name in ADAPTERS:
-        return ADAPTERS[name]
+    for table in (LAYERS, ADAPTERS, CORE):
+        if name in table:
+            return table[name]
     path = same_words().get(name)
     if path is not None:
         made: Callable[..., Any] = _function(path)
