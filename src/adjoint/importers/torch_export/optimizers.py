@@ -86,6 +86,8 @@ def _required(own: Any) -> list[str]:
 
 def _number(value: Any) -> Any:
     """A setting, which may be a tensor or an array with one element."""
+    if isinstance(value, float | int | tuple):
+        return value
     return value.item() if is_torch_tensor(value) or isinstance(value, np.ndarray) else value
 
 

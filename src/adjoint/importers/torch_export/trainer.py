@@ -128,7 +128,9 @@ class TorchTrainer:
         """
         if self._following is not None:
             self._following.update()
-        self.model.train_step.train()
+        step = self.model.train_step
+        if not (step.training and self.network.training):
+            step.train()
         found: Tensor = self.model.compiled_step(*self._ordered(batch, named, self._loss is not None))
         return found
 
@@ -235,7 +237,13 @@ class TorchTrainer:
             )
         for place, one in zip(missing, leaves, strict=False):
             found[place] = one
-        return self.model._rounded([as_tensor(one) for one in (*found, *leaves[len(missing) :])])
+        return [self._tensor(one) for one in (*found, *leaves[len(missing) :])]
+
+    def _tensor(self, given: Any) -> Any:
+        """A tensor or array of a batch for the step: arrays of float64 in float32, unless a parameter is float64."""
+        if isinstance(given, np.ndarray) and given.dtype == np.float64 and not self.model.is_wide:
+            return given.astype(np.float32)
+        return as_tensor(given)
 
 
 class _Converted:
