@@ -65,6 +65,8 @@ def _native(item: Any) -> str:
         return f"{item.__module__}.{item.__qualname__}"
     if isinstance(item, np.dtype):
         return f"dtype {item.name}"
+    if isinstance(item, bool):
+        return "a setting"  # which the program may have changed
     if isinstance(item, int | float | str):
         return str(item)
     return str(getattr(item, "__name__", type(item).__name__))

@@ -8,14 +8,11 @@ import math
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from adjoint.compat.uncovered import uncovered
 from adjoint.missing import INSTEAD
 from adjoint.names import TENSOR_NAMES
-
-if TYPE_CHECKING:
-    from adjoint import *  # noqa: F403
 
 #: Names of tensor functions that PyTorch does not have, or has as modules.
 _OURS = {"accelerator", "backends", "cast", "cuda", "expand", "explain_recompiles", "mps", "repeat"} | {

@@ -29,7 +29,7 @@ def main():
     optimizer = torch.optim.RMSprop(model.parameters(), lr=0.01)
     losses = []
     length = 16
-    for step in range(60):
+    for step in range(40):
         start = (step * 7) % (len(data) - length - 1)
         x = data[start : start + length].unsqueeze(0)
         y = data[start + 1 : start + length + 1]

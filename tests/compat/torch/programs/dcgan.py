@@ -53,7 +53,7 @@ def main():
     for_generator = optim.Adam(generator.parameters(), lr=0.002, betas=(0.5, 0.999))
     real = torch.sign(torch.randn(batch, 1, 8, 8))
     discriminator_losses, generator_losses = [], []
-    for _ in range(8):
+    for _ in range(3):
         discriminator.zero_grad()
         label = torch.full((batch,), 1.0, dtype=torch.float)
         on_real = criterion(discriminator(real).view(-1), label)

@@ -28,7 +28,8 @@ class LanguageModel(nn.Module):
         super().__init__()
         self.width = width
         self.positions = PositionalEncoding(width)
-        self.encoder = TransformerEncoder(TransformerEncoderLayer(width, heads, hidden, 0.0), layers)
+        layer = TransformerEncoderLayer(width, heads, hidden, 0.0)
+        self.encoder = TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.embedding = nn.Embedding(tokens, width)
         self.linear = nn.Linear(width, tokens)
         self.embedding.weight.data.uniform_(-0.1, 0.1)
@@ -48,7 +49,7 @@ def main():
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.97)
     losses = []
     model.train()
-    for _ in range(30):
+    for _ in range(15):
         output = model(data[:-1])
         loss = F.cross_entropy(output.reshape(-1, tokens), data[1:].reshape(-1))
         optimizer.zero_grad()
@@ -56,7 +57,7 @@ def main():
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         optimizer.step()
         scheduler.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     return {"losses": losses, "rate": scheduler.get_last_lr()[0]}
 
 
