@@ -22,7 +22,8 @@ def script(tmp_path):
 def test_it_prints_the_changed_lines(script, capsys):
     assert main(["port", str(script)]) == 0
     assert capsys.readouterr().out == (
-        f"--- {script}\n+++ {script}\n@@ -1 +1 @@\n-import torch  # here\n+import adjoint.compat.torch as torch  # here\n"
+        f"--- {script}\n+++ {script}\n@@ -1 +1 @@\n"
+        "-import torch  # here\n+import adjoint.compat.torch as torch  # here\n"
     )
 
 

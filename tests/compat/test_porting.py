@@ -26,7 +26,8 @@ from adjoint.errors import InvalidValueError
         ("def f():\n    from torch import optim\n", "def f():\n    from adjoint.compat.torch import optim\n"),
         (
             "try:\n    import oneflow as flow\nexcept ImportError:\n    import torch as flow",
-            "try:\n    import adjoint.compat.oneflow as flow\nexcept ImportError:\n    import adjoint.compat.torch as flow",
+            "try:\n    import adjoint.compat.oneflow as flow\n"
+            "except ImportError:\n    import adjoint.compat.torch as flow",
         ),
         ("from torch.nn.functional import *\n", "from adjoint.compat.torch.nn.functional import *\n"),
         (

@@ -86,7 +86,7 @@ class Reading(Recorded):
         Raises
         ------
         InvalidValueError
-            If it requires a gradient and has axes. A scalar, such as a loss, is read as `item` does: the array is a copy
+            If it requires a gradient and has axes. A scalar, such as a loss, is read as by `item`: the array is a copy
             that cannot be written to.
         """
         if self._spec.requires_grad and not force:
