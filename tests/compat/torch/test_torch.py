@@ -66,6 +66,7 @@ def test_a_transformer_learns_a_sequence():
         (nn.functional.gelu, adjoint.nn.functional.gelu),
         (optim.AdamW, adjoint.optim.AdamW),
         (optim.lr_scheduler.StepLR, adjoint.optim.lr_scheduler.StepLR),
+        (optim.lr_scheduler._LRScheduler, adjoint.optim.lr_scheduler.LRScheduler),
         (torch.utils.data.DataLoader, adjoint.utils.data.DataLoader),
         (torch.linalg.solve, adjoint.linalg.solve),
         (torch.nn.utils.rnn.pad_sequence, adjoint.nn.utils.rnn.pad_sequence),
@@ -79,6 +80,7 @@ def test_names_of_adjoint_alone_are_not_pytorchs():
     for name in ("SetupTrainer", "IRModule", "segment_sum", "repeat", "cast"):
         assert name not in torch.__all__
     assert "FocalLoss" not in nn.__all__
+    assert torch.__version__.startswith("2.")
     assert {"nn", "optim", "backends", "manual_seed"} <= set(dir(torch))
 
 

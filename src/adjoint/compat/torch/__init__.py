@@ -40,6 +40,9 @@ _HOME_OF = {name: home for home, names in TENSOR_NAMES.items() for name in names
     "vmap": "adjoint.func.batching",
 }
 
+#: The version of PyTorch whose names these are, for scripts that print or compare it.
+__version__ = "2.13.0"
+
 _CONSTANTS = {"e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None, "pi": math.pi}
 
 _MODULES = {one.name for one in iter_modules([str(Path(__file__).parent)]) if not one.name.startswith("_")}

@@ -7,4 +7,6 @@ from adjoint.optim.lr_scheduler import *  # noqa: F403
 
 __all__ = [*native.__all__]
 
+_LRScheduler = native.LRScheduler  # its name before PyTorch 2
+
 __getattr__ = uncovered(__name__, INSTEAD.get("adjoint.optim.lr_scheduler", {}), "adjoint.optim.lr_scheduler")
