@@ -80,7 +80,7 @@ MAY_IMPORT = {
     # The names of other frameworks; they reach everything that users reach.
     "compat": DOORS
     | {"amp", "autograd", "distributions", "func", "importers", "interop", "linalg", "modules", "nn"}
-    | {"profiling", "saving", "tensor", "training", "utils"},
+    | {"missing", "names", "profiling", "saving", "tensor", "training", "utils"},
     # Models of other frameworks as modules, and their weights; extras, except for the names of weights.
     "importers": DOORS
     | {"amp", "func", "interop", "linalg", "modules", "names", "nn", "saving", "tensor", "training", "utils"},

@@ -375,6 +375,21 @@ TESTED_IN = {
     "tensor/selection_methods": "tensor/test_ordering.py",
 }
 
+#: The modules of `compat` that gather names, which the tests of their framework read.
+_GATHERED = {
+    "oneflow": "amp autograd cuda distributions linalg nn/_graph nn/functional nn/init nn/utils optim/lr_scheduler "
+    "utils/data",
+    "torch": "_compile _settings accelerator amp autograd backends/cuda backends/cudnn backends/mkldnn backends/mps "
+    "cuda/amp distributions func linalg mps nn/functional nn/init nn/parameter nn/utils/parametrizations "
+    "nn/utils/parametrize nn/utils/rnn optim/lr_scheduler optim/swa_utils utils/checkpoint utils/data "
+    "utils/tensorboard",
+}
+TESTED_IN |= {
+    f"compat/{framework}/{name}": f"compat/{framework}/test_{framework}.py"
+    for framework, names in _GATHERED.items()
+    for name in names.split()
+}
+
 
 def sources():
     """Path of each source file without its suffix, except for those that only gather names."""

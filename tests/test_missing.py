@@ -6,7 +6,7 @@ import pytest
 
 import adjoint as torch
 from adjoint.errors import MissingAttributeError
-from adjoint.missing import _METHODS, _MISSING
+from adjoint.missing import _METHODS, INSTEAD
 
 SENTENCES = {
     ("adjoint", "stft"): "adjoint has no stft, because there is no operator for it yet; use numpy.fft on "
@@ -48,7 +48,7 @@ def test_methods_of_tensors():
 
 
 def test_only_what_is_missing_is_listed():
-    for module, names in _MISSING.items():
+    for module, names in INSTEAD.items():
         assert not set(names) & set(import_module(module).__all__), module
     for name in _METHODS:
         assert all(name not in vars(base) for base in torch.Tensor.__mro__ if base.__name__ != "MissingMethods"), name

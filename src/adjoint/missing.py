@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from adjoint.errors import MissingAttributeError
 
-__all__ = ["MissingMethods", "missing_name"]
+__all__ = ["INSTEAD", "MissingMethods", "missing_name"]
 
 _NUMPY = "because there is no operator for it yet; use NumPy, as in torch.from_numpy(np.{}(x.detach().numpy()))"
 _LINALG = "because there is no operator for it yet; use numpy.linalg on x.detach().numpy()"
@@ -111,7 +111,7 @@ _FUNC = {
 }
 
 #: By module: what to do instead, by name.
-_MISSING = {
+INSTEAD = {
     "adjoint": _TORCH,
     "adjoint.nn": _NN,
     "adjoint.nn.functional": _FUNCTIONAL,
@@ -166,7 +166,7 @@ def missing_name(module: str, name: str, known: Iterable[str]) -> AttributeError
     known : iterable of str
         The names that it has.
     """
-    fix = _MISSING[module].get(name)
+    fix = INSTEAD[module].get(name)
     if fix is None and not name.startswith("_"):
         similar = get_close_matches(name, list(known), 1)
         fix = f"did you mean {similar[0]}?" if similar else None

@@ -16,7 +16,7 @@ from tests.cli.helpers import refusal
         (
             "trian fashion-mnist",
             "no command 'trian'; did you mean train? (there are train, eval, predict, generate, show, profile, "
-            "ops, doctor, cache)",
+            "ops, port, doctor, cache)",
         ),
         (
             "train fashion-mnst",

@@ -55,6 +55,14 @@ def test_results_of_numpy_functions_are_tensors():
     assert np.allclose(x, [1, 4])
 
 
+def test_a_scalar_that_requires_a_gradient_is_read_as_a_copy():
+    w = torch.tensor(3.0, requires_grad=True)
+    read = (w * w).numpy()
+    assert read == 9
+    assert not read.flags.writeable
+    assert np.asarray(w) == 3
+
+
 def test_refusals():
     w = torch.ones(2, requires_grad=True)
     assert message(w.numpy) == (

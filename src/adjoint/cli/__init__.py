@@ -28,6 +28,7 @@ _COMMANDS = {
     "show": "Print a compilation stage of a model.",
     "profile": "Time each kernel of a model's training step.",
     "ops": "Print the operators that a model can use.",
+    "port": "Print what scripts of other frameworks need changed.",
     "doctor": "Print versions, CPU, threads, and whether the cache is usable.",
     "cache": "Print the contents of the cache, or clear it.",
 }

@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 __all__ = ["FRAMEWORKS", "Covered", "covered_names"]
 
 #: The frameworks, by the names of their packages.
@@ -22,7 +24,7 @@ class Covered:
     name : str
         As the framework spells it, with the module: ``torch.nn.Linear``.
     native : str
-        Where the object behind it is defined: ``adjoint.nn.linear.Linear``; the type's name for other objects.
+        Where the object behind it is defined: ``adjoint.nn.linear.Linear``; for dtypes and numbers, which one it is.
     item : object
         The object.
     """
@@ -61,4 +63,10 @@ def _modules(package: str) -> Iterator[Any]:
 def _native(item: Any) -> str:
     if getattr(item, "__module__", None) and getattr(item, "__qualname__", None):
         return f"{item.__module__}.{item.__qualname__}"
+    if isinstance(item, np.dtype):
+        return f"dtype {item.name}"
+    if isinstance(item, bool):
+        return "a setting"  # which the program may have changed
+    if isinstance(item, int | float | str):
+        return str(item)
     return str(getattr(item, "__name__", type(item).__name__))

@@ -20,7 +20,8 @@ def uncovered(module: str, instead: Mapping[str, str], native: str) -> Callable[
     module : str
         Its ``__name__``.
     instead : mapping of str to str
-        What to do in place of a name, as the end of a sentence: ``"use adjoint.nn.Linear"``.
+        What to do in place of a name, as the end of a sentence: ``"use adjoint.nn.Linear"``, or the reason first:
+        ``"because there are no complex numbers; use cos and sin"``.
     native : str
         Where in adjoint to look for names that are not in `instead`: ``"adjoint.nn"``.
 
@@ -37,6 +38,7 @@ def uncovered(module: str, instead: Mapping[str, str], native: str) -> Callable[
         known: Any = getattr(sys.modules.get(module), "__all__", ())
         close = get_close_matches(name, known, 1)
         advice = instead.get(name) or (f"did you mean {close[0]}?" if close else f"look for it in {native}")
-        raise MissingAttributeError(f"{theirs}.{name} is not covered; {advice}")
+        joint = ", " if advice.startswith("because") else "; "
+        raise MissingAttributeError(f"{theirs}.{name} is not covered{joint}{advice}")
 
     return missing

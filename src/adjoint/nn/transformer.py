@@ -201,9 +201,18 @@ class TransformerEncoder(Module):
         Their number.
     norm : Module, optional
         What is applied to the result.
+    enable_nested_tensor, mask_check : bool, default True
+        Accepted for compatibility, without an effect: padded positions are computed.
     """
 
-    def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
+    def __init__(
+        self,
+        encoder_layer: Module,
+        num_layers: int,
+        norm: Module | None = None,
+        enable_nested_tensor: bool = True,  # noqa: ARG002
+        mask_check: bool = True,  # noqa: ARG002
+    ) -> None:
         super().__init__()
         self.layers = ModuleList(deepcopy(encoder_layer) for _ in range(num_layers))
         self.num_layers, self.norm = num_layers, norm

@@ -86,9 +86,14 @@ class Reading(Recorded):
         Raises
         ------
         InvalidValueError
-            If it requires a gradient.
+            If it requires a gradient and has axes. A scalar, such as a loss, is read as by `item`: the array is a copy
+            that cannot be written to.
         """
         if self._spec.requires_grad and not force:
+            if not self._spec.type.shape:
+                number = self.elements().array.copy()
+                number.flags.writeable = False
+                return number
             raise InvalidValueError(
                 "numpy() is not differentiable, got a tensor that requires a gradient; use tensor.detach().numpy()"
             )

@@ -1,0 +1,60 @@
+"""A perceptron in adjoint, as a compiled function of modules: what `torch.py` and others are compared with."""
+
+import json
+import sys
+import time
+
+import numpy as np
+
+import adjoint
+from adjoint import nn, optim
+
+
+def arrays():
+    """The batch, and the weights of both layers, [out, in]."""
+    rng = np.random.RandomState(0)
+    x = rng.rand(64, 784).astype(np.float32)
+    y = rng.randint(0, 10, 64).astype(np.int64)
+    w0 = (rng.rand(128, 784).astype(np.float32) - 0.5) / 14
+    w1 = (rng.rand(10, 128).astype(np.float32) - 0.5) / 6
+    return x, y, w0, w1
+
+
+def make_step():
+    x, y, w0, w1 = arrays()
+    model = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+    with adjoint.no_grad():
+        model[0].weight.copy_(adjoint.tensor(w0))
+        model[2].weight.copy_(adjoint.tensor(w1))
+        model[0].bias.zero_()
+        model[2].bias.zero_()
+    loss_function = nn.CrossEntropyLoss()
+    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    x, y = adjoint.tensor(x), adjoint.tensor(y)
+
+    @adjoint.jit
+    def compiled(x, y):
+        loss = loss_function(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return lambda: compiled(x, y)
+
+
+def main(steps):
+    step = make_step()
+    losses = [float(step()) for _ in range(8)]
+    for _ in range(steps // 4):
+        step()
+    float(step())
+    start = time.perf_counter()
+    for _ in range(steps):
+        loss = step()
+    float(loss)
+    return {"losses": losses, "rate": steps / (time.perf_counter() - start)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(int(sys.argv[1]))))
