@@ -1,6 +1,6 @@
 """TensorFlow's names: ``import adjoint.compat.tensorflow as tf``.
 
-Tensors are adjoint's; unlike elsewhere, `numpy` reads those that require gradients too.
+Tensors are adjoint's. Operations are recorded for gradients within a `GradientTape`; layers record nothing outside.
 """
 
 from adjoint import Tensor, bfloat16, bool, float16, float32, float64, int8, int16, int32, int64, uint8
@@ -11,12 +11,9 @@ from adjoint.compat.tensorflow.mathematics import *  # noqa: F403
 from adjoint.compat.tensorflow.mathematics import __all__ as _mathematics
 from adjoint.compat.tensorflow.variables import Variable
 from adjoint.compat.uncovered import uncovered
-from adjoint.tensor.reading import numpy_mode
 
 #: A new axis in an index.
 newaxis = None
-
-numpy_mode.detaches = True
 
 __all__ = [
     "GradientTape", "Tensor", "UnconnectedGradients", "Variable", "bfloat16", "bool", "data", "float16", "float32",

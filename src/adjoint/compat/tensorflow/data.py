@@ -129,7 +129,9 @@ class Dataset:
 
         whole, rest = (None, 0) if self._count is None else divmod(self._count, batch_size)
         count = None if whole is None else whole + bool(rest and not drop_remainder)
-        arrays = None if self.arrays is None or self.arrays.batch_size else self.arrays.batched(batch_size, drop_remainder)
+        arrays = (
+            None if self.arrays is None or self.arrays.batch_size else self.arrays.batched(batch_size, drop_remainder)
+        )
         return Dataset(batches, count, arrays)
 
     def shuffle(self, buffer_size: int, seed: int | None = None, reshuffle_each_iteration: bool = True) -> "Dataset":

@@ -1,7 +1,7 @@
 """`GradientTape`, `custom_gradient` and `stop_gradient`."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from adjoint import Tensor, autograd
 from adjoint.compat.uncovered import uncovered
@@ -11,9 +11,7 @@ from adjoint.func.tree import tree_flatten, tree_unflatten
 from adjoint.tensor.autograd import enable_grad
 
 __all__ = ["GradientTape", "UnconnectedGradients", "stop_gradient"]
-__getattr__ = uncovered(
-    __name__, {"custom_gradient": "use adjoint.custom_vjp"}, "adjoint.autograd"
-)
+__getattr__ = uncovered(__name__, {"custom_gradient": "use adjoint.custom_vjp"}, "adjoint.autograd")
 
 
 class UnconnectedGradients:
@@ -21,6 +19,23 @@ class UnconnectedGradients:
 
     NONE = "none"
     ZERO = "zero"
+
+
+class Recording:
+    """A block in which layers record operations for gradients."""
+
+    _open: ClassVar[int] = 0
+
+    def __enter__(self) -> None:
+        Recording._open += 1
+
+    def __exit__(self, *error: object) -> None:
+        Recording._open -= 1
+
+    @staticmethod
+    def on() -> bool:
+        """Whether there is such a block around the call."""
+        return Recording._open > 0
 
 
 class GradientTape:
@@ -34,22 +49,21 @@ class GradientTape:
         Whether trainable variables are watched without being told.
     """
 
-    _open: "list[GradientTape]" = []  # noqa: RUF012 - the tapes of this thread, innermost last
-
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
         self._persistent, self._all = persistent, watch_accessed_variables
         self._watched: set[int] = set()
         self._used = False
         self._grad: Any = None
+        self._recording = Recording()
 
     def __enter__(self) -> Self:
         self._grad = enable_grad()
         self._grad.__enter__()
-        GradientTape._open.append(self)
+        self._recording.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        GradientTape._open.remove(self)
+        self._recording.__exit__()
         self._grad.__exit__(*error)
 
     def watch(self, tensor: Any) -> None:
@@ -69,7 +83,9 @@ class GradientTape:
         leaves, structure = tree_flatten(sources)
         found = self._derivatives(_tensors(target), leaves, output_gradients)
         if unconnected_gradients == UnconnectedGradients.ZERO:
-            found = [one.new_zeros(one.shape) if grad is None else grad for one, grad in zip(leaves, found, strict=True)]
+            found = [
+                one.new_zeros(one.shape) if grad is None else grad for one, grad in zip(leaves, found, strict=True)
+            ]
         return tree_unflatten(structure, found)
 
     def _derivatives(self, targets: list[Tensor], leaves: Sequence[Any], cotangents: Any) -> list[Any]:
@@ -82,8 +98,8 @@ class GradientTape:
         if cotangents is not None:
             seeds = [seed for one, seed in zip(targets, _tensors(cotangents), strict=True) if one.requires_grad]
         grads = autograd.grad(
-            connected, [leaves[n] for n in wanted], seeds, retain_graph=self._persistent or bool(GradientTape._open),
-            create_graph=bool(GradientTape._open), allow_unused=True,
+            connected, [leaves[n] for n in wanted], seeds, retain_graph=self._persistent or Recording.on(),
+            create_graph=Recording.on(), allow_unused=True,
         )  # fmt: skip
         for n, grad in zip(wanted, grads, strict=True):
             found[n] = grad
@@ -132,11 +148,9 @@ def _tensors(given: Any) -> list[Tensor]:
     return [one for one in tree_flatten(given)[0] if isinstance(one, Tensor)]
 
 
-def _stacked(rows: list[Tensor], shape: Sequence[int]) -> Tensor:
+def _stacked(rows: list[Tensor], shape: Sequence[int]) -> Any:
     first = rows[0]
     made = first.new_zeros((len(rows), *first.shape))
     for n, row in enumerate(rows):
         made[n] = row
     return made.reshape(tuple(shape))
-
-

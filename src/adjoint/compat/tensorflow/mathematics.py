@@ -29,6 +29,9 @@ __getattr__ = uncovered(__name__, {}, "adjoint")
 
 _Axis = int | Sequence[int] | None
 
+#: Its functions take graph values too, which these do not.
+_native: Any = adjoint
+
 
 def _t(x: Any, like: Any = None) -> Tensor:
     return tensor_of(x, like.dtype if isinstance(like, Tensor) and not isinstance(x, Tensor) else None)
@@ -43,7 +46,7 @@ def _axes(axis: _Axis) -> Any:
     return tuple(axis) if isinstance(axis, list) else axis
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Tensor:
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Any:
     """A tensor with these elements."""
     del name
     made = tensor_of(value, dtype)
@@ -58,31 +61,31 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     return tensor_of(value, dtype)
 
 
-def cast(x: Any, dtype: Any, name: str | None = None) -> Tensor:
+def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     """Conversion to a dtype."""
     del name
     return _t(x).to(as_dtype(dtype))
 
 
-def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
+def zeros(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
     """Zeros."""
     del name
     return adjoint.zeros(_shape(shape), dtype=as_dtype(dtype))
 
 
-def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Tensor:
+def ones(shape: Any, dtype: Any = "float32", name: str | None = None) -> Any:
     """Ones."""
     del name
     return adjoint.ones(_shape(shape), dtype=as_dtype(dtype))
 
 
-def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
+def fill(dims: Any, value: Any, name: str | None = None) -> Any:
     """A tensor of one number."""
     del name
     return constant(value, shape=_shape(dims))
 
 
-def eye(num_rows: int, num_columns: int | None = None, dtype: Any = "float32") -> Tensor:
+def eye(num_rows: int, num_columns: int | None = None, dtype: Any = "float32") -> Any:
     """The identity matrix."""
     return adjoint.eye(num_rows, num_rows if num_columns is None else num_columns, dtype=as_dtype(dtype))
 
@@ -94,18 +97,18 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
     return tensor_of(np.arange(first, end, delta).tolist(), dtype)
 
 
-def linspace(start: float, stop: float, num: int) -> Tensor:
+def linspace(start: float, stop: float, num: int) -> Any:
     """Numbers with equal distances, both ends among them."""
     return adjoint.linspace(start, stop, num)
 
 
-def zeros_like(input: Any, dtype: Any = None) -> Tensor:
+def zeros_like(input: Any, dtype: Any = None) -> Any:
     """Zeros with the sizes of a tensor."""
     made = adjoint.zeros_like(_t(input))
     return made if dtype is None else made.to(as_dtype(dtype))
 
 
-def ones_like(input: Any, dtype: Any = None) -> Tensor:
+def ones_like(input: Any, dtype: Any = None) -> Any:
     """Ones with the sizes of a tensor."""
     made = adjoint.ones_like(_t(input))
     return made if dtype is None else made.to(as_dtype(dtype))
@@ -157,12 +160,12 @@ greater_equal = _binary("greater_equal", "ge")
 logical_and, logical_or = _binary("logical_and", "logical_and"), _binary("logical_or", "logical_or")
 
 
-def softplus(features: Any) -> Tensor:
+def softplus(features: Any) -> Any:
     """``log(1 + exp(x))``."""
     return adjoint.nn.functional.softplus(_t(features))
 
 
-def squared_difference(x: Any, y: Any) -> Tensor:
+def squared_difference(x: Any, y: Any) -> Any:
     """``(x - y)**2``."""
     a, b = _pair(x, y)
     return (a - b) ** 2
@@ -176,7 +179,7 @@ def add_n(inputs: Sequence[Any]) -> Tensor:
     return total
 
 
-def identity(input: Any) -> Tensor:
+def identity(input: Any) -> Any:
     """The same elements as another tensor."""
     return _t(input).clone()
 
@@ -203,92 +206,92 @@ reduce_variance = _reduction("reduce_variance", "var", correction=0)
 reduce_logsumexp = _reduction("reduce_logsumexp", "logsumexp")
 
 
-def reduce_prod(input_tensor: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def reduce_prod(input_tensor: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """The product of the elements."""
     x = _t(input_tensor)
     return x.prod() if axis is None else x.prod(axis, keepdim=keepdims)
 
 
-def reduce_all(input_tensor: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def reduce_all(input_tensor: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """Whether all elements are true."""
     x = _t(input_tensor)
     return x.all() if axis is None else x.all(axis, keepdim=keepdims)
 
 
-def reduce_any(input_tensor: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def reduce_any(input_tensor: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """Whether any element is true."""
     x = _t(input_tensor)
     return x.any() if axis is None else x.any(axis, keepdim=keepdims)
 
 
-def argmax(input: Any, axis: int = 0, output_type: Any = "int64") -> Tensor:
+def argmax(input: Any, axis: int = 0, output_type: Any = "int64") -> Any:
     """The index of the largest element along an axis; the first axis by default, as in TensorFlow."""
     return _t(input).argmax(axis).to(as_dtype(output_type))
 
 
-def argmin(input: Any, axis: int = 0, output_type: Any = "int64") -> Tensor:
+def argmin(input: Any, axis: int = 0, output_type: Any = "int64") -> Any:
     """The index of the smallest element along an axis; the first axis by default, as in TensorFlow."""
     return _t(input).argmin(axis).to(as_dtype(output_type))
 
 
-def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING") -> Tensor:
+def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING") -> Any:
     """The indices that sort along an axis."""
     return _t(values).argsort(axis, descending=direction == "DESCENDING")
 
 
-def sort(values: Any, axis: int = -1, direction: str = "ASCENDING") -> Tensor:
+def sort(values: Any, axis: int = -1, direction: str = "ASCENDING") -> Any:
     """The elements in order along an axis."""
     return _t(values).sort(axis, descending=direction == "DESCENDING")[0]
 
 
-def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Tensor:
+def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, name: str | None = None) -> Any:
     """The product of matrices."""
     del name
     x, y = _pair(a, b)
-    return adjoint.matmul(x.transpose(-1, -2) if transpose_a else x, y.transpose(-1, -2) if transpose_b else y)
+    return _native.matmul(x.transpose(-1, -2) if transpose_a else x, y.transpose(-1, -2) if transpose_b else y)
 
 
-def tensordot(a: Any, b: Any, axes: Any) -> Tensor:
+def tensordot(a: Any, b: Any, axes: Any) -> Any:
     """Sums of products over axes of both."""
-    return adjoint.tensordot(*_pair(a, b), axes)
+    return _native.tensordot(*_pair(a, b), axes)
 
 
-def einsum(equation: str, *inputs: Any) -> Tensor:
+def einsum(equation: str, *inputs: Any) -> Any:
     """Sums of products, in Einstein's notation."""
     return adjoint.einsum(equation, *map(_t, inputs))
 
 
-def reshape(tensor: Any, shape: Any, name: str | None = None) -> Tensor:
+def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     """Other sizes for the same elements."""
     del name
     return _t(tensor).reshape(_shape(shape))
 
 
-def transpose(a: Any, perm: Sequence[int] | None = None, name: str | None = None) -> Tensor:
+def transpose(a: Any, perm: Sequence[int] | None = None, name: str | None = None) -> Any:
     """The axes in another order; in reverse by default."""
     del name
     x = _t(a)
     return x.permute(tuple(reversed(builtins.range(x.ndim))) if perm is None else tuple(perm))
 
 
-def expand_dims(input: Any, axis: int) -> Tensor:
+def expand_dims(input: Any, axis: int) -> Any:
     """A new axis of size 1."""
     return _t(input).unsqueeze(axis)
 
 
-def squeeze(input: Any, axis: _Axis = None) -> Tensor:
+def squeeze(input: Any, axis: _Axis = None) -> Any:
     """Without axes of size 1."""
     x = _t(input)
     return x.squeeze() if axis is None else x.squeeze(_axes(axis))
 
 
-def concat(values: Sequence[Any], axis: int, name: str | None = None) -> Tensor:
+def concat(values: Sequence[Any], axis: int, name: str | None = None) -> Any:
     """Tensors joined along an axis."""
     del name
     return adjoint.cat([_t(one) for one in values], axis)
 
 
-def stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> Tensor:
+def stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> Any:
     """Tensors joined along a new axis."""
     del name
     return adjoint.stack([_t(one) for one in values], axis)
@@ -312,7 +315,7 @@ def split(value: Any, num_or_size_splits: Any, axis: int = 0) -> list[Tensor]:
     return list(x.split(list(num_or_size_splits), axis))
 
 
-def slice(input_: Any, begin: Sequence[int], size: Sequence[int]) -> Tensor:
+def slice(input_: Any, begin: Sequence[int], size: Sequence[int]) -> Any:
     """A part with these first positions and sizes; -1 for all that remain."""
     places = tuple(
         builtins.slice(first, None if count == -1 else first + count) for first, count in zip(begin, size, strict=True)
@@ -320,7 +323,7 @@ def slice(input_: Any, begin: Sequence[int], size: Sequence[int]) -> Tensor:
     return _t(input_)[places]
 
 
-def gather(params: Any, indices: Any, axis: int = 0, batch_dims: int = 0) -> Tensor:
+def gather(params: Any, indices: Any, axis: int = 0, batch_dims: int = 0) -> Any:
     """The parts along an axis with these indices."""
     if batch_dims:
         raise InvalidValueError(f"gather: batch_dims must be 0, got {batch_dims}; use take_along_dim of adjoint")
@@ -330,39 +333,39 @@ def gather(params: Any, indices: Any, axis: int = 0, batch_dims: int = 0) -> Ten
     return found.reshape((*x.shape[:at], *ids.shape, *x.shape[at + 1 :]))
 
 
-def boolean_mask(tensor: Any, mask: Any) -> Tensor:
+def boolean_mask(tensor: Any, mask: Any) -> Any:
     """The rows where a mask is true; their number must be known, so it is read."""
     return _t(tensor)[_t(mask)]
 
 
 def one_hot(
     indices: Any, depth: int, on_value: float = 1.0, off_value: float = 0.0, axis: int = -1, dtype: Any = "float32"
-) -> Tensor:
+) -> Any:
     """Rows with `on_value` at an index and `off_value` elsewhere."""
     found = adjoint.nn.functional.one_hot(_t(indices).to(as_dtype("int64")), depth).to(as_dtype(dtype))
     found = found if (on_value, off_value) == (1.0, 0.0) else found * (on_value - off_value) + off_value
     return found if axis in (-1, found.ndim - 1) else found.movedim(-1, axis)
 
 
-def where(condition: Any, x: Any = None, y: Any = None) -> Tensor:
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """Elements of `x` where a condition holds, and of `y` elsewhere."""
     if x is None or y is None:
         raise InvalidValueError("where takes two alternatives, got a condition alone; use boolean_mask")
     return adjoint.where(_t(condition), *_pair(x, y))
 
 
-def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Tensor:
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
     """The elements limited to a range."""
     return _t(t).clamp(clip_value_min, clip_value_max)
 
 
-def clip_by_norm(t: Any, clip_norm: float) -> Tensor:
+def clip_by_norm(t: Any, clip_norm: float) -> Any:
     """The tensor times the factor that limits its norm."""
     x = _t(t)
-    return x * (clip_norm / adjoint.maximum(global_norm([x]), tensor_of(clip_norm, x.dtype)))
+    return x * (clip_norm / _native.maximum(global_norm([x]), tensor_of(clip_norm, x.dtype)))
 
 
-def global_norm(t_list: Sequence[Any]) -> Tensor:
+def global_norm(t_list: Sequence[Any]) -> Any:
     """The norm of several tensors together."""
     return add_n([(one * one).sum() for one in t_list if one is not None]).sqrt()
 
@@ -370,18 +373,18 @@ def global_norm(t_list: Sequence[Any]) -> Tensor:
 def clip_by_global_norm(t_list: Sequence[Any], clip_norm: float, use_norm: Any = None) -> tuple[list[Any], Tensor]:
     """The tensors times the factor that limits the norm of all together, and that norm."""
     norm_now = global_norm(t_list) if use_norm is None else _t(use_norm)
-    factor = clip_norm / adjoint.maximum(norm_now, tensor_of(clip_norm, norm_now.dtype))
+    factor = clip_norm / _native.maximum(norm_now, tensor_of(clip_norm, norm_now.dtype))
     return [None if one is None else one * factor for one in t_list], norm_now
 
 
-def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool = False) -> Tensor:
+def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool = False) -> Any:
     """The Euclidean norm."""
     if ord not in ("euclidean", 2):
         raise InvalidValueError(f"norm: ord must be 'euclidean', got {ord!r}; use adjoint.linalg.norm")
     return reduce_sum(square(tensor), axis, keepdims).sqrt()
 
 
-def cumsum(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Tensor:
+def cumsum(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Any:
     """Sums of the elements up to each one."""
     value = _t(x)
     value = value.flip(axis) if reverse else value
@@ -390,28 +393,28 @@ def cumsum(x: Any, axis: int = 0, exclusive: bool = False, reverse: bool = False
     return found.flip(axis) if reverse else found
 
 
-def reverse(tensor: Any, axis: Sequence[int]) -> Tensor:
+def reverse(tensor: Any, axis: Sequence[int]) -> Any:
     """The elements along axes in reverse."""
     return _t(tensor).flip(tuple(axis))
 
 
-def roll(input: Any, shift: Any, axis: Any) -> Tensor:
+def roll(input: Any, shift: Any, axis: Any) -> Any:
     """The elements moved along an axis, around its end."""
     return _t(input).roll(shift, axis)
 
 
-def tile(input: Any, multiples: Any) -> Tensor:
+def tile(input: Any, multiples: Any) -> Any:
     """Copies side by side."""
     return _t(input).tile(_shape(multiples))
 
 
-def repeat(input: Any, repeats: int, axis: int | None = None) -> Tensor:
+def repeat(input: Any, repeats: int, axis: int | None = None) -> Any:
     """Each element several times."""
     x = _t(input)
     return x.reshape((-1,)).repeat_interleave(repeats) if axis is None else x.repeat_interleave(repeats, axis)
 
 
-def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: float = 0) -> Tensor:
+def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: float = 0) -> Any:
     """Padding: for each axis the number before it and the number after it."""
     pairs = np.asarray(paddings).tolist()
     flat = [n for pair in reversed(pairs) for n in pair]
@@ -422,7 +425,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: flo
     return adjoint.nn.functional.pad(_t(tensor), flat, names[mode], **settings)
 
 
-def broadcast_to(input: Any, shape: Any) -> Tensor:
+def broadcast_to(input: Any, shape: Any) -> Any:
     """Repeated along axes of size 1."""
     return _t(input).expand(_shape(shape))
 

@@ -21,27 +21,27 @@ __getattr__ = uncovered(__name__, {}, "adjoint.nn.functional")
 _Sizes = int | Sequence[int]
 
 
-def relu(features: Any) -> Tensor:
+def relu(features: Any) -> Any:
     """``max(x, 0)``."""
     return functional.relu(tensor_of(features))
 
 
-def relu6(features: Any) -> Tensor:
+def relu6(features: Any) -> Any:
     """``min(max(x, 0), 6)``."""
     return functional.relu6(tensor_of(features))
 
 
-def elu(features: Any) -> Tensor:
+def elu(features: Any) -> Any:
     """``x`` where it is positive, ``exp(x) - 1`` elsewhere."""
     return functional.elu(tensor_of(features))
 
 
-def selu(features: Any) -> Tensor:
+def selu(features: Any) -> Any:
     """ELU with the factors of self-normalizing networks."""
     return functional.selu(tensor_of(features))
 
 
-def silu(features: Any, beta: float = 1.0) -> Tensor:
+def silu(features: Any, beta: float = 1.0) -> Any:
     """``x * sigmoid(beta * x)``."""
     x = tensor_of(features)
     return functional.silu(x) if beta == 1.0 else x * (x * beta).sigmoid()
@@ -50,48 +50,48 @@ def silu(features: Any, beta: float = 1.0) -> Tensor:
 swish = silu
 
 
-def gelu(features: Any, approximate: bool = False) -> Tensor:
+def gelu(features: Any, approximate: bool = False) -> Any:
     """``x`` times the normal distribution function at ``x``."""
     return functional.gelu(tensor_of(features), approximate="tanh" if approximate else "none")
 
 
-def leaky_relu(features: Any, alpha: float = 0.2) -> Tensor:
+def leaky_relu(features: Any, alpha: float = 0.2) -> Any:
     """``x`` where it is positive, ``alpha * x`` elsewhere."""
     return functional.leaky_relu(tensor_of(features), alpha)
 
 
-def softmax(logits: Any, axis: int = -1) -> Tensor:
+def softmax(logits: Any, axis: int = -1) -> Any:
     """Softmax along an axis."""
     return functional.softmax(tensor_of(logits), axis)
 
 
-def log_softmax(logits: Any, axis: int = -1) -> Tensor:
+def log_softmax(logits: Any, axis: int = -1) -> Any:
     """The logarithm of softmax along an axis."""
     return functional.log_softmax(tensor_of(logits), axis)
 
 
-def dropout(x: Any, rate: float, seed: Any = None) -> Tensor:
+def dropout(x: Any, rate: float, seed: Any = None) -> Any:
     """Zeros in place of some elements; the others are divided by ``1 - rate``."""
     del seed
     return functional.dropout(tensor_of(x), rate, training=True)
 
 
-def bias_add(value: Any, bias: Any) -> Tensor:
+def bias_add(value: Any, bias: Any) -> Any:
     """The sum with a vector along the last axis."""
     return tensor_of(value) + tensor_of(bias)
 
 
-def embedding_lookup(params: Any, ids: Any) -> Tensor:
+def embedding_lookup(params: Any, ids: Any) -> Any:
     """The rows of a table with these numbers."""
     return functional.embedding(tensor_of(ids).to(as_dtype("int64")), tensor_of(params))
 
 
-def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1) -> Tensor:
+def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: int = -1) -> Any:
     """The cross entropy of each row of scores with a row of probabilities."""
     return -(tensor_of(labels) * functional.log_softmax(tensor_of(logits), axis)).sum(axis)
 
 
-def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any) -> Tensor:
+def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any) -> Any:
     """The cross entropy of each row of scores with a class index."""
     scores = tensor_of(logits)
     ids = tensor_of(labels).to(as_dtype("int64"))
@@ -99,14 +99,14 @@ def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any) -> Tensor
     return found.reshape(tuple(ids.shape))
 
 
-def sigmoid_cross_entropy_with_logits(labels: Any, logits: Any) -> Tensor:
+def sigmoid_cross_entropy_with_logits(labels: Any, logits: Any) -> Any:
     """The binary cross entropy of each score with a probability."""
     return functional.binary_cross_entropy_with_logits(tensor_of(logits), tensor_of(labels), reduction="none")
 
 
 def conv2d(
     input: Any, filters: Any, strides: _Sizes, padding: str, data_format: str = "NHWC", dilations: _Sizes = 1
-) -> Tensor:
+) -> Any:
     """A convolution of images [N, H, W, C] with filters [H, W, I, O]."""
     if data_format != "NHWC":
         raise InvalidValueError(f"conv2d: data_format must be 'NHWC', got {data_format!r}; transpose the images")
@@ -115,7 +115,7 @@ def conv2d(
 
 def convolved(
     x: Tensor, w: Tensor, strides: tuple[int, int], padding: str, dilations: tuple[int, int] = (1, 1), groups: int = 1
-) -> Tensor:
+) -> Any:
     """A convolution with channels last, padded as TensorFlow's ``same`` or ``valid``."""
     image, window = x.permute((0, 3, 1, 2)), w.permute((3, 2, 0, 1))
     image, pads = padded(image, (w.shape[0], w.shape[1]), strides, padding, dilations, 0.0)
@@ -152,14 +152,14 @@ def pair(sizes: _Sizes) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def max_pool2d(input: Any, ksize: _Sizes, strides: _Sizes, padding: str) -> Tensor:
+def max_pool2d(input: Any, ksize: _Sizes, strides: _Sizes, padding: str) -> Any:
     """The maximum of windows of images [N, H, W, C]."""
     size, step = pair(ksize), pair(strides)
     image, _ = padded(tensor_of(input).permute((0, 3, 1, 2)), size, step, padding, (1, 1), float("-inf"))
     return functional.max_pool2d(image, size, step).permute((0, 2, 3, 1))
 
 
-def avg_pool2d(input: Any, ksize: _Sizes, strides: _Sizes, padding: str) -> Tensor:
+def avg_pool2d(input: Any, ksize: _Sizes, strides: _Sizes, padding: str) -> Any:
     """The mean of windows of images [N, H, W, C]; padding does not count."""
     size, step = pair(ksize), pair(strides)
     image, pads = padded(tensor_of(input).permute((0, 3, 1, 2)), size, step, padding, (1, 1), 0.0)

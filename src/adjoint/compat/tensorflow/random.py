@@ -17,7 +17,7 @@ def set_seed(seed: int) -> None:
     adjoint.manual_seed(seed)
 
 
-def normal(shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = "float32", seed: Any = None) -> Tensor:
+def normal(shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = "float32", seed: Any = None) -> Any:
     """Normally distributed numbers."""
     del seed
     return adjoint.randn(_shape(shape), dtype=as_dtype(dtype)) * stddev + mean
@@ -32,7 +32,7 @@ def truncated_normal(
     return adjoint.nn.init.trunc_normal_(made, mean, stddev, mean - 2 * stddev, mean + 2 * stddev)
 
 
-def uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = "float32", seed: Any = None) -> Tensor:
+def uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = "float32", seed: Any = None) -> Any:
     """Uniformly distributed numbers."""
     del seed
     wanted = as_dtype(dtype)
@@ -42,7 +42,7 @@ def uniform(shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = "float
     return adjoint.rand(_shape(shape), dtype=wanted) * (high - minval) + minval
 
 
-def shuffle(value: Any) -> Tensor:
+def shuffle(value: Any) -> Any:
     """The rows in random order."""
     rows: Tensor = value[adjoint.randperm(len(value))]
     return rows

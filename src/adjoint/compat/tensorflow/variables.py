@@ -69,7 +69,11 @@ class Variable(Parameter):
             self.sub_(tensor_of(delta, self.dtype))
         return self
 
-    def value(self) -> Tensor:
+    def numpy(self, *, force: bool = True) -> np.ndarray:
+        """The elements as a NumPy array."""
+        return super().numpy(force=force)
+
+    def value(self) -> Any:
         """The elements as a tensor."""
         return self * 1
 

@@ -1,7 +1,16 @@
 """``tf.keras``: layers, models, optimizers, losses, metrics and callbacks."""
 
 from adjoint.compat.tensorflow.keras import (
-    activations, callbacks, datasets, initializers, layers, losses, metrics, models, optimizers, utils,
+    activations,
+    callbacks,
+    datasets,
+    initializers,
+    layers,
+    losses,
+    metrics,
+    models,
+    optimizers,
+    utils,
 )  # fmt: skip
 from adjoint.compat.tensorflow.keras.inputs import Input
 from adjoint.compat.tensorflow.keras.models import Model, Sequential

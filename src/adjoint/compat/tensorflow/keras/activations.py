@@ -25,12 +25,12 @@ def linear(x: Tensor) -> Tensor:
     return x
 
 
-def softsign(x: Tensor) -> Tensor:
+def softsign(x: Tensor) -> Any:
     """``x / (1 + abs(x))``."""
     return functional.softsign(x)
 
 
-def hard_sigmoid(x: Tensor) -> Tensor:
+def hard_sigmoid(x: Tensor) -> Any:
     """``x / 6 + 0.5``, limited to 0 and 1."""
     return functional.hardsigmoid(x)
 

@@ -74,6 +74,7 @@ class LearningRateScheduler(Callback):
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         """Set the rate."""
+        del logs
         optimizer = self.model.optimizer
         optimizer.learning_rate = self.schedule(epoch, float(optimizer.learning_rate))
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from adjoint.tensor.generator import default_generator
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import NameLookupError
+from adjoint.tensor.generator import default_generator
 
 __all__ = [
     "Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Initializer", "LecunNormal", "LecunUniform",
@@ -147,7 +147,9 @@ def _scaled(name: str, scale: float, mode: str, distribution: str) -> type[Varia
     def make(self: VarianceScaling, seed: Any = None) -> None:
         VarianceScaling.__init__(self, scale, mode, distribution, seed)
 
-    return type(name, (VarianceScaling,), {"__init__": make, "__doc__": f"{distribution}, {mode}.", "__module__": __name__})
+    return type(
+        name, (VarianceScaling,), {"__init__": make, "__doc__": f"{distribution}, {mode}.", "__module__": __name__}
+    )
 
 
 GlorotUniform = _scaled("GlorotUniform", 1.0, "fan_avg", "uniform")

@@ -21,23 +21,23 @@ __getattr__ = uncovered(__name__, {}, "adjoint.losses")
 _LEAST = 1e-7
 
 
-def _like(y_true: Any, y_pred: Tensor) -> Tensor:
+def _like(y_true: Any, y_pred: Tensor) -> Any:
     return tensor_of(y_true).to(y_pred.dtype)
 
 
-def mean_squared_error(y_true: Any, y_pred: Any) -> Tensor:
+def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
     """The mean squared difference of each row."""
     made = tensor_of(y_pred)
     return ((made - _like(y_true, made)) ** 2).mean(-1)
 
 
-def mean_absolute_error(y_true: Any, y_pred: Any) -> Tensor:
+def mean_absolute_error(y_true: Any, y_pred: Any) -> Any:
     """The mean absolute difference of each row."""
     made = tensor_of(y_pred)
     return (made - _like(y_true, made)).abs().mean(-1)
 
 
-def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0) -> Tensor:
+def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0) -> Any:
     """The mean binary cross entropy of each row."""
     made = tensor_of(y_pred)
     target = _like(y_true, made)
@@ -50,7 +50,7 @@ def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, lab
 
 def categorical_crossentropy(
     y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1
-) -> Tensor:
+) -> Any:
     """The cross entropy of each row with a row of probabilities."""
     made = tensor_of(y_pred)
     target = _like(y_true, made)
@@ -59,7 +59,7 @@ def categorical_crossentropy(
     return -(target * _log_shares(made, from_logits, axis)).sum(axis)
 
 
-def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, axis: int = -1) -> Tensor:
+def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, axis: int = -1) -> Any:
     """The cross entropy of each row with a class index."""
     made = tensor_of(y_pred)
     ids = tensor_of(y_true).to(as_dtype("int64"))
@@ -69,20 +69,20 @@ def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool 
     return found.reshape(tuple(ids.shape))
 
 
-def _log_shares(made: Tensor, from_logits: bool, axis: int) -> Tensor:
+def _log_shares(made: Tensor, from_logits: bool, axis: int) -> Any:
     if from_logits:
         return functional.log_softmax(made, axis)
     return (made / made.sum(axis, keepdim=True)).clamp(_LEAST, 1.0 - _LEAST).log()
 
 
-def kl_divergence(y_true: Any, y_pred: Any) -> Tensor:
+def kl_divergence(y_true: Any, y_pred: Any) -> Any:
     """The Kullback-Leibler divergence of each row."""
     made = tensor_of(y_pred).clamp(_LEAST, 1.0)
     target = _like(y_true, made).clamp(_LEAST, 1.0)
     return (target * (target / made).log()).sum(-1)
 
 
-def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Tensor:
+def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Any:
     """The mean of Huber's function of the differences of each row."""
     made = tensor_of(y_pred)
     return functional.huber_loss(made, _like(y_true, made), reduction="none", delta=delta).mean(-1)
@@ -114,7 +114,7 @@ class Loss:
             raise InvalidValueError(f"{self.name}: a loss must define call(self, y_true, y_pred), got none; add it")
         return self._function(y_true, y_pred, **self.settings)
 
-    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Tensor:
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         """The loss of a batch."""
         rows = self.call(y_true, y_pred)
         if sample_weight is not None:
@@ -163,5 +163,3 @@ def get(identifier: Any) -> Any:
         given = repr(identifier) if isinstance(identifier, str) else kind_of(identifier)
         raise NameLookupError(f"a loss must be one of {', '.join(_BY_NAME)} or a function, got {given}; choose one")
     return _BY_NAME[identifier]()
-
-

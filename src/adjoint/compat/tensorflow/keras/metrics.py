@@ -61,12 +61,12 @@ class Metric(Module):
             self.total.add_(rows.sum())
             self.count.add_(float(rows.numel()))
 
-    def forward(self, *arguments: Any, **settings: Any) -> Tensor:
+    def forward(self, *arguments: Any, **settings: Any) -> Any:
         """Take a batch into account, and return the result."""
         self.update_state(*arguments, **settings)
         return self.result()
 
-    def result(self) -> Tensor:
+    def result(self) -> Any:
         """The mean of all rows so far; 0 of none."""
         return self.total / self.count.clamp(min=1e-12)
 
@@ -90,7 +90,7 @@ class Mean(Metric):
 class Sum(Mean):
     """The sum of the numbers that it is given."""
 
-    def result(self) -> Tensor:
+    def result(self) -> Any:
         """The sum so far."""
         return self.total * 1.0
 
@@ -110,7 +110,7 @@ class MeanMetricWrapper(Metric):
 class Accuracy(Metric):
     """The share of equal elements."""
 
-    def values(self, y_true: Any, y_pred: Any) -> Tensor:
+    def values(self, y_true: Any, y_pred: Any) -> Any:
         """1 where both are equal."""
         return tensor_of(y_pred).eq(tensor_of(y_true).to(tensor_of(y_pred).dtype))
 
@@ -118,7 +118,7 @@ class Accuracy(Metric):
 class SparseCategoricalAccuracy(Metric):
     """The share of rows whose largest score is that of the class index."""
 
-    def values(self, y_true: Any, y_pred: Any) -> Tensor:
+    def values(self, y_true: Any, y_pred: Any) -> Any:
         """1 where they agree."""
         scores = tensor_of(y_pred)
         ids = tensor_of(y_true).to(as_dtype("int64"))
@@ -129,7 +129,7 @@ class SparseCategoricalAccuracy(Metric):
 class CategoricalAccuracy(Metric):
     """The share of rows whose largest score is that of the largest probability."""
 
-    def values(self, y_true: Any, y_pred: Any) -> Tensor:
+    def values(self, y_true: Any, y_pred: Any) -> Any:
         """1 where they agree."""
         return tensor_of(y_pred).argmax(-1).eq(tensor_of(y_true).argmax(-1))
 
@@ -141,16 +141,20 @@ class BinaryAccuracy(Metric):
         super().__init__(name, dtype)
         self.threshold = threshold
 
-    def values(self, y_true: Any, y_pred: Any) -> Tensor:
+    def values(self, y_true: Any, y_pred: Any) -> Any:
         """1 where they are."""
         scores = tensor_of(y_pred)
-        return scores.gt(self.threshold).to(scores.dtype).eq(tensor_of(y_true).to(scores.dtype).reshape(tuple(scores.shape)))
+        return (
+            scores.gt(self.threshold)
+            .to(scores.dtype)
+            .eq(tensor_of(y_true).to(scores.dtype).reshape(tuple(scores.shape)))
+        )
 
 
 class MeanSquaredError(Metric):
     """The mean squared difference."""
 
-    def values(self, y_true: Any, y_pred: Any) -> Tensor:
+    def values(self, y_true: Any, y_pred: Any) -> Any:
         """That of each row."""
         return losses.mean_squared_error(y_true, y_pred)
 
@@ -158,7 +162,7 @@ class MeanSquaredError(Metric):
 class RootMeanSquaredError(MeanSquaredError):
     """The root of the mean squared difference."""
 
-    def result(self) -> Tensor:
+    def result(self) -> Any:
         """The root so far."""
         return super().result().sqrt()
 
@@ -166,7 +170,7 @@ class RootMeanSquaredError(MeanSquaredError):
 class MeanAbsoluteError(Metric):
     """The mean absolute difference."""
 
-    def values(self, y_true: Any, y_pred: Any) -> Tensor:
+    def values(self, y_true: Any, y_pred: Any) -> Any:
         """That of each row."""
         return losses.mean_absolute_error(y_true, y_pred)
 
@@ -179,7 +183,7 @@ _BY_NAME: dict[str, Callable[..., Metric]] = {
 }  # fmt: skip
 
 
-def get(identifier: Any, loss: Any = None) -> Metric:
+def get(identifier: Any, loss: Any = None) -> Any:
     """The metric of a name; ``accuracy`` is that which fits the loss."""
     if isinstance(identifier, Metric):
         return identifier

@@ -7,6 +7,7 @@ import numpy as np
 
 from adjoint import Tensor
 from adjoint.compat.tensorflow.data import Dataset
+from adjoint.compat.tensorflow.gradients import Recording
 from adjoint.compat.tensorflow.keras import losses, metrics, optimizers
 from adjoint.compat.tensorflow.keras.callbacks import Callback, History
 from adjoint.compat.tensorflow.keras.layers.base import KerasTensor, Layer
@@ -255,7 +256,8 @@ class _WithLoss(Module):
 
     def forward(self, inputs: Any, targets: Any) -> Tensor:
         """The loss of a batch."""
-        made = self.model(inputs)
+        with Recording():
+            made = self.model(inputs)
         for metric in self._kept:
             metric.update_state(targets, made)
         loss: Tensor = self._loss(targets, made)
@@ -386,7 +388,7 @@ def _divided(x: Any, y: Any, share: float) -> tuple[Any, Any, Any]:
     return xs[:first], ys[:first], (xs[first:], ys[first:])
 
 
-def _metric(given: Any, loss: Any) -> metrics.Metric:
+def _metric(given: Any, loss: Any) -> Any:
     return metrics.get(given, loss)
 
 
@@ -417,7 +419,9 @@ def _evaluated(one: Any, known: dict[int, Any]) -> Any:
         return one
     if id(one) not in known:
         if one.node is None:
-            raise InvalidValueError("an output depends on an Input that is none of the model's inputs; add it to inputs")
+            raise InvalidValueError(
+                "an output depends on an Input that is none of the model's inputs; add it to inputs"
+            )
         given = [_evaluated(x, known) for x in one.node.inputs]
         known[id(one)] = one.node.layer(*given, **one.node.settings)
     return known[id(one)]

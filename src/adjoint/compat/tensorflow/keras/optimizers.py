@@ -8,6 +8,7 @@ import numpy as np
 
 from adjoint import Tensor, ops
 from adjoint import optim as native
+from adjoint.compat.tensorflow.gradients import Recording
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError, NameLookupError, kind_of
 from adjoint.ir import TensorType, Value
@@ -82,7 +83,7 @@ class Optimizer:
     Parameters
     ----------
     native_of : callable
-        Makes the optimizer of adjoint.
+        Makes the optimizer of adjoint, of a rate; the second argument says whether a schedule follows it.
     learning_rate : float or schedule
         The learning rate.
     clipnorm, clipvalue, global_clipnorm : float, optional
@@ -90,7 +91,7 @@ class Optimizer:
     """
 
     def __init__(
-        self, native_of: Callable[[float], native.Optimizer], learning_rate: Any, clipnorm: float | None = None,
+        self, native_of: Callable[[float, bool], native.Optimizer], learning_rate: Any, clipnorm: float | None = None,
         clipvalue: float | None = None, global_clipnorm: float | None = None, name: str | None = None,
         **settings: Any,
     ) -> None:  # fmt: skip
@@ -99,10 +100,12 @@ class Optimizer:
         self.name = name or type(self).__name__.lower()
         self._rate = learning_rate
         rate = learning_rate.initial if isinstance(learning_rate, _Schedule) else float(learning_rate)
-        made = native_of(rate)
-        if isinstance(learning_rate, _Schedule):
+        scheduled = isinstance(learning_rate, _Schedule)
+        made = native_of(rate, scheduled)
+        if scheduled:
             made = native.chain(made, native.scale_by_schedule(learning_rate.factor))
-        self.unbound, self.bound = made, None  # type: ignore[var-annotated]
+        self.unbound = made
+        self.bound: Any = None
         self._limits = clipnorm, clipvalue, global_clipnorm
 
     def build(self, variables: Iterable[Tensor]) -> None:
@@ -136,7 +139,8 @@ class Optimizer:
 
     def minimize(self, loss: Callable[[], Tensor], var_list: list[Tensor]) -> None:
         """One step on the loss that a function computes."""
-        value = loss()
+        with Recording():
+            value = loss()
         value.backward()
         self.apply_gradients([(one.grad, one) for one in var_list])
 
@@ -152,7 +156,9 @@ class Optimizer:
             for group in self.bound.param_groups:
                 group["lr"] = float(value)
         else:
-            raise InvalidValueError("learning_rate is set after the first step, got it before; pass it to the optimizer")
+            raise InvalidValueError(
+                "learning_rate is set after the first step, got it before; pass it to the optimizer"
+            )
 
     lr = learning_rate
 
@@ -166,7 +172,7 @@ class SGD(Optimizer):
     ) -> None:  # fmt: skip
         if weight_decay:
             raise InvalidValueError(f"SGD: weight_decay must be None, got {weight_decay}; use AdamW")
-        super().__init__(lambda lr: native.SGD(lr, momentum, nesterov=nesterov), learning_rate, **settings)
+        super().__init__(lambda lr, _: native.SGD(lr, momentum, nesterov=nesterov), learning_rate, **settings)
 
 
 class Adam(Optimizer):
@@ -178,9 +184,15 @@ class Adam(Optimizer):
     ) -> None:  # fmt: skip
         if amsgrad:
             raise InvalidValueError("Adam: amsgrad must be False, got True; use adjoint.optim.Adam(amsgrad=True)")
-        super().__init__(
-            lambda lr: _Adam(lr, beta_1, beta_2, epsilon, weight_decay or 0.0), learning_rate, **settings
-        )
+        decay = weight_decay or 0.0
+
+        def made(lr: float, scheduled: bool) -> native.Optimizer:
+            # A schedule follows a chain: then epsilon is added as PyTorch does.
+            if scheduled:
+                return native.AdamW(lr, (beta_1, beta_2), epsilon, decay)
+            return _Adam(lr, beta_1, beta_2, epsilon, decay)
+
+        super().__init__(made, learning_rate, **settings)
 
 
 class AdamW(Adam):
@@ -199,7 +211,11 @@ class RMSprop(Optimizer):
     ) -> None:  # fmt: skip
         if momentum or centered:
             raise InvalidValueError("RMSprop takes no momentum and is not centered here, got one; use adjoint.optim")
-        super().__init__(lambda lr: _RMSprop(lr, rho, epsilon), learning_rate, **settings)
+
+        def made(lr: float, scheduled: bool) -> native.Optimizer:
+            return native.RMSprop(lr, rho, epsilon) if scheduled else _RMSprop(lr, rho, epsilon)
+
+        super().__init__(made, learning_rate, **settings)
 
 
 class Adagrad(Optimizer):
@@ -210,7 +226,7 @@ class Adagrad(Optimizer):
         **settings: Any,
     ) -> None:  # fmt: skip
         super().__init__(
-            lambda lr: native.Adagrad(lr, initial_accumulator_value=initial_accumulator_value, eps=epsilon),
+            lambda lr, _: native.Adagrad(lr, initial_accumulator_value=initial_accumulator_value, eps=epsilon),
             learning_rate, **settings,
         )  # fmt: skip
 
@@ -255,5 +271,7 @@ def get(identifier: Any) -> Optimizer:
         return identifier
     if not isinstance(identifier, str) or identifier.lower() not in _BY_NAME:
         given = repr(identifier) if isinstance(identifier, str) else kind_of(identifier)
-        raise NameLookupError(f"an optimizer must be one of {', '.join(_BY_NAME)} or an object, got {given}; choose one")
+        raise NameLookupError(
+            f"an optimizer must be one of {', '.join(_BY_NAME)} or an object, got {given}; choose one"
+        )
     return _BY_NAME[identifier.lower()]()

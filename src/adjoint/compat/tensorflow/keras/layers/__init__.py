@@ -3,17 +3,44 @@
 from adjoint.compat.tensorflow.keras.inputs import Input
 from adjoint.compat.tensorflow.keras.layers.base import Layer
 from adjoint.compat.tensorflow.keras.layers.core import (
-    ELU, Activation, Dense, Dropout, Embedding, Flatten, InputLayer, Lambda, LeakyReLU, Permute, ReLU, RepeatVector,
-    Rescaling, Reshape, Softmax,
+    ELU,
+    Activation,
+    Dense,
+    Dropout,
+    Embedding,
+    Flatten,
+    InputLayer,
+    Lambda,
+    LeakyReLU,
+    Permute,
+    ReLU,
+    RepeatVector,
+    Rescaling,
+    Reshape,
+    Softmax,
 )  # fmt: skip
 from adjoint.compat.tensorflow.keras.layers.images import (
-    AveragePooling2D, Conv2D, DepthwiseConv2D, GlobalAveragePooling1D, GlobalAveragePooling2D, GlobalMaxPooling2D,
-    MaxPooling2D, ZeroPadding2D,
+    AveragePooling2D,
+    Conv2D,
+    DepthwiseConv2D,
+    GlobalAveragePooling1D,
+    GlobalAveragePooling2D,
+    GlobalMaxPooling2D,
+    MaxPooling2D,
+    ZeroPadding2D,
 )  # fmt: skip
 from adjoint.compat.tensorflow.keras.layers.images import AveragePooling2D as AvgPool2D
 from adjoint.compat.tensorflow.keras.layers.images import MaxPooling2D as MaxPool2D
 from adjoint.compat.tensorflow.keras.layers.merging import (
-    Add, Average, Concatenate, Maximum, Multiply, Subtract, add, concatenate, multiply,
+    Add,
+    Average,
+    Concatenate,
+    Maximum,
+    Multiply,
+    Subtract,
+    add,
+    concatenate,
+    multiply,
 )  # fmt: skip
 from adjoint.compat.tensorflow.keras.layers.normalization import BatchNormalization, LayerNormalization
 from adjoint.compat.tensorflow.keras.layers.recurrent import GRU, LSTM, SimpleRNN

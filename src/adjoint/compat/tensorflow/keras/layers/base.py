@@ -1,12 +1,13 @@
 """`Layer`: a module that makes its weights when it is first called."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from adjoint import zeros
+from adjoint.compat.tensorflow.gradients import Recording
 from adjoint.compat.tensorflow.keras import initializers
 from adjoint.compat.tensorflow.variables import Variable, tensor_of
 from adjoint.compat.uncovered import uncovered
@@ -14,6 +15,7 @@ from adjoint.errors import InvalidValueError
 from adjoint.ir import as_dtype
 from adjoint.modules import Module
 from adjoint.tensor.autograd import no_grad
+from adjoint.tensor.trace import state
 
 __all__ = ["Layer"]
 __getattr__ = uncovered(__name__, {}, "adjoint.nn.Module")
@@ -65,7 +67,9 @@ class Layer(Module):
     def forward(self, *inputs: Any, training: bool | None = None, **settings: Any) -> Any:
         """Build if needed, and call; `training` says in which mode this layer and those within it are."""
         from_keras = [one for one in inputs if hasattr(one, "node")]
-        if from_keras or (inputs and isinstance(inputs[0], list | tuple) and any(hasattr(x, "node") for x in inputs[0])):
+        if from_keras or (
+            inputs and isinstance(inputs[0], list | tuple) and any(hasattr(x, "node") for x in inputs[0])
+        ):
             return inputs_node(self, inputs, settings)
         if not self.built:
             with no_grad():
@@ -82,6 +86,9 @@ class Layer(Module):
         return self._called(inputs, settings)
 
     def _called(self, inputs: Sequence[Any], settings: dict[str, Any]) -> Any:
+        if not Recording.on() and state.grad:
+            with no_grad():
+                return self._called(inputs, settings)
         if self._takes_training:
             settings = {"training": self.training, **settings}
         return self.call(*[tensor_of(x) if isinstance(x, np.ndarray) else x for x in inputs], **settings)
@@ -104,8 +111,8 @@ class Layer(Module):
 
     @property
     def weights(self) -> list[Any]:
-        """All weights: those that can be trained, then the others."""
-        return [*self.trainable_weights, *self.non_trainable_weights]
+        """All weights, layer by layer."""
+        return [*self.parameters(), *self.buffers()]
 
     @property
     def trainable_weights(self) -> list[Any]:
@@ -130,7 +137,9 @@ class Layer(Module):
         """Replace all weights."""
         own = self.weights
         if len(own) != len(weights):
-            raise InvalidValueError(f"{self.name}: set_weights takes {len(own)} arrays, got {len(weights)}; build it first")
+            raise InvalidValueError(
+                f"{self.name}: set_weights takes {len(own)} arrays, got {len(weights)}; build it first"
+            )
         with no_grad():
             for mine, array in zip(own, weights, strict=True):
                 mine.copy_(tensor_of(np.asarray(array), mine.dtype))
@@ -138,6 +147,10 @@ class Layer(Module):
     def count_params(self) -> int:
         """The number of elements of all weights."""
         return sum(int(weight.numel()) for weight in self.weights)
+
+
+def _is_symbolic(given: Any) -> bool:
+    return any(map(_is_symbolic, given)) if isinstance(given, list | tuple) else isinstance(given, KerasTensor)
 
 
 def _shapes(given: Any) -> Any:
@@ -167,19 +180,23 @@ class KerasTensor:
     def __init__(self, shape: tuple[int | None, ...], node: Node | None, dtype: Any = "float32") -> None:
         self.shape, self.node, self.dtype = shape, node, dtype
 
-    def __add__(self, other: Any) -> "KerasTensor":
-        return inputs_node(lambda a, b=other: a + b, (self,) if not isinstance(other, KerasTensor) else (self, other), {})
+    def __add__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: a + b)
 
-    def __mul__(self, other: Any) -> "KerasTensor":
-        return inputs_node(lambda a, b=other: a * b, (self,) if not isinstance(other, KerasTensor) else (self, other), {})
+    def __mul__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: a * b)
 
-    def __sub__(self, other: Any) -> "KerasTensor":
-        return inputs_node(lambda a, b=other: a - b, (self,) if not isinstance(other, KerasTensor) else (self, other), {})
+    def __sub__(self, other: Any) -> Any:
+        return self._with(other, lambda a, b: a - b)
+
+    def _with(self, other: Any, function: Callable[[Any, Any], Any]) -> Any:
+        if isinstance(other, KerasTensor):
+            return inputs_node(function, (self, other), {})
+        return inputs_node(lambda a: function(a, other), (self,), {})
 
 
 def inputs_node(layer: Any, inputs: Sequence[Any], settings: dict[str, Any]) -> Any:
     """The symbolic result of a layer: it is called once with zeros, which builds it."""
-
 
     def zeros_of(one: Any) -> Any:
         if isinstance(one, list | tuple):
@@ -192,5 +209,3 @@ def inputs_node(layer: Any, inputs: Sequence[Any], settings: dict[str, Any]) -> 
     if isinstance(found, list | tuple):
         raise InvalidValueError("a layer of the functional interface must return one tensor, got several; split it")
     return KerasTensor((None, *found.shape[1:]), node, str(found.dtype))
-
-

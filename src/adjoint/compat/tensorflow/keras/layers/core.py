@@ -71,7 +71,7 @@ class ReLU(Layer):
         super().__init__(**settings)
         self.max_value, self.negative_slope = max_value, negative_slope
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The activation of the inputs."""
         slope = self.negative_slope
         made = functional.leaky_relu(inputs, slope) if slope else functional.relu(inputs)
@@ -85,7 +85,7 @@ class LeakyReLU(Layer):
         super().__init__(**settings)
         self.negative_slope = negative_slope
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The activation of the inputs."""
         return functional.leaky_relu(inputs, self.negative_slope)
 
@@ -97,7 +97,7 @@ class ELU(Layer):
         super().__init__(**settings)
         self.alpha = alpha
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The activation of the inputs."""
         return functional.elu(inputs, self.alpha)
 
@@ -109,7 +109,7 @@ class Softmax(Layer):
         super().__init__(**settings)
         self.axis = axis
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The shares."""
         return functional.softmax(inputs, self.axis)
 
@@ -142,7 +142,7 @@ class Reshape(Layer):
         super().__init__(**settings)
         self.target_shape = tuple(target_shape)
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The inputs in the shape [N, *target_shape]."""
         return inputs.reshape((inputs.shape[0], *self.target_shape))
 
@@ -154,7 +154,7 @@ class Permute(Layer):
         super().__init__(**settings)
         self.dims = tuple(dims)
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The inputs with their axes in order."""
         return inputs.permute((0, *self.dims))
 
@@ -166,7 +166,7 @@ class RepeatVector(Layer):
         super().__init__(**settings)
         self.n = n
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The inputs in the shape [N, n, F]."""
         return inputs.unsqueeze(1).expand((inputs.shape[0], self.n, inputs.shape[1]))
 
@@ -178,7 +178,7 @@ class Rescaling(Layer):
         super().__init__(**settings)
         self.scale, self.offset = scale, offset
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The scaled inputs, as floats."""
         x = inputs if inputs.is_floating_point() else inputs.to(as_dtype("float32"))
         return x * self.scale + self.offset
@@ -212,6 +212,6 @@ class Embedding(Layer):
         del input_shape
         self.embeddings = self.add_weight(self.size, self.embeddings_initializer, name="embeddings")
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The rows, [..., output_dim]."""
         return functional.embedding(inputs.to(as_dtype("int64")), self.embeddings)

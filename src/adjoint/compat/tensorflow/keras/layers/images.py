@@ -104,7 +104,7 @@ class MaxPooling2D(Layer):
         self.window, self.padding = nn.pair(pool_size), padding
         self.strides = self.window if strides is None else nn.pair(strides)
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The pooled images."""
         return nn.max_pool2d(inputs, self.window, self.strides, self.padding)
 
@@ -112,7 +112,7 @@ class MaxPooling2D(Layer):
 class AveragePooling2D(MaxPooling2D):
     """The mean of windows; they move by their size by default."""
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The pooled images."""
         return nn.avg_pool2d(inputs, self.window, self.strides, self.padding)
 
@@ -125,7 +125,7 @@ class GlobalAveragePooling2D(Layer):
         _channels_last(type(self).__name__, data_format)
         self.keepdims = keepdims
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The means [N, C]."""
         return inputs.mean((1, 2), keepdim=self.keepdims)
 
@@ -133,7 +133,7 @@ class GlobalAveragePooling2D(Layer):
 class GlobalMaxPooling2D(GlobalAveragePooling2D):
     """The maximum over all pixels."""
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The maxima [N, C]."""
         return inputs.amax((1, 2), keepdim=self.keepdims)
 
@@ -141,7 +141,7 @@ class GlobalMaxPooling2D(GlobalAveragePooling2D):
 class GlobalAveragePooling1D(Layer):
     """The mean over all steps of a sequence [N, T, C]."""
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The means [N, C]."""
         return inputs.mean(1)
 
@@ -155,7 +155,7 @@ class ZeroPadding2D(Layer):
         given = [padding] * 2 if isinstance(padding, int) else list(padding)
         self.ends = [(one, one) if isinstance(one, int) else tuple(one) for one in given]
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The larger images."""
         (top, bottom), (left, right) = self.ends
         return functional.pad(inputs, (0, 0, left, right, top, bottom))

@@ -3,7 +3,6 @@
 from typing import Any
 
 import adjoint
-from adjoint import Tensor
 from adjoint.compat.tensorflow.keras.layers.base import Layer
 from adjoint.compat.uncovered import uncovered
 
@@ -14,7 +13,7 @@ __getattr__ = uncovered(__name__, {}, "adjoint")
 class Add(Layer):
     """The sum."""
 
-    def call(self, inputs: Any) -> Tensor:
+    def call(self, inputs: Any) -> Any:
         """The sum of a list of tensors."""
         total = inputs[0]
         for one in inputs[1:]:
@@ -25,7 +24,7 @@ class Add(Layer):
 class Subtract(Layer):
     """The difference of two."""
 
-    def call(self, inputs: Any) -> Tensor:
+    def call(self, inputs: Any) -> Any:
         """The first minus the second."""
         return inputs[0] - inputs[1]
 
@@ -33,7 +32,7 @@ class Subtract(Layer):
 class Multiply(Layer):
     """The product."""
 
-    def call(self, inputs: Any) -> Tensor:
+    def call(self, inputs: Any) -> Any:
         """The product of a list of tensors."""
         total = inputs[0]
         for one in inputs[1:]:
@@ -44,7 +43,7 @@ class Multiply(Layer):
 class Average(Add):
     """The mean."""
 
-    def call(self, inputs: Any) -> Tensor:
+    def call(self, inputs: Any) -> Any:
         """The mean of a list of tensors."""
         return super().call(inputs) / len(inputs)
 
@@ -52,7 +51,7 @@ class Average(Add):
 class Maximum(Layer):
     """The maximum."""
 
-    def call(self, inputs: Any) -> Tensor:
+    def call(self, inputs: Any) -> Any:
         """The maximum of a list of tensors."""
         found = inputs[0]
         for one in inputs[1:]:
@@ -67,7 +66,7 @@ class Concatenate(Layer):
         super().__init__(**settings)
         self.axis = axis
 
-    def call(self, inputs: Any) -> Tensor:
+    def call(self, inputs: Any) -> Any:
         """The joined tensors."""
         return adjoint.cat(list(inputs), self.axis)
 

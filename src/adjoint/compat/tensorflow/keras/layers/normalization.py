@@ -37,7 +37,7 @@ class BatchNormalization(Layer):
         self.moving_mean = self.add_weight(size, "zeros", trainable=False, name="moving_mean")
         self.moving_variance = self.add_weight(size, "ones", trainable=False, name="moving_variance")
 
-    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
+    def call(self, inputs: Tensor, training: bool = False) -> Any:
         """The normalized inputs; a frozen layer normalizes as in inference."""
         axes = tuple(range(inputs.ndim - 1))
         if training and self.trainable:
@@ -70,6 +70,6 @@ class LayerNormalization(Layer):
         self.gamma = self.add_weight(size, self.gamma_initializer, name="gamma") if self.scale else None
         self.beta = self.add_weight(size, self.beta_initializer, name="beta") if self.center else None
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The normalized inputs."""
         return functional.layer_norm(inputs, (inputs.shape[-1],), self.gamma, self.beta, self.epsilon)

@@ -46,15 +46,15 @@ class _Recurrent(Layer):
         """The shape of the bias."""
         return (width,)
 
-    def native(self) -> tuple[Tensor, ...]:
+    def native(self) -> tuple[Any, Any, Any, Any]:
         """The weights and biases as PyTorch has them."""
         return self.kernel.T, self.recurrent_kernel.T, self.bias, adjoint.zeros_like(self.bias)
 
-    def call(self, inputs: Tensor) -> Tensor:
+    def call(self, inputs: Tensor) -> Any:
         """The last state [N, units], or all of them [N, T, units]."""
         zeros = inputs.new_zeros((inputs.shape[0], self.units))
         found = recurrent_layer(
-            self.kind, inputs.transpose(0, 1), (zeros,) * self.states, *self.native(), reverse=self.backwards
+            self.kind, inputs.transpose(0, 1), (zeros,) * self.states, *self.native(), None, self.backwards
         )
         if not self.sequences:
             return found[1]
@@ -92,10 +92,10 @@ class GRU(_Recurrent):
         """The shape of the bias."""
         return (2, width)
 
-    def native(self) -> tuple[Tensor, ...]:
+    def native(self) -> tuple[Any, Any, Any, Any]:
         """The weights and biases as PyTorch has them: r, z, n."""
 
-        def ordered(w: Tensor) -> Tensor:
+        def ordered(w: Tensor) -> Any:
             z, r, h = w.split(self.units, -1)
             return adjoint.cat([r, z, h], -1)
 
