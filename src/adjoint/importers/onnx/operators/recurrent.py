@@ -1,0 +1,91 @@
+"""Recurrent layers."""
+
+from typing import Any
+
+from adjoint.importers.onnx.graph import Node
+from adjoint.importers.onnx.operators.base import Array, Rule, Table, refuse
+from adjoint.nn.functional.recurrent import recurrent_layer
+from adjoint.tensor import joining
+from adjoint.tensor.creation import zeros
+
+__all__ = ["RECURRENT"]
+
+#: For each operator, where adjoint's gates (i, f, g, o of an LSTM; r, z, n of a GRU) are among those of ONNX.
+_GATES = {"RNN": (0,), "LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2)}
+
+#: The activations that each operator computes with.
+_ACTIVATIONS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh")}
+
+
+def _kind(node: Node, count: int) -> str:
+    """The kind of adjoint's layer; raises for what it does not compute."""
+    given = tuple(name.lower() for name in node.attrs.get("activations", ()))
+    if node.attrs.get("clip"):
+        raise refuse(node, "must not clip", node.attrs["clip"])
+    if node.op == "RNN":
+        given = given or ("tanh",) * count
+        if set(given) not in ({"tanh"}, {"relu"}):
+            raise refuse(node, "must have the activation Tanh or Relu", list(given))
+        return f"rnn_{given[0]}"
+    if given and given != _ACTIVATIONS[node.op] * count:
+        raise refuse(node, "must have its usual activations", list(given))
+    if node.op == "GRU" and not node.attrs["linear_before_reset"]:
+        raise refuse(node, "must apply the reset gate after the product, as PyTorch does", "linear_before_reset=0")
+    if node.attrs.get("input_forget"):
+        raise refuse(node, "must have a forget gate of its own", "input_forget=1")
+    return node.op.lower()
+
+
+def _reordered(node: Node, weight: Array, size: int) -> Array:
+    """The gates of a weight, or bias, in adjoint's order."""
+    gates = [weight[n * size : (n + 1) * size] for n in _GATES[node.op]]
+    return gates[0] if len(gates) == 1 else joining.cat(gates, 0)
+
+
+def _layer(
+    node: Node,
+    x: Array,
+    weight: Array,
+    recurrence: Array,
+    bias: Array = None,
+    lengths: Array = None,
+    hidden: Array = None,
+    cell: Array = None,
+    peephole: Array = None,
+) -> tuple[Array, ...]:
+    if peephole is not None:
+        raise refuse(node, "must have no peepholes", "some")
+    count, size = weight.shape[0], recurrence.shape[-1]
+    kind = _kind(node, count)
+    first = bool(node.attrs["layout"])
+    x = x.transpose(0, 1) if first else x
+    states = [hidden, cell] if node.op == "LSTM" else [hidden]
+    made = []
+    for n in range(count):
+        parts = [_reordered(node, one[n], size) for one in (weight, recurrence)]
+        half = None if bias is None else bias.shape[-1] // 2
+        both = [None, None] if bias is None else [bias[n][:half], bias[n][half:]]
+        parts += [None if one is None else _reordered(node, one, size) for one in both]
+        state = [_initial(x, one, n, size, first) for one in states]
+        reverse = n == 1 or node.attrs["direction"] == "reverse"
+        steps = None if lengths is None else lengths.to("i64")
+        made.append(recurrent_layer(kind, x, state, *parts, steps, reverse))
+    return _results(made, first)[: len(node.outputs)]
+
+
+def _initial(x: Array, given: Array, direction: int, size: int, first: bool) -> Array:
+    if given is None:
+        return zeros((x.shape[1], size), dtype=x.dtype)
+    return given[:, direction] if first else given[direction]
+
+
+def _results(made: list[tuple[Any, ...]], first: bool) -> tuple[Any, ...]:
+    """The hidden states of all steps, and the last states, of all directions."""
+    outputs = joining.stack([one[0] for one in made], 1)
+    last = [joining.stack([one[n] for one in made], 0) for n in range(1, len(made[0]))]
+    if first:
+        return (outputs.permute((2, 0, 1, 3)), *(one.transpose(0, 1) for one in last))
+    return (outputs, *last)
+
+
+RECURRENT: Table = {"GRU": Rule(_layer), "LSTM": Rule(_layer), "RNN": Rule(_layer)}
