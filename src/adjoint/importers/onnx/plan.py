@@ -132,7 +132,7 @@ def _operand(x: Any, rule: Rule, inputs: Sequence[Any]) -> Any:
     """A known input as a number, if the operator takes numbers and its shape does not matter; or else as a tensor."""
     if not isinstance(x, np.ndarray):
         return x
-    rank = max(len(other.shape) for other in inputs if other is not None and not isinstance(other, np.ndarray))
+    rank = max((len(y.shape) for y in inputs if y is not None and not isinstance(y, np.ndarray)), default=0)
     return x.item() if rule.scalars and x.size == 1 and x.ndim <= rank and x.dtype != np.bool_ else as_tensor(x)
 
 

@@ -45,6 +45,10 @@ def _gather_elements(node: Node, x: Array, ids: Array) -> Array:
     return gathering.gather(x, axis, _wrapped(ids, x.shape[axis]).to("i64"))
 
 
+def _known_gather_elements(node: Node, x: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    return np.take_along_axis(x, ids, axis_of(node, node.attrs["axis"], x.ndim))
+
+
 #: How scattered elements are combined, by the names of ONNX and of adjoint.
 _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
@@ -104,7 +108,7 @@ def _nonzero(_node: Node, x: np.ndarray) -> Any:
 
 INDEXING: Table = {
     "Gather": Rule(_gather, fold=_known_gather),
-    "GatherElements": Rule(_gather_elements),
+    "GatherElements": Rule(_gather_elements, fold=_known_gather_elements),
     "GatherND": Rule(_gather_nd),
     "NonZero": Rule(_nonzero, known=frozenset({0}), fold=_nonzero),
     "OneHot": Rule(_one_hot, known=frozenset({1, 2})),
