@@ -4,7 +4,7 @@ Nothing of a file is executed, and no memory is allocated by the sizes that it s
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from adjoint.importers.onnx.tensors import array_of, dtype_of_code
 __all__ = ["Graph", "Input", "Node", "OpsetRange", "graph_of"]
 
 #: Kinds of attributes (``AttributeProto.AttributeType``), and how each is read; others hold graphs and types.
-_ATTRIBUTES = {
+_ATTRIBUTES: dict[int, tuple[str, Callable[[Any], Any]]] = {
     1: ("float", lambda a: a.f),
     2: ("int", lambda a: a.i),
     3: ("str", lambda a: a.s.decode("utf-8", "replace")),
@@ -131,9 +131,13 @@ def graph_of(model: Any, onnx: Any, folder: Path | None) -> Graph:
     opset = _opset(model, OpsetRange(newest=onnx.defs.onnx_opset_version()))
     proto = model.graph
     if not proto.node and not proto.output:
-        raise CheckpointError("from_onnx: a model must have a graph, got none; is the file complete, and a model of ONNX?")
+        raise CheckpointError(
+            "from_onnx: a model must have a graph, got none; is the file complete, and a model of ONNX?"
+        )
     if proto.sparse_initializer:
-        raise InvalidValueError("from_onnx: initializers must be dense, got a sparse one; export the model without them")
+        raise InvalidValueError(
+            "from_onnx: initializers must be dense, got a sparse one; export the model without them"
+        )
     stored = {}
     for tensor in proto.initializer:
         if tensor.name in stored or not tensor.name:
@@ -152,7 +156,8 @@ def _opset(model: Any, known: OpsetRange) -> int:
     found = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     if len(found) != 1:
         raise CheckpointError(
-            f"from_onnx: a model must state one version of ONNX's operators, got {found or 'none'}; is it a model of ONNX?"
+            f"from_onnx: a model must state one version of ONNX's operators, got {found or 'none'}; is it a model of "
+            "ONNX?"
         )
     if not known.oldest <= found[0] <= known.newest:
         fix = (
@@ -161,8 +166,8 @@ def _opset(model: Any, known: OpsetRange) -> int:
             else "upgrade the package onnx, or export it for an older version"
         )
         raise InvalidValueError(
-            f"from_onnx: the version of ONNX's operators must be from {known.oldest} to {known.newest}, got {found[0]}; "
-            f"{fix}"
+            f"from_onnx: the version of ONNX's operators must be from {known.oldest} to {known.newest}, got "
+            f"{found[0]}; {fix}"
         )
     return int(found[0])
 
@@ -178,7 +183,9 @@ def _input(given: Any) -> Input:
         for dim in tensor.shape.dim:
             if dim.HasField("dim_value"):
                 if dim.dim_value < 0:
-                    raise CheckpointError(f"from_onnx: {what} must have sizes of at least 0, got {dim.dim_value}; correct it")
+                    raise CheckpointError(
+                        f"from_onnx: {what} must have sizes of at least 0, got {dim.dim_value}; correct it"
+                    )
                 sizes.append(dim.dim_value)
             else:
                 sizes.append(dim.dim_param or None)
@@ -231,7 +238,8 @@ def _attributes(proto: Any, schema: Any, what: str, folder: Path | None) -> dict
             raise _twice(f"attribute of {what}", given.name)
         if given.name not in known:
             raise InvalidValueError(
-                f"from_onnx: {what} must have attributes of its operator only, got {given.name!r}; export the model again"
+                f"from_onnx: {what} must have attributes of its operator only, got {given.name!r}; export the model "
+                "again"
             )
         if given.type != int(known[given.name].type.value) or given.type not in _ATTRIBUTES:
             raise TypeRuleError(
@@ -280,8 +288,8 @@ def _check_names(inputs: list[str], stored: Mapping[str, Any], nodes: list[Node]
 def _unknown(user: str, name: str, later: bool) -> CheckpointError:
     if later:
         return CheckpointError(
-            f"from_onnx: nodes must be in an order in which they can be computed, got {user} before its input {name!r}, "
-            "which may depend on it in a cycle; export the model again"
+            f"from_onnx: nodes must be in an order in which they can be computed, got {user} before its input "
+            f"{name!r}, which may depend on it in a cycle; export the model again"
         )
     return CheckpointError(
         f"from_onnx: {user} must use values of the graph, got {name!r}, which nothing makes; export the model again"
@@ -291,5 +299,3 @@ def _unknown(user: str, name: str, later: bool) -> CheckpointError:
 def _twice(what: str, name: str) -> CheckpointError:
     found = f"{name!r} twice" if name else "an empty one"
     return CheckpointError(f"from_onnx: each {what} must have a name of its own, got {found}; export the model again")
-
-

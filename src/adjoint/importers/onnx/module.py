@@ -163,7 +163,9 @@ def _fitting(given: Input, x: Any, sizes: dict[str, int]) -> Any:
     if isinstance(x, np.ndarray):
         x = tensor(x)
     if not hasattr(x, "shape") or not hasattr(x, "dtype"):
-        raise TypeRuleError(f"the input {given.name!r} must be a tensor, got {kind_of(x)}; convert it with adjoint.tensor")
+        raise TypeRuleError(
+            f"the input {given.name!r} must be a tensor, got {kind_of(x)}; convert it with adjoint.tensor"
+        )
     # Floats of another width are those of a converted module.
     if x.dtype != given.dtype and not (is_float(x.dtype) and is_float(given.dtype)):
         raise TypeRuleError(
@@ -180,7 +182,7 @@ def _fitting(given: Input, x: Any, sizes: dict[str, int]) -> Any:
     if not fits:
         shown = ", ".join("?" if size is None else str(size) for size in wanted)
         raise InvalidValueError(
-            f"the input {given.name!r} must have the shape [{shown}], got {list(x.shape)}; export the model with dynamic "
-            "axes for other sizes"
+            f"the input {given.name!r} must have the shape [{shown}], got {list(x.shape)}; export the model with "
+            "dynamic axes for other sizes"
         )
     return x

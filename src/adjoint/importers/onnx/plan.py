@@ -17,6 +17,7 @@ from adjoint.importers.onnx.graph import Graph, Node
 from adjoint.importers.onnx.operators import OPERATORS, Rule, as_tensor
 from adjoint.importers.onnx.operators.base import room
 from adjoint.ir import dtype_name, is_float
+from adjoint.tensor.shapes import broadcast_to
 
 __all__ = ["Plan", "prepare"]
 
@@ -80,8 +81,8 @@ def prepare(
         except Exception as error:  # a node of a damaged file, in a way that its rule does not expect
             raise InvalidValueError(
                 f"from_onnx: {node} must have inputs and attributes that fit each other, got an error of "
-                f"{type(error).__name__} ({str(error).splitlines()[0] if str(error) else 'no message'}); check the file with "
-                "onnx.checker.check_model"
+                f"{type(error).__name__} ({str(error).splitlines()[0] if str(error) else 'no message'}); check the "
+                "file with onnx.checker.check_model"
             ) from error
     return plan, plan.results(values)
 
@@ -106,17 +107,20 @@ def _add(plan: Plan, node: Node, rule: Rule, values: dict[str, Any], training: b
             made = rule.fold(node, *inputs)
         _store(node, made, plan.known, np.asarray)
         return
-    arguments, names = [], []
+    arguments: list[Any] = []
+    names: list[tuple[int, str]] = []
     for number, (name, x) in enumerate(zip(node.inputs, inputs, strict=True)):
         if number in rule.known and not (x is None or isinstance(x, np.ndarray)):
             raise InvalidValueError(
-                f"from_onnx: input {number} of {node} must follow from constants and shapes, got {name!r}, which depends "
-                "on the elements of inputs or parameters; export the model with fixed sizes there"
+                f"from_onnx: input {number} of {node} must follow from constants and shapes, got {name!r}, which "
+                "depends on the elements of inputs or parameters; export the model with fixed sizes there"
             )
         if name in values:
             names.append((number, name))
-        elif number not in rule.known:
+        elif number not in rule.known and x is not None:
             x = _operand(x, rule, inputs)
+            if isinstance(x, np.ndarray):
+                x = _repeated(plan, x, f"{name} in {node.outputs[0]}", values, names, number)
         arguments.append(x)
     function = partial(rule.function, node, training=training) if rule.mode else partial(rule.function, node)
     made = function(*arguments)
@@ -128,19 +132,35 @@ def _add(plan: Plan, node: Node, rule: Rule, values: dict[str, Any], training: b
     plan.steps.append(Step(function, empty, tuple(names), node.outputs))
 
 
-def _operand(x: Any, rule: Rule, inputs: Sequence[Any]) -> Any:
-    """A known input as a number, if the operator takes numbers and its shape does not matter; or else as a tensor."""
-    if not isinstance(x, np.ndarray):
-        return x
+def _operand(x: np.ndarray, rule: Rule, inputs: Sequence[Any]) -> Any:
+    """A known input as a number, if the operator takes numbers and its shape does not matter."""
     rank = max((len(y.shape) for y in inputs if y is not None and not isinstance(y, np.ndarray)), default=0)
-    return x.item() if rule.scalars and x.size == 1 and x.ndim <= rank and x.dtype != np.bool_ else as_tensor(x)
+    return x.item() if rule.scalars and x.size == 1 and x.ndim <= rank and x.dtype != np.bool_ else x
+
+
+def _repeated(
+    plan: Plan, x: np.ndarray, name: str, values: dict[str, Any], names: list[tuple[int, str]], number: int
+) -> Any:
+    """A known input as a tensor; one that repeats elements along axes, as masks for all rows do, as a broadcast."""
+    narrow = x
+    for axis in range(x.ndim):
+        first = narrow.take([0], axis) if narrow.shape[axis] > 1 else narrow
+        narrow = first if first is not narrow and bool((narrow == first).all()) else narrow
+    if narrow.size == x.size:
+        return as_tensor(x)
+    step = Step(broadcast_to, [as_tensor(narrow), x.shape], (), (name,))
+    plan.steps.append(step)
+    names.append((number, name))
+    values[name] = broadcast_to(*step.arguments)
+    return values[name]
 
 
 def _store(node: Node, made: Any, values: dict[str, Any], convert: Callable[[Any], Any]) -> None:
     several = made if isinstance(made, tuple) else (made,)
     if len(several) < len(node.outputs):
         raise InvalidValueError(
-            f"from_onnx: {node} must have at most {len(several)} results, got {len(node.outputs)}; export the model again"
+            f"from_onnx: {node} must have at most {len(several)} results, got {len(node.outputs)}; export the model "
+            "again"
         )
     values.update({name: convert(x) for name, x in zip(node.outputs, several, strict=False)})
 
@@ -148,7 +168,8 @@ def _store(node: Node, made: Any, values: dict[str, Any], convert: Callable[[Any
 def _checked(node: Node, x: Any) -> Any:
     if prod(x.shape) > _MOST:
         raise InvalidValueError(
-            f"from_onnx: {node} must make a tensor of at most {_MOST} elements, got {list(x.shape)}; do not use this file"
+            f"from_onnx: {node} must make a tensor of at most {_MOST} elements, got {list(x.shape)}; do not use this "
+            "file"
         )
     return x
 
@@ -157,9 +178,9 @@ def _largest(arrays: Sequence[Any]) -> tuple[int, ...]:
     """The shape that arrays broadcast to; that of the first one if they do not."""
     shapes = [x.shape for x in arrays if x is not None]
     try:
-        return np.broadcast_shapes(*shapes)
+        return tuple(np.broadcast_shapes(*shapes))
     except ValueError:
-        return shapes[0]
+        return tuple(shapes[0])
 
 
 def _category(dtype: np.dtype) -> str:

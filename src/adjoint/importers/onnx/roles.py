@@ -72,7 +72,8 @@ def separated(graph: Graph) -> Graph:
     normalizations would be tied. A copy of a value whose elements are all equal becomes a value of its own; another one
     is the same value, as tied weights are.
     """
-    stored, renamed, nodes = dict(graph.stored), {}, []
+    stored, nodes = dict(graph.stored), []
+    renamed: dict[str, str] = {}
     for node in graph.nodes:
         node = _with_inputs(node, renamed)
         source = node.inputs[0] if node.op == "Identity" else ""

@@ -81,7 +81,7 @@ def array_of(tensor: Any, what: str, folder: Path | None) -> np.ndarray:
     if len(content) != count * dtype.itemsize:
         raise _wrong_size(what, shape, count * dtype.itemsize, len(content), "bytes")
     if dtype == np.bool_:
-        return np.frombuffer(content, np.uint8).reshape(shape) != 0
+        return np.asarray(np.frombuffer(content, np.uint8).reshape(shape) != 0)
     return np.frombuffer(content, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
 
 
@@ -89,7 +89,7 @@ def _from_field(tensor: Any, what: str, dtype: np.dtype, shape: tuple[int, ...])
     field = getattr(tensor, _BY_CODE[tensor.data_type][1])
     if len(field) != prod(shape):
         raise _wrong_size(what, shape, prod(shape), len(field), "elements")
-    numbers = np.asarray(field)
+    numbers: np.ndarray = np.asarray(field)
     if dtype.itemsize == 2 and dtype.kind != "i" and dtype.kind != "u":  # the bits of 16-bit floats
         return numbers.astype(np.uint16).view(dtype).reshape(shape)
     return numbers.astype(dtype).reshape(shape)
@@ -108,15 +108,15 @@ def _external_bytes(tensor: Any, what: str, size: int, folder: Path | None) -> b
     location = entries.get("location", "")
     if folder is None:
         raise CheckpointError(
-            f"from_onnx: {what} is in a file of its own, {location!r}, which needs the model's folder; pass the path of "
-            "the model"
+            f"from_onnx: {what} is in a file of its own, {location!r}, which needs the model's folder; pass the path "
+            "of the model"
         )
     base = Path(os.path.realpath(folder))
     path = Path(os.path.realpath(base / location)) if "\0" not in location else base
     if not location or Path(location).is_absolute() or not path.is_relative_to(base) or path == base:
         raise CheckpointError(
-            f"from_onnx: external data must be in the folder of the model, got {location!r} for {what}; do not use this "
-            "file"
+            f"from_onnx: external data must be in the folder of the model, got {location!r} for {what}; do not use "
+            "this file"
         )
     offset, length = (_number(entries.get(key, default)) for key, default in (("offset", "0"), ("length", str(size))))
     if offset is None or length != size:

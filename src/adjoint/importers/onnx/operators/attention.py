@@ -6,7 +6,7 @@ import numpy as np
 
 from adjoint.importers.onnx.graph import Node
 from adjoint.importers.onnx.operators.base import Array, Rule, Table, as_tensor, refuse
-from adjoint.nn import functional as F
+from adjoint.nn import functional
 from adjoint.tensor import comparison, joining
 
 __all__ = ["ATTENTION"]
@@ -36,8 +36,7 @@ def _attention(
         raise refuse(node, "must have no softcap, lengths of keys, or scores as a result", "one of them")
     flat = len(query.shape) == 3
     query, key, value = (
-        _heads(node, x, name)
-        for x, name in ((query, "q_num_heads"), (key, "kv_num_heads"), (value, "kv_num_heads"))
+        _heads(node, x, name) for x, name in ((query, "q_num_heads"), (key, "kv_num_heads"), (value, "kv_num_heads"))
     )
     if past_key is not None:
         key, value = joining.cat([past_key, key], 2), joining.cat([past_value, value], 2)
@@ -46,7 +45,7 @@ def _attention(
         seen = past_key.shape[2] if past_key is not None else 0
         allowed = as_tensor(np.tril(np.ones((query.shape[2], key.shape[2]), np.bool_), seen))
         mask, causal = _both(allowed, mask), False
-    y = F.scaled_dot_product_attention(
+    y = functional.scaled_dot_product_attention(
         query, key, value, mask, 0.0, causal, node.attrs.get("scale"), query.shape[1] != key.shape[1]
     )
     if flat:

@@ -17,7 +17,8 @@ __all__ = ["Array", "Rule", "Table", "as_tensor", "axes_of", "axis_of", "ints", 
 Array: TypeAlias = Any
 
 
-#: Most elements of an array that is computed while a graph is prepared: 1 GB of i64. Masks of long sequences have fewer.
+#: Most elements of an array that is computed while a graph is prepared, 1 GB of i64; masks of long sequences have
+#: fewer.
 _MOST_KNOWN = 1 << 27
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from adjoint.importers.onnx.graph import Node
 from adjoint.importers.onnx.operators.base import Array, Rule, Table, as_tensor, axis_of, refuse, room
-from adjoint.nn import functional as F
+from adjoint.nn import functional
 from adjoint.tensor import comparison, gathering, scattering
 
 __all__ = ["INDEXING"]
@@ -97,7 +97,7 @@ def _one_hot(node: Node, ids: Array, depth: np.ndarray, values: np.ndarray) -> A
     count = int(depth.item())
     rank = len(ids.shape) + 1
     axis = axis_of(node, node.attrs["axis"], rank)
-    chosen = F.one_hot(_wrapped(ids.to("i64"), count), count).movedim(-1, axis).to("bool")
+    chosen = functional.one_hot(_wrapped(ids.to("i64"), count), count).movedim(-1, axis).to("bool")
     off, on = as_tensor(values[0].reshape(())), as_tensor(values[1].reshape(()))
     return comparison.where(chosen, on, off)
 

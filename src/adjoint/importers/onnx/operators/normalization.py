@@ -4,7 +4,7 @@ from typing import Any
 
 from adjoint.importers.onnx.graph import Node
 from adjoint.importers.onnx.operators.base import Array, Rule, Table, axes_of, axis_of, refuse
-from adjoint.nn import functional as F
+from adjoint.nn import functional
 from adjoint.tensor import reductions
 
 __all__ = ["NORMALIZATION"]
@@ -17,7 +17,7 @@ def _batch(node: Node, x: Array, scale: Array, bias: Array, mean: Array, var: Ar
     batch; ONNX does with the other one.
     """
     momentum = 1.0 - node.attrs["momentum"]
-    y = F.batch_norm(x, mean, var, scale, bias, training, momentum, node.attrs["epsilon"])
+    y = functional.batch_norm(x, mean, var, scale, bias, training, momentum, node.attrs["epsilon"])
     return (y, mean, var)[: len(node.outputs)] if len(node.outputs) > 1 else y
 
 
@@ -35,39 +35,39 @@ def _layer(node: Node, x: Array, scale: Array, bias: Array = None) -> Array:
     axis = axis_of(node, node.attrs["axis"], len(x.shape))
     shape, eps = tuple(x.shape[axis:]), node.attrs["epsilon"]
     if tuple(scale.shape) == shape and (bias is None or tuple(bias.shape) == shape):
-        return F.layer_norm(x, shape, scale, bias, eps)
-    return _scaled(F.layer_norm(x, shape, None, None, eps), scale, bias)
+        return functional.layer_norm(x, shape, scale, bias, eps)
+    return _scaled(functional.layer_norm(x, shape, None, None, eps), scale, bias)
 
 
 def _rms(node: Node, x: Array, scale: Array) -> Array:
     axis = axis_of(node, node.attrs["axis"], len(x.shape))
     shape, eps = tuple(x.shape[axis:]), node.attrs["epsilon"]
     if tuple(scale.shape) == shape:
-        return F.rms_norm(x, shape, scale, eps)
-    return F.rms_norm(x, shape, None, eps) * scale
+        return functional.rms_norm(x, shape, scale, eps)
+    return functional.rms_norm(x, shape, None, eps) * scale
 
 
 def _group(node: Node, x: Array, scale: Array, bias: Array) -> Array:
     groups, eps = node.attrs["num_groups"], node.attrs["epsilon"]
     if node.since >= 21:  # a scale for each channel; before, one for each group
-        return F.group_norm(x, groups, scale, bias, eps)
+        return functional.group_norm(x, groups, scale, bias, eps)
     each = x.shape[1] // groups
-    return F.group_norm(x, groups, scale.repeat_interleave(each), bias.repeat_interleave(each), eps)
+    return functional.group_norm(x, groups, scale.repeat_interleave(each), bias.repeat_interleave(each), eps)
 
 
 def _instance(node: Node, x: Array, scale: Array, bias: Array) -> Array:
-    return F.instance_norm(x, weight=scale, bias=bias, eps=node.attrs["epsilon"])
+    return functional.instance_norm(x, weight=scale, bias=bias, eps=node.attrs["epsilon"])
 
 
 def _response(node: Node, x: Array) -> Array:
     size = node.attrs["size"]
     if size % 2 == 0:
         raise refuse(node, "must have an odd size", size)
-    return F.local_response_norm(x, size, node.attrs["alpha"], node.attrs["beta"], node.attrs["bias"])
+    return functional.local_response_norm(x, size, node.attrs["alpha"], node.attrs["beta"], node.attrs["bias"])
 
 
 def _lp(node: Node, x: Array) -> Array:
-    return F.normalize(x, float(node.attrs["p"]), axis_of(node, node.attrs["axis"], len(x.shape)))
+    return functional.normalize(x, float(node.attrs["p"]), axis_of(node, node.attrs["axis"], len(x.shape)))
 
 
 def _mean_variance(node: Node, x: Array) -> Array:

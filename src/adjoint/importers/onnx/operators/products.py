@@ -4,7 +4,7 @@ from typing import Any
 
 from adjoint.importers.onnx.graph import Node
 from adjoint.importers.onnx.operators.base import Array, Rule, Table, plain
-from adjoint.nn import functional as F
+from adjoint.nn import functional
 from adjoint.tensor import arithmetic, linear_algebra
 
 __all__ = ["PRODUCTS"]
@@ -17,7 +17,7 @@ def _gemm(node: Node, a: Array, b: Array, c: Array = None) -> Array:
         a = a.t()
     if alpha == 1.0 and (c is None or (beta == 1.0 and len(c.shape) == 1)):
         weight: Any = b if node.attrs["transB"] else b.t()
-        return F.linear(a, weight, c)
+        return functional.linear(a, weight, c)
     made = arithmetic.matmul(a, b.t() if node.attrs["transB"] else b)
     made = made if alpha == 1.0 else made * alpha
     return made if c is None else made + (c if beta == 1.0 else c * beta)

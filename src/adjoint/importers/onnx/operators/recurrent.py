@@ -69,7 +69,7 @@ def _layer(
         state = [_initial(x, one, n, size, first) for one in states]
         reverse = n == 1 or node.attrs["direction"] == "reverse"
         steps = None if lengths is None else lengths.to("i64")
-        made.append(recurrent_layer(kind, x, state, *parts, steps, reverse))
+        made.append(recurrent_layer(kind, x, state, *parts, lengths=steps, reverse=reverse))
     return _results(made, first)[: len(node.outputs)]
 
 

@@ -7,12 +7,12 @@ import numpy as np
 
 from adjoint.importers.onnx.graph import Node
 from adjoint.importers.onnx.operators.base import Array, Rule, Table, as_tensor, axes_of, ints, refuse
-from adjoint.nn import functional as F
+from adjoint.nn import functional
 from adjoint.tensor import arithmetic, gathering
 
 __all__ = ["RESIZING"]
 
-#: Places in the input of the elements ``i`` of a result, given sizes and scale (Resize, `coordinate_transformation_mode`).
+#: Places in the input of the elements ``i`` of a result, given sizes and scale, by `coordinate_transformation_mode`.
 _PLACES: dict[str, Any] = {
     "half_pixel": lambda i, _old, _new, scale: (i + 0.5) / scale - 0.5,
     "pytorch_half_pixel": lambda i, _old, new, scale: (i + 0.5) / scale - 0.5 if new > 1 else i * 0.0,
@@ -52,7 +52,7 @@ def _matrix(places: np.ndarray, size: int, mode: str, a: float, exclude: bool) -
 
 def _resize(node: Node, x: Array, roi: Any = None, scales: Any = None, sizes: Any = None) -> Array:  # noqa: ARG001
     attrs, rank = node.attrs, len(x.shape)
-    how, mode = attrs["coordinate_transformation_mode"], attrs["mode"]
+    how = attrs["coordinate_transformation_mode"]
     if how not in _PLACES or attrs.get("antialias") or attrs.get("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise refuse(node, "must resize whole images without antialiasing", f"{how}, or one of these settings")
     axes = axes_of(node, attrs.get("axes", range(rank)), rank)
@@ -82,9 +82,9 @@ def _as_interpolation(node: Node, x: Array, wanted: dict[int, int], factors: dic
         return None
     size = [wanted.get(axis, x.shape[axis]) for axis in (2, 3)]
     if node.attrs["mode"] == "linear" and how in ("half_pixel", "align_corners"):
-        return F.interpolate(x, size, mode="bilinear", align_corners=how == "align_corners")
+        return functional.interpolate(x, size, mode="bilinear", align_corners=how == "align_corners")
     if node.attrs["mode"] == "nearest" and how == "asymmetric" and node.attrs["nearest_mode"] == "floor":
-        return F.interpolate(x, size, mode="nearest")
+        return functional.interpolate(x, size, mode="nearest")
     return None
 
 
@@ -95,17 +95,23 @@ def _along(node: Node, x: Array, axis: int, new: int, scale: float) -> Array:
         at = np.clip(_NEAREST[attrs["nearest_mode"]](places), 0, old - 1).astype(np.int64)
         return gathering.index_select(x, axis, as_tensor(at))
     weights = _matrix(places, old, attrs["mode"], attrs["cubic_coeff_a"], bool(attrs["exclude_outside"]))
-    moved = x.movedim(axis, -1)
-    return arithmetic.matmul(moved, as_tensor(weights.T.astype(x.dtype))).movedim(-1, axis)
+    made: Any = arithmetic.matmul(x.movedim(axis, -1), as_tensor(weights.T.astype(x.dtype)))
+    return made.movedim(-1, axis)
 
 
 #: The modes of GridSample by their names in old and new versions.
-_GRID_MODES = {"linear": "bilinear", "bilinear": "bilinear", "nearest": "nearest", "cubic": "bicubic", "bicubic": "bicubic"}
+_GRID_MODES = {
+    "linear": "bilinear",
+    "bilinear": "bilinear",
+    "nearest": "nearest",
+    "cubic": "bicubic",
+    "bicubic": "bicubic",
+}
 
 
 def _grid_sample(node: Node, x: Array, grid: Array) -> Array:
     mode = _GRID_MODES[node.attrs["mode"]]
-    return F.grid_sample(x, grid, mode, node.attrs["padding_mode"], bool(node.attrs["align_corners"]))
+    return functional.grid_sample(x, grid, mode, node.attrs["padding_mode"], bool(node.attrs["align_corners"]))
 
 
 RESIZING: Table = {

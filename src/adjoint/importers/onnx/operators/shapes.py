@@ -8,11 +8,23 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError
 from adjoint.importers.onnx.graph import Node
-from adjoint.importers.onnx.operators.base import Array, Rule, Table, as_tensor, axes_of, axis_of, ints, plain, refuse, room
-from adjoint.nn import functional as F
+from adjoint.importers.onnx.operators.base import (
+    Array,
+    Rule,
+    Table,
+    as_tensor,
+    axes_of,
+    axis_of,
+    ints,
+    plain,
+    refuse,
+    room,
+)
+from adjoint.nn import functional
 from adjoint.tensor import diagonals, joining, shapes
 
 __all__ = ["SHAPES"]
+
 
 def _new_shape(node: Node, old: Sequence[int], wanted: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that Reshape makes: 0 stands for the size of the same axis, -1 for what is left."""
@@ -46,7 +58,11 @@ def _transpose(node: Node, x: Array) -> Array:
 
 def _squeeze(node: Node, x: Array, axes: np.ndarray | None = None) -> Array:
     old = x.shape
-    gone = [n for n, size in enumerate(old) if size == 1] if axes is None else axes_of(node, ints(node, axes, "axes"), len(old))
+    gone = (
+        [n for n, size in enumerate(old) if size == 1]
+        if axes is None
+        else axes_of(node, ints(node, axes, "axes"), len(old))
+    )
     if any(old[n] != 1 for n in gone):
         raise refuse(node, "must remove axes of size 1", f"{list(gone)} of {list(old)}")
     return x.reshape(tuple(size for n, size in enumerate(old) if n not in gone))
@@ -154,7 +170,9 @@ def _tile(node: Node, x: Array, repeats: np.ndarray) -> Array:
 _MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
 
-def _pad(node: Node, x: Array, pads: np.ndarray, value: np.ndarray | None = None, axes: np.ndarray | None = None) -> Array:
+def _pad(
+    node: Node, x: Array, pads: np.ndarray, value: np.ndarray | None = None, axes: np.ndarray | None = None
+) -> Array:
     rank = len(x.shape)
     amounts = ints(node, pads, "pads")
     along = axes_of(node, range(rank) if axes is None else ints(node, axes, "axes"), rank)
@@ -167,8 +185,8 @@ def _pad(node: Node, x: Array, pads: np.ndarray, value: np.ndarray | None = None
     flat = [n for axis in reversed(range(padded[0], rank)) for n in both.get(axis, (0, 0))]
     mode = _MODES[node.attrs["mode"]]
     if mode == "constant":
-        return F.pad(x, flat, "constant", 0 if value is None else value.item())
-    return F.pad(x, flat, mode)
+        return functional.pad(x, flat, "constant", 0 if value is None else value.item())
+    return functional.pad(x, flat, mode)
 
 
 def _shape(node: Node, x: Array) -> np.ndarray:
@@ -211,7 +229,7 @@ def _depth_to_space(node: Node, x: Array) -> Array:
     block = node.attrs["blocksize"]
     each = channels // block**2
     if node.attrs["mode"] == "CRD":
-        return F.pixel_shuffle(x, block)
+        return functional.pixel_shuffle(x, block)
     parts = x.reshape((n, block, block, each, high, wide)).permute((0, 3, 4, 1, 5, 2))
     return parts.reshape((n, each, high * block, wide * block))
 

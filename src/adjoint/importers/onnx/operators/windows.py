@@ -8,17 +8,17 @@ import numpy as np
 
 from adjoint.importers.onnx.graph import Node
 from adjoint.importers.onnx.operators.base import Array, Rule, Table, plain, refuse
-from adjoint.nn import functional as F
+from adjoint.nn import functional
 from adjoint.tensor import reductions
 from adjoint.tensor.creation import ones
 
 __all__ = ["WINDOWS"]
 
-_CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
-_TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}
-_MAX = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
-_AVERAGE = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
-_POWER = {1: F.lp_pool1d, 2: F.lp_pool2d, 3: F.lp_pool3d}
+_CONV = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
+_TRANSPOSED = {1: functional.conv_transpose1d, 2: functional.conv_transpose2d, 3: functional.conv_transpose3d}
+_MAX = {1: functional.max_pool1d, 2: functional.max_pool2d, 3: functional.max_pool3d}
+_AVERAGE = {1: functional.avg_pool1d, 2: functional.avg_pool2d, 3: functional.avg_pool3d}
+_POWER = {1: functional.lp_pool1d, 2: functional.lp_pool2d, 3: functional.lp_pool3d}
 
 
 def _axes(node: Node, x: Array, functions: dict[int, Any]) -> tuple[int, Any]:
@@ -63,7 +63,7 @@ def _padded(x: Array, pads: Sequence[tuple[int, int]], value: float) -> tuple[Ar
     """The input, padded as far as the function that follows cannot do it, and the padding that is left to that."""
     if all(before == after for before, after in pads):
         return x, tuple(before for before, _ in pads)
-    return F.pad(x, [n for pair in reversed(pads) for n in pair], "constant", value), (0,) * len(pads)
+    return functional.pad(x, [n for pair in reversed(pads) for n in pair], "constant", value), (0,) * len(pads)
 
 
 def _conv(node: Node, x: Array, weight: Array, bias: Array = None) -> Array:
@@ -97,7 +97,7 @@ def _conv_transpose(node: Node, x: Array, weight: Array, bias: Array = None) -> 
     if all(before == after >= 0 for before, after in pads):
         return function(x, weight, bias, stride, tuple(p for p, _ in pads), extra, group, dilation)
     full = function(x, weight, bias, stride, 0, extra, group, dilation)
-    return F.pad(full, [-n for pair in reversed(pads) for n in pair])
+    return functional.pad(full, [-n for pair in reversed(pads) for n in pair])
 
 
 def _window(node: Node, count: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
