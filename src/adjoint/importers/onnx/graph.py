@@ -218,7 +218,7 @@ def _node(proto: Any, onnx: Any, opset: int, folder: Path | None) -> Node:
 def _schema(onnx: Any, op: str, opset: int) -> Any:
     try:
         return onnx.defs.get_schema(op, opset, "")
-    except onnx.defs.SchemaError:
+    except (onnx.defs.SchemaError, TypeError):  # the other one for text that is not UTF-8
         return None
 
 

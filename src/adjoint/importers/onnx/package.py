@@ -17,6 +17,8 @@ def require_onnx(caller: str) -> Any:
         If it is not installed.
     """
     try:
+        for part in ("onnx.checker", "onnx.defs", "onnx.helper", "onnx.inliner"):
+            import_module(part)
         return import_module("onnx")
     except ImportError as error:
         raise CheckpointError(

@@ -61,7 +61,7 @@ def check_operators(graph: Graph) -> None:
     )
     raise InvalidValueError(
         f"from_onnx: the operators of a model must be among the {len(OPERATORS)} that adjoint reads, got "
-        f"{', '.join(unknown)}; {fix}"
+        f"{', '.join(op if op.isprintable() else repr(op) for op in unknown)}; {fix}"
     )
 
 

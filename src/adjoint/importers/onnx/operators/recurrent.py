@@ -57,19 +57,21 @@ def _layer(
         raise refuse(node, "must have no peepholes", "some")
     count, size = weight.shape[0], recurrence.shape[-1]
     kind = _kind(node, count)
-    first = bool(node.attrs["layout"])
+    first = bool(node.attrs.get("layout"))
     x = x.transpose(0, 1) if first else x
     states = [hidden, cell] if node.op == "LSTM" else [hidden]
     made = []
     for n in range(count):
-        parts = [_reordered(node, one[n], size) for one in (weight, recurrence)]
-        half = None if bias is None else bias.shape[-1] // 2
-        both = [None, None] if bias is None else [bias[n][:half], bias[n][half:]]
-        parts += [None if one is None else _reordered(node, one, size) for one in both]
+        own, state_weight = (_reordered(node, one[n], size) for one in (weight, recurrence))
+        half = 0 if bias is None else bias.shape[-1] // 2
+        both = (None, None) if bias is None else (bias[n][:half], bias[n][half:])
+        first_bias, second_bias = (None if one is None else _reordered(node, one, size) for one in both)
         state = [_initial(x, one, n, size, first) for one in states]
         reverse = n == 1 or node.attrs["direction"] == "reverse"
         steps = None if lengths is None else lengths.to("i64")
-        made.append(recurrent_layer(kind, x, state, *parts, lengths=steps, reverse=reverse))
+        made.append(
+            recurrent_layer(kind, x, state, own, state_weight, first_bias, second_bias, lengths=steps, reverse=reverse)
+        )
     return _results(made, first)[: len(node.outputs)]
 
 

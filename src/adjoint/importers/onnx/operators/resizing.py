@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.importers.onnx.graph import Node
-from adjoint.importers.onnx.operators.base import Array, Rule, Table, as_tensor, axes_of, ints, refuse
+from adjoint.importers.onnx.operators.base import Array, Rule, Table, as_tensor, axes_of, ints, refuse, room
 from adjoint.nn import functional
 from adjoint.tensor import arithmetic, gathering
 
@@ -68,6 +68,7 @@ def _resize(node: Node, x: Array, roi: Any = None, scales: Any = None, sizes: An
     if same is not None:
         return same
     for axis, new, scale in zip(axes, wanted, factors, strict=True):
+        room(node, (new, x.shape[axis]))
         if new != x.shape[axis] or scale != 1.0:
             x = _along(node, x, axis, new, scale)
     return x

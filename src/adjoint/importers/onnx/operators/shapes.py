@@ -28,7 +28,7 @@ __all__ = ["SHAPES"]
 
 def _new_shape(node: Node, old: Sequence[int], wanted: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that Reshape makes: 0 stands for the size of the same axis, -1 for what is left."""
-    if not node.attrs["allowzero"]:
+    if not node.attrs.get("allowzero"):
         if any(size == 0 and n >= len(old) for n, size in enumerate(wanted)):
             raise refuse(node, "must keep axes that there are", f"{list(wanted)} for {list(old)}")
         wanted = tuple(old[n] if size == 0 else size for n, size in enumerate(wanted))
