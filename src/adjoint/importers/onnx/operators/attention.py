@@ -12,6 +12,10 @@ from adjoint.tensor import comparison, joining
 __all__ = ["ATTENTION"]
 
 
+#: Settings other than 0 or -1 that are refused; the others are used, or concern rounding only.
+_REFUSED = ("softcap", "left_window_size", "right_window_size")
+
+
 def _heads(node: Node, x: Array, name: str) -> Array:
     """``[B, T, heads * D]`` as ``[B, heads, T, D]``, which an input of four axes is already."""
     if len(x.shape) == 4:
@@ -32,8 +36,10 @@ def _attention(
     past_value: Array = None,
     lengths: Array = None,
 ) -> Any:
-    if node.attrs.get("softcap") or lengths is not None or len(node.outputs) > 3:
-        raise refuse(node, "must have no softcap, lengths of keys, or scores as a result", "one of them")
+    settings = [name for name in _REFUSED if node.attrs.get(name, -1) not in (0, -1)]
+    if settings or lengths is not None or len(node.outputs) > 3:
+        found = ", ".join(settings) or ("lengths of keys" if lengths is not None else "scores as a result")
+        raise refuse(node, "must attend to all keys that masks allow, and return the result", found)
     flat = len(query.shape) == 3
     query, key, value = (
         _heads(node, x, name) for x, name in ((query, "q_num_heads"), (key, "kv_num_heads"), (value, "kv_num_heads"))

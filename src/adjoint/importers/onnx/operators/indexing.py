@@ -99,7 +99,7 @@ def _one_hot(node: Node, ids: Array, depth: np.ndarray, values: np.ndarray) -> A
     axis = axis_of(node, node.attrs["axis"], rank)
     chosen = functional.one_hot(_wrapped(ids.to("i64"), count), count).movedim(-1, axis).to("bool")
     off, on = as_tensor(values[0].reshape(())), as_tensor(values[1].reshape(()))
-    return comparison.where(chosen, on, off)
+    return comparison.where(chosen, on, off).to(values.dtype)
 
 
 def _nonzero(_node: Node, x: np.ndarray) -> Any:

@@ -16,7 +16,7 @@ __all__ = ["RESIZING"]
 _PLACES: dict[str, Any] = {
     "half_pixel": lambda i, _old, _new, scale: (i + 0.5) / scale - 0.5,
     "pytorch_half_pixel": lambda i, _old, new, scale: (i + 0.5) / scale - 0.5 if new > 1 else i * 0.0,
-    "align_corners": lambda i, old, new, _scale: i * (old - 1) / (new - 1) if new > 1 else i * 0.0,
+    "align_corners": lambda i, old, _new, scale: i * (old - 1) / (old * scale - 1) if old * scale != 1 else i * 0.0,
     "asymmetric": lambda i, _old, _new, scale: i / scale,
 }
 

@@ -237,6 +237,8 @@ def _depth_to_space(node: Node, x: Array) -> Array:
 def _space_to_depth(node: Node, x: Array) -> Array:
     n, channels, high, wide = x.shape
     block = node.attrs["blocksize"]
+    if node.attrs.get("mode") == "CRD":
+        return functional.pixel_unshuffle(x, block)
     parts = x.reshape((n, channels, high // block, block, wide // block, block)).permute((0, 3, 5, 1, 2, 4))
     return parts.reshape((n, channels * block**2, high // block, wide // block))
 

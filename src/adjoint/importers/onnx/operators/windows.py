@@ -9,7 +9,7 @@ import numpy as np
 from adjoint.importers.onnx.graph import Node
 from adjoint.importers.onnx.operators.base import Array, Rule, Table, plain, refuse
 from adjoint.nn import functional
-from adjoint.tensor import reductions
+from adjoint.tensor import elementwise, reductions
 from adjoint.tensor.creation import ones
 
 __all__ = ["WINDOWS"]
@@ -59,9 +59,15 @@ def _padding(
     return tuple(both)
 
 
-def _padded(x: Array, pads: Sequence[tuple[int, int]], value: float) -> tuple[Array, tuple[int, ...]]:
-    """The input, padded as far as the function that follows cannot do it, and the padding that is left to that."""
-    if all(before == after for before, after in pads):
+def _padded(
+    x: Array, pads: Sequence[tuple[int, int]], value: float, window: Sequence[int] | None = None
+) -> tuple[Array, tuple[int, ...]]:
+    """The input, padded as far as the function that follows cannot do it, and the padding that is left to that.
+
+    Functions of windows pad both ends alike, and pooling by at most half of its `window`.
+    """
+    fits = window is None or all(2 * before <= width for (before, _), width in zip(pads, window, strict=True))
+    if fits and all(before == after for before, after in pads):
         return x, tuple(before for before, _ in pads)
     return functional.pad(x, [n for pair in reversed(pads) for n in pair], "constant", value), (0,) * len(pads)
 
@@ -92,8 +98,8 @@ def _conv_transpose(node: Node, x: Array, weight: Array, bias: Array = None) -> 
     else:
         totals = [size - want for size, want in zip(whole, wanted[-count:], strict=True)]
         less = [total // 2 for total in totals]
-        lower = node.attrs["auto_pad"] == "SAME_LOWER"
-        pads = tuple((t - n, n) if lower else (n, t - n) for t, n in zip(totals, less, strict=True))
+        upper = node.attrs["auto_pad"] == "SAME_UPPER"
+        pads = tuple((n, t - n) if upper else (t - n, n) for t, n in zip(totals, less, strict=True))
     if all(before == after >= 0 for before, after in pads):
         return function(x, weight, bias, stride, tuple(p for p, _ in pads), extra, group, dilation)
     full = function(x, weight, bias, stride, 0, extra, group, dilation)
@@ -111,7 +117,7 @@ def _max_pool(node: Node, x: Array) -> Array:
     count, function = _axes(node, x, _MAX)
     window, stride, dilation = _window(node, count)
     least = float("-inf") if x.dtype.kind not in "iu" else int(np.iinfo(x.dtype).min)
-    x, padding = _padded(x, _padding(node, x.shape[2:], window, stride, dilation), least)
+    x, padding = _padded(x, _padding(node, x.shape[2:], window, stride, dilation), least, window)
     return function(x, window, stride, padding, dilation, bool(node.attrs["ceil_mode"]))
 
 
@@ -122,11 +128,11 @@ def _average_pool(node: Node, x: Array) -> Array:
         raise refuse(node, "must have dilations of 1", list(dilation))
     pads = _padding(node, x.shape[2:], window, stride, dilation)
     rounded, counted = bool(node.attrs["ceil_mode"]), bool(node.attrs["count_include_pad"])
-    whole, padding = _padded(x, pads, 0.0)
+    whole, padding = _padded(x, pads, 0.0, window)
     y = function(whole, window, stride, padding, rounded, counted)
     if whole is x or counted:
         return y
-    present, _ = _padded(ones((1, 1, *x.shape[2:]), dtype=x.dtype), pads, 0.0)
+    present, _ = _padded(ones((1, 1, *x.shape[2:]), dtype=x.dtype), pads, 0.0, window)
     return y / function(present, window, stride, padding, rounded)
 
 
@@ -135,7 +141,7 @@ def _lp_pool(node: Node, x: Array) -> Array:
     window, stride, dilation = _window(node, count)
     if set(dilation) != {1} or any(map(any, _padding(node, x.shape[2:], window, stride, dilation))):
         raise refuse(node, "must have dilations of 1 and no padding", list(dilation))
-    return function(x, float(node.attrs["p"]), window, stride, bool(node.attrs.get("ceil_mode", 0)))
+    return function(elementwise.abs(x), float(node.attrs["p"]), window, stride, bool(node.attrs.get("ceil_mode", 0)))
 
 
 def _rest(x: Array) -> tuple[int, ...]:
