@@ -1,5 +1,6 @@
 """`OnnxModule`: a graph of ONNX as a module, and `from_onnx`, which reads one."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, plural
 from adjoint.importers.onnx.file import read_graph
 from adjoint.importers.onnx.graph import Graph, Input
 from adjoint.importers.onnx.plan import Plan, prepare
-from adjoint.importers.onnx.roles import Roles, check_operators, roles_of, separated
+from adjoint.importers.onnx.roles import Roles, check_operators, roles_of
+from adjoint.importers.onnx.tying import separated
 from adjoint.ir import dtype_name, is_float
 from adjoint.modules import Module
 from adjoint.tensor.creation import tensor
@@ -17,6 +19,9 @@ from adjoint.tensor.making import from_array
 from adjoint.tensor.tensor import Parameter, Tensor
 
 __all__ = ["OnnxModule", "from_onnx"]
+
+#: What names of parameters do not contain.
+_ODD = re.compile(r"[^A-Za-z0-9_]", re.ASCII)
 
 #: The most shapes of inputs that a module remembers how to compute.
 _MOST_PLANS = 64
@@ -40,7 +45,8 @@ def from_onnx(model: Any, *, trainable: Iterable[str] | None = None) -> "OnnxMod
     Returns
     -------
     OnnxModule
-        Its parameters and buffers have the names of the initializers.
+        Its parameters and buffers have the names of the initializers, with underscores in place of characters other
+        than letters, digits and dots.
 
     Raises
     ------
@@ -92,7 +98,7 @@ class OnnxModule(Module):
     def _add(self, name: str, value: Tensor) -> None:
         """Add a parameter or buffer, in a tree of modules that the dots in its name describe."""
         owner: Module = self
-        *path, last = [part or "_" for part in name.split(".")]
+        *path, last = [_ODD.sub("_", part) or "_" for part in name.split(".")]
         for part in path:
             inner = owner._modules.get(part)
             if inner is None:

@@ -51,10 +51,10 @@ class Plan:
             for place, name in step.values:
                 arguments[place] = values[name]
             made = step.function(*arguments)
-            if len(step.results) == 1:
-                values[step.results[0]] = made
+            if isinstance(made, tuple):
+                values.update(zip(step.results, made, strict=False))
             else:
-                values.update(zip(step.results, made, strict=True))
+                values[step.results[0]] = made
         return self.results(values)
 
     def results(self, values: Mapping[str, Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from adjoint.importers.onnx.graph import Graph, Node
 from adjoint.importers.onnx.operators import OPERATORS
 from adjoint.ir import is_float
 
-__all__ = ["Roles", "check_operators", "roles_of", "separated"]
+__all__ = ["Roles", "check_operators", "roles_of"]
 
 #: Operators that choose at run time what is computed.
 _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
@@ -63,35 +63,6 @@ def check_operators(graph: Graph) -> None:
         f"from_onnx: the operators of a model must be among the {len(OPERATORS)} that adjoint reads, got "
         f"{', '.join(op if op.isprintable() else repr(op) for op in unknown)}; {fix}"
     )
-
-
-def separated(graph: Graph) -> Graph:
-    """The graph without the copies of stored values that exporters write.
-
-    ``torch.onnx.export`` stores equal parameters once and copies them with Identity, so that all weights of new layer
-    normalizations would be tied. A copy of a value whose elements are all equal becomes a value of its own; another one
-    is the same value, as tied weights are.
-    """
-    stored, nodes = dict(graph.stored), []
-    renamed: dict[str, str] = {}
-    for node in graph.nodes:
-        node = _with_inputs(node, renamed)
-        source = node.inputs[0] if node.op == "Identity" else ""
-        if source not in stored or node.outputs[0] in graph.outputs:
-            nodes.append(node)
-            continue
-        array = stored[source]
-        if is_float(array.dtype) and array.ndim and array.size and bool((array == array.flat[0]).all()):
-            stored[node.outputs[0]] = array.copy()
-        else:
-            renamed[node.outputs[0]] = source
-    return replace(graph, nodes=nodes, stored=stored)
-
-
-def _with_inputs(node: Node, renamed: Mapping[str, str]) -> Node:
-    if not any(name in renamed for name in node.inputs):
-        return node
-    return replace(node, inputs=tuple(renamed.get(name, name) for name in node.inputs))
 
 
 def roles_of(graph: Graph, trainable: Iterable[str] | None) -> Roles:
