@@ -134,7 +134,7 @@ def _add(plan: Plan, node: Node, rule: Rule, values: dict[str, Any], training: b
 
 def _operand(x: np.ndarray, rule: Rule, inputs: Sequence[Any]) -> Any:
     """A known input as a number, if the operator takes numbers and its shape does not matter."""
-    rank = max((len(y.shape) for y in inputs if y is not None and not isinstance(y, np.ndarray)), default=0)
+    rank = max((len(y.shape) for y in inputs if hasattr(y, "shape") and not isinstance(y, np.ndarray)), default=0)
     return x.item() if rule.scalars and x.size == 1 and x.ndim <= rank and x.dtype != np.bool_ else x
 
 
@@ -166,7 +166,7 @@ def _store(node: Node, made: Any, values: dict[str, Any], convert: Callable[[Any
 
 
 def _checked(node: Node, x: Any) -> Any:
-    if prod(x.shape) > _MOST:
+    if not isinstance(x, list) and prod(x.shape) > _MOST:
         raise InvalidValueError(
             f"from_onnx: {node} must make a tensor of at most {_MOST} elements, got {list(x.shape)}; do not use this "
             "file"
@@ -194,7 +194,7 @@ def _check_dtypes(node: Node, inputs: Sequence[Any]) -> None:
     """
     found: dict[str, np.dtype] = {}
     for kind, x in zip(node.kinds, inputs, strict=False):
-        if x is None:
+        if x is None or isinstance(x, list):
             continue
         known = found.setdefault(kind, x.dtype)
         if _category(known) != _category(x.dtype):

@@ -125,6 +125,25 @@ def _split(node: Node, x: Array, split: np.ndarray | None = None) -> tuple[Array
     return tuple(shapes.split_with_sizes(x, sizes, axis))
 
 
+def _split_to_sequence(node: Node, x: Array, split: np.ndarray | None = None) -> list[Array]:
+    """Parts as a list, which only SequenceAt takes elements from."""
+    axis, keep = axis_of(node, node.attrs["axis"], len(x.shape)), split is not None or bool(node.attrs["keepdims"])
+    size = x.shape[axis]
+    if split is not None and split.ndim == 0:
+        each = int(split.item())
+        sizes = [min(each, size - n) for n in range(0, size, each)]
+    else:
+        sizes = [1] * size if split is None else list(ints(node, split, "sizes"))
+    if sum(sizes) != size or any(n < 0 for n in sizes):
+        raise refuse(node, f"must have parts that add up to {size}", sizes, "export the model again")
+    parts = shapes.split_with_sizes(as_tensor(x), sizes, axis)
+    return list(parts) if keep else [part.squeeze(axis) for part in parts]
+
+
+def _sequence_at(_node: Node, parts: list[Array], position: np.ndarray) -> Array:
+    return parts[int(position.item())]
+
+
 def _slice(
     node: Node,
     x: Array,
@@ -263,11 +282,13 @@ SHAPES: Table = {
     "Pad": Rule(_pad, known=frozenset({1, 2, 3})),
     "Range": _only_known(_range, 3),
     "Reshape": _both(_reshape, (1,)),
+    "SequenceAt": Rule(_sequence_at, known=frozenset({1})),
     "Shape": _both(_shape),
     "Size": plain(lambda x: np.array(prod(x.shape), np.int64), lambda x: np.array(x.size, np.int64)),
     "Slice": _both(_slice, (1, 2, 3, 4)),
     "SpaceToDepth": Rule(_space_to_depth),
     "Split": _both(_split, (1,)),
+    "SplitToSequence": Rule(_split_to_sequence, known=frozenset({1})),
     "Squeeze": _both(_squeeze, (1,)),
     "Tile": _both(_tile, (1,)),
     "Transpose": _both(_transpose),
