@@ -52,7 +52,8 @@ def _reshape(e: Emitter, value: Value) -> str:
 
 def _permute(e: Emitter, value: Value) -> str:
     op: Any = value.op
-    return e.node("Transpose", e.of(value.inputs[0]), perm=op.axes)
+    x = e.of(value.inputs[0])
+    return e.node("Transpose", x, perm=op.axes) if op.axes else x
 
 
 def _flip(e: Emitter, value: Value) -> str:
@@ -80,6 +81,8 @@ def _pad(e: Emitter, value: Value) -> str:
         raise InvalidValueError(
             f"to_onnx: pad must add elements at the ends only, got interior {op.interior}; ONNX has no operator for it"
         )
+    if not any((*op.low, *op.high)):
+        return e.of(value.inputs[0])
     return e.node("Pad", e.of(value.inputs[0]), e.ints([*op.low, *op.high]), e.scalar(op.value, value.dtype))
 
 

@@ -30,13 +30,13 @@ def _take(e: Emitter, value: Value) -> str:
 def _take_along(e: Emitter, value: Value) -> str:
     x, ids = value.inputs
     last = e.ints([-1])
-    found = e.node("GatherElements", e.of(x), e.node("Unsqueeze", _ids(e, ids), last), axis=-1)
+    found = e.node("GatherElements", e.of(x), e.node("Unsqueeze", _ids(e, ids), last), axis=len(ids.shape))
     return e.node("Squeeze", found, last)
 
 
 def _gather(e: Emitter, value: Value) -> str:
     x, ids = value.inputs
-    return e.node("GatherElements", e.of(x), _ids(e, ids), axis=-1)
+    return e.node("GatherElements", e.of(x), _ids(e, ids), axis=len(ids.shape) - 1)
 
 
 #: How elements and updates are combined, by the names of adjoint and of ONNX.
@@ -46,7 +46,14 @@ _COMBINATIONS = {"set": "none", "add": "add", "prod": "mul", "amax": "max", "ami
 def _scatter(e: Emitter, value: Value) -> str:
     op: Any = value.op
     x, ids, updates = value.inputs
-    return e.node("ScatterElements", e.of(x), _ids(e, ids), e.of(updates), axis=-1, reduction=_COMBINATIONS[op.reduce])
+    return e.node(
+        "ScatterElements",
+        e.of(x),
+        _ids(e, ids),
+        e.of(updates),
+        axis=len(ids.shape) - 1,
+        reduction=_COMBINATIONS[op.reduce],
+    )
 
 
 def _scatter_add(e: Emitter, value: Value) -> str:
