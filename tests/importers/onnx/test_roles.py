@@ -22,18 +22,26 @@ def names(network):
 
 def test_weights_are_trained_and_constants_of_formulas_are_not():
     mask = np.where(np.tri(3, dtype=bool), 0, np.finfo(np.float32).min).astype(np.float32)
-    stored = {"w": weights(3, 3), "half": np.float32(0.5), "mask": mask, "low": np.float32(-1.0), "ids": [2, 0]}
+    stored = {
+        "w": weights(3, 3),
+        "n.running_mean": weights(3),
+        "half": np.float32(0.5),
+        "mask": mask,
+        "low": np.float32(-1.0),
+        "ids": [2, 0],
+    }
     nodes = [
         ("MatMul", ["x", "w"], ["a"]),
         ("Mul", ["a", "half"], ["b"]),
-        ("Add", ["b", "mask"], ["c"]),
+        ("Add", ["b", "mask"], ["m"]),
+        ("Sub", ["m", "n.running_mean"], ["c"]),
         ("Clip", ["c", "low"], ["d"]),
         ("Gather", ["d", "ids"], ["y"], {"axis": 1}),
     ]
     network = torch.from_onnx(model(nodes, ROWS, ["y"], stored))
-    assert names(network) == (["w"], ["ids"])
+    assert names(network) == (["w"], ["ids", "n.running_mean"])
     x = weights(3, 3)
-    expected = np.maximum((x @ weights(3, 3)) * 0.5 + mask, -1)[:, [2, 0]]
+    expected = np.maximum((x @ weights(3, 3)) * 0.5 + mask - weights(3), -1)[:, [2, 0]]
     np.testing.assert_allclose(network(torch.tensor(x)).detach().numpy(), expected, atol=1e-6)
 
 

@@ -19,6 +19,9 @@ _CONTROL = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 #: Operators whose result depends on the shape of the input only.
 _OF_SHAPES = frozenset({"Shape", "Size"})
 
+#: What PyTorch calls running statistics, also where a normalization has been decomposed.
+_STATISTICS = frozenset({"running_mean", "running_var"})
+
 #: A mask adds at least this fraction of the least number of its dtype to a score that must not count.
 _MASK = 0.9
 
@@ -89,7 +92,8 @@ def roles_of(graph: Graph, trainable: Iterable[str] | None) -> Roles:
     needed = _needed(graph)
     roles = Roles()
     for name, array in graph.stored.items():
-        if any(number in OPERATORS[node.op].states for node, number in uses[name]):
+        statistics = name.rpartition(".")[2] in _STATISTICS and chosen is None and name not in needed
+        if statistics or any(number in OPERATORS[node.op].states for node, number in uses[name]):
             roles.buffers[name] = array
         elif not uses[name] and name not in graph.outputs:
             continue

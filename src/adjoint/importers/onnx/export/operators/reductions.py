@@ -51,8 +51,8 @@ def _normalize(e: Emitter, value: Value) -> str:
 
 def _cumsum(e: Emitter, value: Value) -> str:
     op: Any = value.op
-    settings = {"exclusive": int(op.exclusive), "reverse": int(op.reverse)}
-    return e.node("CumSum", e.of(value.inputs[0]), e.scalar(op.axis, DTYPES["i64"]), **settings)
+    axis = e.scalar(op.axis, DTYPES["i64"])
+    return e.node("CumSum", e.of(value.inputs[0]), axis, exclusive=int(op.exclusive), reverse=int(op.reverse))
 
 
 REDUCTIONS: dict[str, Rule] = {
