@@ -106,5 +106,5 @@ def test_new_attributes_of_operators_are_noticed():
     folder = Path(operators.__file__).parent
     text = "".join(path.read_text() for path in folder.glob("*.py"))
     for op in OPERATORS:
-        for name in defs.get_schema(op).attributes:
+        for name in defs.get_schema(op).attributes if defs.has(op) else ():
             assert f'"{name}"' in text or name in IRRELEVANT, (op, name)

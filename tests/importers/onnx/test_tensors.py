@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("onnx")
 
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper
 
 import adjoint as torch
 from adjoint.errors import CheckpointError, TypeRuleError
@@ -20,8 +20,8 @@ from tests.importers.onnx.models import perceptron, weights
 )
 def test_dtypes_raw_and_in_fields(dtype):
     array = np.array([[0, 1, 3]]).astype(dtype)
-    raw = numpy_helper.from_array(array)
-    code, wide = raw.data_type, raw.data_type in (1, 11)
+    code = 16 if dtype is ml_dtypes.bfloat16 else helper.np_dtype_to_tensor_dtype(array.dtype)
+    raw, wide = TensorProto(data_type=code, dims=[1, 3], raw_data=array.tobytes()), code in (1, 11)
     fields = {1: "float_data", 11: "double_data", 7: "int64_data", 12: "uint64_data", 13: "uint64_data"}
     bits = array.view(np.uint16) if code in (10, 16) else array
     spread = TensorProto(data_type=code, dims=[1, 3])
