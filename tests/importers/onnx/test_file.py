@@ -48,6 +48,15 @@ def test_what_is_no_file_of_onnx_is_refused(tmp_path):
     )
 
 
+def test_names_are_text():
+    content = perceptron().SerializeToString().replace(b"layer.w", b"layer.\xff")
+    message = r"b'layer.\xff'"
+    assert refused(content) in (
+        f"from_onnx: names must be text in UTF-8, got {message}; is the file damaged?",
+        f"from_onnx: the model must be a model of ONNX, got {len(content)} bytes that are none; is the file complete?",
+    )
+
+
 def test_a_cut_or_changed_file_is_refused_or_read():
     content = perceptron().SerializeToString()
     rng = np.random.default_rng(0)

@@ -138,6 +138,7 @@ def graph_of(model: Any, onnx: Any, folder: Path | None) -> Graph:
         raise InvalidValueError(
             "from_onnx: initializers must be dense, got a sparse one; export the model without them"
         )
+    _check_text(proto)
     stored = {}
     for tensor in proto.initializer:
         if tensor.name in stored or not tensor.name:
@@ -150,6 +151,17 @@ def graph_of(model: Any, onnx: Any, folder: Path | None) -> Graph:
         raise CheckpointError("from_onnx: a graph must have outputs, got none; export it again")
     _check_names([given.name for given in inputs], stored, nodes, outputs)
     return Graph(proto.name, inputs, outputs, nodes, stored)
+
+
+def _check_text(proto: Any) -> None:
+    """Raise unless all names are text: protobuf returns bytes for what is not UTF-8."""
+    names = [value.name for value in (*proto.input, *proto.output, *proto.initializer, *proto.node)]
+    for node in proto.node:
+        names += [node.op_type, node.domain, *node.input, *node.output, *(a.name for a in node.attribute)]
+    names += [dim.dim_param for value in proto.input for dim in value.type.tensor_type.shape.dim]
+    for name in (proto.name, *names):
+        if not isinstance(name, str):
+            raise CheckpointError(f"from_onnx: names must be text in UTF-8, got {name!r}; is the file damaged?")
 
 
 def _opset(model: Any, known: OpsetRange) -> int:

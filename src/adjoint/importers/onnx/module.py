@@ -9,6 +9,7 @@ import numpy as np
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of, plural
 from adjoint.importers.onnx.file import read_graph
 from adjoint.importers.onnx.graph import Graph, Input
+from adjoint.importers.onnx.layers import with_linear_layers
 from adjoint.importers.onnx.plan import Plan, prepare
 from adjoint.importers.onnx.roles import Roles, check_operators, roles_of
 from adjoint.importers.onnx.tying import separated
@@ -61,7 +62,7 @@ def from_onnx(model: Any, *, trainable: Iterable[str] | None = None) -> "OnnxMod
     """
     graph = read_graph(model)
     check_operators(graph)
-    graph = separated(graph)
+    graph = with_linear_layers(separated(graph))
     return OnnxModule(graph, roles_of(graph, trainable))
 
 

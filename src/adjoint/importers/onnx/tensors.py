@@ -112,8 +112,9 @@ def _external_bytes(tensor: Any, what: str, size: int, folder: Path | None) -> b
             "of the model"
         )
     base = Path(os.path.realpath(folder))
-    path = Path(os.path.realpath(base / location)) if "\0" not in location else base
-    if not location or Path(location).is_absolute() or not path.is_relative_to(base) or path == base:
+    sound = isinstance(location, str) and "\0" not in location  # bytes are what is not UTF-8
+    path = Path(os.path.realpath(base / location)) if sound else base
+    if not sound or not location or Path(location).is_absolute() or not path.is_relative_to(base) or path == base:
         raise CheckpointError(
             f"from_onnx: external data must be in the folder of the model, got {location!r} for {what}; do not use "
             "this file"

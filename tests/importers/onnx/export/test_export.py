@@ -137,6 +137,16 @@ def test_all_operators_that_onnx_lacks_are_listed_and_the_old_file_stays(tmp_pat
     assert path.read_bytes() == b"old"
 
 
+def test_a_file_has_at_most_two_gigabytes(tmp_path):
+    x, w = param("x", (1, 1)), param("w", (1, 1 << 29))
+    function = Function("net", (x, w), (ops.concat(x, w, axis=1),))
+    large = np.lib.stride_tricks.as_strided(weights(1), (1, 1 << 29), (0, 0))
+    assert refused(InvalidValueError, function, None, tmp_path / "f.onnx", weights={"w": large}) == (
+        "to_onnx: a file of ONNX holds at most 2 GB, got weights of 2.1 GB; convert the module with half() or save its "
+        "state_dict"
+    )
+
+
 def test_what_cannot_be_written(tmp_path):
     path = tmp_path / "f.onnx"
     assert refused(InvalidValueError, torch.exp, weights(2), path, opset=17).startswith(

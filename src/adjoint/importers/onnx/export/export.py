@@ -21,8 +21,8 @@ __all__ = ["to_onnx"]
 #: and elements can be scattered with any combination. Runtimes of 2023 have it.
 _OPSET = 18
 
-#: Most bytes of a file of protobuf.
-_MOST_BYTES = (1 << 31) - (1 << 20)
+#: Most bytes of weights: what protobuf puts into a file, less room for the nodes.
+_MOST_BYTES = (1 << 31) - (1 << 24)
 
 
 def to_onnx(
@@ -80,12 +80,13 @@ def to_onnx(
         examples = example_inputs if isinstance(example_inputs, tuple | list) else (example_inputs,)
         exported = of_module(model, examples, dynamic_batch)
     _check_operators(exported.function)
-    made = _model(exported, onnx, input_names, output_names, opset)
-    if made.ByteSize() > _MOST_BYTES:
+    size = sum(array.nbytes for _, array in exported.stored.values())
+    if size > _MOST_BYTES:
         raise InvalidValueError(
-            f"to_onnx: a file of ONNX holds at most 2 GB, got {made.ByteSize() >> 20} MB; convert the module with "
+            f"to_onnx: a file of ONNX holds at most 2 GB, got weights of {size / 1e9:.1f} GB; convert the module with "
             "half() or save its state_dict"
         )
+    made = _model(exported, onnx, input_names, output_names, opset)
     try:
         onnx.checker.check_model(made, full_check=True)
     except Exception as error:

@@ -67,7 +67,7 @@ def of_function(function: Function, weights: Mapping[str, Any], dynamic: bool | 
                     f"to_onnx: the weight {p.label!r} must have the shape {list(p.shape)}, got {list(array.shape)}; "
                     "reshape it"
                 )
-            stored[p] = (p.label, array.astype(p.dtype))
+            stored[p] = (p.label, array.astype(p.dtype, copy=False))
     exported = Exported(flat, {p: p.label for p in flat.params if p not in stored}, stored)
     if dynamic is False or not exported.inputs:
         return exported

@@ -7,11 +7,26 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from adjoint import ops
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.importers.onnx.graph import Node
+from adjoint.nn.functional.recording import recorded
 from adjoint.tensor.creation import tensor
 
-__all__ = ["Array", "Rule", "Table", "as_tensor", "axes_of", "axis_of", "ints", "plain", "refuse", "room"]
+__all__ = [
+    "Array",
+    "Rule",
+    "Table",
+    "as_tensor",
+    "axes_of",
+    "axis_of",
+    "ints",
+    "permuted",
+    "plain",
+    "refuse",
+    "reshaped",
+    "room",
+]
 
 #: A tensor, or an array of elements that are known when the graph is prepared for the sizes of its inputs.
 Array: TypeAlias = Any
@@ -98,6 +113,18 @@ def axes_of(node: Node, given: Iterable[int], rank: int) -> tuple[int, ...]:
     if len(set(axes)) != len(axes):
         raise refuse(node, "must have each axis once", list(axes), "export the model again")
     return axes
+
+
+@recorded
+def permuted(x: Array, axes: Sequence[int]) -> Array:
+    """The axes in another order. As values of ONNX never change, it is no view, which would be kept track of."""
+    return ops.permute(x, tuple(axes))
+
+
+@recorded
+def reshaped(x: Array, shape: Sequence[int]) -> Array:
+    """The elements in another shape; no view, see `permuted`."""
+    return ops.reshape(x, tuple(shape))
 
 
 def room(node: Node, shape: Sequence[int]) -> tuple[int, ...]:

@@ -1,9 +1,12 @@
 """Recurrent layers."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from adjoint import ops
 from adjoint.importers.onnx.graph import Node
 from adjoint.importers.onnx.operators.base import Array, Rule, Table, refuse
+from adjoint.nn.functional.recording import recorded
 from adjoint.nn.functional.recurrent import recurrent_layer
 from adjoint.tensor import joining
 from adjoint.tensor.creation import zeros
@@ -36,10 +39,12 @@ def _kind(node: Node, count: int) -> str:
     return node.op.lower()
 
 
-def _reordered(node: Node, weight: Array, size: int) -> Array:
-    """The gates of a weight, or bias, in adjoint's order."""
-    gates = [weight[n * size : (n + 1) * size] for n in _GATES[node.op]]
-    return gates[0] if len(gates) == 1 else joining.cat(gates, 0)
+@recorded
+def _reordered(weight: Array, gates: Sequence[int], number: int, start: int, size: int) -> Array:
+    """The gates of a direction's weight, or of one of its biases, in adjoint's order."""
+    own = ops.slice_axis(weight, 0, number, number + 1)
+    parts = [ops.slice_axis(own, 1, start + n * size, start + (n + 1) * size) for n in gates]
+    return ops.reshape(ops.concat(*parts, axis=1), (len(gates) * size, *weight.shape[2:]))
 
 
 def _layer(
@@ -56,16 +61,16 @@ def _layer(
     if peephole is not None:
         raise refuse(node, "must have no peepholes", "some")
     count, size = weight.shape[0], recurrence.shape[-1]
-    kind = _kind(node, count)
+    kind, gates = _kind(node, count), _GATES[node.op]
     first = bool(node.attrs.get("layout"))
     x = x.transpose(0, 1) if first else x
     states = [hidden, cell] if node.op == "LSTM" else [hidden]
     made = []
     for n in range(count):
-        own, state_weight = (_reordered(node, one[n], size) for one in (weight, recurrence))
-        half = 0 if bias is None else bias.shape[-1] // 2
-        both = (None, None) if bias is None else (bias[n][:half], bias[n][half:])
-        first_bias, second_bias = (None if one is None else _reordered(node, one, size) for one in both)
+        own, state_weight = (_reordered(one, gates, n, 0, size) for one in (weight, recurrence))
+        first_bias, second_bias = (
+            None if bias is None else _reordered(bias, gates, n, at, size) for at in (0, len(gates) * size)
+        )
         state = [_initial(x, one, n, size, first) for one in states]
         reverse = n == 1 or node.attrs["direction"] == "reverse"
         steps = None if lengths is None else lengths.to("i64")

@@ -16,8 +16,10 @@ from adjoint.importers.onnx.operators.base import (
     axes_of,
     axis_of,
     ints,
+    permuted,
     plain,
     refuse,
+    reshaped,
     room,
 )
 from adjoint.nn import functional
@@ -44,8 +46,12 @@ def _new_shape(node: Node, old: Sequence[int], wanted: tuple[int, ...]) -> tuple
     return wanted
 
 
+def _with_shape(x: Array, shape: tuple[int, ...]) -> Array:
+    return x.reshape(shape) if isinstance(x, np.ndarray) else reshaped(x, shape)
+
+
 def _reshape(node: Node, x: Array, shape: np.ndarray) -> Array:
-    return x.reshape(_new_shape(node, x.shape, ints(node, shape, "shape")))
+    return _with_shape(x, _new_shape(node, x.shape, ints(node, shape, "shape")))
 
 
 def _transpose(node: Node, x: Array) -> Array:
@@ -53,7 +59,7 @@ def _transpose(node: Node, x: Array) -> Array:
     axes = axes_of(node, node.attrs.get("perm", tuple(range(rank))[::-1]), rank)
     if len(axes) != rank:
         raise refuse(node, "must permute all axes", list(axes), "export the model again")
-    return x.transpose(axes) if isinstance(x, np.ndarray) else x.permute(axes)
+    return x.transpose(axes) if isinstance(x, np.ndarray) else permuted(x, axes)
 
 
 def _squeeze(node: Node, x: Array, axes: np.ndarray | None = None) -> Array:
@@ -65,7 +71,7 @@ def _squeeze(node: Node, x: Array, axes: np.ndarray | None = None) -> Array:
     )
     if any(old[n] != 1 for n in gone):
         raise refuse(node, "must remove axes of size 1", f"{list(gone)} of {list(old)}")
-    return x.reshape(tuple(size for n, size in enumerate(old) if n not in gone))
+    return _with_shape(x, tuple(size for n, size in enumerate(old) if n not in gone))
 
 
 def _unsqueeze(node: Node, x: Array, axes: np.ndarray) -> Array:
@@ -73,7 +79,7 @@ def _unsqueeze(node: Node, x: Array, axes: np.ndarray) -> Array:
     rank = len(x.shape) + len(given)
     new = axes_of(node, given, rank)
     sizes = iter(x.shape)
-    return x.reshape(tuple(1 if n in new else next(sizes) for n in range(rank)))
+    return _with_shape(x, tuple(1 if n in new else next(sizes) for n in range(rank)))
 
 
 def _flatten(node: Node, x: Array) -> Array:
@@ -81,7 +87,7 @@ def _flatten(node: Node, x: Array) -> Array:
     if not -rank <= axis <= rank:
         raise refuse(node, f"must have an axis of its input, which has {rank}", axis)
     at = axis + rank if axis < 0 else axis
-    return x.reshape((prod(x.shape[:at]), prod(x.shape[at:])))
+    return _with_shape(x, (prod(x.shape[:at]), prod(x.shape[at:])))
 
 
 def _expanded(node: Node, old: Sequence[int], shape: np.ndarray) -> tuple[int, ...]:
