@@ -21,8 +21,8 @@ from adjoint.tensor.shapes import broadcast_to
 
 __all__ = ["Plan", "prepare"]
 
-#: Most elements of a tensor: 32 GB of f32.
-_MOST = 1 << 33
+#: Most elements of a tensor: 8 GB of f32.
+_MOST = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
