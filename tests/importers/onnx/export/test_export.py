@@ -134,6 +134,8 @@ def test_all_operators_that_onnx_lacks_are_listed_and_the_old_file_stays(tmp_pat
 
     assert refused(InvalidValueError, function, weights(2, 3), path).startswith("to_onnx: operators must be among the ")
     assert ", got cumprod, erfinv, lgamma; export" in refused(InvalidValueError, function, weights(2, 3), path)
+    loop = nn.RNN(3, 2)
+    assert ", got scan, tuple_get; export" in refused(InvalidValueError, lambda x: loop(x)[0], weights(2, 1, 3), path)
     assert path.read_bytes() == b"old"
 
 

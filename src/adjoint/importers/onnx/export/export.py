@@ -79,7 +79,6 @@ def to_onnx(
     else:
         examples = example_inputs if isinstance(example_inputs, tuple | list) else (example_inputs,)
         exported = of_module(model, examples, dynamic_batch)
-    _check_operators(exported.function)
     size = sum(array.nbytes for _, array in exported.stored.values())
     if size > _MOST_BYTES:
         raise InvalidValueError(
@@ -94,17 +93,6 @@ def to_onnx(
             f"to_onnx: the file is not valid, which is a bug in adjoint: {error}", str(model)
         ) from error
     write_user_file(path, made.SerializeToString(), "to_onnx")
-
-
-def _check_operators(function: Function) -> None:
-    """Raise unless all operators can be written, with the complete list of the others."""
-    used = {value.op.name for value in function.values() if value not in function.params}
-    missing = sorted(used - WRITTEN.keys())
-    if missing:
-        raise InvalidValueError(
-            f"to_onnx: operators must be among the {len(WRITTEN)} that can be written in ONNX, got "
-            f"{', '.join(missing)}; export the part of the model without them"
-        )
 
 
 def _model(

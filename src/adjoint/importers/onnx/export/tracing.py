@@ -12,6 +12,7 @@ import numpy as np
 from adjoint.errors import AdjointError, InvalidValueError, NameLookupError, TypeRuleError, kind_of, listed
 from adjoint.func.jit import jit
 from adjoint.func.tree import tree_leaves
+from adjoint.importers.onnx.export.operators import WRITTEN
 from adjoint.importers.onnx.export.sizes import Sizes, sizes_of
 from adjoint.importers.onnx.module import OnnxModule
 from adjoint.ir import Function, Value
@@ -57,6 +58,7 @@ def of_function(function: Function, weights: Mapping[str, Any], dynamic: bool | 
                 f"{listed([p.label for p in function.params])}"
             )
     flat = inline_calls(function)
+    _check_operators(flat)
     stored = {}
     for p in flat.params:
         if p.label in weights:
@@ -155,6 +157,7 @@ def _traced(module: Any, examples: Sequence[Tensor]) -> Exported:
             "tensors only"
         )
     flat = inline_calls(function)
+    _check_operators(flat)
     position = {id(x): n for n, x in enumerate(examples)}
     labels = _argument_names(module, len(examples))
     inputs: dict[Value, str] = {}
@@ -193,3 +196,14 @@ def _argument_names(module: Any, count: int) -> list[str]:
     except (TypeError, ValueError):
         found = []
     return [found[n] if n < len(found) else f"input_{n}" for n in range(count)]
+
+
+def _check_operators(function: Function) -> None:
+    """Raise unless all operators can be written, with the complete list of the others."""
+    used = {value.op.name for value in function.values() if value not in function.params}
+    missing = sorted(used - WRITTEN.keys())
+    if missing:
+        raise InvalidValueError(
+            f"to_onnx: operators must be among the {len(WRITTEN)} that can be written in ONNX, got "
+            f"{', '.join(missing)}; export the part of the model without them"
+        )
