@@ -96,6 +96,24 @@ def test_inputs_are_tensors_of_known_dtypes():
     )
 
 
+def test_parts_that_a_graph_must_have_or_must_not():
+    made = perceptron()
+    made.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -3
+    assert refused(made) == "from_onnx: the input 'x' must have sizes of at least 0, got -3; correct it"
+    made = perceptron()
+    made.graph.sparse_initializer.add()
+    assert refused(made, InvalidValueError) == (
+        "from_onnx: initializers must be dense, got a sparse one; export the model without them"
+    )
+    made = perceptron()
+    del made.graph.output[:]
+    assert refused(made) == "from_onnx: a graph must have outputs, got none; export it again"
+    made.ClearField("graph")
+    assert refused(made) == (
+        "from_onnx: a model must have a graph, got none; is the file complete, and a model of ONNX?"
+    )
+
+
 def test_initializers_may_be_inputs_too():
     made = perceptron()
     made.graph.input.append(helper.make_tensor_value_info("layer.w", TensorProto.FLOAT, [3, 2]))

@@ -14,7 +14,7 @@ import numpy as np
 from adjoint.errors import CheckpointError, InvalidValueError, TypeRuleError
 from adjoint.importers.onnx.tensors import array_of, dtype_of_code
 
-__all__ = ["Graph", "Input", "Node", "OpsetRange", "graph_of"]
+__all__ = ["Graph", "Input", "Node", "graph_of"]
 
 #: Kinds of attributes (``AttributeProto.AttributeType``), and how each is read; others hold graphs and types.
 _ATTRIBUTES: dict[int, tuple[str, Callable[[Any], Any]]] = {
@@ -31,14 +31,9 @@ _ATTRIBUTES: dict[int, tuple[str, Callable[[Any], Any]]] = {
 _GRAPHS = (5, 10)
 
 
-@dataclass(frozen=True)
-class OpsetRange:
-    """The versions of ONNX's operators that are read."""
-
-    #: From here on, the axes of reductions are inputs, and Softmax normalizes a single axis.
-    oldest: int = 13
-    #: The last version that the package `onnx` knows.
-    newest: int = 13
+#: The oldest version of ONNX's operators that is read: from it on, axes of sums are inputs, and Softmax normalizes one
+#: axis.
+_OLDEST_OPSET = 13
 
 
 @dataclass(frozen=True)
@@ -128,7 +123,7 @@ def graph_of(model: Any, onnx: Any, folder: Path | None) -> Graph:
     TypeRuleError
         If a dtype is unknown.
     """
-    opset = _opset(model, OpsetRange(newest=onnx.defs.onnx_opset_version()))
+    opset = _opset(model, onnx.defs.onnx_opset_version())
     proto = model.graph
     if not proto.node and not proto.output:
         raise CheckpointError(
@@ -164,21 +159,21 @@ def _check_text(proto: Any) -> None:
             raise CheckpointError(f"from_onnx: names must be text in UTF-8, got {name!r}; is the file damaged?")
 
 
-def _opset(model: Any, known: OpsetRange) -> int:
+def _opset(model: Any, newest: int) -> int:
     found = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
     if len(found) != 1:
         raise CheckpointError(
             f"from_onnx: a model must state one version of ONNX's operators, got {found or 'none'}; is it a model of "
             "ONNX?"
         )
-    if not known.oldest <= found[0] <= known.newest:
+    if not _OLDEST_OPSET <= found[0] <= newest:
         fix = (
             "convert it with onnx.version_converter.convert_version(model, 18)"
-            if found[0] < known.oldest
+            if found[0] < _OLDEST_OPSET
             else "upgrade the package onnx, or export it for an older version"
         )
         raise InvalidValueError(
-            f"from_onnx: the version of ONNX's operators must be from {known.oldest} to {known.newest}, got "
+            f"from_onnx: the version of ONNX's operators must be from {_OLDEST_OPSET} to {newest}, got "
             f"{found[0]}; {fix}"
         )
     return int(found[0])

@@ -77,7 +77,7 @@ class Emitter:
         return self.constant(np.array(numbers, _I64).reshape(len(numbers)))
 
     def cast(self, name: str, dtype: np.dtype) -> str:
-        """A conversion; the attribute of its node has the name of an argument of `node`."""
+        """A conversion to a dtype, for whose node `to` is an attribute and not the name of its result."""
         made = self.fresh("cast")
         self.nodes.append(self.onnx.helper.make_node("Cast", (name,), (made,), name=made, to=DTYPE_CODES[dtype]))
         return made
