@@ -44,7 +44,7 @@ _TORCH = _SORTED | {
     "multiprocessing": "use threads, or the multiprocessing of Python",
     "profiler": "use `adjoint profile`",
     "hub": "load the weights with torch.load, or safetensors, into a model of your own",
-    "onnx": "save the state_dict",
+    "onnx": "use adjoint.to_onnx and adjoint.from_onnx",
     "random": "use manual_seed, and torch.Generator",
     "special": "use the functions of adjoint itself, such as torch.erf",
     "frombuffer": "use torch.from_numpy(np.frombuffer(...))",
