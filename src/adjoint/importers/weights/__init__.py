@@ -1,0 +1,9 @@
+"""Released weights: folders of models of transformers, and adapters of peft, without either program.
+
+`architecture` is the form of the tables, of which there is one file for each architecture; `configuration` and `stored`
+read the files.
+"""
+
+from adjoint.importers.weights.pretrained import load_pretrained, save_pretrained
+
+__all__ = ["load_pretrained", "save_pretrained"]

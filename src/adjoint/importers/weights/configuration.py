@@ -1,0 +1,171 @@
+"""config.json of transformers: read with checks of every value, and written."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from adjoint.errors import CheckpointError
+from adjoint.importers.weights.architecture import ACTIVATIONS, Architecture, Key
+from adjoint.paths import reading
+
+__all__ = ["configuration_of", "parsed_object", "read_json", "settings_of"]
+
+#: The longest configuration that is read, in bytes; one with the names of 21,000 classes has a million.
+_LONGEST = 1 << 26
+
+#: The largest size that is accepted: what is multiplied by others stays an ordinary number.
+_LARGEST = 1 << 40
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises
+    ------
+    CheckpointError
+        If it cannot be read, is no JSON, is no object, or has a name twice.
+    """
+    with reading(path, what):
+        with path.open("rb") as stream:
+            content = stream.read(_LONGEST + 1)
+    return parsed_object(content if len(content) <= _LONGEST else b"", what, path)
+
+
+def parsed_object(content: bytes, what: str, path: Path) -> dict[str, Any]:
+    """The object that JSON text in UTF-8 describes; `path` is for messages."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise CheckpointError(
+                f"{what}: {path} must have every name once, got {next(n for n in names if names.count(n) > 1)!r} "
+                "twice; save it again"
+            )
+        return made
+
+    try:
+        found = json.loads(content.decode(), object_pairs_hook=once)
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{what}: {path} must be JSON, got something else; save it again") from error
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{what}: {path} must hold an object of JSON, got a {type(found).__name__}; save it again")
+    return found
+
+
+def settings_of(architecture: Architecture, config: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """The arguments of a network that has a configuration.
+
+    Raises
+    ------
+    CheckpointError
+        If a value has the wrong type or is out of range, or says that the network computes something else.
+    """
+    settings = {key.ours: _value(key, config.get(key.theirs, _absent(key)), what) for key in architecture.keys}
+    for name, wanted in architecture.fixed.items():
+        if config.get(name, wanted) != wanted:
+            raise CheckpointError(
+                f"{what}: {architecture.kind} networks have {name} = {wanted!r} here, and config.json says "
+                f"{_shown(config[name])}; such a network is not there"
+            )
+    settings["classes"] = _classes(config, what)
+    if architecture.kind == "llama":
+        settings["theta"], settings["scaling"] = _rotary(config, what)
+    return settings
+
+
+def _absent(key: Key) -> Any:
+    return None if key.optional else key.default
+
+
+def _value(key: Key, given: Any, what: str) -> Any:
+    if given is None and key.optional:
+        return None
+    if isinstance(key.default, str):
+        if not isinstance(given, str) or given not in ACTIVATIONS:
+            raise _wrong(what, key.theirs, f"one of {', '.join(ACTIVATIONS)}", given)
+        return ACTIVATIONS[given]
+    if isinstance(key.default, bool):
+        if not isinstance(given, bool):
+            raise _wrong(what, key.theirs, "true or false", given)
+        return given
+    if isinstance(key.default, int):
+        least = 0 if key.ours == "pad" else 1
+        if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= _LARGEST:
+            raise _wrong(what, key.theirs, f"an integer from {least} to {_LARGEST}", given)
+        return given
+    return _number(what, key.theirs, given, below=1.0)
+
+
+def _number(what: str, name: str, given: Any, *, below: float) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < below:
+        raise _wrong(what, name, f"a number from 0 to {below:g}", given)
+    return float(given)
+
+
+def _wrong(what: str, name: str, rule: str, given: Any) -> CheckpointError:
+    return CheckpointError(f"{what}: {name} in config.json must be {rule}, got {_shown(given)}; correct it")
+
+
+def _shown(given: Any) -> str:
+    """A value from a file, without the length that a file can give it."""
+    text = "null" if given is None else json.dumps(given)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _classes(config: Mapping[str, Any], what: str) -> int:
+    """The number of classes: that of their names, or 2 as in transformers."""
+    names = config.get("id2label")
+    if names is not None and (not isinstance(names, dict) or not names):
+        raise _wrong(what, "id2label", "an object with the name of each class", names)
+    given = len(names) if names else config.get("num_labels", 2)
+    return int(_value(Key("num_labels", "classes", 2), given, what))
+
+
+def _rotary(config: Mapping[str, Any], what: str) -> tuple[float, dict[str, Any] | None]:
+    """Base and scaling of rotary positions, which transformers 5 has in one place, and older versions in two."""
+    given = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    if not isinstance(given, dict):
+        raise _wrong(what, "rope_parameters", "an object", given)
+    base = given.get("rope_theta", config.get("rope_theta", 10000.0))
+    theta = _number(what, "rope_theta", base, below=1e12)
+    if theta < 1:
+        raise _wrong(what, "rope_theta", "at least 1", base)
+    kind = given.get("rope_type", given.get("type", "default"))
+    if kind == "default":
+        return theta, None
+    known = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
+    if kind not in ("linear", "llama3"):
+        raise _wrong(what, "rope_type", 'one of "default", "linear", "llama3"', kind)
+    needed = known[:1] if kind == "linear" else known
+    numbers = {name: _number(what, name, given.get(name), below=_LARGEST) for name in needed}
+    return theta, {"rope_type": kind, **numbers}
+
+
+def configuration_of(architecture: Architecture, network: Any, dtype: str, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of config.json of a network; `before` is that of the file it was read from, if any."""
+    settings = network.settings
+    names = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+    made = dict(before)
+    for key in architecture.keys:
+        value = settings[key.ours]
+        made[key.theirs] = names[value] if isinstance(key.default, str) else value
+    made |= architecture.fixed
+    made |= {
+        "model_type": architecture.kind,
+        "architectures": [architecture.heads[settings["head"]].classes[0]],
+        "dtype": dtype,
+    }
+    made.pop("torch_dtype", None)
+    if len(made.get("id2label", "  ")) != settings["classes"]:
+        made["id2label"] = {str(n): f"LABEL_{n}" for n in range(settings["classes"])}
+        made["label2id"] = {f"LABEL_{n}": n for n in range(settings["classes"])}
+    if "theta" in settings:
+        for name in ("rope_theta", "rope_scaling"):
+            made.pop(name, None)
+        scaling = settings["scaling"] or {"rope_type": "default"}
+        made["rope_parameters"] = {"rope_theta": settings["theta"], **scaling}
+    if "resid_pdrop" in made:
+        made["embd_pdrop"] = settings["dropout"]
+    return made
