@@ -55,7 +55,7 @@ class LoRALinear(Linear):
         self.lora_a = drawn((rank, self.in_features), self.in_features**-0.5, base.weight.dtype)
         self.lora_b = filled((self.out_features, rank), 0.0, base.weight.dtype)
         self.drop = Dropout(dropout)
-        self.training = base.training
+        self.train(base.training)
 
     def forward(self, input: Any) -> Any:
         """The product, shape ``[..., out_features]``."""
@@ -70,7 +70,7 @@ class LoRALinear(Linear):
         made.in_features, made.out_features = self.in_features, self.out_features
         made.weight = self.weight.requires_grad_()
         made.register_parameter("bias", None if self.bias is None else self.bias.requires_grad_())
-        made.training = self.training
+        made.train(self.training)
         return made
 
     def extra_repr(self) -> str:
@@ -125,7 +125,7 @@ def add_lora(
 
 
 def merge_lora(network: Module) -> Module:
-    """Add all low-rank updates to their weights, and train all parameters again; the network is changed and returned."""
+    """Add all low-rank updates to their weights, and train all parameters again; returns the network."""
     for path, module in list(network.named_modules()):
         if isinstance(module, LoRALinear) and path:
             replace_module(network, path, module.merged())

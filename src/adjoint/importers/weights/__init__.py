@@ -4,6 +4,7 @@
 read the files.
 """
 
+from adjoint.importers.weights.adapters import load_adapter, save_adapter
 from adjoint.importers.weights.pretrained import load_pretrained, save_pretrained
 
-__all__ = ["load_pretrained", "save_pretrained"]
+__all__ = ["load_adapter", "load_pretrained", "save_adapter", "save_pretrained"]

@@ -124,6 +124,8 @@ class Architecture:
         Regular expressions of names, without the prefix, that are not weights.
     renamed : dict
         Parts of names by older parts of names.
+    modules : tuple of (str, str)
+        Parts of names of modules in memory, which adapters have, and in files, where transformers keeps older ones.
     """
 
     kind: str
@@ -135,12 +137,25 @@ class Architecture:
     fixed: dict[str, Any] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     renamed: dict[str, str] = field(default_factory=dict)
+    modules: tuple[tuple[str, str], ...] = ()
 
     def canonical(self, name: str) -> str:
         """A name in a file without the prefix, and with today's parts."""
         name = name.removeprefix(self.prefix)
         for old, new in self.renamed.items():
             name = name.replace(old, new)
+        return name
+
+    def in_files(self, name: str) -> str:
+        """The name in files of a module of this name in memory."""
+        for memory, file in self.modules:
+            name = name.replace(memory, file)
+        return name
+
+    def in_memory(self, name: str) -> str:
+        """The name in memory of a module of this name in files."""
+        for memory, file in self.modules:
+            name = name.replace(file, memory)
         return name
 
     def written(self, expected: Expected, head: str | None) -> str:

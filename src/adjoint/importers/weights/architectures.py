@@ -9,7 +9,9 @@ from adjoint.importers.weights.architecture import Architecture
 __all__ = ["ARCHITECTURES", "architecture_of", "architecture_of_kind"]
 
 #: Architectures by ``model_type``.
-ARCHITECTURES = {module.ARCHITECTURE.kind: module.ARCHITECTURE for module in (gpt2, bert, distilbert, vit, llama)}
+ARCHITECTURES: dict[str, Architecture] = {
+    module.ARCHITECTURE.kind: module.ARCHITECTURE for module in (gpt2, bert, distilbert, vit, llama)
+}
 
 
 def architecture_of_kind(kind: Any, what: str) -> Architecture:
@@ -17,8 +19,8 @@ def architecture_of_kind(kind: Any, what: str) -> Architecture:
     if not isinstance(kind, str) or kind not in ARCHITECTURES:
         shown = kind[:40] if isinstance(kind, str) else kind_of(kind)
         raise CheckpointError(
-            f"{what}: model_type in config.json must be one of {', '.join(ARCHITECTURES)}, got {shown}; write the network "
-            "with adjoint.nn, and find out where its weights belong with adjoint.interop.map_names"
+            f"{what}: model_type in config.json must be one of {', '.join(ARCHITECTURES)}, got {shown}; write the "
+            "network with adjoint.nn, and find out where its weights belong with adjoint.interop.map_names"
         )
     return ARCHITECTURES[kind]
 

@@ -49,9 +49,7 @@ ARCHITECTURE = Architecture(
                 *linear("cls.predictions.transform.dense", "lm.dense", "width", "width"),
                 *norm("cls.predictions.transform.LayerNorm", "lm.norm"),
                 Weight("cls.predictions.bias", "lm.bias", "vocabulary"),
-                *linear(
-                    "cls.predictions.decoder", "lm.decoder", "vocabulary", "width", bias="never", when="not tied"
-                ),
+                *linear("cls.predictions.decoder", "lm.decoder", "vocabulary", "width", bias="never", when="not tied"),
             ),
             tied=(("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),),
             # Two names of one bias, of which transformers uses the second.

@@ -7,9 +7,9 @@ from typing import Any
 
 from adjoint.errors import CheckpointError
 from adjoint.importers.weights.architecture import ACTIVATIONS, Architecture, Key
-from adjoint.paths import reading
+from adjoint.paths import FilePath, reading
 
-__all__ = ["configuration_of", "parsed_object", "read_json", "settings_of"]
+__all__ = ["configuration_of", "in_config", "make_folder", "parsed_object", "read_json", "settings_of"]
 
 #: The longest configuration that is read, in bytes; one with the names of 21,000 classes has a million.
 _LONGEST = 1 << 26
@@ -26,9 +26,8 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     CheckpointError
         If it cannot be read, is no JSON, is no object, or has a name twice.
     """
-    with reading(path, what):
-        with path.open("rb") as stream:
-            content = stream.read(_LONGEST + 1)
+    with reading(path, what), path.open("rb") as stream:
+        content = stream.read(_LONGEST + 1)
     return parsed_object(content if len(content) <= _LONGEST else b"", what, path)
 
 
@@ -50,7 +49,9 @@ def parsed_object(content: bytes, what: str, path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{what}: {path} must be JSON, got something else; save it again") from error
     if not isinstance(found, dict):
-        raise CheckpointError(f"{what}: {path} must hold an object of JSON, got a {type(found).__name__}; save it again")
+        raise CheckpointError(
+            f"{what}: {path} must hold an object of JSON, got a {type(found).__name__}; save it again"
+        )
     return found
 
 
@@ -84,28 +85,41 @@ def _value(key: Key, given: Any, what: str) -> Any:
         return None
     if isinstance(key.default, str):
         if not isinstance(given, str) or given not in ACTIVATIONS:
-            raise _wrong(what, key.theirs, f"one of {', '.join(ACTIVATIONS)}", given)
+            raise in_config(what, key.theirs, f"one of {', '.join(ACTIVATIONS)}", given)
         return ACTIVATIONS[given]
     if isinstance(key.default, bool):
         if not isinstance(given, bool):
-            raise _wrong(what, key.theirs, "true or false", given)
+            raise in_config(what, key.theirs, "true or false", given)
         return given
     if isinstance(key.default, int):
         least = 0 if key.ours == "pad" else 1
         if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= _LARGEST:
-            raise _wrong(what, key.theirs, f"an integer from {least} to {_LARGEST}", given)
+            raise in_config(what, key.theirs, f"an integer from {least} to {_LARGEST}", given)
         return given
     return _number(what, key.theirs, given, below=1.0)
 
 
 def _number(what: str, name: str, given: Any, *, below: float) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < below:
-        raise _wrong(what, name, f"a number from 0 to {below:g}", given)
+        raise in_config(what, name, f"a number from 0 to {below:g}", given)
     return float(given)
 
 
-def _wrong(what: str, name: str, rule: str, given: Any) -> CheckpointError:
-    return CheckpointError(f"{what}: {name} in config.json must be {rule}, got {_shown(given)}; correct it")
+def in_config(what: str, name: str, rule: str, given: Any, file: str = "config.json") -> CheckpointError:
+    """The error that an entry of a configuration is not as the rule says."""
+    return CheckpointError(f"{what}: {name} in {file} must be {rule}, got {_shown(given)}; correct it")
+
+
+def make_folder(folder: FilePath, what: str) -> Path:
+    """Make a folder if it is not there; `what` is the name of the caller in messages."""
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CheckpointError(
+            f"{what}: the folder {place} cannot be made ({error.strerror}); choose another place"
+        ) from error
+    return place
 
 
 def _shown(given: Any) -> str:
@@ -118,7 +132,7 @@ def _classes(config: Mapping[str, Any], what: str) -> int:
     """The number of classes: that of their names, or 2 as in transformers."""
     names = config.get("id2label")
     if names is not None and (not isinstance(names, dict) or not names):
-        raise _wrong(what, "id2label", "an object with the name of each class", names)
+        raise in_config(what, "id2label", "an object with the name of each class", names)
     given = len(names) if names else config.get("num_labels", 2)
     return int(_value(Key("num_labels", "classes", 2), given, what))
 
@@ -127,17 +141,17 @@ def _rotary(config: Mapping[str, Any], what: str) -> tuple[float, dict[str, Any]
     """Base and scaling of rotary positions, which transformers 5 has in one place, and older versions in two."""
     given = config.get("rope_parameters") or config.get("rope_scaling") or {}
     if not isinstance(given, dict):
-        raise _wrong(what, "rope_parameters", "an object", given)
+        raise in_config(what, "rope_parameters", "an object", given)
     base = given.get("rope_theta", config.get("rope_theta", 10000.0))
     theta = _number(what, "rope_theta", base, below=1e12)
     if theta < 1:
-        raise _wrong(what, "rope_theta", "at least 1", base)
+        raise in_config(what, "rope_theta", "at least 1", base)
     kind = given.get("rope_type", given.get("type", "default"))
     if kind == "default":
         return theta, None
     known = ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")
     if kind not in ("linear", "llama3"):
-        raise _wrong(what, "rope_type", 'one of "default", "linear", "llama3"', kind)
+        raise in_config(what, "rope_type", 'one of "default", "linear", "llama3"', kind)
     needed = known[:1] if kind == "linear" else known
     numbers = {name: _number(what, name, given.get(name), below=_LARGEST) for name in needed}
     return theta, {"rope_type": kind, **numbers}

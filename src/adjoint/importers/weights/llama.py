@@ -35,7 +35,9 @@ ARCHITECTURE = Architecture(
         *linear(
             "layers.{n}.self_attn.q_proj", "layers.{n}.attention.query", "heads*head_size", "width", bias=_ATTENTION
         ),
-        *linear("layers.{n}.self_attn.k_proj", "layers.{n}.attention.key", "groups*head_size", "width", bias=_ATTENTION),
+        *linear(
+            "layers.{n}.self_attn.k_proj", "layers.{n}.attention.key", "groups*head_size", "width", bias=_ATTENTION
+        ),
         *linear(
             "layers.{n}.self_attn.v_proj", "layers.{n}.attention.value", "groups*head_size", "width", bias=_ATTENTION
         ),

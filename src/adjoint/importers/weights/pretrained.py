@@ -11,10 +11,9 @@ import numpy as np
 from adjoint.errors import CheckpointError, InvalidValueError, listed
 from adjoint.importers.weights.architecture import Architecture, Expected
 from adjoint.importers.weights.architectures import architecture_of, architecture_of_kind
-from adjoint.importers.weights.configuration import configuration_of, read_json, settings_of
+from adjoint.importers.weights.configuration import configuration_of, make_folder, read_json, settings_of
 from adjoint.importers.weights.stored import Stored, stored_tensors, tensors_of
 from adjoint.ir import as_dtype, dtype_name, is_float
-from adjoint.modules import Module
 from adjoint.nn.lora import LoRALinear
 from adjoint.paths import FilePath, write_user_file
 from adjoint.tensor.environment import get_default_dtype
@@ -28,9 +27,7 @@ _WHAT = "load_pretrained"
 _SMALL = 1 << 24
 
 
-def load_pretrained(
-    path: FilePath, head: str | None = "auto", *, dtype: object = None, **settings: Any
-) -> Any:
+def load_pretrained(path: FilePath, head: str | None = "auto", *, dtype: object = None, **settings: Any) -> Any:
     """Make a network from a folder of a model of transformers: GPT-2, BERT, DistilBERT, ViT or Llama.
 
     The folder has ``config.json`` and the weights: ``model.safetensors`` or ``pytorch_model.bin``, or several files
@@ -53,7 +50,8 @@ def load_pretrained(
     Returns
     -------
     Module
-        A `GPT2`, `BERT`, `DistilBERT`, `ViT` or `Llama` of `adjoint.nn.networks`, in evaluation mode as in transformers.
+        A `GPT2`, `BERT`, `DistilBERT`, `ViT` or `Llama` of `adjoint.nn.networks`, in evaluation mode as in
+        transformers.
 
     Raises
     ------
@@ -113,7 +111,8 @@ def _check_settings(architecture: Architecture, settings: Mapping[str, Any], fou
     for name, value in settings.items():
         if name not in found:
             raise InvalidValueError(
-                f"{_WHAT}: the settings of a {architecture.kind} network are {', '.join(found)}, got {name!r}; leave it out"
+                f"{_WHAT}: the settings of a {architecture.kind} network are {', '.join(found)}, got {name!r}; leave "
+                "it out"
             )
         before = found[name]
         if type(before) is int and type(value) is not int and not (value is None and name == "pad"):
@@ -183,7 +182,9 @@ def _use_tied(
 
 def _known_names(architecture: Architecture, settings: Mapping[str, Any]) -> set[str]:
     """The names of all tensors of networks with these settings and any head."""
-    heads = (architecture.own({**settings, "tied": tied}, head) for head in architecture.heads for tied in (True, False))
+    heads = (
+        architecture.own({**settings, "tied": tied}, head) for head in architecture.heads for tied in (True, False)
+    )
     return {one.theirs for group in (architecture.shared(settings), *heads) for one in group}
 
 
@@ -236,7 +237,7 @@ def _elements(one: Expected, stored: Stored) -> np.ndarray:
     return array.T if one.transposed else array
 
 
-def save_pretrained(network: Module, folder: FilePath, *, dtype: object = None) -> None:
+def save_pretrained(network: Any, folder: FilePath, *, dtype: object = None) -> None:
     """Write a network to a folder that transformers loads: ``config.json`` and ``model.safetensors``.
 
     Parameters
@@ -275,13 +276,7 @@ def save_pretrained(network: Module, folder: FilePath, *, dtype: object = None) 
         arrays[architecture.written(one, settings["head"])] = array.T if one.transposed else array
     for name, other in architecture.heads[settings["head"]].twice:
         arrays[other] = arrays[name]
-    place = Path(folder)
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CheckpointError(
-            f"{what}: the folder {place} cannot be made ({error.strerror}); choose another place"
-        ) from error
+    place = make_folder(folder, what)
     written = next(iter(arrays.values())).dtype
     before = getattr(network, "pretrained_config", {})
     config = configuration_of(architecture, network, str(written), before)

@@ -83,7 +83,9 @@ def _indexed(path: Path, what: str) -> dict[str, Stored]:
     """The tensors of several files, by the index that says which file has which."""
     names = read_json(path, what).get("weight_map")
     if not isinstance(names, dict) or not all(isinstance(file, str) for file in names.values()):
-        raise CheckpointError(f"{what}: {path} must map names to files in weight_map, got something else; save it again")
+        raise CheckpointError(
+            f"{what}: {path} must map names to files in weight_map, got something else; save it again"
+        )
     suffix = ".safetensors" if ".safetensors." in path.name else ".bin"
     found: dict[str, Stored] = {}
     for file in dict.fromkeys(names.values()):
@@ -96,7 +98,7 @@ def _indexed(path: Path, what: str) -> dict[str, Stored]:
         wrong = sorted(tensors.keys() ^ {name for name, place in names.items() if place == file})
         if wrong:
             raise CheckpointError(
-                f"{what}: {path.name} must say which tensors {file} has, got a difference in {wrong[0]!r}; save it again"
+                f"{what}: {path.name} must say which tensors {file} has, got another {wrong[0]!r}; save it again"
             )
         found |= tensors
     return found
@@ -105,7 +107,9 @@ def _indexed(path: Path, what: str) -> dict[str, Stored]:
 def _of_torch(path: Path, what: str) -> dict[str, Stored]:
     content = read_torch(path)
     if not isinstance(content, dict):
-        raise CheckpointError(f"{what}: {path} must hold a dict of tensors, got {kind_of(content)}; save a state_dict()")
+        raise CheckpointError(
+            f"{what}: {path} must hold a dict of tensors, got {kind_of(content)}; save a state_dict()"
+        )
     size = path.stat().st_size
     found = {}
     for name, array in content.items():
@@ -162,8 +166,8 @@ def _piece(name: str, entry: Any, path: Path, what: str) -> tuple[str, tuple[int
         raise _damaged(path, what, f"its header does not describe {name!r}")
     if kind not in _DTYPES:
         raise CheckpointError(
-            f"{what}: tensors have dtypes among {', '.join(_DTYPES)}, and {path} holds {name!r} of {kind[:20]}; save it "
-            "in another dtype"
+            f"{what}: tensors have dtypes among {', '.join(_DTYPES)}, and {path} holds {name!r} of {kind[:20]}; save "
+            "it in another dtype"
         )
     dtype = _DTYPES[kind]
     if len(shape) > _MOST_AXES:
@@ -178,4 +182,6 @@ def _sizes(given: Any) -> bool:
 
 
 def _damaged(path: Path, what: str, reason: str) -> CheckpointError:
-    return CheckpointError(f"{what} reads safetensors files, and {path} is truncated or not one: {reason}; save it again")
+    return CheckpointError(
+        f"{what} reads safetensors files, and {path} is truncated or not one: {reason}; save it again"
+    )

@@ -54,9 +54,17 @@ ARCHITECTURE = Architecture(
         *norm("layernorm", "norm"),
     ),
     heads={
-        "classification": Head(
-            ("ViTForImageClassification",), linear("classifier", "classifier", "classes", "width")
-        ),
+        "classification": Head(("ViTForImageClassification",), linear("classifier", "classifier", "classes", "width")),
         None: Head(("ViTModel",), linear("pooler.dense", "pooler.dense", "width", "width")),
     },
+    # Names of transformers 5; those of older versions are the same in files and in memory.
+    modules=(
+        ("attention.q_proj", "attention.attention.query"),
+        ("attention.k_proj", "attention.attention.key"),
+        ("attention.v_proj", "attention.attention.value"),
+        ("attention.o_proj", "attention.output.dense"),
+        ("mlp.fc1", "intermediate.dense"),
+        ("mlp.fc2", "output.dense"),
+        ("layers.", "encoder.layer."),
+    ),
 )

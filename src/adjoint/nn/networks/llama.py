@@ -160,10 +160,17 @@ class Llama(Module):
         self.head, self.pad, self.positions = head, pad, tokens
         self.register_buffer("frequencies", from_array(_frequencies(head_size, theta, scaling)), persistent=False)
         self.tokens = Embedding(vocabulary, width, padding_idx=pad)
-        attention = {"groups": groups, "size": head_size, "bias": attention_bias, "output_bias": attention_bias}
         self.layers = ModuleList()
         for _ in range(layers):
-            own = SelfAttention(width, heads, dropout=attention_dropout, **attention)
+            own = SelfAttention(
+                width,
+                heads,
+                groups=groups,
+                size=head_size,
+                bias=attention_bias,
+                output_bias=attention_bias,
+                dropout=attention_dropout,
+            )
             self.layers.append(_Block(own, _GatedPerceptron(width, hidden, activation, mlp_bias), width, eps))
         self.norm = RMSNorm(width, eps=eps)
         self.lm = Linear(width, vocabulary, bias=False) if head == "lm" and not tied else None
@@ -184,7 +191,9 @@ class Llama(Module):
         require_length("Llama", length, self.positions)
         mask, is_causal = masked(attention_mask, length, is_causal=True)
         x = self.tokens(input_ids)
-        angles = outer(arange(length).float(), self.frequencies.float()).repeat(1, 2)
+        frequencies: Any = self.get_buffer("frequencies")
+        angles: Any = outer(arange(length).float(), frequencies.float())
+        angles = angles.repeat(1, 2)
         cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         for layer in self.layers:
             x = layer(x, mask, is_causal, cos, sin)
@@ -199,11 +208,11 @@ class Llama(Module):
 def _frequencies(size: int, theta: float, scaling: Mapping[str, Any] | None) -> np.ndarray:
     """Angles between neighbouring positions: Su et al., "RoFormer", 2021, and stretched as Llama 3.1 does."""
     exponents = np.arange(0, size, 2, dtype=np.float32) / np.float32(size)
-    frequencies = (1.0 / np.power(np.float32(theta), exponents)).astype(np.float32)
+    frequencies: np.ndarray = (1.0 / np.power(np.float32(theta), exponents)).astype(np.float32)
     kind = "default" if scaling is None else str(scaling.get("rope_type", scaling.get("type")))
     if kind == "default" or scaling is None:
         return frequencies
-    numbers = [scaling.get(name) for name in _SCALING.get(kind, ("",))]
+    numbers: list[Any] = [scaling.get(name) for name in _SCALING.get(kind, ("",))]
     right = all(isinstance(n, int | float) and not isinstance(n, bool) and 0 < n < np.inf for n in numbers)
     if not right or (kind == "llama3" and not numbers[1] < numbers[2]):
         raise InvalidValueError(
@@ -211,11 +220,12 @@ def _frequencies(size: int, theta: float, scaling: Mapping[str, Any] | None) -> 
             f"{dict(scaling)!r}; other kinds are not there"
         )
     if kind == "linear":
-        return frequencies / np.float32(numbers[0])
+        return np.divide(frequencies, numbers[0], dtype=np.float32)
     factor, low, high, before = numbers
     periods = before * frequencies / (2 * pi)  # in a sequence of the length before
     part = np.clip((periods - low) / (high - low), 0.0, 1.0)
-    return ((1 - part) * frequencies / factor + part * frequencies).astype(np.float32)
+    stretched: np.ndarray = (1 - part) * frequencies / factor + part * frequencies
+    return stretched.astype(np.float32)
 
 
 #: The numbers of each kind of scaling.
