@@ -164,8 +164,8 @@ def test_a_capsule_is_consumed_once():
         ),
         (
             lambda: torch.from_dlpack(np.ones((2, 3)).T, copy=False),
-            "from_dlpack: memory that is shared must be C-contiguous and aligned, got the strides [8, 24] for the shape "
-            "[3, 2]; leave copy=False out",
+            "from_dlpack: memory that is shared must be C-contiguous and aligned, got the strides [8, 24] for the "
+            "shape [3, 2]; leave copy=False out",
         ),
         (
             lambda: torch.ones(2, requires_grad=True).__dlpack__(),
@@ -181,8 +181,8 @@ def test_a_capsule_is_consumed_once():
         ),
         (
             lambda: torch.ones(2, 2)[0].__dlpack__(copy=False),
-            "__dlpack__: a view of another tensor, and memory that is read-only, are copied, got f32[2] with copy=False; "
-            "leave that out",
+            "__dlpack__: a view of another tensor, and memory that is read-only, are copied, got f32[2] with "
+            "copy=False; leave that out",
         ),
     ],
 )

@@ -132,7 +132,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         return made
     made = from_array(array, copy=False)
     if owner is not None:
-        made._storage.owner = owner  # no array of NumPy: the other library always sees the memory
+        made.elements().owner = owner  # no array of NumPy: the other library always sees the memory
     return made
 
 
@@ -226,8 +226,8 @@ def capsule_of(tensor: Any, stream: Any, max_version: tuple[int, int] | None, dl
     is_private = _is_view(tensor)
     if copy is False and (is_private or (not array.flags.writeable and not versioned)):
         raise InvalidValueError(
-            f"__dlpack__: a view of another tensor, and memory that is read-only, are copied, got {tensor._spec.type} with "
-            "copy=False; leave that out"
+            "__dlpack__: a view of another tensor, and memory that is read-only, are copied, got "
+            f"{tensor._spec.type} with copy=False; leave that out"
         )
     if copy or is_private or not (array.flags.writeable or versioned):
         array = array.copy()

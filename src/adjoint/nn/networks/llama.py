@@ -220,7 +220,7 @@ def _frequencies(size: int, theta: float, scaling: Mapping[str, Any] | None) -> 
             f"{dict(scaling)!r}; other kinds are not there"
         )
     if kind == "linear":
-        return np.divide(frequencies, numbers[0], dtype=np.float32)
+        return (frequencies / np.float32(numbers[0])).astype(np.float32)
     factor, low, high, before = numbers
     periods = before * frequencies / (2 * pi)  # in a sequence of the length before
     part = np.clip((periods - low) / (high - low), 0.0, 1.0)
