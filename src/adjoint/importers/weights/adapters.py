@@ -11,7 +11,7 @@ import numpy as np
 from adjoint.errors import CheckpointError, InvalidValueError, listed
 from adjoint.importers.weights.architecture import Architecture
 from adjoint.importers.weights.architectures import architecture_of
-from adjoint.importers.weights.configuration import in_config, make_folder, read_json
+from adjoint.importers.weights.configuration import in_config, make_folder, read_json, shown_name
 from adjoint.importers.weights.stored import Stored, tensors_of
 from adjoint.ir import is_float
 from adjoint.modules import Module
@@ -119,7 +119,7 @@ def _check_config(config: Mapping[str, Any], what: str) -> tuple[dict[str, float
     if config.get("init_lora_weights", True) not in (True, False, "gaussian"):  # others change the network's weights
         raise in_config(what, "init_lora_weights", 'true, false or "gaussian"', config["init_lora_weights"], _CONFIG)
     read = {"peft_type", "bias", "init_lora_weights"}
-    unknown = [name for name, value in config.items() if value and name not in _HARMLESS | read]
+    unknown = [shown_name(name) for name, value in config.items() if value and name not in _HARMLESS | read]
     if unknown:
         raise CheckpointError(
             f"{what}: an adapter must be of plain LoRA, got {listed(unknown)} in {_CONFIG}; merge it with peft instead"
@@ -163,9 +163,9 @@ def _sorted_out(
         own = name.removeprefix(_PREFIX)
         end = next((end for end in _ENDS if own.endswith(end)), "")
         base = own.removesuffix(end) if end else own
-        one = known.get(architecture.in_files(architecture.canonical(base)) + (".weight" if end else ""))
+        one = known.get(architecture.canonical(base) + (".weight" if end else ""))
         if one is None or (end and len(one.shape) != 2) or not is_float(stored.dtype):
-            unknown.append(name)
+            unknown.append(shown_name(name))
         elif end:
             updates.setdefault(one.ours.removesuffix(".weight"), (base, {}))[1][_ENDS[end]] = stored
         else:

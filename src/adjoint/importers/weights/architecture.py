@@ -72,6 +72,8 @@ class Head:
         The names of transformers' classes with this head; the first one is written to files.
     weights : tuple of Weight
         Its tensors.
+    inner : tuple of Weight
+        Tensors that it has too, whose names have the prefix of the architecture.
     tied : tuple of (str, str)
         Names in files of tensors that are others of the network if the setting `tied` holds: the name, and that of the
         other tensor in files, without the prefix.
@@ -81,6 +83,7 @@ class Head:
 
     classes: tuple[str, ...]
     weights: tuple[Weight, ...] = ()
+    inner: tuple[Weight, ...] = ()
     tied: tuple[tuple[str, str], ...] = ()
     twice: tuple[tuple[str, str], ...] = ()
 
@@ -140,8 +143,8 @@ class Architecture:
     modules: tuple[tuple[str, str], ...] = ()
 
     def canonical(self, name: str) -> str:
-        """A name in a file without the prefix, and with today's parts."""
-        name = name.removeprefix(self.prefix)
+        """A name without the prefix, and with the parts that files have today."""
+        name = self.in_files(name.removeprefix(self.prefix))
         for old, new in self.renamed.items():
             name = name.replace(old, new)
         return name
@@ -183,7 +186,7 @@ class Architecture:
 
     def own(self, settings: Mapping[str, Any], head: str | None) -> Iterator[Expected]:
         """The tensors of a head of networks with these settings."""
-        return _expected(self.heads[head].weights, settings)
+        return _expected(self.heads[head].inner + self.heads[head].weights, settings)
 
 
 def _expected(weights: tuple[Weight, ...], settings: Mapping[str, Any]) -> Iterator[Expected]:

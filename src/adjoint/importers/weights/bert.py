@@ -57,9 +57,10 @@ ARCHITECTURE = Architecture(
         ),
         "classification": Head(
             ("BertForSequenceClassification",),
-            (*_POOLER, *linear("classifier", "classifier", "classes", "width")),
+            linear("classifier", "classifier", "classes", "width"),
+            inner=_POOLER,
         ),
-        None: Head(("BertModel",), _POOLER),
+        None: Head(("BertModel",), inner=_POOLER),
     },
     # Positions, which old versions saved, and the head that says whether one sentence follows another.
     ignored=(r"embeddings\.(position_ids|token_type_ids)", r"cls\.seq_relationship\..*"),

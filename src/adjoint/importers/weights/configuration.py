@@ -9,13 +9,21 @@ from adjoint.errors import CheckpointError
 from adjoint.importers.weights.architecture import ACTIVATIONS, Architecture, Key
 from adjoint.paths import FilePath, reading
 
-__all__ = ["configuration_of", "in_config", "make_folder", "parsed_object", "read_json", "settings_of"]
+__all__ = ["configuration_of", "in_config", "make_folder", "parsed_object", "read_json", "settings_of", "shown_name"]
 
 #: The longest configuration that is read, in bytes; one with the names of 21,000 classes has a million.
 _LONGEST = 1 << 26
 
+#: The most characters of a name, or of another value, that a message shows.
+_LONGEST_NAME, _LONGEST_VALUE = 100, 40
+
 #: The largest size that is accepted: what is multiplied by others stays an ordinary number.
 _LARGEST = 1 << 40
+
+
+def shown_name(name: str) -> str:
+    """A name from a file, on one line of text and not too long."""
+    return name if name.isprintable() and len(name) <= _LONGEST_NAME else f"{ascii(name)[:_LONGEST_NAME]}..."
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
@@ -28,31 +36,36 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     """
     with reading(path, what), path.open("rb") as stream:
         content = stream.read(_LONGEST + 1)
-    return parsed_object(content if len(content) <= _LONGEST else b"", what, path)
+    return parsed_object(content if len(content) <= _LONGEST else b"", what, str(path))
 
 
-def parsed_object(content: bytes, what: str, path: Path) -> dict[str, Any]:
-    """The object that JSON text in UTF-8 describes; `path` is for messages."""
+def parsed_object(content: bytes, what: str, place: str) -> dict[str, Any]:
+    """The object that JSON text in UTF-8 describes; `place` is where it is, for messages."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
         if len(made) < len(pairs):
             names = [name for name, _ in pairs]
             raise CheckpointError(
-                f"{what}: {path} must have every name once, got {next(n for n in names if names.count(n) > 1)!r} "
-                "twice; save it again"
+                f"{what}: {place} must have every name once, got {shown_name(_repeated(names))} twice; save it again"
             )
         return made
 
     try:
         found = json.loads(content.decode(), object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{what}: {path} must be JSON, got something else; save it again") from error
+        raise CheckpointError(f"{what}: {place} must be JSON, got something else; save it again") from error
     if not isinstance(found, dict):
         raise CheckpointError(
-            f"{what}: {path} must hold an object of JSON, got a {type(found).__name__}; save it again"
+            f"{what}: {place} must hold an object of JSON, got a {type(found).__name__}; save it again"
         )
     return found
+
+
+def _repeated(names: list[str]) -> str:
+    """The first name that occurs again."""
+    seen: set[str] = set()
+    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
 
 
 def settings_of(architecture: Architecture, config: Mapping[str, Any], what: str) -> dict[str, Any]:
@@ -125,7 +138,7 @@ def make_folder(folder: FilePath, what: str) -> Path:
 def _shown(given: Any) -> str:
     """A value from a file, without the length that a file can give it."""
     text = "null" if given is None else json.dumps(given)
-    return text if len(text) <= 40 else f"{text[:40]}..."
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
 def _classes(config: Mapping[str, Any], what: str) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from adjoint.errors import CheckpointError, InvalidValueError, listed
 from adjoint.importers.weights.architecture import Architecture, Expected
 from adjoint.importers.weights.architectures import architecture_of, architecture_of_kind
-from adjoint.importers.weights.configuration import configuration_of, make_folder, read_json, settings_of
+from adjoint.importers.weights.configuration import configuration_of, make_folder, read_json, settings_of, shown_name
 from adjoint.importers.weights.stored import Stored, stored_tensors, tensors_of
 from adjoint.ir import as_dtype, dtype_name, is_float
 from adjoint.nn.lora import LoRALinear
@@ -127,7 +127,7 @@ def _canonical(architecture: Architecture, tensors: Mapping[str, Stored]) -> dic
         if any(re.fullmatch(pattern, short) for pattern in architecture.ignored):
             continue
         if short in found:
-            raise CheckpointError(f"{_WHAT}: every tensor must be there once, got {short!r} and {name!r}; remove one")
+            raise CheckpointError(f"{_WHAT}: every tensor must be there once, got {short} again as {name}; remove one")
         found[short] = stored
     return found
 
@@ -161,7 +161,7 @@ def _matched(
     _check_fresh(fresh, present)
     matched = [(one, present[one.theirs]) for one in (*shared, *own) if one.theirs in present and one not in fresh]
     unknown = present.keys() - _known_names(architecture, settings)
-    _check_agreement(missing, sorted(unknown), matched)
+    _check_agreement(missing, sorted(map(shown_name, unknown)), matched)
     return matched
 
 

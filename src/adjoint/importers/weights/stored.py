@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adjoint.errors import CheckpointError, kind_of
-from adjoint.importers.weights.configuration import parsed_object, read_json
+from adjoint.importers.weights.configuration import parsed_object, read_json, shown_name
 from adjoint.interop import read_torch
 from adjoint.ir import DTYPES
 from adjoint.paths import reading
@@ -92,13 +92,15 @@ def _indexed(path: Path, what: str) -> dict[str, Stored]:
         # Only names of files next to the index: no other folder, whatever the separator.
         if Path(file).name != file or "\\" in file or ":" in file or not file.endswith(suffix):
             raise CheckpointError(
-                f"{what}: the files of {path.name} must be next to it and end in {suffix}, got {file!r}; save it again"
+                f"{what}: the files of {path.name} must be next to it and end in {suffix}, got "
+                f"{shown_name(file)}; save it again"
             )
         tensors = tensors_of(path.parent / file, what)
         wrong = sorted(tensors.keys() ^ {name for name, place in names.items() if place == file})
         if wrong:
             raise CheckpointError(
-                f"{what}: {path.name} must say which tensors {file} has, got another {wrong[0]!r}; save it again"
+                f"{what}: {path.name} must say which tensors {file} has, got another "
+                f"{shown_name(wrong[0])}; save it again"
             )
         found |= tensors
     return found
@@ -119,7 +121,7 @@ def _of_torch(path: Path, what: str) -> dict[str, Stored]:
             )
         if array.nbytes > size:  # repeated elements, which would take memory that the file does not have
             raise CheckpointError(
-                f"{what}: the tensors in {path} must be whole, got {name!r} with repeated elements; save a copy of it"
+                f"{what}: the tensors in {path} must be whole, got {name} with repeated elements; save a copy of it"
             )
         found[name] = Stored(array.shape, array.dtype, lambda array=array: array)  # type: ignore[misc]
     return found
@@ -134,7 +136,7 @@ def _of_safetensors(path: Path, what: str) -> dict[str, Stored]:
             start = _SIZE_BYTES + length
             if size < _SIZE_BYTES or length > _LONGEST_HEADER or start > size:
                 raise _damaged(path, what, "its header is cut off")
-            header = parsed_object(stream.read(length), what, path)
+            header = parsed_object(stream.read(length), what, f"the header of {path}")
     header.pop(_METADATA, None)
     if not header:
         return {}
@@ -142,7 +144,7 @@ def _of_safetensors(path: Path, what: str) -> dict[str, Stored]:
     end = 0
     for name, _, begin, after, _ in pieces:
         if begin != end:
-            raise _damaged(path, what, f"{name!r} does not begin where the tensor before it ends")
+            raise _damaged(path, what, f"{shown_name(name)} does not begin where the tensor before it ends")
         end = after
     if end != size - start:
         raise _damaged(path, what, f"it has {size - start} bytes of tensors instead of {end}")
@@ -160,20 +162,20 @@ def _of_safetensors(path: Path, what: str) -> dict[str, Stored]:
 def _piece(name: str, entry: Any, path: Path, what: str) -> tuple[str, tuple[int, ...], int, int, np.dtype]:
     """Name, shape, first and last byte, and dtype of an entry of a header."""
     if not isinstance(entry, dict) or entry.keys() != {"dtype", "shape", "data_offsets"}:
-        raise _damaged(path, what, f"its header does not describe {name!r}")
+        raise _damaged(path, what, f"its header does not describe {shown_name(name)}")
     kind, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not _sizes(shape) or not _sizes(offsets) or len(offsets) != 2 or not isinstance(kind, str):
-        raise _damaged(path, what, f"its header does not describe {name!r}")
+        raise _damaged(path, what, f"its header does not describe {shown_name(name)}")
     if kind not in _DTYPES:
         raise CheckpointError(
-            f"{what}: tensors have dtypes among {', '.join(_DTYPES)}, and {path} holds {name!r} of {kind[:20]}; save "
-            "it in another dtype"
+            f"{what}: tensors have dtypes among {', '.join(_DTYPES)}, and {path} holds {shown_name(name)} of "
+            f"{shown_name(kind)}; save it in another dtype"
         )
     dtype = _DTYPES[kind]
     if len(shape) > _MOST_AXES:
-        raise _damaged(path, what, f"{name!r} has {len(shape)} axes")
+        raise _damaged(path, what, f"{shown_name(name)} has {len(shape)} axes")
     if prod(shape) * dtype.itemsize != offsets[1] - offsets[0]:
-        raise _damaged(path, what, f"{name!r} has other bytes than its shape needs")
+        raise _damaged(path, what, f"{shown_name(name)} has other bytes than its shape needs")
     return name, tuple(shape), offsets[0], offsets[1], dtype
 
 
