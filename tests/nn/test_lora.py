@@ -53,8 +53,8 @@ def test_dropout_is_part_of_training_only():
     [
         (
             lambda: add_lora(network(), ["query"]),
-            "add_lora: targets must be names of modules of Sequential, got 'query', which is none; print(network) shows "
-            "them",
+            "add_lora: targets must be names of modules of Sequential, got 'query', which is none; print(network) "
+            "shows them",
         ),
         (
             lambda: add_lora(network(), ["1"]),

@@ -45,8 +45,8 @@ transformer.layer.N.attention.v_lin.weight 8 8, transformer.layer.N.attention.v_
 transformer.layer.N.attention.out_lin.weight 8 8, transformer.layer.N.attention.out_lin.bias 8,
 transformer.layer.N.sa_layer_norm.weight 8, transformer.layer.N.sa_layer_norm.bias 8,
 transformer.layer.N.ffn.lin1.weight 12 8, transformer.layer.N.ffn.lin1.bias 12,
-transformer.layer.N.ffn.lin2.weight 8 12, transformer.layer.N.ffn.lin2.bias 8, transformer.layer.N.output_layer_norm.weight 8,
-transformer.layer.N.output_layer_norm.bias 8"""
+transformer.layer.N.ffn.lin2.weight 8 12, transformer.layer.N.ffn.lin2.bias 8,
+transformer.layer.N.output_layer_norm.weight 8, transformer.layer.N.output_layer_norm.bias 8"""
 
 _VIT = """
 embeddings.cls_token 1 1 8, embeddings.position_embeddings 1 5 8, embeddings.patch_embeddings.projection.weight 8 3 2 2,

@@ -34,9 +34,9 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
     CheckpointError
         If it cannot be read, is no JSON, is no object, or has a name twice.
     """
-    with reading(path, what), path.open("rb") as stream:
-        content = stream.read(_LONGEST + 1)
-    return parsed_object(content if len(content) <= _LONGEST else b"", what, str(path))
+    with reading(path, what):
+        content = path.read_bytes() if path.stat().st_size <= _LONGEST else b""
+    return parsed_object(content, what, str(path))
 
 
 def parsed_object(content: bytes, what: str, place: str) -> dict[str, Any]:
