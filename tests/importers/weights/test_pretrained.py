@@ -100,10 +100,25 @@ def test_names_of_old_norms_are_known(tmp_path):
     assert np.array_equal(found, arrays["bert.embeddings.LayerNorm.weight"])
 
 
+def test_names_that_modules_have_in_memory_are_known(tmp_path):
+    arrays = write_model(tmp_path, "vit")
+    parts = {"encoder.layer.": "layers.", "attention.attention.query": "attention.q_proj"}
+    parts |= {"intermediate.dense": "mlp.fc1"}
+    renamed = arrays
+    for before, after in parts.items():
+        renamed = {name.replace(before, after): array for name, array in renamed.items()}
+    assert "layers.1.mlp.fc1.bias" in renamed
+    write_file(tmp_path / "model.safetensors", renamed, {}, "test")
+    found = load_pretrained(tmp_path).layers[1].attention.query.weight.detach().numpy()
+    assert np.array_equal(found, arrays["encoder.layer.1.attention.attention.query.weight"])
+
+
 def test_another_head_is_drawn_anew(tmp_path):
     arrays = write_model(tmp_path, "distilbert lm")
     network = load_pretrained(tmp_path, head="classification", classes=4, head_dropout=0.0)
     assert network.classifier.weight.shape == (4, 8)
+    assert 0.005 < network.classifier.weight.std().item() < 0.05  # drawn around 0 with 0.02
+    assert not network.classifier.bias.detach().numpy().any()
     assert network.head_drop.p == 0
     table = network.tokens.weight.detach().numpy()
     assert np.array_equal(table, arrays["distilbert.embeddings.word_embeddings.weight"])

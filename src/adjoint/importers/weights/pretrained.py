@@ -15,6 +15,8 @@ from adjoint.importers.weights.configuration import configuration_of, make_folde
 from adjoint.importers.weights.stored import Stored, stored_tensors, tensors_of
 from adjoint.ir import as_dtype, dtype_name, is_float
 from adjoint.nn.lora import LoRALinear
+from adjoint.nn.networks.transformer_parts import begin_weight
+from adjoint.nn.parameters import undrawn
 from adjoint.paths import FilePath, write_user_file
 from adjoint.tensor.environment import get_default_dtype
 from adjoint.training.tensors import write_file
@@ -76,11 +78,14 @@ def load_pretrained(path: FilePath, head: str | None = "auto", *, dtype: object 
             f"{wanted['layers']} layers; correct the configuration"
         )
     resized = wanted["classes"] != found["classes"]
-    matched = _matched(architecture, wanted, _canonical(architecture, tensors), chosen != own, resized)
+    matched, fresh = _matched(architecture, wanted, _canonical(architecture, tensors), chosen != own, resized)
     target = _dtype_of(dtype, matched)
-    network = architecture.network(**wanted).to(target)
-    elements = {one.ours: _elements(one, stored) for one, stored in matched}
-    network.load_state_dict(elements, strict=False)
+    with undrawn():
+        network = architecture.network(**wanted).to(target)
+    network.load_state_dict({one.ours: _elements(one, stored) for one, stored in matched}, strict=False)
+    for one in fresh:  # biases and the weights of norms have their first values
+        if len(one.shape) > 1:
+            begin_weight(network.get_parameter(one.ours))
     network.pretrained_config = config
     return network.eval()
 
@@ -134,8 +139,8 @@ def _canonical(architecture: Architecture, tensors: Mapping[str, Stored]) -> dic
 
 def _matched(
     architecture: Architecture, wanted: dict[str, Any], present: dict[str, Stored], new_head: bool, resized: bool
-) -> list[tuple[Expected, Stored]]:
-    """The tensors of the file by those of the network, checked for names, shapes and dtypes.
+) -> tuple[list[tuple[Expected, Stored]], list[Expected]]:
+    """The tensors of the file by those of the network, checked for names, shapes and dtypes, and those to be drawn.
 
     Parameters
     ----------
@@ -162,7 +167,7 @@ def _matched(
     matched = [(one, present[one.theirs]) for one in (*shared, *own) if one.theirs in present and one not in fresh]
     unknown = present.keys() - _known_names(architecture, settings)
     _check_agreement(missing, sorted(map(shown_name, unknown)), matched)
-    return matched
+    return matched, fresh
 
 
 def _use_tied(

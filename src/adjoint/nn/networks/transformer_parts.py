@@ -11,8 +11,9 @@ from adjoint.nn.embedding import Embedding
 from adjoint.nn.linear import Linear
 from adjoint.nn.networks.checking import require_sizes
 from adjoint.nn.normalization import LayerNorm
+from adjoint.nn.parameters import wants_draws
 from adjoint.tensor.creation import arange, ones, zeros
-from adjoint.tensor.tensor import Parameter
+from adjoint.tensor.tensor import Parameter, Tensor
 
 __all__ = [
     "ACTIVATIONS",
@@ -21,6 +22,7 @@ __all__ = [
     "Pooler",
     "PostNormLayer",
     "SelfAttention",
+    "begin_weight",
     "begin_weights",
     "check_transformer",
     "last_tokens",
@@ -57,11 +59,16 @@ def check_transformer(
         )
 
 
+def begin_weight(weight: Tensor) -> None:
+    """Draw the elements of a matrix or a table of embeddings."""
+    init.normal_(weight, 0.0, _SPREAD)
+
+
 def begin_weights(network: Module) -> None:
-    """Draw all matrices and kernels from a narrow normal distribution, and set biases of linear layers to zero."""
-    for module in network.modules():
+    """Draw all matrices from a narrow normal distribution, and set biases of linear layers to zero."""
+    for module in network.modules() if wants_draws() else ():
         if isinstance(module, Linear | Embedding):
-            init.normal_(module.weight, 0.0, _SPREAD)
+            begin_weight(module.weight)
         if isinstance(module, Linear) and module.bias is not None:
             init.zeros_(module.bias)
 

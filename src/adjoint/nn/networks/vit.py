@@ -4,12 +4,18 @@ from typing import Any
 
 from adjoint.errors import InvalidValueError
 from adjoint.modules import Module
-from adjoint.nn import init
 from adjoint.nn.containers import ModuleList
 from adjoint.nn.convolution import Conv2d
 from adjoint.nn.dropout import Dropout
 from adjoint.nn.linear import Linear
-from adjoint.nn.networks.transformer_parts import Perceptron, Pooler, SelfAttention, begin_weights, check_transformer
+from adjoint.nn.networks.transformer_parts import (
+    Perceptron,
+    Pooler,
+    SelfAttention,
+    begin_weight,
+    begin_weights,
+    check_transformer,
+)
 from adjoint.nn.normalization import LayerNorm
 from adjoint.tensor.creation import zeros
 from adjoint.tensor.joining import cat
@@ -132,7 +138,7 @@ class ViT(Module):
         self.pooler = Pooler(width) if head is None else None
         self.classifier = Linear(width, classes) if head == "classification" else None
         begin_weights(self)
-        init.normal_(self.places, 0.0, 0.02)
+        begin_weight(self.places)
 
     def forward(self, pixel_values: Any) -> Any:
         """Logits, or hidden states, of images ``[N, channels, size, size]``."""
