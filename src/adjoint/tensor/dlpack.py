@@ -111,6 +111,8 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         ``copy=False``.
     """
     check_device(device)
+    if isinstance(ext_tensor, Recorded):
+        ext_tensor = _elements(ext_tensor)
     if isinstance(ext_tensor, np.ndarray):
         array, owner, read_only = ext_tensor, None, not ext_tensor.flags.writeable
     else:
@@ -211,18 +213,13 @@ def capsule_of(tensor: Any, stream: Any, max_version: tuple[int, int] | None, dl
         copied in spite of ``copy=False``: they are those of a view, or the library asks for a version without
         read-only memory.
     """
-    if tensor.requires_grad:
-        raise InvalidValueError(
-            f"__dlpack__: what others may change must not require a gradient, got {tensor._spec.type} that does; use "
-            "tensor.detach()"
-        )
     if stream is not None or (dl_device is not None and tuple(map(int, dl_device)) != _CPU):
         what = f"the stream {stream}" if stream is not None else f"device {dl_device!r}"
         raise InvalidValueError(
             f"__dlpack__: tensors are on the CPU, (1, 0), without streams, got {what}; leave it out"
         )
     versioned = _VERSIONED and max_version is not None and max_version[0] >= _VERSION[0]
-    array = tensor.numpy()
+    array = _elements(tensor)
     is_private = _is_view(tensor)
     if copy is False and (is_private or (not array.flags.writeable and not versioned)):
         raise InvalidValueError(
@@ -237,6 +234,17 @@ def capsule_of(tensor: Any, stream: Any, max_version: tuple[int, int] | None, dl
     if is_bfloat:
         _described(capsule, versioned)[0].code = _BFLOAT
     return capsule
+
+
+def _elements(tensor: Any) -> np.ndarray:
+    """The elements of a tensor that shares them."""
+    if tensor.requires_grad:
+        raise InvalidValueError(
+            f"__dlpack__: what others may change must not require a gradient, got {tensor._spec.type} that does; use "
+            "tensor.detach()"
+        )
+    array: np.ndarray = tensor.numpy()
+    return array
 
 
 def _is_view(tensor: Recorded) -> bool:
