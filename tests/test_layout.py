@@ -43,6 +43,7 @@ TESTED_IN = {
     "importers/weights/configuration": "importers/weights/test_hostile_files.py",
     "importers/weights/stored": "importers/weights/test_hostile_files.py",
     "nn/networks/bert": "importers/weights/test_pretrained.py",
+    "nn/networks/decoder": "nn/networks/test_networks.py",
     "nn/networks/distilbert": "importers/weights/test_pretrained.py",
     "nn/networks/gpt2": "importers/weights/test_pretrained.py",
     "nn/networks/llama": "importers/weights/test_pretrained.py",

@@ -26,7 +26,6 @@ EXPECTED = {
     "distilbert lm": [-0.733835, 0.11943, -0.324928, 0.086499, 1.103576],
     "distilbert classification": [-0.391554, 0.908355, -0.133814, -0.462301, 0.984764, -0.136711],
     "vit classification": [0.240599, -0.501394, 0.592777, 0.227081, -0.518745, 0.623018],
-    "vit": [1.304541, -0.728604, -1.446522, 1.239272, -1.646311],
     "llama lm, tied": [2.295306, -2.514056, -1.468066, 1.8736, 0.229491],
     "llama classification": [-2.299261, 2.43797, 1.571667, -1.630464],
 }
@@ -149,8 +148,8 @@ def test_a_network_that_was_not_loaded_is_written(tmp_path):
     save_pretrained(network, tmp_path)
     again = load_pretrained(tmp_path)
     assert again.settings == network.settings
-    ids = adjoint.tensor(TOKENS["input_ids"])
-    assert np.array_equal(network(ids).detach().numpy(), again(ids).detach().numpy())
+    for name, tensor in network.state_dict().items():
+        assert np.array_equal(again.state_dict()[name].numpy(), tensor.numpy())
 
 
 def changed(tmp_path, model="gpt2 lm", **config):

@@ -8,6 +8,7 @@ from adjoint.nn.containers import ModuleList
 from adjoint.nn.dropout import Dropout
 from adjoint.nn.embedding import Embedding
 from adjoint.nn.linear import Linear
+from adjoint.nn.networks.decoder import Decoder
 from adjoint.nn.networks.transformer_parts import (
     Perceptron,
     begin_weights,
@@ -57,7 +58,7 @@ class _Block(Module):
         return x + self.mlp_drop(self.mlp(self.mlp_norm(x)))
 
 
-class GPT2(Module):
+class GPT2(Decoder):
     """GPT-2: a decoder with learned positions, biases and layer norm before each part.
 
     Radford et al., "Language Models are Unsupervised Multitask Learners", 2019. The defaults are those of the smallest
@@ -126,7 +127,7 @@ class GPT2(Module):
             "pad": pad,
             "tied": tied,
         }
-        self.head, self.pad, self.positions = head, pad, tokens
+        self.head, self.pad, self.most_tokens = head, pad, tokens
         self.tokens, self.places = Embedding(vocabulary, width), Embedding(tokens, width)
         self.drop = Dropout(dropout)
         self.layers = ModuleList(
@@ -148,7 +149,7 @@ class GPT2(Module):
             Shape ``[N, T]``; tokens where it is 0 get no attention.
         """
         length = input_ids.shape[1]
-        require_length("GPT2", length, self.positions)
+        require_length("GPT2", length, self.most_tokens)
         mask, is_causal = masked(attention_mask, length, is_causal=True)
         x = self.drop(self.tokens(input_ids) + self.places(arange(length)))
         for layer in self.layers:
@@ -159,3 +160,7 @@ class GPT2(Module):
         if self.head is None:
             return x
         return functional.linear(x, self.tokens.weight if self.lm is None else self.lm.weight)
+
+    def next_logits(self, ids: Any) -> Any:
+        """Logits of the tokens that follow."""
+        return self.forward(ids)

@@ -12,6 +12,7 @@ from adjoint.nn import functional
 from adjoint.nn.containers import ModuleList
 from adjoint.nn.embedding import Embedding
 from adjoint.nn.linear import Linear
+from adjoint.nn.networks.decoder import Decoder
 from adjoint.nn.networks.transformer_parts import (
     ACTIVATIONS,
     SelfAttention,
@@ -60,7 +61,7 @@ class _Block(Module):
         return x + self.mlp(self.mlp_norm(x))
 
 
-class Llama(Module):
+class Llama(Decoder):
     """Llama: a decoder with rotary positions, grouped-query attention, RMS norms and gated perceptrons.
 
     Touvron et al., "LLaMA: Open and Efficient Foundation Language Models", 2023; Grattafiori et al., "The Llama 3 Herd
@@ -157,7 +158,7 @@ class Llama(Module):
             "pad": pad,
             "tied": tied,
         }
-        self.head, self.pad, self.positions = head, pad, tokens
+        self.head, self.pad, self.most_tokens = head, pad, tokens
         self.register_buffer("frequencies", from_array(_frequencies(head_size, theta, scaling)), persistent=False)
         self.tokens = Embedding(vocabulary, width, padding_idx=pad)
         self.layers = ModuleList()
@@ -188,7 +189,7 @@ class Llama(Module):
             Shape ``[N, T]``; tokens where it is 0 get no attention.
         """
         length = input_ids.shape[1]
-        require_length("Llama", length, self.positions)
+        require_length("Llama", length, self.most_tokens)
         mask, is_causal = masked(attention_mask, length, is_causal=True)
         x = self.tokens(input_ids)
         frequencies: Any = self.get_buffer("frequencies")
@@ -203,6 +204,10 @@ class Llama(Module):
         if self.head is None:
             return x
         return functional.linear(x, self.tokens.weight if self.lm is None else self.lm.weight)
+
+    def next_logits(self, ids: Any) -> Any:
+        """Logits of the tokens that follow."""
+        return self.forward(ids)
 
 
 def _frequencies(size: int, theta: float, scaling: Mapping[str, Any] | None) -> np.ndarray:
