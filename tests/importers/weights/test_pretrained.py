@@ -90,6 +90,21 @@ def test_only_the_tied_tensor_need_be_there(tmp_path):
     assert np.array_equal(load_pretrained(tmp_path).tokens.weight.detach().numpy(), table)
 
 
+def test_keys_of_old_configurations_are_known(tmp_path):
+    write_model(tmp_path, "llama lm")
+    path = tmp_path / "config.json"
+    old = {"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 4.0}, "pad_token_id": -1}
+    path.write_text(json.dumps(json.loads(path.read_text()) | old))
+    network = load_pretrained(tmp_path)
+    assert (network.settings["theta"], network.settings["pad"]) == (500.0, None)
+    # Four features of a head are two angles; the second one of a position is 1 / sqrt(theta), a quarter of it here.
+    np.testing.assert_allclose(network.frequencies.numpy(), [0.25, 0.25 / np.sqrt(500)], rtol=1e-6)
+    save_pretrained(network, tmp_path)
+    written = json.loads(path.read_text())
+    assert written["rope_parameters"] == {"rope_theta": 500.0, "rope_type": "linear", "factor": 4.0}
+    assert "rope_scaling" not in written
+
+
 def test_names_of_old_norms_are_known(tmp_path):
     arrays = write_model(tmp_path, "bert classification")
     old = {name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): a for name, a in arrays.items()}

@@ -94,7 +94,7 @@ def _absent(key: Key) -> Any:
 
 
 def _value(key: Key, given: Any, what: str) -> Any:
-    if given is None and key.optional:
+    if key.optional and (given is None or (key.ours == "pad" and given == -1)):  # as old files of Llama say that
         return None
     if isinstance(key.default, str):
         if not isinstance(given, str) or given not in ACTIVATIONS:
