@@ -1,6 +1,7 @@
 """config.json of transformers: read with checks of every value, and written."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -64,8 +65,7 @@ def parsed_object(content: bytes, what: str, place: str) -> dict[str, Any]:
 
 def _repeated(names: list[str]) -> str:
     """The first name that occurs again."""
-    seen: set[str] = set()
-    return next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+    return next(name for name, count in Counter(names).items() if count > 1)
 
 
 def settings_of(architecture: Architecture, config: Mapping[str, Any], what: str) -> dict[str, Any]:

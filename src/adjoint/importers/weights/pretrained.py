@@ -132,7 +132,9 @@ def _canonical(architecture: Architecture, tensors: Mapping[str, Stored]) -> dic
         if any(re.fullmatch(pattern, short) for pattern in architecture.ignored):
             continue
         if short in found:
-            raise CheckpointError(f"{_WHAT}: every tensor must be there once, got {short} again as {name}; remove one")
+            raise CheckpointError(
+                f"{_WHAT}: every tensor must be there once, got {shown_name(short)} again as {shown_name(name)}; remove one"
+            )
         found[short] = stored
     return found
 
@@ -157,12 +159,11 @@ def _matched(
     fresh: list[Expected] = []
     for one in own:
         part = one.ours.rpartition(".")[0]
-        whole_part = [other.theirs for other in own if other.ours.rpartition(".")[0] == part]
-        if resized and part == "classifier":
+        is_there = any(other.theirs in present for other in own if other.ours.rpartition(".")[0] == part)
+        if (resized and part == "classifier") or (new_head and not is_there):
             fresh.append(one)
         elif one.theirs not in present:
-            new = new_head and not any(name in present for name in whole_part)
-            (fresh if new else missing).append(one if new else one.theirs)  # type: ignore[arg-type]
+            missing.append(one.theirs)
     _check_fresh(fresh, present)
     matched = [(one, present[one.theirs]) for one in (*shared, *own) if one.theirs in present and one not in fresh]
     unknown = present.keys() - _known_names(architecture, settings)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,7 @@ def _of_torch(path: Path, what: str) -> dict[str, Stored]:
             raise CheckpointError(
                 f"{what}: the tensors in {path} must be whole, got {name} with repeated elements; save a copy of it"
             )
-        found[name] = Stored(array.shape, array.dtype, lambda array=array: array)  # type: ignore[misc]
+        found[name] = Stored(array.shape, array.dtype, partial(np.asarray, array))
     return found
 
 
