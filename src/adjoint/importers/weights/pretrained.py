@@ -133,7 +133,8 @@ def _canonical(architecture: Architecture, tensors: Mapping[str, Stored]) -> dic
             continue
         if short in found:
             raise CheckpointError(
-                f"{_WHAT}: every tensor must be there once, got {shown_name(short)} again as {shown_name(name)}; remove one"
+                f"{_WHAT}: every tensor must be there once, got {shown_name(short)} again as "
+                f"{shown_name(name)}; remove one"
             )
         found[short] = stored
     return found
