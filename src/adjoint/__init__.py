@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from adjoint.tensor.comparison import *  # noqa: F403
     from adjoint.tensor.creation import *  # noqa: F403
     from adjoint.tensor.diagonals import *  # noqa: F403
+    from adjoint.tensor.dlpack import from_dlpack as from_dlpack
     from adjoint.tensor.dtypes import *  # noqa: F403
     from adjoint.tensor.elementwise import *  # noqa: F403
     from adjoint.tensor.environment import device as device

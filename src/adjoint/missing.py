@@ -43,7 +43,7 @@ _TORCH = _SORTED | {
     "distributed": "training runs on the cores of one machine; leave it out",
     "multiprocessing": "use threads, or the multiprocessing of Python",
     "profiler": "use `adjoint profile`",
-    "hub": "load the weights with torch.load, or safetensors, into a model of your own",
+    "hub": "load a folder of a model with adjoint.importers.weights.load_pretrained",
     "onnx": "use adjoint.to_onnx and adjoint.from_onnx",
     "random": "use manual_seed, and torch.Generator",
     "special": "use the functions of adjoint itself, such as torch.erf",
