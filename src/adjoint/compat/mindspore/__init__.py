@@ -39,7 +39,7 @@ from adjoint.compat.mindspore.train import (
 )
 from adjoint.compat.uncovered import uncovered
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     *_context,
     *_types,
     "Callback",

@@ -15,17 +15,17 @@ __all__ = [
     "float32",
     "float64",
     "float_",
+    "int8",
     "int16",
     "int32",
     "int64",
-    "int8",
     "int_",
     "tensor",
     "tensor_type",
+    "uint8",
     "uint16",
     "uint32",
     "uint64",
-    "uint8",
 ]
 
 bool_ = DTYPES["bool"]
@@ -38,7 +38,8 @@ tensor = tensor_type = "tensor"
 
 def dtype_to_nptype(type_: Any) -> np.dtype:
     """The NumPy dtype, which it is already."""
-    return np.dtype(type_)
+    found: np.dtype = np.dtype(type_)
+    return found
 
 
 __getattr__ = uncovered(__name__, {"complex64": "complex numbers have no counterpart"}, "adjoint (adjoint.float32)")

@@ -13,7 +13,7 @@ __all__ = ["jit", "ms_function", "set_seed"]
 
 
 def jit(fn: Callable[..., Any] | None = None, **_options: Any) -> Any:
-    """`adjoint.jit`, as ``@jit`` or ``@jit(...)``; the options, which choose between MindSpore's compilers, have no effect."""
+    """`adjoint.jit`, as ``@jit`` or ``@jit(...)``; options, which choose a compiler of MindSpore, have no effect."""
     return compiled if fn is None else compiled(fn)
 
 
@@ -23,7 +23,7 @@ ms_function = jit
 def set_seed(seed: int) -> None:
     """Seed adjoint's generator, and NumPy's global one, as MindSpore does."""
     manual_seed(seed)
-    np.random.seed(seed)  # noqa: NPY002
+    np.random.seed(seed)
 
 
 __getattr__ = uncovered(__name__, {}, "adjoint.jit")

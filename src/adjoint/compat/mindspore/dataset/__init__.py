@@ -15,7 +15,7 @@ from adjoint.data import (
     WeightedRandomSampler,
 )
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     *_datasets,
     "DistributedSampler",
     "PKSampler",

@@ -30,7 +30,7 @@ class Dataset(native.Dataset):
     def _with(self, node: Node) -> "Dataset":
         return Dataset(node, self._seed)
 
-    def create_tuple_iterator(  # type: ignore[override]  # a smaller one
+    def create_tuple_iterator(
         self, columns: str | Sequence[str] | None = None, num_epochs: int = -1, output_numpy: bool = False,
         do_copy: bool = True,  # noqa: ARG002
     ) -> Any:  # fmt: skip
@@ -38,7 +38,7 @@ class Dataset(native.Dataset):
         found = native.Dataset.create_tuple_iterator(self, columns, num_epochs)
         return found if output_numpy else _Converted(found, lambda row: tuple(map(_tensor, row)))
 
-    def create_dict_iterator(  # type: ignore[override]  # a smaller one
+    def create_dict_iterator(
         self, num_epochs: int = -1, output_numpy: bool = False, do_copy: bool = True  # noqa: ARG002
     ) -> Any:  # fmt: skip
         """An iterator over dicts of tensors, each loop over which is the next epoch."""
@@ -147,11 +147,11 @@ class MnistDataset(Dataset):
 def _files(name: str, source: Callable[..., Any]) -> Any:
     """A dataset of files, with the arguments of adjoint's by name."""
 
-    def __init__(self: Any, *args: Any, shuffle: bool | None = None, sampler: Any = None, **options: Any) -> None:
+    def initialize(self: Any, *args: Any, shuffle: bool | None = None, sampler: Any = None, **options: Any) -> None:
         made = source(*args, shuffle=_shuffled(shuffle, sampler), sampler=sampler, **options)
         Dataset.__init__(self, made._node)
 
-    body = {"__init__": __init__, "__doc__": f"`adjoint.data.{name}`, shuffled by default.", "__module__": __name__}
+    body = {"__init__": initialize, "__doc__": f"`adjoint.data.{name}`, shuffled by default.", "__module__": __name__}
     return type(name, (Dataset,), body)
 
 

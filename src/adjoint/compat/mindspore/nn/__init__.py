@@ -20,7 +20,7 @@ from adjoint.compat.mindspore.nn.wrap import *  # noqa: F403
 from adjoint.compat.mindspore.nn.wrap import __all__ as _wrappers
 from adjoint.compat.uncovered import uncovered
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     *_activations,
     *_cells,
     *_layers,

@@ -8,7 +8,7 @@ from adjoint.compat.mindspore.common.tensor import Tensor
 from adjoint.compat.mindspore.nn.cell import Cell
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import NameLookupError
-from adjoint.nn import functional as F
+from adjoint.nn import functional
 
 __all__ = [
     "ELU",
@@ -40,11 +40,11 @@ def _activation(name: str, module: Any) -> Any:
         """The function of each element."""
         return module.forward(self, x)
 
-    def __init__(self: Any) -> None:
+    def initialize(self: Any) -> None:
         module.__init__(self)
 
     body = {
-        "__init__": __init__,
+        "__init__": initialize,
         "construct": construct,
         "__doc__": f"`adjoint.nn.{module.__name__}`.",
         "__module__": __name__,
@@ -68,7 +68,7 @@ class Softmax(Cell):
 
     def construct(self, x: Any) -> Any:
         """Probabilities along the axis."""
-        return F.softmax(x, self.axis)
+        return functional.softmax(x, self.axis)
 
 
 class LogSoftmax(Cell):
@@ -80,7 +80,7 @@ class LogSoftmax(Cell):
 
     def construct(self, x: Any) -> Any:
         """Logarithms of probabilities along the axis."""
-        return F.log_softmax(x, self.axis)
+        return functional.log_softmax(x, self.axis)
 
 
 class GELU(Cell):
@@ -92,7 +92,7 @@ class GELU(Cell):
 
     def construct(self, x: Any) -> Any:
         """The function of each element."""
-        return F.gelu(x, "tanh" if self.approximate else "none")
+        return functional.gelu(x, "tanh" if self.approximate else "none")
 
 
 class LeakyReLU(Cell):
@@ -104,7 +104,7 @@ class LeakyReLU(Cell):
 
     def construct(self, x: Any) -> Any:
         """The function of each element."""
-        return F.leaky_relu(x, self.alpha)
+        return functional.leaky_relu(x, self.alpha)
 
 
 class ELU(Cell):
@@ -116,7 +116,7 @@ class ELU(Cell):
 
     def construct(self, x: Any) -> Any:
         """The function of each element."""
-        return F.elu(x, self.alpha)
+        return functional.elu(x, self.alpha)
 
 
 class PReLU(Cell):
@@ -128,7 +128,7 @@ class PReLU(Cell):
 
     def construct(self, x: Any) -> Any:
         """The function of each element."""
-        return F.prelu(x, self.w)
+        return functional.prelu(x, self.w)
 
 
 _BY_NAME = {

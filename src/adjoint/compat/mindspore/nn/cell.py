@@ -152,7 +152,6 @@ class CellList(Cell, ModuleList):
 
     def __init__(self, *args: Any, **_options: Any) -> None:
         ModuleList.__init__(self, args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args)
-        _name_children(self)
 
     def append(self, cell: Any) -> Self:
         """Add a cell at the end."""

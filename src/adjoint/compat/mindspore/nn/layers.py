@@ -11,7 +11,7 @@ from adjoint.compat.mindspore.nn.activations import get_activation
 from adjoint.compat.mindspore.nn.cell import Cell
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError
-from adjoint.nn import functional as F
+from adjoint.nn import functional
 from adjoint.tensor.creation import ones_like
 
 __all__ = [
@@ -69,7 +69,7 @@ def _padded(x: Any, edges: Sequence[tuple[int, int]], value: float = 0.0) -> tup
     if all(before == after for before, after in edges):
         return x, tuple(before for before, _ in edges)
     widths = [width for edge in reversed(edges) for width in edge]
-    return F.pad(x, widths, "constant", value), (0,) * len(edges)
+    return functional.pad(x, widths, "constant", value), (0,) * len(edges)
 
 
 class Dense(Cell):
@@ -98,7 +98,7 @@ class Dense(Cell):
 
     def construct(self, x: Any) -> Any:
         """The product with the weight, and the bias and the activation if there are any."""
-        made = F.linear(x, self.weight, self.bias)
+        made = functional.linear(x, self.weight, self.bias)
         return made if self.activation is None else self.activation(made)
 
 
@@ -155,14 +155,14 @@ class _Conv(Cell):
 class Conv2d(_Conv):
     """``Conv2d(in_channels, out_channels, kernel_size)``: `pad_mode` is "same", and there is no bias."""
 
-    call = staticmethod(F.conv2d)
+    call = staticmethod(functional.conv2d)
 
 
 class Conv1d(_Conv):
     """``Conv1d(in_channels, out_channels, kernel_size)``: as `Conv2d`."""
 
     axes = 1
-    call = staticmethod(F.conv1d)
+    call = staticmethod(functional.conv1d)
 
 
 class Conv2dTranspose(_Conv):
@@ -173,14 +173,18 @@ class Conv2dTranspose(_Conv):
     def construct(self, x: Any) -> Any:
         """The transposed convolution."""
         spans = [d * (k - 1) + 1 for k, d in zip(self.kernel_size, self.dilation, strict=True)]
-        edges, extra = _edges(self.pad_mode, self.padding, x.shape[2:], spans, self.stride, (1, 1)), (0, 0)
         if self.pad_mode == "same":
             totals = [span - s for span, s in zip(spans, self.stride, strict=True)]
-            edges = [(-(-max(total, 0) // 2),) * 2 for total in totals]
-            extra = tuple(2 * edge[0] - total for edge, total in zip(edges, totals, strict=True))  # type: ignore[assignment]
-        return F.conv_transpose2d(
-            x, self.weight, self.bias, self.stride, [e[0] for e in edges], extra, self.group, self.dilation
+            edges = [(max(total, 0) // 2, max(total, 0) - max(total, 0) // 2) for total in totals]
+            longer = [max(-total, 0) for total in totals]
+        else:
+            edges, longer = _edges(self.pad_mode, self.padding, (), spans, self.stride, (1, 1)), [0, 0]
+        before = [edge[0] for edge in edges]
+        made = functional.conv_transpose2d(
+            x, self.weight, self.bias, self.stride, before, longer, self.group, self.dilation
         )
+        cut = [size - (edge[1] - edge[0]) for size, edge in zip(made.shape[2:], edges, strict=True)]
+        return made[:, :, : cut[0], : cut[1]] if cut != list(made.shape[2:]) else made
 
 
 class _Pool(Cell):
@@ -211,7 +215,7 @@ class MaxPool2d(_Pool):
     def construct(self, x: Any) -> Any:
         """The largest elements of windows."""
         given, padding = _padded(x, self._edges(x), float("-inf"))
-        call = F.max_pool2d if self.axes == 2 else F.max_pool1d
+        call = functional.max_pool2d if self.axes == 2 else functional.max_pool1d
         return call(given, self.kernel_size, self.stride, padding)
 
 
@@ -239,7 +243,7 @@ class AvgPool2d(_Pool):
     def construct(self, x: Any) -> Any:
         """The means of windows."""
         given, padding = _padded(x, self._edges(x))
-        call = F.avg_pool2d if self.axes == 2 else F.avg_pool1d
+        call = functional.avg_pool2d if self.axes == 2 else functional.avg_pool1d
         own = self.count_include_pad and self.pad_mode != "same"
         means = call(given, self.kernel_size, self.stride, padding, self.ceil_mode, own)
         if given is x:
@@ -285,7 +289,7 @@ class BatchNorm2d(Cell):
     def construct(self, x: Any) -> Any:
         """Normalized with the statistics of the batch while it is trained, otherwise with the moving ones."""
         own = self.training if self.use_batch_statistics is None else self.use_batch_statistics
-        return F.batch_norm(
+        return functional.batch_norm(
             x, self.moving_mean, self.moving_variance, self.gamma, self.beta, own, 1 - self.momentum, self.eps
         )
 
@@ -321,8 +325,8 @@ class LayerNorm(Cell):
         """Normalized over the axes from `begin_norm_axis` on."""
         rest = tuple(x.shape[self.begin_norm_axis :])
         if rest == self.normalized_shape:
-            return F.layer_norm(x, rest, self.gamma, self.beta, self.epsilon)
-        return F.layer_norm(x, rest, None, None, self.epsilon) * self.gamma + self.beta
+            return functional.layer_norm(x, rest, self.gamma, self.beta, self.epsilon)
+        return functional.layer_norm(x, rest, None, None, self.epsilon) * self.gamma + self.beta
 
 
 class GroupNorm(Cell):
@@ -345,7 +349,7 @@ class GroupNorm(Cell):
 
     def construct(self, x: Any) -> Any:
         """Normalized over groups of channels."""
-        return F.group_norm(x, self.num_groups, self.gamma, self.beta, self.eps)
+        return functional.group_norm(x, self.num_groups, self.gamma, self.beta, self.eps)
 
 
 class Dropout(Cell):
@@ -357,7 +361,7 @@ class Dropout(Cell):
 
     def construct(self, x: Any) -> Any:
         """Some elements replaced by 0 while it is trained."""
-        return F.dropout(x, 1 - self.keep_prob if self.p is None else self.p, self.training)
+        return functional.dropout(x, 1 - self.keep_prob if self.p is None else self.p, self.training)
 
 
 class Embedding(Cell):
@@ -381,7 +385,7 @@ class Embedding(Cell):
 
     def construct(self, ids: Any) -> Any:
         """The rows of the table."""
-        return F.embedding(ids, self.embedding_table, self.padding_idx)
+        return functional.embedding(ids, self.embedding_table, self.padding_idx)
 
 
 class Flatten(Cell):

@@ -5,7 +5,7 @@ from typing import Any
 from adjoint.compat.mindspore.nn.cell import Cell
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError
-from adjoint.nn import functional as F
+from adjoint.nn import functional
 
 __all__ = [
     "BCELoss",
@@ -48,7 +48,7 @@ class MSELoss(LossBase):
 
     def construct(self, logits: Any, labels: Any) -> Any:
         """The loss."""
-        return F.mse_loss(logits, labels, reduction=self.reduction)
+        return functional.mse_loss(logits, labels, reduction=self.reduction)
 
 
 class RMSELoss(LossBase):
@@ -59,7 +59,7 @@ class RMSELoss(LossBase):
 
     def construct(self, logits: Any, label: Any) -> Any:
         """The loss."""
-        return F.mse_loss(logits, label).sqrt()
+        return functional.mse_loss(logits, label).sqrt()
 
 
 class L1Loss(LossBase):
@@ -67,7 +67,7 @@ class L1Loss(LossBase):
 
     def construct(self, logits: Any, labels: Any) -> Any:
         """The loss."""
-        return F.l1_loss(logits, labels, reduction=self.reduction)
+        return functional.l1_loss(logits, labels, reduction=self.reduction)
 
 
 class MAELoss(L1Loss):
@@ -83,7 +83,7 @@ class SmoothL1Loss(LossBase):
 
     def construct(self, logits: Any, labels: Any) -> Any:
         """The loss."""
-        return F.smooth_l1_loss(logits, labels, reduction=self.reduction, beta=self.beta)
+        return functional.smooth_l1_loss(logits, labels, reduction=self.reduction, beta=self.beta)
 
 
 class HuberLoss(LossBase):
@@ -95,7 +95,7 @@ class HuberLoss(LossBase):
 
     def construct(self, logits: Any, labels: Any) -> Any:
         """The loss."""
-        return F.huber_loss(logits, labels, reduction=self.reduction, delta=self.delta)
+        return functional.huber_loss(logits, labels, reduction=self.reduction, delta=self.delta)
 
 
 class SoftmaxCrossEntropyWithLogits(LossBase):
@@ -108,8 +108,8 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
     def construct(self, logits: Any, labels: Any) -> Any:
         """The loss."""
         if self.sparse:
-            return F.cross_entropy(logits, labels, reduction=self.reduction, ignore_index=None)
-        return self.get_loss(-(F.log_softmax(logits, -1) * labels).sum(-1))
+            return functional.cross_entropy(logits, labels, reduction=self.reduction, ignore_index=None)
+        return self.get_loss(-(functional.log_softmax(logits, -1) * labels).sum(-1))
 
 
 class CrossEntropyLoss(LossBase):
@@ -123,7 +123,7 @@ class CrossEntropyLoss(LossBase):
 
     def construct(self, logits: Any, labels: Any) -> Any:
         """The loss."""
-        return F.cross_entropy(
+        return functional.cross_entropy(
             logits,
             labels,
             self.weight,
@@ -142,7 +142,9 @@ class NLLLoss(LossBase):
 
     def construct(self, logits: Any, labels: Any) -> Any:
         """The loss."""
-        return F.nll_loss(logits, labels, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
+        return functional.nll_loss(
+            logits, labels, self.weight, ignore_index=self.ignore_index, reduction=self.reduction
+        )
 
 
 class BCELoss(LossBase):
@@ -154,7 +156,7 @@ class BCELoss(LossBase):
 
     def construct(self, logits: Any, labels: Any) -> Any:
         """The loss."""
-        return F.binary_cross_entropy(logits, labels, self.weight, reduction=self.reduction)
+        return functional.binary_cross_entropy(logits, labels, self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(LossBase):
@@ -166,7 +168,7 @@ class BCEWithLogitsLoss(LossBase):
 
     def construct(self, logits: Any, labels: Any) -> Any:
         """The loss."""
-        return F.binary_cross_entropy_with_logits(
+        return functional.binary_cross_entropy_with_logits(
             logits, labels, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
         )
 
@@ -176,7 +178,7 @@ class KLDivLoss(LossBase):
 
     def construct(self, logits: Any, labels: Any) -> Any:
         """The loss."""
-        return F.kl_div(logits, labels, reduction=self.reduction)
+        return functional.kl_div(logits, labels, reduction=self.reduction)
 
 
 class CosineEmbeddingLoss(LossBase):
@@ -188,7 +190,9 @@ class CosineEmbeddingLoss(LossBase):
 
     def construct(self, logits_x1: Any, logits_x2: Any, labels: Any) -> Any:
         """The loss."""
-        return F.cosine_embedding_loss(logits_x1, logits_x2, labels, margin=self.margin, reduction=self.reduction)
+        return functional.cosine_embedding_loss(
+            logits_x1, logits_x2, labels, margin=self.margin, reduction=self.reduction
+        )
 
 
 __getattr__ = uncovered(__name__, {}, "adjoint.losses")

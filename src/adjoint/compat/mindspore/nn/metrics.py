@@ -14,7 +14,6 @@ from adjoint.training.metrics import (
     Top5CategoricalAccuracy,
     TopKCategoricalAccuracy,
 )
-
 from adjoint.training.metrics.by_name import NAMES
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""`mindspore.nn.optim`: optimizers with MindSpore's arguments and defaults, which are chains of adjoint's transforms."""
+"""`mindspore.nn.optim`: chains of adjoint's transforms with MindSpore's arguments and defaults."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,9 @@ from adjoint import optim as native
 from adjoint.compat.mindspore.common.parameter import ParameterTuple
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
-from adjoint.ir import DTYPES, Value
+from adjoint.ir import DTYPES, TensorType, Value
+from adjoint.optim.base import StateSpec, Values
+from adjoint.optim.bindable import Binding
 from adjoint.optim.bound import Bound
 from adjoint.optim.chain import Chain
 from adjoint.optim.transform import Transform
@@ -42,6 +44,15 @@ class _Divide(Transform):
         return direction / scalars["loss_scale"], {}
 
 
+class _Adam(native.scale_by_adam):
+    """Adam's quotient with ``eps`` added before the second moment's bias is corrected, as MindSpore does."""
+
+    def prepare(self, hyper: Values, shared: Values) -> tuple[dict[str, Value], dict[str, Value]]:
+        """The scalars, with the correction in ``eps`` as well."""
+        scalars, new = super().prepare(hyper, shared)
+        return scalars | {"eps": scalars["eps"] * ops.cast(scalars["correction"], scalars["eps"].dtype)}, new
+
+
 @dataclass(frozen=True)
 class _PlainAdam(Transform):
     """``d = m / (sqrt(v) + eps) + weight_decay * p``, Adam's quotient without corrections of the bias."""
@@ -66,6 +77,11 @@ class _RootMeanSquare(Transform):
     epsilon: float
     centered: bool
 
+    def init(self, params: Mapping[str, TensorType]) -> tuple[StateSpec, ...]:
+        """Ones for the mean square, zeros for the mean."""
+        found = super().init(params)
+        return tuple(replace(spec, initial=1.0) if spec.name.endswith("_ms") else spec for spec in found)
+
     def slots(self) -> tuple[str, ...]:
         """The mean square, and the mean."""
         return ("ms", "mg") if self.centered else ("ms",)
@@ -81,16 +97,16 @@ class _RootMeanSquare(Transform):
         return direction / (square + scalars["epsilon"]).sqrt(), new
 
 
-class _Groups(type(Chain)):  # type: ignore[misc]  # the class of optimizer classes
+class _Groups(Binding):
     """Binds an optimizer to parameters or groups of them, in MindSpore's form."""
 
-    def __call__(cls, params: Any, *args: Any, **options: Any) -> Any:
+    def __call__(cls, params: Any, *args: Any, **options: Any) -> Any:  # noqa: N805
         items = [params] if isinstance(params, Tensor) else list(params)
         if not items:
             raise InvalidValueError(f"{cls.__name__}: at least one parameter is required, got none")
         ordered = [item for item in items if isinstance(item, Mapping) and "order_params" in item]
         items = [item for item in items if not (isinstance(item, Mapping) and "order_params" in item)]
-        made = cls.__new__(cls)
+        made: Any = object.__new__(cls)  # type: ignore[arg-type]
         object.__setattr__(made, "_decays", any(isinstance(x, Mapping) and x.get("weight_decay") for x in items))
         made.__init__(*args, **options)
         members = [p for item in items for p in (item["params"] if isinstance(item, Mapping) else [item])]
@@ -174,7 +190,7 @@ def _rate(owner: str, given: Any) -> list[Transform]:
         def schedule(t: Value) -> Value:
             """The number of the update."""
             place = ops.cast(ops.minimum(t, ops.full_like(t, len(table) - 1)), DTYPES["i64"])
-            return ops.take(ops.constant(table), place, 0)
+            return ops.take(ops.constant(table), place)
     else:
         raise TypeRuleError(
             f"{owner}: learning_rate must be a number, a list of numbers or a LearningRateSchedule, got "
@@ -235,7 +251,7 @@ class Adam(Optimizer):
     ) -> None:  # fmt: skip
         if use_nesterov or use_locking:
             raise InvalidValueError("Adam: use_nesterov and use_locking are not covered; use adjoint.optim.NAdam")
-        parts = [native.scale_by_adam((beta1, beta2), eps, use_amsgrad)]
+        parts = [_Adam((beta1, beta2), eps, use_amsgrad)]
         super().__init__(learning_rate, parts, weight_decay, loss_scale)
 
 

@@ -104,7 +104,7 @@ class DynamicLossScaleUpdateCell(FixedLossScaleUpdateCell):
 
 
 class TrainOneStepWithLossScaleCell(TrainOneStepCell):
-    """``TrainOneStepWithLossScaleCell(network, optimizer, scale_sense)``: updates are left out if gradients overflow."""
+    """``TrainOneStepWithLossScaleCell(network, optimizer, scale_sense)``: no update if gradients overflow."""
 
     def __init__(self, network: Any, optimizer: Any, scale_sense: Any) -> None:
         given = scale_sense if isinstance(scale_sense, FixedLossScaleUpdateCell) else None

@@ -7,7 +7,6 @@ from typing import Any
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import TypeRuleError
 from adjoint.func.derivatives import grad as native_grad
-from adjoint.func.derivatives import stop_gradient
 from adjoint.func.derivatives import value_and_grad as native_value_and_grad
 from adjoint.func.tree import tree_leaves
 from adjoint.tensor.creation import full_like
@@ -89,7 +88,7 @@ def _inner(value: Any, sens: Any) -> Any:
     results = [x for x in tree_leaves(value) if isinstance(x, Tensor)]
     seeds = tree_leaves(sens)
     terms = [
-        total(x * (stop_gradient(s) if isinstance(s, Tensor) else full_like(x, s)))
+        total(x * (s.detach() if isinstance(s, Tensor) else full_like(x, s)))
         for x, s in zip(results, seeds, strict=True)
     ]
     return sum(terms[1:], terms[0])

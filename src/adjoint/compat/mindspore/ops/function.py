@@ -9,19 +9,120 @@ from adjoint.compat.uncovered import uncovered
 from adjoint.errors import TypeRuleError
 from adjoint.func.derivatives import stop_gradient
 from adjoint.ir import as_dtype
-from adjoint.nn import functional as F
+from adjoint.nn import functional
 from adjoint.tensor.tensor import Tensor as Native
 
 #: Those that MindSpore and adjoint call the same, with the same arguments.
-_SAME = (
-    "abs acos acosh add allclose arange argsort asin asinh atan atan2 atanh bmm broadcast_to ceil cholesky clamp cos "
-    "cosh cumprod diag diff dot einsum equal erf erfc erfinv exp expm1 eye flatten flip floor fmod full full_like "
-    "greater greater_equal isclose isfinite isinf isnan less less_equal lerp log log10 log1p log2 logical_and "
-    "logical_not logical_or logical_xor logsumexp masked_fill masked_select matmul maximum meshgrid minimum mm mul "
-    "nan_to_num narrow ne neg not_equal ones ones_like outer pow reciprocal relu repeat_interleave reshape roll round "
-    "rsqrt searchsorted sigmoid sign sin sinh sort sqrt square squeeze stack std sub swapaxes tan tanh tensordot tile "
-    "topk trace tril triu trunc unbind unique var where xlogy zeros zeros_like"
-).split()
+_SAME = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "allclose",
+    "arange",
+    "argsort",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bmm",
+    "broadcast_to",
+    "ceil",
+    "cholesky",
+    "clamp",
+    "cos",
+    "cosh",
+    "cumprod",
+    "diag",
+    "diff",
+    "dot",
+    "einsum",
+    "equal",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "expm1",
+    "eye",
+    "flatten",
+    "flip",
+    "floor",
+    "fmod",
+    "full",
+    "full_like",
+    "greater",
+    "greater_equal",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "lerp",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logsumexp",
+    "masked_fill",
+    "masked_select",
+    "matmul",
+    "maximum",
+    "meshgrid",
+    "minimum",
+    "mm",
+    "mul",
+    "nan_to_num",
+    "narrow",
+    "ne",
+    "neg",
+    "not_equal",
+    "ones",
+    "ones_like",
+    "outer",
+    "pow",
+    "reciprocal",
+    "relu",
+    "repeat_interleave",
+    "reshape",
+    "roll",
+    "round",
+    "rsqrt",
+    "searchsorted",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinh",
+    "sort",
+    "sqrt",
+    "square",
+    "squeeze",
+    "stack",
+    "std",
+    "sub",
+    "swapaxes",
+    "tan",
+    "tanh",
+    "tensordot",
+    "tile",
+    "topk",
+    "trace",
+    "tril",
+    "triu",
+    "trunc",
+    "unbind",
+    "unique",
+    "var",
+    "where",
+    "xlogy",
+    "zeros",
+    "zeros_like",
+]
 
 __all__ = [
     "argmax",
@@ -80,10 +181,15 @@ for _name in _SAME:
     _found = getattr(aj, _name, None)
     if _found is not None:
         globals()[_name] = _found
-        __all__ += [_name]  # noqa: PLE0604
+        __all__ += [_name]
 
-gelu, silu, relu6, softplus = F.gelu, F.silu, F.relu6, F.softplus
-mse_loss, l1_loss, nll_loss, cross_entropy = F.mse_loss, F.l1_loss, F.nll_loss, F.cross_entropy
+gelu, silu, relu6, softplus = functional.gelu, functional.silu, functional.relu6, functional.softplus
+mse_loss, l1_loss, nll_loss, cross_entropy = (
+    functional.mse_loss,
+    functional.l1_loss,
+    functional.nll_loss,
+    functional.cross_entropy,
+)
 
 
 def cast(input: Any, dtype: Any) -> Any:
@@ -159,12 +265,12 @@ def argmin(input: Any, axis: int | None = None, keepdims: bool = False) -> Any:
 
 def cumsum(x: Any, axis: int, dtype: Any = None) -> Any:
     """``cumsum(x, axis)``."""
-    return aj.cumsum(x, axis, dtype=dtype)
+    return x.cumsum(axis, dtype=dtype)
 
 
 def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Any:
     """``norm(A, ord=None, dim=None)``."""
-    return aj.norm(A, 2 if ord is None else ord, dim, keepdim)
+    return A.norm(2 if ord is None else ord, dim, keepdim)
 
 
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
@@ -221,7 +327,7 @@ def gather(input_params: Any, input_indices: Any, axis: int, batch_dims: int = 0
 def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1) -> Any:
     """``one_hot(indices, depth, on_value=1, off_value=0, axis=-1)``."""
     on, off = (v if isinstance(v, Native) else Tensor(v) for v in (on_value, off_value))
-    made = aj.where(F.one_hot(indices, depth) == 1, on, off)
+    made = aj.where(functional.one_hot(indices, depth) == 1, on, off)
     return made if axis in (-1, made.ndim - 1) else made.movedim(-1, axis)
 
 
@@ -237,39 +343,41 @@ def select(condition: Any, input: Any, other: Any) -> Any:
 
 def softmax(input: Any, axis: int = -1, *, dtype: Any = None) -> Any:
     """``softmax(input, axis=-1)``."""
-    return F.softmax(input if dtype is None else cast(input, dtype), axis)
+    return functional.softmax(input if dtype is None else cast(input, dtype), axis)
 
 
 def log_softmax(logits: Any, axis: int = -1) -> Any:
     """``log_softmax(logits, axis=-1)``."""
-    return F.log_softmax(logits, axis)
+    return functional.log_softmax(logits, axis)
 
 
 def leaky_relu(input: Any, alpha: float = 0.2) -> Any:
     """``leaky_relu(input, alpha=0.2)``."""
-    return F.leaky_relu(input, alpha)
+    return functional.leaky_relu(input, alpha)
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, seed: int | None = None) -> Any:  # noqa: ARG001
     """``dropout(input, p=0.5, training=True)``."""
-    return F.dropout(input, p, training)
+    return functional.dropout(input, p, training)
 
 
 def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = "none") -> Any:
     """``smooth_l1_loss(input, target, beta=1.0, reduction="none")``."""
-    return F.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
+    return functional.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
 
 
 def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction: str = "mean") -> Any:
     """``binary_cross_entropy(logits, labels, weight=None, reduction="mean")``."""
-    return F.binary_cross_entropy(logits, labels, weight, reduction=reduction)
+    return functional.binary_cross_entropy(logits, labels, weight, reduction=reduction)
 
 
 def binary_cross_entropy_with_logits(
     logits: Any, label: Any, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
 ) -> Any:
     """``binary_cross_entropy_with_logits(logits, label, weight=None, pos_weight=None, reduction="mean")``."""
-    return F.binary_cross_entropy_with_logits(logits, label, weight, reduction=reduction, pos_weight=pos_weight)
+    return functional.binary_cross_entropy_with_logits(
+        logits, label, weight, reduction=reduction, pos_weight=pos_weight
+    )
 
 
 def conv2d(
@@ -278,17 +386,17 @@ def conv2d(
 ) -> Any:  # fmt: skip
     """``conv2d(input, weight, bias=None, stride=1, pad_mode="valid", padding=0, dilation=1, groups=1)``."""
     chosen = "same" if pad_mode == "same" else 0 if pad_mode == "valid" else padding
-    return F.conv2d(input, weight, bias, stride, chosen, dilation, groups)
+    return functional.conv2d(input, weight, bias, stride, chosen, dilation, groups)
 
 
 def max_pool2d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Any:
     """``max_pool2d(x, kernel_size, stride=None, padding=0)``."""
-    return F.max_pool2d(x, kernel_size, stride, padding, dilation)
+    return functional.max_pool2d(x, kernel_size, stride, padding, dilation)
 
 
 def avg_pool2d(input_x: Any, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0) -> Any:
     """``avg_pool2d(input_x, kernel_size=1, stride=1, padding=0)``."""
-    return F.avg_pool2d(input_x, kernel_size, stride, padding)
+    return functional.avg_pool2d(input_x, kernel_size, stride, padding)
 
 
 def standard_normal(shape: Sequence[int], seed: int | None = None) -> Any:  # noqa: ARG001

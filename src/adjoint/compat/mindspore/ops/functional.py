@@ -6,5 +6,5 @@ from adjoint.compat.mindspore.ops.function import *  # noqa: F403
 from adjoint.compat.mindspore.ops.function import __all__ as _functions
 from adjoint.compat.uncovered import uncovered
 
-__all__ = [*_composites, *_functions]  # noqa: PLE0604
+__all__ = [*_composites, *_functions]
 __getattr__ = uncovered(__name__, {}, "adjoint.nn.functional")

@@ -6,7 +6,7 @@ from typing import Any
 from adjoint.compat.mindspore.nn import layers, loss
 from adjoint.compat.mindspore.ops import function as f
 from adjoint.compat.uncovered import uncovered
-from adjoint.nn import functional as F
+from adjoint.nn import functional
 
 #: Operators without settings, with the functions that they are.
 _PLAIN = {
@@ -47,8 +47,8 @@ __all__ = [
     "ReduceMin",
     "ReduceProd",
     "ReduceSum",
-    "SoftmaxCrossEntropyWithLogits",
     "Softmax",
+    "SoftmaxCrossEntropyWithLogits",
     "SparseSoftmaxCrossEntropyWithLogits",
     "Split",
     "Squeeze",
@@ -71,7 +71,7 @@ def _plain(name: str, function: Callable[..., Any]) -> Any:
 
 for _name, _function in _PLAIN.items():
     globals()[_name] = _plain(_name, getattr(f, _function))
-    __all__ += [_name]  # noqa: PLE0604
+    __all__ += [_name]
 
 
 class MatMul(Primitive):
@@ -181,7 +181,7 @@ class Stack(_WithAxis):
     """``Stack(axis=0)``."""
 
     default = 0
-    apply = staticmethod(lambda xs, axis: f.stack(list(xs), axis))  # type: ignore[attr-defined]
+    apply = staticmethod(lambda xs, axis: f.stack(list(xs), axis))
 
 
 class Squeeze(Primitive):
@@ -261,7 +261,7 @@ class Dropout(Primitive):
 
     def __call__(self, x: Any) -> Any:
         """The result, and where it was kept."""
-        mask = F.dropout(f.ones_like(x), 1 - self.keep_prob, True)  # type: ignore[attr-defined]
+        mask = functional.dropout(f.ones_like(x), 1 - self.keep_prob, True)
         return x * mask, mask
 
 
@@ -270,7 +270,7 @@ class Eye(Primitive):
 
     def __call__(self, n: int, m: int, t: Any) -> Any:
         """The identity matrix."""
-        return f.eye(n, m, dtype=t)  # type: ignore[attr-defined]
+        return f.eye(n, m, dtype=t)
 
 
 class L2Loss(Primitive):
@@ -294,7 +294,7 @@ class SparseSoftmaxCrossEntropyWithLogits(Primitive):
 
     def __call__(self, logits: Any, labels: Any) -> Any:
         """The loss."""
-        return F.cross_entropy(logits, labels)
+        return functional.cross_entropy(logits, labels)
 
 
 class Conv2D(Primitive):

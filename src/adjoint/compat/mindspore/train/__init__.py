@@ -10,7 +10,7 @@ from adjoint.compat.mindspore.train.model import Model
 from adjoint.compat.mindspore.train.serialization import load_checkpoint, load_param_into_net, save_checkpoint
 from adjoint.compat.uncovered import uncovered
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     *_callbacks,
     *_metrics,
     "DynamicLossScaleManager",

@@ -60,6 +60,9 @@ def load_checkpoint(ckpt_file_name: str, net: Any = None, strict_load: bool = Fa
 
 
 def _arrays(path: Path) -> dict[str, Any]:
+    ours = path.with_suffix(".safetensors")  # what ModelCheckpoint makes of MindSpore's name
+    if not path.exists() and ours.exists():
+        path = ours
     with path.open("rb") as file:
         beginning = file.read(4)
     if beginning[:2] == b"PK":
