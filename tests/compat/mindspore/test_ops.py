@@ -30,6 +30,12 @@ A = np.arange(6, dtype=np.float32).reshape(2, 3)
         (lambda x: C.clip_by_global_norm((x, x), 1.0)[0], A / np.sqrt(2 * (A**2).sum())),
         (lambda x: C.clip_by_value(x, 1, 3), A.clip(1, 3)),
         (lambda x: P.L2Loss()(x), (A**2).sum() / 2),
+        (lambda x: ops.std(x, 1), A.std(1)),  # without Bessel's correction
+        (lambda x: ops.flatten(x.reshape(1, 2, 3)), A.reshape(1, 6)),
+        (lambda x: P.Equal()(x, Tensor(A)), np.ones((2, 3), bool)),
+        (lambda x: ops.meshgrid(x[0], x[1])[0], np.meshgrid(A[0], A[1])[0]),
+        (lambda x: P.Ones()((2, 3), x.dtype).astype("f16"), np.ones((2, 3), np.float16)),
+        (lambda x: ops.sort(x, 1, True)[0], A[:, ::-1]),
     ],
 )
 def test_functions_compute_what_numpy_computes(found, expected):

@@ -20,7 +20,6 @@ _SAME = [
     "add",
     "allclose",
     "arange",
-    "argsort",
     "asin",
     "asinh",
     "atan",
@@ -35,17 +34,12 @@ _SAME = [
     "cosh",
     "cumprod",
     "diag",
-    "diff",
-    "dot",
     "einsum",
-    "equal",
     "erf",
     "erfc",
     "erfinv",
     "exp",
     "expm1",
-    "eye",
-    "flatten",
     "flip",
     "floor",
     "fmod",
@@ -73,7 +67,6 @@ _SAME = [
     "masked_select",
     "matmul",
     "maximum",
-    "meshgrid",
     "minimum",
     "mm",
     "mul",
@@ -82,7 +75,6 @@ _SAME = [
     "ne",
     "neg",
     "not_equal",
-    "ones",
     "ones_like",
     "outer",
     "pow",
@@ -98,12 +90,8 @@ _SAME = [
     "sign",
     "sin",
     "sinh",
-    "sort",
     "sqrt",
     "square",
-    "squeeze",
-    "stack",
-    "std",
     "sub",
     "swapaxes",
     "tan",
@@ -116,17 +104,15 @@ _SAME = [
     "triu",
     "trunc",
     "unbind",
-    "unique",
-    "var",
     "where",
     "xlogy",
-    "zeros",
     "zeros_like",
 ]
 
 __all__ = [
     "argmax",
     "argmin",
+    "argsort",
     "assign",
     "assign_add",
     "assign_sub",
@@ -142,8 +128,11 @@ __all__ = [
     "div",
     "dropout",
     "dtype",
+    "equal",
     "expand_dims",
+    "eye",
     "fill",
+    "flatten",
     "floor_divide",
     "gather",
     "gelu",
@@ -153,11 +142,13 @@ __all__ = [
     "max",
     "max_pool2d",
     "mean",
+    "meshgrid",
     "min",
     "mse_loss",
     "nll_loss",
     "norm",
     "one_hot",
+    "ones",
     "prod",
     "rank",
     "relu6",
@@ -168,13 +159,19 @@ __all__ = [
     "smooth_l1_loss",
     "softmax",
     "softplus",
+    "sort",
     "split",
+    "squeeze",
+    "stack",
     "standard_normal",
+    "std",
     "stop_gradient",
     "sum",
     "tensor_add",
     "transpose",
     "uniform",
+    "var",
+    "zeros",
 ]
 
 for _name in _SAME:
@@ -408,6 +405,66 @@ def uniform(shape: Sequence[int], minval: Any, maxval: Any, seed: int | None = N
     """Uniformly distributed numbers."""
     made = aj.rand(*shape) * (maxval - minval) + minval
     return made if dtype is None else cast(made, dtype)
+
+
+def ones(shape: int | Sequence[int], dtype: Any = None) -> Any:
+    """``ones(shape, dtype=None)``."""
+    return aj.ones((shape,) if isinstance(shape, int) else tuple(shape), dtype=dtype)
+
+
+def zeros(shape: int | Sequence[int], dtype: Any = None) -> Any:
+    """``zeros(shape, dtype=None)``."""
+    return aj.zeros((shape,) if isinstance(shape, int) else tuple(shape), dtype=dtype)
+
+
+def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
+    """``eye(n, m=None, dtype=None)``."""
+    return aj.eye(n, n if m is None else m, dtype=dtype)
+
+
+def equal(input: Any, other: Any) -> Any:
+    """Where the elements are equal."""
+    return aj.eq(input, other)
+
+
+def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Any:  # noqa: ARG001
+    """``flatten(input, start_dim=1, end_dim=-1)``."""
+    return input.flatten(start_dim, end_dim)
+
+
+def squeeze(input: Any, axis: Any = None) -> Any:
+    """``squeeze(input, axis=None)``."""
+    return input.squeeze() if axis is None else input.squeeze(axis)
+
+
+def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
+    """``stack(tensors, axis=0)``."""
+    return aj.stack(list(tensors), axis)
+
+
+def std(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    """``std(input, axis=None, ddof=0, keepdims=False)``."""
+    return input.std(_axes(axis), correction=int(ddof), keepdim=keepdims)
+
+
+def var(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    """``var(input, axis=None, ddof=0, keepdims=False)``."""
+    return input.var(_axes(axis), correction=int(ddof), keepdim=keepdims)
+
+
+def sort(input_x: Any, axis: int = -1, descending: bool = False) -> Any:
+    """``sort(input_x, axis=-1, descending=False)``: the elements in order, and where they were."""
+    return tuple(input_x.sort(axis, descending))
+
+
+def argsort(input: Any, axis: int = -1, descending: bool = False) -> Any:
+    """``argsort(input, axis=-1, descending=False)``."""
+    return input.argsort(axis, descending)
+
+
+def meshgrid(*inputs: Any, indexing: str = "xy") -> Any:
+    """``meshgrid(*inputs, indexing="xy")``."""
+    return aj.meshgrid(*inputs, indexing=indexing)
 
 
 def depend(value: Any, expr: Any) -> Any:  # noqa: ARG001
