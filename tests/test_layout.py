@@ -44,6 +44,7 @@ TESTED_IN = {
     "compat/mindspore/context": "compat/mindspore/nn/test_layers.py",
     "compat/mindspore/nn/activations": "compat/mindspore/nn/test_layers.py",
     "compat/mindspore/nn/cell": "compat/mindspore/nn/test_layers.py",
+    "compat/mindspore/nn/recurrent": "compat/mindspore/nn/test_layers.py",
     "compat/mindspore/nn/loss": "compat/mindspore/nn/test_layers.py",
     "compat/mindspore/nn/dynamic_lr": "compat/mindspore/nn/test_optim.py",
     "compat/mindspore/nn/learning_rate_schedule": "compat/mindspore/nn/test_optim.py",

@@ -16,6 +16,8 @@ from adjoint.compat.mindspore.nn.metrics import *  # noqa: F403
 from adjoint.compat.mindspore.nn.metrics import __all__ as _metrics
 from adjoint.compat.mindspore.nn.optim import *  # noqa: F403
 from adjoint.compat.mindspore.nn.optim import __all__ as _optimizers
+from adjoint.compat.mindspore.nn.recurrent import *  # noqa: F403
+from adjoint.compat.mindspore.nn.recurrent import __all__ as _recurrent
 from adjoint.compat.mindspore.nn.wrap import *  # noqa: F403
 from adjoint.compat.mindspore.nn.wrap import __all__ as _wrappers
 from adjoint.compat.uncovered import uncovered
@@ -28,6 +30,7 @@ __all__ = [
     *_losses,
     *_metrics,
     *_optimizers,
+    *_recurrent,
     *_schedules,
     *_wrappers,
 ]
