@@ -74,6 +74,10 @@ class Reading(Recorded):
             raise _constant(self._spec)
         return self.elements().array.tolist()
 
+    def asnumpy(self) -> np.ndarray:
+        """``numpy(force=True)``, under MindSpore's name."""
+        return self.numpy(force=True)
+
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The elements as a NumPy array, which shares the tensor's memory: changing one in place changes the other.
 
