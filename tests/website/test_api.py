@@ -1,9 +1,11 @@
 """The API reference has every public name, once."""
 
+import inspect
 from importlib import import_module
 
 import pytest
 
+import adjoint
 from adjoint import optim
 from website import api
 
@@ -36,3 +38,9 @@ def test_all_packages_have_a_page_that_the_index_links():
     index = api.index()
     assert all(f"]({package}.md)" in index for package in PACKAGES)
     assert list(api.pages().values()) == PACKAGES
+
+
+def test_every_package_among_the_public_names_has_a_page():
+    modules = {f"adjoint.{name}" for name in adjoint.__all__ if inspect.ismodule(getattr(adjoint, name))}
+    # A function of the same name is on the first page, and `adjoint.utils` has no names but `data`.
+    assert modules - set(PACKAGES) <= {"adjoint.tensor", "adjoint.utils"}
