@@ -30,7 +30,7 @@ train: $(VENV)/.for-use
 test: lint
 	$(MAKE) --keep-going --jobs=2 types pytest docs || { $(BIN)/mypy; exit 1; }
 
-# Warnings, such as a link that leads nowhere, are errors. The variable turns off an advertisement of the theme.
+# Warnings, such as a link that leads nowhere, are errors. The variable turns off a notice of the theme about its successor.
 docs docs-serve: export NO_MKDOCS_2_WARNING := 1
 docs: $(VENV)/.for-work
 	$(BIN)/mkdocs build --quiet --strict
