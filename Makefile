@@ -1,4 +1,5 @@
 # make train    train the MLP on Fashion-MNIST       make test    lint, types, tests
+# make docs     build the documentation site: open build/site/index.html; make docs-serve shows it as pages are edited
 # make fuzz     500 new random programs; the same again: make fuzz SEED=N
 # make test-minimum    the tests with the lowest versions of Python and packages that are allowed, in .venv-minimum
 # make test-pytorch    agreement with PyTorch on its own samples, in .venv-pytorch; many minutes, and a large download
@@ -20,14 +21,23 @@ PYTORCH := 'torch==2.13.*' expecttest transformers peft
 # The oldest Python and dependencies that are allowed.
 OLDEST := python3.11
 
-.PHONY: train test fuzz test-minimum test-pytorch lint types pytest clean
+.PHONY: train test docs docs-serve fuzz test-minimum test-pytorch lint types pytest clean
 
 train: $(VENV)/.for-use
 	$(BIN)/adjoint train fashion-mnist $(ARGS)
 
 # Types are checked while the tests run. What mypy says then is among their lines, so after a failure it is said again.
 test: lint
-	$(MAKE) --keep-going --jobs=2 types pytest || { $(BIN)/mypy; exit 1; }
+	$(MAKE) --keep-going --jobs=2 types pytest docs || { $(BIN)/mypy; exit 1; }
+
+# Warnings, such as a link that leads nowhere, are errors. The variable turns off a notice of the theme about its successor.
+docs docs-serve: export NO_MKDOCS_2_WARNING := 1
+docs: $(VENV)/.for-work
+	$(BIN)/mkdocs build --quiet --strict
+	@echo "The documentation is in build/site/index.html"
+
+docs-serve: $(VENV)/.for-work
+	$(BIN)/mkdocs serve --open
 
 fuzz: $(VENV)/.for-work
 	$(BIN)/pytest tests/testing/test_programs.py tests/testing/test_compiled_graphs.py --fuzz-seed $(SEED) --fuzz-count $(COUNT) $(ARGS)
@@ -52,7 +62,7 @@ $(VENV)/.for-use: pyproject.toml $(VENV)/.made
 	touch $@
 
 $(VENV)/.for-work: pyproject.toml $(VENV)/.made
-	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[test,plot]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -e ".[test,plot,docs]"
 	touch $@ $(VENV)/.for-use
 
 $(VENV)-minimum/.for-work: pyproject.toml constraints-minimum.txt

@@ -79,7 +79,7 @@ MAY_IMPORT = {
     "training": DOORS | {"amp", "func", "interop", "modules", "nn", "pages", "saving", "tensor", "utils"},
     # The names of other frameworks; they reach everything that users reach.
     "compat": DOORS
-    | {"amp", "autograd", "distributions", "func", "importers", "interop", "linalg", "modules", "nn"}
+    | {"__init__", "amp", "autograd", "distributions", "func", "importers", "interop", "linalg", "modules", "nn"}
     | {"missing", "names", "profiling", "saving", "tensor", "training", "utils"},
     # Models of other frameworks as modules, and their weights; extras, except for the names of weights.
     "importers": DOORS

@@ -14,7 +14,12 @@ from tests.golden.walkthrough import sections, stages, vector_instructions
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\]\(([^)#:]+)\)")
+LINK = re.compile(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def shown(page):
+    return page.relative_to(ROOT).as_posix()
 
 
 def blocks(page):
@@ -39,7 +44,7 @@ def commands():
                     yield pytest.param(shlex.split(line)[2:], id=line[2:])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=shown)
 def test_code_runs_and_prints_what_the_page_says(page, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # for the files that it writes
     names = {"__name__": "page"}  # blocks of a page follow each other
@@ -57,10 +62,20 @@ def test_commands_work(words, capsys):
     assert capsys.readouterr().out.strip()
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: p.name)
+def anchors(page):
+    """What links can lead to in a page: its headings, as GitHub and the site spell them."""
+    headings = HEADING.findall(BLOCK.sub("", page.read_text()))
+    return {
+        re.sub(r"[^\w -]", "", re.sub(r"\]\([^)]*\)", "", heading)).lower().replace(" ", "-") for heading in headings
+    }
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"], ids=shown)
 def test_links_lead_somewhere(page):
-    for target in LINK.findall(page.read_text()):
-        assert (page.parent / target).exists(), target
+    for target, anchor in LINK.findall(BLOCK.sub("", page.read_text())):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not anchor or anchor in anchors(file), f"{target}#{anchor}"
 
 
 def test_there_is_code_to_run():

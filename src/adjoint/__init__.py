@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from adjoint.func.jit import jit
     from adjoint.func.loops import cond, fori_loop, scan, while_loop
     from adjoint.func.tree import register_tree, tree_flatten, tree_leaves, tree_map, tree_unflatten
+    from adjoint.importers.onnx import from_onnx as from_onnx
+    from adjoint.importers.onnx import to_onnx as to_onnx
     from adjoint.importers.torch_export import from_torch
     from adjoint.ir import Function, IRModule, TensorType, Value, param
     from adjoint.nn.top_level import *  # noqa: F403
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from adjoint.tensor.comparison import *  # noqa: F403
     from adjoint.tensor.creation import *  # noqa: F403
     from adjoint.tensor.diagonals import *  # noqa: F403
+    from adjoint.tensor.dlpack import from_dlpack as from_dlpack
     from adjoint.tensor.dtypes import *  # noqa: F403
     from adjoint.tensor.elementwise import *  # noqa: F403
     from adjoint.tensor.environment import device as device
@@ -141,6 +144,7 @@ else:
         "adjoint.func.loops": ("cond", "fori_loop", "scan", "while_loop"),
         "adjoint.func.tree": ("register_tree", "tree_flatten", "tree_leaves", "tree_map", "tree_unflatten"),
         "adjoint.importers.torch_export": ("from_torch",),
+        "adjoint.importers.onnx": ("from_onnx", "to_onnx"),
         "adjoint.ir": ("Function", "IRModule", "TensorType", "Value", "param"),
         "adjoint.tensor.checking": ("debug_nan",),
         "adjoint.tensor.generator": (
@@ -199,6 +203,7 @@ __all__ = [
     "distributions",
     "errors",
     "fori_loop",
+    "from_onnx",
     "from_torch",
     "func",
     "grad",
@@ -222,6 +227,7 @@ __all__ = [
     "save",
     "scan",
     "stop_gradient",
+    "to_onnx",
     "training",
     "transforms",
     "tree_flatten",

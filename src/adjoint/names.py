@@ -146,7 +146,6 @@ TENSOR_NAMES: dict[str, list[str]] = {
         "empty_like",
         "eye",
         "fill",
-        "from_dlpack",
         "from_numpy",
         "full",
         "full_like",
@@ -171,6 +170,7 @@ TENSOR_NAMES: dict[str, list[str]] = {
         "trapz",
     ],
     "adjoint.tensor.diagonals": ["diag", "diagonal", "meshgrid", "tril", "triu"],
+    "adjoint.tensor.dlpack": ["from_dlpack"],
     "adjoint.tensor.dtypes": [
         "bfloat16",
         "bool",

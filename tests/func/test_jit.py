@@ -184,6 +184,10 @@ def test_methods_lines_and_graphs():
     double = jit(lambda x: x + x)
     assert str(double.lower(TensorType((2,), np.dtype(np.float32))).results[0].type) == "f32[2]"
     assert repr(double) == "<jit of lambda>"
+    x, y = f32([1, 1]), f32([2, 2])
+    graph, tensors = jit(lambda x: x * y).lowered(x)
+    assert [p.shape for p in graph.params] == [(2,), (2,)]
+    assert [tensor is one for tensor, one in zip(tensors, (x, y), strict=True)] == [True, True]
     compiled = adjoint.compile(lambda x: x + 1, np.ones(2, np.float32))
     count = log.count
     assert compiled(np.ones(2, np.float32)).numpy().tolist() == [2, 2]

@@ -297,6 +297,11 @@ class Jitted:
         """
         return self._lowered(args, keywords)[0].lifted.function
 
+    def lowered(self, *args: Any, **keywords: Any) -> tuple[Function | None, list[Tensor]]:
+        """What `lower` returns, and the tensors that stand for its parameters: arguments, and what it uses besides."""
+        variant, tensors = self._lowered(args, keywords)
+        return variant.lifted.function, variant.operands(tensors)
+
     def resident(self, *args: Any) -> ResidentCall | None:
         """A call with these arguments that a loop in native code can repeat; nothing is run.
 

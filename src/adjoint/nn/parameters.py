@@ -1,5 +1,8 @@
 """New parameters and buffers of layers, with the dtype and the device that the layer was given."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from operator import index
 from typing import Any
 
@@ -11,7 +14,36 @@ from adjoint.tensor.making import from_array
 from adjoint.tensor.random import host_normal, host_uniform
 from adjoint.tensor.tensor import Parameter, Tensor
 
-__all__ = ["check_sizes", "drawn", "drawn_normal", "filled", "filled_buffer", "own_dtype", "require_tensor"]
+__all__ = [
+    "check_sizes",
+    "drawn",
+    "drawn_normal",
+    "filled",
+    "filled_buffer",
+    "own_dtype",
+    "require_tensor",
+    "undrawn",
+    "wants_draws",
+]
+
+
+#: Whether new parameters are drawn.
+_DRAWN: ContextVar[bool] = ContextVar("adjoint_drawn", default=True)
+
+
+@contextmanager
+def undrawn() -> Iterator[None]:
+    """A context in which new parameters that would be drawn are zeros, because they are going to be loaded."""
+    token = _DRAWN.set(False)
+    try:
+        yield
+    finally:
+        _DRAWN.reset(token)
+
+
+def wants_draws() -> bool:
+    """Whether new parameters are drawn: False within `undrawn`."""
+    return _DRAWN.get()
 
 
 def check_sizes(layer: str, **sizes: Any) -> None:
@@ -46,12 +78,14 @@ def own_dtype(device: object, dtype: object) -> np.dtype:
 
 def drawn(shape: tuple[int, ...], bound: float, dtype: np.dtype) -> Parameter:
     """A parameter drawn evenly from ``[-bound, bound)``."""
-    return Parameter(from_array(host_uniform(shape, -bound, bound, dtype), copy=False))
+    made = host_uniform(shape, -bound, bound, dtype) if wants_draws() else np.zeros(shape, dtype)
+    return Parameter(from_array(made, copy=False))
 
 
 def drawn_normal(shape: tuple[int, ...], dtype: np.dtype) -> Parameter:
     """A parameter drawn from the standard normal distribution."""
-    return Parameter(from_array(host_normal(shape, 0.0, 1.0, dtype), copy=False))
+    made = host_normal(shape, 0.0, 1.0, dtype) if wants_draws() else np.zeros(shape, dtype)
+    return Parameter(from_array(made, copy=False))
 
 
 def filled(shape: tuple[int, ...], value: float, dtype: np.dtype) -> Parameter:

@@ -13,16 +13,17 @@ from adjoint.errors import InvalidValueError, MissingAttributeError, TypeRuleErr
 from adjoint.optim.bound import Bound, parameters_in
 from adjoint.optim.written import Written
 
-__all__ = ["Bindable"]
+__all__ = ["Bindable", "Binding"]
 
 #: What PyTorch's optimizers take to choose between implementations of the same update.
 IMPLEMENTATION_OPTIONS = ("foreach", "fused", "capturable", "differentiable")
 
 
-class _Binding(type):
+class Binding(type):
     """The class of optimizer classes: binds what is called with parameters."""
 
     def __call__(cls, *args: Any, **options: Any) -> Any:
+        """The optimizer, bound to its first argument if that is parameters."""
         takes_params = next(iter(cls.__signature__.parameters), "") == "params"
         if takes_params and cls.step is not Bindable.step:  # type: ignore[attr-defined]
             return super().__call__(*args, **options)  # its __init__ binds it
@@ -50,7 +51,7 @@ class _Binding(type):
         return inspect.Signature(own)
 
 
-class Bindable(metaclass=_Binding):
+class Bindable(metaclass=Binding):
     """What an optimizer that is bound to parameters can do."""
 
     #: PyTorch's options of this optimizer that choose between implementations of the same update, and their defaults.

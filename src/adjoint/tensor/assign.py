@@ -40,7 +40,7 @@ def assign(tensor: Tensor, array: np.ndarray) -> None:
         tensor.replace_elements(array)
         leave_group(tensor)
         return
-    if not is_exported(storage):
+    if not is_exported(storage) or not storage.array.flags.writeable:
         tensor.replace_elements(array)
         refresh_views([tensor])
         return

@@ -142,6 +142,10 @@ class Conversions(Recorded):
         """The tensor in the dtype of another one."""
         return self._converted(other.dtype)
 
+    def astype(self, dtype: Any) -> Any:
+        """``to(dtype)``, under the name that NumPy and MindSpore have for it."""
+        return self.to(dtype)
+
     def float(self) -> Any:
         """The tensor as f32."""
         return self._converted(DTYPES["f32"])

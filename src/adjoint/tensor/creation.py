@@ -4,7 +4,6 @@ Outside of traced functions, the elements are there at once, made by NumPy. In a
 recorded, so that it becomes part of the compiled function.
 """
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,7 +28,6 @@ __all__ = [
     "empty_like",
     "eye",
     "fill",
-    "from_dlpack",
     "from_numpy",
     "full",
     "full_like",
@@ -145,17 +143,6 @@ def from_numpy(ndarray: np.ndarray) -> Any:
         raise TypeRuleError(f"from_numpy: the argument must be a NumPy array, got {_described(ndarray)}; use tensor()")
     as_dtype(ndarray.dtype)
     return from_array(ndarray, copy=False)
-
-
-def from_dlpack(ext_tensor: Any) -> Any:
-    """A tensor that shares the memory of an object with ``__dlpack__``, such as a tensor of PyTorch."""
-    array = np.from_dlpack(ext_tensor)
-    if not array.flags.writeable and array.flags.c_contiguous and array.size:
-        # NumPy marks memory of other libraries as read-only; tensors can be changed in place like those they come from.
-        memory: Any = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
-        memory.owner = array
-        array = np.frombuffer(memory, array.dtype).reshape(array.shape)
-    return from_numpy(array)
 
 
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:

@@ -6,6 +6,7 @@ import numpy as np
 
 from adjoint.errors import InvalidValueError, TypeRuleError
 from adjoint.ir import DTYPES
+from adjoint.tensor.dlpack import capsule_of
 from adjoint.tensor.making import from_array
 from adjoint.tensor.plan import run_trace
 from adjoint.tensor.storage import Storage
@@ -72,6 +73,10 @@ class Reading(Recorded):
         if state.trace.compiled:
             raise _constant(self._spec)
         return self.elements().array.tolist()
+
+    def asnumpy(self) -> np.ndarray:
+        """``numpy(force=True)``, under MindSpore's name."""
+        return self.numpy(force=True)
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The elements as a NumPy array, which shares the tensor's memory: changing one in place changes the other.
@@ -152,9 +157,10 @@ class Reading(Recorded):
             raise InvalidValueError("only a tensor with an axis has a length, got a scalar; use item()")
         return shape[0]
 
-    def __dlpack__(self, **settings: Any) -> Any:
-        return self.numpy().__dlpack__(**settings)
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        return capsule_of(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        device: tuple[int, int] = self.elements().array.__dlpack_device__()
-        return device
+        return 1, 0  # the CPU

@@ -12,6 +12,7 @@ from adjoint.runtime.bound import aligned
 __all__ = [
     "COUNTED_BY_CALL",
     "UNSEEN",
+    "ReadOnlyStorage",
     "Storage",
     "StorageCache",
     "copied_storage",
@@ -76,6 +77,26 @@ class Storage:
         return Storage(memory, shared=True)
 
 
+class ReadOnlyStorage(Storage):
+    """Memory of another library that must not be written to.
+
+    What changes it in place takes other memory instead. Compiled functions write to the memory of a tensor only if
+    nothing else refers to its storage, so this one refers to itself, as the owner that is not an array of NumPy.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, array: np.ndarray) -> None:
+        view = array.view()
+        view.flags.writeable = False
+        super().__init__(view, shared=True)
+        self.owner = self
+
+    def succeeded_by(self, elements: np.ndarray) -> Storage:
+        """New elements in memory of their own."""
+        return storage_of(elements, copy=True)
+
+
 #: References to the owner of memory that nobody else looks at: by `Storage.owner`, by the array, if it is not the owner
 #: itself, and by the call of getrefcount.
 UNSEEN = 3
@@ -101,7 +122,8 @@ def copied_storage(storage: Storage, type_: TensorType) -> Storage:
 def storage_of(array: np.ndarray, *, copy: bool) -> Storage:
     """The elements of an array as a storage; without `copy`, its own memory if it is C-contiguous and aligned."""
     if not copy and array.flags.carray:  # C-contiguous, aligned and writeable
-        return Storage(array, shared=True)
+        # The caller's array counts as a reference to the owner, which it does not if it is the storage's own array.
+        return Storage(array if array.base is None else array.view(), shared=True)
     made = Storage(aligned(array.shape, array.dtype))
     made.array[...] = array
     return made

@@ -8,8 +8,8 @@ import pytest
 import adjoint.compat.tvm as tvm
 from adjoint.compat.tvm import relax
 from adjoint.compat.tvm.script import from_source
-from adjoint.compat.tvm.script import ir as I  # noqa: N812
-from adjoint.compat.tvm.script import relax as R  # noqa: N812
+from adjoint.compat.tvm.script import ir as I
+from adjoint.compat.tvm.script import relax as R
 from adjoint.errors import ParseError, TypeRuleError
 from adjoint.ops.calls import evaluated
 

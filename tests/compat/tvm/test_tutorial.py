@@ -12,8 +12,8 @@ from adjoint.compat.tvm.relax.training.optimizer import SGD, Adam, MomentumSGD
 from adjoint.compat.tvm.relax.training.setup_trainer import SetupTrainer
 from adjoint.compat.tvm.relax.training.trainer import Trainer
 from adjoint.compat.tvm.relax.transform import DecomposeOpsForTraining, LegalizeOps
-from adjoint.compat.tvm.script import ir as I  # noqa: N812
-from adjoint.compat.tvm.script import relax as R  # noqa: N812
+from adjoint.compat.tvm.script import ir as I
+from adjoint.compat.tvm.script import relax as R
 from adjoint.errors import InvalidValueError, TypeRuleError
 
 batch_size = 64

@@ -5,7 +5,7 @@ import pytest
 
 import adjoint
 from adjoint.errors import InvalidValueError
-from adjoint.nn.networks import GPT, MLP, LeNet, ResNet
+from adjoint.nn.networks import GPT, GPT2, MLP, LeNet, Llama, ResNet
 
 # ResNet-20 has 0.27 million parameters (He et al., 2015, table 6); 269,722 with three channels, no biases in
 # convolutions, and identity shortcuts, to which two 1x1 convolutions and their normalization are added.
@@ -53,6 +53,20 @@ def test_a_gpt_draws_by_its_probabilities(gpt):
     top = set(np.argsort(weights)[-2:].tolist())
     assert {next(iter(gpt.generate([1, 2], 1, top_k=2, seed=seed))) for seed in range(10)} <= top
     assert np.mean(weights[drawn] / weights.sum()) > 0.5 * np.sum((weights / weights.sum()) ** 2)
+
+
+def test_a_llama_writes_what_follows():
+    adjoint.manual_seed(0)
+    network = Llama(11, 64, 1, 2, 8, 8)
+    with adjoint.no_grad():
+        network.lm.weight.mul_(100.0)
+    ids = list(range(10))
+    found = list(network.generate(ids, 8, temperature=0))  # more than 16 tokens, so that another length is compiled
+    logits = network(adjoint.tensor([ids + found]))[0].argmax(dim=-1).tolist()
+    assert found == logits[len(ids) - 1 : -1]
+    assert len(set(found)) > 1
+    with pytest.raises(InvalidValueError, match=r"^GPT2\.generate: the head must be 'lm', got None; make the network"):
+        GPT2(11, 8, 1, 2, 8, head=None).generate([1], 1)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,9 @@
 """`GPT`: a decoder-only transformer, and what it writes."""
 
-from collections.abc import Iterator, Sequence
 from math import sqrt
 from typing import Any
 
-import numpy as np
-
 from adjoint.errors import InvalidValueError
-from adjoint.func.jit import jit
 from adjoint.modules import Module
 from adjoint.nn import functional, init
 from adjoint.nn.activation import GELU
@@ -16,10 +12,9 @@ from adjoint.nn.dropout import Dropout
 from adjoint.nn.embedding import Embedding
 from adjoint.nn.linear import Linear
 from adjoint.nn.networks.checking import require_sizes
+from adjoint.nn.networks.decoder import Decoder
 from adjoint.nn.normalization import LayerNorm
-from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.creation import arange
-from adjoint.tensor.making import from_array
 
 __all__ = ["GPT"]
 
@@ -60,7 +55,7 @@ class _Block(Module):
         return x + self.mlp(self.ln_2(x))
 
 
-class GPT(Module):
+class GPT(Decoder):
     """A GPT whose output weights are the token embeddings.
 
     Radford et al., "Language Models are Unsupervised Multitask Learners", 2019. Takes tokens, int [N, T], and returns
@@ -96,7 +91,7 @@ class GPT(Module):
         require_sizes("GPT", vocabulary=vocabulary, tokens=tokens, layers=layers, heads=heads, width=width)
         if width % heads:
             raise InvalidValueError(f"GPT: width must be a multiple of heads, got {width} and {heads}")
-        self.tokens = tokens
+        self.tokens = self.most_tokens = self.fewest_tokens = tokens
         self.wte = Embedding(vocabulary, width)
         self.wpe = Embedding(tokens, width)
         self.drop = Dropout(dropout)
@@ -115,67 +110,6 @@ class GPT(Module):
             x = block(x)
         return functional.linear(self.ln_f(x), self.wte.weight).transpose(1, 2)
 
-    def generate(
-        self, prompt: Sequence[int], count: int, *, temperature: float = 1.0, top_k: int | None = None, seed: int = 0
-    ) -> Iterator[int]:
-        """Draw the tokens that follow, one by one.
-
-        Parameters
-        ----------
-        prompt : sequence of int
-            The tokens before, at least one.
-        count : int
-            How many to draw.
-        temperature : float, default 1.0
-            Divides the logits; 0 takes the most probable token each time.
-        top_k : int, optional
-            Draws among so many most probable tokens.
-        seed : int, default 0
-            Seed of the draws.
-
-        Yields
-        ------
-        int
-            A token.
-
-        Raises
-        ------
-        InvalidValueError
-            If the prompt is empty or a number is out of range.
-        """
-        if not len(prompt):
-            raise InvalidValueError("GPT.generate: the prompt must have at least one token, got none")
-        if temperature < 0:
-            raise InvalidValueError(f"GPT.generate: temperature must be at least 0, got {temperature}")
-        if top_k is not None:
-            require_sizes("GPT.generate", top_k=top_k)
-        return self._drawn(list(prompt), count, temperature, top_k, np.random.Generator(np.random.Philox(seed)))
-
-    def _drawn(
-        self, ids: list[int], count: int, temperature: float, top_k: int | None, rng: np.random.Generator
-    ) -> Iterator[int]:
-        was_training = self.training
-        self.eval()
-        following = jit(self.forward)
-        window = np.zeros((1, self.tokens), np.int64)
-        try:
-            for _ in range(count):
-                known = ids[-self.tokens :]
-                # What comes after the last known token does not change its logits.
-                window[0, : len(known)] = known
-                with no_grad():
-                    logits = following(from_array(window)).numpy()[0, :, len(known) - 1]
-                ids.append(_draw(logits.astype(np.float64), temperature, top_k, rng))
-                yield ids[-1]
-        finally:
-            self.train(was_training)
-
-
-def _draw(logits: np.ndarray, temperature: float, top_k: int | None, rng: np.random.Generator) -> int:
-    if temperature == 0:
-        return int(logits.argmax())
-    logits = (logits - logits.max()) / temperature
-    if top_k is not None and top_k < len(logits):
-        logits[logits < np.partition(logits, -top_k)[-top_k]] = -np.inf
-    sums = np.cumsum(np.exp(logits))
-    return int(np.searchsorted(sums, rng.random() * sums[-1], side="right"))
+    def next_logits(self, ids: Any) -> Any:
+        """Logits with the vocabulary last."""
+        return self.forward(ids).transpose(1, 2)

@@ -1,0 +1,1 @@
+"""What the documentation site is made with, besides the pages in docs/: see mkdocs.yml."""
