@@ -3,7 +3,6 @@
 Tensors are adjoint's. Operations are recorded for gradients within a `GradientTape`; layers record nothing outside.
 """
 
-from adjoint import Tensor, bfloat16, bool, float16, float32, float64, int8, int16, int32, int64, uint8
 from adjoint.compat.tensorflow import data, keras, math, nn, random
 from adjoint.compat.tensorflow.functions import function
 from adjoint.compat.tensorflow.gradients import GradientTape, UnconnectedGradients, stop_gradient
@@ -11,6 +10,8 @@ from adjoint.compat.tensorflow.mathematics import *  # noqa: F403
 from adjoint.compat.tensorflow.mathematics import __all__ as _mathematics
 from adjoint.compat.tensorflow.variables import Variable
 from adjoint.compat.uncovered import uncovered
+from adjoint.tensor.dtypes import bfloat16, bool, float16, float32, float64, int8, int16, int32, int64, uint8
+from adjoint.tensor.tensor import Tensor
 
 #: A new axis in an index.
 newaxis = None

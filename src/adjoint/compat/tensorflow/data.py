@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from adjoint import Tensor
 from adjoint.compat.tensorflow.variables import tensor_of
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError
 from adjoint.func.tree import tree_flatten, tree_unflatten
+from adjoint.tensor.tensor import Tensor
 
 __all__ = ["AUTOTUNE", "Dataset"]
 __getattr__ = uncovered(__name__, {}, "adjoint.data")

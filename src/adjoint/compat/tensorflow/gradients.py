@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
-from adjoint import Tensor, autograd
+from adjoint import autograd
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError, TypeRuleError, kind_of
 from adjoint.func.derivatives import stop_gradient
 from adjoint.func.tree import tree_flatten, tree_unflatten
 from adjoint.tensor.autograd import enable_grad
+from adjoint.tensor.tensor import Tensor
 
 __all__ = ["GradientTape", "UnconnectedGradients", "stop_gradient"]
 __getattr__ = uncovered(__name__, {"custom_gradient": "use adjoint.custom_vjp"}, "adjoint.autograd")

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 import adjoint
-from adjoint import Tensor
 from adjoint.compat.tensorflow.variables import tensor_of
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError
 from adjoint.ir import as_dtype
+from adjoint.tensor.tensor import Tensor
 
 __all__ = [
     "abs", "acos", "add", "add_n", "argmax", "argmin", "argsort", "asin", "atan", "boolean_mask", "broadcast_to",

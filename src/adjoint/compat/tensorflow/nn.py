@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from adjoint import Tensor
 from adjoint.compat.tensorflow.mathematics import sigmoid, softplus, tanh
 from adjoint.compat.tensorflow.variables import tensor_of
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError
 from adjoint.ir import as_dtype
 from adjoint.nn import functional
+from adjoint.tensor.tensor import Tensor
 
 __all__ = [
     "avg_pool2d", "bias_add", "conv2d", "dropout", "elu", "embedding_lookup", "gelu", "leaky_relu", "log_softmax",

@@ -3,10 +3,10 @@
 from typing import Any
 
 import adjoint
-from adjoint import Tensor
 from adjoint.compat.tensorflow.mathematics import _shape
 from adjoint.compat.uncovered import uncovered
 from adjoint.ir import as_dtype
+from adjoint.tensor.tensor import Tensor
 
 __all__ = ["normal", "set_seed", "shuffle", "truncated_normal", "uniform"]
 __getattr__ = uncovered(__name__, {}, "adjoint")

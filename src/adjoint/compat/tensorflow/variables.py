@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from adjoint import Tensor
 from adjoint.compat.uncovered import uncovered
 from adjoint.ir import as_dtype
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.making import from_array
-from adjoint.tensor.tensor import Parameter
+from adjoint.tensor.tensor import Parameter, Tensor
 
 __all__ = ["Variable"]
 __getattr__ = uncovered(__name__, {}, "adjoint.nn.Parameter")

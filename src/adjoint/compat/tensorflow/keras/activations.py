@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from adjoint import Tensor
 from adjoint.compat.tensorflow import nn
 from adjoint.compat.tensorflow.mathematics import exp, sigmoid, softplus, tanh
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import NameLookupError
 from adjoint.nn import functional
+from adjoint.tensor.tensor import Tensor
 
 __all__ = [
     "elu", "exponential", "gelu", "get", "hard_sigmoid", "leaky_relu", "linear", "log_softmax", "relu", "selu",

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from adjoint import Tensor
 from adjoint.compat.tensorflow.variables import tensor_of
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError, NameLookupError, kind_of
 from adjoint.ir import as_dtype
 from adjoint.nn import functional
+from adjoint.tensor.tensor import Tensor
 
 __all__ = [
     "BinaryCrossentropy", "CategoricalCrossentropy", "Huber", "KLDivergence", "Loss", "MeanAbsoluteError",

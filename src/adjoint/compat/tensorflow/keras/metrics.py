@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint import Tensor
 from adjoint.compat.tensorflow.keras import losses
 from adjoint.compat.tensorflow.variables import tensor_of
 from adjoint.compat.uncovered import uncovered
@@ -14,6 +13,7 @@ from adjoint.ir import as_dtype
 from adjoint.modules import Module
 from adjoint.tensor.autograd import no_grad
 from adjoint.tensor.making import from_array
+from adjoint.tensor.tensor import Tensor
 
 __all__ = [
     "Accuracy", "BinaryAccuracy", "CategoricalAccuracy", "Mean", "MeanAbsoluteError", "MeanMetricWrapper",

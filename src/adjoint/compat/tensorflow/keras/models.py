@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint import Tensor
 from adjoint.compat.tensorflow.data import Dataset
 from adjoint.compat.tensorflow.gradients import Recording
 from adjoint.compat.tensorflow.keras import losses, metrics, optimizers
@@ -20,6 +19,7 @@ from adjoint.modules import Module
 from adjoint.nn import ModuleList
 from adjoint.saving import load, save
 from adjoint.tensor.autograd import no_grad
+from adjoint.tensor.tensor import Tensor
 from adjoint.training.callbacks import Callback as NativeCallback
 from adjoint.training.model import Model as NativeModel
 from adjoint.training.model import TrainOneStep
@@ -186,7 +186,7 @@ class Model(Layer):
     def save_weights(self, filepath: Any, overwrite: bool = True) -> None:
         """Write the weights, as safetensors."""
         del overwrite
-        save({str(n): tensor for n, tensor in enumerate(self.weights)}, filepath)
+        save({str(n): tensor.detach() for n, tensor in enumerate(self.weights)}, filepath)
 
     def load_weights(self, filepath: Any) -> None:
         """Read what `save_weights` wrote."""

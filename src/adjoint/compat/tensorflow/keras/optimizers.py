@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from adjoint import Tensor, ops
+from adjoint import ops
 from adjoint import optim as native
 from adjoint.compat.tensorflow.gradients import Recording
 from adjoint.compat.uncovered import uncovered
@@ -15,6 +15,7 @@ from adjoint.ir import TensorType, Value
 from adjoint.nn.utils import clip_grad_norm_, clip_grad_value_
 from adjoint.optim import schedules as native_schedules
 from adjoint.optim.base import StateSpec, Values
+from adjoint.tensor.tensor import Tensor
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSprop", "get", "schedules"]
 __getattr__ = uncovered(__name__, {}, "adjoint.optim")

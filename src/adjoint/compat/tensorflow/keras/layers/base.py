@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from adjoint import zeros
 from adjoint.compat.tensorflow.gradients import Recording
 from adjoint.compat.tensorflow.keras import initializers
 from adjoint.compat.tensorflow.variables import Variable, tensor_of
@@ -15,6 +14,7 @@ from adjoint.errors import InvalidValueError
 from adjoint.ir import as_dtype
 from adjoint.modules import Module
 from adjoint.tensor.autograd import no_grad
+from adjoint.tensor.creation import zeros
 from adjoint.tensor.trace import state
 
 __all__ = ["Layer"]

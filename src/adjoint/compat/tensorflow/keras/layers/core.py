@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from adjoint import Tensor
 from adjoint.compat.tensorflow.keras import activations
 from adjoint.compat.tensorflow.keras.layers.base import Layer
 from adjoint.compat.uncovered import uncovered
 from adjoint.ir import as_dtype
 from adjoint.nn import functional
+from adjoint.tensor.tensor import Tensor
 
 __all__ = [
     "ELU", "Activation", "Dense", "Dropout", "Embedding", "Flatten", "InputLayer", "Lambda", "LeakyReLU", "Permute",

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from adjoint import Tensor
 from adjoint.compat.tensorflow import nn
 from adjoint.compat.tensorflow.keras import activations
 from adjoint.compat.tensorflow.keras.layers.base import Layer
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError
 from adjoint.nn import functional
+from adjoint.tensor.tensor import Tensor
 
 __all__ = [
     "AveragePooling2D", "Conv2D", "DepthwiseConv2D", "GlobalAveragePooling1D", "GlobalAveragePooling2D",

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from adjoint import Tensor
 from adjoint.compat.tensorflow.keras.layers.base import Layer
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError
 from adjoint.nn import functional
+from adjoint.tensor.tensor import Tensor
 
 __all__ = ["BatchNormalization", "LayerNormalization"]
 __getattr__ = uncovered(__name__, {}, "adjoint.nn")

@@ -3,11 +3,11 @@
 from typing import Any
 
 import adjoint
-from adjoint import Tensor
 from adjoint.compat.tensorflow.keras.layers.base import Layer
 from adjoint.compat.uncovered import uncovered
 from adjoint.errors import InvalidValueError
 from adjoint.nn.functional.recurrent import recurrent_layer
+from adjoint.tensor.tensor import Tensor
 
 __all__ = ["GRU", "LSTM", "SimpleRNN"]
 __getattr__ = uncovered(__name__, {"Bidirectional": "use adjoint.nn.LSTM(bidirectional=True)"}, "adjoint.nn")
