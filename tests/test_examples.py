@@ -129,5 +129,9 @@ def test_the_pytorch_examples_differ_from_pytorch_in_their_imports_only():
 
 
 def test_every_example_is_run_here():
-    source = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*examples.py"))
+    tests = [
+        *Path(__file__).parent.glob("test_*examples.py"),
+        Path(__file__).parent / "importers/torch_export/test_page.py",
+    ]
+    source = "".join(path.read_text() for path in tests)
     assert [p.stem for p in EXAMPLES.glob("*.py") if source.count(f'"{p.stem}') == 0] == []
