@@ -1,5 +1,6 @@
 """The generated blocks of README and docs, as Markdown, from the file of results; `publish.py` puts them in place."""
 
+import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -288,6 +289,65 @@ def serving_machine(results: Results) -> str:
     return provenance_text({f"`{name}`": entry for name, entry in results["serving"].items()})
 
 
+# ---- programs and models of other frameworks
+
+
+#: Frameworks as they call themselves, in the order of the table.
+PORTED = {"tvm": "TVM", "mindspore": "MindSpore", "oneflow": "OneFlow", "torch": "PyTorch", "tensorflow": "TensorFlow"}
+
+
+def compat_origin(results: Results) -> str:
+    """When and where the programs with changed imports were measured."""
+    found = results.get("compat", {})
+    return provenance_text({PORTED[name]: found[name] for name in PORTED if name in found})
+
+
+def compat_table(results: Results) -> str:
+    """Steps per second of programs with changed imports, of adjoint's own words, and of the frameworks."""
+    rows = []
+    for name in (name for name in PORTED if name in results.get("compat", {})):
+        rates = results["compat"][name]["rates"]
+        row = [PORTED[name], *(_digits(statistics.median(rates[kind])) for kind in ("compat", "adjoint"))]
+        row.append(f"{_median_ratio(rates['compat'], rates['adjoint']):.2f}")
+        theirs = rates.get("framework")
+        row.append(_digits(statistics.median(theirs)) if theirs else "-")
+        row.append(_ratio(_median_ratio(rates["compat"], theirs)) if theirs else "-")
+        rows.append(row)
+    heads = ["program of", "steps/s", "in adjoint's words", "ratio", "in the framework", "vs. the framework"]
+    return breakdown.table(heads, 1, rows)
+
+
+def _median_ratio(ours: list[float], theirs: list[float]) -> float:
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+def from_torch_origin(results: Results) -> str:
+    """When and where PyTorch's models were measured."""
+    found = results.get("from_torch", {})
+    entries = {f"{name}, {threads}": one for name, two in found.items() for threads, one in two.items()}
+    versions = _list(sorted({one["torch"] for one in entries.values()}))
+    return f"{provenance_text(entries)} PyTorch {versions}."
+
+
+def from_torch_table(results: Results) -> str:
+    """How the losses of PyTorch's models agree, and the times of their steps."""
+    rows = []
+    for name, by_threads in results.get("from_torch", {}).items():
+        one = by_threads.get("1")
+        if one is None:
+            continue
+        row = [name, f"{one['loss']:.0e}", f"{one['weights']:.0e}"]
+        for threads in ("1", "2"):
+            seconds = by_threads.get(threads, {}).get("seconds")
+            row.append(report.step_time(1 / seconds["adjoint"]) if seconds else "-")
+            row += [_ratio(seconds[kind] / seconds["adjoint"]) if seconds else "-" for kind in ("eager", "compile")]
+        rows.append(row)
+    heads = ["model", "losses differ by", "weights by"]
+    for threads in ("1 thread", "2 threads"):
+        heads += [f"step, {threads}", "vs. eager", "vs. `torch.compile`"]
+    return breakdown.table(heads, 1, rows)
+
+
 def _workload_block(name: str) -> Callable[[Results], str]:
     return lambda results: breakdown.workload_text(results["where"][name])
 
@@ -301,6 +361,10 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "doors/table": doors,
     "summary/table": summary,
     "summary/notes": summary_notes,
+    "compat/origin": compat_origin,
+    "compat/table": compat_table,
+    "from_torch/origin": from_torch_origin,
+    "from_torch/table": from_torch_table,
     "programs": programs,
     "programs/coalescing": coalescing,
     "serving/machine": serving_machine,

@@ -25,6 +25,7 @@ from rich.table import Table
 
 from adjoint.compat.covered import FRAMEWORKS
 from adjoint.compat.porting import port
+from benchmarks import record
 
 __all__ = ["Variant", "main", "summary", "variants"]
 
@@ -123,9 +124,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=2000, help="steps that are timed in each process")
     parser.add_argument("--rounds", type=int, default=5, help="processes of each variant")
     parser.add_argument("--cpus", type=int, default=1, help="number of CPUs that each process may use")
+    record.json_options(parser)
     options = parser.parse_args(arguments)
     if unknown := set(options.frameworks) - set(known):
         parser.error(f"no framework {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    try:
+        record.check_clean(options.json, options.allow_dirty)
+    except record.DirtyError as error:
+        parser.error(str(error))
+    settings = {"rounds": options.rounds, "steps": options.steps, "threads": options.cpus}
+    run = record.provenance("compat.py", sys.argv[1:] if arguments is None else arguments, settings)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.cpus])
     pythons = dict(item.split("=", 1) for item in options.python)
     table = Table("framework", "compat steps/s", "adjoint steps/s", "framework steps/s", "of adjoint", "of framework")
@@ -136,6 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for each in compared:
                 results[each.kind].append(measure(each, options.steps))
         table.add_row(*summary(framework, results))
+        if options.json is not None:
+            rates = {kind: [run["rate"] for run in runs] for kind, runs in results.items()}
+            version = results["framework"][0].get("version") if "framework" in results else None
+            record.store(options.json, ("compat", framework), {"run": run, "version": version, "rates": rates})
     Console().print(table)
 
 

@@ -13,18 +13,24 @@ import argparse
 import copy
 import logging
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
+
+if not __package__:  # run as a script: import the package that contains it
+    sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 import numpy as np
 import torch
 
 import adjoint
+from benchmarks import record
 
 STEPS = 20
 
@@ -259,7 +265,13 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="only compare losses and weights")
     parser.add_argument("--models", help=f"separated by commas, from {', '.join(CASES)}")
     parser.add_argument("--threads", type=int, default=1)
+    record.json_options(parser)
     options = parser.parse_args()
+    try:
+        record.check_clean(options.json, options.allow_dirty)
+    except record.DirtyError as error:
+        parser.error(str(error))
+    run = record.provenance("from_torch.py", sys.argv[1:], {"steps": STEPS, "threads": options.threads})
     torch.set_num_threads(options.threads)
     adjoint.set_num_threads(options.threads)
     warnings.simplefilter("ignore")
@@ -279,6 +291,9 @@ def main() -> int:
             if not options.check:
                 times = measure(name)
                 ratios = (times[kind] / times["adjoint"] for kind in ("eager", "compile"))
+                if options.json is not None and not bad:
+                    entry = {"run": run, "torch": torch.__version__, "loss": loss, "weights": weights, "seconds": times}
+                    record.store(options.json, ("from_torch", name, str(options.threads)), entry)
                 row += f" {1e3 * times['adjoint']:.3f} ms | " + " | ".join(f"{one:.2f}x" for one in ratios) + " |"
         except Exception as error:  # the other models are still compared
             bad, row = True, f"| {name} | {type(error).__name__}: {str(error)[:400]} |"
