@@ -57,7 +57,7 @@ def test_networks_are_of_all_kinds_and_their_names_have_all_numbers(tmp_path):
             assert {k: a.tobytes() for k, a in ours.items()} == {k: a.tobytes() for k, a in theirs.items()}
 
 
-@pytest.mark.parametrize("kind", random_networks.KINDS)
+@pytest.mark.parametrize("kind", ["mlp", "vit", "lstm"])  # the others have no operators but those of the workloads
 def test_graphs_and_tensors_train_a_network_alike(kind):
     """Two implementations of the operators, and losses that fall for batches that are seen again."""
     made = random_networks.make(SMALL[kind])

@@ -23,10 +23,6 @@ from tests.test_same_bits import FUSED
 MOST = 8192
 
 
-#: The more kernels there are, the more a step spills, and most where registers are fewest.
-LARGEST = "resnet20"
-
-
 #: Levels of x86-64: those at which other tests run the same steps, so that their code mostly is in the cache.
 LEVELS = [*FUSED, *(["avx512"] if missing("avx512") else [])]
 
@@ -49,7 +45,6 @@ needs_x86 = pytest.mark.skipif(host().architecture != "x86_64", reason="frames a
     [
         *((name, level) for name in NETWORKS if name != "resnet8" for level in LEVELS),
         ("gpt", "sse2"),
-        (LARGEST, "sse2"),
     ],
 )
 def test_frames_are_small(name, level):
