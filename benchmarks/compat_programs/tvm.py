@@ -48,7 +48,7 @@ def arrays():
 
 def make_step():
     x, y, w0, w1 = arrays()
-    infos = [relax.TensorStructInfo((64, 10), "float32"), relax.TensorStructInfo((64,), "int64")]
+    infos = [relax.TensorType((64, 10), "float32"), relax.TensorType((64,), "int64")]
     module = SetupTrainer(CrossEntropyLoss(reduction="mean"), MomentumSGD(0.1, 0.9), infos)(Perceptron)
     machine = relax.VirtualMachine(tvm.compile(module, "llvm"), tvm.cpu())
     trainer = Trainer(module, machine, tvm.cpu())
