@@ -331,20 +331,20 @@ def from_torch_origin(results: Results) -> str:
 
 def from_torch_table(results: Results) -> str:
     """How the losses of PyTorch's models agree, and the times of their steps."""
+    found = {name: one for name, one in results.get("from_torch", {}).items() if "1" in one}
+    measured = [threads for threads in ("1", "2") if any(threads in one for one in found.values())]
     rows = []
-    for name, by_threads in results.get("from_torch", {}).items():
-        one = by_threads.get("1")
-        if one is None:
-            continue
-        row = [name, f"{one['loss']:.0e}", f"{one['weights']:.0e}"]
-        for threads in ("1", "2"):
+    for name, by_threads in found.items():
+        row = [name, *(f"{by_threads['1'][key]:.0e}" for key in ("loss", "weights"))]
+        for threads in measured:
             seconds = by_threads.get(threads, {}).get("seconds")
             row.append(report.step_time(1 / seconds["adjoint"]) if seconds else "-")
             row += [_ratio(seconds[kind] / seconds["adjoint"]) if seconds else "-" for kind in ("eager", "compile")]
         rows.append(row)
     heads = ["model", "losses differ by", "weights by"]
-    for threads in ("1 thread", "2 threads"):
-        heads += [f"step, {threads}", "vs. eager", "vs. `torch.compile`"]
+    for threads in measured:
+        step = f"step, {threads} thread{'s' if threads != '1' else ''}"
+        heads += [step, "vs. eager", "vs. `torch.compile`"]
     return breakdown.table(heads, 1, rows)
 
 

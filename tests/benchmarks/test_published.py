@@ -31,8 +31,12 @@ def entries():
                 yield pytest.param(entry, id=f"{section}-{name}-{threads}")
     for name, entry in RESULTS["where"].items():
         yield pytest.param(entry, id=f"where-{name}")
-    for name, entry in RESULTS["serving"].items():
-        yield pytest.param(entry, id=f"serving-{name}")
+    for section in ("serving", "compat"):
+        for name, entry in RESULTS[section].items():
+            yield pytest.param(entry, id=f"{section}-{name}")
+    for name, by_threads in RESULTS["from_torch"].items():
+        for threads, entry in by_threads.items():
+            yield pytest.param(entry, id=f"from_torch-{name}-{threads}")
 
 
 def prose(page):
@@ -77,7 +81,8 @@ def test_every_workload_and_every_block_is_published():
 def test_tables_come_with_where_they_were_measured(page):
     shown = [match[2] for match in publish.BLOCK.finditer(page.read_text())]
     measured = {name.partition("/")[0].replace("summary", "steps") for name in shown} - {"programs"}
-    origins = {"doors": "doors/origin", "steps": "steps/origin", "where": "where/machine", "serving": "serving/machine"}
+    origins = {name: f"{name}/origin" for name in ("compat", "doors", "from_torch", "steps")}
+    origins |= {name: f"{name}/machine" for name in ("serving", "where")}
     assert {origins[kind] for kind in measured} <= set(shown)
 
 
