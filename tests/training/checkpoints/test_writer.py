@@ -64,7 +64,9 @@ def test_large_snapshots_do_not_pile_up(tmp_path, gate, monkeypatch):
         one.submit(tmp_path / name, capture(nn.Linear(1, 1)))
     gate.set()
     one.wait()
-    assert sorted(path.name for path in tmp_path.iterdir()) in (["d"], ["a", "d"])
+    names = {path.name for path in tmp_path.iterdir()}
+    assert "d" in names
+    assert len(names) <= 2  # the thread may have taken one before the others came
 
 
 def test_without_a_thread_it_is_written_at_once(tmp_path, snapshot):

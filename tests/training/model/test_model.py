@@ -151,6 +151,32 @@ def test_the_steps_before_an_error_are_counted():
     assert np.isfinite(keep.losses).all()
 
 
+def test_a_run_begins_without_the_gradients_of_loops_before_it():
+    """Of a compiled step, which keeps none, and of a backward pass without an update."""
+    data = ArrayDataset(X, Y, batch_size=16, seed=1)
+    expected, losses = by_hand(data, 1)
+    model = network()
+    optimizer = optim.AdamW(model.parameters(), lr=0.05)
+    idle = optim.SGD(model.parameters(), lr=0.0)
+
+    @adjoint.jit
+    def step(x, y):
+        loss = cross_entropy(model[0](x)[:, :3], y)
+        loss.backward()
+        idle.step()
+        return loss.detach()
+
+    step(X[:4], Y[:4])
+    watch = Watch()
+    Model(model, nn.CrossEntropyLoss(), optimizer, clip=0.5).train(1, data, watch)
+    assert watch.losses == losses
+    assert state(model) == state(expected)
+    model[0](adjoint.tensor(X[:4])).sum().backward()
+    before = state(model)
+    Model(model, nn.CrossEntropyLoss(), optim.SGD(model.parameters(), lr=0.0)).train(1, data)
+    assert [a == b for a, b in zip(before, state(model), strict=True)][:2] == [True, True]
+
+
 def test_the_numbers_of_mindspores_tutorial():
     layer, watch = linear(), Watch()
     model = Model(layer, nn.MSELoss(reduction="sum"), optim.SGD(layer.parameters(), lr=0.01), metrics={"mse", "loss"})

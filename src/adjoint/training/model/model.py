@@ -211,6 +211,8 @@ class Model:
                     "ArrayDataset or a list of batches"
                 )
         run = Run(self, train_dataset, valid_dataset, _callbacks(callbacks), epochs, dict(config or {}))
+        # Gradients of earlier loops would be added to those of the first step.
+        self.train_step.optimizer.zero_grad()
         modes = [(module, module.training) for module in self.train_step.modules()]
 
         def evaluate(calls: Calls) -> None:
