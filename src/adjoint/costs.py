@@ -327,6 +327,54 @@ def stores_scores(scores: int, nbytes: int, head: int, causal: bool) -> bool:
     return not many or head > MAX_HEAD
 
 
+# Softmaxes over the columns of products
+
+#: Bytes of a block of columns of a product, from which sums over rows and columns are computed while it is in the
+#: second-level cache. It decides the order of additions.
+COLUMN_BLOCK_BYTES = 1 << 20
+#: Fewest columns of a block: sums over columns pass through the cache once for each block.
+MIN_BLOCK_COLUMNS = 128
+#: Most times the planned columns that a block has because fewer do not divide the columns of the product.
+MAX_BLOCK_GROWTH = 16
+#: Columns of a block that all vectors divide: 16 lanes.
+BLOCK_LANES = 16
+#: Bytes of a product from which blocks pay off (Zen 5; docs/design/cross-entropy.md): those of a second-level cache
+#: several times.
+MIN_BLOCKED_BYTES = 4 << 20
+#: Most bytes of a product that is kept for the gradient. Computed again, it takes a third more operations
+#: (docs/design/cross-entropy.md).
+MAX_KEPT_BYTES = 128 << 20
+
+
+def column_block(rows: int, columns: int, itemsize: int) -> int:
+    """Columns of a block of a product of which only sums over rows and columns are needed; 0 for no blocks.
+
+    Blocks are equal, so it divides the columns; among such numbers, it is near the planned one, rather a multiple of
+    the lanes.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Of the product.
+    itemsize : int
+        Bytes of an element.
+    """
+    if rows * columns * itemsize < MIN_BLOCKED_BYTES:
+        return 0
+    planned = max(COLUMN_BLOCK_BYTES // (rows * itemsize), MIN_BLOCK_COLUMNS)
+
+    def distance(width: int) -> float:
+        return abs(log2(width / planned)) + (width % BLOCK_LANES != 0)
+
+    most = min(planned * MAX_BLOCK_GROWTH, columns // 2)
+    return min((n for n in range(planned // 2, most + 1) if columns % n == 0), key=distance, default=0)
+
+
+def keeps_product(nbytes: int) -> bool:
+    """Whether a product of which the gradient needs blocks is kept, or computed again."""
+    return nbytes <= MAX_KEPT_BYTES
+
+
 # Reductions and elementwise kernels
 
 #: Independent accumulators of each lane in a row reduction, to hide the latency of additions. They decide the order of
