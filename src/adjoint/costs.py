@@ -334,40 +334,35 @@ def stores_scores(scores: int, nbytes: int, head: int, causal: bool) -> bool:
 COLUMN_BLOCK_BYTES = 1 << 20
 #: Fewest columns of a block: sums over columns pass through the cache once for each block.
 MIN_BLOCK_COLUMNS = 128
-#: Most times the planned columns that a block has because fewer do not divide the columns of the product.
-MAX_BLOCK_GROWTH = 16
-#: Columns of a block that all vectors divide: 16 lanes.
+#: Columns of a block are a multiple of the lanes of `MODEL`.
 BLOCK_LANES = 16
-#: Bytes of a product from which blocks pay off (Zen 5; docs/design/cross-entropy.md): those of a second-level cache
-#: several times.
+#: Bytes of a product from which blocks pay off: several second-level caches (Zen 5; docs/design/cross-entropy.md).
 MIN_BLOCKED_BYTES = 4 << 20
-#: Most bytes of a product that is kept for the gradient. Computed again, it takes a third more operations
+#: Least rows of a product in blocks, as a fraction of its depth. With fewer, the logits are small beside the weights,
+#: whose gradient is stored before it is used for the update (Zen 5; docs/design/cross-entropy.md).
+MIN_BLOCKED_ROWS = 1 / 4
+#: Most bytes of a product that is kept for the gradient; computed again, it takes a third more operations
 #: (docs/design/cross-entropy.md).
 MAX_KEPT_BYTES = 128 << 20
 
 
-def column_block(rows: int, columns: int, itemsize: int) -> int:
+def column_block(rows: int, columns: int, depth: int, itemsize: int) -> int:
     """Columns of a block of a product of which only sums over rows and columns are needed; 0 for no blocks.
 
-    Blocks are equal, so it divides the columns; among such numbers, it is near the planned one, rather a multiple of
-    the lanes.
+    If possible it divides the columns, so that all blocks are equal.
 
     Parameters
     ----------
-    rows, columns : int
+    rows, columns, depth : int
         Of the product.
     itemsize : int
         Bytes of an element.
     """
-    if rows * columns * itemsize < MIN_BLOCKED_BYTES:
+    if rows * columns * itemsize < MIN_BLOCKED_BYTES or rows < depth * MIN_BLOCKED_ROWS:
         return 0
-    planned = max(COLUMN_BLOCK_BYTES // (rows * itemsize), MIN_BLOCK_COLUMNS)
-
-    def distance(width: int) -> float:
-        return abs(log2(width / planned)) + (width % BLOCK_LANES != 0)
-
-    most = min(planned * MAX_BLOCK_GROWTH, columns // 2)
-    return min((n for n in range(planned // 2, most + 1) if columns % n == 0), key=distance, default=0)
+    planned = max(COLUMN_BLOCK_BYTES // (rows * itemsize), MIN_BLOCK_COLUMNS) // BLOCK_LANES * BLOCK_LANES
+    near = (n for n in range(planned, 2 * planned, BLOCK_LANES) if columns % n == 0)
+    return min(next(near, planned), columns // 2)
 
 
 def keeps_product(nbytes: int) -> bool:

@@ -11,15 +11,14 @@ from adjoint.pipeline import after_graph_passes
 from adjoint.testing.interpreter import interpret
 from adjoint.transforms import MixedPrecision, gradient, mixed_precision
 
-ROWS, WIDTH, CLASSES = 6, 5, 24
+#: The last block of columns is smaller than the others.
+ROWS, WIDTH, CLASSES, BLOCK = 6, 5, 27, 8
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Blocks of eight columns, whatever the size of the product."""
-    monkeypatch.setattr(costs, "MIN_BLOCKED_BYTES", 0)
-    monkeypatch.setattr(costs, "COLUMN_BLOCK_BYTES", 8)
-    monkeypatch.setattr(costs, "MIN_BLOCK_COLUMNS", 8)
+    """Blocks of so many columns, whatever the size of the product."""
+    monkeypatch.setattr(costs, "column_block", lambda *_: BLOCK)
 
 
 def loops(function):
@@ -119,7 +118,3 @@ def test_a_product_that_is_needed_as_a_whole_is_left_alone(use):
 def test_targets_of_all_classes_are_left_alone():
     x, w, t = param("x", (ROWS, WIDTH)), param("w", (WIDTH, CLASSES)), param("t", (ROWS, CLASSES))
     assert loops(Function("f", (x, w, t), (losses.cross_entropy(x @ w, t),))) == 0
-
-
-def test_blocks_divide_the_columns():
-    assert [costs.column_block(6, n, 4) for n in (24, 25, 7)] == [8, 5, 0]

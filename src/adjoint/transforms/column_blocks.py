@@ -7,45 +7,48 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from adjoint.ir import Value, apply
+from adjoint.ops.control_flow import scan
 from adjoint.ops.convert import cast
 from adjoint.ops.create import Full, full, iota
 from adjoint.ops.gathering import take
 from adjoint.ops.index import OneHot
 from adjoint.ops.logic import equal, greater_equal, less, logical_and
 from adjoint.ops.piecewise import maximum, minimum
-from adjoint.ops.shape import BroadcastTo, Reshape, broadcast_to, permute, reshape
+from adjoint.ops.shape import BroadcastTo, Reshape, broadcast_to, concat, permute, reshape, slice_axis
 from adjoint.transforms.softmax_of_product import repeats_columns
 
-__all__ = ["Block", "Picked", "evaluated", "joined", "stacked"]
+__all__ = ["Block", "Picked", "Split", "Values", "evaluated", "joined", "loop", "split", "vectors_of"]
+
+#: Some values.
+Values = tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The columns from `start` on, as many as `width`.
+    """Neighbouring columns.
 
     Parameters
     ----------
-    rows, width : int
-        Shape of the block.
+    product : Value
+        The product there.
     start : Value
-        The number of its first column, an i64 scalar.
+        The number of the first column, an i64 scalar.
     vectors : mapping
         Of values with one element for each column, those of the block.
     """
 
-    rows: int
-    width: int
+    product: Value
     start: Value
     vectors: Mapping[Value, Value]
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of a column value here."""
-        return self.rows, self.width
+        return self.product.shape
 
     def of_rows(self, x: Value) -> Value:
         """One element for each row."""
-        return broadcast_to(reshape(x, (self.rows, 1)), self.shape)
+        return broadcast_to(reshape(x, (self.shape[0], 1)), self.shape)
 
     def of_columns(self, x: Value) -> Value:
         """One element for each column."""
@@ -58,11 +61,11 @@ class Block:
     def position(self, ids: Value) -> Value:
         """The columns of ids within the block; -1 or the width if they are outside."""
         distance = cast(ids, "i64") - self.start
-        return cast(maximum(minimum(distance, self.width), -1), "i32")
+        return cast(maximum(minimum(distance, self.shape[1]), -1), "i32")
 
     def holds(self, position: Value) -> Value:
         """Whether positions are inside the block."""
-        return logical_and(greater_equal(position, 0), less(position, self.width))
+        return logical_and(greater_equal(position, 0), less(position, self.shape[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +120,7 @@ def evaluated(
     at : Block or Picked
         The columns.
     """
-    needed = set(wanted)
-    for value in reversed(columns):
-        if value in needed and value not in known:
-            needed.update(value.inputs)
+    needed = _needed(wanted, columns)
     made = dict(known)
     for value in columns:
         if value not in needed or value in made:
@@ -149,16 +149,80 @@ def _repeated(value: Value, outside: Callable[[Value], Value], at: Block | Picke
     return at.of_rows(broadcast_to(outside(source), (*value.shape[:-1], 1)))
 
 
-def stacked(x: Value, axis: int, width: int) -> Value:
-    """The blocks of a vector or matrix along an axis, along a new first axis."""
-    count = x.shape[axis] // width
-    if axis == 0:
-        return reshape(x, (count, width, *x.shape[1:]))
-    return permute(reshape(x, (x.shape[0], count, width)), (1, 0, 2))
+def _needed(wanted: Sequence[Value], columns: Sequence[Value]) -> set[Value]:
+    """Values that column values are computed of, with these."""
+    found = set(wanted)
+    for value in reversed(columns):
+        if value in found:
+            found.update(value.inputs)
+    return found
 
 
-def joined(x: Value, axis: int) -> Value:
-    """The vector or matrix with such blocks."""
+def vectors_of(wanted: Sequence[Value], columns: Sequence[Value]) -> tuple[Value, ...]:
+    """The values with one element for each column that column values are computed of."""
+    needed = _needed(wanted, columns)
+    broadcast = (v for v in columns if v in needed and isinstance(v.op, BroadcastTo))
+    return tuple(dict.fromkeys(v.inputs[0] for v in broadcast if repeats_columns(v.inputs[0], v.shape[-1])))
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A vector or matrix in blocks along an axis.
+
+    Parameters
+    ----------
+    blocks : Value
+        Blocks of one size, along a new first axis.
+    rest : Value or None
+        A smaller block that follows.
+    """
+
+    blocks: Value
+    rest: Value | None
+
+    def first(self) -> "Split":
+        """The first element of each block of a vector."""
+        rest = None if self.rest is None else self.rest[0]
+        return Split(self.blocks[:, 0], rest)
+
+
+def split(x: Value, axis: int, width: int) -> Split:
+    """A vector or matrix in blocks of so many elements along an axis."""
+    size = x.shape[axis]
+    end = size // width * width
+    whole, rest = slice_axis(x, axis, 0, end), slice_axis(x, axis, end, size) if end < size else None
     if axis == 0:
-        return reshape(x, (x.shape[0] * x.shape[1], *x.shape[2:]))
-    return reshape(permute(x, (1, 0, 2)), (x.shape[1], x.shape[0] * x.shape[2]))
+        return Split(reshape(whole, (end // width, width, *x.shape[1:])), rest)
+    return Split(permute(reshape(whole, (x.shape[0], end // width, width)), (1, 0, 2)), rest)
+
+
+def joined(x: Split, axis: int) -> Value:
+    """The vector or matrix in such blocks."""
+    count, first, *last = x.blocks.shape
+    if axis == 0:
+        whole = reshape(x.blocks, (count * first, *last))
+    else:
+        whole = reshape(permute(x.blocks, (1, 0, 2)), (first, count * last[0]))
+    return whole if x.rest is None else concat(whole, x.rest, axis=axis)
+
+
+def loop(
+    body: Callable[..., tuple[Values, Values]], init: Values, walked: Sequence[Split]
+) -> tuple[Values, tuple[Split, ...]]:
+    """A loop over blocks: the last carry, and what the body makes of each block.
+
+    Parameters
+    ----------
+    body : callable
+        From a carry, and a block of each in `walked`, to the next carry and blocks.
+    init : tuple of Value
+        The first carry.
+    walked : sequence of Split
+        Values in blocks of the same sizes.
+    """
+    carry, made = scan(lambda carry, row: body(carry, *row), init, tuple(x.blocks for x in walked))
+    left = tuple(x.rest for x in walked if x.rest is not None)
+    if not left:
+        return carry, tuple(Split(x, None) for x in made)
+    carry, rest = body(carry, *left)
+    return carry, tuple(map(Split, made, rest))

@@ -18,7 +18,7 @@ pays off where the product does not fit the caches (`costs.column_block`). docs/
 measurements.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,18 +26,18 @@ import numpy as np
 from adjoint import costs
 from adjoint.errors import located
 from adjoint.ir import Function, Value, apply, is_float, rebuild
+from adjoint.ops.arithmetic import add
 from adjoint.ops.contract import MatMul
-from adjoint.ops.control_flow import scan
 from adjoint.ops.convert import cast
 from adjoint.ops.create import full, iota
 from adjoint.ops.index import take_along_last
 from adjoint.ops.logic import where
 from adjoint.ops.piecewise import maximum, minimum
 from adjoint.ops.reduce import max, widened
-from adjoint.ops.shape import BroadcastTo, ReduceSum, expand_dims, reshape, sum
+from adjoint.ops.shape import ReduceSum, expand_dims, reshape, sum
 from adjoint.ops.transcendental import exp
-from adjoint.transforms.column_blocks import Block, Picked, evaluated, joined, stacked
-from adjoint.transforms.softmax_of_product import SoftmaxOfProduct, matches, repeats_columns
+from adjoint.transforms.column_blocks import Block, Picked, Split, Values, evaluated, joined, loop, split, vectors_of
+from adjoint.transforms.softmax_of_product import SoftmaxOfProduct, matches
 
 __all__ = ["fuse_cross_entropy"]
 
@@ -65,7 +65,8 @@ def fuse_cross_entropy(function: Function) -> Function:
 def _fused(function: Function, match: SoftmaxOfProduct) -> Function | None:
     """The function with the loops in place of a softmax; None where they do not pay off."""
     rows, columns = match.product.shape
-    width = costs.column_block(rows, columns, match.product.dtype.itemsize)
+    depth = match.product.inputs[0].type.size // rows
+    width = costs.column_block(rows, columns, depth, match.product.dtype.itemsize)
     if not width or not is_float(match.product.dtype):
         return None
     with located(match.total.line):
@@ -86,103 +87,94 @@ class _Loops:
 
     def known(self) -> dict[Value, Value]:
         """What takes the place of the values that the rest of the graph reads."""
-        match, walked = self.match, self._walked()
+        match = self.match
         keeps = bool(match.sums) and costs.keeps_product(match.product.type.nbytes)
-        known, product = self._first(walked, keeps)
-        return known | self._second(walked, known, product) if match.sums else known
+        known, product = self._first(keeps)
+        return known | self._second(known, product) if match.sums else known
 
-    def _vectors(self) -> tuple[Value, ...]:
-        """Values with one element for each column."""
-        sources = (v.inputs[0] for v in self.match.columns if isinstance(v.op, BroadcastTo))
-        columns = self.match.product.shape[1]
-        return tuple(dict.fromkeys(x for x in sources if repeats_columns(x, columns)))
-
-    def _walked(self) -> tuple[Value, ...]:
-        """What both loops walk over: the weights and the first columns of blocks, then the vectors of columns."""
-        product = self.match.product
-        columns = product.shape[1]
-        assert isinstance(product.op, MatMul)
-        weights = stacked(product.inputs[1], 0 if product.op.transpose_b else 1, self.width)
-        starts = iota((columns // self.width,), 0, "i64") * self.width
-        return weights, starts, *(stacked(reshape(x, (columns,)), 0, self.width) for x in self._vectors())
-
-    def _block(self, start: Value, parts: Sequence[Value]) -> Block:
-        vectors = dict(zip(self._vectors(), parts, strict=True))
-        return Block(self.match.product.shape[0], self.width, start, vectors)
-
-    def _first(self, walked: tuple[Value, ...], keeps: bool) -> tuple[dict[Value, Value], Value | None]:
+    def _first(self, keeps: bool) -> tuple[dict[Value, Value], tuple[Split, ...]]:
         """The loop over sums of exponentials and picks: what takes their place, and the product in blocks, if kept."""
         match = self.match
         rows, columns = match.product.shape
         wide = widened(match.logits).dtype
         places = {pick: _within(pick.inputs[1], rows, columns) for pick in match.picks}
-        lowest = float(np.finfo(wide).min)
+        vectors = vectors_of([match.logits], match.columns)
 
-        def body(carry: tuple[Value, ...], row: tuple[Value, ...]) -> tuple[tuple[Value, ...], Value | None]:
-            (top, total, *taken), (weights, start, *parts) = carry, row
-            block = self._block(start, parts)
+        def body(carry: Values, weights: Value, start: Value, *parts: Value) -> tuple[Values, Values]:
+            top, total, *taken = carry
             product = apply(match.product.op, match.product.inputs[0], weights)
+            block = Block(product, start, dict(zip(vectors, parts, strict=True)))
             logits = widened(evaluated([match.logits], match.columns, {match.product: product}, _itself, block)[0])
-            now = maximum(top, max(logits, -1))
-            # Not minus infinity: minus infinity less itself is NaN.
-            before, after = maximum(top, lowest), maximum(now, lowest)
-            total = total * exp(before - after) + sum(exp(logits - expand_dims(after, -1)), -1)
-            picked = []
-            for ids, old in zip(places.values(), taken, strict=True):
-                position = block.position(ids)
-                inside = block.holds(position)
-                picked.append(where(inside, take_along_last(product, where(inside, position, 0)), old))
-            return (now, total, *picked), product if keeps else None
+            picked = [_picked(product, block, ids, old) for ids, old in zip(places.values(), taken, strict=True)]
+            return (*_added_up(top, total, logits), *picked), ((product,) if keeps else ())
 
         nothing = (full(0.0, (rows,), match.product.dtype) for _ in places)
         init = (full(float("-inf"), (rows,), wide), full(0.0, (rows,), wide), *nothing)
-        (top, total, *taken), product = scan(body, init, walked)
+        (top, total, *taken), kept = loop(body, init, self._walked(vectors, _itself))
         known = {
             old: cast(reshape(new, old.shape), old.dtype) for old, new in ((match.top, top), (match.total, total))
         }
+        outside = _Rebuilt(known)
         for (pick, ids), made in zip(places.items(), taken, strict=True):
-            outside = _rebuilt(known)
             [found] = evaluated([pick.inputs[0]], match.columns, {match.product: made}, outside, Picked(ids))
             known[pick] = reshape(found, pick.shape)
-        return known, product
+        return known, kept
 
-    def _second(self, walked: tuple[Value, ...], known: dict[Value, Value], product: Value | None) -> dict[Value, Value]:
+    def _second(self, known: dict[Value, Value], kept: tuple[Split, ...]) -> dict[Value, Value]:
         """The loop over the sums of column values that depend on the softmax: what takes their place."""
-        match = self.match
-        sums = [_Sum.of(value, match.columns) for value in match.sums]
-        adding, joining = [s for s in sums if s.adds], [s for s in sums if not s.adds]
-        others = [stacked(s.other, s.axis, self.width) for s in adding if s.other is not None]
-        outside = _rebuilt(known)
+        match, outside = self.match, _Rebuilt(known)
+        sums = sorted((_Sum.of(value, match.columns) for value in match.sums), key=lambda s: not s.adds)
+        adding = [s for s in sums if s.adds]
+        wanted = [s.operand for s in sums]
+        vectors = vectors_of(wanted, match.columns)
+        others = [split(outside(s.other), s.axis, self.width) for s in adding if s.other is not None]
 
-        def body(carry: tuple[Value, ...], row: tuple[tuple[Value, ...], ...]) -> tuple[tuple[Value, ...], ...]:
-            (weights, start, *parts), blocks, kept = row
-            block = self._block(start, parts)
-            logits = kept[0] if kept else apply(match.product.op, match.product.inputs[0], weights)
-            wanted = [s.operand for s in (*adding, *joining)]
-            found = evaluated(wanted, match.columns, {match.product: logits}, outside, block)
-            left = iter(blocks)
-            added = tuple(
-                old + s.part(x, None if s.other is None else next(left))
-                for s, x, old in zip(adding, found, carry, strict=False)
-            )
-            return added, tuple(
-                s.part(x, None if s.other is None else outside(s.other))
-                for s, x in zip(joining, found[len(adding) :], strict=True)
-            )
+        def body(carry: Values, weights: Value, start: Value, *parts: Value) -> tuple[Values, Values]:
+            left = iter(parts)
+            product = next(left) if kept else apply(match.product.op, match.product.inputs[0], weights)
+            block = Block(product, start, {x: next(left) for x in vectors})
+            found = evaluated(wanted, match.columns, {match.product: product}, outside, block)
+            made = []
+            for one, value in zip(sums, found, strict=True):
+                matrix = None if one.other is None else next(left) if one.adds else outside(one.other)
+                made.append(one.part(value, matrix))
+            return tuple(map(add, carry, made[: len(adding)])), tuple(made[len(adding) :])
 
         init = tuple(full(0.0, s.shape, s.dtype) for s in adding)
-        added, blocks = scan(body, init, (walked, tuple(others), () if product is None else (product,)))
-        made = dict(zip([*adding, *joining], [*added, *(blocks or ())], strict=True))
-        return {s.value: s.finished(x) for s, x in made.items()}
+        weights, starts, *whole = self._walked(vectors, outside)
+        added, blocks = loop(body, init, (weights, starts, *kept, *whole, *others))
+        joining = (joined(x, s.axis) for s, x in zip(sums[len(adding) :], blocks, strict=True))
+        return {s.value: s.finished(x) for s, x in zip(sums, (*added, *joining), strict=True)}
+
+    def _walked(self, vectors: Sequence[Value], outside: Callable[[Value], Value]) -> tuple[Split, ...]:
+        """What a loop walks over: the weights and the first columns of blocks, and vectors with an element for each."""
+        product, width = self.match.product, self.width
+        columns = product.shape[1]
+        assert isinstance(product.op, MatMul)
+        weights = split(product.inputs[1], 0 if product.op.transpose_b else 1, width)
+        starts = split(iota((columns,), 0, "i64"), 0, width).first()
+        return weights, starts, *(split(reshape(outside(x), (columns,)), 0, width) for x in vectors)
+
+
+def _added_up(top: Value, total: Value, logits: Value) -> tuple[Value, Value]:
+    """The maximum of each row and the sum of the exponentials relative to it, with more columns."""
+    now = maximum(top, max(logits, -1))
+    # Not minus infinity: minus infinity less itself is NaN.
+    lowest = float(np.finfo(logits.dtype).min)
+    before, after = maximum(top, lowest), maximum(now, lowest)
+    return now, total * exp(before - after) + sum(exp(logits - expand_dims(after, -1)), -1)
+
+
+def _picked(product: Value, block: Block, ids: Value, old: Value) -> Value:
+    """The elements of the product at ids in the block; those before of other rows."""
+    position = block.position(ids)
+    inside = block.holds(position)
+    return where(inside, take_along_last(product, where(inside, position, 0)), old)
 
 
 def _itself(value: Value) -> Value:
     """A value that does not depend on the product."""
     return value
-
-
-def _rebuilt(known: Mapping[Value, Value]) -> "_Rebuilt":
-    return _Rebuilt(dict(known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +249,5 @@ class _Sum:
         return apply(self.value.op, *(cast(x, self.dtype) for x in pair))
 
     def finished(self, made: Value) -> Value:
-        """The sum, given that of the parts or the stack of them."""
-        whole = made if self.adds else joined(made, self.axis)
-        return cast(reshape(whole, self.value.shape), self.value.dtype).in_place_of(self.value)
+        """The sum, given that of the parts or all of them."""
+        return cast(reshape(made, self.value.shape), self.value.dtype).in_place_of(self.value)
