@@ -38,6 +38,11 @@ def l1_bytes(target: Target) -> int:
     return target.l1.nbytes * 2 // 3
 
 
+def l1_lines_bytes(target: Target) -> int:
+    """Bytes of the first-level cache for lines of which a tile reads some elements at a time."""
+    return target.l1.nbytes // 2
+
+
 def l2_bytes(target: Target) -> int:
     """Bytes of the second-level cache that plans make use of; a tensor of that size counts as far away.
 
@@ -45,6 +50,16 @@ def l2_bytes(target: Target) -> int:
     slower. A shared cache counts in full, since threads that work on one tensor share its panels.
     """
     return min(target.l2.nbytes, 1 << 20)
+
+
+def l2_read_cycles(target: Target, nbytes: float) -> float:
+    """Cycles to read from the second-level cache, faster without writes (50 bytes on Sapphire Rapids, 60 on Zen 5)."""
+    return nbytes / (1.5 * target.l2_bytes_per_cycle)
+
+
+def l3_block_bytes(target: Target) -> int:
+    """Bytes of an operand that stays in the third-level cache, which other tensors and programs use too."""
+    return target.caches[2].nbytes // 4 if len(target.caches) > 2 else far_bytes(target)
 
 
 def far_bytes(target: Target) -> int:
@@ -58,6 +73,15 @@ HARDWARE_STREAMS = 20
 PAGE_BYTES = 4096
 #: Bytes of a row stride from which every row is on a page of its own, if two rows share one at most.
 PAGE_STRIDE = PAGE_BYTES // 2
+#: Pages that the second-level translation buffer holds at least, and cycles of a step to look up a page in it; beyond,
+#: to walk the page table (Zen 5).
+TLB_PAGES, PAGE_CYCLES, WALK_CYCLES = 2048, 4.0, 18.0
+#: Bytes per cycle from the third-level cache to a core.
+L3_BYTES_PER_CYCLE = 16.0
+#: Fraction of the cycles of transfers between caches that multiply-adds do not hide (Zen 5).
+EXPOSED_TRANSFERS = 0.2
+#: Cycles to reach a row in the third-level cache that no prefetch announced (Zen 5).
+L3_ROW_CYCLES = 10.0
 #: Cycles to reach a row in memory that no prefetch announced (Zen 5).
 FAR_ROW_CYCLES = 40.0
 #: Software-prefetched runs of memory are joined if the gap between them is at most this fraction of a run.
@@ -165,6 +189,8 @@ def transpose_cycles(lanes: int) -> float:
 
 #: Cycles per element that is loaded by itself and inserted in a vector (Zen 5).
 GATHER_CYCLES = 1.5
+#: Cycles per element that is taken from a vector and stored by itself: near others, or to a line of its own (Zen 5).
+STORE_CYCLES, FAR_STORE_CYCLES = 1.0, 4.0
 
 # Operands of 16 bits
 
@@ -197,6 +223,8 @@ TILE_CYCLES = 6
 EDGE_COST = 0.02
 #: Factor on the additions to a partial vector of strided lanes, which are masked.
 MASKED_COST = 1.5
+#: Cycles to start a kernel that packs an operand as a whole: those of a barrier between threads.
+PACKING_CYCLES = 3000.0
 #: Tiles side by side in a panel that is packed from an operand in memory: wide panels touch fewer rows (Zen 5).
 PANEL_TILES = 4
 #: Extent of k from which the conflicts of rows that share a cache set cost more than packing (Zen 5).
@@ -215,6 +243,10 @@ MAX_SPILLED_SUMS = 128 << 10
 MAX_UNROLLED = 128
 #: Fewest elements of a run that is worth a vector load.
 MIN_RUN = 4
+#: Tiles are compared with their traffic if they take at most this many times the cycles of the best without it.
+SHORTLIST = 1.2
+#: Columns of a result, in vectors, up to which lanes may run along its rows instead: every store is strided then.
+MAX_SWAPPED_VECTORS = 2
 #: Tile configurations to measure when tuning, packed and in place each: those with the lowest estimated cost.
 TILE_CANDIDATES = 5
 

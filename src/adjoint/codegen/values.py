@@ -12,11 +12,11 @@ import numpy as np
 
 from adjoint.codegen.partial_loads import active_prefix, load_prefix
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
-from adjoint.codegen.strided_loads import contiguous_run, lane_offsets
+from adjoint.codegen.strided_loads import contiguous_run, lane_offsets, without_lane
 from adjoint.codegen.types import constant, mangled, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
 from adjoint.errors import VerifyError
-from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var, uses
+from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load
 
 __all__ = ["Lanes", "Result", "ValueEmitter"]
@@ -139,7 +139,7 @@ class ValueEmitter:
         offsets = lane_offsets(load.index, lanes.var, lanes.active)
         if not offsets:
             return ""
-        fixed = Index(load.index.constant, frozenset(t for t in load.index.terms if not uses(t[0], lanes.var)))
+        fixed = without_lane(load.index, lanes.var)
         type_, align = memory_type(buffer.dtype), buffer.dtype.itemsize
 
         def vector_at(offset: int, size: int) -> str:

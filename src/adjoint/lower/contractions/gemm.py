@@ -56,16 +56,16 @@ def gemm_kernels(context: Context, group: Group, plan: GemmPlan) -> list[Kernel]
     """The kernels of a plan: conversion and packing of whole operands where planned, and the GEMM."""
     kernels, c = convert_operands(context, group, plan.contraction, plan.convert_left, plan.convert_right)
     plan = replace(plan, contraction=c)
-    if plan.pack_left:
+    if plan.form.left == "whole":
         packing, packed = pack_left(context, group, plan)
         kernels.append(packing)
         plan = replace(plan, contraction=packed)
-    if plan.pack_columns:
+    if plan.form.right == "whole":
         packing, packed = pack_columns(context, group, plan)
         kernels.append(packing)
         plan = replace(plan, contraction=packed)
     builder = GemmBuilder(context, group, plan, Var("s", plan.tile.stack))
-    kernels.append(builder.packed_kernel() if plan.pack_right else builder.in_place_kernel())
+    kernels.append(builder.packed_kernel() if plan.form.right == "panels" else builder.in_place_kernel())
     return kernels
 
 

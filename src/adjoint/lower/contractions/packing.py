@@ -70,19 +70,12 @@ def pack_columns(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel
     packed = Buffer(f"{context.name_of(group)}_right", c.dtype, size, "arena")
     unit = Var("u", prod(v.extent for v in batch) * panels)
     panel, at = as_index(unit) % panels, unravel(batch, as_index(unit) // panels)
-    steps = [Var(v.name, v.extent) for v in c.k]
-    k = {v: as_index(s) for v, s in zip(c.k, steps, strict=True)}
 
     def copy(columns: int, first: Index) -> tuple[Stmt, ...]:
-        def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-            source = c.element(c.right, {**at, **k, c.n: first + column})
-            place = (as_index(unit) * c.depth + ravel(c.k, k)) * width + column
-            return (Store(((packed, place, source),)),)
+        place = as_index(unit) * (c.depth * width)
+        return pack_panel(plan, at, packed, first, columns, width, as_index(0), 0, place)
 
-        return nest(steps, vector_loops(columns, plan.lanes, body))
-
-    body = tiled(panel, c.columns, width, copy)
-    kernel = finish_kernel(context, packed.name, group.members[:1], unit, body, 0)
+    kernel = finish_kernel(context, packed.name, group.members[:1], unit, tiled(panel, c.columns, width, copy), 0)
     where = {v: as_index(v) for v in (*batch, *c.k)}
     index = (ravel(batch, where) * panels + as_index(c.n) // width) * c.depth + ravel(c.k, where)
     return kernel, replace(c, right=Load(packed, index * width + as_index(c.n) % width))
@@ -97,14 +90,16 @@ def pack_panel(
     width: int,
     start: Index,
     extent: int,
+    place: Index | None = None,
 ) -> tuple[Stmt, ...]:
-    """Pack columns into scratch memory with contiguous lanes; squares are transposed where steps are contiguous.
+    """Pack columns with contiguous lanes into a panel; squares are transposed where steps are contiguous.
 
-    `extent` steps of k from `start` on; all of them if it is 0.
+    `extent` steps of k from `start` on; all of them if it is 0. The panel begins at `place` of its buffer.
     """
     c = plan.contraction
     lanes, load, beside = plan.lanes, c.right, Var("beside", plan.wide)
     own, pitch = columns // beside.extent, width // beside.extent
+    origin = as_index(0) if place is None else place
     blocks = (extent,) if extent else tuple(v.extent for v in c.k)
     kept, run = contiguous_run(load, c.k, blocks)
     steps = tuple(Var(v.name, block) for v, block in zip(c.k[:kept], blocks, strict=False))
@@ -117,8 +112,8 @@ def pack_panel(
             column_of = column + as_index(beside) * own + inside
             source = load.index.substitute({**base, c.n: column_of}) + step
             before = ravel(steps, {s: as_index(s) for s in steps}) * run + step
-            place = (as_index(beside) * prod(blocks) + before) * pitch + inside
-            return (Store(((panel, place, in_arithmetic(Load(load.buffer, source))),)),)
+            spot = origin + (as_index(beside) * prod(blocks) + before) * pitch + inside
+            return (Store(((panel, spot, in_arithmetic(Load(load.buffer, source))),)),)
 
         return nest([beside], vector_loops(own, lanes, body))
 
