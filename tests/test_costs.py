@@ -91,8 +91,8 @@ def test_panels_follow_the_second_level_cache():
 
 
 def test_streaming_from_memory_depends_on_the_caches():
-    """16 MB stream from memory beside 1 MiB, and 8 MB do beside 512 KiB."""
-    large, small = product(128, 2048, 2048), product(128, 1024, 2048)
+    """16 MB stream from memory beside 1 MiB, and 4 MB do beside 512 KiB."""
+    large, small = product(128, 2048, 2048), product(128, 512, 2048)
     assert plan_of(large, with_caches(48, 1024)).wide == 4
     assert plan_of(small, with_caches(48, 1024)).wide == 1
     assert plan_of(small, with_caches(48, 512)).wide == 4

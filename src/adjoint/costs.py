@@ -81,7 +81,7 @@ L3_BYTES_PER_CYCLE = 16.0
 #: Fraction of the cycles of transfers between caches that multiply-adds do not hide (Zen 5).
 EXPOSED_TRANSFERS = 0.2
 #: Cycles to reach a row in the third-level cache that no prefetch announced (Zen 5).
-L3_ROW_CYCLES = 10.0
+L3_ROW_CYCLES = 15.0
 #: Cycles to reach a row in memory that no prefetch announced (Zen 5).
 FAR_ROW_CYCLES = 40.0
 #: Software-prefetched runs of memory are joined if the gap between them is at most this fraction of a run.
@@ -289,7 +289,13 @@ MAX_INNER_ROWS = 8
 #: Most iterations of the axes that are looped over inside a unit.
 MAX_INNER_ITERATIONS = 64
 #: Most rows and columns of a tile.
-MAX_INNER_TILE = 6
+MAX_INNER_TILE = 8
+#: Streams from beyond the second-level cache that reach its full bandwidth (Zen 5).
+FULL_STREAMS = 6
+#: An operand is copied so that k is contiguous if it has at most this fraction of the other one's elements, inverted.
+SMALL_BESIDE = 4
+#: Cycles to add the lanes of a vector as a tree and to store the sum (Zen 5).
+REDUCE_LANES_CYCLES = 10.0
 
 # Winograd
 

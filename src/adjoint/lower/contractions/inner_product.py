@@ -13,6 +13,7 @@ rows of an image, or images, as fit that cache: every tap fills and spills its a
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, prod
+from typing import Literal
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
@@ -24,6 +25,7 @@ from adjoint.lower.context import Context, finish_kernel, group_inliner, store_o
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.conversion import beforehand_cycles, convert_operands
 from adjoint.lower.contractions.gemm_plan import blocks_within
+from adjoint.lower.contractions.traffic import Block, line_cycles
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
 
@@ -50,6 +52,10 @@ class InnerProductPlan:
         Block size of each summed axis but `along`, outermost first.
     convert_left, convert_right : bool
         Which operand of 16 bits is converted beforehand (`conversion`).
+    packed : {"", "left", "right"}
+        Which operand of a plain product is copied beforehand, so that it is contiguous along k as the other one is.
+    cycles : float
+        Estimated cycles of a plain product; 0 of other contractions.
     """
 
     contraction: Contraction
@@ -61,6 +67,8 @@ class InnerProductPlan:
     blocks: tuple[int, ...]
     convert_left: bool
     convert_right: bool
+    packed: Literal["", "left", "right"] = ""
+    cycles: float = 0.0
 
     def __str__(self) -> str:
         return "inner_product"
@@ -74,6 +82,8 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
         return None
     # Stride 1 or 2; None is the stride of two fused axes, which form contiguous runs.
     near = [v for v in c.k if c.left.index.coefficient(v) == 1 and c.right.index.coefficient(v) in (1, 2, None)]
+    packed = "" if near else _packed(c)
+    near = near or (list(c.k) if packed else [])
     along = next((v for v in reversed(near) if v.extent >= costs.MIN_INNER_LANES * full), None)
     if along is None:
         return None
@@ -92,7 +102,8 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
     registers = max(full // target.lanes(c.dtype), 1)
     wide = across.extent if across is not None else 1
     rest = points // (c.rows * wide * prod(v.extent for v in inside))
-    rows, columns = _tile(target, c.rows, wide, registers, rest)
+    transfers = _transfers(target, c, along, wide) if len(c.k) == 1 else (0.0, 0.0)
+    products, (rows, columns) = _tile(target, c.rows, wide, registers, rest, transfers)
     others = [v for v in c.k if v is not along]
     extents = tuple(v.extent for v in others)
     step_bytes = (rows + columns) * along.extent * c.dtype.itemsize
@@ -106,9 +117,31 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
         along=along,
         inside=tuple(inside),
         blocks=blocks,
-        convert_left=0 < beforehand_cycles(target, c.left) < loaded / columns,
-        convert_right=0 < beforehand_cycles(target, c.right) < loaded / rows,
+        convert_left=not packed and 0 < beforehand_cycles(target, c.left) < loaded / columns,
+        convert_right=not packed and 0 < beforehand_cycles(target, c.right) < loaded / rows,
+        packed=packed,
+        cycles=_cycles(c, products * rest * ceil(along.extent / full), packed) if len(c.k) == 1 else 0.0,
     )
+
+
+def _packed(c: Contraction) -> Literal["", "left", "right"]:
+    """The operand of a plain product that is not contiguous along k and is small beside the other one, which is."""
+    if len(c.k) != 1:
+        return ""
+    (k,) = c.k
+    left, right = (prod(v.extent for v in c.axes if load.index.coefficient(v)) for load in (c.left, c.right))
+    if c.left.index.coefficient(k) == 1 and right * costs.SMALL_BESIDE <= left:
+        return "right"
+    return "left" if c.right.index.coefficient(k) == 1 and left * costs.SMALL_BESIDE <= right else ""
+
+
+def _cycles(c: Contraction, products: float, packed: str) -> float:
+    """Cycles of a plain product: those of its multiply-adds, of adding lanes at the end, and of packing."""
+    results = prod(v.extent for v in c.axes)
+    load = {"left": c.left, "right": c.right}.get(packed)
+    copied = prod(v.extent for v in (*c.axes, *c.k) if load.index.coefficient(v)) if load is not None else 0
+    packing = costs.PACKING_CYCLES + copied * costs.GATHER_CYCLES if copied else 0.0
+    return products + results * costs.REDUCE_LANES_CYCLES + packing
 
 
 def _column_axis(c: Contraction, inside: list[Var] | tuple[Var, ...]) -> Var | None:
@@ -118,10 +151,19 @@ def _column_axis(c: Contraction, inside: list[Var] | tuple[Var, ...]) -> Var | N
     return max(only_right, key=lambda v: v.extent, default=None)
 
 
-def _tile(target: Target, rows: int, columns: int, registers: int, rest: int) -> tuple[int, int]:
-    """The tile with the lowest estimated cost, where a vector of partial sums takes so many registers.
+def _transfers(target: Target, c: Contraction, along: Var, columns: int) -> tuple[float, float]:
+    """Cycles to read a vector of each operand of a plain product from where it is: the left one once."""
+    row = along.extent * c.dtype.itemsize
+    left = 0.0 if c.rows * row <= costs.l2_bytes(target) else target.line_bytes / costs.L3_BYTES_PER_CYCLE
+    return left, line_cycles(target, Block(columns, row, row))
 
-    Each tile is `rest` units of work.
+
+def _tile(
+    target: Target, rows: int, columns: int, registers: int, rest: int, transfers: tuple[float, float]
+) -> tuple[float, tuple[int, int]]:
+    """The tile with the lowest estimated cost, and that of a step, if a vector of partial sums takes so many registers.
+
+    Each tile is `rest` units of work; `transfers` are cycles per vector of the left and of the right operand.
     """
     candidates = [
         (height, width)
@@ -133,17 +175,44 @@ def _tile(target: Target, rows: int, columns: int, registers: int, rest: int) ->
     def cycles(tile: tuple[int, int]) -> float:
         height, width = tile
         compute = costs.multiply_add_cycles(target, height * width * registers)
-        step = max(compute, (height + width) * registers / target.load_units, target.fma_latency)
-        tiles = ceil(rows / height) * ceil(columns / width)
-        return tiles * step * costs.idle(target, tiles * rest)
+        across = ceil(columns / width)
+        moved = max(height, costs.FULL_STREAMS) * transfers[0] / across + width * transfers[1]
+        step = max(compute, (height + width) * registers / target.load_units, target.fma_latency, moved)
+        tiles = ceil(rows / height) * across
+        return tiles * (step + costs.EXPOSED_TRANSFERS * moved) * costs.idle(target, tiles * rest)
 
-    return min(candidates, key=lambda t: (cycles(t), -t[0] * t[1]), default=(1, 1))
+    best = min(candidates, key=lambda t: (cycles(t), -t[0] * t[1]), default=(1, 1))
+    return cycles(best), best
 
 
 def inner_product_kernels(context: Context, group: Group, plan: InnerProductPlan) -> list[Kernel]:
     """The kernels of a contraction as inner products: conversions where planned, and the products."""
     kernels, c = convert_operands(context, group, plan.contraction, plan.convert_left, plan.convert_right)
+    if plan.packed == "left":
+        kernel, copied = _pack_along(context, group, c, c.left, "left")
+        kernels, c = [kernel], replace(c, left=copied)
+    elif plan.packed == "right":
+        kernel, copied = _pack_along(context, group, c, c.right, "right")
+        kernels, c = [kernel], replace(c, right=copied)
     return [*kernels, _Builder(context, group, replace(plan, contraction=c)).kernel()]
+
+
+def _pack_along(context: Context, group: Group, c: Contraction, load: Load, role: str) -> tuple[Kernel, Load]:
+    """The kernel that copies an operand of a plain product so that it is contiguous along k, and the copy."""
+    (k,) = c.k
+    own = tuple(v for v in c.axes if load.index.coefficient(v))
+    size = prod(v.extent for v in own)
+    packed = Buffer(f"{context.name_of(group)}_{role}", c.dtype, size * k.extent, "arena")
+    unit = Var("u", size)
+
+    def copy(step: Index, _: Index) -> tuple[Stmt, ...]:
+        source = c.element(load, {**unravel(own, as_index(unit)), k: step})
+        return (Store(((packed, as_index(unit) * k.extent + step, source),)),)
+
+    body = vector_loops(k.extent, context.target.lanes(c.dtype), copy)
+    kernel = finish_kernel(context, packed.name, group.members[:1], unit, body, 0)
+    place = ravel(own, {v: as_index(v) for v in own})
+    return kernel, Load(packed, place * k.extent + as_index(k))
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,8 @@ def _best(context: Context, group: Group, c: Contraction) -> Plan:
     # Few units leave threads idle; how many threads there will be is not known here.
     idle = sqrt(max(1.0, costs.units(target) / 2 / split_k.units)) if split_k is not None else 1.0
     split_k_cycles = split_k.cycles * idle if split_k is not None else inf
+    if inner_product is not None and len(c.k) == 1:
+        return inner_product if inner_product.cycles < gemm.cycles else gemm
     if winograd is not None and winograd.cycles < min(gemm.cycles, split_k_cycles):
         return winograd
     if split_k is not None and (inner_product is not None or split_k_cycles < gemm.cycles):
