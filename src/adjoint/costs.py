@@ -187,6 +187,8 @@ def transpose_cycles(lanes: int) -> float:
     return 0.8 * (log2(lanes) + 2) / lanes if lanes > 1 else 1.0
 
 
+#: Cycles per element that a transpose into a panel takes longer than one of the whole operand (Zen 5).
+PANEL_TRANSPOSE_CYCLES = 0.5
 #: Cycles per element that is loaded by itself and inserted in a vector (Zen 5).
 GATHER_CYCLES = 1.5
 #: Cycles per element that is taken from a vector and stored by itself: near others, or to a line of its own (Zen 5).

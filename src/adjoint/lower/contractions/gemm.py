@@ -210,9 +210,9 @@ class GemmBuilder:
                         )
                     )
                     return (
-                        *self._unrolled_tile(acc, rows, own, row, here, begin),
+                        *self._unrolled_tile(acc, rows, own, row, here, begin, whole=True),
                         *self._multiply(acc, rows, own, row, here, at, block, prefetch),
-                        *self._unrolled_tile(acc, rows, own, row, here, end),
+                        *self._unrolled_tile(acc, rows, own, row, here, end, whole=not last),
                     )
 
                 packing = pack_panel(plan, at, panel_memory, column, columns, width, start, extent if split else 0)
@@ -360,8 +360,10 @@ class GemmBuilder:
                 b = Load(block.panel, place)
             return Store(((acc, spot, Apply("fma", (a, b, Load(acc, spot)), acc.dtype)),))
 
-        beyond = block.panel is None and columns % self.plan.lanes > 0 and self.c.right.index.coefficient(self.c.n) == 1
-        body = self._unrolled_tile(acc, rows, columns, row, column, step, whole=beyond)
+        # Panels are as wide as whole vectors, whose lanes past the end hold anything.
+        padded = block.panel is not None or self.plan.form.right == "whole"
+        beyond = not padded and columns % self.plan.lanes > 0 and self.c.right.index.coefficient(self.c.n) == 1
+        body = self._unrolled_tile(acc, rows, columns, row, column, step, whole=beyond or padded)
         if len(steps) > 1 and steps[-1].extent * acc.size // self.plan.lanes <= costs.MAX_UNROLLED:
             return nest(steps[:-1], (For(steps[-1], body, "unroll"),))
         return nest(steps, body)

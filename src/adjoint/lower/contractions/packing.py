@@ -115,9 +115,14 @@ def pack_panel(
             spot = origin + (as_index(beside) * prod(blocks) + before) * pitch + inside
             return (Store(((panel, spot, in_arithmetic(Load(load.buffer, source))),)),)
 
-        return nest([beside], vector_loops(own, lanes, body))
+        if square == 1 or not own % lanes:
+            return nest([beside], vector_loops(own, lanes, body))
+        # The last square overlaps the one before.
+        lane = Var("l", lanes)
+        last = For(lane, body(as_index(lane) + (own - lanes), as_index(lane)), "vector")
+        return nest([beside], (*vector_loops(own - own % lanes, lanes, body), last))
 
-    square = lanes if columns >= lanes > 1 else 1
+    square = lanes if own >= lanes > 1 and run >= lanes else 1
     many, rest = divmod(run, square)
     loops: list[Stmt] = []
     if many:
@@ -127,6 +132,7 @@ def pack_panel(
             body = tuple(unroll_around(inner, statement) for statement in body)
         loops.append(For(iteration, body))
     if rest:
-        iteration = Var("k", rest)
-        loops += nest([iteration], copies(as_index(iteration) + many * square))
+        iteration = Var("i", square)
+        last = copies(as_index(iteration) + (run - square))
+        loops += (unroll_around(iteration, statement) for statement in last)
     return nest(steps, tuple(loops))

@@ -134,6 +134,8 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
     rate = rate if transposes or contiguous else costs.GATHER_CYCLES
     rate += packing_cycles(c.right, lanes)
     packed = form.right == "panels"
+    if packed and transposes:
+        rate += costs.PANEL_TRANSPOSE_CYCLES
     return CostModel(
         target=target,
         rows=c.rows,
