@@ -150,6 +150,11 @@ def _subnormal(trainer: Trainer) -> float:
     return count / max(1, sum(array.size for array in arrays))
 
 
+def _micro(seconds: float) -> str:
+    """A time in microseconds, with two decimals if it is short."""
+    return f"{seconds * 1e6:,.0f}" if seconds >= 1e-4 else f"{seconds * 1e6:.2f}"
+
+
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Measure and print a table. The exit status is 1 if a late step takes longer than `--at-most` allows."""
     options = argparse.ArgumentParser(description="Measure steps late in training beside those at the start.")
@@ -172,7 +177,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     for name in args.workloads:
         for optimizer in OPTIMIZERS:
             found = measure(workloads.make(name), optimizer, args.threads, args.rounds, args.seconds, args.patience)
-            times = (f"{statistics.median(found.seconds[n]) * 1e6:,.4g}" for n in ("early", "late", "gradual"))
+            times = (_micro(statistics.median(found.seconds[n])) for n in ("early", "late", "gradual"))
             ratios = (f"{found.ratio(n):.2f}" for n in ("late", "gradual"))
             table.add_row(name, optimizer, *times, f"{found.steps:,}", f"{found.share:.0%}", *ratios)
             worst = max(worst, found.ratio("late"))
