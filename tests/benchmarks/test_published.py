@@ -81,7 +81,7 @@ def test_every_workload_and_every_block_is_published():
 def test_tables_come_with_where_they_were_measured(page):
     shown = [match[2] for match in publish.BLOCK.finditer(page.read_text())]
     measured = {name.partition("/")[0].replace("summary", "steps") for name in shown} - {"programs"}
-    origins = {name: f"{name}/origin" for name in ("compat", "doors", "from_torch", "steps")}
+    origins = {name: f"{name}/origin" for name in ("compat", "cpus", "doors", "from_torch", "steps")}
     origins |= {name: f"{name}/machine" for name in ("serving", "where")}
     assert {origins[kind] for kind in measured} <= set(shown)
 
