@@ -60,8 +60,7 @@ def test_other_architectures_keep_their_names(family):
     [
         ("sapphirerapids", 64, 2, 2, 4),
         ("sapphirerapids", 32, 2, 2, 4),
-        ("rocketlake", 64, 1, 2, 4),
-        ("rocketlake", 32, 2, 2, 4),
+        ("alderlake", 32, 2, 3, 4),
         ("znver5", 64, 2, 2, 4),
         ("znver4", 64, 1, 1, 4),
         ("znver4", 32, 2, 2, 4),

@@ -69,8 +69,10 @@ _ICE_LAKE = f"{_V4} avx512vnni avx512vbmi2 avx512bitalg gfni vaes"
 #: only where nothing else tells cores apart. Units and latencies:
 #:
 #: - Intel: "64 and IA-32 Architectures Optimization Reference Manual" (248966), chapter 2: two 512-bit multiply-adds
-#:   per cycle on servers, where client cores join two 256-bit units to one. Servers of the first generations were also
-#:   sold with one (Xeon Silver and Bronze), which no feature tells.
+#:   per cycle. Client cores with AVX-512 join two 256-bit units to one, and servers of the first generations were sold
+#:   with one, too (Xeon Silver and Bronze). They count as two: no feature tells them from servers of which a hypervisor
+#:   hides some, a tile that keeps two units busy does so with one, and plans for one were up to 15 % slower on two
+#:   (Zen 5).
 #: - AMD: "Software Optimization Guide" for the families 17h (55723, 56305), 19h (56665, 57647) and 1Ah (58455): units
 #:   of 128 bits in Zen 1, of 256 bits in Zen 2 to 4, of 512 bits in Zen 5.
 #: - Latencies other than 4: Agner Fog, "Instruction tables", 2022.
@@ -78,8 +80,8 @@ _INTEL = (
     Core("graniterapids graniterapids-d", f"{_ICE_LAKE} avx512fp16 amx-fp16"),
     Core("sapphirerapids emeraldrapids", f"{_ICE_LAKE} avx512bf16 avx512fp16"),
     Core("icelake-server", f"{_ICE_LAKE} wbnoinvd"),
-    Core("tigerlake", f"{_ICE_LAKE} avx512vp2intersect", fma_bytes=32),
-    Core("icelake-client rocketlake", _ICE_LAKE, fma_bytes=32),
+    Core("tigerlake", f"{_ICE_LAKE} avx512vp2intersect"),
+    Core("icelake-client rocketlake", _ICE_LAKE),
     Core("cooperlake", f"{_V4} avx512vnni avx512bf16"),
     Core("cascadelake", f"{_V4} avx512vnni"),
     Core("skylake-avx512", _V4),
