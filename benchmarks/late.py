@@ -19,7 +19,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
 from types import ModuleType
@@ -32,17 +32,22 @@ from rich.console import Console
 from rich.table import Table
 
 from adjoint import CompileOptions, Trainer
-from benchmarks import workloads
+from benchmarks import record, workloads
 from benchmarks.run import PEER_FOLDER, workload_names
 from benchmarks.worker import WARM, load_peer, run_window
 from benchmarks.workload import Workload
 
-__all__ = ["Late", "main", "measure", "without_half_of_the_features"]
+__all__ = ["HEADINGS", "Late", "main", "measure", "without_half_of_the_features"]
 
 OPTIMIZERS = {
     "momentum": {"kind": "sgd", "lr": 1e-3, "momentum": 0.9},
     "adam": {"kind": "adam", "lr": 1e-4, "betas": (0.9, 0.999), "eps": 1e-8},
 }
+
+#: Columns of the table.
+HEADINGS = (
+    "workload", "optimizer", "early", "late", "gradual", "steps taken", "subnormal", "late / early", "gradual / early"
+)  # fmt: skip
 
 #: Steps of a trainer before it is measured, after which elements whose state is still 0 have no gradient: *early*.
 FIRST_STEPS = 10
@@ -58,26 +63,39 @@ _GLANCE = 8
 _LEFT_OVER = np.float32(7e-45)
 
 
+@dataclass(frozen=True, slots=True)
 class Late:
-    """The measurements: seconds per step in each window, by trainer.
+    """The measurements.
 
     Parameters
     ----------
     seconds : dict of str to list of float
-        For ``early``, ``late`` and ``gradual``.
+        Seconds per step in each window, by trainer: ``early``, ``late`` and ``gradual``.
     share : float
         Fraction of the optimizer's state that is subnormal in ``gradual`` when its windows begin.
     steps : int
         Steps that ``late`` has really taken.
     """
 
-    def __init__(self, seconds: dict[str, list[float]], share: float, steps: int) -> None:
-        self.seconds, self.share, self.steps = seconds, share, steps
+    seconds: dict[str, list[float]]
+    share: float
+    steps: int
 
     def ratio(self, name: str) -> float:
         """Ratio of a trainer's time per step to that of ``early``: the median over the windows."""
         pairs = zip(self.seconds[name], self.seconds["early"], strict=True)
         return statistics.median(one / other for one, other in pairs)
+
+    def row(self, workload: str, optimizer: str) -> tuple[str, ...]:
+        """The row of the table, as text under `HEADINGS`."""
+        times = (_micro(statistics.median(self.seconds[name])) for name in ("early", "late", "gradual"))
+        ratios = (f"{self.ratio(name):.2f}" for name in ("late", "gradual"))
+        return workload, optimizer, *times, f"{self.steps:,}", f"{self.share:.0%}", *ratios
+
+
+def _micro(seconds: float) -> str:
+    """A time in microseconds, with two decimals if it is short."""
+    return f"{seconds * 1e6:,.0f} µs" if seconds >= 1e-4 else f"{seconds * 1e6:.2f} µs"
 
 
 def without_half_of_the_features(workload: Workload) -> Workload:
@@ -150,11 +168,6 @@ def _subnormal(trainer: Trainer) -> float:
     return count / max(1, sum(array.size for array in arrays))
 
 
-def _micro(seconds: float) -> str:
-    """A time in microseconds, with two decimals if it is short."""
-    return f"{seconds * 1e6:,.0f}" if seconds >= 1e-4 else f"{seconds * 1e6:.2f}"
-
-
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Measure and print a table. The exit status is 1 if a late step takes longer than `--at-most` allows."""
     options = argparse.ArgumentParser(description="Measure steps late in training beside those at the start.")
@@ -166,22 +179,28 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
         "--patience", type=float, default=60.0, help="seconds of training before a late state is set (default: 60)"
     )
     options.add_argument("--at-most", type=float, help="maximum ratio of late to early; exit with status 1 above it")
+    record.json_options(options)
     args = options.parse_args(arguments)
     if args.rounds < 1 or args.seconds <= 0 or args.patience < 0:
         options.error("--rounds must be at least 1, --seconds above 0 and --patience at least 0")
-    console = console or Console()
-    table = Table("workload", "optimizer", *(f"{name}, µs" for name in ("early", "late", "gradual")))
-    for name in ("steps taken", "subnormal state", "late / early", "gradual / early"):
-        table.add_column(name, justify="right")
+    try:
+        record.check_clean(args.json, args.allow_dirty)
+    except record.DirtyError as error:
+        options.error(str(error))
+    settings = {name: getattr(args, name) for name in ("threads", "rounds", "seconds", "patience")}
+    run = record.provenance("late.py", sys.argv[1:] if arguments is None else arguments, settings)
+    table = Table(*HEADINGS[:2])
+    for heading in HEADINGS[2:]:
+        table.add_column(heading, justify="right")
     worst = 0.0
     for name in args.workloads:
         for optimizer in OPTIMIZERS:
             found = measure(workloads.make(name), optimizer, args.threads, args.rounds, args.seconds, args.patience)
-            times = (_micro(statistics.median(found.seconds[n])) for n in ("early", "late", "gradual"))
-            ratios = (f"{found.ratio(n):.2f}" for n in ("late", "gradual"))
-            table.add_row(name, optimizer, *times, f"{found.steps:,}", f"{found.share:.0%}", *ratios)
+            table.add_row(*found.row(name, optimizer))
             worst = max(worst, found.ratio("late"))
-    console.print(table)
+            if args.json is not None:
+                record.store(args.json, ("late", name, optimizer), {"run": run, "measured": asdict(found)})
+    (console or Console()).print(table)
     return int(args.at_most is not None and worst > args.at_most)
 
 

@@ -2,10 +2,10 @@
 
 Of its sections, ``steps`` and ``doors`` hold an entry for each workload and number of threads (`run.py`), ``where`` one
 for each workload (`where.py`), ``serving`` one for each model (`serving.py`), ``compat`` one for each framework
-(`compat.py`), ``from_torch`` one for each model and number of threads (`from_torch.py`), and ``programs`` what the
-compiler makes of each workload (`publish.py`). An entry of all but the last carries its own ``run``: time, commit,
-machine, settings and command. So a run of one workload replaces the entries of that workload, and a table whose entries
-come from different machines can say so.
+(`compat.py`), ``late`` one for each workload and optimizer (`late.py`), ``from_torch`` one for each model and number of
+threads (`from_torch.py`), and ``programs`` what the compiler makes of each workload (`publish.py`). An entry of all but
+the last carries its own ``run``: time, commit, machine, settings and command. So a run of one workload replaces the
+entries of that workload, and a table whose entries come from different machines can say so.
 
 An entry that one of another kind of CPU replaces is kept: ``other_cpus`` holds the newest entries of each other kind,
 by LLVM's name of the CPU, in the same sections.
