@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from adjoint.pages.figures import amount
-from benchmarks import breakdown, report, roster, serving, workloads
+from benchmarks import breakdown, late, report, roster, serving, workloads
 from benchmarks.cpus import cpus_origin, cpus_table
 from benchmarks.run import PEER_FOLDER
 from benchmarks.wording import TITLES, digits, enumeration, frameworks, peer_name, provenance_text, ratio
@@ -214,6 +214,27 @@ def serving_machine(results: Results) -> str:
     return provenance_text({f"`{name}`": entry for name, entry in results["serving"].items()})
 
 
+# ---- steps late in training
+
+
+def _late(results: Results) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The entries of `late.py`: workload, optimizer and measurement."""
+    found = results.get("late", {})
+    for name in (name for name in workloads.WORKLOADS if name in found):
+        yield from ((name, optimizer, entry) for optimizer, entry in found[name].items())
+
+
+def late_origin(results: Results) -> str:
+    """When and where steps late in training were measured."""
+    return provenance_text({f"{name}, {optimizer}": entry for name, optimizer, entry in _late(results)})
+
+
+def late_table(results: Results) -> str:
+    """Times of steps at the start of training and late."""
+    rows = [late.Late(**entry["measured"]).row(name, optimizer) for name, optimizer, entry in _late(results)]
+    return breakdown.table(late.HEADINGS, 2, rows)
+
+
 # ---- programs and models of other frameworks
 
 
@@ -292,6 +313,8 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "compat/table": compat_table,
     "from_torch/origin": from_torch_origin,
     "from_torch/table": from_torch_table,
+    "late/origin": late_origin,
+    "late/table": late_table,
     "programs": programs,
     "programs/coalescing": coalescing,
     "serving/machine": serving_machine,

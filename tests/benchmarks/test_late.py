@@ -4,7 +4,7 @@ import numpy as np
 from rich.console import Console
 
 from adjoint import Trainer
-from benchmarks import late, workloads
+from benchmarks import blocks, late, record, workloads
 from benchmarks.run import PEER_FOLDER
 from benchmarks.worker import load_peer
 
@@ -41,10 +41,15 @@ def test_steps_are_taken_as_long_as_patience_allows(monkeypatch):
     assert found == [late.FIRST_STEPS, 100]
 
 
-def test_a_table_has_every_workload_with_both_optimizers():
+def test_a_table_has_every_workload_with_both_optimizers(tmp_path):
     console = Console(record=True, width=140)
     words = ["--workloads", "linreg", "--rounds", "1", "--seconds", "0.01", "--patience", "0"]
-    assert late.main(words, console) == 0
+    path = tmp_path / "results.json"
+    assert late.main([*words, "--json", str(path), "--allow-dirty"], console) == 0
     rows = [line.split() for line in console.export_text().splitlines() if "linreg" in line]
     assert [row[3] for row in rows] == ["momentum", "adam"]
+    results = record.load(path)
+    published = [line.split(" | ") for line in blocks.late_table(results).splitlines() if "linreg" in line]
+    assert [row[1] for row in published] == ["momentum", "adam"]
+    assert blocks.late_origin(results).startswith("Measured on 20")
     assert late.main([*words, "--at-most", "0.001"], console) == 1
