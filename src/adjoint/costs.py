@@ -249,8 +249,8 @@ MIN_RUN = 4
 SHORTLIST = 1.2
 #: Columns of a result, in vectors, up to which lanes may run along its rows instead: every store is strided then.
 MAX_SWAPPED_VECTORS = 2
-#: Tile configurations to measure when tuning, packed and in place each: those with the lowest estimated cost.
-TILE_CANDIDATES = 5
+#: Tile configurations to measure when tuning, of each form: those with the lowest estimated cost.
+TILE_CANDIDATES = 2
 
 
 def panel_bytes(target: Target) -> int:

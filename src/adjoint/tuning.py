@@ -41,6 +41,8 @@ __all__ = ["Measured", "Tried", "Tuning", "measure_contractions", "try_schedules
 _WORTH_MEASURING = 200_000
 #: Number of rounds in which the forms of a contraction are timed alternately, and nanoseconds per form and round.
 _ROUNDS, _NANOSECONDS = 5, 2_000_000
+#: Ratio to the least time from which a form is not timed again.
+_HOPELESS = 1.5
 #: Maximum ratio of times at which a form is preferred to the estimated one.
 _SAVES = 0.97
 
@@ -172,8 +174,13 @@ def try_schedules(
     plans = schedules(context, group, c, most)
     memory: dict[Buffer, np.ndarray] = {}
     candidates = [_Candidate(context, contraction_kernels(context, group, plan), memory) for plan in plans]
-    times = np.array([[candidate.nanoseconds() for candidate in candidates] for _ in range(_ROUNDS)])
-    return tuple(Tried(str(plan), float(least)) for plan, least in zip(plans, times.min(axis=0), strict=True))
+    times = [candidate.nanoseconds() for candidate in candidates]
+    for _ in range(_ROUNDS - 1):
+        near = _HOPELESS * min(times)
+        for number, candidate in enumerate(candidates):
+            if times[number] <= near or number == 0:
+                times[number] = min(times[number], candidate.nanoseconds())
+    return tuple(Tried(str(plan), least) for plan, least in zip(plans, times, strict=True))
 
 
 def _measure(context: Context, group: Group, c: Contraction) -> Measured:

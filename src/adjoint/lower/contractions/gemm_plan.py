@@ -96,7 +96,8 @@ class GemmPlan:
         return self.tile.vectors * self.lanes
 
     def __str__(self) -> str:
-        return " ".join(filter(None, ("gemm", str(self.tile), str(self.form))))
+        words = ("gemm", str(self.tile), str(self.form), "by rows" * (self.order == "rows"))
+        return " ".join(filter(None, words))
 
 
 def plan_gemm(target: Target, c: Contraction, streams: int = 0) -> GemmPlan:
