@@ -22,7 +22,8 @@ from dataclasses import dataclass, replace
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run, in_arithmetic
 from adjoint.lower.contractions.conversion import convert_operand
@@ -30,7 +31,7 @@ from adjoint.lower.contractions.prefetch import Region, region, spread_prefetche
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops, vector_runs
+from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
 
 __all__ = ["Panel", "Place", "SplitKBuilder", "converted", "split_k_kernels"]
 
@@ -132,7 +133,11 @@ class SplitKBuilder:
         def body(column: Index, _: Index) -> tuple[Stmt, ...]:
             return (Store(((self.sums, self.place(at.part, at.panel, first + as_index(row), column), zero),)),)
 
-        return For(row, vector_loops(columns, self.plan.lanes, body))
+        return For(row, vector_loops(self._whole(columns), self.plan.lanes, body))
+
+    def _whole(self, columns: int) -> int:
+        """So many columns in whole vectors: lanes past the end add zeros, which is cheaper than masking their sums."""
+        return ceil(columns / self.plan.lanes) * self.plan.lanes
 
     def block_loops(self) -> tuple[list[Var], dict[Var, Index]]:
         """Loops over the blocks of a split, and the coordinates at which a block starts."""
@@ -146,7 +151,7 @@ class SplitKBuilder:
         plan, c = self.plan, self.c
         iterations, start = self.block_loops()
         start[c.k[0]] = start[c.k[0]] + at.part * (c.k[0].extent // plan.parts)
-        width = ceil(columns / plan.lanes) * plan.lanes
+        width = self._whole(columns)
         own = Panel(Buffer("panel", c.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
         ahead = self._prefetch_regions(iterations, at, (columns, first))
         block = (
@@ -182,13 +187,20 @@ class SplitKBuilder:
         base = {**start, **{v: start[v] + as_index(s) for v, s in zip(c.k, outer, strict=False)}}
         ahead = ravel(outer, {s: as_index(s) for s in outer}) * run
 
-        def copy(step: Index) -> tuple[Stmt, ...]:
-            def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-                source = plan.panel.index.substitute({**base, plan.lane: first + column}) + step
-                element = in_arithmetic(Load(plan.panel.buffer, source))
-                return (Store(((own.memory, own.place(ahead + step, column), element),)),)
+        beyond = columns % plan.lanes
 
-            return vector_loops(columns, plan.lanes, body)
+        def copy(step: Index) -> tuple[Stmt, ...]:
+            def element(column: Index, inside: Expr | None = None) -> Store:
+                source = plan.panel.index.substitute({**base, plan.lane: first + column}) + step
+                value = in_arithmetic(Load(plan.panel.buffer, source, inside))
+                return Store(((own.memory, own.place(ahead + step, column), value),))
+
+            loops = vector_loops(columns - beyond, plan.lanes, lambda column, _: (element(column),))
+            if beyond:
+                lane = Var("l", plan.lanes)
+                inside = Apply("lt", (Coordinate(as_index(lane), I64), Const(beyond, I64)), BOOL)
+                loops += (For(lane, (element(as_index(lane) + (columns - beyond), inside),), "vector"),)
+            return loops
 
         square = plan.lanes if columns >= plan.lanes > 1 else 1
         many, rest = divmod(run, square)
@@ -215,7 +227,7 @@ class SplitKBuilder:
         """Every tile of a unit's rows meets a block of the panel; `prefetch` precedes each step."""
         plan, c = self.plan, self.c
         shares = (plan.rows[0].extent // plan.groups, *(v.extent for v in plan.rows[1:]))
-        width = ceil(columns / plan.lanes) * plan.lanes
+        width = self._whole(columns)
         blocks = [Var(f"b{n}", share // t) for n, (share, t) in enumerate(zip(shares, plan.tile, strict=True))]
         inner = [Var(f"i{n}", t) for n, t in enumerate(plan.tile)]
         row = {v: as_index(b) * t + as_index(i) for v, b, t, i in zip(plan.rows, blocks, plan.tile, inner, strict=True)}
@@ -228,24 +240,21 @@ class SplitKBuilder:
         element = c.element(plan.other, where)
 
         def sweep(kind: str) -> tuple[Stmt, ...]:
-            out: list[Stmt] = []
-            for begin, vectors, extent in vector_runs(columns, columns, plan.lanes):
-                vector, lane = Var("j", vectors), Var("l", extent)
-                column = as_index(vector) * plan.lanes + as_index(lane) + begin
-                sum_ = Load(self.sums, self.place(at.part, at.panel, ravel(plan.rows, row), column))
-                held = Load(acc, spot + column)
-                if kind == "fma":
-                    product_ = Apply("fma", (element, Load(own.memory, own.place(step, column)), held), acc.dtype)
-                    store = Store(((acc, held.index, product_),))
-                elif kind == "fetch":
-                    store = Store(((acc, held.index, sum_),))
-                else:
-                    store = Store(((self.sums, sum_.index, held),))
-                loop: Stmt = For(vector, (For(lane, (store,), "vector"),), "unroll")
-                for var in reversed(inner):
-                    loop = For(var, (loop,), "unroll")
-                out.append(loop)
-            return tuple(out)
+            vector, lane = Var("j", width // plan.lanes), Var("l", plan.lanes)
+            column = as_index(vector) * plan.lanes + as_index(lane)
+            sum_ = Load(self.sums, self.place(at.part, at.panel, ravel(plan.rows, row), column))
+            held = Load(acc, spot + column)
+            if kind == "fma":
+                product_ = Apply("fma", (element, Load(own.memory, own.place(step, column)), held), acc.dtype)
+                store = Store(((acc, held.index, product_),))
+            elif kind == "fetch":
+                store = Store(((acc, held.index, sum_),))
+            else:
+                store = Store(((self.sums, sum_.index, held),))
+            loop: Stmt = For(vector, (For(lane, (store,), "vector"),), "unroll")
+            for var in reversed(inner):
+                loop = For(var, (loop,), "unroll")
+            return (loop,)
 
         walk = (*blocks, *steps)
         hint = prefetch(ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
