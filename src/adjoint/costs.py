@@ -243,6 +243,8 @@ MAX_TILE_EXTENT = 32
 MAX_PARTIAL_BYTES = 2 << 20
 #: Row groups must reduce memory traffic to this fraction (Zen 5).
 MAX_TRAFFIC = 0.6
+#: Factor on the estimated cycles of the fastest tile up to which others count as equally fast.
+EQUALLY_FAST = 1.01
 #: Steps of a summed axis that are sampled to count the cache lines of a tile.
 LINE_SAMPLE = 16
 #: Rows of a block in a split-K reduction: a vector of each stays in the first-level cache.

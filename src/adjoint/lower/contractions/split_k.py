@@ -17,8 +17,9 @@ of the outermost summed axis; a second kernel adds the partial sums of the split
 epilogue. Where there are enough panels, row groups may replace splits (`m_blocked`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
@@ -31,7 +32,7 @@ from adjoint.lower.contractions.prefetch import Region, region, spread_prefetche
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
+from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel, unroll_around, vector_loops
 
 __all__ = ["Panel", "Place", "SplitKBuilder", "converted", "split_k_kernels"]
 
@@ -55,7 +56,7 @@ class Panel:
 def split_k_kernels(context: Context, group: Group, plan: SplitKPlan) -> list[Kernel]:
     """The partial sums of each split, and the reduction of them with the epilogue."""
     conversions, plan = converted(context, group, plan)
-    size = plan.parts * plan.panels * prod(v.extent for v in plan.rows) * plan.width
+    size = plan.parts * plan.batches * plan.panels * prod(v.extent for v in plan.rows) * plan.width
     sums = Buffer(f"{context.name_of(group)}_sums", plan.contraction.dtype, size, "arena")
     builder = SplitKBuilder(context, group, plan, sums, plan.panels)
     return [*conversions, builder.products(), builder.total()]
@@ -71,7 +72,7 @@ def converted(context: Context, group: Group, plan: SplitKPlan) -> tuple[list[Ke
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the sums of a unit are: its split and panel, and its first row along the outermost row axis."""
+    """Where the sums of a unit are: its split and batch, its panel, and its first row along the outermost row axis."""
 
     part: Index
     panel: Index
@@ -100,9 +101,9 @@ class SplitKBuilder:
         return self.plan.contraction
 
     def products(self) -> Kernel:
-        """Each unit is a panel, a row group, and a split of the outermost summed axis."""
+        """Each unit is a panel, a row group, a point of the batch, and a split of the outermost summed axis."""
         plan, c = self.plan, self.c
-        unit = Var("u", plan.parts * plan.groups * self.panels)
+        unit = Var("u", plan.units)
         panel, rest = as_index(unit) % self.panels, as_index(unit) // self.panels
         place = Place(rest // plan.groups, panel, rest % plan.groups * (plan.rows[0].extent // plan.groups))
         body = tiled(panel, plan.lane.extent, plan.width, lambda n, first: self._unit(place, n, first))
@@ -114,13 +115,15 @@ class SplitKBuilder:
         plan = self.plan
 
         def parts(at: dict[Var, Index], panel: Index, column: Index) -> list[tuple[dict[Var, Index], Expr]]:
-            places = [self.place(as_index(n), panel, ravel(plan.rows, at), column) for n in range(plan.parts)]
+            row, first = ravel(plan.rows, at), ravel(plan.batch, at)
+            places = [self.place(first + n * plan.batches, panel, row, column) for n in range(plan.parts)]
             return [(at, sum_of([Load(self.sums, place) for place in places]))]
 
-        return split_k_reduction_kernel(self.context, self.group, self.c, plan.lane, plan.width, plan.rows, parts)
+        axes = tuple(v for v in self.c.axes if v in plan.batch or v in plan.rows)
+        return split_k_reduction_kernel(self.context, self.group, self.c, plan.lane, plan.width, axes, parts)
 
     def place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
-        """The position of a partial sum."""
+        """The position of a partial sum; `part` numbers splits, and the points of the batch in each."""
         rows = prod(v.extent for v in self.plan.rows)
         return ((part * self.panels + panel) * rows + row) * self.plan.width + column
 
@@ -148,9 +151,16 @@ class SplitKBuilder:
         return iterations, {v: as_index(t) * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
 
     def _unit(self, at: Place, columns: int, first: Index) -> tuple[Stmt, ...]:
+        here = unravel(self.plan.batch, at.part % self.plan.batches)
+        panel, other = (Load(e.buffer, e.index.substitute(here)) for e in (self.plan.panel, self.plan.other))
+        one = replace(self, plan=replace(self.plan, panel=panel, other=other))
+        return one._products(at, columns, first)
+
+    def _products(self, at: Place, columns: int, first: Index) -> tuple[Stmt, ...]:
+        """A unit, for whose point of the batch the operands are."""
         plan, c = self.plan, self.c
         iterations, start = self.block_loops()
-        start[c.k[0]] = start[c.k[0]] + at.part * (c.k[0].extent // plan.parts)
+        start[c.k[0]] = start[c.k[0]] + at.part // plan.batches * (c.k[0].extent // plan.parts)
         width = self._whole(columns)
         own = Panel(Buffer("panel", c.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
         ahead = self._prefetch_regions(iterations, at, (columns, first))
@@ -166,7 +176,7 @@ class SplitKBuilder:
         number = ravel(iterations, {t: as_index(t) for t in iterations}) + 1
         following = unravel(iterations, number % prod(t.extent for t in iterations))
         start = {v: following[t] * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
-        start[c.k[0]] = start[c.k[0]] + at.part * (c.k[0].extent // plan.parts)
+        start[c.k[0]] = start[c.k[0]] + at.part // plan.batches * (c.k[0].extent // plan.parts)
         outer, target = plan.rows[0], self.context.target
         corner = {**{v: as_index(0) for v in c.axes}, **start, outer: at.row}
         steps = dict(zip(c.k, plan.blocks, strict=True))
@@ -224,15 +234,34 @@ class SplitKBuilder:
         at: Place = _ORIGIN,
         prefetch: PrefetchAt = lambda *_: (),
     ) -> tuple[Stmt, ...]:
-        """Every tile of a unit's rows meets a block of the panel; `prefetch` precedes each step."""
-        plan, c = self.plan, self.c
+        """Every tile of a unit's rows meets a block of the panel; `prefetch` precedes each step of the whole tiles."""
+        plan = self.plan
         shares = (plan.rows[0].extent // plan.groups, *(v.extent for v in plan.rows[1:]))
+        out: list[Stmt] = []
+        for some in product(*(pieces(share, t) for share, t in zip(shares, plan.tile, strict=True))):
+            out += self._tiles(own, columns, start, at, some, (lambda *_: ()) if out else prefetch)
+        return tuple(out)
+
+    def _tiles(
+        self,
+        own: Panel,
+        columns: int,
+        start: dict[Var, Index],
+        at: Place,
+        some: Sequence[tuple[int, int, int]],
+        prefetch: PrefetchAt,
+    ) -> tuple[Stmt, ...]:
+        """The tiles of one size: along each row axis, where the first of them starts, their number and their extent."""
+        plan, c = self.plan, self.c
         width = self._whole(columns)
-        blocks = [Var(f"b{n}", share // t) for n, (share, t) in enumerate(zip(shares, plan.tile, strict=True))]
-        inner = [Var(f"i{n}", t) for n, t in enumerate(plan.tile)]
-        row = {v: as_index(b) * t + as_index(i) for v, b, t, i in zip(plan.rows, blocks, plan.tile, inner, strict=True)}
+        blocks = [Var(f"b{n}", many) for n, (_, many, _) in enumerate(some)]
+        inner = [Var(f"i{n}", size) for n, (*_, size) in enumerate(some)]
+        row = {
+            v: as_index(b) * size + as_index(i) + begin
+            for v, b, i, (begin, _, size) in zip(plan.rows, blocks, inner, some, strict=True)
+        }
         row[plan.rows[0]] = row[plan.rows[0]] + at.row
-        acc = Buffer("acc", c.dtype, prod(plan.tile) * width, "register")
+        acc = Buffer("acc", c.dtype, prod(i.extent for i in inner) * width, "register")
         spot = ravel(inner, {i: as_index(i) for i in inner}) * width
         steps = [Var(v.name.replace("r", "k"), b) for v, b in zip(c.k, plan.blocks, strict=True)]
         step = ravel(steps, {s: as_index(s) for s in steps})

@@ -4,7 +4,7 @@ The number of splits and the direction in which k is walked decide the order in 
 They follow from shapes alone: they are those of the plan for `adjoint.costs.MODEL`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, prod
@@ -18,7 +18,7 @@ from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
-from adjoint.lower.loops import divisors
+from adjoint.lower.loops import divisors, pieces
 
 __all__ = ["SplitKPlan", "best_tile", "plan_split_k", "split_factor"]
 
@@ -36,9 +36,11 @@ class SplitKPlan:
     lane : Var
         The axis of the result along panels, which only `panel` has.
     rows : tuple of Var
-        The other axes of the result, outermost first.
+        The axes of the result that only `other` has, outermost first.
+    batch : tuple of Var
+        The axes of the result that both have (groups of a convolution), outermost first.
     tile : tuple of int
-        Extent of a register tile along each row axis; a divisor of the axis.
+        Extent of a register tile along each row axis. Along one axis, a shorter one may remain.
     vectors, lanes : int
         Vectors of a panel, and lanes of a vector.
     blocks : tuple of int
@@ -46,7 +48,8 @@ class SplitKPlan:
     parts : int
         Splits of the outermost summed axis; a divisor of it.
     groups : int
-        Row groups along the outermost row axis, each of which packs the panels that it meets; a divisor of its tiles.
+        Row groups along the outermost row axis, each of which packs the panels that it meets; a divisor of its tiles,
+        1 where a shorter tile remains.
     m_blocked : bool
         Whether panels are packed once, up front, for row groups that stay in cache (`m_blocked`).
     convert_other : bool
@@ -64,6 +67,7 @@ class SplitKPlan:
     vectors: int
     lanes: int
     blocks: tuple[int, ...]
+    batch: tuple[Var, ...] = ()
     parts: int = 1
     groups: int = 1
     m_blocked: bool = False
@@ -78,7 +82,12 @@ class SplitKPlan:
     @property
     def units(self) -> int:
         """Units of work."""
-        return self.groups * self.parts * self.panels
+        return self.groups * self.parts * self.batches * self.panels
+
+    @property
+    def batches(self) -> int:
+        """Contractions along the axes that both operands have."""
+        return prod(v.extent for v in self.batch)
 
     @property
     def panels(self) -> int:
@@ -131,7 +140,7 @@ def _forwards(c: Contraction, panel: Load, other: Load) -> tuple[Load, Load]:
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    """Plans for one choice of the operand that is packed; `step` are the cycles of a step of k of a tile."""
+    """Plans for one choice of the operand that is packed; `sweep` are the cycles of a step of k of all rows."""
 
     target: Target
     c: Contraction
@@ -139,7 +148,8 @@ class _Planner:
     other: Load
     lane: Var
     rows: tuple[Var, ...]
-    step: float
+    batch: tuple[Var, ...]
+    sweep: float
     vectors: int
     tile: tuple[int, ...]
 
@@ -148,35 +158,39 @@ class _Planner:
         target, c, panel, vectors, tile = self.target, self.c, self.panel, self.vectors, self.tile
         lanes, itemsize = target.lanes(c.dtype), c.dtype.itemsize
         panels, points = ceil(self.lane.extent / (vectors * lanes)), prod(v.extent for v in self.rows)
-        columns = panels * vectors * lanes
+        batches = prod(v.extent for v in self.batch)
+        columns, all_panels = batches * panels * vectors * lanes, batches * panels
         loaded, beforehand = (
-            panels * points * c.depth * element_cycles(self.other),
+            all_panels * points * c.depth * element_cycles(self.other),
             beforehand_cycles(target, self.other),
         )
         convert_other = 0 < beforehand < loaded
         read = self.other.buffer.size * (itemsize if convert_other else self.other.dtype.itemsize)
         traffic = _Traffic(read, columns * c.depth * itemsize, points * columns * itemsize)
-        groups = 1
-        if parts in (None, 1) and contiguous_run(panel, c.k, tuple(v.extent for v in c.k))[1] >= lanes:
-            groups = _cached_groups(target, self.rows[0].extent // tile[0], panels, traffic)
+        tiles, rest = divmod(self.rows[0].extent, tile[0])
+        tiles, groups = 1 if rest else tiles, 1
+        along = contiguous_run(panel, c.k, tuple(v.extent for v in c.k))[1] >= lanes
+        if parts in (None, 1) and along and not self.batch:
+            groups = _cached_groups(target, tiles, panels, traffic)
         m_blocked = groups > 1
         if parts is None:
-            wanted, allowed = costs.units(target) / panels, costs.MAX_PARTIAL_BYTES / traffic.made
+            wanted, allowed = costs.units(target) / all_panels, costs.MAX_PARTIAL_BYTES / traffic.made
             parts = 1 if m_blocked else split_factor(c.k[0].extent, wanted, allowed)
         if not m_blocked:
-            missing = costs.least_units(target) / (panels * parts)
-            groups = split_factor(self.rows[0].extent // tile[0], missing, missing * 2)
+            missing = costs.least_units(target) / (all_panels * parts)
+            groups = split_factor(tiles, missing, missing * 2)
         extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
         blocks = blocks_within(extents, vectors * lanes * itemsize, costs.l1_bytes(target))
         transposes = contiguous_run(panel, c.k, blocks)[1] >= lanes
+        extent = batches * self.lane.extent
         cycles = (
-            panels * (points // prod(tile)) * self.step * c.depth
-            + 2 * points * self.lane.extent / lanes * c.depth / prod(blocks)
-            + self.lane.extent * c.depth * (costs.transpose_cycles(lanes) if transposes else costs.GATHER_CYCLES)
-            + points * self.lane.extent * parts * costs.GATHER_CYCLES
+            all_panels * self.sweep * c.depth
+            + 2 * points * extent / lanes * c.depth / prod(blocks)
+            + extent * c.depth * (costs.transpose_cycles(lanes) if transposes else costs.GATHER_CYCLES)
+            + points * extent * parts * costs.GATHER_CYCLES
             + (traffic.panels * (1 + groups) / target.l2_bytes_per_cycle if m_blocked else 0)
         )
-        cycles += self.lane.extent * c.depth * packing_cycles(panel, lanes) + min(loaded, beforehand)
+        cycles += extent * c.depth * packing_cycles(panel, lanes) + min(loaded, beforehand)
         return SplitKPlan(
             contraction=c,
             panel=panel,
@@ -187,6 +201,7 @@ class _Planner:
             vectors=vectors,
             lanes=lanes,
             blocks=blocks,
+            batch=self.batch,
             parts=parts,
             groups=groups,
             m_blocked=m_blocked,
@@ -204,12 +219,11 @@ def _planner(
     """
     axes = [v for v in c.axes if v.extent > 1]
     of_panel = [v for v in axes if panel.index.coefficient(v)]
+    batch = tuple(v for v in of_panel if other.index.coefficient(v))
     rows = tuple(v for v in axes if v not in of_panel)
-    if len(of_panel) != 1 or not rows:
+    if len(of_panel) != len(batch) + 1 or not rows or not all(other.index.coefficient(v) for v in rows):
         return None
-    (lane,) = of_panel
-    if other.index.coefficient(lane) or not all(other.index.coefficient(v) for v in rows):
-        return None
+    (lane,) = (v for v in of_panel if v not in batch)
     lanes = target.lanes(c.dtype)
     if least_fill and lane.extent < costs.MIN_LANE_USE * ceil(lane.extent / lanes) * lanes:
         return None
@@ -219,33 +233,61 @@ def _planner(
         return _lines(target, other, dict(zip(rows, tile, strict=True)), window)
 
     shares = (*(Var(v.name, v.extent // share) for v in rows[:1]), *rows[1:])
-    step, vectors, tile = best_tile(target, ceil(lane.extent / lanes), shares, lines)
+    sweep, vectors, tile = best_tile(target, ceil(lane.extent / lanes), shares, lines, whole=share > 1)
     if prod(tile) * vectors < target.vector_registers * least_fill:
         return None
-    return _Planner(target, c, panel, other, lane, rows, step, vectors, tile)
+    return _Planner(target, c, panel, other, lane, rows, batch, sweep * share, vectors, tile)
 
 
 def best_tile(
-    target: Target, vectors: int, rows: tuple[Var, ...], lines: Callable[[tuple[int, ...]], int] = lambda _: 0
+    target: Target,
+    vectors: int,
+    rows: tuple[Var, ...],
+    lines: Callable[[tuple[int, ...]], int] = lambda _: 0,
+    whole: bool = False,
 ) -> tuple[float, int, tuple[int, ...]]:
-    """The register tile with the most multiply-adds per cycle.
+    """The register tile with the most multiply-adds per cycle, which divides the rows if it must be `whole`.
 
-    Ties go to a tile that reads the fewest cache lines. Returns cycles of a step, vectors, and the tile.
+    Among about equally fast ones, it is the one that reads the fewest cache lines for a row. Returns cycles of a step
+    of all rows, vectors, and the tile.
     """
-    least = costs.chain_cycles(target)
-    found: list[tuple[float, float, int, tuple[int, ...]]] = [(0.0, least, 1, (1,) * len(rows))]
+    found: list[tuple[float, float, int, tuple[int, ...]]] = []
     for count in range(1, min(vectors, costs.MAX_PANEL_VECTORS) + 1):
-        used = vectors / (ceil(vectors / count) * count)
-        for tile in product(*(divisors(v.extent, costs.MAX_TILE_EXTENT) for v in rows)):
-            height = prod(tile)
-            if height * count + count >= target.vector_registers:
-                continue
-            loads = (height + count) / target.load_units
-            cycles = max(costs.multiply_add_cycles(target, height * count), loads, least)
-            found.append((used * height * count / cycles, cycles, count, tile))
-    found.sort(reverse=True)
-    best = [f for f in found if f[:3] == found[0][:3]]
-    return (min(best, key=lambda f: lines(f[3])) if len(best) > 1 else best[0])[1:]
+        for tile in _tiles([v.extent for v in rows], (target.vector_registers - 1) // count - 1, whole):
+            cycles = _sweep_cycles(target, count, rows, tile) * ceil(vectors / count)
+            found.append((cycles, -_step_cycles(target, prod(tile), count), -count, tile))
+    found.sort()
+    best = [f for f in found if f[0] <= found[0][0] * costs.EQUALLY_FAST]
+    if len(best) > 1:
+        best.sort(key=lambda f: lines(f[3]) / prod(f[3]))
+    cycles, _, count, tile = best[0]
+    return cycles / ceil(vectors / -count), -count, tile
+
+
+def _tiles(extents: Sequence[int], most: int, whole: bool) -> Iterator[tuple[int, ...]]:
+    """Tiles of at most so many rows; along at most one axis, and along none if they are `whole`, one remains."""
+    if not extents:
+        yield ()
+        return
+    for size in range(1, min(extents[0], most, costs.MAX_TILE_EXTENT) + 1):
+        rest = extents[0] % size > 0
+        if not (rest and whole):
+            yield from ((size, *others) for others in _tiles(extents[1:], most // size, whole or rest))
+
+
+def _sweep_cycles(target: Target, count: int, rows: Sequence[Var], tile: Sequence[int]) -> float:
+    """Cycles of a step of k of all rows, in tiles of so many vectors."""
+    cycles, edges = 0.0, 0
+    for some in product(*(pieces(v.extent, t) for v, t in zip(rows, tile, strict=True))):
+        cycles += prod(many for _, many, _ in some) * _step_cycles(target, prod(size for *_, size in some), count)
+        edges += 1
+    return cycles * (1 + costs.EDGE_COST * (edges - 1))
+
+
+def _step_cycles(target: Target, height: int, count: int) -> float:
+    """Cycles of a step of k of a tile."""
+    compute = costs.multiply_add_cycles(target, height * count)
+    return max(compute, (height + count) / target.load_units, costs.chain_cycles(target))
 
 
 def _lines(target: Target, other: Load, tile: dict[Var, int], window: dict[Var, int]) -> int:
