@@ -206,6 +206,9 @@ MIN_PACKED_DEPTH = 192
 PACKED_STEPS = 8
 #: Rows or columns of a result, in tiles, from which packing a whole operand pays off.
 MIN_PACKED_TILES = 4
+#: Fraction of the cycles of shuffles in the loop at which an operand with every second element in its lanes is packed
+#: instead: panels take memory traffic that is not counted (Zen 5: 1x1 windows that move by two take 0.65 of the time).
+PACKED_SHUFFLES = 0.9
 #: An operand is sparse if at most one in so many elements of a cache line is used; a sparse operand is packed from so
 #: many uses of an element on.
 SPARSE, MIN_SPARSE_USES = 4, 8
@@ -260,6 +263,8 @@ MAX_INNER_ROWS = 8
 MAX_INNER_ITERATIONS = 64
 #: Most rows and columns of a tile.
 MAX_INNER_TILE = 6
+#: Most splits of the outermost summed axis (code size): their sums are added in one expression.
+MAX_INNER_PARTS = 64
 
 # Winograd
 
