@@ -155,11 +155,16 @@ def _plan(target: Target, c: Contraction, tile: Tile, pack_right: bool, cycles: 
 def _should_pack(target: Target, c: Contraction, streams: int) -> bool:
     """Whether to pack the right operand panel by panel: its lanes or its rows are far apart, and it is reused.
 
-    An operand of 16 bits is also packed where that is the cheapest way to convert it.
+    An operand of 16 bits is also packed where that is the cheapest way to convert it, and one whose lanes are every
+    second element where that is the cheapest way to shuffle them.
     """
-    if not c.vector_loadable or len(c.k) != 1:
-        return not c.vector_loadable
+    if not c.vector_loadable:
+        return True
     cycles, tile = ranked_tiles(target, c, streams, packed=False)[0]
+    if c.right.index.coefficient(c.n) == 2:
+        return ranked_tiles(target, c, streams, packed=True)[0][0] < costs.PACKED_SHUFFLES * cycles
+    if len(c.k) != 1:
+        return False
     far_apart = _far_apart(c, c.right, c.right.dtype.itemsize) and c.rows > tile.rows
     if far_apart or c.right.dtype == c.dtype:
         return far_apart
