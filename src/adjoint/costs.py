@@ -248,6 +248,12 @@ MAX_PARTIAL_BYTES = 2 << 20
 MAX_TRAFFIC = 0.6
 #: Factor on the estimated cycles of the fastest tile up to which others count as equally fast.
 EQUALLY_FAST = 1.01
+#: Tiles of which reads are estimated (compile time): those whose arithmetic takes up to this factor of the least
+#: cycles, and at most so many.
+LIKELY_TILE, LIKELY_TILES = 1.5, 100
+#: Fraction of products that are not with the zeros around an image below which only those are computed: loops of their
+#: own for the rows at a border take as long as some products.
+MAX_INSIDE = 0.95
 #: Steps of a summed axis that are sampled to count the cache lines of a tile.
 LINE_SAMPLE = 16
 #: Rows of a block in a split-K reduction: a vector of each stays in the first-level cache.

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, prod
 
-from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel
@@ -31,8 +31,9 @@ from adjoint.lower.contractions.conversion import convert_operand
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
+from adjoint.lower.contractions.split_k_tile import Piece, row_pieces
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel, unroll_around, vector_loops
+from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
 
 __all__ = ["Panel", "Place", "SplitKBuilder", "converted", "split_k_kernels"]
 
@@ -234,12 +235,15 @@ class SplitKBuilder:
         at: Place = _ORIGIN,
         prefetch: PrefetchAt = lambda *_: (),
     ) -> tuple[Stmt, ...]:
-        """Every tile of a unit's rows meets a block of the panel; `prefetch` precedes each step of the whole tiles."""
+        """Every tile of a unit's rows meets a block of the panel; `prefetch` precedes each step of most tiles."""
         plan = self.plan
-        shares = (plan.rows[0].extent // plan.groups, *(v.extent for v in plan.rows[1:]))
+        rows = (Var(plan.rows[0].name, plan.rows[0].extent // plan.groups), *plan.rows[1:])
+        along = (row_pieces(v, t, plan.borders) for v, t in zip(rows, plan.tile, strict=True))
+        every = [some for some in product(*along) if all(piece.share for piece in some)]
+        most = max(every, key=lambda some: prod(piece.many * piece.share for piece in some))
         out: list[Stmt] = []
-        for some in product(*(pieces(share, t) for share, t in zip(shares, plan.tile, strict=True))):
-            out += self._tiles(own, columns, start, at, some, (lambda *_: ()) if out else prefetch)
+        for some in every:
+            out += self._tiles(own, columns, start, at, some, prefetch if some is most else lambda *_: ())
         return tuple(out)
 
     def _tiles(
@@ -248,24 +252,27 @@ class SplitKBuilder:
         columns: int,
         start: dict[Var, Index],
         at: Place,
-        some: Sequence[tuple[int, int, int]],
+        some: Sequence[Piece],
         prefetch: PrefetchAt,
     ) -> tuple[Stmt, ...]:
-        """The tiles of one size: along each row axis, where the first of them starts, their number and their extent."""
+        """The tiles of one piece along each row axis."""
         plan, c = self.plan, self.c
         width = self._whole(columns)
-        blocks = [Var(f"b{n}", many) for n, (_, many, _) in enumerate(some)]
-        inner = [Var(f"i{n}", size) for n, (*_, size) in enumerate(some)]
+        blocks = [Var(f"b{n}", piece.many) for n, piece in enumerate(some)]
+        inner = [Var(f"i{n}", piece.size) for n, piece in enumerate(some)]
         row = {
-            v: as_index(b) * size + as_index(i) + begin
-            for v, b, i, (begin, _, size) in zip(plan.rows, blocks, inner, some, strict=True)
+            v: as_index(b) * piece.size + as_index(i) + piece.first
+            for v, b, i, piece in zip(plan.rows, blocks, inner, some, strict=True)
         }
         row[plan.rows[0]] = row[plan.rows[0]] + at.row
         acc = Buffer("acc", c.dtype, prod(i.extent for i in inner) * width, "register")
         spot = ravel(inner, {i: as_index(i) for i in inner}) * width
-        steps = [Var(v.name.replace("r", "k"), b) for v, b in zip(c.k, plan.blocks, strict=True)]
-        step = ravel(steps, {s: as_index(s) for s in steps})
-        where = {**row, **{v: start[v] + as_index(s) for v, s in zip(c.k, steps, strict=True)}}
+        limits = {v: (0, b) for v, b in zip(c.k, plan.blocks, strict=True)}
+        limits |= {piece.step: piece.steps for piece in some if piece.step is not None}
+        steps = [Var(v.name.replace("r", "k"), end - begin) for v, (begin, end) in limits.items()]
+        within = [as_index(s) + begin for s, (begin, _) in zip(steps, limits.values(), strict=True)]
+        step = flatten(within, plan.blocks)
+        where = {**row, **{v: start[v] + s for v, s in zip(c.k, within, strict=True)}}
         element = c.element(plan.other, where)
 
         def sweep(kind: str) -> tuple[Stmt, ...]:

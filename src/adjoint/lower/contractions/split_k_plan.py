@@ -4,23 +4,27 @@ The number of splits and the direction in which k is walked decide the order in 
 They follow from shapes alone: they are those of the plan for `adjoint.costs.MODEL`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import ceil, prod
-
-import numpy as np
+from types import MappingProxyType
 
 from adjoint import costs
+from adjoint.ir import Value
 from adjoint.kernel.index import Var, as_index
-from adjoint.kernel.ir import Load
+from adjoint.kernel.ir import Buffer, Load
 from adjoint.kernel.target import Target
+from adjoint.lower.contractions.borders import Border, borders_of
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
-from adjoint.lower.loops import divisors, pieces
+from adjoint.lower.contractions.split_k_tile import TileReads, best_tile
+from adjoint.lower.loops import divisors
 
-__all__ = ["SplitKPlan", "best_tile", "plan_split_k", "split_factor"]
+__all__ = ["SplitKPlan", "plan_split_k", "split_factor"]
+
+#: No operand is padded.
+NOTHING: Mapping[Buffer, Value] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,8 @@ class SplitKPlan:
         Whether panels are packed once, up front, for row groups that stay in cache (`m_blocked`).
     convert_other : bool
         Whether `other`, of 16 bits, is converted beforehand (`conversion`).
+    borders : tuple of Border
+        Padding of `other` whose products are left out; tiles have one row along their axes.
     cycles : float
         Estimated cycles of all of it on one core.
     """
@@ -72,6 +78,7 @@ class SplitKPlan:
     groups: int = 1
     m_blocked: bool = False
     convert_other: bool = False
+    borders: tuple[Border, ...] = ()
     cycles: float = 0.0
 
     @property
@@ -98,8 +105,11 @@ class SplitKPlan:
         return "split_k"
 
 
-def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
-    """The plan with the lowest estimated cost, or None where the contraction is of another kind."""
+def plan_split_k(target: Target, c: Contraction, padded: Mapping[Buffer, Value] = NOTHING) -> SplitKPlan | None:
+    """The plan with the lowest estimated cost, or None where the contraction is of another kind.
+
+    `padded` are the operands with zeros around them.
+    """
     model = costs.order_target(target)
     lanes = model.lanes(c.dtype)
     filled = c.columns >= costs.MIN_LANE_USE * ceil(c.columns / lanes) * lanes
@@ -107,7 +117,8 @@ def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
         return None
     found: list[tuple[SplitKPlan, tuple[Load, Load]]] = []
     for operands in ((c.left, c.right), (c.right, c.left)):
-        planner = _planner(model, c, *_forwards(c, *operands))
+        panel, other = _forwards(c, *operands)
+        planner = _planner(model, c, panel, other, borders_of(padded, other, c.axes, c.k))
         if planner is not None:
             found.append((planner.plan(None), operands))
     if not found:
@@ -115,19 +126,20 @@ def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
     best, operands = min(found, key=lambda f: f[0].cycles)
     if model is target:
         return best
-    return _plan_for(target, c, _forwards(c, *operands), best.parts)
+    return _plan_for(target, c, _forwards(c, *operands), best)
 
 
-def _plan_for(target: Target, c: Contraction, operands: tuple[Load, Load], parts: int) -> SplitKPlan | None:
-    """The plan with so many splits of k; where cores would be idle, with smaller tiles in more row groups."""
-    planner = _planner(target, c, *operands, least_fill=0.0)
+def _plan_for(target: Target, c: Contraction, operands: tuple[Load, Load], model: SplitKPlan) -> SplitKPlan | None:
+    """The plan with the splits of k and the borders of the model's; where cores would be idle, with smaller tiles."""
+    planner = _planner(target, c, *operands, model.borders, least_fill=0.0)
     if planner is None:
         return None
-    best = planner.plan(parts)
+    best = planner.plan(model.parts)
     if best.units >= costs.least_units(target):
         return best
-    others = (_planner(target, c, *operands, least_fill=0.0, share=d) for d in divisors(planner.rows[0].extent))
-    plans = [best, *(other.plan(parts) for other in others if other is not None)]
+    shares = divisors(planner.rows[0].extent)
+    others = (_planner(target, c, *operands, model.borders, least_fill=0.0, share=d) for d in shares)
+    plans = [best, *(other.plan(model.parts) for other in others if other is not None)]
     return min(plans, key=lambda plan: plan.cycles * costs.imbalance(target, plan.units))
 
 
@@ -152,6 +164,7 @@ class _Planner:
     sweep: float
     vectors: int
     tile: tuple[int, ...]
+    borders: tuple[Border, ...]
 
     def plan(self, parts: int | None) -> SplitKPlan:
         """The plan with so many splits of k; by default, the number that suits the target."""
@@ -206,12 +219,19 @@ class _Planner:
             groups=groups,
             m_blocked=m_blocked,
             convert_other=convert_other,
+            borders=tuple(b for b in self.borders if dict(zip(c.k, blocks, strict=True))[b.step] == b.step.extent),
             cycles=cycles,
         )
 
 
 def _planner(
-    target: Target, c: Contraction, panel: Load, other: Load, least_fill: float = costs.MIN_TILE_FILL, share: int = 1
+    target: Target,
+    c: Contraction,
+    panel: Load,
+    other: Load,
+    borders: Sequence[Border],
+    least_fill: float = costs.MIN_TILE_FILL,
+    share: int = 1,
 ) -> _Planner | None:
     """The planner of one choice of the packed operand; None where its axes do not suit, or lanes would be idle.
 
@@ -227,76 +247,15 @@ def _planner(
     lanes = target.lanes(c.dtype)
     if least_fill and lane.extent < costs.MIN_LANE_USE * ceil(lane.extent / lanes) * lanes:
         return None
-    window = {v: min(v.extent, costs.LINE_SAMPLE) for v in c.k[1:]}
-
-    def lines(tile: tuple[int, ...]) -> int:
-        return _lines(target, other, dict(zip(rows, tile, strict=True)), window)
-
     shares = (*(Var(v.name, v.extent // share) for v in rows[:1]), *rows[1:])
-    sweep, vectors, tile = best_tile(target, ceil(lane.extent / lanes), shares, lines, whole=share > 1)
+    borders = tuple(b for b in borders if b.row in rows[1:])
+    reads = TileReads(target, other, rows, c.k, lanes * c.dtype.itemsize)
+    sweep, vectors, tile = best_tile(target, ceil(lane.extent / lanes), shares, reads, share > 1, borders)
     if prod(tile) * vectors < target.vector_registers * least_fill:
         return None
-    return _Planner(target, c, panel, other, lane, rows, batch, sweep * share, vectors, tile)
-
-
-def best_tile(
-    target: Target,
-    vectors: int,
-    rows: tuple[Var, ...],
-    lines: Callable[[tuple[int, ...]], int] = lambda _: 0,
-    whole: bool = False,
-) -> tuple[float, int, tuple[int, ...]]:
-    """The register tile with the most multiply-adds per cycle, which divides the rows if it must be `whole`.
-
-    Among about equally fast ones, it is the one that reads the fewest cache lines for a row. Returns cycles of a step
-    of all rows, vectors, and the tile.
-    """
-    found: list[tuple[float, float, int, tuple[int, ...]]] = []
-    for count in range(1, min(vectors, costs.MAX_PANEL_VECTORS) + 1):
-        for tile in _tiles([v.extent for v in rows], (target.vector_registers - 1) // count - 1, whole):
-            cycles = _sweep_cycles(target, count, rows, tile) * ceil(vectors / count)
-            found.append((cycles, -_step_cycles(target, prod(tile), count), -count, tile))
-    found.sort()
-    best = [f for f in found if f[0] <= found[0][0] * costs.EQUALLY_FAST]
-    if len(best) > 1:
-        best.sort(key=lambda f: lines(f[3]) / prod(f[3]))
-    cycles, _, count, tile = best[0]
-    return cycles / ceil(vectors / -count), -count, tile
-
-
-def _tiles(extents: Sequence[int], most: int, whole: bool) -> Iterator[tuple[int, ...]]:
-    """Tiles of at most so many rows; along at most one axis, and along none if they are `whole`, one remains."""
-    if not extents:
-        yield ()
-        return
-    for size in range(1, min(extents[0], most, costs.MAX_TILE_EXTENT) + 1):
-        rest = extents[0] % size > 0
-        if not (rest and whole):
-            yield from ((size, *others) for others in _tiles(extents[1:], most // size, whole or rest))
-
-
-def _sweep_cycles(target: Target, count: int, rows: Sequence[Var], tile: Sequence[int]) -> float:
-    """Cycles of a step of k of all rows, in tiles of so many vectors."""
-    cycles, edges = 0.0, 0
-    for some in product(*(pieces(v.extent, t) for v, t in zip(rows, tile, strict=True))):
-        cycles += prod(many for _, many, _ in some) * _step_cycles(target, prod(size for *_, size in some), count)
-        edges += 1
-    return cycles * (1 + costs.EDGE_COST * (edges - 1))
-
-
-def _step_cycles(target: Target, height: int, count: int) -> float:
-    """Cycles of a step of k of a tile."""
-    compute = costs.multiply_add_cycles(target, height * count)
-    return max(compute, (height + count) / target.load_units, costs.chain_cycles(target))
-
-
-def _lines(target: Target, other: Load, tile: dict[Var, int], window: dict[Var, int]) -> int:
-    """Cache lines that a tile of rows reads within a window of the summed axes."""
-    places = np.zeros(1, np.int64)
-    for var, count in (*tile.items(), *window.items()):
-        step = other.index.coefficient(var) or 0
-        places = np.unique(places[:, None] + step * np.arange(count))
-    return len(np.unique(places * other.dtype.itemsize // target.line_bytes))
+    size = dict(zip(rows, tile, strict=True))
+    left_out = tuple(b for b in borders if size[b.row] == 1)
+    return _Planner(target, c, panel, other, lane, rows, batch, sweep * share, vectors, tile, left_out)
 
 
 @dataclass(frozen=True, slots=True)

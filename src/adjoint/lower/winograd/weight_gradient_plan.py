@@ -11,7 +11,8 @@ from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.split_k_plan import best_tile, split_factor
+from adjoint.lower.contractions.split_k_plan import split_factor
+from adjoint.lower.contractions.split_k_tile import best_tile
 from adjoint.lower.loops import divisors
 from adjoint.lower.winograd.algorithm import algorithm
 from adjoint.lower.winograd.transforms import ConvolutionAxes, stride_along
