@@ -244,6 +244,7 @@ TESTED_IN = {
     "lower/contractions/tile_cost": "lower/contractions/test_gemm.py",
     "lower/contractions/split_k_plan": "lower/contractions/test_split_k.py",
     "lower/contractions/split_k_reduction": "lower/contractions/test_split_k.py",
+    "lower/contractions/split_k_tile": "lower/contractions/test_split_k.py",
     "lower/reductions/partition": "lower/reductions/test_reduction.py",
     "lower/reductions/prefix_scan": "ops/test_cumulative.py",
     "lower/reductions/scatter": "ops/test_index.py",

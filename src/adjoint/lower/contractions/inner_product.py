@@ -252,14 +252,14 @@ class _Builder:
 
     def total(self) -> Kernel:
         """Add the sums of all splits, and apply the epilogue."""
-        group, sums, size = self.group, self.sums, prod(self.group.shape)
+        group, root, sums, size = self.group, self.group.root, self.sums, prod(self.group.shape)
         assert sums is not None
-        assert group.root is not None
+        assert root is not None
 
         def point(index: tuple[Index, ...]) -> Store:
             inliner = group_inliner(self.context, group)
             place = flatten(index, group.shape)
-            inliner.bind(group.root, sum_of([Load(sums, place + n * size) for n in range(self.plan.parts)]))
+            inliner.bind(root, sum_of([Load(sums, place + n * size) for n in range(self.plan.parts)]))
             return store_outputs(self.context, group, inliner, index)
 
         return points_kernel(self.context, group, output_vars(group.shape), point)
