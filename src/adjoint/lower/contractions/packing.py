@@ -9,7 +9,7 @@ from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.ir import Buffer, Const, For, Kernel, Load, Stmt, Store
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run, in_arithmetic
 from adjoint.lower.contractions.gemm_plan import GemmPlan
@@ -120,7 +120,13 @@ def pack_panel(
             place = (as_index(beside) * prod(blocks) + before) * pitch + inside
             return (Store(((panel, place, in_arithmetic(Load(load.buffer, source))),)),)
 
-        return nest([beside], vector_loops(own, lanes, body))
+        def zero(inside: Index, _: Index) -> tuple[Stmt, ...]:
+            before = ravel(steps, {s: as_index(s) for s in steps}) * run + step
+            place = (as_index(beside) * prod(blocks) + before) * pitch + inside
+            return (Store(((panel, place, Const(0.0, c.dtype)),)),)
+
+        # Lanes past the end are multiplied too.
+        return nest([beside], (*vector_loops(own, lanes, body), *vector_loops(pitch - own, lanes, zero, own)))
 
     square = lanes if columns >= lanes > 1 else 1
     many, rest = divmod(run, square)
