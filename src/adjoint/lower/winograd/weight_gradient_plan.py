@@ -168,8 +168,11 @@ def _plans(
                 continue
             blocks = many * every // (images * rows) * points * (lane.extent // width)
             multiply = blocks * (sweep * groups * steps + roles.depth * vectors * 2)
+            # As in split-K, partial sums are added and transposed.
+            reduction = roles.algorithm.taps * roles.depth * lane.extent * parts * costs.GATHER_CYCLES
             lines = many * every * (roles.lines * panel_groups * ceil((wide.extent + roles.beyond) / lanes))
             lines += many * every * lane.extent * groups * ceil(wide.extent / lanes)
+            transforms = lines * costs.TRANSFORM_CYCLES * points / costs.TRANSFORM_ROWS
             transposes = many * every * points * wide.extent * lane.extent * groups * costs.transpose_cycles(lanes)
             yield WinogradGradientPlan(
                 contraction=c,
@@ -186,7 +189,7 @@ def _plans(
                 panels=panels,
                 parts=parts,
                 groups=groups,
-                cycles=multiply + lines * costs.TRANSFORM_CYCLES * points / costs.TRANSFORM_ROWS + transposes,
+                cycles=multiply + transforms + transposes + reduction,
             )
 
 
