@@ -12,7 +12,7 @@ from adjoint.codegen.targets import target_for
 from adjoint.ir import apply
 from adjoint.ir.printer import value_names
 from adjoint.kernel.target import Cache
-from adjoint.lower.contractions.inner_product import InnerProductPlan
+from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
 from adjoint.lower.program import contractions_of
 from adjoint.lower.winograd.plan import WinogradPlan
 from adjoint.ops.convolution import Conv2dWeightGradient

@@ -236,6 +236,9 @@ MIN_PACKED_DEPTH = 192
 PACKED_STEPS = 8
 #: Rows or columns of a result, in tiles, from which packing a whole operand pays off.
 MIN_PACKED_TILES = 4
+#: Fraction of the cycles of shuffles in the loop at which an operand with every second element in its lanes is packed
+#: instead: panels take memory traffic that is not counted (Zen 5: 1x1 windows that move by two take 0.65 of the time).
+PACKED_SHUFFLES = 0.9
 #: An operand is sparse if at most one in so many elements of a cache line is used; a sparse operand is packed from so
 #: many uses of an element on.
 SPARSE, MIN_SPARSE_USES = 4, 8
@@ -277,6 +280,14 @@ MAX_TILE_EXTENT = 32
 MAX_PARTIAL_BYTES = 2 << 20
 #: Row groups must reduce memory traffic to this fraction (Zen 5).
 MAX_TRAFFIC = 0.6
+#: Factor on the estimated cycles of the fastest tile up to which others count as equally fast.
+EQUALLY_FAST = 1.01
+#: Tiles of which reads are estimated (compile time): those whose arithmetic takes up to this factor of the least
+#: cycles, and at most so many.
+LIKELY_TILE, LIKELY_TILES = 1.5, 100
+#: Fraction of products that are not with the zeros around an image below which only those are computed: loops of their
+#: own for the rows at a border take as long as some products.
+MAX_INSIDE = 0.95
 #: Steps of a summed axis that are sampled to count the cache lines of a tile.
 LINE_SAMPLE = 16
 #: Rows of a block in a split-K reduction: a vector of each stays in the first-level cache.
@@ -298,6 +309,8 @@ FULL_STREAMS = 6
 SMALL_BESIDE = 4
 #: Cycles to add the lanes of a vector as a tree and to store the sum (Zen 5).
 REDUCE_LANES_CYCLES = 10.0
+#: Most splits of the outermost summed axis (code size): their sums are added in one expression.
+MAX_INNER_PARTS = 64
 
 # Winograd
 

@@ -10,7 +10,7 @@ from adjoint.ir import Function, param
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.gemm_plan import plan_gemm
-from adjoint.lower.contractions.inner_product import plan_inner_product
+from adjoint.lower.contractions.inner_product_plan import plan_inner_product
 from adjoint.lower.contractions.matching import match_contraction
 from adjoint.lower.fusion.groups import fuse
 from adjoint.pipeline import lower_function

@@ -225,11 +225,18 @@ def _conflict_free(
 
 
 def _should_pack(target: Target, c: Contraction, streams: int) -> bool:
-    """Whether to pack the right operand panel by panel: lanes are far apart, or that is the cheapest way to convert."""
-    if not c.vector_loadable or len(c.k) != 1 or c.right.dtype == c.dtype:
-        return not c.vector_loadable
+    """Whether to pack the right operand panel by panel: lanes are far apart, or packing is the cheapest way to read it.
+
+    That may be so for an operand of 16 bits, which packing converts, and for lanes that are every second element, which
+    take shuffles.
+    """
+    if not c.vector_loadable:
+        return True
+    strided = c.right.index.coefficient(c.n) == 2
+    if not strided and (len(c.k) != 1 or c.right.dtype == c.dtype):
+        return False
     in_place, packed = (ranked_tiles(target, c, streams, Form(right=right))[0][0] for right in ("in place", "panels"))
-    return packed < in_place
+    return packed < in_place * (costs.PACKED_SHUFFLES if strided else 1.0)
 
 
 def _aliased(target: Target, load: Load, var: Var, itemsize: int) -> bool:

@@ -16,7 +16,7 @@ from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
 
-__all__ = ["pack_columns", "pack_left", "pack_panel"]
+__all__ = ["pack_along", "pack_columns", "pack_left", "pack_panel"]
 
 
 def pack_left(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel, Contraction]:
@@ -79,6 +79,24 @@ def pack_columns(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel
     where = {v: as_index(v) for v in (*batch, *c.k)}
     index = (ravel(batch, where) * panels + as_index(c.n) // width) * c.depth + ravel(c.k, where)
     return kernel, replace(c, right=Load(packed, index * width + as_index(c.n) % width))
+
+
+def pack_along(context: Context, group: Group, c: Contraction, load: Load, role: str) -> tuple[Kernel, Load]:
+    """The kernel that copies an operand of a plain product so that it is contiguous along k, and the copy."""
+    (k,) = c.k
+    own = tuple(v for v in c.axes if load.index.coefficient(v))
+    size = prod(v.extent for v in own)
+    packed = Buffer(f"{context.name_of(group)}_{role}", c.dtype, size * k.extent, "arena")
+    unit = Var("u", size)
+
+    def copy(step: Index, _: Index) -> tuple[Stmt, ...]:
+        source = c.element(load, {**unravel(own, as_index(unit)), k: step})
+        return (Store(((packed, as_index(unit) * k.extent + step, source),)),)
+
+    body = vector_loops(k.extent, context.target.lanes(c.dtype), copy)
+    kernel = finish_kernel(context, packed.name, group.members[:1], unit, body, 0)
+    place = ravel(own, {v: as_index(v) for v in own})
+    return kernel, Load(packed, place * k.extent + as_index(k))
 
 
 def pack_panel(

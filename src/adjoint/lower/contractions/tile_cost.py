@@ -131,7 +131,9 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
     transposes = _transposes(target, c, lanes)
     contiguous = c.right.index.coefficient(c.n) == 1
     rate = costs.transpose_cycles(lanes) if transposes else costs.copy_cycles(lanes)
-    rate = rate if transposes or contiguous else costs.GATHER_CYCLES
+    if not transposes and not contiguous:
+        # Two loads and a shuffle for every second element; a gather for elements that are further apart.
+        rate = 2 * rate if c.right.index.coefficient(c.n) == 2 else costs.GATHER_CYCLES
     rate += packing_cycles(c.right, lanes)
     packed = form.right == "panels"
     if packed and transposes:
