@@ -116,7 +116,7 @@ def _best(context: Context, group: Group, c: Contraction) -> Plan:
     inner_product = plan_inner_product(target, join_runs(target, c))
     gemm = plan_gemm(target, c, epilogue_streams(context, group, c))
     # Few units leave threads idle; how many threads there will be is not known here.
-    idle = sqrt(max(1.0, costs.units(target) / 2 / split_k.units)) if split_k is not None else 1.0
+    idle = sqrt(max(1.0, costs.units(target) / 2 / split_k.most_units)) if split_k is not None else 1.0
     split_k_cycles = split_k.cycles * idle if split_k is not None else inf
     if winograd is not None and winograd.cycles < min(gemm.cycles, split_k_cycles):
         return winograd

@@ -93,6 +93,11 @@ class SplitKPlan:
         return self.groups * self.parts * self.batches * self.panels
 
     @property
+    def most_units(self) -> int:
+        """Units of work with as many row groups as there are tiles, where cores would be idle."""
+        return self.units // self.groups * max(self.rows[0].extent // self.tile[0], 1)
+
+    @property
     def batches(self) -> int:
         """Contractions along the axes that both operands have."""
         return prod(v.extent for v in self.batch)
