@@ -230,6 +230,7 @@ TESTED_IN = {
     "lower/loops": "lower/contractions/test_contractions.py",
     "lower/program": "lower/fusion/test_groups.py",
     "lower/analysis/access": "lower/fusion/test_groups.py",
+    "kernel/guards": "lower/fusion/test_compute_at.py",
     "lower/analysis/footprint": "lower/fusion/test_compute_at.py",
     "lower/attention/plan": "lower/attention/test_online_softmax.py",
     "lower/contractions/contraction": "lower/contractions/test_contractions.py",

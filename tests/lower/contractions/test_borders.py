@@ -5,12 +5,13 @@ import pytest
 
 from adjoint import ops
 from adjoint.compiler import compile
-from adjoint.ir import Function, param
+from adjoint.ir import Function, apply, param
 from adjoint.kernel.index import Var
 from adjoint.lower.contractions.borders import Border
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.program import contractions_of
-from adjoint.pipeline import after_graph_passes, value_names
+from adjoint.ops.convolution import Conv2dWeightGradient
+from adjoint.pipeline import after_graph_passes, lower_function, value_names
 from adjoint.transforms.differentiate import gradient
 from tests.closeness import agrees_with_graph
 from tests.hardware import shared_among_levels
@@ -67,3 +68,13 @@ def test_convolutions_and_their_gradients_agree_with_the_reference(level, case):
     rng = np.random.default_rng(size)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
+def test_planes_of_a_depthwise_gradient_are_padded_where_they_are_used():
+    """Rows of 40 pixels end in half a vector, whose other lanes are not read: units have planes of their own."""
+    x, ct = param("x", (8, 48, 40, 40)), param("ct", (8, 48, 40, 40))
+    op = Conv2dWeightGradient((1, 1), (1, 1), (1, 1), 48, (3, 3))
+    products, total = lower_function(Function("dw", (x, ct), (apply(op, x, ct),)), AVX512).kernels
+    assert products.unit.extent == 8 * 48
+    assert {b.name for b in products.reads} == {"x", "ct"}
+    assert total.reads == products.writes

@@ -33,7 +33,7 @@ from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
 from adjoint.lower.contractions.split_k_tile import Piece, row_pieces
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
+from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel, unroll_around, vector_loops
 
 __all__ = ["Panel", "Place", "SplitKBuilder", "converted", "split_k_kernels"]
 
@@ -143,13 +143,18 @@ class SplitKBuilder:
         """So many columns in whole vectors: lanes past the end add zeros, which is cheaper than masking their sums."""
         return ceil(columns / self.plan.lanes) * self.plan.lanes
 
-    def block_loops(self) -> tuple[list[Var], dict[Var, Index]]:
-        """Loops over the blocks of a split, and the coordinates at which a block starts."""
+    def block_loops(self, first: int = 0, many: int = 0) -> tuple[list[Var], dict[Var, Index]]:
+        """Loops over the blocks of a split, and the coordinates at which a block starts.
+
+        Along the outermost axis, there are `many` blocks from `first` on; by default all.
+        """
         plan, c = self.plan, self.c
-        extents = [c.k[0].extent // plan.parts, *(v.extent for v in c.k[1:])]
+        numbers = [v.extent // b for v, b in zip(c.k, plan.blocks, strict=True)]
+        numbers[0] = many or c.k[0].extent // plan.parts // plan.blocks[0]
         names = [v.name.replace("r", "k") for v in c.k]
-        iterations = [Var(f"{name}b", e // b) for name, e, b in zip(names, extents, plan.blocks, strict=True)]
-        return iterations, {v: as_index(t) * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
+        iterations = [Var(f"{name}b", number) for name, number in zip(names, numbers, strict=True)]
+        start = {v: as_index(t) * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
+        return iterations, {**start, c.k[0]: start[c.k[0]] + first}
 
     def _unit(self, at: Place, columns: int, first: Index) -> tuple[Stmt, ...]:
         here = unravel(self.plan.batch, at.part % self.plan.batches)
@@ -159,17 +164,26 @@ class SplitKBuilder:
 
     def _products(self, at: Place, columns: int, first: Index) -> tuple[Stmt, ...]:
         """A unit, for whose point of the batch the operands are."""
-        plan, c = self.plan, self.c
-        iterations, start = self.block_loops()
-        start[c.k[0]] = start[c.k[0]] + at.part // plan.batches * (c.k[0].extent // plan.parts)
-        width = self._whole(columns)
-        own = Panel(Buffer("panel", c.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
+        plan, width = self.plan, self._whole(columns)
+        own = Panel(Buffer("panel", self.c.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
+        out = [self.clear(columns, at)]
+        for begin, many, size in pieces(self.c.k[0].extent // plan.parts, plan.blocks[0]):
+            some = replace(self, plan=replace(plan, blocks=(size, *plan.blocks[1:])))
+            out += some._blocks(own, at, columns, first, some.block_loops(begin, many))
+        return tuple(out)
+
+    def _blocks(
+        self, own: Panel, at: Place, columns: int, first: Index, loops: tuple[list[Var], dict[Var, Index]]
+    ) -> tuple[Stmt, ...]:
+        """Pack and multiply all blocks of one size."""
+        c, (iterations, start) = self.c, loops
+        start[c.k[0]] = start[c.k[0]] + at.part // self.plan.batches * (c.k[0].extent // self.plan.parts)
         ahead = self._prefetch_regions(iterations, at, (columns, first))
         block = (
             *self.pack(own, columns, first, start),
             *self.multiply(own, columns, start, at, lambda n, count: spread_prefetches(ahead, n, count)),
         )
-        return (self.clear(columns, at), *nest(iterations, block))
+        return nest(iterations, block)
 
     def _prefetch_regions(self, iterations: list[Var], at: Place, panel: tuple[int, Index]) -> list[Region]:
         """What the next block of both operands covers."""

@@ -48,7 +48,8 @@ class SplitKPlan:
     vectors, lanes : int
         Vectors of a panel, and lanes of a vector.
     blocks : tuple of int
-        Block size of each summed axis; a divisor of the axis, or of a split of it.
+        Block size of each summed axis; a divisor of the axis, or of a split of it. Along the outermost one, a shorter
+        block may remain, unless `m_blocked`.
     parts : int
         Splits of the outermost summed axis; a divisor of it.
     groups : int
@@ -90,6 +91,11 @@ class SplitKPlan:
     def units(self) -> int:
         """Units of work."""
         return self.groups * self.parts * self.batches * self.panels
+
+    @property
+    def most_units(self) -> int:
+        """Units of work with as many row groups as there are tiles, where cores would be idle."""
+        return self.units // self.groups * max(self.rows[0].extent // self.tile[0], 1)
 
     @property
     def batches(self) -> int:
@@ -194,6 +200,10 @@ class _Planner:
             groups = split_factor(tiles, missing, missing * 2)
         extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
         blocks = blocks_within(extents, vectors * lanes * itemsize, costs.l1_bytes(target))
+        if not m_blocked and blocks[1:] == extents[1:]:
+            # Blocks of equal size but the last, where divisors are far smaller than the cache (prime extents).
+            most = max(costs.l1_bytes(target) // (vectors * lanes * itemsize * prod(extents[1:])), 1)
+            blocks = (ceil(extents[0] / ceil(extents[0] / most)), *blocks[1:])
         transposes = contiguous_run(panel, c.k, blocks)[1] >= lanes
         extent = batches * self.lane.extent
         cycles = (
