@@ -259,7 +259,7 @@ def _planner(
         return None
     shares = (*(Var(v.name, v.extent // share) for v in rows[:1]), *rows[1:])
     borders = tuple(b for b in borders if b.row in rows[1:])
-    reads = TileReads(target, other, rows, c.k, lanes * c.dtype.itemsize)
+    reads = TileReads.of(target, other, rows, c.k, lanes * c.dtype.itemsize)
     sweep, vectors, tile = best_tile(target, ceil(lane.extent / lanes), shares, reads, share > 1, borders)
     if prod(tile) * vectors < target.vector_registers * least_fill:
         return None
