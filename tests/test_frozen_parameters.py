@@ -92,9 +92,9 @@ def planned(function):
 
 
 def compiled(function):
-    """The same of an executable, in its list of kernels and its memory."""
+    """The same of an executable, in its list of kernels and its memory; kernels that only pack operands do not count."""
     entry = compile(function, options=ONE_THREAD)[function.name]
-    operators = [name for kernel in entry.kernels for name in kernel.operators]
+    operators = [name for kernel in entry.kernels if kernel.flops for name in kernel.operators]
     return operators.count("matmul"), sum(kernel.flops for kernel in entry.kernels), entry.memory.arena
 
 
