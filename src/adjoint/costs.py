@@ -390,13 +390,13 @@ MIN_BLOCK_COLUMNS = 128
 #: Columns of a block are a multiple of the lanes of `MODEL`.
 BLOCK_LANES = 16
 #: Bytes of a product from which blocks pay off: several second-level caches (Zen 5; docs/design/cross-entropy.md).
-MIN_BLOCKED_BYTES = 4 << 20
-#: Least rows of a product in blocks, as a fraction of its depth. With fewer, the logits are small beside the weights,
+MIN_BLOCKED_BYTES = 8 << 20
+#: Least rows of a product in blocks, as a multiple of its depth. With fewer, the logits are small beside the weights,
 #: whose gradient is stored before it is used for the update (Zen 5; docs/design/cross-entropy.md).
-MIN_BLOCKED_ROWS = 1 / 4
-#: Most bytes of a product that is kept for the gradient; computed again, it takes a third more operations
+MIN_BLOCKED_ROWS = 1
+#: Most bytes of a product that is kept for the gradient: computed again, it takes a third more operations
 #: (docs/design/cross-entropy.md).
-MAX_KEPT_BYTES = 128 << 20
+MAX_KEPT_BYTES = 1 << 30
 
 
 def column_block(rows: int, columns: int, depth: int, itemsize: int) -> int:

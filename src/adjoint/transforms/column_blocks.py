@@ -10,8 +10,7 @@ from adjoint.ir import Value, apply
 from adjoint.ops.control_flow import scan
 from adjoint.ops.convert import cast
 from adjoint.ops.create import Full, full, iota
-from adjoint.ops.gathering import take
-from adjoint.ops.index import OneHot
+from adjoint.ops.index import OneHot, take
 from adjoint.ops.logic import equal, greater_equal, less, logical_and
 from adjoint.ops.piecewise import maximum, minimum
 from adjoint.ops.shape import BroadcastTo, Reshape, broadcast_to, concat, permute, reshape, slice_axis
