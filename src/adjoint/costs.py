@@ -380,6 +380,49 @@ def stores_scores(scores: int, nbytes: int, head: int, causal: bool) -> bool:
     return not many or head > MAX_HEAD
 
 
+# Softmaxes over the columns of products
+
+#: Bytes of a block of columns of a product, from which sums over rows and columns are computed while it is in the
+#: second-level cache. It decides the order of additions.
+COLUMN_BLOCK_BYTES = 1 << 20
+#: Fewest columns of a block: sums over columns pass through the cache once for each block.
+MIN_BLOCK_COLUMNS = 128
+#: Columns of a block are a multiple of the lanes of `MODEL`.
+BLOCK_LANES = 16
+#: Bytes of a product from which blocks pay off: several second-level caches (Zen 5; docs/design/cross-entropy.md).
+MIN_BLOCKED_BYTES = 8 << 20
+#: Least rows of a product in blocks, as a multiple of its depth. With fewer, the logits are small beside the weights,
+#: whose gradient is stored before it is used for the update (Zen 5; docs/design/cross-entropy.md).
+MIN_BLOCKED_ROWS = 1
+#: Most bytes of a product that is kept for the gradient: computed again, it takes a third more operations
+#: (docs/design/cross-entropy.md).
+MAX_KEPT_BYTES = 1 << 30
+
+
+def column_block(rows: int, columns: int, depth: int, itemsize: int) -> int:
+    """Columns of a block of a product of which only sums over rows and columns are needed; 0 for no blocks.
+
+    If possible it divides the columns, so that all blocks are equal.
+
+    Parameters
+    ----------
+    rows, columns, depth : int
+        Of the product.
+    itemsize : int
+        Bytes of an element.
+    """
+    if rows * columns * itemsize < MIN_BLOCKED_BYTES or rows < depth * MIN_BLOCKED_ROWS:
+        return 0
+    planned = max(COLUMN_BLOCK_BYTES // (rows * itemsize), MIN_BLOCK_COLUMNS) // BLOCK_LANES * BLOCK_LANES
+    near = (n for n in range(planned, 2 * planned, BLOCK_LANES) if columns % n == 0)
+    return min(next(near, planned), columns // 2)
+
+
+def keeps_product(nbytes: int) -> bool:
+    """Whether a product of which the gradient needs blocks is kept, or computed again."""
+    return nbytes <= MAX_KEPT_BYTES
+
+
 # Reductions and elementwise kernels
 
 #: Independent accumulators of each lane in a row reduction, to hide the latency of additions. They decide the order of
