@@ -24,10 +24,10 @@ def test_the_docstring_shows_what_the_pass_does(name):
     assert before != after
 
 
-#: Files of `transforms` that are no pass: two analyses, and the rules of some passes, and what changes bits.
+#: Files of `transforms` that are no pass: analyses, and the rules of some passes, and what changes bits.
 NOT_PASSES = {
-    "__init__", "activity", "batch_axis", "forward_mode", "liveness", "loop_gradients", "mixed_precision", "observing",
-    "rewrites", "vectorized_loops",
+    "__init__", "activity", "batch_axis", "column_blocks", "forward_mode", "liveness", "loop_gradients",
+    "mixed_precision", "observing", "rewrites", "softmax_of_product", "vectorized_loops",
 }  # fmt: skip
 
 
