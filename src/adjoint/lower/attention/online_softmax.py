@@ -136,34 +136,37 @@ class _Builder:
         return tuple(out)
 
     def _pack_rows(self, rows: RowBlock, number: int) -> tuple[Stmt, ...]:
-        """Pack the rows' factors of a dot product, lanes along rows; transposed in registers where d is contiguous."""
+        """Pack the rows' factors of a dot product, lanes along rows; transposed in registers where d is contiguous.
+
+        Spare lanes stay as they are.
+        """
         dot, panel, lanes = self.plan.dots[number], rows.panels[number], self.plan.lanes
-        depth = dot.depth
+        operator = self.plan.operators[dot.operator]
 
-        def element(d: Index, row: Index, spare: bool) -> Expr:
-            made: Expr = self._on_lanes(self.plan.operators[dot.operator], rows, row, spare)[1].dots[dot.place].row(d)
-            return made
+        def pack(d: Index, row: Index) -> Store:
+            element = self._at(operator, rows, row)[1].dots[dot.place].row(d)
+            return Store(((panel, d * rows.width + row, element),))
 
-        def pack(d: Index, row: Index, spare: bool) -> Store:
-            return Store(((panel, d * rows.width + row, element(d, row, spare)),))
+        probe, vector, lane = Var("d", dot.depth), Var("v", rows.count // lanes), Var("l", lanes)
+        ((_, _, element),) = pack(as_index(probe), as_index(0)).targets
+        transposes = isinstance(element, Load) and element.index.coefficient(probe) == 1
+        row, left, rest = as_index(vector) * lanes + as_index(lane), Var("l", rows.count % lanes), dot.depth % lanes
+        own = partial(pack, row=row), partial(pack, row=as_index(left) + vector.extent * lanes)
 
-        probe_d, probe_row = Var("d", depth), Var("r", rows.count)
-        probe = element(as_index(probe_d), as_index(probe_row), spare=False)
-        transposes = isinstance(probe, Load) and probe.guard is None and probe.index.coefficient(probe_d) == 1
-        whole = rows.count // lanes
+        def loops(d: Index, around: Callable[[Stmt], Stmt]) -> tuple[Stmt, ...]:
+            whole = For(vector, (around(For(lane, (own[0](d),), "vector")),))
+            edge = around(For(left, (own[1](d),), "vector"))
+            return *((whole,) if vector.extent else ()), *((edge,) if left.extent else ())
+
+        if not transposes:
+            return (For(probe, loops(as_index(probe), lambda loop: loop)),)
+        square, i, last = Var("s", dot.depth // lanes), Var("i", lanes), Var("i", rest)
         out: list[Stmt] = []
-        done = depth // lanes * lanes if transposes and whole else 0
-        if done:
-            square, vector, inner, lane = Var("s", done // lanes), Var("v", whole), Var("i", lanes), Var("l", lanes)
-            d, row = as_index(square) * lanes + as_index(inner), as_index(vector) * lanes + as_index(lane)
-            loop = For(inner, (For(lane, (pack(d, row, spare=False),), "vector"),), "unroll")
-            out.append(For(square, (For(vector, (loop,)),)))
-        for first, last, start in ((0, whole, done), (whole, rows.vectors, 0)):
-            if first < last and start < depth:
-                step, vector, lane = Var("d", depth - start), Var("v", last - first), Var("l", lanes)
-                row = (as_index(vector) + first) * lanes + as_index(lane)
-                store = pack(as_index(step) + start, row, spare=first == whole)
-                out.append(For(step, (For(vector, (For(lane, (store,), "vector"),), "unroll"),)))
+        if square.extent:
+            d = as_index(square) * lanes + as_index(i)
+            out.append(For(square, loops(d, lambda loop: For(i, (loop,), "unroll"))))
+        if rest:
+            out.extend(loops(as_index(last) + (dot.depth - rest), lambda loop: For(last, (loop,), "unroll")))
         return tuple(out)
 
     # A block of steps
