@@ -5,28 +5,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from adjoint.pages.figures import amount
-from benchmarks import breakdown, report, roster, serving, workloads
+from benchmarks import breakdown, late, report, roster, serving, workloads
+from benchmarks.cpus import cpus_origin, cpus_table
 from benchmarks.run import PEER_FOLDER
+from benchmarks.wording import TITLES, digits, enumeration, frameworks, peer_name, provenance_text, ratio
 
-__all__ = ["BLOCKS", "provenance_text"]
+__all__ = ["BLOCKS"]
 
 Results = Mapping[str, Any]
 
-#: Peers as they call themselves.
-FRAMEWORKS = {"jax": "JAX", "mindspore": "MindSpore", "tinygrad": "tinygrad", "torch": "PyTorch", "tvm": "TVM"}
 
-#: Workloads as the README describes them.
-TITLES = {
-    "mlp": "MLP 784-128-128-10, batch 64",
-    "linreg": "linear regression 4x2 (per-step overhead)",
-    "lenet": "LeNet-5, batch 32",
-    "resnet": "ResNet-20, batch 64",
-    "gpt": "GPT, 4 layers, batch 12x64",
-    "bigmlp": "MLP 1024-4096-4096-1024, Adam",
-}
-
-
-# ---- where results come from
+# ---- entries of sections
 
 
 def _steps(results: Results) -> Iterator[dict[str, Any]]:
@@ -40,55 +29,6 @@ def _where(results: Results) -> dict[str, dict[str, Any]]:
     """The entries of `where.py`, in the order of `workloads.WORKLOADS`."""
     found = results.get("where", {})
     return {name: found[name] for name in workloads.WORKLOADS if name in found}
-
-
-def _frameworks(peers: Iterable[str]) -> list[str]:
-    """Peers as they call themselves, in alphabetical order."""
-    return sorted({FRAMEWORKS.get(peer, peer) for peer in peers}, key=str.casefold)
-
-
-def _versions(entry: Mapping[str, Any]) -> list[str]:
-    found = {FRAMEWORKS.get(cell["peer"], cell["peer"]): cell["version"] for cell in entry.get("cells", ())}
-    return [f"{name} {found[name]}" for name in sorted(found, key=str.casefold) if found[name] and name != roster.OURS]
-
-
-def _list(words: list[str]) -> str:
-    """Words with commas, and an "and" before the last."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}" if words else ""
-
-
-def _origin(entry: Mapping[str, Any]) -> str:
-    """Where an entry comes from, without its date."""
-    run, machine = entry["run"], entry["run"]["machine"]
-    commit = f"adjoint at commit {run['commit']}" if run["commit"] else "adjoint at a commit that was not recorded"
-    commit += " with uncommitted changes" if run["dirty"] else ""
-    cores = f"{machine['cores']} core{'s' if machine['cores'] != 1 else ''} of " if machine["cores"] else ""
-    cpu = f"{machine['cpu']} ({machine['llvm_cpu']}, vectors of {machine['vector_bits']} bits)"
-    return f"{cores}{cpu}: {_list([commit, *_versions(entry)])}"
-
-
-def provenance_text(entries: Mapping[str, Mapping[str, Any]], more: Callable[[Any], str] | None = None) -> str:
-    """When and where entries were measured: a sentence if all come from one place, a list of places otherwise.
-
-    Parameters
-    ----------
-    entries : mapping
-        Entries by what they are called in the list.
-    more : callable, optional
-        What else has to be the same for two entries to be in one item; it is appended to the item.
-    """
-    places: dict[tuple[str, str], list[str]] = {}
-    for name, entry in entries.items():
-        places.setdefault((_origin(entry), more(entry) if more else ""), []).append(name)
-    texts = []
-    for (origin, rest), names in places.items():
-        days = sorted({entries[name]["run"]["time"][:10] for name in names})
-        when = days[0] if len(days) == 1 else f"from {days[0]} to {days[-1]}"
-        who = "" if len(places) == 1 else f"{'; '.join(names)}: "
-        texts.append(f"{who}{'on ' if len(days) == 1 else ''}{when}, on {origin}.{rest and ' ' + rest}")
-    if len(texts) == 1:
-        return f"Measured {texts[0]}"
-    return "These measurements come from different runs:\n\n" + "\n".join(f"- {text}" for text in texts)
 
 
 # ---- complete steps
@@ -109,7 +49,7 @@ def _missing(entries: Iterable[Mapping[str, Any]]) -> str:
             for mode in peer.modes if peer.name != roster.OURS else ():  # whose other modes are in the table of doors
                 if peer.runs(mode, entry["workload"]) and (peer.name, mode) not in there:
                     missing[f"`{peer.name}:{mode}`"] = None
-    return f"Not measured in every case: {_list(list(missing))}." if missing else ""
+    return f"Not measured in every case: {enumeration(list(missing))}." if missing else ""
 
 
 def steps_tables(results: Results) -> str:
@@ -124,21 +64,6 @@ def steps_tables(results: Results) -> str:
 
 def _bold(cell: str) -> str:
     return f"**{cell}**" if cell else ""
-
-
-def _peer(cell: Mapping[str, Any]) -> str:
-    """A peer as the README calls it."""
-    name = FRAMEWORKS.get(cell["peer"], cell["peer"])
-    return name if cell["label"] == cell["peer"] else f"{name} (`{cell['mode']}`)"
-
-
-def _digits(value: float) -> str:
-    """Four digits of a rate: more are noise."""
-    return f"{float(f'{value:.4g}'):,.0f}" if value >= 1000 else f"{value:.4g}"
-
-
-def _ratio(value: float) -> str:
-    return f"{value:,.0f}x" if value >= 9.95 else f"{value:.1f}x"
 
 
 def _factor(value: float) -> str:
@@ -158,8 +83,8 @@ def summary(results: Results) -> str:
         for threads in ("1", "2"):
             entry = found[name].get(threads)
             best = report.best_cell(entry) if entry else None
-            row.append(_digits(_ours(entry)["steps_per_second"]) if entry else "-")
-            row.append(f"{_ratio(best['adjoint_is']['ratio'])} {_peer(best)}" if best else "-")
+            row.append(digits(_ours(entry)["steps_per_second"]) if entry else "-")
+            row.append(f"{ratio(best['adjoint_is']['ratio'])} {peer_name(best)}" if best else "-")
         entry = found[name].get("1")
         row += report.rows({**entry, "cells": [_ours(entry)]})[0][-3:] if entry else ["-"] * 3
         rows.append(row)
@@ -196,7 +121,7 @@ def doors(results: Results) -> str:
     for entry in _doors(results):
         cells = {(cell["peer"], cell["mode"]): cell for cell in report.measured_cells(entry)}
         rates = [cells[key]["steps_per_second"] if key in cells else None for key in DOORS.values()]
-        rows.append([TITLES[entry["workload"]], *("-" if rate is None else _digits(rate) for rate in rates)])
+        rows.append([TITLES[entry["workload"]], *("-" if rate is None else digits(rate) for rate in rates)])
     return breakdown.table(["steps/s, 1 thread", *DOORS], 1, rows)
 
 
@@ -205,10 +130,10 @@ def summary_notes(results: Results) -> str:
     found = [(entry, best) for entry in _steps(results) if (best := report.best_cell(entry)) is not None]
     fastest = {best["peer"] for _, best in found}
     slower = [c for entry, _ in found for c in report.measured_cells(entry) if c["peer"] not in (*fastest, roster.OURS)]
-    text = f"The fastest peer was {' or '.join(_frameworks(fastest))} in every case"
+    text = f"The fastest peer was {' or '.join(frameworks(fastest))} in every case"
     if slower:
-        ratios, names = [cell["adjoint_is"]["ratio"] for cell in slower], _frameworks(cell["peer"] for cell in slower)
-        text += f"; adjoint is {_factor(min(ratios))} to {_factor(max(ratios))} times as fast as {_list(names)}"
+        ratios, names = [cell["adjoint_is"]["ratio"] for cell in slower], frameworks(cell["peer"] for cell in slower)
+        text += f"; adjoint is {_factor(min(ratios))} to {_factor(max(ratios))} times as fast as {enumeration(names)}"
     least = [
         _ours(entry)["peak_bytes"] <= min(cell["peak_bytes"] for cell in report.measured_cells(entry))
         for entry, _ in found
@@ -218,7 +143,7 @@ def summary_notes(results: Results) -> str:
         {f"{_ours(entry)['import_s']:.2f} s" for entry, _ in found if _ours(entry)["import_s"] is not None}
     )
     text += f". Its process needs the least memory in {often}"
-    return text + (f", and `import adjoint` takes {_list(imports)}." if imports else ".")
+    return text + (f", and `import adjoint` takes {enumeration(imports)}." if imports else ".")
 
 
 def limits(results: Results) -> str:
@@ -234,7 +159,7 @@ def limits(results: Results) -> str:
     return (
         f"The core's peak limits these ratios. At {peak:.0f} GFLOP/s ([where the time goes](where-time-goes.md)), the "
         f"multiply-adds of the MLP take {least:.0f} µs, so no program that computes them all on one core can be more "
-        f"than about {attainable:.1f} times as fast as {_peer(best)}. ResNet-20's convolutions would take "
+        f"than about {attainable:.1f} times as fast as {peer_name(best)}. ResNet-20's convolutions would take "
         f"{direct:.0f} ms as direct sums; with fewer products ([contractions](design/contractions.md)), the whole step "
         f"takes {1e3 / ours:.0f} ms."
     )
@@ -289,6 +214,27 @@ def serving_machine(results: Results) -> str:
     return provenance_text({f"`{name}`": entry for name, entry in results["serving"].items()})
 
 
+# ---- steps late in training
+
+
+def _late(results: Results) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The entries of `late.py`: workload, optimizer and measurement."""
+    found = results.get("late", {})
+    for name in (name for name in workloads.WORKLOADS if name in found):
+        yield from ((name, optimizer, entry) for optimizer, entry in found[name].items())
+
+
+def late_origin(results: Results) -> str:
+    """When and where steps late in training were measured."""
+    return provenance_text({f"{name}, {optimizer}": entry for name, optimizer, entry in _late(results)})
+
+
+def late_table(results: Results) -> str:
+    """Times of steps at the start of training and late."""
+    rows = [late.Late(**entry["measured"]).row(name, optimizer) for name, optimizer, entry in _late(results)]
+    return breakdown.table(late.HEADINGS, 2, rows)
+
+
 # ---- programs and models of other frameworks
 
 
@@ -307,11 +253,11 @@ def compat_table(results: Results) -> str:
     rows = []
     for name in (name for name in PORTED if name in results.get("compat", {})):
         rates = results["compat"][name]["rates"]
-        row = [PORTED[name], *(_digits(statistics.median(rates[kind])) for kind in ("compat", "adjoint"))]
+        row = [PORTED[name], *(digits(statistics.median(rates[kind])) for kind in ("compat", "adjoint"))]
         row.append(f"{_median_ratio(rates['compat'], rates['adjoint']):.2f}")
         theirs = rates.get("framework")
-        row.append(_digits(statistics.median(theirs)) if theirs else "-")
-        row.append(_ratio(_median_ratio(rates["compat"], theirs)) if theirs else "-")
+        row.append(digits(statistics.median(theirs)) if theirs else "-")
+        row.append(ratio(_median_ratio(rates["compat"], theirs)) if theirs else "-")
         rows.append(row)
     heads = ["program of", "steps/s", "in adjoint's words", "ratio", "in the framework", "vs. the framework"]
     return breakdown.table(heads, 1, rows)
@@ -325,7 +271,7 @@ def from_torch_origin(results: Results) -> str:
     """When and where PyTorch's models were measured."""
     found = results.get("from_torch", {})
     entries = {f"{name}, {threads}": one for name, two in found.items() for threads, one in two.items()}
-    versions = _list(sorted({one["torch"] for one in entries.values()}))
+    versions = enumeration(sorted({one["torch"] for one in entries.values()}))
     return f"{provenance_text(entries)} PyTorch {versions}."
 
 
@@ -339,7 +285,7 @@ def from_torch_table(results: Results) -> str:
         for threads in measured:
             seconds = by_threads.get(threads, {}).get("seconds")
             row.append(report.step_time(1 / seconds["adjoint"]) if seconds else "-")
-            row += [_ratio(seconds[kind] / seconds["adjoint"]) if seconds else "-" for kind in ("eager", "compile")]
+            row += [ratio(seconds[kind] / seconds["adjoint"]) if seconds else "-" for kind in ("eager", "compile")]
         rows.append(row)
     heads = ["model", "losses differ by", "weights by"]
     for threads in measured:
@@ -361,10 +307,14 @@ BLOCKS: dict[str, Callable[[Results], str]] = {
     "doors/table": doors,
     "summary/table": summary,
     "summary/notes": summary_notes,
+    "cpus/origin": cpus_origin,
+    "cpus/table": cpus_table,
     "compat/origin": compat_origin,
     "compat/table": compat_table,
     "from_torch/origin": from_torch_origin,
     "from_torch/table": from_torch_table,
+    "late/origin": late_origin,
+    "late/table": late_table,
     "programs": programs,
     "programs/coalescing": coalescing,
     "serving/machine": serving_machine,

@@ -1,10 +1,14 @@
 """The file of published results, ``benchmarks/results.json``: how it is read and written, and what may enter it.
 
-It has four sections. ``steps`` holds an entry for each workload and number of threads (`run.py`), ``where`` one for
-each workload (`where.py`), ``serving`` one for each model (`serving.py`), and ``programs`` what the compiler makes of
-each workload (`publish.py`). An entry of the first three carries its own ``run``: time, commit, machine, settings and
-command. So a run of one workload replaces the entries of that workload, and a table whose entries come from different
-machines can say so.
+Of its sections, ``steps`` and ``doors`` hold an entry for each workload and number of threads (`run.py`), ``where`` one
+for each workload (`where.py`), ``serving`` one for each model (`serving.py`), ``compat`` one for each framework
+(`compat.py`), ``late`` one for each workload and optimizer (`late.py`), ``from_torch`` one for each model and number of
+threads (`from_torch.py`), and ``programs`` what the compiler makes of each workload (`publish.py`). An entry of all but
+the last carries its own ``run``: time, commit, machine, settings and command. So a run of one workload replaces the
+entries of that workload, and a table whose entries come from different machines can say so.
+
+An entry that one of another kind of CPU replaces is kept: ``other_cpus`` holds the newest entries of each other kind,
+by LLVM's name of the CPU, in the same sections.
 """
 
 import argparse
@@ -21,9 +25,23 @@ from typing import Any
 from benchmarks import report
 from benchmarks.harness import ROOT
 
-__all__ = ["RESULTS", "DirtyError", "check_clean", "dump", "json_options", "load", "provenance", "store"]
+__all__ = [
+    "OTHERS",
+    "RESULTS",
+    "DirtyError",
+    "check_clean",
+    "dump",
+    "json_options",
+    "kind",
+    "load",
+    "provenance",
+    "store",
+]
 
 RESULTS = ROOT / "benchmarks" / "results.json"
+
+#: The section of entries of other kinds of CPUs.
+OTHERS = "other_cpus"
 
 #: What a measurement depends on, as git pathspecs. The results themselves change from one run to the next.
 _SOURCES = ("src", "benchmarks", "pyproject.toml", ":(exclude)benchmarks/results.json")
@@ -115,8 +133,16 @@ def load(path: Path = RESULTS) -> dict[str, Any]:
     return found
 
 
+def kind(entry: Any) -> str | None:
+    """The kind of CPU that an entry was measured on, by LLVM's name; None for what is not a measurement."""
+    run = entry.get("run") if isinstance(entry, dict) else None
+    return str(run["machine"]["llvm_cpu"]) if run else None
+
+
 def store(path: Path, keys: Sequence[str], entry: Any) -> None:
     """Replace one entry of a file of results, and leave the others as they are.
+
+    An entry of another kind of CPU moves to `OTHERS`, where an older one of the new entry's kind is removed.
 
     Parameters
     ----------
@@ -128,15 +154,34 @@ def store(path: Path, keys: Sequence[str], entry: Any) -> None:
         Plain data.
     """
     contents = load(path)
-    place = contents
-    for key in keys[:-1]:
-        place = place.setdefault(key, {})
+    place = _place(contents, keys)
+    replaced, cpu = place.get(keys[-1]), kind(entry)
     place[keys[-1]] = entry
+    if cpu is not None:
+        if kind(replaced) not in (None, cpu):
+            others = (OTHERS, str(kind(replaced)), *keys)
+            _place(contents, others)[keys[-1]] = replaced
+        if cpu in contents.get(OTHERS, {}):
+            _place(contents, (OTHERS, cpu, *keys)).pop(keys[-1], None)
+            contents[OTHERS] = _filled(contents[OTHERS])
     # A run that is interrupted here leaves the file as it was.
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
         file.write(dump(contents) + "\n")
     Path(file.name).chmod(0o644)
     os.replace(file.name, path)
+
+
+def _place(contents: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """The dictionary that holds an entry; it is made where it does not exist."""
+    for key in keys[:-1]:
+        contents = contents.setdefault(key, {})
+    return contents
+
+
+def _filled(section: dict[str, Any]) -> dict[str, Any]:
+    """A section without empty dictionaries, down to its entries."""
+    made = {key: one if kind(one) or not isinstance(one, dict) else _filled(one) for key, one in section.items()}
+    return {key: one for key, one in made.items() if one != {}}
 
 
 def dump(value: Any, indent: int = 0) -> str:

@@ -79,6 +79,7 @@ def test_passes_are_one_visible_list():
         "polyphase",
         "simplify",
         "cse",
+        "fuse_cross_entropy",
         "merge_loops",
         "keep_padded",
         "separate_results",

@@ -52,7 +52,7 @@ MAY_IMPORT = {
     "pipeline": COMPILER | {"tuning", "budget"},
     "compiler": COMPILER | {"pipeline", "tuning"},
     # Measures kernels before the compiler builds with what it found.
-    "tuning": {"errors", "paths", "kernel", "lower", "codegen", "runtime"},
+    "tuning": {"costs", "errors", "paths", "kernel", "lower", "codegen", "runtime"},
     "data": {"errors", "paths", "philox"},
     # The recorder behind the object and the functional door.
     "tensor": (COMPILER | {"compiler", "philox", "pipeline", "missing"}) - {"optim", "losses"},

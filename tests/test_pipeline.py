@@ -19,7 +19,8 @@ from tests.runtime.networks import NETWORKS, module_of
 
 def test_the_list_is_complete():
     assert PASSES == (
-        "inline_calls", "polyphase", "simplify", "cse", "merge_loops", "keep_padded", "separate_results",
+        "inline_calls", "polyphase", "simplify", "cse", "fuse_cross_entropy", "merge_loops", "keep_padded",
+        "separate_results",
         "fuse", "build_kernels", "order_kernels", "compute_at", "fuse_horizontally", "fuse_producers", "unroll_and_jam",
         "coalesce_serial", "name_kernels", "bound_rows", "plan_memory", "expand_math",
     )  # fmt: skip

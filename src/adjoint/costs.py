@@ -38,6 +38,11 @@ def l1_bytes(target: Target) -> int:
     return target.l1.nbytes * 2 // 3
 
 
+def l1_lines_bytes(target: Target) -> int:
+    """Bytes of the first-level cache for lines of which a tile reads some elements at a time."""
+    return target.l1.nbytes // 2
+
+
 def l2_bytes(target: Target) -> int:
     """Bytes of the second-level cache that plans make use of; a tensor of that size counts as far away.
 
@@ -45,6 +50,16 @@ def l2_bytes(target: Target) -> int:
     slower. A shared cache counts in full, since threads that work on one tensor share its panels.
     """
     return min(target.l2.nbytes, 1 << 20)
+
+
+def l2_read_cycles(target: Target, nbytes: float) -> float:
+    """Cycles to read from the second-level cache, faster without writes (50 bytes on Sapphire Rapids, 60 on Zen 5)."""
+    return nbytes / (1.5 * target.l2_bytes_per_cycle)
+
+
+def l3_block_bytes(target: Target) -> int:
+    """Bytes of an operand that stays in the third-level cache, which other tensors and programs use too."""
+    return target.caches[2].nbytes // 4 if len(target.caches) > 2 else far_bytes(target)
 
 
 def far_bytes(target: Target) -> int:
@@ -58,6 +73,15 @@ HARDWARE_STREAMS = 20
 PAGE_BYTES = 4096
 #: Bytes of a row stride from which every row is on a page of its own, if two rows share one at most.
 PAGE_STRIDE = PAGE_BYTES // 2
+#: Pages that the second-level translation buffer holds at least, and cycles of a step to look up a page in it; beyond,
+#: to walk the page table (Zen 5).
+TLB_PAGES, PAGE_CYCLES, WALK_CYCLES = 2048, 4.0, 18.0
+#: Bytes per cycle from the third-level cache to a core.
+L3_BYTES_PER_CYCLE = 16.0
+#: Fraction of the cycles of transfers between caches that multiply-adds do not hide (Zen 5).
+EXPOSED_TRANSFERS = 0.2
+#: Cycles to reach a row in the third-level cache that no prefetch announced (Zen 5).
+L3_ROW_CYCLES = 15.0
 #: Cycles to reach a row in memory that no prefetch announced (Zen 5).
 FAR_ROW_CYCLES = 40.0
 #: Software-prefetched runs of memory are joined if the gap between them is at most this fraction of a run.
@@ -163,8 +187,12 @@ def transpose_cycles(lanes: int) -> float:
     return 0.8 * (log2(lanes) + 2) / lanes if lanes > 1 else 1.0
 
 
+#: Cycles per element that a transpose into a panel takes longer than one of the whole operand (Zen 5).
+PANEL_TRANSPOSE_CYCLES = 0.5
 #: Cycles per element that is loaded by itself and inserted in a vector (Zen 5).
 GATHER_CYCLES = 1.5
+#: Cycles per element that is taken from a vector and stored by itself: near others, or to a line of its own (Zen 5).
+STORE_CYCLES, FAR_STORE_CYCLES = 1.0, 4.0
 
 # Operands of 16 bits
 
@@ -197,6 +225,8 @@ TILE_CYCLES = 6
 EDGE_COST = 0.02
 #: Factor on the additions to a partial vector of strided lanes, which are masked.
 MASKED_COST = 1.5
+#: Cycles to start a kernel that packs an operand as a whole: those of a barrier between threads.
+PACKING_CYCLES = 3000.0
 #: Tiles side by side in a panel that is packed from an operand in memory: wide panels touch fewer rows (Zen 5).
 PANEL_TILES = 4
 #: Extent of k from which the conflicts of rows that share a cache set cost more than packing (Zen 5).
@@ -206,6 +236,9 @@ MIN_PACKED_DEPTH = 192
 PACKED_STEPS = 8
 #: Rows or columns of a result, in tiles, from which packing a whole operand pays off.
 MIN_PACKED_TILES = 4
+#: Fraction of the cycles of shuffles in the loop at which an operand with every second element in its lanes is packed
+#: instead: panels take memory traffic that is not counted (Zen 5: 1x1 windows that move by two take 0.65 of the time).
+PACKED_SHUFFLES = 0.9
 #: An operand is sparse if at most one in so many elements of a cache line is used; a sparse operand is packed from so
 #: many uses of an element on.
 SPARSE, MIN_SPARSE_USES = 4, 8
@@ -215,8 +248,12 @@ MAX_SPILLED_SUMS = 128 << 10
 MAX_UNROLLED = 128
 #: Fewest elements of a run that is worth a vector load.
 MIN_RUN = 4
-#: Tile configurations to measure when tuning, packed and in place each: those with the lowest estimated cost.
-TILE_CANDIDATES = 5
+#: Tiles are compared with their traffic if they take at most this many times the cycles of the best without it.
+SHORTLIST = 1.2
+#: Columns of a result, in vectors, up to which lanes may run along its rows instead: every store is strided then.
+MAX_SWAPPED_VECTORS = 2
+#: Tile configurations to measure when tuning, of each form: those with the lowest estimated cost.
+TILE_CANDIDATES = 2
 
 
 def panel_bytes(target: Target) -> int:
@@ -243,6 +280,14 @@ MAX_TILE_EXTENT = 32
 MAX_PARTIAL_BYTES = 2 << 20
 #: Row groups must reduce memory traffic to this fraction (Zen 5).
 MAX_TRAFFIC = 0.6
+#: Factor on the estimated cycles of the fastest tile up to which others count as equally fast.
+EQUALLY_FAST = 1.01
+#: Tiles of which reads are estimated (compile time): those whose arithmetic takes up to this factor of the least
+#: cycles, and at most so many.
+LIKELY_TILE, LIKELY_TILES = 1.5, 100
+#: Fraction of products that are not with the zeros around an image below which only those are computed: loops of their
+#: own for the rows at a border take as long as some products.
+MAX_INSIDE = 0.95
 #: Steps of a summed axis that are sampled to count the cache lines of a tile.
 LINE_SAMPLE = 16
 #: Rows of a block in a split-K reduction: a vector of each stays in the first-level cache.
@@ -257,7 +302,15 @@ MAX_INNER_ROWS = 8
 #: Most iterations of the axes that are looped over inside a unit.
 MAX_INNER_ITERATIONS = 64
 #: Most rows and columns of a tile.
-MAX_INNER_TILE = 6
+MAX_INNER_TILE = 8
+#: Streams from beyond the second-level cache that reach its full bandwidth (Zen 5).
+FULL_STREAMS = 6
+#: An operand is copied so that k is contiguous if it has at most this fraction of the other one's elements, inverted.
+SMALL_BESIDE = 4
+#: Cycles to add the lanes of a vector as a tree and to store the sum (Zen 5).
+REDUCE_LANES_CYCLES = 10.0
+#: Most splits of the outermost summed axis (code size): their sums are added in one expression.
+MAX_INNER_PARTS = 64
 
 # Winograd
 
@@ -325,6 +378,49 @@ def stores_scores(scores: int, nbytes: int, head: int, causal: bool) -> bool:
     """
     many = nbytes >= STORED_SCORE_BYTES or (causal and scores >= CAUSAL_SCORES)
     return not many or head > MAX_HEAD
+
+
+# Softmaxes over the columns of products
+
+#: Bytes of a block of columns of a product, from which sums over rows and columns are computed while it is in the
+#: second-level cache. It decides the order of additions.
+COLUMN_BLOCK_BYTES = 1 << 20
+#: Fewest columns of a block: sums over columns pass through the cache once for each block.
+MIN_BLOCK_COLUMNS = 128
+#: Columns of a block are a multiple of the lanes of `MODEL`.
+BLOCK_LANES = 16
+#: Bytes of a product from which blocks pay off: several second-level caches (Zen 5; docs/design/cross-entropy.md).
+MIN_BLOCKED_BYTES = 8 << 20
+#: Least rows of a product in blocks, as a multiple of its depth. With fewer, the logits are small beside the weights,
+#: whose gradient is stored before it is used for the update (Zen 5; docs/design/cross-entropy.md).
+MIN_BLOCKED_ROWS = 1
+#: Most bytes of a product that is kept for the gradient: computed again, it takes a third more operations
+#: (docs/design/cross-entropy.md).
+MAX_KEPT_BYTES = 1 << 30
+
+
+def column_block(rows: int, columns: int, depth: int, itemsize: int) -> int:
+    """Columns of a block of a product of which only sums over rows and columns are needed; 0 for no blocks.
+
+    If possible it divides the columns, so that all blocks are equal.
+
+    Parameters
+    ----------
+    rows, columns, depth : int
+        Of the product.
+    itemsize : int
+        Bytes of an element.
+    """
+    if rows * columns * itemsize < MIN_BLOCKED_BYTES or rows < depth * MIN_BLOCKED_ROWS:
+        return 0
+    planned = max(COLUMN_BLOCK_BYTES // (rows * itemsize), MIN_BLOCK_COLUMNS) // BLOCK_LANES * BLOCK_LANES
+    near = (n for n in range(planned, 2 * planned, BLOCK_LANES) if columns % n == 0)
+    return min(next(near, planned), columns // 2)
+
+
+def keeps_product(nbytes: int) -> bool:
+    """Whether a product of which the gradient needs blocks is kept, or computed again."""
+    return nbytes <= MAX_KEPT_BYTES
 
 
 # Reductions and elementwise kernels

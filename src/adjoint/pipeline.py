@@ -2,7 +2,8 @@
 
 ::
 
-    graph to graph      inline_calls, polyphase, simplify, cse, merge_loops, keep_padded, separate_results
+    graph to graph      inline_calls, polyphase, simplify, cse, fuse_cross_entropy, merge_loops, keep_padded,
+                        separate_results
                         (and rematerialize, for a budget)
     graph to groups     fuse
     groups to kernels   build_kernels
@@ -41,6 +42,7 @@ from adjoint.lower.schedule.rows import GraphBatch, RowLayout
 from adjoint.ops.control import is_control, on_bodies
 from adjoint.transforms.batch_axis import stated_batch
 from adjoint.transforms.cse import cse
+from adjoint.transforms.fuse_cross_entropy import fuse_cross_entropy
 from adjoint.transforms.inline_calls import inline_calls
 from adjoint.transforms.keep_padded import keep_padded
 from adjoint.transforms.merge_loops import merge_loops
@@ -66,6 +68,7 @@ GRAPH_PASSES: tuple[Callable[[Function], Function], ...] = (
     polyphase,
     simplify,
     cse,
+    fuse_cross_entropy,
     merge_loops,
     keep_padded,
     separate_results,

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from adjoint import costs
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
 from adjoint.errors import CacheError, InvalidValueError
@@ -34,12 +35,14 @@ from adjoint.paths import write_whole
 from adjoint.runtime.bound import aligned
 from adjoint.runtime.library import Library
 
-__all__ = ["Measured", "Tuning", "measure_contractions"]
+__all__ = ["Measured", "Tried", "Tuning", "measure_contractions", "try_schedules"]
 
 #: Minimum number of floating-point operations of a contraction that is measured.
 _WORTH_MEASURING = 200_000
 #: Number of rounds in which the forms of a contraction are timed alternately, and nanoseconds per form and round.
 _ROUNDS, _NANOSECONDS = 5, 2_000_000
+#: Ratio to the least time from which a form is not timed again.
+_HOPELESS = 1.5
 #: Maximum ratio of times at which a form is preferred to the estimated one.
 _SAVES = 0.97
 
@@ -148,16 +151,45 @@ def measure_contractions(
     return found
 
 
-def _measure(context: Context, group: Group, c: Contraction) -> Measured:
-    plans = schedules(context, group, c)
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A schedule and the least time that it took on one thread."""
+
+    name: str
+    nanoseconds: float
+
+
+def try_schedules(
+    context: Context, group: Group, c: Contraction, most: int = costs.TILE_CANDIDATES
+) -> tuple[Tried, ...]:
+    """Measure the schedules of a contraction in turn, the estimated one first.
+
+    Parameters
+    ----------
+    context, group, c
+        What `adjoint.lower.program.contractions_of` returns of it.
+    most : int
+        Register tiles of each form.
+    """
+    plans = schedules(context, group, c, most)
     memory: dict[Buffer, np.ndarray] = {}
     candidates = [_Candidate(context, contraction_kernels(context, group, plan), memory) for plan in plans]
-    times = np.array([[candidate.nanoseconds() for candidate in candidates] for _ in range(_ROUNDS)])
-    best = times.min(axis=0)
-    chosen = int(best.argmin())
-    if best[chosen] > _SAVES * best[0]:
-        chosen = 0
-    return Measured(str(plans[chosen]), round(best[chosen] / 1e3, 1), str(plans[0]), round(best[0] / 1e3, 1))
+    times = [candidate.nanoseconds() for candidate in candidates]
+    for _ in range(_ROUNDS - 1):
+        near = _HOPELESS * min(times)
+        for number, candidate in enumerate(candidates):
+            if times[number] <= near or number == 0:
+                times[number] = min(times[number], candidate.nanoseconds())
+    return tuple(Tried(str(plan), least) for plan, least in zip(plans, times, strict=True))
+
+
+def _measure(context: Context, group: Group, c: Contraction) -> Measured:
+    estimated, *others = try_schedules(context, group, c)
+    best = min(others, key=lambda one: one.nanoseconds, default=estimated)
+    if best.nanoseconds > _SAVES * estimated.nanoseconds:
+        best = estimated
+    microseconds = (round(one.nanoseconds / 1e3, 1) for one in (best, estimated))
+    return Measured(best.name, next(microseconds), estimated.name, next(microseconds))
 
 
 class _Candidate:

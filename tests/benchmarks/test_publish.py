@@ -5,7 +5,7 @@ import copy
 import pytest
 from rich.console import Console
 
-from benchmarks import blocks, publish, record, workloads
+from benchmarks import blocks, publish, record, wording, workloads
 
 MACHINE = {"cpu": "Abacus", "llvm_cpu": "abacus5", "vector_bits": 64, "cores": 2}
 RUN = {"time": "2026-01-02T03:04:05+00:00", "commit": "abc123", "dirty": False, "machine": MACHINE}
@@ -41,7 +41,7 @@ def table(text):
 
 
 def test_results_of_one_place_are_one_sentence():
-    text = blocks.provenance_text({"mlp, 1 thread": entry(), "mlp, 2 threads": entry(threads=2)})
+    text = wording.provenance_text({"mlp, 1 thread": entry(), "mlp, 2 threads": entry(threads=2)})
     assert text == (
         "Measured on 2026-01-02, on 2 cores of Abacus (abacus5, vectors of 64 bits): "
         "adjoint at commit abc123, JAX 7.5 and TVM 7.5."
@@ -50,7 +50,7 @@ def test_results_of_one_place_are_one_sentence():
 
 def test_pieces_measured_on_several_days_are_one_sentence():
     later = entry(threads=2, time="2026-01-04T00:00:00+00:00")
-    assert "Measured from 2026-01-02 to 2026-01-04, on" in blocks.provenance_text({"a": entry(), "b": later})
+    assert "Measured from 2026-01-02 to 2026-01-04, on" in wording.provenance_text({"a": entry(), "b": later})
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_results_of_several_places_are_never_mixed_without_saying_so(run, words)
 
 def test_other_versions_are_another_place():
     other = entry(threads=2, cells=[cell("jax", 400.0, version="8"), cell("adjoint", 1000.0), cell("tvm", 10.0)])
-    assert "JAX 8 and" in blocks.provenance_text({"a": entry(), "b": other}).splitlines()[-1]
+    assert "JAX 8 and" in wording.provenance_text({"a": entry(), "b": other}).splitlines()[-1]
 
 
 def test_modes_that_were_not_measured_are_named():
@@ -95,6 +95,19 @@ def test_the_summary_has_rates_ratios_first_losses_and_memory():
     assert list(rows) == [name, "linear regression 4x2 (per-step overhead)"]
     assert rows[name] == ["1,000", "2.5x JAX", "12,350,000", "20x PyTorch (`compile`)", "0.75 s", "0.25 s", "50 MB"]
     assert rows["linear regression 4x2 (per-step overhead)"][2:4] == ["-", "-"]
+
+
+def test_every_kind_of_cpu_has_a_column_the_newest_first(tmp_path):
+    path = tmp_path / "results.json"
+    new = {"machine": {**MACHINE, "llvm_cpu": "znver5"}, "time": "2026-02-01T00:00:00+00:00"}
+    for one in (entry(), entry("gpt"), entry(cells=[cell("adjoint", 5000.0), cell("jax", 500.0)], **new)):
+        record.store(path, ("steps", one["workload"], "1"), one)
+    results = record.load(path)
+    text = blocks.BLOCKS["cpus/table"](results)
+    assert text.splitlines()[0] == "| steps/s, 1 thread | AMD Zen 5 | abacus5 |"
+    assert table(text)["MLP 784-128-128-10, batch 64"] == ["5,000 (2.0x)", "1,000 (2.5x)"]
+    assert table(text)["GPT, 4 layers, batch 12x64"] == ["-", "1,000 (2.5x)"]
+    assert "- AMD Zen 5, mlp: on 2026-02-01, on 2 cores of Abacus (znver5" in blocks.BLOCKS["cpus/origin"](results)
 
 
 def test_the_notes_are_counted_from_all_tables():

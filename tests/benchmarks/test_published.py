@@ -34,6 +34,9 @@ def entries():
     for section in ("serving", "compat"):
         for name, entry in RESULTS[section].items():
             yield pytest.param(entry, id=f"{section}-{name}")
+    for name, by_optimizer in RESULTS["late"].items():
+        for optimizer, entry in by_optimizer.items():
+            yield pytest.param(entry, id=f"late-{name}-{optimizer}")
     for name, by_threads in RESULTS["from_torch"].items():
         for threads, entry in by_threads.items():
             yield pytest.param(entry, id=f"from_torch-{name}-{threads}")
@@ -71,7 +74,9 @@ def test_steps_of_workloads_need_at_most_a_tenth_more_than_what_lives_at_once(na
 
 
 def test_every_workload_and_every_block_is_published():
-    assert sorted(RESULTS["steps"]) == sorted(RESULTS["where"]) == sorted(workloads.WORKLOADS)
+    assert (
+        sorted(RESULTS["steps"]) == sorted(RESULTS["late"]) == sorted(RESULTS["where"]) == sorted(workloads.WORKLOADS)
+    )
     assert all(sorted(threads) == ["1", "2"] for threads in RESULTS["steps"].values())
     shown = {match[2] for page in PAGES for match in publish.BLOCK.finditer(page.read_text())}
     assert shown == set(BLOCKS)
@@ -81,7 +86,7 @@ def test_every_workload_and_every_block_is_published():
 def test_tables_come_with_where_they_were_measured(page):
     shown = [match[2] for match in publish.BLOCK.finditer(page.read_text())]
     measured = {name.partition("/")[0].replace("summary", "steps") for name in shown} - {"programs"}
-    origins = {name: f"{name}/origin" for name in ("compat", "doors", "from_torch", "steps")}
+    origins = {name: f"{name}/origin" for name in ("compat", "cpus", "doors", "from_torch", "late", "steps")}
     origins |= {name: f"{name}/machine" for name in ("serving", "where")}
     assert {origins[kind] for kind in measured} <= set(shown)
 

@@ -34,6 +34,23 @@ def test_an_entry_replaces_its_own_place_only(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ["results.json"]
 
 
+def test_the_newest_entry_of_each_kind_of_cpu_is_kept(tmp_path):
+    path = tmp_path / "results.json"
+
+    def stored(cpu, rate):
+        record.store(path, ("steps", "mlp", "1"), {"run": {"machine": {"llvm_cpu": cpu}}, "rate": rate})
+        found = record.load(path)
+        others = found.get("other_cpus", {})
+        return found["steps"]["mlp"]["1"]["rate"], {
+            cpu: one["steps"]["mlp"]["1"]["rate"] for cpu, one in others.items()
+        }
+
+    assert stored("znver5", 1) == (1, {})
+    assert stored("cascadelake", 2) == (2, {"znver5": 1})
+    assert stored("cascadelake", 3) == (3, {"znver5": 1})
+    assert stored("znver5", 4) == (4, {"cascadelake": 3})
+
+
 def test_a_file_that_is_not_there_is_empty(tmp_path):
     assert record.load(tmp_path / "none.json") == {}
 

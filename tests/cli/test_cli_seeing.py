@@ -1,13 +1,17 @@
 """``adjoint show``, ``profile``, ``doctor`` and ``cache``."""
 
+import json
 import os
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from llvmlite.binding import get_host_cpu_name
 
 import adjoint
 from adjoint.cli import main
+from adjoint.compiler import host
 from adjoint.ir import IRModule
 from adjoint.models import linreg, mlp
 from adjoint.paths import write_whole
@@ -134,8 +138,23 @@ def test_doctor_tells_what_it_finds(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "200")
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
-    for part in (adjoint.__version__, np.__version__, "LLVM", "bits", str(tmp_path / "cache"), "yes"):
+    for part in (adjoint.__version__, np.__version__, "LLVM", host().cpu, "L1", str(tmp_path / "cache"), "yes"):
         assert part in out
+
+
+def test_doctor_says_which_instructions_the_compiler_uses(capsys, monkeypatch):
+    features = "+avx2,+fma,+f16c,+avx512bf16,-amx-bf16"
+    other = replace(host(), triple="x86_64-unknown-linux-gnu", features=features, cpu="abacus", fma_units=1)
+    monkeypatch.setattr("adjoint.cli.doctor.host_target", lambda: other)
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["CPU"]["recognized as"] == "abacus"
+    assert found["CPU"]["named by LLVM"] == get_host_cpu_name()
+    assert found["CPU"]["multiply-adds per cycle"] == 1
+    assert found["instructions"]["FMA"] == {"present": True, "used": True}
+    assert found["instructions"]["AVX512-BF16"] == {"present": True, "used": False}
+    assert found["instructions"]["AMX-BF16"] == {"present": False, "used": False}
+    assert found["memory"]["L1"]["bytes"] == host().l1.nbytes
 
 
 def test_doctor_says_why_the_cache_does_not_work(capsys, monkeypatch, tmp_path):

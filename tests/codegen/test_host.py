@@ -3,7 +3,7 @@
 import pytest
 
 from adjoint.codegen import host as host_module
-from adjoint.codegen.host import host_caches
+from adjoint.codegen.host import host_caches, host_memory, host_model
 from adjoint.codegen.targets import host_target
 from adjoint.kernel.target import Cache, Target
 
@@ -54,3 +54,15 @@ def test_the_host_has_at_least_two_caches():
     assert len(host.caches) >= 2
     assert host.caches == (host_caches() or Target("", "", "", 64, 32).caches)
     assert 0 < host.l1.nbytes < host.l2.nbytes
+
+
+def test_memory_holds_more_than_the_caches():
+    nbytes = host_memory()
+    assert nbytes is None or nbytes > sum(cache.nbytes for cache in host_target().caches)
+
+
+def test_the_cpu_has_the_name_that_the_system_gives_it(tmp_path, monkeypatch):
+    (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Abacus 4000\n\nmodel name\t: Abacus 4000\n")
+    assert host_model(tmp_path / "cpuinfo") == "Abacus 4000"
+    monkeypatch.setattr(host_module.platform, "processor", lambda: "beads")
+    assert host_model(tmp_path / "missing") == "beads"

@@ -38,6 +38,7 @@ from adjoint.lower.schedule.order import barriers, order_kernels
 from adjoint.lower.schedule.rows import Batch, RowLayout
 from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
 from adjoint.transforms.batch_axis import batch_inputs
+from adjoint.transforms.fuse_cross_entropy import fuse_cross_entropy
 from adjoint.transforms.keep_padded import keep_padded
 from adjoint.transforms.mask_batch import mask_batch
 from adjoint.transforms.merge_loops import merge_loops
@@ -131,6 +132,7 @@ PASSES = {
     "polyphase": _graph(polyphase, lambda m: polyphase(m["main"])),
     "simplify": _graph(transforms.simplify, lambda m: transforms.simplify(m["main"])),
     "cse": _graph(transforms.cse, lambda m: transforms.cse(m["main"])),
+    "fuse_cross_entropy": _graph(fuse_cross_entropy, lambda m: fuse_cross_entropy(m["main"])),
     "merge_loops": _graph(merge_loops, lambda m: merge_loops(m["main"])),
     "keep_padded": _graph(keep_padded, lambda m: keep_padded(m["main"])),
     "separate_results": _graph(separate_results, lambda m: separate_results(m["main"])),

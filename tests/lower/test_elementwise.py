@@ -45,7 +45,15 @@ def test_zeros_between_elements_need_no_guard():
     made = text(Function("f", (x,), (between,)))
     assert "select" in made
     assert " if " not in made
-    assert made.count("for l ") == 1, "nothing is cut at the border: remainders say all"
+    assert made.count("for l ") == 2, "a row of each remainder, and nothing is cut at the border: remainders say all"
+
+
+def test_rows_are_not_chosen_by_their_remainder():
+    x, y = param("x", (64, 9, 11)), param("y", (64, 8, 11))
+    rows = ops.add(ops.pad(x, 0, 0, interior=(0, 1, 0)), ops.pad(y, (0, 1, 0), (0, 1, 0), interior=(0, 1, 0)))
+    made = text(Function("f", (x, y), (rows,)))
+    assert "select" not in made
+    assert "if 0 <= (u) % 9 < 8" in made, "the last unit of an image has one row"
 
 
 def test_what_may_lie_outside_keeps_its_guard():

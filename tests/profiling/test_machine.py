@@ -13,7 +13,7 @@ from adjoint.errors import InvalidValueError
 from adjoint.kernel.verifier import verify_kernel
 from adjoint.profiling import machine
 from adjoint.profiling.machine import Level, Peaks, keep_peaks, machine_peaks, measure_peaks, stored_peaks
-from adjoint.profiling.probes import best_nanoseconds, multiply_adds, reads, triad
+from adjoint.profiling.probes import best_nanoseconds, multiply_adds, reads, tile, triad
 from adjoint.runtime.cache import CacheWarning
 from adjoint.testing.rounding import unit_roundoff
 from tests.closeness import within
@@ -58,13 +58,28 @@ def test_the_reading_probe_adds_up_all_that_it_reads():
     assert 55_000 < given.nbytes <= 60_000
 
 
+def test_the_tile_probe_is_a_matrix_product():
+    probe = tile(20_000, host())
+    rng = np.random.default_rng(0)
+    left, right, made = (rng.standard_normal(size).astype(np.float32) for size in probe.sizes)
+    best_nanoseconds(probe.library, [left, right, made], 0.0)
+    lanes, depth = host().lanes(np.dtype("f4")), right.size // (2 * host().lanes(np.dtype("f4")))
+    x, y = left.reshape(depth, -1).T.astype(np.float64), right.reshape(depth, -1).astype(np.float64)
+    rounds = probe.amount / (2 * x.shape[0] * y.size)
+    assert rounds == int(rounds)
+    start = np.tile(right[:lanes].astype(np.float64), 2)  # every sum starts from the first vector
+    most = abs(start) + rounds * (abs(x) @ abs(y))
+    within(made.reshape(x.shape[0], -1), start + rounds * (x @ y), rounds * depth * unit_roundoff("f4") * most)
+    assert 19_000 < left.nbytes + right.nbytes <= 20_000
+
+
 def test_a_measurement_has_every_level_and_ends_with_memory(monkeypatch):
     monkeypatch.setattr(machine, "_MOST", 1 << 20)  # no figure is asserted, and large arrays take seconds
     peaks = measure_peaks(host(), threads=2, seconds=0.001)
     names = [f"L{cache.level}" for cache in host().caches]
     assert [level.name for level in peaks.levels] == [*names, "memory"]
     assert peaks.levels[-1].nbytes is None
-    assert all(rate > 0 for rate in (peaks.gflops, *(level.gbytes for level in peaks.levels)))
+    assert all(rate > 0 for rate in (peaks.gflops, peaks.tile_gflops, *(level.gbytes for level in peaks.levels)))
     rates = [level.gbytes for level in peaks.levels]
     assert rates == sorted(rates, reverse=True)
     assert peaks.machine == platform.node()
@@ -100,9 +115,10 @@ def test_probes_are_kernels_by_the_rules_at_every_vector_width(monkeypatch, name
     monkeypatch.setattr("adjoint.profiling.probes.Library", lambda *_: None)
     monkeypatch.setattr("adjoint.profiling.probes.emit_modules", lambda program, _: made.extend(program.kernels))
     multiply_adds(target_for(name))
+    tile(20_000, target_for(name))
     triad(100_000, target_for(name))
     reads(100_000, target_for(name))
-    assert len(made) == 3
+    assert len(made) == 4
     for kernel in made:
         verify_kernel(kernel)
 

@@ -11,7 +11,7 @@ from adjoint.codegen.targets import host_target
 from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import Function, apply, param
 from adjoint.ir.printer import value_names
-from adjoint.lower.contractions.inner_product import InnerProductPlan
+from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.program import contractions_of
 from adjoint.lower.winograd.plan import WinogradPlan

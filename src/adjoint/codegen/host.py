@@ -1,15 +1,19 @@
-"""Facts about this machine that LLVM does not provide: its caches."""
+"""Facts about this machine that LLVM does not provide: its caches, memory and the name of its CPU."""
 
 import ctypes
+import os
+import platform
 import sys
 from pathlib import Path
 
 from adjoint.kernel.target import Cache
 
-__all__ = ["host_caches"]
+__all__ = ["host_caches", "host_memory", "host_model"]
 
 #: Directory in which Linux describes the caches of a core.
 _SYSFS = Path("/sys/devices/system/cpu/cpu0/cache")
+#: File in which Linux describes the CPUs.
+_CPUINFO = Path("/proc/cpuinfo")
 #: macOS's names of cache sizes by level, those of performance cores first.
 _SYSCTL = {
     1: ("hw.perflevel0.l1dcachesize", "hw.l1dcachesize"),
@@ -30,6 +34,27 @@ def host_caches(directory: Path = _SYSFS) -> tuple[Cache, ...]:
     """
     found = _sysctl_caches() if sys.platform == "darwin" else _sysfs_caches(directory)
     return found if len(found) > 1 else ()
+
+
+def host_memory() -> int | None:
+    """Bytes of this machine's memory; None if the system does not report them."""
+    known = getattr(os, "sysconf_names", {})
+    if not {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= set(known):
+        return None
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def host_model(path: Path = _CPUINFO) -> str:
+    """The name that this machine's CPU gives itself; empty if the system does not report it.
+
+    Parameters
+    ----------
+    path : Path
+        File in which Linux describes the CPUs.
+    """
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
 
 
 def _sysfs_caches(directory: Path) -> tuple[Cache, ...]:

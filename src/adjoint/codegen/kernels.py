@@ -6,6 +6,7 @@ instructions, unrolled loops straight-line code, and other loops counted loops.
 """
 
 from adjoint.codegen.scalars import cast
+from adjoint.codegen.strided_loads import lane_offsets, without_lane
 from adjoint.codegen.transpose import Transpose, emit_transpose, match_transpose, resized
 from adjoint.codegen.types import mangled, memory_type, value_type, vector
 from adjoint.codegen.values import Lanes, Result, ValueEmitter
@@ -219,6 +220,14 @@ class _KernelEmitter(ValueEmitter):
                 self.w.store(self.pointer(buffer), f"store {wide} {mixed}, ptr {where}, align {align}")
             else:
                 self.masked_store(buffer, wide, text, "ptr", where, f"llvm.masked.store.{mangled(wide)}.p0")
+            return
+        if offsets := lane_offsets(index, lanes.var, lanes.active):
+            # Faster than a scatter (Zen 5: 16 of 2048x32 @ 32x3 in 0.8 of the time).
+            first = self.address(buffer, self.index(without_lane(index, lanes.var)))
+            for lane, offset in enumerate(offsets):
+                where = self.w.pure(f"getelementptr inbounds {type_}, ptr {first}, i64 {offset}")
+                one = self.w.pure(f"extractelement {wide} {text}, i64 {lane}")
+                self.w.store(self.pointer(buffer), f"store {type_} {one}, ptr {where}, align {align}")
             return
         where = self.addresses(buffer, index)
         pointers = f"<{lanes.width} x ptr>"

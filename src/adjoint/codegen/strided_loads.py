@@ -1,10 +1,11 @@
-"""Strided vector loads: the offsets of the lanes, and the contiguous runs among them."""
+"""Strided vectors in memory: the offsets of the lanes, and the contiguous runs among them."""
 
 from collections.abc import Sequence
 
 from adjoint.kernel.index import Index, Quotient, Remainder, Var, uses
+from adjoint.kernel.ir import Apply, Const, Coordinate, Expr
 
-__all__ = ["contiguous_run", "lane_offsets"]
+__all__ = ["contiguous_run", "guarded_lanes", "lane_offsets", "without_lane"]
 
 
 def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
@@ -22,9 +23,36 @@ def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
             total += c * (inner // atom.by if isinstance(atom, Quotient) else inner % atom.by)  # type: ignore[union-attr]
         return total
 
-    lane_part = Index(0, frozenset(t for t in index.terms if uses(t[0], var)))
+    lane_part = Index(0, index.terms - without_lane(index, var).terms)
     found = [value(lane_part, lane) for lane in range(width)]
     return [] if any(v is None for v in found) else [v for v in found if v is not None]
+
+
+def without_lane(index: Index, var: Var) -> Index:
+    """The part of an index that is the same for all lanes."""
+    return Index(index.constant, frozenset(t for t in index.terms if not uses(t[0], var)))
+
+
+def guarded_lanes(guard: Expr | None, var: Var, width: int) -> tuple[int, ...] | None:
+    """The lanes for which a guard holds, if it is a comparison that depends on the lane alone, or several; or None."""
+    if guard is None:
+        return tuple(range(width))
+    if not isinstance(guard, Apply):
+        return None
+    if guard.function == "and":
+        parts = [guarded_lanes(operand, var, width) for operand in guard.operands]
+        every = [set(part) for part in parts if part is not None]
+        return tuple(sorted(set.intersection(*every))) if len(every) == len(parts) else None
+    if guard.function not in ("lt", "ge"):
+        return None
+    place, limit = guard.operands
+    if not isinstance(place, Coordinate) or not isinstance(limit, Const):
+        return None
+    if not all(uses(atom, var) for atom, _ in place.index.terms):
+        return None
+    offsets = lane_offsets(place.index, var, width)
+    below = [place.index.constant + offset < limit.value for offset in offsets]
+    return tuple(n for n, holds in enumerate(below) if holds == (guard.function == "lt")) if offsets else None
 
 
 def contiguous_run(offsets: Sequence[int]) -> int:

@@ -1,10 +1,12 @@
 """Targets by name: this machine, detected at run time, and a table of CPUs."""
 
+from collections.abc import Set
 from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
 
+from adjoint.codegen.cores import core_of, recognize
 from adjoint.codegen.host import host_caches
 from adjoint.errors import CompileError
 from adjoint.kernel.target import Cache, Target, architecture, available_cores
@@ -51,27 +53,27 @@ _NAMED: dict[str, tuple[str, str, str, int, int, tuple[Cache, ...], dict[str, An
 #: The names that `target_for` knows.
 TARGETS = ("host", *_NAMED)
 
-#: Latency in cycles of a fused multiply-add where it is not 4, by LLVM's CPU name (Agner Fog, "Instruction tables",
-#: 2022; Arm's Software Optimization Guides).
-_FMA_LATENCY = {"haswell": 5, "broadwell": 5, "znver1": 5, "znver2": 5, "cortex-a57": 10, "cortex-a72": 7}
-
 
 @cache
 def host_target() -> Target:
-    """The machine that this process runs on."""
+    """The machine that this process runs on.
+
+    Its features are those that the machine reports, whatever CPU LLVM takes it for (`recognize`).
+    """
     features = llvm.get_host_cpu_features()
     enabled = {name for name, on in features.items() if on}
-    triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
+    triple = llvm.get_process_triple()
+    cpu = recognize(architecture(triple), llvm.get_host_cpu_name(), enabled)
+    core = core_of(cpu)
     width, registers = vectors_of(triple, enabled)
-    facts: dict[str, Any] = {"cores": available_cores()}
-    if caches := host_caches():
-        facts["caches"] = caches
-    if cpu in _FMA_LATENCY:
-        facts["fma_latency"] = _FMA_LATENCY[cpu]
-    return Target(triple, cpu, features.flatten(), width, registers, **facts)
+    facts: dict[str, Any] = {"caches": caches} if (caches := host_caches()) else {}
+    return Target(
+        triple, cpu, features.flatten(), width, registers, available_cores(),
+        fma_units=core.fmas(width), fma_latency=core.fma_latency, load_units=core.loads(width), **facts,
+    )  # fmt: skip
 
 
-def vectors_of(triple: str, enabled: set[str]) -> tuple[int, int]:
+def vectors_of(triple: str, enabled: Set[str]) -> tuple[int, int]:
     """Size in bytes and number of the vector registers of a CPU with these features."""
     for feature, width, registers in _VECTORS.get(architecture(triple), ()):
         if not feature or feature in enabled:

@@ -12,11 +12,11 @@ import numpy as np
 
 from adjoint.codegen.partial_loads import active_prefix, load_prefix
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
-from adjoint.codegen.strided_loads import contiguous_run, lane_offsets
+from adjoint.codegen.strided_loads import contiguous_run, guarded_lanes, lane_offsets, without_lane
 from adjoint.codegen.types import constant, mangled, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
 from adjoint.errors import VerifyError
-from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var, uses
+from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, Expr, Kernel, Load
 
 __all__ = ["Lanes", "Result", "ValueEmitter"]
@@ -120,7 +120,7 @@ class ValueEmitter:
                 text = load_prefix(self.w, count, lanes.width, memory_type(buffer.dtype), piece)
             else:
                 text = self.masked_load(buffer, wide, "ptr", where, mask, f"llvm.masked.load.{mangled(wide)}.p0")
-        elif guard is None and (near := self.load_strided(load)):
+        elif near := self.load_strided(load):
             text = near
         else:
             where = self.addresses(buffer, load.index)
@@ -136,10 +136,12 @@ class ValueEmitter:
         """
         assert self.lanes is not None
         buffer, lanes = load.buffer, self.lanes
-        offsets = lane_offsets(load.index, lanes.var, lanes.active)
-        if not offsets:
+        every = lane_offsets(load.index, lanes.var, lanes.active)
+        read = guarded_lanes(load.guard, lanes.var, lanes.active) if every else None
+        if not read:
             return ""
-        fixed = Index(load.index.constant, frozenset(t for t in load.index.terms if not uses(t[0], lanes.var)))
+        offsets = [every[lane] for lane in read]
+        fixed = without_lane(load.index, lanes.var)
         type_, align = memory_type(buffer.dtype), buffer.dtype.itemsize
 
         def vector_at(offset: int, size: int) -> str:
@@ -158,10 +160,17 @@ class ValueEmitter:
             # Two loads, starting at the first element and ending at the last, cover all requested elements.
             a, b = vector_at(low, size), vector_at(low + span - size, size)
             ahead = span - size
-            picks = [o - low if o - low < size else size + o - low - ahead for o in offsets]
-            return shuffle(a, b, size, picks + [0] * (lanes.width - lanes.active))
+            picks = dict(
+                zip(read, (o - low if o - low < size else size + o - low - ahead for o in offsets), strict=True)
+            )
+            made = shuffle(a, b, size, [picks.get(lane, 0) for lane in range(lanes.width)])
+            if load.guard is None:
+                return made
+            wide = vector(type_, lanes.width)
+            mask = ", ".join(f"i1 {'true' if lane in picks else 'false'}" for lane in range(lanes.width))
+            return self.w.pure(f"select <{lanes.width} x i1> <{mask}>, {wide} {made}, {wide} zeroinitializer")
         run = contiguous_run(offsets)
-        if run < _MIN_RUN or lanes.active < lanes.width:
+        if run < _MIN_RUN or len(read) < lanes.width:
             return ""
         parts = [vector_at(offsets[start], run) for start in range(0, len(offsets), run)]
         while len(parts) > 1:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from adjoint.errors import VerifyError
+from adjoint.kernel.guards import guarded_index
 from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var, as_index
 from adjoint.kernel.ir import (
     Across,
@@ -182,7 +183,7 @@ def _expressions(roots: list[Expr], scope: _Scope) -> None:
         elif isinstance(expr, Load):
             if expr.guard is not None and expr.guard.dtype != _BOOL:
                 raise scope.refuse(f"a guard is bool, got {expr.guard.dtype} for {expr.buffer}; compare it with 0")
-            _access(expr.buffer, expr.index, scope, guarded=expr.guard is not None)
+            _access(expr.buffer, expr.index, scope, expr if expr.guard is not None else None)
         elif isinstance(expr, Coordinate):
             _bound(expr.index, scope)
         elif isinstance(expr, Across):
@@ -236,12 +237,12 @@ def _across(expr: Across, scope: _Scope) -> None:
         raise scope.refuse(f"across combines by {', '.join(_COMBINE)}, got {expr.function}")
 
 
-def _access(buffer: Buffer, index: Index, scope: _Scope, guarded: bool = False) -> None:
+def _access(buffer: Buffer, index: Index, scope: _Scope, guarded: Load | None = None) -> None:
     _bound(index, scope)
-    _tile(buffer, index, scope)
+    _tile(buffer, index if guarded is None else guarded_index(guarded), scope)
     if buffer.space == "register":
         _register(buffer, index, scope)
-    if guarded:
+    if guarded is not None:
         return
     low, high = _range(index, scope.facts)
     if low < 0 or high >= buffer.size:

@@ -6,14 +6,21 @@ where the choice changes (index-set splitting): inside a segment nothing is comp
     for i in 0..34:                               for l in 0..1: out[l] = 0
       out[i] = x[i - 1] if 0 <= i - 1 < 32  ->    for l in 0..32: out[l + 1] = x[l]
                else 0                             for l in 0..1: out[l + 33] = 0
+
+Where they are chosen by the remainder of a position (rows of an image that are computed apart and then interleaved),
+a unit computes one row of each remainder, for the same reason::
+
+    for i in 0..34:                               for i in 0..17:
+      out[i] = x[i // 2] if i % 2 < 1 else 0  ->    out[i * 2] = x[i]
+                                                    out[i * 2 + 1] = 0
 """
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
-from math import prod
+from itertools import pairwise, product
+from math import lcm, prod
 
 from adjoint import costs
-from adjoint.kernel.index import Index, Var, as_index, unflatten
+from adjoint.kernel.index import Index, Remainder, Var, as_index, unflatten
 from adjoint.kernel.ir import Apply, Const, Coordinate, Kernel, Stmt, Store, When, postorder
 from adjoint.kernel.ir import walk as statements
 from adjoint.lower.analysis.inlining import output_vars
@@ -44,6 +51,9 @@ def points_kernel(
     segments = _segments(context, probe, vars_)
     if segments:
         return _cut_kernel(context, group, vars_, segments, point)
+    phases = _phases(probe, vars_[:-1])
+    if phases:
+        return _phased_kernel(context, group, vars_, phases, point)
     runs = collapse_axes(vars_, indices_of([probe])) if vars_ else [[]]
     extents = [prod(v.extent for v in run) for run in runs]
     width = extents[-1]
@@ -65,6 +75,52 @@ def points_kernel(
         last = vector_loops(width % chunk, lanes, vector, (chunks - 1) * chunk)
         body = (When(piece, 0, chunks - 1, body, last),)
     return finish_kernel(context, context.name_of(group), group.members, unit, body, store_flops(probe, rows * width))
+
+
+def _phases(probe: Store, vars_: Sequence[Var]) -> dict[Var, int]:
+    """The axes by whose remainders values are chosen, with the divisors; none where there are too many remainders."""
+    found: dict[Var, int] = {}
+    for expr in postorder([value for _, _, value in probe.targets]):
+        if not isinstance(expr, Apply) or expr.function not in ("lt", "ge"):
+            continue
+        number, bound = expr.operands
+        if not isinstance(number, Coordinate) or not isinstance(bound, Const) or len(number.index.terms) != 1:
+            continue
+        ((atom, _),) = number.index.terms
+        if not isinstance(atom, Remainder):
+            continue
+        for var in vars_:
+            if atom.of.coefficient(var) == 1 and len(atom.of.terms) == 1 and atom.by < var.extent:
+                found[var] = lcm(found.get(var, 1), atom.by)
+    return found if prod(found.values()) <= costs.MAX_SEGMENTS else {}
+
+
+def _phased_kernel(
+    context: Context,
+    group: Group,
+    vars_: Sequence[Var],
+    phases: dict[Var, int],
+    point: Callable[[tuple[Index, ...]], Store],
+) -> Kernel:
+    """Each unit computes a row of the innermost axis for each remainder of the axes that have phases."""
+    *outer, inner = vars_
+    steps = {v: Var(v.name, -(-v.extent // phases.get(v, 1))) for v in outer}
+    unit = Var("u", prod(v.extent for v in steps.values()))
+    start = unravel(list(steps.values()), as_index(unit))
+    lanes = min(context.target.lanes(b.dtype) for b, _, _ in point(tuple(as_index(v) for v in vars_)).targets)
+    body: list[Stmt] = []
+    work = 0.0
+    for remainders in product(*(range(phases.get(v, 1)) for v in outer)):
+        places = [start[steps[v]] * phases.get(v, 1) + r for v, r in zip(outer, remainders, strict=True)]
+        row = vector_loops(inner.extent, lanes, lambda i, _, at=places: (point((*at, i)),))  # type: ignore[misc]
+        counts = [len(range(r, v.extent, phases.get(v, 1))) for v, r in zip(outer, remainders, strict=True)]
+        first = next(s for s in statements(row) if isinstance(s, Store))
+        work += store_flops(first, prod(counts) * inner.extent)
+        for v, count in zip(outer, counts, strict=True):
+            # The last step of an axis may be without the last remainders.
+            row = row if count == steps[v].extent else (When(start[steps[v]], 0, count, row),)
+        body += row
+    return finish_kernel(context, context.name_of(group), group.members, unit, body, work)
 
 
 def _segments(context: Context, probe: Store, vars_: Sequence[Var]) -> dict[Var, list[tuple[int, int]]]:

@@ -11,6 +11,7 @@ __all__ = [
     "indices_in",
     "indices_of",
     "nest",
+    "pieces",
     "ravel",
     "tiled",
     "uncollapse",
@@ -130,6 +131,12 @@ def tiled(piece: Index, extent: int, tile: int, body: Callable[[int, Index], tup
         return body(tile, piece * tile)
     edge = body(rest, as_index(many * tile))
     return (When(piece, 0, many, body(tile, piece * tile), edge),) if many else edge
+
+
+def pieces(extent: int, tile: int) -> list[tuple[int, int, int]]:
+    """The tiles of an axis as ``(first coordinate, number, size)`` runs: whole tiles, and a shorter one at its end."""
+    many, rest = divmod(extent, tile)
+    return [(0, many, tile)] * (many > 0) + [(many * tile, 1, rest)] * (rest > 0)
 
 
 def ravel(vars_: Sequence[Var], at: dict[Var, Index]) -> Index:

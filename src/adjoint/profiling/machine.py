@@ -14,7 +14,7 @@ from adjoint.codegen.targets import host_target
 from adjoint.errors import CacheError, InvalidValueError
 from adjoint.kernel.target import Target
 from adjoint.paths import cache_dir, write_whole
-from adjoint.profiling.probes import multiply_adds, reads, triad
+from adjoint.profiling.probes import multiply_adds, reads, tile, triad
 from adjoint.runtime.cache import CacheWarning
 
 __all__ = ["Level", "Peaks", "keep_peaks", "machine_peaks", "measure_peaks", "stored_peaks"]
@@ -63,6 +63,9 @@ class Peaks:
         From the fastest to memory, which is always included.
     machine, date : str
         Name of the machine and date of the last measurement, as ``2026-11-22``; empty if unknown.
+    tile_gflops : float
+        As `gflops`, but of the innermost loop of a matrix product, whose operands are in the first-level cache; 0 if
+        unknown.
     """
 
     cpu: str
@@ -72,6 +75,7 @@ class Peaks:
     levels: tuple[Level, ...]
     machine: str = ""
     date: str = ""
+    tile_gflops: float = 0.0
 
     def level(self, read: float, written: float = 0.0) -> Level:
         """The level of memory that takes longest for the given bytes; see `nanoseconds`."""
@@ -121,15 +125,17 @@ class Peaks:
         rates = [float(data["gflops"]), *(level.gbytes for level in levels)]
         if not all(0 < rate < float("inf") for rate in rates) or not levels or levels[-1].nbytes is not None:
             raise ValueError("rates are positive and the last level is memory")
-        name, date = str(data.get("machine", "")), str(data.get("date", ""))
-        return cls(str(data["cpu"]), int(data["vector_bits"]), int(data["threads"]), rates[0], levels, name, date)
+        cpu, bits, threads = str(data["cpu"]), int(data["vector_bits"]), int(data["threads"])
+        name, date, product = str(data.get("machine", "")), str(data.get("date", "")), float(data.get("tile_gflops", 0))
+        return cls(cpu, bits, threads, rates[0], levels, name, date, product)
 
     def best_of(self, other: "Peaks") -> "Peaks":
         """The higher of each number, because a machine that was slowed down is not slower in principle."""
         levels = tuple(
             a if a.gbytes >= b.gbytes else b for a, b in zip(self.levels, other.levels, strict=True)
         )  # fmt: skip
-        return replace(self, gflops=max(self.gflops, other.gflops), levels=levels)
+        gflops, product = max(self.gflops, other.gflops), max(self.tile_gflops, other.tile_gflops)
+        return replace(self, gflops=gflops, levels=levels, tile_gflops=product)
 
 
 def measure_peaks(target: Target, threads: int = 1, seconds: float = _SECONDS) -> Peaks:
@@ -147,9 +153,10 @@ def measure_peaks(target: Target, threads: int = 1, seconds: float = _SECONDS) -
     if threads < 1:
         raise InvalidValueError(f"measure_peaks: threads is at least 1, got {threads}")
     gflops = multiply_adds(target).best(seconds, threads) / 1e9
+    caches = host_target().caches
+    product = tile(caches[0].nbytes // 2, target).best(seconds, threads) / 1e9
     levels: list[Level] = []
     nearer = 0
-    caches = host_target().caches
     for cache in caches:
         share = threads if cache.shared else 1
         # Half of a cache, so that other data does not evict the arrays. A cache behind others is also measured with
@@ -164,7 +171,8 @@ def measure_peaks(target: Target, threads: int = 1, seconds: float = _SECONDS) -
         fastest = max(levels[position].gbytes, levels[position + 1].gbytes)
         levels[position] = replace(levels[position], gbytes=fastest)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return Peaks(target.cpu, 8 * target.vector_bytes, threads, gflops, tuple(levels), platform.node(), today)
+    bits = 8 * target.vector_bytes
+    return Peaks(target.cpu, bits, threads, gflops, tuple(levels), platform.node(), today, product)
 
 
 def _rate(sizes: Iterable[int], target: Target, threads: int, seconds: float) -> float:
@@ -225,6 +233,6 @@ def stored_peaks(target: Target, threads: int = 1, directory: Path | None = None
 
 def _path(target: Target, threads: int, directory: Path | None) -> Path:
     """The file of the numbers, named by a digest of the target and the number of threads."""
-    whole = f"3|{target.key}|{threads}"
+    whole = f"4|{target.key}|{threads}"
     digest = hashlib.sha256(whole.encode()).hexdigest()[:32]
     return (directory or cache_dir() / "peaks") / f"{digest}.json"

@@ -1,4 +1,4 @@
-"""Kernels that measure the machine's limits: multiply-adds in registers, and streams through memory."""
+"""Kernels that measure the limits of the machine: multiply-adds, a product's innermost loop, streams through memory."""
 
 import ctypes
 import threading
@@ -17,7 +17,7 @@ from adjoint.kernel.target import Target
 from adjoint.runtime.bound import aligned
 from adjoint.runtime.library import Library
 
-__all__ = ["Probe", "best_nanoseconds", "multiply_adds", "reads", "triad"]
+__all__ = ["Probe", "best_nanoseconds", "multiply_adds", "reads", "tile", "triad"]
 
 _F32 = np.dtype(np.float32)
 
@@ -29,6 +29,9 @@ _STREAMED = 8 << 20
 
 #: Vectors per iteration of the triad's loop.
 _UNROLLED = 4
+
+#: Vectors in a row of the tile, the usual width of a product's.
+_TILE_VECTORS = 2
 
 #: Sums of the reading probe: enough to hide an addition's latency of four cycles with two loads per cycle.
 _SUMS = 8
@@ -115,6 +118,35 @@ def multiply_adds(target: Target) -> Probe:
         _vector_by_vector(made, sums, lanes, spread=False),
     )
     return _probe((given, made), body, 2.0 * _ROUNDS * chains * lanes, target)
+
+
+def tile(total: int, target: Target) -> Probe:
+    """A probe of a product's innermost loop: a tile of sums in registers, and operands of `total` bytes.
+
+    Each step loads two vectors and one element for each row of the tile, which fills the registers that a tile may use.
+    """
+    lanes = target.lanes(_F32)
+    width = _TILE_VECTORS * lanes
+    height = max(1, (target.tile_registers - _TILE_VECTORS) // _TILE_VECTORS)
+    depth = max(1, total // (_F32.itemsize * (height + width)))
+    left, right, made = (
+        Buffer(name, _F32, size, "external")
+        for name, size in (("left", depth * height), ("right", depth * width), ("made", height * width))
+    )
+    sums = Buffer("sums", _F32, height * width, "register")
+    again, step = Var("r", max(1, _ROUNDS // depth)), Var("k", depth)
+    row, part, lane = Var("i", height), Var("j", _TILE_VECTORS), Var("l", lanes)
+    column = as_index(part) * lanes + as_index(lane)
+    at = as_index(row) * width + column
+    factors = Load(left, as_index(step) * height + as_index(row)), Load(right, as_index(step) * width + column)
+    add = Store(((sums, at, Apply("fma", (*factors, Load(sums, at)), _F32)),))
+    inner = For(row, (For(part, (For(lane, (add,), "vector"),), "unroll"),), "unroll")
+    body = (
+        _vector_by_vector(sums, right, lanes, spread=True),
+        For(again, (For(step, (inner,)),)),
+        _vector_by_vector(made, sums, lanes, spread=False),
+    )
+    return _probe((left, right, made), body, 2.0 * again.extent * depth * height * width, target)
 
 
 def reads(total: int, target: Target) -> Probe:

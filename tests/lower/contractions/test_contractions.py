@@ -10,7 +10,7 @@ from adjoint.ir import Function, param
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.gemm_plan import plan_gemm
-from adjoint.lower.contractions.inner_product import plan_inner_product
+from adjoint.lower.contractions.inner_product_plan import plan_inner_product
 from adjoint.lower.contractions.matching import match_contraction
 from adjoint.lower.fusion.groups import fuse
 from adjoint.pipeline import lower_function
@@ -99,11 +99,10 @@ def test_tiles_fit_the_registers(target, m, k, n):
 
 
 def test_what_is_packed():
-    assert not plan_gemm(AVX512, contraction_of(product(64, 784, 128))).pack_right
-    assert plan_gemm(AVX512, contraction_of(product(64, 128, 128, transpose_b=True))).pack_right
+    assert plan_gemm(AVX512, contraction_of(product(64, 784, 128))).form.right == "in place"
+    assert plan_gemm(AVX512, contraction_of(product(64, 128, 128, transpose_b=True))).form.right != "in place"
     large = plan_gemm(AVX512, contraction_of(product(128, 4096, 4096)))
-    assert large.pack_right
-    assert large.pack_left
+    assert large.form.right == "panels"
     assert large.block < 4096
 
 
@@ -211,7 +210,7 @@ def test_wide_panels_give_the_product(level):
     function = product(43, 1100, 2048)
     target = host() if level == "host" else target_for(level)
     plan = plan_gemm(target, contraction_of(function))
-    assert (plan.pack_right, plan.wide) == (True, 4)
+    assert (plan.form.right, plan.wide) == ("panels", 4)
     assert 43 % plan.tile.rows
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(p.shape).astype("f4") for p in function.params)
@@ -223,5 +222,5 @@ def test_taps_of_a_weight_that_lie_apart_are_packed_once():
     x, w = param("x", (8, 64, 14, 14)), param("w", (48, 64, 3, 3))
     some = ops.slice(w, (0, 0, 0, 1), (48, 64, 3, 2), (1, 1, 2, 1))
     plan = plan_gemm(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, some),))))
-    assert plan.pack_left
-    assert not plan_gemm(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, w),)))).pack_left
+    assert plan.form.left == "whole"
+    assert plan_gemm(AVX512, contraction_of(Function("f", (x, w), (ops.conv2d(x, w),)))).form.left == "in place"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adjoint import ops
+from adjoint import costs, ops
 from adjoint.compiler import compile, host
 from adjoint.ir import Function, param
 from adjoint.kernel.ir import Prefetch, walk
@@ -50,12 +50,9 @@ def updated(m, k, n):
 
 
 def test_an_update_of_a_large_matrix_walks_few_rows_at_a_time():
-    """Six rows of three tensors are as many runs of memory as the hardware follows."""
-    wide = plan_gemm(AVX512, contraction_of(product(1024, 64, 1024)))
+    """Five rows of three tensors and of the result are as many runs of memory as the hardware follows."""
     few = plan_gemm(AVX512, contraction_of(product(1024, 64, 1024)), streams=3)
-    assert wide.tile.rows > 6
-    assert few.tile.rows <= 6
-    assert few.tile.vectors > wide.tile.vectors
+    assert few.tile.rows * 4 <= costs.HARDWARE_STREAMS
 
 
 def test_what_an_update_reads_and_writes_is_prefetched():
@@ -80,25 +77,33 @@ def test_updates_of_large_matrices_agree_with_float64(level, m, k, n):
 
 
 def test_operands_whose_rows_meet_in_one_set_of_the_cache_are_packed_once():
-    plan = plan_gemm(AVX512, contraction_of(product(1024, 128, 4096, transpose_a=True)))
-    assert plan.pack_left
-    assert plan.pack_columns
-    names = [k.name for k in lower_function(product(1024, 128, 4096, transpose_a=True), host()).kernels]
+    function = product(2048, 512, 1024, transpose_a=True)
+    plan = plan_gemm(AVX512, contraction_of(function))
+    assert (plan.form.left, plan.form.right) == ("whole", "whole")
+    names = [k.name for k in lower_function(function, AVX512).kernels]
     assert len(names) == 3
     assert names[0].endswith("_left")
     assert names[1].endswith("_right")
 
 
-def test_a_left_operand_whose_rows_lie_pages_apart_is_packed_once():
-    for m, packed in ((600, True), (300, False)):
-        plan = plan_gemm(AVX512, contraction_of(product(m, 256, 128, transpose_a=True)))
-        assert plan.pack_left is packed
-        assert not plan.pack_columns
-    assert not plan_gemm(AVX512, contraction_of(product(600, 100, 128, transpose_a=True))).pack_left
+def test_a_left_operand_whose_lines_conflict_is_packed_if_it_is_reused():
+    """Steps of 4 KiB reach sixteen sets of the second-level cache; steps of 1200 bytes reach all."""
+    for m, packed in ((1024, True), (300, False)):
+        plan = plan_gemm(AVX512, contraction_of(product(m, 1024, 1024, transpose_a=True)))
+        assert (plan.form.left == "whole") is packed
+    assert plan_gemm(AVX512, contraction_of(product(1024, 1024, 32, transpose_a=True))).form.left == "in place"
+
+
+def test_lanes_run_along_the_rows_of_a_narrow_result():
+    """Three columns would leave most lanes idle; the rows of the left operand are contiguous."""
+    plan = plan_gemm(AVX512, contraction_of(product(216, 200, 3, transpose_a=True)))
+    assert plan.form.swapped
+    assert plan.lanes == 16
+    assert not plan_gemm(AVX512, contraction_of(product(216, 200, 64, transpose_a=True))).form.swapped
 
 
 @pytest.mark.parametrize("level", levels())
-@pytest.mark.parametrize(("m", "k", "n"), [(512, 70, 1024), (601, 200, 130)])
+@pytest.mark.parametrize(("m", "k", "n"), [(512, 70, 1024), (601, 200, 130), (601, 50, 3), (1024, 1024, 100)])
 def test_packed_operands_give_the_product(level, m, k, n):
     function = product(m, k, n, transpose_a=True)
     rng = np.random.default_rng(0)

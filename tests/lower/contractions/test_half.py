@@ -14,7 +14,7 @@ from adjoint.ir import DTYPES, Function, TensorType, param
 from adjoint.ir.printer import value_names
 from adjoint.kernel.ir import Apply, For, Load, Store, postorder, walk
 from adjoint.lower.contractions.gemm_plan import GemmPlan
-from adjoint.lower.contractions.inner_product import InnerProductPlan
+from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.fusion.groups import fuse
 from adjoint.lower.program import contractions_of
@@ -224,8 +224,9 @@ def test_images_that_many_panels_read_are_converted_once(dtype):
 @pytest.mark.parametrize("dtype", HALF)
 def test_rows_are_converted_and_transposed_in_vectors(dtype):
     """Where k is contiguous in the right operand, squares are packed by shuffles rather than by gathers."""
-    (*_, gemm) = lower_function(product(dtype, 64, 96, 128, transpose_b=True), target_for("avx512")).kernels
-    assert [s for s in walk(gemm.body) if isinstance(s, For) and match_transpose(s) is not None]
+    kernels = lower_function(product(dtype, 64, 96, 128, transpose_b=True), target_for("avx512")).kernels
+    loops = [s for kernel in kernels for s in walk(kernel.body) if isinstance(s, For)]
+    assert any(match_transpose(loop) is not None for loop in loops)
 
 
 @pytest.mark.parametrize("dtype", HALF)

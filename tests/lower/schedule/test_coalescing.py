@@ -192,7 +192,7 @@ def test_steps_have_fewer_kernels_and_no_more_barriers(name, monkeypatch):
     before = lower_function(module_of(name)["step"], host())
     assert len(made.kernels) < len(before.kernels)
     assert len(made.barriers) <= len(before.barriers)
-    assert made.arena_bytes <= 1.05 * before.arena_bytes
+    assert made.arena_bytes <= 1.1 * before.arena_bytes
     shared = [[k.name for k in p.kernels if k.parallel] for p in (made, before)]
     assert shared[0] == shared[1]
     for size in ("flops", "bytes"):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from adjoint.kernel.guards import guarded_index
 from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var, as_index
 from adjoint.kernel.ir import Buffer, Coordinate, Expr, Kernel, Load, Prefetch, Stmt, Store, When, postorder, walk
 
@@ -47,7 +48,7 @@ def accesses(statements: Sequence[Stmt]) -> Iterator[tuple[Buffer, Index]]:
             yield from ((b, i) for b, i, _ in statement.targets if b.space not in ("register", "scratch"))
             for expr in postorder([v for _, _, v in statement.targets]):
                 if isinstance(expr, Load) and expr.buffer.space not in ("register", "scratch"):
-                    yield expr.buffer, expr.index
+                    yield expr.buffer, guarded_index(expr)
 
 
 def every_index(statements: Sequence[Stmt]) -> Iterator[Index]:

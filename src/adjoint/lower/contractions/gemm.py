@@ -7,7 +7,7 @@ with several blocks of k, partial sums are spilled to scratch memory in between,
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from math import ceil
+from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index, flatten
@@ -28,7 +28,7 @@ from adjoint.kernel.ir import (
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
-from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.contraction import Contraction, contiguous_run
 from adjoint.lower.contractions.conversion import convert_operands
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.loop_order import (
@@ -56,16 +56,16 @@ def gemm_kernels(context: Context, group: Group, plan: GemmPlan) -> list[Kernel]
     """The kernels of a plan: conversion and packing of whole operands where planned, and the GEMM."""
     kernels, c = convert_operands(context, group, plan.contraction, plan.convert_left, plan.convert_right)
     plan = replace(plan, contraction=c)
-    if plan.pack_left:
+    if plan.form.left == "whole":
         packing, packed = pack_left(context, group, plan)
         kernels.append(packing)
         plan = replace(plan, contraction=packed)
-    if plan.pack_columns:
+    if plan.form.right == "whole":
         packing, packed = pack_columns(context, group, plan)
         kernels.append(packing)
         plan = replace(plan, contraction=packed)
     builder = GemmBuilder(context, group, plan, Var("s", plan.tile.stack))
-    kernels.append(builder.packed_kernel() if plan.pack_right else builder.in_place_kernel())
+    kernels.append(builder.packed_kernel() if plan.form.right == "panels" else builder.in_place_kernel())
     return kernels
 
 
@@ -210,9 +210,9 @@ class GemmBuilder:
                         )
                     )
                     return (
-                        *self._unrolled_tile(acc, rows, own, row, here, begin),
+                        *self._unrolled_tile(acc, rows, own, row, here, begin, whole=True),
                         *self._multiply(acc, rows, own, row, here, at, block, prefetch),
-                        *self._unrolled_tile(acc, rows, own, row, here, end),
+                        *self._unrolled_tile(acc, rows, own, row, here, end, whole=not last),
                     )
 
                 packing = pack_panel(plan, at, panel_memory, column, columns, width, start, extent if split else 0)
@@ -342,6 +342,10 @@ class GemmBuilder:
         extents = (count, *block.extents[1:]) if block.extents else ()
         steps = [Var(v.name.replace("r", "k"), e) for v, e in zip(self.c.k, extents, strict=True)]
         local = {v: as_index(s) for v, s in zip(self.c.k, steps, strict=True)}
+        if block.panel is not None and len(steps) > 1 and not contiguous_run(self.c.left, self.c.k, extents)[0]:
+            # Both operands hold all steps one after the other: a single loop over the taps of all channels.
+            steps = [Var(steps[0].name, prod(extents))]
+            local = {v: as_index(0) for v in self.c.k[:-1]} | {self.c.k[-1]: as_index(steps[0])}
         for outermost in self.c.k[:1]:
             local[outermost] = local[outermost] + first
         whole = local | {v: local[v] + block.start for v in self.c.k[:1]}
@@ -352,7 +356,6 @@ class GemmBuilder:
                 where[self.c.m] = m
             a = self.c.element(self.c.left, where)
             if block.panel is None:
-                # Lanes past the end add zeros: cheaper than masking their accumulators.
                 inside = Apply("lt", (Coordinate(n - column, I64), Const(columns, I64)), BOOL) if beyond else None
                 b = self.c.element(self.c.right, {**where, self.c.n: n}, inside)
             else:
@@ -360,8 +363,10 @@ class GemmBuilder:
                 b = Load(block.panel, place)
             return Store(((acc, spot, Apply("fma", (a, b, Load(acc, spot)), acc.dtype)),))
 
-        beyond = block.panel is None and columns % self.plan.lanes > 0 and self.c.right.index.coefficient(self.c.n) == 1
-        body = self._unrolled_tile(acc, rows, columns, row, column, step, whole=beyond)
+        # Panels are as wide as whole vectors, whose lanes past the end hold anything.
+        padded = block.panel is not None or self.plan.form.right == "whole"
+        beyond = not padded and columns % self.plan.lanes > 0 and self.c.right.index.coefficient(self.c.n) == 1
+        body = self._unrolled_tile(acc, rows, columns, row, column, step, whole=beyond or padded)
         if len(steps) > 1 and steps[-1].extent * acc.size // self.plan.lanes <= costs.MAX_UNROLLED:
             return nest(steps[:-1], (For(steps[-1], body, "unroll"),))
         return nest(steps, body)

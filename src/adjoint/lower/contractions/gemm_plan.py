@@ -10,7 +10,7 @@ same bits.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import Literal
 
@@ -20,16 +20,31 @@ from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.tile_cost import (
+    IN_PLACE,
+    Form,
     Tile,
     cost_model,
+    l2_panels,
+    panel_steps,
     ranked_tiles,
     row_groups,
     streams_from_memory,
     tile_lanes,
     tiles_per_panel,
 )
+from adjoint.lower.contractions.traffic import Order, reads_of
 
-__all__ = ["GemmPlan", "Tile", "blocks_within", "gemm_plans", "plan_gemm", "ranked_tiles", "tile_lanes"]
+__all__ = [
+    "IN_PLACE",
+    "Form",
+    "GemmPlan",
+    "Tile",
+    "blocks_within",
+    "gemm_plans",
+    "plan_gemm",
+    "ranked_tiles",
+    "tile_lanes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +59,8 @@ class GemmPlan:
         The register tile; stacked tiles share the elements of the left operand.
     lanes : int
         Lanes of a vector.
-    pack_left, pack_columns, pack_right : bool
-        Which operand is packed: the left or the right one as a whole, by a kernel of its own; or the right one panel by
-        panel.
+    form : Form
+        Which operand is packed, and how.
     convert_left, convert_right : bool
         Which operand of 16 bits is converted beforehand (`conversion`).
     wide : int
@@ -66,9 +80,7 @@ class GemmPlan:
     contraction: Contraction
     tile: Tile
     lanes: int
-    pack_left: bool = False
-    pack_columns: bool = False
-    pack_right: bool = False
+    form: Form = IN_PLACE
     convert_left: bool = False
     convert_right: bool = False
     wide: int = 1
@@ -84,7 +96,8 @@ class GemmPlan:
         return self.tile.vectors * self.lanes
 
     def __str__(self) -> str:
-        return f"gemm {self.tile}{' packed' if self.pack_right else ''}"
+        words = ("gemm", str(self.tile), str(self.form), "by rows" * (self.order == "rows"))
+        return " ".join(filter(None, words))
 
 
 def plan_gemm(target: Target, c: Contraction, streams: int = 0) -> GemmPlan:
@@ -92,34 +105,109 @@ def plan_gemm(target: Target, c: Contraction, streams: int = 0) -> GemmPlan:
 
     `streams` is the number of tensors in memory that the epilogue walks row by row.
     """
-    packed = _should_pack(target, c, streams)
-    cycles, tile = ranked_tiles(target, c, streams, packed)[0]
-    return _plan(target, c, tile, packed, cycles)
+    if not _is_plain(c):
+        form = Form(right="panels" if _should_pack(target, c, streams) else "in place")
+        cycles, tile = ranked_tiles(target, c, streams, form)[0]
+        return _plan(target, c, tile, form, _usual_order(c), cycles)
+    found = (
+        (ranked_tiles(target, _in(c, form), streams, form, order)[0], form, order) for form, order in _forms(target, c)
+    )
+    (cycles, tile), form, order = min(found, key=lambda one: (one[0][0], one[2] != _usual_order(_in(c, one[1]))))
+    return _plan(target, _in(c, form), tile, form, order, cycles)
 
 
 def gemm_plans(target: Target, c: Contraction, streams: int, most: int | None = None) -> Iterator[GemmPlan]:
-    """The plans of all tiles that fit, in place and packed, each in the order of estimated cost; `most` of each."""
-    for packed in (False, True):
-        if packed or c.vector_loadable:
-            for cycles, tile in ranked_tiles(target, c, streams, packed)[:most]:
-                yield _plan(target, c, tile, packed, cycles)
+    """The plans of all forms and of all tiles that fit, each in the order of estimated cost; `most` tiles of each."""
+    others = [(Form(right=right), _usual_order(c)) for right in _rights(c) if right != "whole"]
+    for form, order in _forms(target, c) if _is_plain(c) else others:
+        for cycles, tile in ranked_tiles(target, _in(c, form), streams, form, order)[:most]:
+            yield _plan(target, _in(c, form), tile, form, order, cycles)
 
 
-def _plan(target: Target, c: Contraction, tile: Tile, pack_right: bool, cycles: float) -> GemmPlan:
+def _is_plain(c: Contraction) -> bool:
+    """Whether the operands are matrices, each with one axis of the result at most and the summed axis."""
+    return reads_of(c.left, c.m, c.k) is not None and reads_of(c.right, c.n, c.k) is not None
+
+
+def _in(c: Contraction, form: Form) -> Contraction:
+    """The contraction with the roles that its operands have in a form."""
+    if not form.swapped:
+        return c
+    assert c.m is not None
+    return replace(c, left=c.right, right=c.left, m=c.n, n=c.m)
+
+
+def _usual_order(c: Contraction) -> Order:
+    return "columns" if c.columns >= c.rows else "rows"
+
+
+def _rights(c: Contraction) -> tuple[Literal["in place", "panels", "whole"], ...]:
+    """How the right operand may be read: packed only, if its lanes are not contiguous."""
+    return ("in place", "panels", "whole") if c.vector_loadable else ("panels", "whole")
+
+
+def _forms(target: Target, c: Contraction) -> Iterator[tuple[Form, Order]]:
+    """The forms of a plain product and the orders of their tiles; operands that tiles read well are not packed."""
+    orders: tuple[Order, ...] = ("columns", "rows")
+    narrow = c.columns <= costs.MAX_SWAPPED_VECTORS * target.lanes(c.dtype)
+    for swapped in (False, True) if c.m is not None and narrow else (False,):
+        own = _in(c, Form(swapped))
+        left, right = reads_of(own.left, own.m, own.k), reads_of(own.right, own.n, own.k)
+        assert left is not None
+        assert right is not None
+        lefts: tuple[Literal["in place", "whole"], ...] = ("in place", "whole")
+        rights = _rights(own)
+        if own.m is None or left.is_easy(target, 1):
+            lefts = ("in place",)
+        converted = own.right.dtype != own.dtype
+        if own.vector_loadable and not converted and right.is_easy(target, tile_lanes(target, own)):
+            rights = ("in place",)
+        for how in lefts:
+            for packed in rights:
+                for order in orders[:1] if packed == "panels" else orders:
+                    yield Form(swapped, how, packed), order
+
+
+def _plan(target: Target, c: Contraction, tile: Tile, form: Form, order: Order, cycles: float) -> GemmPlan:
     """The plan with a tile: what is packed, in which blocks, and how it is shared."""
     lanes = tile_lanes(target, c)
     width, itemsize = tile.vectors * lanes, c.dtype.itemsize
-    block, wide = c.depth, 1
-    if pack_right and len(c.k) == 1:
-        wide = tiles_per_panel(target, c.columns, c.batches, width) if streams_from_memory(target, c) else 1
-        room = costs.l1_bytes(target) if wide > 1 else costs.panel_bytes(target)
-        block = ceil(c.depth / ceil(c.depth / max(room // (width * itemsize), 1)))
+    block, wide, groups = c.depth, 1, 1
+    if form.right == "panels":
+        if len(c.k) == 1:
+            wide = tiles_per_panel(target, c.columns, c.batches, width) if streams_from_memory(target, c) else 1
+            block = panel_steps(target, c.depth, width * itemsize, wide)
+        groups = row_groups(target, c.rows, c.columns, c.batches, tile.rows, wide * width)
+    convert_left, convert_right = cost_model(target, c, 0, form).converts(tile)
+    if not _is_plain(c):
+        form = _conflict_free(target, c, tile, form, convert_left, convert_right)
+    return GemmPlan(
+        contraction=c,
+        tile=tile,
+        lanes=lanes,
+        form=form,
+        # Packing converts.
+        convert_left=convert_left and form.left == "in place",
+        convert_right=convert_right and form.right != "whole",
+        wide=wide,
+        block=block,
+        groups=groups,
+        order="images" if iterates_images(target, c) else order,
+        l2_panels=l2_panels(target, c.rows, c.columns, c.depth, c.right.dtype.itemsize, width),
+        cycles=cycles,
+    )
+
+
+def _conflict_free(
+    target: Target, c: Contraction, tile: Tile, form: Form, convert_left: bool, convert_right: bool
+) -> Form:
+    """The form of a contraction of several summed axes that packs reused operands whose strides conflict."""
+    width = tile.vectors * tile_lanes(target, c)
     many_columns, many_rows = (
         extent >= costs.MIN_PACKED_TILES * size for extent, size in ((c.columns, width), (c.rows, tile.rows))
     )
-    convert_left, convert_right = cost_model(target, c, 0, pack_right).converts(tile)
     left_bytes, right_bytes = (
-        itemsize if converted else load.dtype.itemsize
+        c.dtype.itemsize if converted else load.dtype.itemsize
         for load, converted in ((c.left, convert_left), (c.right, convert_right))
     )
     aliased = c.m is not None and (
@@ -129,49 +217,26 @@ def _plan(target: Target, c: Contraction, tile: Tile, pack_right: bool, cycles: 
     uses = ceil(c.columns / width) * prod(v.extent for v in c.batch if not c.left.index.coefficient(v))
     sparse = c.m is not None and uses >= costs.MIN_SPARSE_USES and _sparse(target, c, left_bytes)
     conflicting = any(_aliased(target, c.right, v, right_bytes) for v in c.k)
-    far_apart = c.m is not None and _far_apart(c, c.left, left_bytes)
-    pack_left = (many_columns and (aliased or far_apart)) or sparse
-    pack_columns = not pack_right and many_rows and many_columns and conflicting
-    groups = row_groups(target, c.rows, c.columns, c.batches, tile.rows, wide * width) if pack_right else 1
-    return GemmPlan(
-        contraction=c,
-        tile=tile,
-        lanes=lanes,
-        pack_left=pack_left,
-        pack_columns=pack_columns,
-        pack_right=pack_right,
-        # Packing converts.
-        convert_left=convert_left and not pack_left,
-        convert_right=convert_right and not pack_columns,
-        wide=wide,
-        block=block,
-        groups=groups,
-        order="images" if iterates_images(target, c) else "columns" if c.columns >= c.rows else "rows",
-        l2_panels=_panels_per_l2_block(target, c, ceil(c.columns / width)),
-        cycles=cycles,
-    )
+    if (many_columns and aliased) or sparse:
+        form = form._replace(left="whole")
+    if form.right == "in place" and many_rows and many_columns and conflicting:
+        form = form._replace(right="whole")
+    return form
 
 
 def _should_pack(target: Target, c: Contraction, streams: int) -> bool:
-    """Whether to pack the right operand panel by panel: its lanes or its rows are far apart, and it is reused.
+    """Whether to pack the right operand panel by panel: lanes are far apart, or packing is the cheapest way to read it.
 
-    An operand of 16 bits is also packed where that is the cheapest way to convert it.
+    That may be so for an operand of 16 bits, which packing converts, and for lanes that are every second element, which
+    take shuffles.
     """
-    if not c.vector_loadable or len(c.k) != 1:
-        return not c.vector_loadable
-    cycles, tile = ranked_tiles(target, c, streams, packed=False)[0]
-    far_apart = _far_apart(c, c.right, c.right.dtype.itemsize) and c.rows > tile.rows
-    if far_apart or c.right.dtype == c.dtype:
-        return far_apart
-    return ranked_tiles(target, c, streams, packed=True)[0][0] < cycles
-
-
-def _far_apart(c: Contraction, load: Load, itemsize: int) -> bool:
-    """Whether steps of k, as many as pay for packing, go to other pages, to which hardware does not prefetch."""
-    if len(c.k) != 1:
+    if not c.vector_loadable:
+        return True
+    strided = c.right.index.coefficient(c.n) == 2
+    if not strided and (len(c.k) != 1 or c.right.dtype == c.dtype):
         return False
-    step = abs(load.index.coefficient(c.k[0]) or 0) * itemsize
-    return step >= costs.PAGE_STRIDE and c.depth >= costs.MIN_PACKED_DEPTH
+    in_place, packed = (ranked_tiles(target, c, streams, Form(right=right))[0][0] for right in ("in place", "panels"))
+    return packed < in_place * (costs.PACKED_SHUFFLES if strided else 1.0)
 
 
 def _aliased(target: Target, load: Load, var: Var, itemsize: int) -> bool:
@@ -195,18 +260,6 @@ def iterates_images(target: Target, c: Contraction) -> bool:
         return False
     image = sum((v.extent - 1) * abs(c.right.index.coefficient(v) or 0) for v in (c.batch[-1], c.n, *c.k))
     return image * c.right.dtype.itemsize <= costs.l2_block_bytes(target)
-
-
-def _panels_per_l2_block(target: Target, c: Contraction, panels: int) -> int:
-    """Column panels that meet a block of rows before the next block does.
-
-    One panel, so that the right operand stays in the first-level cache; but where the result is large (the gradient of
-    a matrix that is updated in the epilogue), as many as stay in the second, so that memory is accessed in long runs.
-    """
-    if c.rows * c.columns * c.right.dtype.itemsize < costs.l2_bytes(target):
-        return 1
-    panel, room = ceil(c.columns / panels) * c.depth * c.right.dtype.itemsize, costs.l2_block_bytes(target)
-    return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= room))
 
 
 def blocks_within(extents: Sequence[int], step_bytes: int, room_bytes: int) -> tuple[int, ...]:

@@ -8,149 +8,60 @@ other. At the end the lanes of every accumulator are reduced as a tree.
 Short axes that only one operand has (taps again) are looped over inside a unit of work, one block of k at a time, so
 that the block stays in the first-level cache; their accumulators wait in scratch memory meanwhile. A block is as many
 rows of an image, or images, as fit that cache: every tap fills and spills its accumulators once per block.
+
+Where only taps are left for the columns of a tile (each channel of a depthwise convolution has a weight of its own),
+the tile has the taps of some rows of the window instead, whose accumulators stay in registers throughout. A unit then
+has all tiles of a channel. Where there are so few sums that they cost little memory, and the data exceed a cache, units
+share the images too, so that they read memory in its order; a second kernel adds their sums.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
-from adjoint import costs
-from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, For, Kernel, Load, Stmt, Store
-from adjoint.kernel.target import Target
 from adjoint.lower.analysis.access import flops_of
-from adjoint.lower.analysis.inlining import BOOL, I64
+from adjoint.lower.analysis.inlining import BOOL, I64, output_vars
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.conversion import beforehand_cycles, convert_operands
-from adjoint.lower.contractions.gemm_plan import blocks_within
+from adjoint.lower.contractions.conversion import convert_operands
+from adjoint.lower.contractions.inner_product_plan import InnerProductPlan, column_axis
+from adjoint.lower.contractions.packing import pack_along
+from adjoint.lower.contractions.prefetch import region, spread_prefetches
+from adjoint.lower.contractions.split_k_reduction import sum_of
+from adjoint.lower.elementwise import points_kernel
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
 
-__all__ = ["InnerProductPlan", "inner_product_kernels", "plan_inner_product"]
-
-
-@dataclass(frozen=True, slots=True)
-class InnerProductPlan:
-    """How a contraction runs as inner products.
-
-    Parameters
-    ----------
-    contraction : Contraction
-        The contraction.
-    rows, columns : int
-        Elements of the result in a tile.
-    lanes : int
-        Partial sums of each element: the lanes of `adjoint.costs.MODEL`, which narrower vectors run in turns.
-    along : Var
-        The summed axis that lanes run along.
-    inside : tuple of Var
-        Axes of the result that are looped over inside a unit.
-    blocks : tuple of int
-        Block size of each summed axis but `along`, outermost first.
-    convert_left, convert_right : bool
-        Which operand of 16 bits is converted beforehand (`conversion`).
-    """
-
-    contraction: Contraction
-    rows: int
-    columns: int
-    lanes: int
-    along: Var
-    inside: tuple[Var, ...]
-    blocks: tuple[int, ...]
-    convert_left: bool
-    convert_right: bool
-
-    def __str__(self) -> str:
-        return "inner_product"
-
-
-def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | None:
-    """The plan, or None where a tile with lanes along the result is better."""
-    full = costs.order_target(target).lanes(c.dtype)
-    short = c.columns < costs.MIN_INNER_LANES * full
-    if not (short or (not c.vector_loadable and c.rows < costs.MAX_INNER_ROWS)):
-        return None
-    # Stride 1 or 2; None is the stride of two fused axes, which form contiguous runs.
-    near = [v for v in c.k if c.left.index.coefficient(v) == 1 and c.right.index.coefficient(v) in (1, 2, None)]
-    along = next((v for v in reversed(near) if v.extent >= costs.MIN_INNER_LANES * full), None)
-    if along is None:
-        return None
-    inside = [c.n] if len(c.k) > 1 else []
-    alike = [v for v in c.batch if len(c.k) > 1 and not c.left.index.coefficient(v)]
-    for var in sorted(alike, key=lambda v: v.extent):
-        if prod(v.extent for v in (*inside, var)) <= costs.MAX_INNER_ITERATIONS:
-            inside.append(var)
-    # Where there would be too few units, taps become columns of the tile.
-    points = c.rows * c.batches * c.columns
-    while len(inside) > 1 and points // prod(v.extent for v in inside) < costs.units(target):
-        inside.pop()
-    if points // prod(v.extent for v in inside) < target.cores:
-        inside.clear()
-    across = _column_axis(c, inside)
-    registers = max(full // target.lanes(c.dtype), 1)
-    wide = across.extent if across is not None else 1
-    rest = points // (c.rows * wide * prod(v.extent for v in inside))
-    rows, columns = _tile(target, c.rows, wide, registers, rest)
-    others = [v for v in c.k if v is not along]
-    extents = tuple(v.extent for v in others)
-    step_bytes = (rows + columns) * along.extent * c.dtype.itemsize
-    blocks = blocks_within(extents, step_bytes, costs.l1_bytes(target)) if inside else extents
-    loaded = c.rows * c.batches * c.columns * c.depth / target.lanes(c.dtype) * costs.CONVERT_CYCLES
-    return InnerProductPlan(
-        contraction=c,
-        rows=rows,
-        columns=columns,
-        lanes=full,
-        along=along,
-        inside=tuple(inside),
-        blocks=blocks,
-        convert_left=0 < beforehand_cycles(target, c.left) < loaded / columns,
-        convert_right=0 < beforehand_cycles(target, c.right) < loaded / rows,
-    )
-
-
-def _column_axis(c: Contraction, inside: list[Var] | tuple[Var, ...]) -> Var | None:
-    """The axis along which the columns of a tile run: the longest of the right operand that is not inside a unit."""
-    free = [v for v in (*c.batch, c.n) if v not in inside]
-    only_right = [v for v in free if c.right.index.coefficient(v) and not c.left.index.coefficient(v)]
-    return max(only_right, key=lambda v: v.extent, default=None)
-
-
-def _tile(target: Target, rows: int, columns: int, registers: int, rest: int) -> tuple[int, int]:
-    """The tile with the lowest estimated cost, where a vector of partial sums takes so many registers.
-
-    Each tile is `rest` units of work.
-    """
-    candidates = [
-        (height, width)
-        for height in range(1, min(rows, costs.MAX_INNER_TILE) + 1)
-        for width in range(1, min(columns, costs.MAX_INNER_TILE) + 1)
-        if (height * width + height + 1) * registers <= target.vector_registers - 1
-    ]
-
-    def cycles(tile: tuple[int, int]) -> float:
-        height, width = tile
-        compute = costs.multiply_add_cycles(target, height * width * registers)
-        step = max(compute, (height + width) * registers / target.load_units, target.fma_latency)
-        tiles = ceil(rows / height) * ceil(columns / width)
-        return tiles * step * costs.idle(target, tiles * rest)
-
-    return min(candidates, key=lambda t: (cycles(t), -t[0] * t[1]), default=(1, 1))
+__all__ = ["inner_product_kernels"]
 
 
 def inner_product_kernels(context: Context, group: Group, plan: InnerProductPlan) -> list[Kernel]:
     """The kernels of a contraction as inner products: conversions where planned, and the products."""
     kernels, c = convert_operands(context, group, plan.contraction, plan.convert_left, plan.convert_right)
-    return [*kernels, _Builder(context, group, replace(plan, contraction=c)).kernel()]
+    if plan.packed == "left":
+        kernel, copied = pack_along(context, group, c, c.left, "left")
+        kernels, c = [kernel], replace(c, left=copied)
+    elif plan.packed == "right":
+        kernel, copied = pack_along(context, group, c, c.right, "right")
+        kernels, c = [kernel], replace(c, right=copied)
+    plan = replace(plan, contraction=c)
+    if plan.parts == 1:
+        return [*kernels, _Builder(context, group, plan, None).kernel()]
+    size = plan.parts * prod(group.shape)
+    builder = _Builder(context, group, plan, Buffer(f"{context.name_of(group)}_sums", c.dtype, size, "arena"))
+    return [*kernels, builder.kernel(), builder.total()]
 
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
+    """Builds the kernels; `sums` are those of all splits, if there are several."""
+
     context: Context
     group: Group
     plan: InnerProductPlan
+    sums: Buffer | None
 
     @property
     def c(self) -> Contraction:
@@ -159,43 +70,65 @@ class _Builder:
 
     def kernel(self) -> Kernel:
         c, plan = self.c, self.plan
-        across = _column_axis(c, plan.inside)
-        outer = [v for v in (*c.batch, c.n) if v not in plan.inside and v is not across]
+        across = column_axis(c, plan.unrolled)
+        outer = [v for v in (*c.batch, c.n) if v not in plan.unrolled and v is not across]
         wide = across.extent if across is not None else 1
         row_blocks, column_blocks = ceil(c.rows / plan.rows), ceil(wide / plan.columns)
-        unit = Var("u", prod(v.extent for v in outer) * row_blocks * column_blocks)
+        own = column_blocks if plan.taps is not None else 1
+        unit = Var("u", plan.parts * prod(v.extent for v in outer) * row_blocks * (column_blocks // own))
         flat = as_index(unit)
-        column_block, flat = flat % column_blocks, flat // column_blocks
+        column_block, flat = flat % (column_blocks // own), flat // (column_blocks // own)
         row_block, flat = flat % row_blocks, flat // row_blocks
-        at = unravel(outer, flat)
+        many = prod(v.extent for v in outer)
+        part, at = flat // many, unravel(outer, flat % many)
+        iteration = Var("block", own)
+        if own > 1:
+            column_block = as_index(iteration)
 
         def rows(height: int, row: Index) -> tuple[Stmt, ...]:
             def columns(width: int, column: Index) -> tuple[Stmt, ...]:
-                return self._tile(at, across, height, row, width, column)
+                return self._tile({**at, c.k[0]: part}, across, height, row, width, column)
 
-            return tiled(column_block, wide, plan.columns, columns)
+            return nest([iteration], tiled(column_block, wide, plan.columns, columns))
 
         body = tiled(row_block, c.rows, plan.rows, rows)
         points = prod(v.extent for v in c.axes)
-        zero = {v: as_index(0) for v in c.axes}
+        zero = {v: as_index(0) for v in (*c.axes, c.k[0])}
         after = self._epilogue(zero, Buffer("result", c.dtype, 1, "register"))
         work = 2.0 * points * c.depth + flops_of([v for _, _, v in after.targets]) * points
-        return finish_kernel(self.context, self.context.name_of(self.group), self.group.members, unit, body, work)
+        name = self.sums.name if self.sums is not None else self.context.name_of(self.group)
+        values = self.group.members[:1] if self.sums is not None else self.group.members
+        return finish_kernel(self.context, name, values, unit, body, work)
+
+    def total(self) -> Kernel:
+        """Add the sums of all splits, and apply the epilogue."""
+        group, root, sums, size = self.group, self.group.root, self.sums, prod(self.group.shape)
+        assert sums is not None
+        assert root is not None
+
+        def point(index: tuple[Index, ...]) -> Store:
+            inliner = group_inliner(self.context, group)
+            place = flatten(index, group.shape)
+            inliner.bind(root, sum_of([Load(sums, place + n * size) for n in range(self.plan.parts)]))
+            return store_outputs(self.context, group, inliner, index)
+
+        return points_kernel(self.context, group, output_vars(group.shape), point)
 
     def _tile(
         self, at: Mapping[Var, Index], across: Var | None, height: int, row: Index, width: int, column: Index
     ) -> tuple[Stmt, ...]:
         """All products of a unit: a tile, for every iteration of the axes inside the unit."""
         c, plan = self.c, self.plan
-        lanes = plan.lanes
+        lanes, deep = plan.lanes, plan.taps.extent if plan.taps else 1
+        width *= deep
         acc = Buffer("acc", c.dtype, height * width * lanes, "register")
         taps = prod(v.extent for v in plan.inside)
         sums = Buffer("sums", c.dtype, taps * acc.size, "scratch")
         walk = {v: Var(v.name, v.extent) for v in plan.inside}
         tap = ravel(plan.inside, {v: as_index(w) for v, w in walk.items()})
-        others = [v for v in c.k if v is not plan.along]
+        others = plan.others
         names = [v.name.replace("r", "k") for v in others]
-        iterations = [Var(f"{name}b", v.extent // b) for name, v, b in zip(names, others, plan.blocks, strict=True)]
+        iterations = [Var(f"{name}b", e // b) for name, e, b in zip(names, plan.extents, plan.blocks, strict=True)]
         steps = [Var(name, b) for name, b in zip(names, plan.blocks, strict=True)]
 
         def place(i: Index, j: Index) -> dict[Var, Index]:
@@ -203,9 +136,13 @@ class _Builder:
             if c.m is not None:
                 where[c.m] = row + i
             if across is not None:
-                where[across] = column + j
+                where[across] = column + j // deep
+            if plan.taps is not None:
+                where[plan.taps] = j % deep
             for var, iteration, step in zip(others, iterations, steps, strict=True):
                 where[var] = as_index(iteration) * step.extent + as_index(step)
+            if c.k[0] is not plan.along:
+                where[c.k[0]] = at[c.k[0]] * plan.extents[0] + where[c.k[0]]
             return where
 
         def move(to: Buffer, to_start: Index, source: Buffer, source_start: Index) -> tuple[Stmt, ...]:
@@ -214,10 +151,12 @@ class _Builder:
             store = Store(((to, to_start + spot, Load(source, source_start + spot)),))
             return (For(part, (For(lane, (store,), "vector"),), "unroll"),)
 
-        multiply = nest(steps, self._multiply(acc, height, width, place))
+        multiply = self._multiply(acc, height, width, place)
         end = self._end(acc, height, width, place)
         if not plan.inside:
-            return (*_clear(acc, lanes), *multiply, *end)
+            hints = self._prefetches(others, steps, place(as_index(0), as_index(0)), (height, width // deep, across))
+            return (*_clear(acc, lanes), *nest(steps, (*hints, *multiply)), *end)
+        multiply = nest(steps, multiply)
         base = tap * acc.size
         zero = Const(0.0, acc.dtype)
         clear = vector_loops(sums.size, lanes, lambda s, _: (Store(((sums, s, zero),)),))
@@ -226,6 +165,25 @@ class _Builder:
         # The epilogue loops over the same taps again.
         finish_taps = nest(list(walk.values()), (*move(acc, as_index(0), sums, base), *end))
         return (*clear, *loop, *finish_taps)
+
+    def _prefetches(
+        self, others: Sequence[Var], steps: Sequence[Var], at: Mapping[Var, Index], tile: tuple[int, int, Var | None]
+    ) -> tuple[Stmt, ...]:
+        """Prefetch what the next step of the outermost summed axis or unit reads, evenly while this one computes."""
+        if len(others) < 2:
+            return ()
+        c, (height, width, across), (_, *inner) = self.c, tile, steps
+        box = {v: v.extent for v in (*others[1:], self.plan.along)}
+        box |= {v: n for v, n in ((c.m, height), (across, width)) if v is not None}
+        if self.plan.taps is not None:
+            box[self.plan.taps] = self.plan.taps.extent
+        corner = {v: as_index(0) for v in (*c.axes, *c.k)} | dict(at) | {v: as_index(0) for v in others[1:]}
+        outer = [v for v in c.batch if v is not across and v not in self.plan.unrolled]
+        following = outer[-1] if outer and self.plan.extents[0] == 1 else others[0]
+        corner |= {following: at[following] + 1}
+        found = [region(self.context.target, e.buffer, e.index, box, corner) for e in (c.left, c.right)]
+        number, count = ravel(inner, {v: as_index(v) for v in inner}), prod(v.extent for v in inner)
+        return spread_prefetches([r for r in found if r is not None], number, count)
 
     def _multiply(
         self,
@@ -274,6 +232,10 @@ class _Builder:
     def _epilogue(self, at: Mapping[Var, Index], result: Buffer) -> Store:
         assert self.group.root is not None
         where = {**{v: as_index(0) for v in self.c.axes}, **at}
+        if self.sums is not None:
+            part = at[self.c.k[0]] // self.plan.extents[0]
+            place = part * prod(self.group.shape) + flatten(self.c.index(where), self.group.shape)
+            return Store(((self.sums, place, Load(result, as_index(0))),))
         inliner = group_inliner(self.context, self.group)
         inliner.bind(self.group.root, Load(result, as_index(0)))
         return store_outputs(self.context, self.group, inliner, self.c.index(where))

@@ -126,7 +126,7 @@ def prefetch_tile(
         below = {**origin, c.m: row + rows, c.k[0]: start}
         found.append(region(context.target, c.left.buffer, c.left.index, {c.m: rows, c.k[0]: steps}, below))
     regions = [r for r in found if r is not None]
-    if not regions:
+    if not regions or not c.k:
         return None
     slots = min(ceil(sum(r.lines for r in regions) / costs.PREFETCH_BURST), c.k[0].extent)
     return PrefetchSlots(slots, lambda slot: spread_prefetches(regions, slot, slots))

@@ -16,7 +16,7 @@ from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
 
-__all__ = ["pack_columns", "pack_left", "pack_panel"]
+__all__ = ["pack_along", "pack_columns", "pack_left", "pack_panel"]
 
 
 def pack_left(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel, Contraction]:
@@ -70,22 +70,33 @@ def pack_columns(context: Context, group: Group, plan: GemmPlan) -> tuple[Kernel
     packed = Buffer(f"{context.name_of(group)}_right", c.dtype, size, "arena")
     unit = Var("u", prod(v.extent for v in batch) * panels)
     panel, at = as_index(unit) % panels, unravel(batch, as_index(unit) // panels)
-    steps = [Var(v.name, v.extent) for v in c.k]
-    k = {v: as_index(s) for v, s in zip(c.k, steps, strict=True)}
 
     def copy(columns: int, first: Index) -> tuple[Stmt, ...]:
-        def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-            source = c.element(c.right, {**at, **k, c.n: first + column})
-            place = (as_index(unit) * c.depth + ravel(c.k, k)) * width + column
-            return (Store(((packed, place, source),)),)
+        place = as_index(unit) * (c.depth * width)
+        return pack_panel(plan, at, packed, first, columns, width, as_index(0), 0, place)
 
-        return nest(steps, vector_loops(columns, plan.lanes, body))
-
-    body = tiled(panel, c.columns, width, copy)
-    kernel = finish_kernel(context, packed.name, group.members[:1], unit, body, 0)
+    kernel = finish_kernel(context, packed.name, group.members[:1], unit, tiled(panel, c.columns, width, copy), 0)
     where = {v: as_index(v) for v in (*batch, *c.k)}
     index = (ravel(batch, where) * panels + as_index(c.n) // width) * c.depth + ravel(c.k, where)
     return kernel, replace(c, right=Load(packed, index * width + as_index(c.n) % width))
+
+
+def pack_along(context: Context, group: Group, c: Contraction, load: Load, role: str) -> tuple[Kernel, Load]:
+    """The kernel that copies an operand of a plain product so that it is contiguous along k, and the copy."""
+    (k,) = c.k
+    own = tuple(v for v in c.axes if load.index.coefficient(v))
+    size = prod(v.extent for v in own)
+    packed = Buffer(f"{context.name_of(group)}_{role}", c.dtype, size * k.extent, "arena")
+    unit = Var("u", size)
+
+    def copy(step: Index, _: Index) -> tuple[Stmt, ...]:
+        source = c.element(load, {**unravel(own, as_index(unit)), k: step})
+        return (Store(((packed, as_index(unit) * k.extent + step, source),)),)
+
+    body = vector_loops(k.extent, context.target.lanes(c.dtype), copy)
+    kernel = finish_kernel(context, packed.name, group.members[:1], unit, body, 0)
+    place = ravel(own, {v: as_index(v) for v in own})
+    return kernel, Load(packed, place * k.extent + as_index(k))
 
 
 def pack_panel(
@@ -97,14 +108,16 @@ def pack_panel(
     width: int,
     start: Index,
     extent: int,
+    place: Index | None = None,
 ) -> tuple[Stmt, ...]:
-    """Pack columns into scratch memory with contiguous lanes; squares are transposed where steps are contiguous.
+    """Pack columns with contiguous lanes into a panel; squares are transposed where steps are contiguous.
 
-    `extent` steps of k from `start` on; all of them if it is 0.
+    `extent` steps of k from `start` on; all of them if it is 0. The panel begins at `place` of its buffer.
     """
     c = plan.contraction
     lanes, load, beside = plan.lanes, c.right, Var("beside", plan.wide)
     own, pitch = columns // beside.extent, width // beside.extent
+    origin = as_index(0) if place is None else place
     blocks = (extent,) if extent else tuple(v.extent for v in c.k)
     kept, run = contiguous_run(load, c.k, blocks)
     steps = tuple(Var(v.name, block) for v, block in zip(c.k[:kept], blocks, strict=False))
@@ -117,12 +130,17 @@ def pack_panel(
             column_of = column + as_index(beside) * own + inside
             source = load.index.substitute({**base, c.n: column_of}) + step
             before = ravel(steps, {s: as_index(s) for s in steps}) * run + step
-            place = (as_index(beside) * prod(blocks) + before) * pitch + inside
-            return (Store(((panel, place, in_arithmetic(Load(load.buffer, source))),)),)
+            spot = origin + (as_index(beside) * prod(blocks) + before) * pitch + inside
+            return (Store(((panel, spot, in_arithmetic(Load(load.buffer, source))),)),)
 
-        return nest([beside], vector_loops(own, lanes, body))
+        if square == 1 or not own % lanes:
+            return nest([beside], vector_loops(own, lanes, body))
+        # The last square overlaps the one before.
+        lane = Var("l", lanes)
+        last = For(lane, body(as_index(lane) + (own - lanes), as_index(lane)), "vector")
+        return nest([beside], (*vector_loops(own - own % lanes, lanes, body), last))
 
-    square = lanes if columns >= lanes > 1 else 1
+    square = lanes if own >= lanes > 1 and run >= lanes else 1
     many, rest = divmod(run, square)
     loops: list[Stmt] = []
     if many:
@@ -132,6 +150,7 @@ def pack_panel(
             body = tuple(unroll_around(inner, statement) for statement in body)
         loops.append(For(iteration, body))
     if rest:
-        iteration = Var("k", rest)
-        loops += nest([iteration], copies(as_index(iteration) + many * square))
+        iteration = Var("i", square)
+        last = copies(as_index(iteration) + (run - square))
+        loops += (unroll_around(iteration, statement) for statement in last)
     return nest(steps, tuple(loops))

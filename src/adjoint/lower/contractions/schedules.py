@@ -18,10 +18,12 @@ from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Kernel
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
+from adjoint.lower.contractions.borders import padded_operands
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm import gemm_kernels
 from adjoint.lower.contractions.gemm_plan import GemmPlan, gemm_plans, plan_gemm
-from adjoint.lower.contractions.inner_product import InnerProductPlan, inner_product_kernels, plan_inner_product
+from adjoint.lower.contractions.inner_product import inner_product_kernels
+from adjoint.lower.contractions.inner_product_plan import InnerProductPlan, plan_inner_product
 from adjoint.lower.contractions.loop_order import epilogue_streams
 from adjoint.lower.contractions.m_blocked import m_blocked_kernels
 from adjoint.lower.contractions.matching import join_rows, join_runs, split_rows
@@ -100,7 +102,7 @@ def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
         joined = join_rows(target, c)
         return plan_gemm(target, joined, epilogue_streams(context, group, joined))
     if isinstance(best, SplitKPlan):
-        return plan_split_k(target, best.contraction) or best
+        return plan_split_k(target, best.contraction, padded_operands(context, best.contraction)) or best
     if isinstance(best, InnerProductPlan):
         return plan_inner_product(target, best.contraction) or best
     return _winograd(target, c) or best
@@ -110,17 +112,26 @@ def _best(context: Context, group: Group, c: Contraction) -> Plan:
     """The plan with the lowest estimated cost of all kinds."""
     target = context.target
     winograd = _winograd(target, c)
+    split_k = _split_k(context, c)
     c = join_rows(target, c)
     inner_product = plan_inner_product(target, join_runs(target, c))
-    split_k, gemm = plan_split_k(target, c), plan_gemm(target, c, epilogue_streams(context, group, c))
+    gemm = plan_gemm(target, c, epilogue_streams(context, group, c))
     # Few units leave threads idle; how many threads there will be is not known here.
-    idle = sqrt(max(1.0, costs.units(target) / 2 / split_k.units)) if split_k is not None else 1.0
+    idle = sqrt(max(1.0, costs.units(target) / 2 / split_k.most_units)) if split_k is not None else 1.0
     split_k_cycles = split_k.cycles * idle if split_k is not None else inf
+    if inner_product is not None and len(c.k) == 1:
+        return inner_product if inner_product.cycles < gemm.cycles else gemm
     if winograd is not None and winograd.cycles < min(gemm.cycles, split_k_cycles):
         return winograd
     if split_k is not None and (inner_product is not None or split_k_cycles < gemm.cycles):
         return split_k
     return gemm if inner_product is None else inner_product
+
+
+def _split_k(context: Context, c: Contraction) -> SplitKPlan | None:
+    """The plan of split-K, for which rows that are fused stay apart where it cannot walk them as one."""
+    padded, joined = padded_operands(context, c), join_rows(context.target, c)
+    return plan_split_k(context.target, joined, padded) or plan_split_k(context.target, c, padded)
 
 
 def _winograd(target: Target, c: Contraction) -> WinogradPlan | WinogradGradientPlan | None:
@@ -132,7 +143,7 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
     target, joined = context.target, join_rows(context.target, c)
     others = (
         _winograd(target, c),
-        plan_split_k(target, joined),
+        _split_k(context, c),
         plan_inner_product(target, join_runs(target, joined)),
         *gemm_plans(target, joined, epilogue_streams(context, group, joined), most),
     )

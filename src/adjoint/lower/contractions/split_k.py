@@ -17,20 +17,23 @@ of the outermost summed axis; a second kernel adds the partial sums of the split
 epilogue. Where there are enough panels, row groups may replace splits (`m_blocked`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import ceil, prod
 
-from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.index import Index, Var, as_index, flatten
+from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Stmt, Store
+from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run, in_arithmetic
 from adjoint.lower.contractions.conversion import convert_operand
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
+from adjoint.lower.contractions.split_k_tile import Piece, row_pieces
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops, vector_runs
+from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel, unroll_around, vector_loops
 
 __all__ = ["Panel", "Place", "SplitKBuilder", "converted", "split_k_kernels"]
 
@@ -54,7 +57,7 @@ class Panel:
 def split_k_kernels(context: Context, group: Group, plan: SplitKPlan) -> list[Kernel]:
     """The partial sums of each split, and the reduction of them with the epilogue."""
     conversions, plan = converted(context, group, plan)
-    size = plan.parts * plan.panels * prod(v.extent for v in plan.rows) * plan.width
+    size = plan.parts * plan.batches * plan.panels * prod(v.extent for v in plan.rows) * plan.width
     sums = Buffer(f"{context.name_of(group)}_sums", plan.contraction.dtype, size, "arena")
     builder = SplitKBuilder(context, group, plan, sums, plan.panels)
     return [*conversions, builder.products(), builder.total()]
@@ -70,7 +73,7 @@ def converted(context: Context, group: Group, plan: SplitKPlan) -> tuple[list[Ke
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the sums of a unit are: its split and panel, and its first row along the outermost row axis."""
+    """Where the sums of a unit are: its split and batch, its panel, and its first row along the outermost row axis."""
 
     part: Index
     panel: Index
@@ -99,9 +102,9 @@ class SplitKBuilder:
         return self.plan.contraction
 
     def products(self) -> Kernel:
-        """Each unit is a panel, a row group, and a split of the outermost summed axis."""
+        """Each unit is a panel, a row group, a point of the batch, and a split of the outermost summed axis."""
         plan, c = self.plan, self.c
-        unit = Var("u", plan.parts * plan.groups * self.panels)
+        unit = Var("u", plan.units)
         panel, rest = as_index(unit) % self.panels, as_index(unit) // self.panels
         place = Place(rest // plan.groups, panel, rest % plan.groups * (plan.rows[0].extent // plan.groups))
         body = tiled(panel, plan.lane.extent, plan.width, lambda n, first: self._unit(place, n, first))
@@ -113,13 +116,15 @@ class SplitKBuilder:
         plan = self.plan
 
         def parts(at: dict[Var, Index], panel: Index, column: Index) -> list[tuple[dict[Var, Index], Expr]]:
-            places = [self.place(as_index(n), panel, ravel(plan.rows, at), column) for n in range(plan.parts)]
+            row, first = ravel(plan.rows, at), ravel(plan.batch, at)
+            places = [self.place(first + n * plan.batches, panel, row, column) for n in range(plan.parts)]
             return [(at, sum_of([Load(self.sums, place) for place in places]))]
 
-        return split_k_reduction_kernel(self.context, self.group, self.c, plan.lane, plan.width, plan.rows, parts)
+        axes = tuple(v for v in self.c.axes if v in plan.batch or v in plan.rows)
+        return split_k_reduction_kernel(self.context, self.group, self.c, plan.lane, plan.width, axes, parts)
 
     def place(self, part: Index, panel: Index, row: Index, column: Index) -> Index:
-        """The position of a partial sum."""
+        """The position of a partial sum; `part` numbers splits, and the points of the batch in each."""
         rows = prod(v.extent for v in self.plan.rows)
         return ((part * self.panels + panel) * rows + row) * self.plan.width + column
 
@@ -132,28 +137,53 @@ class SplitKBuilder:
         def body(column: Index, _: Index) -> tuple[Stmt, ...]:
             return (Store(((self.sums, self.place(at.part, at.panel, first + as_index(row), column), zero),)),)
 
-        return For(row, vector_loops(columns, self.plan.lanes, body))
+        return For(row, vector_loops(self._whole(columns), self.plan.lanes, body))
 
-    def block_loops(self) -> tuple[list[Var], dict[Var, Index]]:
-        """Loops over the blocks of a split, and the coordinates at which a block starts."""
+    def _whole(self, columns: int) -> int:
+        """So many columns in whole vectors: lanes past the end add zeros, which is cheaper than masking their sums."""
+        return ceil(columns / self.plan.lanes) * self.plan.lanes
+
+    def block_loops(self, first: int = 0, many: int = 0) -> tuple[list[Var], dict[Var, Index]]:
+        """Loops over the blocks of a split, and the coordinates at which a block starts.
+
+        Along the outermost axis, there are `many` blocks from `first` on; by default all.
+        """
         plan, c = self.plan, self.c
-        extents = [c.k[0].extent // plan.parts, *(v.extent for v in c.k[1:])]
+        numbers = [v.extent // b for v, b in zip(c.k, plan.blocks, strict=True)]
+        numbers[0] = many or c.k[0].extent // plan.parts // plan.blocks[0]
         names = [v.name.replace("r", "k") for v in c.k]
-        iterations = [Var(f"{name}b", e // b) for name, e, b in zip(names, extents, plan.blocks, strict=True)]
-        return iterations, {v: as_index(t) * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
+        iterations = [Var(f"{name}b", number) for name, number in zip(names, numbers, strict=True)]
+        start = {v: as_index(t) * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
+        return iterations, {**start, c.k[0]: start[c.k[0]] + first}
 
     def _unit(self, at: Place, columns: int, first: Index) -> tuple[Stmt, ...]:
-        plan, c = self.plan, self.c
-        iterations, start = self.block_loops()
-        start[c.k[0]] = start[c.k[0]] + at.part * (c.k[0].extent // plan.parts)
-        width = ceil(columns / plan.lanes) * plan.lanes
-        own = Panel(Buffer("panel", c.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
+        here = unravel(self.plan.batch, at.part % self.plan.batches)
+        panel, other = (Load(e.buffer, e.index.substitute(here)) for e in (self.plan.panel, self.plan.other))
+        one = replace(self, plan=replace(self.plan, panel=panel, other=other))
+        return one._products(at, columns, first)
+
+    def _products(self, at: Place, columns: int, first: Index) -> tuple[Stmt, ...]:
+        """A unit, for whose point of the batch the operands are."""
+        plan, width = self.plan, self._whole(columns)
+        own = Panel(Buffer("panel", self.c.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
+        out = [self.clear(columns, at)]
+        for begin, many, size in pieces(self.c.k[0].extent // plan.parts, plan.blocks[0]):
+            some = replace(self, plan=replace(plan, blocks=(size, *plan.blocks[1:])))
+            out += some._blocks(own, at, columns, first, some.block_loops(begin, many))
+        return tuple(out)
+
+    def _blocks(
+        self, own: Panel, at: Place, columns: int, first: Index, loops: tuple[list[Var], dict[Var, Index]]
+    ) -> tuple[Stmt, ...]:
+        """Pack and multiply all blocks of one size."""
+        c, (iterations, start) = self.c, loops
+        start[c.k[0]] = start[c.k[0]] + at.part // self.plan.batches * (c.k[0].extent // self.plan.parts)
         ahead = self._prefetch_regions(iterations, at, (columns, first))
         block = (
             *self.pack(own, columns, first, start),
             *self.multiply(own, columns, start, at, lambda n, count: spread_prefetches(ahead, n, count)),
         )
-        return (self.clear(columns, at), *nest(iterations, block))
+        return nest(iterations, block)
 
     def _prefetch_regions(self, iterations: list[Var], at: Place, panel: tuple[int, Index]) -> list[Region]:
         """What the next block of both operands covers."""
@@ -161,7 +191,7 @@ class SplitKBuilder:
         number = ravel(iterations, {t: as_index(t) for t in iterations}) + 1
         following = unravel(iterations, number % prod(t.extent for t in iterations))
         start = {v: following[t] * b for v, t, b in zip(c.k, iterations, plan.blocks, strict=True)}
-        start[c.k[0]] = start[c.k[0]] + at.part * (c.k[0].extent // plan.parts)
+        start[c.k[0]] = start[c.k[0]] + at.part // plan.batches * (c.k[0].extent // plan.parts)
         outer, target = plan.rows[0], self.context.target
         corner = {**{v: as_index(0) for v in c.axes}, **start, outer: at.row}
         steps = dict(zip(c.k, plan.blocks, strict=True))
@@ -182,13 +212,20 @@ class SplitKBuilder:
         base = {**start, **{v: start[v] + as_index(s) for v, s in zip(c.k, outer, strict=False)}}
         ahead = ravel(outer, {s: as_index(s) for s in outer}) * run
 
-        def copy(step: Index) -> tuple[Stmt, ...]:
-            def body(column: Index, _: Index) -> tuple[Stmt, ...]:
-                source = plan.panel.index.substitute({**base, plan.lane: first + column}) + step
-                element = in_arithmetic(Load(plan.panel.buffer, source))
-                return (Store(((own.memory, own.place(ahead + step, column), element),)),)
+        beyond = columns % plan.lanes
 
-            return vector_loops(columns, plan.lanes, body)
+        def copy(step: Index) -> tuple[Stmt, ...]:
+            def element(column: Index, inside: Expr | None = None) -> Store:
+                source = plan.panel.index.substitute({**base, plan.lane: first + column}) + step
+                value = in_arithmetic(Load(plan.panel.buffer, source, inside))
+                return Store(((own.memory, own.place(ahead + step, column), value),))
+
+            loops = vector_loops(columns - beyond, plan.lanes, lambda column, _: (element(column),))
+            if beyond:
+                lane = Var("l", plan.lanes)
+                inside = Apply("lt", (Coordinate(as_index(lane), I64), Const(beyond, I64)), BOOL)
+                loops += (For(lane, (element(as_index(lane) + (columns - beyond), inside),), "vector"),)
+            return loops
 
         square = plan.lanes if columns >= plan.lanes > 1 else 1
         many, rest = divmod(run, square)
@@ -212,40 +249,62 @@ class SplitKBuilder:
         at: Place = _ORIGIN,
         prefetch: PrefetchAt = lambda *_: (),
     ) -> tuple[Stmt, ...]:
-        """Every tile of a unit's rows meets a block of the panel; `prefetch` precedes each step."""
+        """Every tile of a unit's rows meets a block of the panel; `prefetch` precedes each step of most tiles."""
+        plan = self.plan
+        rows = (Var(plan.rows[0].name, plan.rows[0].extent // plan.groups), *plan.rows[1:])
+        along = (row_pieces(v, t, plan.borders) for v, t in zip(rows, plan.tile, strict=True))
+        every = [some for some in product(*along) if all(piece.share for piece in some)]
+        most = max(every, key=lambda some: prod(piece.many * piece.share for piece in some))
+        out: list[Stmt] = []
+        for some in every:
+            out += self._tiles(own, columns, start, at, some, prefetch if some is most else lambda *_: ())
+        return tuple(out)
+
+    def _tiles(
+        self,
+        own: Panel,
+        columns: int,
+        start: dict[Var, Index],
+        at: Place,
+        some: Sequence[Piece],
+        prefetch: PrefetchAt,
+    ) -> tuple[Stmt, ...]:
+        """The tiles of one piece along each row axis."""
         plan, c = self.plan, self.c
-        shares = (plan.rows[0].extent // plan.groups, *(v.extent for v in plan.rows[1:]))
-        width = ceil(columns / plan.lanes) * plan.lanes
-        blocks = [Var(f"b{n}", share // t) for n, (share, t) in enumerate(zip(shares, plan.tile, strict=True))]
-        inner = [Var(f"i{n}", t) for n, t in enumerate(plan.tile)]
-        row = {v: as_index(b) * t + as_index(i) for v, b, t, i in zip(plan.rows, blocks, plan.tile, inner, strict=True)}
+        width = self._whole(columns)
+        blocks = [Var(f"b{n}", piece.many) for n, piece in enumerate(some)]
+        inner = [Var(f"i{n}", piece.size) for n, piece in enumerate(some)]
+        row = {
+            v: as_index(b) * piece.size + as_index(i) + piece.first
+            for v, b, i, piece in zip(plan.rows, blocks, inner, some, strict=True)
+        }
         row[plan.rows[0]] = row[plan.rows[0]] + at.row
-        acc = Buffer("acc", c.dtype, prod(plan.tile) * width, "register")
+        acc = Buffer("acc", c.dtype, prod(i.extent for i in inner) * width, "register")
         spot = ravel(inner, {i: as_index(i) for i in inner}) * width
-        steps = [Var(v.name.replace("r", "k"), b) for v, b in zip(c.k, plan.blocks, strict=True)]
-        step = ravel(steps, {s: as_index(s) for s in steps})
-        where = {**row, **{v: start[v] + as_index(s) for v, s in zip(c.k, steps, strict=True)}}
+        limits = {v: (0, b) for v, b in zip(c.k, plan.blocks, strict=True)}
+        limits |= {piece.step: piece.steps for piece in some if piece.step is not None}
+        steps = [Var(v.name.replace("r", "k"), end - begin) for v, (begin, end) in limits.items()]
+        within = [as_index(s) + begin for s, (begin, _) in zip(steps, limits.values(), strict=True)]
+        step = flatten(within, plan.blocks)
+        where = {**row, **{v: start[v] + s for v, s in zip(c.k, within, strict=True)}}
         element = c.element(plan.other, where)
 
         def sweep(kind: str) -> tuple[Stmt, ...]:
-            out: list[Stmt] = []
-            for begin, vectors, extent in vector_runs(columns, columns, plan.lanes):
-                vector, lane = Var("j", vectors), Var("l", extent)
-                column = as_index(vector) * plan.lanes + as_index(lane) + begin
-                sum_ = Load(self.sums, self.place(at.part, at.panel, ravel(plan.rows, row), column))
-                held = Load(acc, spot + column)
-                if kind == "fma":
-                    product_ = Apply("fma", (element, Load(own.memory, own.place(step, column)), held), acc.dtype)
-                    store = Store(((acc, held.index, product_),))
-                elif kind == "fetch":
-                    store = Store(((acc, held.index, sum_),))
-                else:
-                    store = Store(((self.sums, sum_.index, held),))
-                loop: Stmt = For(vector, (For(lane, (store,), "vector"),), "unroll")
-                for var in reversed(inner):
-                    loop = For(var, (loop,), "unroll")
-                out.append(loop)
-            return tuple(out)
+            vector, lane = Var("j", width // plan.lanes), Var("l", plan.lanes)
+            column = as_index(vector) * plan.lanes + as_index(lane)
+            sum_ = Load(self.sums, self.place(at.part, at.panel, ravel(plan.rows, row), column))
+            held = Load(acc, spot + column)
+            if kind == "fma":
+                product_ = Apply("fma", (element, Load(own.memory, own.place(step, column)), held), acc.dtype)
+                store = Store(((acc, held.index, product_),))
+            elif kind == "fetch":
+                store = Store(((acc, held.index, sum_),))
+            else:
+                store = Store(((self.sums, sum_.index, held),))
+            loop: Stmt = For(vector, (For(lane, (store,), "vector"),), "unroll")
+            for var in reversed(inner):
+                loop = For(var, (loop,), "unroll")
+            return (loop,)
 
         walk = (*blocks, *steps)
         hint = prefetch(ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))

@@ -4,23 +4,27 @@ The number of splits and the direction in which k is walked decide the order in 
 They follow from shapes alone: they are those of the plan for `adjoint.costs.MODEL`.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from math import ceil, prod
-
-import numpy as np
+from types import MappingProxyType
 
 from adjoint import costs
+from adjoint.ir import Value
 from adjoint.kernel.index import Var, as_index
-from adjoint.kernel.ir import Load
+from adjoint.kernel.ir import Buffer, Load
 from adjoint.kernel.target import Target
+from adjoint.lower.contractions.borders import Border, borders_of
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
+from adjoint.lower.contractions.split_k_tile import TileReads, best_tile
 from adjoint.lower.loops import divisors
 
-__all__ = ["SplitKPlan", "best_tile", "plan_split_k", "split_factor"]
+__all__ = ["SplitKPlan", "plan_split_k", "split_factor"]
+
+#: No operand is padded.
+NOTHING: Mapping[Buffer, Value] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,21 +40,27 @@ class SplitKPlan:
     lane : Var
         The axis of the result along panels, which only `panel` has.
     rows : tuple of Var
-        The other axes of the result, outermost first.
+        The axes of the result that only `other` has, outermost first.
+    batch : tuple of Var
+        The axes of the result that both have (groups of a convolution), outermost first.
     tile : tuple of int
-        Extent of a register tile along each row axis; a divisor of the axis.
+        Extent of a register tile along each row axis. Along one axis, a shorter one may remain.
     vectors, lanes : int
         Vectors of a panel, and lanes of a vector.
     blocks : tuple of int
-        Block size of each summed axis; a divisor of the axis, or of a split of it.
+        Block size of each summed axis; a divisor of the axis, or of a split of it. Along the outermost one, a shorter
+        block may remain, unless `m_blocked`.
     parts : int
         Splits of the outermost summed axis; a divisor of it.
     groups : int
-        Row groups along the outermost row axis, each of which packs the panels that it meets; a divisor of its tiles.
+        Row groups along the outermost row axis, each of which packs the panels that it meets; a divisor of its tiles,
+        1 where a shorter tile remains.
     m_blocked : bool
         Whether panels are packed once, up front, for row groups that stay in cache (`m_blocked`).
     convert_other : bool
         Whether `other`, of 16 bits, is converted beforehand (`conversion`).
+    borders : tuple of Border
+        Padding of `other` whose products are left out; tiles have one row along their axes.
     cycles : float
         Estimated cycles of all of it on one core.
     """
@@ -64,10 +74,12 @@ class SplitKPlan:
     vectors: int
     lanes: int
     blocks: tuple[int, ...]
+    batch: tuple[Var, ...] = ()
     parts: int = 1
     groups: int = 1
     m_blocked: bool = False
     convert_other: bool = False
+    borders: tuple[Border, ...] = ()
     cycles: float = 0.0
 
     @property
@@ -78,7 +90,17 @@ class SplitKPlan:
     @property
     def units(self) -> int:
         """Units of work."""
-        return self.groups * self.parts * self.panels
+        return self.groups * self.parts * self.batches * self.panels
+
+    @property
+    def most_units(self) -> int:
+        """Units of work with as many row groups as there are tiles, where cores would be idle."""
+        return self.units // self.groups * max(self.rows[0].extent // self.tile[0], 1)
+
+    @property
+    def batches(self) -> int:
+        """Contractions along the axes that both operands have."""
+        return prod(v.extent for v in self.batch)
 
     @property
     def panels(self) -> int:
@@ -89,8 +111,11 @@ class SplitKPlan:
         return "split_k"
 
 
-def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
-    """The plan with the lowest estimated cost, or None where the contraction is of another kind."""
+def plan_split_k(target: Target, c: Contraction, padded: Mapping[Buffer, Value] = NOTHING) -> SplitKPlan | None:
+    """The plan with the lowest estimated cost, or None where the contraction is of another kind.
+
+    `padded` are the operands with zeros around them.
+    """
     model = costs.order_target(target)
     lanes = model.lanes(c.dtype)
     filled = c.columns >= costs.MIN_LANE_USE * ceil(c.columns / lanes) * lanes
@@ -98,7 +123,8 @@ def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
         return None
     found: list[tuple[SplitKPlan, tuple[Load, Load]]] = []
     for operands in ((c.left, c.right), (c.right, c.left)):
-        planner = _planner(model, c, *_forwards(c, *operands))
+        panel, other = _forwards(c, *operands)
+        planner = _planner(model, c, panel, other, borders_of(padded, other, c.axes, c.k))
         if planner is not None:
             found.append((planner.plan(None), operands))
     if not found:
@@ -106,19 +132,20 @@ def plan_split_k(target: Target, c: Contraction) -> SplitKPlan | None:
     best, operands = min(found, key=lambda f: f[0].cycles)
     if model is target:
         return best
-    return _plan_for(target, c, _forwards(c, *operands), best.parts)
+    return _plan_for(target, c, _forwards(c, *operands), best)
 
 
-def _plan_for(target: Target, c: Contraction, operands: tuple[Load, Load], parts: int) -> SplitKPlan | None:
-    """The plan with so many splits of k; where cores would be idle, with smaller tiles in more row groups."""
-    planner = _planner(target, c, *operands, least_fill=0.0)
+def _plan_for(target: Target, c: Contraction, operands: tuple[Load, Load], model: SplitKPlan) -> SplitKPlan | None:
+    """The plan with the splits of k and the borders of the model's; where cores would be idle, with smaller tiles."""
+    planner = _planner(target, c, *operands, model.borders, least_fill=0.0)
     if planner is None:
         return None
-    best = planner.plan(parts)
+    best = planner.plan(model.parts)
     if best.units >= costs.least_units(target):
         return best
-    others = (_planner(target, c, *operands, least_fill=0.0, share=d) for d in divisors(planner.rows[0].extent))
-    plans = [best, *(other.plan(parts) for other in others if other is not None)]
+    shares = divisors(planner.rows[0].extent)
+    others = (_planner(target, c, *operands, model.borders, least_fill=0.0, share=d) for d in shares)
+    plans = [best, *(other.plan(model.parts) for other in others if other is not None)]
     return min(plans, key=lambda plan: plan.cycles * costs.imbalance(target, plan.units))
 
 
@@ -131,7 +158,7 @@ def _forwards(c: Contraction, panel: Load, other: Load) -> tuple[Load, Load]:
 
 @dataclass(frozen=True, slots=True)
 class _Planner:
-    """Plans for one choice of the operand that is packed; `step` are the cycles of a step of k of a tile."""
+    """Plans for one choice of the operand that is packed; `sweep` are the cycles of a step of k of all rows."""
 
     target: Target
     c: Contraction
@@ -139,44 +166,54 @@ class _Planner:
     other: Load
     lane: Var
     rows: tuple[Var, ...]
-    step: float
+    batch: tuple[Var, ...]
+    sweep: float
     vectors: int
     tile: tuple[int, ...]
+    borders: tuple[Border, ...]
 
     def plan(self, parts: int | None) -> SplitKPlan:
         """The plan with so many splits of k; by default, the number that suits the target."""
         target, c, panel, vectors, tile = self.target, self.c, self.panel, self.vectors, self.tile
         lanes, itemsize = target.lanes(c.dtype), c.dtype.itemsize
         panels, points = ceil(self.lane.extent / (vectors * lanes)), prod(v.extent for v in self.rows)
-        columns = panels * vectors * lanes
+        batches = prod(v.extent for v in self.batch)
+        columns, all_panels = batches * panels * vectors * lanes, batches * panels
         loaded, beforehand = (
-            panels * points * c.depth * element_cycles(self.other),
+            all_panels * points * c.depth * element_cycles(self.other),
             beforehand_cycles(target, self.other),
         )
         convert_other = 0 < beforehand < loaded
         read = self.other.buffer.size * (itemsize if convert_other else self.other.dtype.itemsize)
         traffic = _Traffic(read, columns * c.depth * itemsize, points * columns * itemsize)
-        groups = 1
-        if parts in (None, 1) and contiguous_run(panel, c.k, tuple(v.extent for v in c.k))[1] >= lanes:
-            groups = _cached_groups(target, self.rows[0].extent // tile[0], panels, traffic)
+        tiles, rest = divmod(self.rows[0].extent, tile[0])
+        tiles, groups = 1 if rest else tiles, 1
+        along = contiguous_run(panel, c.k, tuple(v.extent for v in c.k))[1] >= lanes
+        if parts in (None, 1) and along and not self.batch:
+            groups = _cached_groups(target, tiles, panels, traffic)
         m_blocked = groups > 1
         if parts is None:
-            wanted, allowed = costs.units(target) / panels, costs.MAX_PARTIAL_BYTES / traffic.made
+            wanted, allowed = costs.units(target) / all_panels, costs.MAX_PARTIAL_BYTES / traffic.made
             parts = 1 if m_blocked else split_factor(c.k[0].extent, wanted, allowed)
         if not m_blocked:
-            missing = costs.least_units(target) / (panels * parts)
-            groups = split_factor(self.rows[0].extent // tile[0], missing, missing * 2)
+            missing = costs.least_units(target) / (all_panels * parts)
+            groups = split_factor(tiles, missing, missing * 2)
         extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
         blocks = blocks_within(extents, vectors * lanes * itemsize, costs.l1_bytes(target))
+        if not m_blocked and blocks[1:] == extents[1:]:
+            # Blocks of equal size but the last, where divisors are far smaller than the cache (prime extents).
+            most = max(costs.l1_bytes(target) // (vectors * lanes * itemsize * prod(extents[1:])), 1)
+            blocks = (ceil(extents[0] / ceil(extents[0] / most)), *blocks[1:])
         transposes = contiguous_run(panel, c.k, blocks)[1] >= lanes
+        extent = batches * self.lane.extent
         cycles = (
-            panels * (points // prod(tile)) * self.step * c.depth
-            + 2 * points * self.lane.extent / lanes * c.depth / prod(blocks)
-            + self.lane.extent * c.depth * (costs.transpose_cycles(lanes) if transposes else costs.GATHER_CYCLES)
-            + points * self.lane.extent * parts * costs.GATHER_CYCLES
+            all_panels * self.sweep * c.depth
+            + 2 * points * extent / lanes * c.depth / prod(blocks)
+            + extent * c.depth * (costs.transpose_cycles(lanes) if transposes else costs.GATHER_CYCLES)
+            + points * extent * parts * costs.GATHER_CYCLES
             + (traffic.panels * (1 + groups) / target.l2_bytes_per_cycle if m_blocked else 0)
         )
-        cycles += self.lane.extent * c.depth * packing_cycles(panel, lanes) + min(loaded, beforehand)
+        cycles += extent * c.depth * packing_cycles(panel, lanes) + min(loaded, beforehand)
         return SplitKPlan(
             contraction=c,
             panel=panel,
@@ -187,16 +224,24 @@ class _Planner:
             vectors=vectors,
             lanes=lanes,
             blocks=blocks,
+            batch=self.batch,
             parts=parts,
             groups=groups,
             m_blocked=m_blocked,
             convert_other=convert_other,
+            borders=tuple(b for b in self.borders if dict(zip(c.k, blocks, strict=True))[b.step] == b.step.extent),
             cycles=cycles,
         )
 
 
 def _planner(
-    target: Target, c: Contraction, panel: Load, other: Load, least_fill: float = costs.MIN_TILE_FILL, share: int = 1
+    target: Target,
+    c: Contraction,
+    panel: Load,
+    other: Load,
+    borders: Sequence[Border],
+    least_fill: float = costs.MIN_TILE_FILL,
+    share: int = 1,
 ) -> _Planner | None:
     """The planner of one choice of the packed operand; None where its axes do not suit, or lanes would be idle.
 
@@ -204,57 +249,23 @@ def _planner(
     """
     axes = [v for v in c.axes if v.extent > 1]
     of_panel = [v for v in axes if panel.index.coefficient(v)]
+    batch = tuple(v for v in of_panel if other.index.coefficient(v))
     rows = tuple(v for v in axes if v not in of_panel)
-    if len(of_panel) != 1 or not rows:
+    if len(of_panel) != len(batch) + 1 or not rows or not all(other.index.coefficient(v) for v in rows):
         return None
-    (lane,) = of_panel
-    if other.index.coefficient(lane) or not all(other.index.coefficient(v) for v in rows):
-        return None
+    (lane,) = (v for v in of_panel if v not in batch)
     lanes = target.lanes(c.dtype)
     if least_fill and lane.extent < costs.MIN_LANE_USE * ceil(lane.extent / lanes) * lanes:
         return None
-    window = {v: min(v.extent, costs.LINE_SAMPLE) for v in c.k[1:]}
-
-    def lines(tile: tuple[int, ...]) -> int:
-        return _lines(target, other, dict(zip(rows, tile, strict=True)), window)
-
     shares = (*(Var(v.name, v.extent // share) for v in rows[:1]), *rows[1:])
-    step, vectors, tile = best_tile(target, ceil(lane.extent / lanes), shares, lines)
+    borders = tuple(b for b in borders if b.row in rows[1:])
+    reads = TileReads.of(target, other, rows, c.k, lanes * c.dtype.itemsize)
+    sweep, vectors, tile = best_tile(target, ceil(lane.extent / lanes), shares, reads, share > 1, borders)
     if prod(tile) * vectors < target.vector_registers * least_fill:
         return None
-    return _Planner(target, c, panel, other, lane, rows, step, vectors, tile)
-
-
-def best_tile(
-    target: Target, vectors: int, rows: tuple[Var, ...], lines: Callable[[tuple[int, ...]], int] = lambda _: 0
-) -> tuple[float, int, tuple[int, ...]]:
-    """The register tile with the most multiply-adds per cycle.
-
-    Ties go to a tile that reads the fewest cache lines. Returns cycles of a step, vectors, and the tile.
-    """
-    least = costs.chain_cycles(target)
-    found: list[tuple[float, float, int, tuple[int, ...]]] = [(0.0, least, 1, (1,) * len(rows))]
-    for count in range(1, min(vectors, costs.MAX_PANEL_VECTORS) + 1):
-        used = vectors / (ceil(vectors / count) * count)
-        for tile in product(*(divisors(v.extent, costs.MAX_TILE_EXTENT) for v in rows)):
-            height = prod(tile)
-            if height * count + count >= target.vector_registers:
-                continue
-            loads = (height + count) / target.load_units
-            cycles = max(costs.multiply_add_cycles(target, height * count), loads, least)
-            found.append((used * height * count / cycles, cycles, count, tile))
-    found.sort(reverse=True)
-    best = [f for f in found if f[:3] == found[0][:3]]
-    return (min(best, key=lambda f: lines(f[3])) if len(best) > 1 else best[0])[1:]
-
-
-def _lines(target: Target, other: Load, tile: dict[Var, int], window: dict[Var, int]) -> int:
-    """Cache lines that a tile of rows reads within a window of the summed axes."""
-    places = np.zeros(1, np.int64)
-    for var, count in (*tile.items(), *window.items()):
-        step = other.index.coefficient(var) or 0
-        places = np.unique(places[:, None] + step * np.arange(count))
-    return len(np.unique(places * other.dtype.itemsize // target.line_bytes))
+    size = dict(zip(rows, tile, strict=True))
+    left_out = tuple(b for b in borders if size[b.row] == 1)
+    return _Planner(target, c, panel, other, lane, rows, batch, sweep * share, vectors, tile, left_out)
 
 
 @dataclass(frozen=True, slots=True)

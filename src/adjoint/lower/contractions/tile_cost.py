@@ -1,20 +1,25 @@
 """The cost model of a GEMM's register tiles: which fit, and how many cycles a contraction takes with each."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import ceil
-from typing import NamedTuple
+from math import ceil, prod
+from typing import Literal, NamedTuple
 
 from adjoint import costs
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
+from adjoint.lower.contractions.traffic import Order, Traffic, reads_of
 
 __all__ = [
+    "IN_PLACE",
     "CostModel",
+    "Form",
     "Tile",
     "cost_model",
+    "l2_panels",
+    "panel_steps",
     "ranked_tiles",
     "row_groups",
     "streams_from_memory",
@@ -32,6 +37,30 @@ class Tile(NamedTuple):
 
     def __str__(self) -> str:
         return "x".join(map(str, self))
+
+
+class Form(NamedTuple):
+    """How tiles read their operands.
+
+    Parameters
+    ----------
+    swapped : bool
+        Whether the operands have exchanged roles, so that lanes run along the rows of the result.
+    left, right : {"in place", "whole", "panels"}
+        Whether an operand is read in place, packed as a whole by a kernel of its own, or packed panel by panel.
+    """
+
+    swapped: bool = False
+    left: Literal["in place", "whole"] = "in place"
+    right: Literal["in place", "whole", "panels"] = "in place"
+
+    def __str__(self) -> str:
+        packed = {"in place": "", "whole": "right packed", "panels": "packed"}[self.right]
+        return ", ".join(filter(None, ("swapped" * self.swapped, "left packed" * (self.left == "whole"), packed)))
+
+
+#: Both operands in place, in their own roles.
+IN_PLACE = Form()
 
 
 def tile_lanes(target: Target, c: Contraction) -> int:
@@ -60,6 +89,25 @@ def row_groups(target: Target, rows: int, columns: int, batches: int, height: in
     return min(ceil(rows / height), max(shared, spilled))
 
 
+def panel_steps(target: Target, depth: int, width: int, wide: int) -> int:
+    """Steps of k for which a panel of `wide` tiles, `width` bytes each, is packed at a time (KC in BLIS)."""
+    room = costs.l1_bytes(target) if wide > 1 else costs.panel_bytes(target)
+    return ceil(depth / ceil(depth / max(room // width, 1)))
+
+
+def l2_panels(target: Target, rows: int, columns: int, depth: int, itemsize: int, width: int) -> int:
+    """Column panels, so many columns wide, that meet a block of rows before the next block does.
+
+    One panel, so that the right operand stays in the first-level cache; but where the result is large (the gradient of
+    a matrix that is updated in the epilogue), as many as stay in the second, so that memory is accessed in long runs.
+    """
+    panels = ceil(columns / width)
+    if rows * columns * itemsize < costs.l2_bytes(target):
+        return 1
+    panel, room = ceil(columns / panels) * depth * itemsize, costs.l2_block_bytes(target)
+    return max(d for d in range(1, panels + 1) if panels % d == 0 and (d == 1 or d * panel <= room))
+
+
 def _stacks(c: Contraction) -> tuple[int, ...]:
     """Possible stacks: neighbours along the innermost batch axis for which the left operand is the same."""
     if not c.batch or c.left.index.coefficient(c.batch[-1]):
@@ -68,24 +116,28 @@ def _stacks(c: Contraction) -> tuple[int, ...]:
 
 
 def ranked_tiles(
-    target: Target, c: Contraction, streams: int, packed: bool, shared: bool = True
+    target: Target, c: Contraction, streams: int, form: Form, order: Order = "columns", shared: bool = True
 ) -> tuple[tuple[float, Tile], ...]:
     """Register tiles that fit the register file, with their estimated cycles, the cheapest first.
 
     `shared` says whether threads share the tiles, rather than one unit computing all of them.
     """
-    return _ranked(cost_model(target, c, streams, packed, shared))
+    return _ranked(cost_model(target, c, streams, form, shared), order)
 
 
-def cost_model(target: Target, c: Contraction, streams: int, packed: bool, shared: bool = True) -> "CostModel":
-    """The cost model of a contraction's tiles, from operands in place or with the right one packed."""
+def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared: bool = True) -> "CostModel":
+    """The cost model of a contraction's tiles in a form."""
     lanes = tile_lanes(target, c)
     transposes = _transposes(target, c, lanes)
     contiguous = c.right.index.coefficient(c.n) == 1
     rate = costs.transpose_cycles(lanes) if transposes else costs.copy_cycles(lanes)
-    rate = rate if transposes or contiguous else costs.GATHER_CYCLES
+    if not transposes and not contiguous:
+        # Two loads and a shuffle for every second element; a gather for elements that are further apart.
+        rate = 2 * rate if c.right.index.coefficient(c.n) == 2 else costs.GATHER_CYCLES
     rate += packing_cycles(c.right, lanes)
-    far = packed and len(c.k) == 1 and streams_from_memory(target, c)
+    packed = form.right == "panels"
+    if packed and transposes:
+        rate += costs.PANEL_TRANSPOSE_CYCLES
     return CostModel(
         target=target,
         rows=c.rows,
@@ -94,18 +146,56 @@ def cost_model(target: Target, c: Contraction, streams: int, packed: bool, share
         batches=c.batches,
         itemsize=c.dtype.itemsize,
         lanes=lanes,
-        most_rows=max(costs.HARDWARE_STREAMS // max(streams, 1), 1),
+        most_rows=max(costs.HARDWARE_STREAMS // (streams + 1), 1) if streams else costs.HARDWARE_STREAMS,
         stacks=(1,) if packed else _stacks(c),
         # A vector of strided lanes takes two loads and a shuffle, and registers for them.
-        shuffles=0 if packed or contiguous else 1,
+        shuffles=0 if form.right != "in place" or contiguous else 1,
         packing=c.depth * c.columns * rate if packed else 0.0,
-        far=c.depth * costs.FAR_ROW_CYCLES if far else 0.0,
+        far=packed and len(c.k) == 1 and streams_from_memory(target, c),
         left_element=element_cycles(c.left),
         left_beforehand=beforehand_cycles(target, c.left),
         right_beforehand=0.0 if packed else beforehand_cycles(target, c.right),
         shared=shared and costs.is_shared(2.0 * c.rows * c.columns * c.depth * c.batches, 0.0, target),
         packed=packed,
+        before=_whole_cycles(target, c, form, rate),
+        stores=_store_cycles(target, c, form),
+        # Inside a unit, operands are in its cache.
+        traffic=_traffic(target, c, form, lanes, streams) if shared else None,
     )
+
+
+def _traffic(target: Target, c: Contraction, form: Form, lanes: int, streams: int) -> Traffic | None:
+    """The traffic of a plain product's operands; None for contractions of more axes."""
+    left, right = reads_of(c.left, c.m, c.k), reads_of(c.right, c.n, c.k)
+    if left is None or right is None:
+        return None
+    packed = form.left != "in place", form.right != "in place"
+    return Traffic(target, left, right, *packed, lanes, c.dtype.itemsize, streams)
+
+
+def _whole_cycles(target: Target, c: Contraction, form: Form, rate: float) -> float:
+    """Cycles to pack operands as wholes: to copy each element, and to write and read the copy."""
+    cycles = 0.0
+    for load, own, packed in ((c.left, c.m, form.left), (c.right, c.n, form.right)):
+        if packed == "whole":
+            batch = prod(v.extent for v in c.batch if load.index.coefficient(v))
+            elements = batch * c.depth * (own.extent if own is not None else 1)
+            each = rate
+            if load is c.left:
+                beside = c.m is not None and load.index.coefficient(c.m) == 1
+                each = costs.copy_cycles(tile_lanes(target, c)) * 2 if beside else costs.GATHER_CYCLES
+            near = elements * c.dtype.itemsize <= costs.l2_block_bytes(target)
+            moved = 2 * c.dtype.itemsize / (target.l2_bytes_per_cycle if near else costs.FAR_BYTES_PER_CYCLE)
+            cycles += costs.PACKING_CYCLES + elements * (each + moved)
+    return cycles
+
+
+def _store_cycles(target: Target, c: Contraction, form: Form) -> float:
+    """Cycles by which a vector of the result takes longer to store: lanes one by one, if they run along its rows."""
+    if not form.swapped:
+        return 0.0
+    close = c.rows * c.dtype.itemsize < target.line_bytes
+    return tile_lanes(target, c) * (costs.STORE_CYCLES if close else costs.FAR_STORE_CYCLES)
 
 
 def _transposes(target: Target, c: Contraction, lanes: int) -> bool:
@@ -134,14 +224,22 @@ class CostModel:
         Most rows of a tile, and its possible stacks.
     shuffles : int
         Shuffles per vector of the right operand.
-    packing, far : float
-        Cycles to pack all panels, and to reach rows in memory for one vector of a panel's width.
+    packing : float
+        Cycles to pack all panels.
+    far : bool
+        Whether panels are packed from a matrix in memory: then several tiles are side by side in one.
     left_element : float
         Cycles to convert an element of the left operand where it is loaded.
     left_beforehand, right_beforehand : float
         Cycles to convert an operand beforehand; 0 for one that is not converted, or is packed.
     shared, packed : bool
         Whether threads share the tiles, and whether panels are packed: then a row group is a unit, otherwise a tile is.
+    before : float
+        Cycles to pack operands as wholes.
+    stores : float
+        Extra cycles per vector of the result.
+    traffic : Traffic or None
+        Where the operands of a plain product come from; for other contractions, lines come from the first-level cache.
     """
 
     target: Target
@@ -155,12 +253,15 @@ class CostModel:
     stacks: tuple[int, ...]
     shuffles: int
     packing: float
-    far: float
+    far: bool
     left_element: float
     left_beforehand: float
     right_beforehand: float
     shared: bool
     packed: bool
+    before: float
+    stores: float
+    traffic: Traffic | None
 
     def tiles(self) -> Iterator[Tile]:
         """The tiles that fit the registers."""
@@ -173,29 +274,57 @@ class CostModel:
                     if fits and (stack == 1 or vectors == columns):
                         yield Tile(rows, vectors, stack)
 
-    def cost(self, tile: Tile) -> tuple[float, int]:
-        """Estimated cycles; ties go to the larger tile."""
+    def cost(self, tile: Tile, order: Order = "columns") -> tuple[float, int]:
+        """Estimated cycles with the outer loop over columns or rows; ties go to the larger tile."""
         rows, vectors, stack = tile
         columns = ceil(self.columns / self.lanes)
         # Strided loads cannot fill zeros past the end: every addition to a partial vector is masked.
         masked = costs.MASKED_COST if self.shuffles and self.columns % self.lanes else 1.0
         wide = tiles_per_panel(self.target, self.columns, self.batches, vectors * self.lanes) if self.far else 1
-        total = 0.0
+        pages, lines, between = self._waits(tile, order, wide)
+        total = between
         for height, many_rows in _tile_counts(self.rows, rows):
             for width, many in _tile_counts(columns, vectors):
-                step = self._step_cycles(height, width, stack, masked, wide)
-                total += many_rows * many * (step * self.depth / stack + costs.TILE_CYCLES)
+                step = max(self._step_cycles(height, width, stack, masked, wide), pages, lines)
+                step += lines * costs.EXPOSED_TRANSFERS
+                if self.traffic is not None:
+                    step += self.traffic.first_cycles(rows, vectors, step, wide if self.packed else 0)
+                once = costs.TILE_CYCLES + height * width * self.stores
+                total += many_rows * many * (step * self.depth / stack + once)
         edges = (self.rows % rows > 0) + (columns % vectors > 0)
         groups = row_groups(
             self.target, self.rows, self.columns, self.batches, rows, wide * vectors * self.lanes
         )  # fmt: skip
-        total += (self.packing + self.far * ceil(columns / vectors / wide)) * groups
+        total += self.packing * groups
         blocks = groups if self.packed else ceil(self.rows / rows)
         units = self.batches // stack * blocks * ceil(columns / vectors / wide)
         idle = costs.idle(self.target, units) if self.shared else 1.0
-        cycles = total * self.batches * (1 + costs.EDGE_COST * edges) * idle
+        cycles = total * self.batches * (1 + costs.EDGE_COST * edges) * idle + self.before
         left, right = self._conversions(tile)
         return cycles + min(left, self.left_beforehand) + min(right, self.right_beforehand), -rows * vectors * stack
+
+    def _waits(self, tile: Tile, order: Order, wide: int) -> tuple[float, float, float]:
+        """Cycles per step of a tile for addresses and for transfers; and those of all sums between blocks of k."""
+        if self.traffic is None:
+            return 0.0, 0.0, 0.0
+        width = tile.vectors * self.lanes * self.itemsize
+        block = panel_steps(self.target, self.depth, width, wide) if self.packed else 0
+        pages, lines = self.traffic.step_cycles(tile.rows, tile.vectors, order, block)
+        result = self.rows * self.columns * self.itemsize
+        spilled = 2 * result * (ceil(self.depth / block) - 1) / self.target.l2_bytes_per_cycle if block else 0.0
+        return pages, lines, spilled + self._jumps(order, width * wide)
+
+    def _jumps(self, order: Order, panel: int) -> float:
+        """Cycles to reach rows of a large result and of what its epilogue reads, panel by panel on other pages."""
+        result, row = self.rows * self.columns * self.itemsize, self.columns * self.itemsize
+        if order == "rows" or row < costs.PAGE_STRIDE or result <= costs.l2_bytes(self.target):
+            return 0.0
+        if not self.packed:
+            numbers = self.rows, self.columns, self.depth, self.itemsize, panel // self.itemsize
+            panel *= l2_panels(self.target, *numbers)
+        assert self.traffic is not None
+        tensors = 1 + 2 * self.traffic.streams
+        return self.rows * (ceil(row / panel) - 1) * tensors * costs.FAR_ROW_CYCLES
 
     def converts(self, tile: Tile) -> tuple[bool, bool]:
         """Which operand is converted beforehand, because that costs less than where it is loaded."""
@@ -215,16 +344,28 @@ class CostModel:
         compute = costs.multiply_add_cycles(self.target, (height * width + width * self.shuffles) * stack) * masked
         loads = costs.load_cycles(self.target, height + width * stack * (1 + self.shuffles))
         row = width * stack * self.lanes * self.itemsize
-        streams = row * self.depth * 2 > costs.l1_bytes(self.target) and wide == 1
+        streams = self.traffic is None and row * self.depth * 2 > costs.l1_bytes(self.target) and wide == 1
         stream = row / self.target.l2_bytes_per_cycle if streams else 0.0
         return max(compute, loads, stream, costs.chain_cycles(self.target))
 
 
 @lru_cache(maxsize=4096)
-def _ranked(model: CostModel) -> tuple[tuple[float, Tile], ...]:
+def _ranked(model: CostModel, order: Order) -> tuple[tuple[float, Tile], ...]:
     """Cached: layers repeat, and plans are compared."""
-    ranked = sorted(((model.cost(tile), tile) for tile in model.tiles()), key=lambda found: found[0])
+    ranked = sorted(((model.cost(tile, order), tile) for tile in _shortlist(model)), key=lambda found: found[0])
     return tuple((cycles, tile) for (cycles, _), tile in ranked)
+
+
+def _shortlist(model: CostModel) -> tuple[Tile, ...]:
+    """The tiles that traffic may make the cheapest: those that are hardly slower without any."""
+    return _without_traffic(replace(model, traffic=None, before=0.0, stores=0.0, packing=0.0))
+
+
+@lru_cache(maxsize=4096)
+def _without_traffic(model: CostModel) -> tuple[Tile, ...]:
+    cycles = {tile: model.cost(tile)[0] for tile in model.tiles()}
+    least = min(cycles.values())
+    return tuple(tile for tile, found in cycles.items() if found <= costs.SHORTLIST * least)
 
 
 def _tile_counts(extent: int, tile: int) -> list[tuple[int, int]]:

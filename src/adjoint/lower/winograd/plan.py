@@ -12,7 +12,7 @@ from adjoint.kernel.ir import Buffer, Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.matching import join_rows
-from adjoint.lower.contractions.tile_cost import Tile, ranked_tiles
+from adjoint.lower.contractions.tile_cost import IN_PLACE, Tile, ranked_tiles
 from adjoint.lower.loops import divisors, ravel
 from adjoint.lower.winograd.algorithm import algorithm
 from adjoint.lower.winograd.transforms import ConvolutionAxes, TransformedRows, stride_along
@@ -120,7 +120,7 @@ def _plan(
     product = PointGemm(TransformedRows.of(target, c.dtype, roles, c.columns, images, rows), joined)
     weights = Buffer("u", c.dtype, roles.algorithm.products * roles.depth * c.rows, "arena")
     small = product.contraction(target, c.rows, weights, as_index(0), c.rows)
-    tiles = ranked_tiles(target, small, 0, packed=False, shared=False)
+    tiles = ranked_tiles(target, small, 0, IN_PLACE, shared=False)
     multiply, tile = next((found for found in tiles if found[1].rows == height), tiles[0])
     lanes = target.lanes(c.dtype)
     lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles

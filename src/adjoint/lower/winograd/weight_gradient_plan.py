@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import ceil
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.contraction import Contraction
-from adjoint.lower.contractions.split_k_plan import best_tile, split_factor
+from adjoint.lower.contractions.split_k_plan import split_factor
+from adjoint.lower.contractions.split_k_tile import best_tile
 from adjoint.lower.loops import divisors
 from adjoint.lower.winograd.algorithm import algorithm
 from adjoint.lower.winograd.transforms import ConvolutionAxes, stride_along
@@ -145,7 +146,7 @@ def _plans(
     lanes, wide, itemsize = target.lanes(c.dtype), c.k[-1], c.dtype.itemsize
     points, every = roles.algorithm.products, roles.tiles
     inner = (*channel_share(roles, groups).channels, roles.across)
-    step_cycles, vectors, tile = best_tile(target, ceil(lane.extent / lanes), inner)
+    sweep, vectors, tile = best_tile(target, ceil(lane.extent / lanes), inner)
     width = vectors * lanes
     of_panel = points * roles.depth // groups * width * itemsize
     if lane.extent % width or image.index.coefficient(lane) or of_panel > costs.MAX_SCRATCH_BYTES:
@@ -165,10 +166,13 @@ def _plans(
             small = room <= block and steps * width * itemsize <= panel
             if not small and (not images == rows == 1 or room + panels * of_panel > costs.MAX_SCRATCH_BYTES):
                 continue
-            tiles = many * every // (images * rows) * points * (lane.extent // width) * (roles.depth // prod(tile))
-            multiply = tiles * (step_cycles * steps + prod(tile) * vectors * 2)
+            blocks = many * every // (images * rows) * points * (lane.extent // width)
+            multiply = blocks * (sweep * groups * steps + roles.depth * vectors * 2)
+            # As in split-K, partial sums are added and transposed.
+            reduction = roles.algorithm.taps * roles.depth * lane.extent * parts * costs.GATHER_CYCLES
             lines = many * every * (roles.lines * panel_groups * ceil((wide.extent + roles.beyond) / lanes))
             lines += many * every * lane.extent * groups * ceil(wide.extent / lanes)
+            transforms = lines * costs.TRANSFORM_CYCLES * points / costs.TRANSFORM_ROWS
             transposes = many * every * points * wide.extent * lane.extent * groups * costs.transpose_cycles(lanes)
             yield WinogradGradientPlan(
                 contraction=c,
@@ -185,7 +189,7 @@ def _plans(
                 panels=panels,
                 parts=parts,
                 groups=groups,
-                cycles=multiply + lines * costs.TRANSFORM_CYCLES * points / costs.TRANSFORM_ROWS + transposes,
+                cycles=multiply + transforms + transposes + reduction,
             )
 
 

@@ -1,0 +1,99 @@
+"""Borders: products with the zeros around a padded image, which need not be computed.
+
+At the first row of an image, the first rows of a window are outside it. With 5x5 windows on images of 7x7, these are
+three in ten products; with 3x3 windows on images of 56x56, one in forty. Which steps of a sum are inside depends on the
+row of the result alone, so that rows with the same steps form a piece, with a loop of its own::
+
+    for i in 0..1:  for a in 1..3: sums[i] += x[i + a - 1] * w[a]
+    for i in 1..4:  for a in 0..3: sums[i] += x[i + a - 1] * w[a]
+    for i in 4..5:  for a in 0..2: sums[i] += x[i + a - 1] * w[a]
+
+In a weight's gradient, rows are taps, and steps are rows of the image. Sums are the same without these products as long
+as all numbers are finite: an infinite weight that meets a border does not make a NaN of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import prod
+
+from adjoint import costs
+from adjoint.ir import Value
+from adjoint.kernel.index import Var
+from adjoint.kernel.ir import Buffer, Load
+from adjoint.lower.context import Context
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.ops.slicing import Pad
+
+__all__ = ["Border", "borders_of", "padded_operands"]
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """An axis of a padded image: ``first + row * row_stride + step * step_stride`` is inside from 0 to `extent`.
+
+    Parameters
+    ----------
+    row, step : Var
+        The axis of the result and the summed axis that walk it.
+    first, row_stride, step_stride, extent : int
+        The coordinate in the image without its padding, and the size of the image.
+    """
+
+    row: Var
+    step: Var
+    first: int
+    row_stride: int
+    step_stride: int
+    extent: int
+
+    @property
+    def share(self) -> float:
+        """The fraction of all products that are inside."""
+        inside = (self.steps(row) for row in range(self.row.extent))
+        return sum(end - begin for begin, end in inside) / (self.row.extent * self.step.extent)
+
+    def steps(self, row: int) -> tuple[int, int]:
+        """The first of the steps that are inside at a row, and the one after the last."""
+        at = self.first + row * self.row_stride
+        inside = [n for n in range(self.step.extent) if 0 <= at + n * self.step_stride < self.extent]
+        return (inside[0], inside[-1] + 1) if inside else (0, 0)
+
+    def pieces(self) -> list[tuple[int, int, tuple[int, int]]]:
+        """The runs of rows with the same steps: the first of them, their number, and the steps."""
+        runs = [(steps, list(rows)) for steps, rows in groupby(range(self.row.extent), self.steps)]
+        return [(rows[0], len(rows), steps) for steps, rows in runs]
+
+
+def padded_operands(context: Context, c: Contraction) -> dict[Buffer, Value]:
+    """The operands of a contraction that are padded with zeros."""
+    read = {c.left.buffer, c.right.buffer}
+    return {
+        buffer: value
+        for value, buffer in context.buffers.items()
+        if buffer in read and isinstance(value.op, Pad) and value.op.value == 0
+    }
+
+
+def borders_of(padded: Mapping[Buffer, Value], load: Load, rows: Sequence[Var], k: Sequence[Var]) -> tuple[Border, ...]:
+    """The borders that a load reads: axes with padding, each walked by one of the rows and one summed axis."""
+    value = padded.get(load.buffer)
+    if value is None or not isinstance(value.op, Pad):
+        return ()
+    found = []
+    for axis, (low, high, gap) in enumerate(zip(value.op.low, value.op.high, value.op.interior, strict=True)):
+        size, stride = value.shape[axis], prod(value.shape[axis + 1 :])
+        along = {v: (load.index.coefficient(v) or 0) for v in (*rows, *k)}
+        along = {v: step for v, step in along.items() if stride <= abs(step) < stride * size and v.extent > 1}
+        row, step = ([v for v in several if v in along] for several in (rows, k))
+        whole = all(c % stride == 0 for c in along.values())
+        spans = sum((v.extent - 1) * abs(c) for v, c in along.items())
+        if gap or not (low or high) or len(row) != 1 or len(step) != 1 or not whole or spans >= stride * size:
+            continue
+        by = {v: c // stride for v, c in along.items()}
+        # At its lowest, an index has the lowest coordinate along every axis.
+        first = load.index.low // stride % size - low + sum((v.extent - 1) * -c for v, c in by.items() if c < 0)
+        border = Border(row[0], step[0], first, by[row[0]], by[step[0]], size - low - high)
+        if border.share < costs.MAX_INSIDE:
+            found.append(border)
+    return tuple(found)

@@ -1,0 +1,217 @@
+"""How a contraction runs as inner products: the axis of the lanes, the tile, taps, blocks and splits."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import Literal
+
+from adjoint import costs
+from adjoint.kernel.index import Var
+from adjoint.kernel.target import Target
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.conversion import beforehand_cycles
+from adjoint.lower.contractions.gemm_plan import blocks_within
+from adjoint.lower.contractions.traffic import Block, line_cycles
+from adjoint.lower.loops import divisors
+
+__all__ = ["InnerProductPlan", "column_axis", "plan_inner_product"]
+
+
+@dataclass(frozen=True, slots=True)
+class InnerProductPlan:
+    """How a contraction runs as inner products.
+
+    Parameters
+    ----------
+    contraction : Contraction
+        The contraction.
+    rows, columns : int
+        Elements of the result in a tile, times the extent of `taps`.
+    taps : Var or None
+        An axis of the right operand that is whole in each tile.
+    parts : int
+        Splits of the outermost summed axis; a divisor of it.
+    lanes : int
+        Partial sums of each element: the lanes of `adjoint.costs.MODEL`, which narrower vectors run in turns.
+    along : Var
+        The summed axis that lanes run along.
+    inside : tuple of Var
+        Axes of the result that are looped over inside a unit.
+    blocks : tuple of int
+        Block size of each summed axis but `along`, outermost first.
+    convert_left, convert_right : bool
+        Which operand of 16 bits is converted beforehand (`conversion`).
+    packed : {"", "left", "right"}
+        Which operand of a plain product is copied beforehand, so that it is contiguous along k as the other one is.
+    cycles : float
+        Estimated cycles of a plain product; 0 of other contractions.
+    """
+
+    contraction: Contraction
+    rows: int
+    columns: int
+    lanes: int
+    along: Var
+    inside: tuple[Var, ...]
+    blocks: tuple[int, ...]
+    convert_left: bool
+    convert_right: bool
+    packed: Literal["", "left", "right"] = ""
+    cycles: float = 0.0
+    taps: Var | None = None
+    parts: int = 1
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Extents of the summed axes but `along` in a split."""
+        return tuple(v.extent // (self.parts if v is self.contraction.k[0] else 1) for v in self.others)
+
+    @property
+    def others(self) -> tuple[Var, ...]:
+        """The summed axes but `along`, outermost first."""
+        return tuple(v for v in self.contraction.k if v is not self.along)
+
+    @property
+    def unrolled(self) -> tuple[Var, ...]:
+        """The axes of the result that are inside a unit."""
+        return (*self.inside, self.taps) if self.taps is not None else self.inside
+
+    def __str__(self) -> str:
+        return "inner_product"
+
+
+def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | None:
+    """The plan, or None where a tile with lanes along the result is better."""
+    full = costs.order_target(target).lanes(c.dtype)
+    short = c.columns < costs.MIN_INNER_LANES * full
+    if not (short or (not c.vector_loadable and c.rows < costs.MAX_INNER_ROWS)):
+        return None
+    # Stride 1 or 2; None is the stride of two fused axes, which form contiguous runs.
+    near = [v for v in c.k if c.left.index.coefficient(v) == 1 and c.right.index.coefficient(v) in (1, 2, None)]
+    packed = "" if near else _packed(c)
+    near = near or (list(c.k) if packed else [])
+    along = next((v for v in reversed(near) if v.extent >= costs.MIN_INNER_LANES * full), None)
+    if along is None:
+        return None
+    inside = [c.n] if len(c.k) > 1 else []
+    alike = [v for v in c.batch if len(c.k) > 1 and not c.left.index.coefficient(v)]
+    for var in sorted(alike, key=lambda v: v.extent):
+        if prod(v.extent for v in (*inside, var)) <= costs.MAX_INNER_ITERATIONS:
+            inside.append(var)
+    # Where there would be too few units, taps become columns of the tile.
+    points = c.rows * c.batches * c.columns
+    while len(inside) > 1 and points // prod(v.extent for v in inside) < costs.units(target):
+        inside.pop()
+    if points // prod(v.extent for v in inside) < target.cores:
+        inside.clear()
+    registers = max(full // target.lanes(c.dtype), 1)
+    taps = None
+    if inside and column_axis(c, inside) is None and _taps_fit(target, c.n, registers):
+        taps = c.n
+        inside.clear()
+    across = column_axis(c, [*inside, c.n] if taps else inside)
+    wide, deep = (v.extent if v is not None else 1 for v in (across, taps))
+    rest = points // (c.rows * wide * deep * prod(v.extent for v in inside))
+    transfers = _transfers(target, c, along, wide) if len(c.k) == 1 else (0.0, 0.0)
+    products, (rows, columns) = _tile(target, c.rows, wide, registers, rest, deep, transfers)
+    parts = _parts(c, along)
+    extents = tuple(v.extent // (parts if v is c.k[0] else 1) for v in c.k if v is not along)
+    step_bytes = (rows + columns) * along.extent * c.dtype.itemsize
+    blocks = blocks_within(extents, step_bytes, costs.l1_bytes(target)) if inside else extents
+    loaded = c.rows * c.batches * c.columns * c.depth / target.lanes(c.dtype) * costs.CONVERT_CYCLES
+    return InnerProductPlan(
+        contraction=c,
+        rows=rows,
+        columns=columns,
+        lanes=full,
+        along=along,
+        inside=tuple(inside),
+        blocks=blocks,
+        convert_left=not packed and 0 < beforehand_cycles(target, c.left) < loaded / columns,
+        convert_right=not packed and 0 < beforehand_cycles(target, c.right) < loaded / rows,
+        taps=taps,
+        parts=parts,
+        packed=packed,
+        cycles=_cycles(c, products * rest * ceil(along.extent / full), packed) if len(c.k) == 1 else 0.0,
+    )
+
+
+def _packed(c: Contraction) -> Literal["", "left", "right"]:
+    """The operand of a plain product that is not contiguous along k and is small beside the other one, which is."""
+    if len(c.k) != 1:
+        return ""
+    (k,) = c.k
+    left, right = (prod(v.extent for v in c.axes if load.index.coefficient(v)) for load in (c.left, c.right))
+    if c.left.index.coefficient(k) == 1 and right * costs.SMALL_BESIDE <= left:
+        return "right"
+    return "left" if c.right.index.coefficient(k) == 1 and left * costs.SMALL_BESIDE <= right else ""
+
+
+def _cycles(c: Contraction, products: float, packed: str) -> float:
+    """Cycles of a plain product: those of its multiply-adds, of adding lanes at the end, and of packing."""
+    results = prod(v.extent for v in c.axes)
+    load = {"left": c.left, "right": c.right}.get(packed)
+    copied = prod(v.extent for v in (*c.axes, *c.k) if load.index.coefficient(v)) if load is not None else 0
+    packing = costs.PACKING_CYCLES + copied * costs.GATHER_CYCLES if copied else 0.0
+    return products + results * costs.REDUCE_LANES_CYCLES + packing
+
+
+def _parts(c: Contraction, along: Var) -> int:
+    """Splits of the outermost summed axis, from shapes alone: they decide the order of additions."""
+    few = (
+        c.rows * prod(v.extent for v in (*c.batch, c.n) if not c.left.index.coefficient(v))
+        <= costs.MAX_INNER_ITERATIONS
+    )
+    near = c.left.buffer.nbytes + c.right.buffer.nbytes < costs.l2_bytes(costs.MODEL)
+    if near or not few or c.k[0] is along:
+        return 1
+    most = costs.MAX_PARTIAL_BYTES // (prod(v.extent for v in c.axes) * c.dtype.itemsize)
+    return max(divisors(c.k[0].extent, min(max(most, 1), costs.MAX_INNER_PARTS)))
+
+
+def column_axis(c: Contraction, inside: Sequence[Var]) -> Var | None:
+    """The axis along which the columns of a tile run: the longest of the right operand that is not inside a unit."""
+    free = [v for v in (*c.batch, c.n) if v not in inside]
+    only_right = [v for v in free if c.right.index.coefficient(v) and not c.left.index.coefficient(v)]
+    return max(only_right, key=lambda v: v.extent, default=None)
+
+
+def _transfers(target: Target, c: Contraction, along: Var, columns: int) -> tuple[float, float]:
+    """Cycles to read a vector of each operand of a plain product from where it is: the left one once."""
+    row = along.extent * c.dtype.itemsize
+    left = 0.0 if c.rows * row <= costs.l2_bytes(target) else target.line_bytes / costs.L3_BYTES_PER_CYCLE
+    return left, line_cycles(target, Block(columns, row, row))
+
+
+def _taps_fit(target: Target, taps: Var, registers: int) -> bool:
+    """Whether the registers hold the partial sums of all taps, so many for each, beside what is multiplied."""
+    return (taps.extent + 2) * registers < target.vector_registers
+
+
+def _tile(
+    target: Target, rows: int, columns: int, registers: int, rest: int, taps: int, transfers: tuple[float, float]
+) -> tuple[float, tuple[int, int]]:
+    """The tile with the lowest estimated cost, and that of a step, if a vector of partial sums takes so many registers.
+
+    Each tile is `rest` units of work, and has so many taps for each row and column; `transfers` are cycles per vector
+    of the left and of the right operand.
+    """
+    candidates = [
+        (height, width)
+        for height in range(1, min(rows, costs.MAX_INNER_TILE) + 1)
+        for width in range(1, min(columns, costs.MAX_INNER_TILE) + 1)
+        if (height * width * taps + height + 1) * registers <= target.vector_registers - 1
+    ]
+
+    def cycles(tile: tuple[int, int]) -> float:
+        height, width = tile
+        compute = costs.multiply_add_cycles(target, height * width * taps * registers)
+        across = ceil(columns / width)
+        moved = max(height, costs.FULL_STREAMS) * transfers[0] / across + width * transfers[1]
+        loads = (height + width * taps) * registers / target.load_units
+        step = max(compute, loads, costs.chain_cycles(target), moved)
+        tiles = ceil(rows / height) * across
+        return tiles * (step + costs.EXPOSED_TRANSFERS * moved) * costs.idle(target, tiles * rest)
+
+    best = min(candidates, key=lambda t: (cycles(t), -t[0] * t[1]), default=(1, 1))
+    return cycles(best), best

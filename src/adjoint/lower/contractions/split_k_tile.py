@@ -1,0 +1,193 @@
+"""The register tiles of split-K (`split_k`): which fit, how many cycles they take, and which steps of k they need."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import ceil, prod
+from typing import NamedTuple
+
+import numpy as np
+
+from adjoint import costs
+from adjoint.kernel.index import Var
+from adjoint.kernel.ir import Load
+from adjoint.kernel.target import Target
+from adjoint.lower.contractions.borders import Border
+from adjoint.lower.contractions.gemm_plan import blocks_within
+from adjoint.lower.loops import pieces
+
+__all__ = ["Piece", "TileReads", "best_tile", "row_pieces"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Tiles along an axis of rows.
+
+    Parameters
+    ----------
+    first, many, size : int
+        The row at which they start, their number, and the rows of each.
+    step : Var or None
+        The summed axis of which they need some steps only.
+    steps : (int, int)
+        The first of these steps, and the one after the last.
+    """
+
+    first: int
+    many: int
+    size: int
+    step: Var | None = None
+    steps: tuple[int, int] = (0, 0)
+
+    @property
+    def share(self) -> float:
+        """The fraction of all steps that they need."""
+        return (self.steps[1] - self.steps[0]) / self.step.extent if self.step is not None else 1.0
+
+
+class _Rows(NamedTuple):
+    """An axis of rows in numbers: its extent, and the runs of rows that need some steps only, as (rows, share)."""
+
+    extent: int
+    runs: tuple[tuple[int, float], ...]
+
+    def pieces(self, tile: int) -> list[tuple[int, int, float]]:
+        """The tiles along the axis: their number, the rows of each, and the share of the steps that they need."""
+        if tile == 1 and self.runs:
+            return [(many, 1, share) for many, share in self.runs]
+        return [(many, size, 1.0) for _, many, size in pieces(self.extent, tile)]
+
+
+@dataclass(frozen=True, slots=True)
+class TileReads:
+    """What tiles read of the operand that is broadcast, in numbers.
+
+    Parameters
+    ----------
+    target : Target
+        The CPU.
+    rows : tuple of int
+        Bytes between neighbors along each axis of rows.
+    window : tuple of (int, int)
+        Bytes between steps of each summed axis but the outermost, and how many steps are looked at.
+    blocks : int
+        Steps of the outermost summed axis in a block of a panel one vector wide, and of one two vectors wide.
+    """
+
+    target: Target
+    rows: tuple[int, ...]
+    window: tuple[tuple[int, int], ...]
+    blocks: tuple[int, ...]
+
+    @classmethod
+    def of(cls, target: Target, other: Load, rows: Sequence[Var], k: Sequence[Var], vector_bytes: int) -> "TileReads":
+        """What tiles of these rows read of a load, whose panels have vectors of so many bytes."""
+
+        def step(var: Var) -> int:
+            return (other.index.coefficient(var) or 0) * other.dtype.itemsize
+
+        extents = tuple(v.extent for v in k)
+        vectors = range(1, costs.MAX_PANEL_VECTORS + 1)
+        blocks = tuple(blocks_within(extents, n * vector_bytes, costs.l1_bytes(target))[0] for n in vectors)
+        window = tuple((step(v), min(v.extent, costs.LINE_SAMPLE)) for v in k[1:])
+        return cls(target, tuple(step(v) for v in rows), window, blocks)
+
+    def lines(self, tile: Sequence[int]) -> int:
+        """Cache lines that a tile reads within a window of the summed axes but the outermost."""
+        places = np.zeros(1, np.int64)
+        for step, count in (*zip(self.rows, tile, strict=True), *self.window):
+            places = np.unique(places[:, None] + step * np.arange(count))
+        return len(np.unique(places // self.target.line_bytes))
+
+    def cycles(self, rows: Sequence[_Rows], tile: Sequence[int], vectors: int) -> float:
+        """Cycles of a step of k of all rows to read lines that leave the first-level cache between tiles."""
+        target, lines = self.target, self.lines(tile)
+        if lines * self.blocks[vectors - 1] * target.line_bytes <= target.l1.nbytes - costs.l1_bytes(target):
+            return 0.0
+        along = (row.pieces(t) for row, t in zip(rows, tile, strict=True))
+        tiles = sum(prod(many * size * share for many, size, share in some) for some in product(*along)) / prod(tile)
+        window = prod(count for _, count in self.window)
+        return tiles * lines * target.line_bytes / target.l2_bytes_per_cycle / window
+
+
+def best_tile(
+    target: Target,
+    vectors: int,
+    rows: tuple[Var, ...],
+    reads: TileReads | None = None,
+    whole: bool = False,
+    borders: Sequence[Border] = (),
+) -> tuple[float, int, tuple[int, ...]]:
+    """The register tile with the most multiply-adds per cycle, which divides the rows if it must be `whole`.
+
+    Among about equally fast ones, it is the one that reads the fewest cache lines for a row. Returns cycles of a step
+    of all rows, vectors, and the tile.
+    """
+    numbers = []
+    for row in rows:
+        border = next((b for b in borders if b.row is row), None)
+        runs = border.pieces() if border is not None else []
+        steps = border.step.extent if border is not None else 1
+        numbers.append(_Rows(row.extent, tuple((many, (end - begin) / steps) for _, many, (begin, end) in runs)))
+    return _best_tile(target, vectors, tuple(numbers), reads, whole)
+
+
+@lru_cache(maxsize=1024)
+def _best_tile(
+    target: Target, vectors: int, rows: tuple[_Rows, ...], reads: TileReads | None, whole: bool
+) -> tuple[float, int, tuple[int, ...]]:
+    """Cached: layers repeat, and plans are compared."""
+    found: list[tuple[float, float, int, tuple[int, ...]]] = []
+    for count in range(1, min(vectors, costs.MAX_PANEL_VECTORS) + 1):
+        for tile in _tiles([row.extent for row in rows], (target.vector_registers - 1) // count - 1, whole):
+            cycles = _sweep_cycles(target, count, rows, tile) * ceil(vectors / count)
+            found.append((cycles, -_step_cycles(target, prod(tile), count), -count, tile))
+    found.sort()
+    if reads is not None:
+        # Many tiles are about equally fast; what they read, which takes longer to compute, makes the difference.
+        likely = [f for f in found if f[0] <= found[0][0] * costs.LIKELY_TILE][: costs.LIKELY_TILES]
+        found = sorted(
+            (cycles + reads.cycles(rows, tile, -count) * ceil(vectors / -count), step, count, tile)
+            for cycles, step, count, tile in likely
+        )
+    best = [f for f in found if f[0] <= found[0][0] * costs.EQUALLY_FAST]
+    if len(best) > 1 and reads is not None:
+        best.sort(key=lambda f: reads.lines(f[3]) / prod(f[3]))
+    cycles, _, count, tile = best[0]
+    return cycles / ceil(vectors / -count), -count, tile
+
+
+def _tiles(extents: Sequence[int], most: int, whole: bool) -> Iterator[tuple[int, ...]]:
+    """Tiles of at most so many rows; along at most one axis, and along none if they are `whole`, one remains."""
+    if not extents:
+        yield ()
+        return
+    for size in range(1, min(extents[0], most, costs.MAX_TILE_EXTENT) + 1):
+        rest = extents[0] % size > 0
+        if not (rest and whole):
+            yield from ((size, *others) for others in _tiles(extents[1:], most // size, whole or rest))
+
+
+def row_pieces(row: Var, tile: int, borders: Sequence[Border]) -> list[Piece]:
+    """The tiles along an axis of rows: whole ones, and a shorter one or those at the borders."""
+    border = next((b for b in borders if b.row is row and tile == 1), None)
+    if border is None:
+        return [Piece(*run) for run in pieces(row.extent, tile)]
+    return [Piece(first, many, 1, border.step, steps) for first, many, steps in border.pieces()]
+
+
+def _sweep_cycles(target: Target, count: int, rows: Sequence[_Rows], tile: Sequence[int]) -> float:
+    """Cycles of a step of k of all rows, in tiles of so many vectors."""
+    cycles, sizes = 0.0, set[tuple[int, ...]]()
+    for some in product(*(row.pieces(t) for row, t in zip(rows, tile, strict=True))):
+        sizes.add(tuple(size for _, size, _ in some))
+        many = prod(many * share for many, _, share in some)
+        cycles += many * _step_cycles(target, prod(size for _, size, _ in some), count)
+    return cycles * (1 + costs.EDGE_COST * (len(sizes) - 1))
+
+
+def _step_cycles(target: Target, height: int, count: int) -> float:
+    """Cycles of a step of k of a tile."""
+    compute = costs.multiply_add_cycles(target, height * count)
+    return max(compute, (height + count) / target.load_units, costs.chain_cycles(target))

@@ -1,0 +1,237 @@
+"""Cache traffic of a matrix product's operands: which cache a tile reads them from, and how many lines of it.
+
+The analytical model of BLIS, for operands that are read through their strides as well as packed ones: a block that is
+used again stays in a cache if it fits its share of the bytes *and* of the sets that its rows map to (compare Low et
+al., "Analytical modeling is enough for high-performance BLIS", 2016).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, gcd
+from typing import Literal, NamedTuple
+
+from adjoint import costs
+from adjoint.kernel.index import Var
+from adjoint.kernel.ir import Load
+from adjoint.kernel.target import Cache, Target
+
+__all__ = ["Block", "Order", "Reads", "Traffic", "line_cycles", "reads_of"]
+
+#: What tiles walk in their outer loop: panels of columns, or blocks of rows.
+Order = Literal["columns", "rows"]
+
+
+class Block(NamedTuple):
+    """Part of a matrix in memory: `rows` runs of `nbytes`, `pitch` bytes apart."""
+
+    rows: int
+    nbytes: int
+    pitch: int
+
+    def stays_in(self, cache: Cache, room: int) -> bool:
+        """Whether the block stays in `room` bytes of a cache; runs at some pitches share few sets.
+
+        Caches are indexed by physical addresses, of which a virtual one determines those within a page.
+        """
+        way = cache.nbytes // cache.ways
+        spread = max(gcd(self.pitch, way, costs.PAGE_BYTES), self.nbytes)
+        return self.rows * spread <= room
+
+
+def line_cycles(target: Target, block: Block, streams: int = 0) -> float:
+    """Cycles per line to read a block again: none from the first-level cache, else those of where it stays.
+
+    The epilogue walks so many tensors in memory meanwhile, which take their share of the caches.
+    """
+    if block.stays_in(target.l1, costs.l1_bytes(target) // (1 + streams)):
+        return 0.0
+    if block.stays_in(target.l2, costs.l2_block_bytes(target) // (1 + streams)):
+        return costs.l2_read_cycles(target, target.line_bytes)
+    near = block.rows * block.nbytes <= costs.l3_block_bytes(target)
+    return target.line_bytes / (costs.L3_BYTES_PER_CYCLE if near else costs.FAR_BYTES_PER_CYCLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """How tiles read one operand of a product.
+
+    Parameters
+    ----------
+    across, along : int
+        Bytes between neighbors along the operand's own axis (m or n), and between steps of k.
+    extent, depth : int
+        Extents of these axes.
+    itemsize : int
+        Bytes of an element.
+    """
+
+    across: int
+    along: int
+    extent: int
+    depth: int
+    itemsize: int
+
+    @property
+    def runs_along_k(self) -> bool:
+        """Whether steps of k are closer than neighbors."""
+        return self.along < self.across
+
+    def block(self, count: int, steps: int) -> Block:
+        """The memory of `count` neighbors for so many steps of k."""
+        if self.runs_along_k:
+            return Block(count, max(steps * self.along, self.itemsize), self.across)
+        return Block(steps, max(count * self.across, self.itemsize), self.along)
+
+    def lines(self, target: Target, count: int, steps: int) -> tuple[float, float]:
+        """Cache lines per step of k that `count` neighbors are on, and those of them that the last tile has left in L2.
+
+        A line across the ends of tiles is read by both, if the lines of so many steps stay there until the next tile.
+        """
+        line = target.line_bytes
+        if self.runs_along_k:
+            kept = Block(count, line, self.across).stays_in(target.l1, costs.l1_lines_bytes(target))
+            return (count * min(self.along / line, 1.0) if kept else count), 0.0
+        if not self.across or self.across > line:
+            return (count if self.across else min(self.along / line, 1.0)), 0.0
+        run = count * self.across / line
+        strip = Block(steps, line, self.along)
+        shared = 0.0 if self.along % line == 0 and (count * self.across) % line == 0 else 1 - self.itemsize / line
+        if strip.stays_in(target.l1, costs.l1_bytes(target)):
+            return run, 0.0
+        return (run, shared) if strip.stays_in(target.l2, costs.l2_block_bytes(target)) else (run + shared, 0.0)
+
+    @property
+    def jumps(self) -> bool:
+        """Whether steps of k go to other pages."""
+        return not self.runs_along_k and self.along >= costs.PAGE_STRIDE
+
+    def pages(self) -> float:
+        """Cycles per step of k to translate its address."""
+        if not self.jumps or self.extent * self.depth * self.itemsize <= costs.PAGE_BYTES:
+            return 0.0
+        return costs.PAGE_CYCLES if self.depth <= costs.TLB_PAGES else costs.WALK_CYCLES
+
+    def is_easy(self, target: Target, lanes: int) -> bool:
+        """Whether tiles wait for the operand hardly more than for a packed one, whatever their size.
+
+        Either it is small, or steps along k are contiguous and the lines of several neighbors do not conflict. Vectors
+        of `lanes` neighbors are not read along k.
+        """
+        if self.runs_along_k and lanes == 1:
+            return Block(costs.MAX_ROWS, target.line_bytes, self.across).stays_in(
+                target.l1, costs.l1_lines_bytes(target)
+            )
+        return self.block(self.extent, self.depth).stays_in(target.l1, costs.l1_bytes(target))
+
+    def row_cycles(self, target: Target) -> float:
+        """Cycles to reach a row of the operand that nothing has prefetched."""
+        near = self.extent * self.depth * self.itemsize <= costs.l3_block_bytes(target)
+        return costs.L3_ROW_CYCLES if near else costs.FAR_ROW_CYCLES
+
+    def first(self, target: Target, count: int) -> float:
+        """Cycles per step of k to read `count` neighbors for the first time, from where the operand is."""
+        whole = self.extent * self.depth * self.itemsize
+        if whole <= costs.l2_bytes(target):
+            return 0.0
+        near = whole <= costs.l3_block_bytes(target)
+        rate = costs.L3_BYTES_PER_CYCLE if near else costs.FAR_BYTES_PER_CYCLE
+        return max(self.row_cycles(target) if self.jumps else 0.0, count * self.itemsize / rate)
+
+    def packed(self, width: int, itemsize: int) -> "Reads":
+        """The same of the packed operand, whose panels are so wide."""
+        return Reads(itemsize, width * itemsize, self.extent, self.depth, itemsize)
+
+
+def reads_of(load: Load, own: Var | None, k: Sequence[Var]) -> Reads | None:
+    """How an operand is read that walks one axis of the result, or none, and one summed axis; None of any other."""
+    if len(k) != 1:
+        return None
+    across = load.index.coefficient(own) if own is not None else 0
+    along = load.index.coefficient(k[0])
+    if across is None or along is None:
+        return None
+    size = load.dtype.itemsize
+    return Reads(abs(across) * size, abs(along) * size, own.extent if own is not None else 1, k[0].extent, size)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The cycles that tiles of a product wait for its operands.
+
+    Parameters
+    ----------
+    target : Target
+        The CPU.
+    left, right : Reads
+        How the operands are read.
+    left_packed, right_packed : bool
+        Whether an operand is packed in panels as wide as the tile.
+    lanes : int
+        Lanes of a vector.
+    itemsize : int
+        Bytes of an element of a packed operand.
+    streams : int
+        Tensors in memory that the epilogue walks meanwhile.
+    """
+
+    target: Target
+    left: Reads
+    right: Reads
+    left_packed: bool
+    right_packed: bool
+    lanes: int
+    itemsize: int
+    streams: int = 0
+
+    def step_cycles(self, rows: int, vectors: int, order: Order, block: int = 0) -> tuple[float, float]:
+        """Cycles per step of k of a tile: to translate addresses, and to transfer lines that were read before.
+
+        `block` are the steps for which a panel of the right operand is used before the next; all of them if it is 0.
+        """
+        columns = vectors * self.lanes
+        left = self.left.packed(rows, self.itemsize) if self.left_packed else self.left
+        right = self.right.packed(columns, self.itemsize) if self.right_packed else self.right
+        block = block or right.depth
+        if order == "columns":
+            again_left, again_right = self._all(left, rows, self.left_packed), right.block(columns, block)
+        else:
+            again_left, again_right = left.block(rows, left.depth), self._all(right, columns, self.right_packed)
+        lines = 0.0
+        if right.extent > columns:
+            lines += self._lines(left, rows, again_left, block)
+        if left.extent > rows:
+            lines += self._lines(right, columns, again_right, block)
+        return left.pages() + right.pages(), lines
+
+    def first_cycles(self, rows: int, vectors: int, step: float, wide: int) -> float:
+        """Cycles per step of k to read operands the first time, beyond a tile's own; the average over all tiles.
+
+        Multiply-adds hide the way of what tiles read in place, but not of what is packed, in panels of `wide` tiles if
+        that is not 0.
+        """
+        columns = vectors * self.lanes
+        left = self.left.first(self.target, rows) - (0 if self.left_packed else step)
+        if wide:
+            right = self.right.first(self.target, columns * wide) / wide
+        else:
+            right = self.right.first(self.target, columns) - (0 if self.right_packed else step)
+        return max(left, 0) / ceil(self.right.extent / columns) + max(right, 0) / ceil(self.left.extent / rows)
+
+    def _all(self, reads: Reads, count: int, packed: bool) -> Block:
+        """The memory of the whole operand; packed, its panels follow each other."""
+        if packed:
+            panels = ceil(reads.extent / count)
+            return Block(1, panels * count * reads.depth * reads.itemsize, 0)
+        return reads.block(reads.extent, reads.depth)
+
+    def _lines(self, reads: Reads, count: int, block: Block, steps: int) -> float:
+        """Cycles per step of k to read `count` neighbors of a block that was read before."""
+        fresh, left = reads.lines(self.target, count, steps)
+        near = costs.l2_read_cycles(self.target, self.target.line_bytes)
+        wait = fresh * line_cycles(self.target, block, self.streams) + left * near
+        # Lines beside those of a jump have been prefetched, unless that many map to the same sets.
+        beside = Block(steps, 2 * count * reads.itemsize, reads.along)
+        room = costs.l2_block_bytes(self.target) // (1 + self.streams)
+        if reads.jumps and not block.stays_in(self.target.l2, room) and not beside.stays_in(self.target.l2, room):
+            wait = max(wait, reads.row_cycles(self.target))
+        return wait

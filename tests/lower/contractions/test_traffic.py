@@ -1,0 +1,60 @@
+"""The traffic model: blocks that conflict in a cache, and lines that tiles of a transposed operand share."""
+
+import numpy as np
+import pytest
+
+from adjoint.kernel.index import Var, as_index
+from adjoint.kernel.ir import Buffer, Load
+from adjoint.kernel.target import Cache
+from adjoint.lower.contractions.traffic import Block, Reads, Traffic, line_cycles, reads_of
+from tests.lower.contractions.test_contractions import AVX512
+
+L1 = Cache(1, 32 << 10, 8)
+
+
+@pytest.mark.parametrize(
+    ("rows", "pitch", "ways", "stays"),
+    [
+        (8, 4096, 8, True),
+        (16, 4096, 8, False),
+        (16, 4096, 16, True),
+        (64, 4096 + 64, 8, True),
+        (600, 4096 + 64, 8, False),
+    ],
+)
+def test_rows_whose_pitch_reaches_few_sets_evict_each_other(rows, pitch, ways, stays):
+    """Of a cache of 32 KiB with 8 ways, steps of 4 KiB meet in one set; with 16 ways, a way has 2 KiB."""
+    assert Block(rows, 64, pitch).stays_in(Cache(1, 32 << 10, ways), 32 << 10) is stays
+
+
+def test_a_line_costs_more_the_further_away_it_stays():
+    sizes = (16 << 10, 256 << 10, 4 << 20, 64 << 20)
+    cycles = [line_cycles(AVX512, Block(1, size, size)) for size in sizes]
+    assert cycles[0] == 0
+    assert cycles == sorted(set(cycles))
+
+
+def test_tiles_of_a_transposed_operand_share_lines_while_they_stay():
+    """Four rows are a quarter of a line, which three more tiles read."""
+    near, far = (Reads(across=4, along=pitch, extent=4096, depth=512, itemsize=4) for pitch in (4096 + 64, 1 << 16))
+    assert near.lines(AVX512, 4, steps=128) == (0.25, 0.0)
+    assert near.lines(AVX512, 4, steps=512) == (0.25, 0.0)
+    assert near.lines(AVX512, 4, steps=4096) == (0.25, 1 - 4 / 64)
+    assert far.lines(AVX512, 4, steps=4096) == (0.25 + 1 - 4 / 64, 0.0)
+
+
+def test_packing_takes_away_what_a_transposed_operand_waits_for():
+    transposed = Reads(across=4, along=8192, extent=2048, depth=1024, itemsize=4)
+    right = Reads(across=4, along=4096, extent=1024, depth=1024, itemsize=4)
+    waits = [sum(Traffic(AVX512, transposed, right, packed, True, 16, 4).step_cycles(8, 3, "columns"))
+             for packed in (False, True)]  # fmt: skip
+    assert waits[1] < waits[0] / 2
+
+
+def test_only_an_operand_with_one_summed_axis_is_a_matrix():
+    m, k, t = Var("m", 8), Var("k", 16), Var("t", 3)
+    buffer = Buffer("x", np.dtype(np.float32), 8 * 16 * 3, "external")
+    load = Load(buffer, as_index(m) * 48 + as_index(k) * 3 + as_index(t))
+    assert reads_of(load, m, (k,)) == Reads(192, 12, 8, 16, 4)
+    assert reads_of(load, None, (k,)) == Reads(0, 12, 1, 16, 4)
+    assert reads_of(load, m, (k, t)) is None
