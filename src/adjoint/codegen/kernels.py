@@ -7,7 +7,7 @@ instructions, unrolled loops straight-line code, and other loops counted loops.
 
 from adjoint.codegen.scalars import cast
 from adjoint.codegen.strided_loads import lane_offsets, without_lane
-from adjoint.codegen.transpose import Transpose, emit_transpose, match_transpose
+from adjoint.codegen.transpose import Transpose, emit_transpose, match_transpose, resized
 from adjoint.codegen.types import mangled, memory_type, value_type, vector
 from adjoint.codegen.values import Lanes, Result, ValueEmitter
 from adjoint.codegen.writer import Writer
@@ -117,22 +117,24 @@ class _KernelEmitter(ValueEmitter):
     def transpose(self, match: Transpose) -> None:
         """Emit a copy that transposes a square: load rows as vectors, shuffle them, and store columns."""
         ((target, place, _),) = match.store.targets
-        load, align = match.load, match.load.dtype.itemsize
-        source = vector(memory_type(load.dtype), match.size)
-        rows = []
+        load, align, size = match.load, match.load.dtype.itemsize, match.size
+        type_ = memory_type(target.dtype)
+        many, long = match.inner.extent, match.outer.extent
+        source, rows = vector(memory_type(load.dtype), long), []
         self.env[match.outer] = "0"
-        for i in range(match.size):
+        for i in range(many):
             self.env[match.inner] = str(i)
             where = self.address(load.buffer, self.index(load.index))
             row = self.w.load(self.pointer(load.buffer), f"load {source}, ptr {where}, align {align}")
-            rows.append(cast(self.w, row, load.dtype, target.dtype, match.size))
-        type_, align = memory_type(target.dtype), target.dtype.itemsize
-        wide = vector(type_, match.size)
+            rows.append(resized(self.w, cast(self.w, row, load.dtype, target.dtype, long), type_, long, size))
+        align = target.dtype.itemsize
+        rows += ["poison"] * (size - many)
         self.env[match.inner] = "0"
-        for i, column in enumerate(emit_transpose(self.w, rows, type_)):
+        for i, column in enumerate(emit_transpose(self.w, rows, type_)[:long]):
             self.env[match.outer] = str(i)
             where = self.address(target, self.index(place))
-            self.w.store(self.pointer(target), f"store {wide} {column}, ptr {where}, align {align}")
+            made = resized(self.w, column, type_, size, many)
+            self.w.store(self.pointer(target), f"store {vector(type_, many)} {made}, ptr {where}, align {align}")
 
     def loop(self, loop: For) -> None:
         before, head, latch, after = (self.w.label(h) for h in ("before", "head", "latch", "after"))

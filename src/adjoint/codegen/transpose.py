@@ -1,7 +1,7 @@
 """In-register transposes: copies of a square that exchange rows and columns.
 
-The pattern is an unrolled loop around a vector loop of the same extent, containing one unconditional copy whose source
-has stride 1 along the *outer* variable and whose destination has stride 1 along the *inner* one::
+The pattern is an unrolled loop around a vector loop, containing one unconditional copy whose source has stride 1 along
+the *outer* variable and whose destination has stride 1 along the *inner* one::
 
     for i in 0..16 unroll:
       for l in 0..16 vector:
@@ -9,7 +9,8 @@ has stride 1 along the *outer* variable and whose destination has stride 1 along
 
 Lane by lane this takes 16 gathers. As a transpose it takes 16 vector loads, four rounds of shuffles that exchange
 halves, quarters, ... between rows, and 16 vector stores. A copy that converts (16-bit floats to float32) converts each
-row after it is loaded.
+row after it is loaded. Extents may differ, as at the edges of a matrix: rows and columns that a square lacks are not
+loaded or stored, if enough of it remains for the shuffles to pay off.
 """
 
 from dataclasses import dataclass
@@ -18,18 +19,27 @@ from adjoint.codegen.writer import Writer
 from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Apply, Expr, For, Load, Store
 
-__all__ = ["Transpose", "emit_transpose", "match_transpose"]
+__all__ = ["Transpose", "emit_transpose", "match_transpose", "resized"]
 
 
 @dataclass(frozen=True, slots=True)
 class Transpose:
-    """A copy of a `load` that transposes a square of `size`, and the variables of its loops."""
+    """A copy of a `load` that transposes a square of `size`, a power of 2, and the variables of its loops."""
 
     store: Store
     load: Load
     outer: Var
     inner: Var
-    size: int
+
+    @property
+    def size(self) -> int:
+        """Rows and columns of the square that holds the rows, along `inner`, and the columns, along `outer`."""
+        return 1 << (max(self.outer.extent, self.inner.extent) - 1).bit_length()
+
+    @property
+    def pays_off(self) -> bool:
+        """Whether the elements are no fewer than the shuffles of a square."""
+        return self.outer.extent * self.inner.extent >= self.size * (self.size.bit_length() - 1)
 
 
 def match_transpose(loop: For) -> Transpose | None:
@@ -40,17 +50,17 @@ def match_transpose(loop: For) -> Transpose | None:
     if not isinstance(inner, For) or inner.kind != "vector" or len(inner.body) != 1:
         return None
     (store,) = inner.body
-    size = loop.var.extent
-    if not isinstance(store, Store) or len(store.targets) != 1 or size != inner.var.extent or size & (size - 1):
+    if not isinstance(store, Store) or len(store.targets) != 1 or not loop.var.extent or not inner.var.extent:
         return None
     ((target, place, value),) = store.targets
     load = _copied(value)
-    if load is None or load.guard is not None or load.buffer is target or size < 4:
+    if load is None or load.guard is not None or load.buffer is target:
         return None
     transposed = load.index.coefficient(loop.var) == 1 and place.coefficient(inner.var) == 1
     steady = load.index.coefficient(inner.var) is not None and place.coefficient(loop.var) is not None
     plain = target.dtype == value.dtype and "b" not in (target.dtype.kind, load.dtype.kind)
-    return Transpose(store, load, loop.var, inner.var, size) if transposed and steady and plain else None
+    made = Transpose(store, load, loop.var, inner.var)
+    return made if transposed and steady and plain and made.size >= 4 and made.pays_off else None
 
 
 def _copied(value: Expr) -> Load | None:
@@ -80,3 +90,11 @@ def emit_transpose(w: Writer, rows: list[str], type_: str) -> list[str]:
         rows = transposed
         distance //= 2
     return rows
+
+
+def resized(w: Writer, row: str, type_: str, size: int, wanted: int) -> str:
+    """The first lanes of a vector of so many, or with as many undefined ones as it lacks."""
+    if size == wanted:
+        return row
+    picks = ", ".join(f"i32 {i}" if i < size else "i32 poison" for i in range(wanted))
+    return w.pure(f"shufflevector <{size} x {type_}> {row}, <{size} x {type_}> poison, <{wanted} x i32> <{picks}>")

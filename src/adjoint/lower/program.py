@@ -46,7 +46,7 @@ from adjoint.lower.analysis.inlining import (
     Scatter,
     output_vars,
 )
-from adjoint.lower.attention.online_softmax import attention_kernel
+from adjoint.lower.attention.online_softmax import attention_kernels
 from adjoint.lower.context import Context, group_inliner
 from adjoint.lower.contractions.matching import match_contraction
 from adjoint.lower.contractions.schedules import PlannedContraction, contraction_kernels, plan_contraction
@@ -298,7 +298,7 @@ def _group_kernels(context: Context, groups: Sequence[Group], schedules: Mapping
     if isinstance(description, PrefixScan):
         return [prefix_scan_kernel(context, group, description)]
     if isinstance(description, FusedAttention):
-        return [attention_kernel(context, groups)]
+        return attention_kernels(context, groups)
     if not isinstance(description, Reduction):
         raise VerifyError(f"{group.root.op.name} lowers to neither an element nor a reduction; fix its lower method")
     return reduction_kernels(context, group, description, out)

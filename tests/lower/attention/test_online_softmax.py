@@ -162,7 +162,8 @@ def test_nothing_has_an_element_for_each_pair_of_positions():
         stores = [s for k in program.kernels for s in walk(k.body) if isinstance(s, Store)]
         return {b: b.nbytes for s in stores for b, _, _ in s.targets if b.space == "scratch"}
 
-    assert sorted(own(long).values()) == sorted(own(longer).values()), "a thread's own memory does not grow"
+    # A thread's own memory grows by the sums of the gradient of a head's queries, and by nothing else.
+    assert sum(own(longer).values()) - sum(own(long).values()) == 4 * 1024 * 16
     assert sum(own(long).values()) < 256 * 1024
 
 
@@ -211,12 +212,12 @@ def test_a_query_that_attends_to_no_key_gives_zeros(monkeypatch):
     np.testing.assert_allclose(found[1][4], found[3][4], rtol=1e-9, atol=1e-12)
 
 
-def test_a_step_has_three_kernels_that_stream():
-    """Attention brings the logarithm of its sums, and the gradients of keys and of values are computed together."""
+def test_a_step_has_two_kernels_that_stream():
+    """Attention brings the logarithm of its sums, and the three gradients are computed together."""
     params, _ = inputs((2,), 40, 40, 8, 8, "f32")
     program = lower_function(slopes(params, True, 0.5), host_target())
     streamed = [k.name for k in program.kernels if re.search("attention|adjoint", k.name)]
-    assert len(streamed) == 3
+    assert len(streamed) == 2
     assert len(program.kernels) <= 5, "delta and the sum are the others"
 
 

@@ -57,7 +57,9 @@ class AccessPattern:
     flops : float
         Operations per element, not counting those of operands.
     attention_key : tuple
-        Equal for attention operators that may share a kernel: rows, steps, and the operands of the first dot product.
+        Equal for attention operators over the same rows and steps: these, and the operands of the first dot product.
+    exchanged_key : tuple
+        Of an attention operator that adds up weights: equal also where rows and steps are exchanged.
     literals : tuple of (bytes, numpy.dtype)
         Literal arrays that it reads.
     repeats : tuple of int
@@ -72,6 +74,7 @@ class AccessPattern:
     product: bool = False
     flops: float = 0.0
     attention_key: tuple[Hashable, ...] = ()
+    exchanged_key: tuple[Hashable, ...] = ()
     literals: tuple[tuple[bytes, np.dtype], ...] = ()
     repeats: tuple[int, ...] = ()
 
@@ -140,14 +143,15 @@ def _pattern(value: Value, made: Any, flat: Sequence[bool]) -> AccessPattern:
     if isinstance(made, PrefixScan):
         return AccessPattern("prefix_scan", tuple(flat))
     if isinstance(made, FusedAttention):
-        return AccessPattern("attention", tuple(flat), attention_key=_attention_key(value, made))
+        own, exchanged = _attention_keys(value, made)
+        return AccessPattern("attention", tuple(flat), attention_key=own, exchanged_key=exchanged)
     if isinstance(made, _Probe):
         return AccessPattern("view", tuple(flat))
     return AccessPattern("pointwise", tuple(flat), False, flops_of([made]))
 
 
-def _attention_key(value: Value, attention: FusedAttention) -> tuple[Hashable, ...]:
-    """Probe everything that one step of an attention operator reads; its rows, steps, and first dot product."""
+def _attention_keys(value: Value, attention: FusedAttention) -> tuple[tuple[Hashable, ...], tuple[Hashable, ...]]:
+    """Probe everything that one step of an attention operator reads; what `AccessPattern` says of its keys."""
     n, dots, factors = as_index(Var("n", attention.count)), [], []
     for dot in attention.dots:
         d = as_index(Var("d", dot.depth))
@@ -163,7 +167,12 @@ def _attention_key(value: Value, attention: FusedAttention) -> tuple[Hashable, .
     # Text only here: that of a position which a binary search computes doubles with each of its steps.
     first = [(value.inputs[x.operand], ", ".join(map(str, x.at))) for x in probes]
     span = None if attention.span is None else tuple(map(str, attention.span))
-    return (rows, attention.count, span, attention.dots[0].depth, *first) if len(first) == len(factors[0]) else ()
+    if len(first) < len(factors[0]):
+        return (), ()
+    depth = attention.dots[0].depth
+    sizes = zip((rows[-1], attention.count), (value.inputs[x.operand] for x in probes), strict=True)
+    exchanged = (rows[:-1], depth, span is None, frozenset(sizes)) if attention.kind == "sum" else ()
+    return (rows, attention.count, span, depth, *first), exchanged
 
 
 def flops_of(exprs: Sequence[Expr]) -> float:

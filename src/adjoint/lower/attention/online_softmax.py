@@ -22,48 +22,66 @@ Dao et al., "FlashAttention", 2022).
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, prod
+from math import ceil
 
 import numpy as np
 
-from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index, unflatten
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store, When
 from adjoint.lower.analysis.inlining import BOOL, FusedAttention, Inliner
-from adjoint.lower.attention.plan import AttentionPlan, FusedOperator, RowBlock, describe, plan_attention
-from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
+from adjoint.lower.attention.plan import AttentionPlan, FusedOperator, describe, plan_attention
+from adjoint.lower.attention.row_block import RowBlock
+from adjoint.lower.attention.step_sums import StepSums, store_result
+from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import tiled, vector_loops
 
-__all__ = ["attention_kernel"]
+__all__ = ["attention_kernels"]
 
 
-def attention_kernel(context: Context, groups: Sequence[Group]) -> Kernel:
-    """The kernel of groups whose roots are attention operators over the same rows and steps."""
-    return _Builder(context, plan_attention(context, groups)).kernel()
+def attention_kernels(context: Context, groups: Sequence[Group]) -> list[Kernel]:
+    """Kernels of groups whose roots are attention operators over the same rows and steps, or these exchanged."""
+    plans = plan_attention(context, groups)
+    return [_Builder(context, plan, StepSums(context, plan)).kernel() for plan in plans]
 
 
 @dataclass(frozen=True, slots=True)
 class _Builder:
     context: Context
     plan: AttentionPlan
+    step_sums: StepSums
 
     def kernel(self) -> Kernel:
-        """Each unit is a block of rows of the results."""
+        """Each unit is a block of rows of the results, or all rows where steps have sums too."""
         plan = self.plan
-        blocks = ceil(plan.rows / plan.width)
-        unit = Var("u", prod(plan.batch) * blocks)
+        unit = Var("u", plan.units)
+        blocks = 1 if plan.step_operators else ceil(plan.rows / plan.width)
         at = unflatten(as_index(unit) // max(blocks, 1), plan.batch)
 
         def body(count: int, first: Index) -> tuple[Stmt, ...]:
             return self._unit(RowBlock(plan, at, first, count))
 
-        made = tiled(as_index(unit) % max(blocks, 1), plan.rows, plan.width, body) if unit.extent else ()
-        products = sum(dot.depth for dot in plan.dots) + sum(operator.columns for operator in plan.operators)
-        each = 2 * products + costs.WEIGHT_FLOPS * len(plan.weights)
-        flops = prod(plan.batch) * plan.rows * plan.count * each
-        members = [v for operator in plan.operators for v in operator.group.members]
-        return finish_kernel(self.context, self.context.name_of(plan.operators[0].group), members, unit, made, flops)
+        if not unit.extent:
+            made: tuple[Stmt, ...] = ()
+        elif plan.step_operators:
+            made = self._all_rows(at, body)
+        else:
+            made = tiled(as_index(unit) % blocks, plan.rows, plan.width, body)
+        groups = [*(o.group for o in plan.operators), *(o.group for o in plan.step_operators)]
+        members = [v for group in groups for v in group.members]
+        return finish_kernel(self.context, self.context.name_of(groups[0]), members, unit, made, plan.flops)
+
+    def _all_rows(self, at: tuple[Index, ...], body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+        """All rows of an element of the batch, block by block."""
+        plan = self.plan
+        many, rest = divmod(plan.rows, plan.width)
+        iteration = Var("rows", many)
+        out = list(self.step_sums.begin())
+        if many:
+            out.append(For(iteration, body(plan.width, as_index(iteration) * plan.width)))
+        if rest:
+            out.extend(body(rest, as_index(many * plan.width)))
+        return (*out, *self.step_sums.finish(at))
 
     # Descriptions of operators, at a row and a column
 
@@ -118,34 +136,37 @@ class _Builder:
         return tuple(out)
 
     def _pack_rows(self, rows: RowBlock, number: int) -> tuple[Stmt, ...]:
-        """Pack the rows' factors of a dot product, lanes along rows; transposed in registers where d is contiguous."""
+        """Pack the rows' factors of a dot product, lanes along rows; transposed in registers where d is contiguous.
+
+        Spare lanes stay as they are.
+        """
         dot, panel, lanes = self.plan.dots[number], rows.panels[number], self.plan.lanes
-        depth = dot.depth
+        operator = self.plan.operators[dot.operator]
 
-        def element(d: Index, row: Index, spare: bool) -> Expr:
-            made: Expr = self._on_lanes(self.plan.operators[dot.operator], rows, row, spare)[1].dots[dot.place].row(d)
-            return made
+        def pack(d: Index, row: Index) -> Store:
+            element = self._at(operator, rows, row)[1].dots[dot.place].row(d)
+            return Store(((panel, d * rows.width + row, element),))
 
-        def pack(d: Index, row: Index, spare: bool) -> Store:
-            return Store(((panel, d * rows.width + row, element(d, row, spare)),))
+        probe, vector, lane = Var("d", dot.depth), Var("v", rows.count // lanes), Var("l", lanes)
+        ((_, _, element),) = pack(as_index(probe), as_index(0)).targets
+        transposes = isinstance(element, Load) and element.index.coefficient(probe) == 1
+        row, left, rest = as_index(vector) * lanes + as_index(lane), Var("l", rows.count % lanes), dot.depth % lanes
+        own = partial(pack, row=row), partial(pack, row=as_index(left) + vector.extent * lanes)
 
-        probe_d, probe_row = Var("d", depth), Var("r", rows.count)
-        probe = element(as_index(probe_d), as_index(probe_row), spare=False)
-        transposes = isinstance(probe, Load) and probe.guard is None and probe.index.coefficient(probe_d) == 1
-        whole = rows.count // lanes
+        def loops(d: Index, around: Callable[[Stmt], Stmt]) -> tuple[Stmt, ...]:
+            whole = For(vector, (around(For(lane, (own[0](d),), "vector")),))
+            edge = around(For(left, (own[1](d),), "vector"))
+            return *((whole,) if vector.extent else ()), *((edge,) if left.extent else ())
+
+        if not transposes:
+            return (For(probe, loops(as_index(probe), lambda loop: loop)),)
+        square, i, last = Var("s", dot.depth // lanes), Var("i", lanes), Var("i", rest)
         out: list[Stmt] = []
-        done = depth // lanes * lanes if transposes and whole else 0
-        if done:
-            square, vector, inner, lane = Var("s", done // lanes), Var("v", whole), Var("i", lanes), Var("l", lanes)
-            d, row = as_index(square) * lanes + as_index(inner), as_index(vector) * lanes + as_index(lane)
-            loop = For(inner, (For(lane, (pack(d, row, spare=False),), "vector"),), "unroll")
-            out.append(For(square, (For(vector, (loop,)),)))
-        for first, last, start in ((0, whole, done), (whole, rows.vectors, 0)):
-            if first < last and start < depth:
-                step, vector, lane = Var("d", depth - start), Var("v", last - first), Var("l", lanes)
-                row = (as_index(vector) + first) * lanes + as_index(lane)
-                store = pack(as_index(step) + start, row, spare=first == whole)
-                out.append(For(step, (For(vector, (For(lane, (store,), "vector"),), "unroll"),)))
+        if square.extent:
+            d = as_index(square) * lanes + as_index(i)
+            out.append(For(square, loops(d, lambda loop: For(i, (loop,), "unroll"))))
+        if rest:
+            out.extend(loops(as_index(last) + (dot.depth - rest), lambda loop: For(last, (loop,), "unroll")))
         return tuple(out)
 
     # A block of steps
@@ -164,6 +185,7 @@ class _Builder:
         for number, operator in enumerate(plan.operators):
             if operator.columns:
                 body.extend(self._add(rows, number, operator, start, steps))
+        body.extend(self.step_sums.add(rows, start, steps))
         return self._where_counted(rows, start, steps, tuple(body))
 
     def _where_counted(self, rows: RowBlock, start: Index, steps: int, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -326,7 +348,7 @@ class _Builder:
 
         def logarithm(at: Index, _: Index) -> tuple[Stmt, ...]:
             result = _call("add", Load(row_max, at), _call("log", Load(row_sum, at)))
-            return (self._store(operator, (*rows.at, rows.first + at), result),)
+            return (store_result(self.context, operator.group, (*rows.at, rows.first + at), result),)
 
         return vector_loops(rows.count, self.plan.lanes, logarithm)
 
@@ -353,7 +375,7 @@ class _Builder:
             result: Expr = Load(rows.transposed, as_index(line) * columns + at)
             if relative:
                 result = _call("mul", result, Load(scale, as_index(line)))
-            return (self._store(operator, (*rows.at, rows.first + as_index(line), at), result),)
+            return (store_result(self.context, operator.group, (*rows.at, rows.first + as_index(line), at), result),)
 
         return (*out, For(line, vector_loops(operator.columns, lanes, finished)))
 
@@ -362,13 +384,6 @@ class _Builder:
         zero, one = (Const(x, self.plan.dtype) for x in (0.0, 1.0))
         none = Apply("eq", (total, zero), BOOL)
         return Apply("select", (none, zero, _call("div", one, total)), self.plan.dtype)
-
-    def _store(self, operator: FusedOperator, index: tuple[Index, ...], result: Expr) -> Store:
-        """A result at an index, and its epilogue."""
-        assert operator.group.root is not None
-        inliner = group_inliner(self.context, operator.group)
-        inliner.bind(operator.group.root, result)
-        return store_outputs(self.context, operator.group, inliner, index)
 
 
 def _set(targets: tuple[tuple[Buffer, Index, Expr], ...], row: Index) -> Store:

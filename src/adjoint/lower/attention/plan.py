@@ -4,22 +4,30 @@ Dot products that are structurally equal are computed once, and so are weights. 
 share both; the gradients of keys and values share the product of query and key.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from math import ceil, prod
+from math import ceil, inf, prod
 from typing import Generic, TypeVar
 
 import numpy as np
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Load, Stmt, Store, postorder
+from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, Load, postorder
+from adjoint.lower.analysis.access import access_pattern
 from adjoint.lower.analysis.inlining import FusedAttention, Inliner, compute_dtype, output_vars
 from adjoint.lower.context import Context, group_inliner
 from adjoint.lower.fusion.groups import Group
 
-__all__ = ["AttentionPlan", "FusedOperator", "PackedOperand", "RowBlock", "SharedDot", "describe", "plan_attention"]
+__all__ = [
+    "AttentionPlan",
+    "FusedOperator",
+    "PackedOperand",
+    "SharedDot",
+    "StepOperator",
+    "describe",
+    "plan_attention",
+]
 
 _T = TypeVar("_T")
 
@@ -50,6 +58,28 @@ class FusedOperator:
     weight: int
     columns: int
     values: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepOperator:
+    """An operator of the kernel whose rows are the kernel's steps: its sums grow while the kernel's rows go by.
+
+    Its weights are those of an operator of the kernel with rows and steps exchanged: those of the gradient of queries
+    are those of the gradient of keys.
+
+    Parameters
+    ----------
+    group : Group
+        The group whose root it is.
+    weight : int
+        Number of its weights among those of the kernel.
+    columns : int
+        Columns of its result.
+    """
+
+    group: Group
+    weight: int
+    columns: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +132,8 @@ class AttentionPlan:
     ----------
     operators : tuple of FusedOperator
         Its operators.
+    step_operators : tuple of StepOperator
+        Its operators over steps. With them, a unit is a whole element of the batch.
     dots : tuple of SharedDot
         Its dot products.
     weights : tuple of int
@@ -119,6 +151,7 @@ class AttentionPlan:
     """
 
     operators: tuple[FusedOperator, ...]
+    step_operators: tuple[StepOperator, ...]
     dots: tuple[SharedDot, ...]
     weights: tuple[int, ...]
     packed: tuple[PackedOperand, ...]
@@ -135,6 +168,23 @@ class AttentionPlan:
     def width(self) -> int:
         """Rows in a unit."""
         return self.lanes * self.vectors
+
+    @property
+    def units(self) -> int:
+        """Units of work."""
+        return prod(self.batch) * (1 if self.step_operators else ceil(self.rows / self.width))
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations, including those of weights that spans exclude."""
+        columns = sum(o.columns for o in self.operators) + sum(o.columns for o in self.step_operators)
+        each = 2 * (sum(dot.depth for dot in self.dots) + columns) + costs.WEIGHT_FLOPS * len(self.weights)
+        return prod(self.batch) * self.rows * self.count * each
+
+    @property
+    def step_bytes(self) -> int:
+        """Bytes of the sums of operators over steps."""
+        return self.count * sum(operator.columns for operator in self.step_operators) * self.dtype.itemsize
 
     def is_relative(self, weight: int) -> bool:
         """Whether weights are exponents, for which each row keeps a running maximum."""
@@ -154,17 +204,53 @@ def describe(context: Context, group: Group, index: Sequence[Index]) -> tuple[In
     return inliner, made
 
 
-def plan_attention(context: Context, groups: Sequence[Group]) -> AttentionPlan:
-    """The plan of a kernel that computes the roots of all groups, which have the same rows and steps."""
+def plan_attention(context: Context, groups: Sequence[Group]) -> tuple[AttentionPlan, ...]:
+    """The plans of kernels that compute the roots of all groups, whose rows and steps are the same or exchanged.
+
+    One kernel computes them all if that takes less time than one for those of each orientation. The order of additions
+    is the same in both cases: from the first step to the last.
+    """
+    orientations: dict[Hashable, list[Group]] = {}
+    for group in groups:
+        assert group.root is not None
+        orientations.setdefault(access_pattern(group.root).attention_key, []).append(group)
+    first, *others = sorted(orientations.values(), key=len, reverse=True)
+    apart = [_plan(context, own) for own in (first, *others)]
+    if not others:
+        return tuple(apart)
+    together = _plan(context, first, [group for own in others for group in own])
+    fits = len(together.step_operators) == len(groups) - len(first)
+    return (together,) if fits and _time(context, [together]) <= _time(context, apart) else tuple(apart)
+
+
+def _time(context: Context, plans: Sequence[AttentionPlan]) -> float:
+    """The time of kernels one after the other, in operations of a core; infinite if their sums take too much memory."""
+    total = 0.0
+    for plan in plans:
+        if plan.step_bytes > costs.MAX_SCRATCH_BYTES:
+            return inf
+        shared = plan.units > 1 and costs.is_shared(plan.flops, 0, context.target)
+        cores = context.target.cores
+        total += plan.flops * (costs.imbalance(context.target, plan.units) / cores if shared else 1.0)
+    return total
+
+
+def _plan(context: Context, groups: Sequence[Group], over_steps: Sequence[Group] = ()) -> AttentionPlan:
+    """The plan of one kernel for groups of one orientation, and for those of the other one that fit it."""
     planner = _Planner(context, groups[0])
     operators = tuple(planner.operator(number, group) for number, group in enumerate(groups))
+    found = [planner.step_operator(group) for group in over_steps]
+    step_operators = tuple(operator for operator in found if operator is not None)
     target, dtype, shape = context.target, planner.dtype, [v.extent for v in planner.at]
     lanes, batch = target.lanes(dtype), prod(shape[:-1])
     vectors = costs.ROW_VECTORS
-    while vectors > 1 and batch * ceil(shape[-1] / (vectors * lanes)) < costs.least_units(target):
+    while (
+        not step_operators and vectors > 1 and batch * ceil(shape[-1] / (vectors * lanes)) < costs.least_units(target)
+    ):
         vectors -= 1
     return AttentionPlan(
         operators=operators,
+        step_operators=step_operators,
         dots=tuple(planner.dots.first),
         weights=tuple(weight.operator for weight in planner.weights),
         packed=tuple(planner.packed.first),
@@ -193,6 +279,10 @@ class _Numbered(Generic[_T]):
             self.first.append(found)
         return self._numbers[structure]
 
+    def find(self, structure: Hashable) -> int | None:
+        """The number of a structure, None for a new one."""
+        return self._numbers.get(structure)
+
 
 @dataclass(slots=True)
 class _Weight:
@@ -215,6 +305,7 @@ class _Planner:
         self.at = index if first.values is None else index[:-1]
         self.step = Var("n", first.count)
         self.dtype = compute_dtype(group.root.dtype)
+        self._conditions = _conditions(as_index(self.step), first.span)
         self.dots: _Numbered[SharedDot] = _Numbered()
         self.weights: list[_Weight] = []
         self.packed: _Numbered[PackedOperand] = _Numbered()
@@ -246,6 +337,30 @@ class _Planner:
         kind = self._weight((made.kind == "sum", self._structure(weight)), factor, number, columns > 0)
         values = self._packed(made.values(n), number, None, columns) if made.values is not None else None
         return FusedOperator(group, made.kind, tuple(found), kind, columns, values)
+
+    def step_operator(self, group: Group) -> StepOperator | None:
+        """An operator with rows and steps exchanged; None if the kernel does not have its weights."""
+        assert group.root is not None
+        *batch, row = map(as_index, self.at)
+        shape, step = group.root.shape, as_index(self.step)
+        if shape[:-1] != (*(v.extent for v in self.at[:-1]), self.step.extent):
+            return None
+        made = describe(self.context, group, (*batch, step, as_index(self._axis(shape[-1]))))[1]
+        same = made.count == self.at[-1].extent and _conditions(row, made.span) == self._conditions
+        if not same or made.kind != "sum" or made.factor is not None:
+            return None
+        found = []
+        for dot in made.dots:
+            x = as_index(self._axis(dot.depth))
+            number = self.dots.find((dot.depth, self._structure(dot.step(row, x)), self._structure(dot.row(x))))
+            if number is None:
+                return None
+            found.append(number)
+        weight = self._structure(made.weight(row, [Load(self._products[k], as_index(0)) for k in found]))
+        numbers = [
+            n for n, known in enumerate(self.weights) if known.structure == (True, weight) and known.factor is None
+        ]
+        return StepOperator(group, numbers[0], shape[-1]) if numbers else None
 
     def _packed(self, element: Expr, operator: int, place: int | None, size: int) -> int | None:
         """The number of the copy that elements of steps are read from, None where they are read in place."""
@@ -288,106 +403,6 @@ class _Planner:
         return numbers[id(expr)]
 
 
-@dataclass(frozen=True)
-class RowBlock:
-    """The rows of a unit of work, and the scratch memory of the thread that computes them.
-
-    Parameters
-    ----------
-    plan : AttentionPlan
-        The kernel's plan.
-    at : tuple of Index
-        Coordinates on the batch axes.
-    first : Index
-        The first row.
-    count : int
-        Number of rows. The last vector may have spare lanes, which compute and are not stored.
-    """
-
-    plan: AttentionPlan
-    at: tuple[Index, ...]
-    first: Index
-    count: int
-
-    @property
-    def vectors(self) -> int:
-        """Vectors that hold all rows."""
-        return ceil(self.count / self.plan.lanes)
-
-    @property
-    def width(self) -> int:
-        """Lanes of all vectors."""
-        return self.plan.lanes * self.vectors
-
-    @cached_property
-    def packed(self) -> tuple[Buffer, ...]:
-        """The packed elements of a block of steps, ``[step, element]``."""
-        plan = self.plan
-        return tuple(Buffer(f"steps{n}", plan.dtype, plan.block * c.size, "scratch") for n, c in enumerate(plan.packed))
-
-    @cached_property
-    def panels(self) -> tuple[Buffer, ...]:
-        """The packed factors of the rows for each dot product, ``[d, row]``."""
-        return tuple(self._scratch(f"panel{n}", dot.depth) for n, dot in enumerate(self.plan.dots))
-
-    @cached_property
-    def dots(self) -> tuple[Buffer, ...]:
-        """Dot products of a block, ``[step, row]``."""
-        return tuple(self._scratch(f"dots{n}", self.plan.block) for n, _ in enumerate(self.plan.dots))
-
-    @cached_property
-    def weights(self) -> tuple[Buffer, ...]:
-        """Weights of a block, ``[step, row]``: in place of the dot products, as far as there are as many."""
-        more = range(len(self.dots), len(self.plan.weights))
-        made = *self.dots, *(self._scratch(f"weights{n}", self.plan.block) for n in more)
-        return made[: len(self.plan.weights)]
-
-    @cached_property
-    def sums(self) -> tuple[Buffer, ...]:
-        """Sums of each operator, ``[column, row]``."""
-        operators = enumerate(self.plan.operators)
-        return tuple(self._scratch(f"sums{n}", self.plan.whole_columns(operator)) for n, operator in operators)
-
-    @cached_property
-    def transposed(self) -> Buffer:
-        """Sums of one operator, ``[row, column]``."""
-        return self._scratch("turned", max(map(self.plan.whole_columns, self.plan.operators)))
-
-    @cached_property
-    def row_max(self) -> tuple[Buffer, ...]:
-        """The running maximum of each row, for weights that are exponents."""
-        return self._each_weight("top")
-
-    @cached_property
-    def row_sum(self) -> tuple[Buffer, ...]:
-        """The running sum of exponentials, relative to the running maximum."""
-        return self._each_weight("total")
-
-    @cached_property
-    def rescale(self) -> tuple[Buffer, ...]:
-        """The factors by which to rescale the sums."""
-        return self._each_weight("scale")
-
-    def _each_weight(self, name: str) -> tuple[Buffer, ...]:
-        return tuple(self._scratch(f"{name}{n}", 1) for n, _ in enumerate(self.plan.weights))
-
-    def _scratch(self, name: str, count: int) -> Buffer:
-        return Buffer(name, self.plan.dtype, count * self.width, "scratch")
-
-    def registers(self, name: str, count: int = 1) -> Buffer:
-        """Registers for `count` elements of each row."""
-        return Buffer(name, self.plan.dtype, count * self.width, "register")
-
-    def each(self, body: Callable[[Index], Store], count: int = 1) -> tuple[Stmt, ...]:
-        """Unrolled: `body` at ``element * width + row`` for the rows of each of `count` elements."""
-        i, vector, lane = Var("i", count), Var("v", self.vectors), Var("l", self.plan.lanes)
-        spot = as_index(i) * self.width + as_index(vector) * self.plan.lanes + as_index(lane)
-        loop = For(vector, (For(lane, (body(spot),), "vector"),), "unroll")
-        return (For(i, (loop,), "unroll"),) if count > 1 else (loop,)
-
-    def tiles(self, count: int, body: Callable[[int, Index], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
-        """Loop over whole tiles of steps or columns and a remainder; `body` takes the size and the first element."""
-        many, rest = divmod(count, self.plan.tile)
-        iteration = Var("t", many)
-        loop: list[Stmt] = [For(iteration, body(self.plan.tile, as_index(iteration) * self.plan.tile))] if many else []
-        return (*loop, *body(rest, as_index(many * self.plan.tile))) if rest else tuple(loop)
+def _conditions(step: Index, span: tuple[Index, Index] | None) -> frozenset[Index]:
+    """What must not be negative where a row counts a step, without what never is."""
+    return frozenset() if span is None else frozenset(x for x in (step - span[0], span[1] - step - 1) if x.low < 0)

@@ -265,19 +265,24 @@ class _Fuser:
         self.groups.append(group)
         self.consumed.update(producers)
         self._add(group, value)
-        if self.patterns[value].attention_key:
-            self._share_kernel(group, producers, self.patterns[value].attention_key)
+        self._share_kernel(group, producers, self.patterns[value])
 
-    def _share_kernel(self, group: Group, producers: _Producers, attention_key: Hashable) -> None:
-        """Let an attention operator share the kernel of another one over the same rows and steps, if levels permit."""
-        leader = self.attentions.setdefault(attention_key, group)
-        if leader is group:
+    def _share_kernel(self, group: Group, producers: _Producers, pattern: AccessPattern) -> None:
+        """Let an attention operator share the kernel of another one over the same rows and steps, if levels permit.
+
+        Rows and steps may be exchanged if both add up weights.
+        """
+        keys = [key for key in (pattern.attention_key, pattern.exchanged_key) if key]
+        known = [self.attentions[key] for key in keys if key in self.attentions]
+        self.attentions |= dict.fromkeys(keys, known[0] if known else group)
+        if not known:
             return
+        leader = known[0]
         together = [leader, *leader.companions]
         level = max(leader.level, group.level)
         settled = level > leader.level and any(g in self.consumed for g in together)
         if settled or any(g in producers for g in together):
-            self.attentions[attention_key] = group
+            self.attentions |= dict.fromkeys(keys, group)
             return
         leader.companions.append(group)
         group.leader = leader
