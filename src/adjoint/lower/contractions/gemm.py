@@ -35,6 +35,7 @@ from adjoint.lower.contractions.loop_order import (
     PrefetchSlots,
     far_accesses,
     loop_order,
+    packed_order,
     prefetch_image,
     prefetch_panel,
     prefetch_tile,
@@ -175,8 +176,9 @@ class GemmBuilder:
         per_group = ceil(blocks / plan.groups)
         groups = ceil(blocks / per_group)
         unit = Var("u", c.batches * panels * groups)
-        part, rest = as_index(unit) % groups, as_index(unit) // groups
-        panel, at = rest % panels, unravel(c.batch, rest // panels)
+        axes = Var("panel", panels), Var("part", groups)
+        at = unravel(packed_order(self.context.target, plan, *axes), as_index(unit))
+        panel, part = map(at.pop, axes)
 
         def whole(columns: int, column: Index) -> tuple[Stmt, ...]:
             width = -(-columns // plan.lanes) * plan.lanes

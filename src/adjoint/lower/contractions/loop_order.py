@@ -11,6 +11,7 @@ from math import ceil, prod
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Load, Stmt, postorder
+from adjoint.kernel.target import Target
 from adjoint.lower.context import Context, group_inliner, store_outputs
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm_plan import GemmPlan, iterates_images
@@ -23,6 +24,7 @@ __all__ = [
     "epilogue_streams",
     "far_accesses",
     "loop_order",
+    "packed_order",
     "prefetch_image",
     "prefetch_panel",
     "prefetch_tile",
@@ -67,6 +69,18 @@ def loop_order(plan: GemmPlan, block: Var, l2_block: Var, panel: Var) -> tuple[V
         return (*c.batch, l2_block, block, panel)
     # Threads take contiguous ranges of units, which should partition the larger operand.
     return (*c.batch, l2_block, panel, block) if plan.order == "columns" else (*c.batch, block, l2_block, panel)
+
+
+def packed_order(target: Target, plan: GemmPlan, panel: Var, group: Var) -> tuple[Var, ...]:
+    """The axes of units that pack a panel and multiply a row group with it, outermost first.
+
+    A thread goes through the row groups of a panel, whose source stays in its cache. If the whole right operand does,
+    it goes through the panels of a row group instead: threads that write neighboring columns of the same rows would
+    share cache lines (Zen 5, two threads: 608x7 @ 7x24 takes 1.2 instead of 5.5 µs).
+    """
+    c = plan.contraction
+    near = c.depth * c.columns * c.right.dtype.itemsize <= costs.l2_block_bytes(target)
+    return (*c.batch, group, panel) if near else (*c.batch, panel, group)
 
 
 @dataclass(frozen=True, slots=True)
