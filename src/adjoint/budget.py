@@ -13,7 +13,7 @@ from adjoint.kernel.program import Program
 from adjoint.kernel.races import verify_barriers
 from adjoint.lower.schedule.lifetimes import live_bytes, shorten_lifetimes
 from adjoint.lower.schedule.memory import plan_arena
-from adjoint.lower.schedule.order import barriers
+from adjoint.lower.schedule.order import barriers, claimed_kernels
 from adjoint.transforms.rematerialize import rematerializations
 
 __all__ = ["lean", "within_budget"]
@@ -96,10 +96,12 @@ def lean(program: Program) -> Program:
     order, offsets, arena, bound = min(plans, key=lambda plan: plan[2])
     if arena >= program.arena_bytes:
         return program
+    waits = barriers(order, offsets)
     made = replace(
         program,
         kernels=tuple(order),
-        barriers=barriers(order, offsets),
+        barriers=waits,
+        claimed=claimed_kernels(order, waits),
         offsets=offsets,
         arena_bytes=arena,
         arena_bound=bound,

@@ -126,6 +126,15 @@ def is_shared(flops: float, nbytes: float, target: Target = MODEL) -> bool:
     return nanoseconds(flops, nbytes, target) > SHARED_NANOSECONDS
 
 
+#: Estimated nanoseconds of a kernel from which threads claim its units in chunks: some forty times the cost of that.
+CLAIMED_NANOSECONDS = 200_000.0
+
+
+def is_claimed(flops: float, nbytes: float) -> bool:
+    """Whether a kernel is so long that threads claim its units, and may take over those of other threads."""
+    return nanoseconds(flops, nbytes) >= CLAIMED_NANOSECONDS
+
+
 #: Floating-point operations plus bytes of a program from which loops that leave out absent rows are worth their ends:
 #: two or three instructions for each loop. A smaller program takes about two microseconds in all.
 BOUNDED_WORK = 1 << 15

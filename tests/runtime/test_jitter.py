@@ -15,7 +15,7 @@ START = """
     import sys
     from dataclasses import replace
     import numpy as np
-    from adjoint import Trainer
+    from adjoint import Trainer, costs
     from adjoint.codegen.module import emit_modules
     from adjoint.codegen.native import compile_native
     from adjoint.compiler import CompileOptions, host
@@ -31,9 +31,15 @@ START = """
 STRESS = """
     expected = trained(plain, steps)
     for threads in (2, 3, 7):
-        trainer = Trainer(module, threads=threads, options=CompileOptions(jitter=True), seed=5)
+        trainer = Trainer(module, threads=threads, options=CompileOptions(jitter=True, cache=False), seed=5)
         same = trained(trainer, steps) == expected
         print(threads, "same" if same else "differs")
+"""
+
+#: The same where threads claim the units of all kernels that they share.
+CLAIMED = f"""
+    costs.CLAIMED_NANOSECONDS = 0
+{STRESS}
 """
 
 #: The same step with the barriers of one kernel after the other removed.
@@ -74,6 +80,11 @@ def outcomes(code, name, steps):
 @pytest.mark.parametrize(("name", "steps"), [("mlp", 500), ("lenet", 50), ("gpt", 75)])
 def test_random_delays_change_no_bit(name, steps):
     assert outcomes(STRESS, name, steps) == dict.fromkeys("237", "same")
+
+
+@pytest.mark.parametrize(("name", "steps"), [("mlp", 500), ("gpt", 50)])
+def test_claimed_units_run_once_under_random_delays(name, steps):
+    assert outcomes(CLAIMED, name, steps) == dict.fromkeys("237", "same")
 
 
 def test_missing_barriers_change_bits():

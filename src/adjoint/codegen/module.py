@@ -27,6 +27,7 @@ from collections.abc import Hashable, Iterator, Sequence
 import numpy as np
 
 from adjoint.codegen.checks import check_text
+from adjoint.codegen.claims import Claims
 from adjoint.codegen.kernels import emit_kernel, parameters
 from adjoint.codegen.native import SharedText
 from adjoint.codegen.regions import RegionEmitter
@@ -96,6 +97,7 @@ def emit_modules(
             here[name] = emit_kernel(kernel, name, target, declarations)
         function_of[kernel] = written[same]
     check = check_text(program, declarations)
+    claims = Claims.of(program)
     yield _module(
         target,
         attributes,
@@ -107,8 +109,9 @@ def emit_modules(
             float_mode_text(target.triple),
             *(["declare hidden void @barrier(ptr, i64)"] if waits else []),
             *(["declare i32 @clock_gettime(i32, ptr)"] if profile else []),
+            *claims.declarations(),
             *([SCHEDULE_FUZZING_TEXT] if jitter else []),
-            _step(program, function_of, enter_mode(target.triple, flush_subnormals), profile, jitter),
+            _step(program, function_of, claims, enter_mode(target.triple, flush_subnormals), profile, jitter),
             check,
         ],
     )
@@ -152,7 +155,9 @@ def _literals(program: Program) -> list[str]:
     return out
 
 
-def _step(program: Program, function_of: dict[Kernel, str], mode: tuple[str, str], profile: bool, jitter: bool) -> str:
+def _step(
+    program: Program, function_of: dict[Kernel, str], claims: Claims, mode: tuple[str, str], profile: bool, jitter: bool
+) -> str:
     extra = ", ptr %clock" if profile else ""
     enter, leave = mode
     lines = [
@@ -174,10 +179,10 @@ def _step(program: Program, function_of: dict[Kernel, str], mode: tuple[str, str
         pointers[buffer] = f"%arena{number}"
     for number, buffer in enumerate(program.literals):
         pointers[buffer] = f"@literal{number}"
-    if program.scratch_bytes:
-        lines.append(f"  %own.offset = mul i64 %thread, {program.scratch_bytes}")
-        lines.append(f"  %own.at = add i64 %own.offset, {arena_size(program.arena_bytes, program.scratch_bytes, 0)}")
-        lines.append("  %own = getelementptr i8, ptr %arena, i64 %own.at")
+    if own := program.scratch_bytes:
+        lines.append(f"  %own.first = getelementptr i8, ptr %arena, i64 {arena_size(program.arena_bytes, own, 0)}")
+        lines.append(f"  %own.offset = mul i64 %thread, {own}")
+        lines.append("  %own = getelementptr i8, ptr %own.first, i64 %own.offset")
     regions = RegionEmitter(program.regions, pointers)
     if profile:
         lines.extend(_meet("start"))
@@ -188,13 +193,14 @@ def _step(program: Program, function_of: dict[Kernel, str], mode: tuple[str, str
         lines.extend(regions.leave(position))
         lines.extend(regions.enter(position))
         if position in program.barriers:
+            lines.extend(claims.clear(position))
             lines.extend(_meet(position))
         if jitter:
             lines.append(f"  call void @jitter(i64 %thread, i64 {position})")
         for number, (buffer, offset) in enumerate(scratch_offsets(kernel).items()):
             pointers[buffer] = f"%own{position}.{number}"
             lines.append(f"  {pointers[buffer]} = getelementptr i8, ptr %own, i64 {offset}")
-        call = _call(position, kernel, function_of[kernel], pointers)
+        call = _call(position, kernel, claims, function_of[kernel], pointers)
         if profile:
             call = _timed(position, call) if regions.inside else [*_tick(2 * position), *call, *_tick(2 * position + 1)]
         lines.extend(call)
@@ -234,11 +240,13 @@ def _meet(k: int | str) -> list[str]:
     ]
 
 
-def _call(k: int, kernel: Kernel, function: str, pointers: dict[Buffer, str]) -> list[str]:
+def _call(k: int, kernel: Kernel, claims: Claims, function: str, pointers: dict[Buffer, str]) -> list[str]:
     """Call the function of kernel `k` for this thread's units: `adjoint.kernel.program.share_of`."""
     args = ", ".join(f"ptr {pointers[b]}" for b in parameters(kernel))
     args = f"{args}, " if args else ""
     units = kernel.unit.extent
+    if k in claims.offsets:
+        return claims.run(k, units, function, args)
     if kernel.parallel and kernel.until is not None:
         return [f"  call void @{function}({args}i64 %thread, i64 %threads)"]
     if kernel.parallel:

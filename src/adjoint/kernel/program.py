@@ -139,6 +139,8 @@ class Program:
         Checks of arguments.
     regions : tuple of Region
         Loops and branches, outer before inner ones.
+    claimed : frozenset of int
+        Indices of kernels whose units threads claim: long ones, behind a barrier.
     """
 
     name: str
@@ -153,6 +155,7 @@ class Program:
     literals: dict[Buffer, bytes]
     checks: tuple[RangeCheck, ...] = ()
     regions: tuple[Region, ...] = ()
+    claimed: frozenset[int] = frozenset()
 
     @property
     def waits(self) -> bool:
@@ -178,7 +181,17 @@ class Program:
     @property
     def scratch_bytes(self) -> int:
         """Size of each thread's part of the arena, determined by the kernel with the most scratch memory."""
+        return self._kernel_scratch_bytes + _aligned(4 * len(self.claimed))
+
+    @property
+    def _kernel_scratch_bytes(self) -> int:
         return max((_end(scratch_offsets(kernel)) for kernel in self.kernels), default=0)
+
+    @property
+    def claim_offsets(self) -> dict[int, int]:
+        """Offsets in a thread's part of the arena of its claims, by the position of the kernel (`codegen.claims`)."""
+        start = self._kernel_scratch_bytes
+        return {position: start + 4 * number for number, position in enumerate(sorted(self.claimed))}
 
     def working_bytes(self, threads: int) -> int:
         """Size of the whole arena for that many threads."""

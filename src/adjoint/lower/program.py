@@ -62,7 +62,7 @@ from adjoint.lower.reductions.two_stage import first_stages, fusable_reductions,
 from adjoint.lower.rows.kernel import row_kernel
 from adjoint.lower.schedule.bound_rows import bound_rows
 from adjoint.lower.schedule.memory import plan_arena
-from adjoint.lower.schedule.order import barriers, circular_updates, read_elsewhere
+from adjoint.lower.schedule.order import barriers, circular_updates, claimed_kernels, read_elsewhere
 from adjoint.lower.schedule.rows import GraphBatch
 from adjoint.lower.winograd.plan import WinogradPlan
 from adjoint.ops.control import is_control
@@ -125,6 +125,7 @@ def lower(
     if regions:
         kernels = name_kernels(kernels)
     offsets, arena, bound = plan_arena(kernels, regions=regions)
+    waits = barriers(kernels, offsets, regions)
     slots += [result_buffers[v] for v in function.results if v in result_buffers]
     number_of = {b: n for n, b in enumerate(slots)}
     # A check reads all elements of its argument.
@@ -142,13 +143,14 @@ def lower(
         ),
         tuple(slots),
         tuple(kernels),
-        barriers(kernels, offsets, regions),
+        waits,
         offsets,
         arena,
         bound,
         literals,
         tuple(checks),
         regions,
+        claimed_kernels(kernels, waits, regions),
     )
 
 

@@ -35,11 +35,12 @@ After::
 from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 
+from adjoint import costs
 from adjoint.kernel.ir import Across, Buffer, Kernel, Load, Stmt, Store, postorder, roots_of, walk
 from adjoint.kernel.regions import Nested, Place, Region, Test, expanded, memory_of, places_of
 from adjoint.lower.analysis.footprint import reads_memory
 
-__all__ = ["barriers", "circular_updates", "order_kernels", "read_elsewhere"]
+__all__ = ["barriers", "circular_updates", "claimed_kernels", "order_kernels", "read_elsewhere"]
 
 
 def _edges(
@@ -194,4 +195,23 @@ def _barriers(
             written, read = {}, {}
         written.update((b, alone and written.get(b, True)) for b in writes)
         read.update((b, alone and read.get(b, True)) for b in reads)
+    return frozenset(found)
+
+
+def claimed_kernels(
+    kernels: Sequence[Kernel], barriers: frozenset[int], regions: Sequence[Region] = ()
+) -> frozenset[int]:
+    """Positions of kernels that take long enough for threads to claim their units (`adjoint.codegen.claims`).
+
+    Claims are cleared before the barrier that precedes a kernel; a loop or branch might skip it, or repeat the kernel.
+    """
+    inside = {p for region in regions for p in range(region.start, region.stop)}
+    found = set()
+    cleared = False
+    for position, kernel in enumerate(kernels):
+        if position in barriers:
+            cleared = position not in inside
+        divisible = kernel.parallel and kernel.until is None and position not in inside
+        if cleared and divisible and costs.is_claimed(kernel.flops, kernel.bytes):
+            found.add(position)
     return frozenset(found)
