@@ -191,9 +191,12 @@ def copy_cycles(lanes: int) -> float:
     return 1.6 / lanes
 
 
-def transpose_cycles(lanes: int) -> float:
-    """Cycles per element of an in-register transpose: log2(lanes) shuffles, a load and a store per vector (Zen 5)."""
-    return 0.8 * (log2(lanes) + 2) / lanes if lanes > 1 else 1.0
+def transpose_cycles(lanes: int, stride: int = 1) -> float:
+    """Cycles per element of an in-register transpose: log2(lanes) shuffles, a load and a store per vector (Zen 5).
+
+    A row of every second element takes two loads and a shuffle.
+    """
+    return 0.8 * (log2(lanes) + 2 * stride) / lanes if lanes > 1 else 1.0
 
 
 #: Cycles per element that a transpose into a panel takes longer than one of the whole operand (Zen 5).

@@ -7,7 +7,7 @@ instructions, unrolled loops straight-line code, and other loops counted loops.
 
 from adjoint.codegen.scalars import cast
 from adjoint.codegen.strided_loads import lane_offsets, without_lane
-from adjoint.codegen.transpose import Transpose, emit_transpose, match_transpose, resized
+from adjoint.codegen.transpose import Transpose, emit_transpose, load_row, match_transpose, resized
 from adjoint.codegen.types import mangled, memory_type, value_type, vector
 from adjoint.codegen.values import Lanes, Result, ValueEmitter
 from adjoint.codegen.writer import Writer
@@ -120,12 +120,13 @@ class _KernelEmitter(ValueEmitter):
         load, align, size = match.load, match.load.dtype.itemsize, match.size
         type_ = memory_type(target.dtype)
         many, long = match.inner.extent, match.outer.extent
-        source, rows = vector(memory_type(load.dtype), long), []
+        rows = []
         self.env[match.outer] = "0"
         for i in range(many):
             self.env[match.inner] = str(i)
             where = self.address(load.buffer, self.index(load.index))
-            row = self.w.load(self.pointer(load.buffer), f"load {source}, ptr {where}, align {align}")
+            pointer = self.pointer(load.buffer)
+            row = load_row(self.w, memory_type(load.dtype), long, match.stride, where, pointer, align)
             rows.append(resized(self.w, cast(self.w, row, load.dtype, target.dtype, long), type_, long, size))
         align = target.dtype.itemsize
         rows += ["poison"] * (size - many)

@@ -9,8 +9,9 @@ the *outer* variable and whose destination has stride 1 along the *inner* one::
 
 Lane by lane this takes 16 gathers. As a transpose it takes 16 vector loads, four rounds of shuffles that exchange
 halves, quarters, ... between rows, and 16 vector stores. A copy that converts (16-bit floats to float32) converts each
-row after it is loaded. Extents may differ, as at the edges of a matrix: rows and columns that a square lacks are not
-loaded or stored, if enough of it remains for the shuffles to pay off.
+row after it is loaded. Where every second element of a row is copied, it takes two loads and a shuffle. Extents may
+differ, as at the edges of a matrix: rows and columns that a square lacks are not loaded or stored, if enough of it
+remains for the shuffles to pay off.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from adjoint.codegen.writer import Writer
 from adjoint.kernel.index import Var
 from adjoint.kernel.ir import Apply, Expr, For, Load, Store
 
-__all__ = ["Transpose", "emit_transpose", "match_transpose", "resized"]
+__all__ = ["Transpose", "emit_transpose", "load_row", "match_transpose", "resized"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,13 @@ class Transpose:
     load: Load
     outer: Var
     inner: Var
+
+    @property
+    def stride(self) -> int:
+        """Elements from one column of the source to the next: 1 or 2."""
+        stride = self.load.index.coefficient(self.outer)
+        assert stride in (1, 2)
+        return stride
 
     @property
     def size(self) -> int:
@@ -56,7 +64,9 @@ def match_transpose(loop: For) -> Transpose | None:
     load = _copied(value)
     if load is None or load.guard is not None or load.buffer is target:
         return None
-    transposed = load.index.coefficient(loop.var) == 1 and place.coefficient(inner.var) == 1
+    # Two loads of every second element of a shorter row would reach beyond it.
+    strides = (1, 2) if loop.var.extent & (loop.var.extent - 1) == 0 else (1,)
+    transposed = load.index.coefficient(loop.var) in strides and place.coefficient(inner.var) == 1
     steady = load.index.coefficient(inner.var) is not None and place.coefficient(loop.var) is not None
     plain = target.dtype == value.dtype and "b" not in (target.dtype.kind, load.dtype.kind)
     made = Transpose(store, load, loop.var, inner.var)
@@ -98,3 +108,16 @@ def resized(w: Writer, row: str, type_: str, size: int, wanted: int) -> str:
         return row
     picks = ", ".join(f"i32 {i}" if i < size else "i32 poison" for i in range(wanted))
     return w.pure(f"shufflevector <{size} x {type_}> {row}, <{size} x {type_}> poison, <{wanted} x i32> <{picks}>")
+
+
+def load_row(w: Writer, type_: str, size: int, stride: int, where: str, pointer: str, align: int) -> str:
+    """The vector of so many elements from an address on, or of every second one; nothing beyond the last is read."""
+    wide = f"<{size} x {type_}>"
+    row = w.load(pointer, f"load {wide}, ptr {where}, align {align}")
+    if stride == 1:
+        return row
+    beyond = w.pure(f"getelementptr inbounds {type_}, ptr {where}, i64 {size - 1}")
+    rest = w.load(pointer, f"load {wide}, ptr {beyond}, align {align}")
+    # The second vector begins one element early, so its even elements are at odd places.
+    picks = ", ".join(f"i32 {2 * i if 2 * i < size else 2 * i + 1}" for i in range(size))
+    return w.pure(f"shufflevector {wide} {row}, {wide} {rest}, <{size} x i32> <{picks}>")

@@ -5,6 +5,7 @@ import pytest
 
 from adjoint import ops
 from adjoint.codegen.targets import target_for
+from adjoint.codegen.transpose import match_transpose
 from adjoint.compiler import CompileOptions, compile, host
 from adjoint.ir import Function, apply, param
 from adjoint.kernel.ir import For, walk
@@ -60,6 +61,7 @@ CASES = [
     (2, 32, 48, 7, 3, 1, 1, 1),
     (2, 24, 32, 14, 3, 2, 1, 1),
     (5, 16, 32, 8, 1, 2, 0, 1),
+    (3, 40, 8, 37, 1, 2, 0, 1),
     (7, 8, 16, 11, 3, 1, 0, 2),
     (1, 64, 16, 4, 3, 1, 1, 1),
 ]
@@ -74,6 +76,15 @@ def test_convolutions_and_their_gradients_agree_with_the_reference(level, case):
     rng = np.random.default_rng(size)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
+def test_every_second_element_is_transposed_in_registers():
+    """Where windows move by two, as in the shortcuts of a residual network."""
+    x, ct = param("x", (4, 40, 37, 37)), param("ct", (4, 8, 19, 19))
+    function = Function("dw", (x, ct), (apply(Conv2dWeightGradient((2, 2), (0, 0), (1, 1), 1, (1, 1)), x, ct),))
+    loops = [s for k in lower_function(function, AVX512).kernels for s in walk(k.body) if isinstance(s, For)]
+    found = [match for loop in loops if (match := match_transpose(loop)) is not None]
+    assert {(match.outer.extent, match.inner.extent) for match in found if match.stride == 2} == {(16, 16), (16, 8)}
 
 
 def test_what_follows_the_sum_sees_the_total_of_the_parts():

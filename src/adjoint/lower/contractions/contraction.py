@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from adjoint.kernel.index import Index, Var
 from adjoint.kernel.ir import Apply, Expr, Load
 from adjoint.lower.analysis.inlining import compute_dtype
 
-__all__ = ["Contraction", "contiguous_run", "in_arithmetic"]
+__all__ = ["Contraction", "Run", "contiguous_run", "in_arithmetic", "transposed_run"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +105,29 @@ def contiguous_run(load: Load, k: Sequence[Var], blocks: Sequence[int]) -> tuple
         if blocks[kept] != k[kept].extent:
             break
     return kept, run
+
+
+class Run(NamedTuple):
+    """Steps of k that squares of an operand are transposed along.
+
+    Parameters
+    ----------
+    kept : int
+        Outer axes of k that do not belong to it.
+    steps : int
+        Its steps.
+    stride : int
+        Elements from one to the next: 1, or 2 where windows move by two.
+    """
+
+    kept: int
+    steps: int
+    stride: int
+
+
+def transposed_run(load: Load, k: Sequence[Var], blocks: Sequence[int]) -> Run:
+    """The run of steps along which squares are transposed: a contiguous one, or every second element of an axis."""
+    kept, steps = contiguous_run(load, k, blocks)
+    if kept == len(k) and k and load.index.coefficient(k[-1]) == 2:
+        return Run(kept - 1, blocks[-1], 2)
+    return Run(kept, steps, 1)

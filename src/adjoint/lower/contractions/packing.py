@@ -11,7 +11,7 @@ from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, For, Kernel, Load, Stmt, Store
 from adjoint.lower.context import Context, finish_kernel
-from adjoint.lower.contractions.contraction import Contraction, contiguous_run, in_arithmetic
+from adjoint.lower.contractions.contraction import Contraction, in_arithmetic, transposed_run
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, ravel, tiled, unravel, unroll_around, vector_loops
@@ -110,7 +110,7 @@ def pack_panel(
     extent: int,
     place: Index | None = None,
 ) -> tuple[Stmt, ...]:
-    """Pack columns with contiguous lanes into a panel; squares are transposed where steps are contiguous.
+    """Pack columns with contiguous lanes into a panel; squares are transposed along runs of steps.
 
     `extent` steps of k from `start` on; all of them if it is 0. The panel begins at `place` of its buffer.
     """
@@ -119,7 +119,7 @@ def pack_panel(
     own, pitch = columns // beside.extent, width // beside.extent
     origin = as_index(0) if place is None else place
     blocks = (extent,) if extent else tuple(v.extent for v in c.k)
-    kept, run = contiguous_run(load, c.k, blocks)
+    kept, run, stride = transposed_run(load, c.k, blocks)
     steps = tuple(Var(v.name, block) for v, block in zip(c.k[:kept], blocks, strict=False))
     # Only an only axis is packed in blocks, which start somewhere.
     base = {**at, **dict.fromkeys(c.k, start)}
@@ -128,7 +128,7 @@ def pack_panel(
     def copies(step: Index) -> tuple[Stmt, ...]:
         def body(inside: Index, _: Index) -> tuple[Stmt, ...]:
             column_of = column + as_index(beside) * own + inside
-            source = load.index.substitute({**base, c.n: column_of}) + step
+            source = load.index.substitute({**base, c.n: column_of}) + step * stride
             before = ravel(steps, {s: as_index(s) for s in steps}) * run + step
             spot = origin + (as_index(beside) * prod(blocks) + before) * pitch + inside
             return (Store(((panel, spot, in_arithmetic(Load(load.buffer, source))),)),)

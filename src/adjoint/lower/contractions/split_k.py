@@ -23,10 +23,9 @@ from itertools import product
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index, flatten
-from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Stmt, Store
-from adjoint.lower.analysis.inlining import BOOL, I64
+from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.lower.context import Context, finish_kernel
-from adjoint.lower.contractions.contraction import Contraction, contiguous_run, in_arithmetic
+from adjoint.lower.contractions.contraction import Contraction, in_arithmetic, transposed_run
 from adjoint.lower.contractions.conversion import convert_operand
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
@@ -203,42 +202,37 @@ class SplitKBuilder:
         return [s for s in (packed, whole) if s is not None]
 
     def pack(self, own: Panel, columns: int, first: Index, start: dict[Var, Index]) -> tuple[Stmt, ...]:
-        """Pack a block of one operand, lanes along the result; squares are transposed where steps are contiguous."""
+        """Pack a block of one operand, lanes along the result; squares are transposed along runs of steps."""
         plan, c = self.plan, self.c
         steps = [Var(v.name, b) for v, b in zip(c.k, plan.blocks, strict=True)]
-        # Trailing axes that are contiguous in the operand form one run of steps.
-        kept, run = contiguous_run(plan.panel, c.k, plan.blocks)
+        kept, run, stride = transposed_run(plan.panel, c.k, plan.blocks)
         outer = steps[:kept]
         base = {**start, **{v: start[v] + as_index(s) for v, s in zip(c.k, outer, strict=False)}}
         ahead = ravel(outer, {s: as_index(s) for s in outer}) * run
 
-        beyond = columns % plan.lanes
-
         def copy(step: Index) -> tuple[Stmt, ...]:
-            def element(column: Index, inside: Expr | None = None) -> Store:
-                source = plan.panel.index.substitute({**base, plan.lane: first + column}) + step
-                value = in_arithmetic(Load(plan.panel.buffer, source, inside))
-                return Store(((own.memory, own.place(ahead + step, column), value),))
+            def element(column: Index, _: Index) -> tuple[Stmt, ...]:
+                source = plan.panel.index.substitute({**base, plan.lane: first + column}) + step * stride
+                value = in_arithmetic(Load(plan.panel.buffer, source))
+                return (Store(((own.memory, own.place(ahead + step, column), value),)),)
 
-            loops = vector_loops(columns - beyond, plan.lanes, lambda column, _: (element(column),))
-            if beyond:
-                lane = Var("l", plan.lanes)
-                inside = Apply("lt", (Coordinate(as_index(lane), I64), Const(beyond, I64)), BOOL)
-                loops += (For(lane, (element(as_index(lane) + (columns - beyond), inside),), "vector"),)
-            return loops
+            def nothing(column: Index, _: Index) -> tuple[Stmt, ...]:
+                return (Store(((own.memory, own.place(ahead + step, column + columns), Const(0.0, c.dtype)),)),)
 
-        square = plan.lanes if columns >= plan.lanes > 1 else 1
+            loops = vector_loops(columns, plan.lanes, element)
+            return (*loops, *vector_loops(-columns % plan.lanes, plan.lanes, nothing))
+
+        square = plan.lanes if run >= plan.lanes else 1
         many, rest = divmod(run, square)
-        loops: list[Stmt] = []
-        if many:
-            iteration, inner = Var("s", many), Var("i", square)
-            body = copy(as_index(iteration) * square + as_index(inner))
-            if square > 1:
-                body = tuple(unroll_around(inner, statement) for statement in body)
-            loops.append(For(iteration, body))
+        iteration, inner = Var("s", many), Var("i", square)
+        body = copy(as_index(iteration) * square + as_index(inner))
+        if square > 1:
+            body = tuple(unroll_around(inner, statement) for statement in body)
+        loops: list[Stmt] = [For(iteration, body)]
         if rest:
-            step = Var("s", rest)
-            loops.append(For(step, copy(as_index(step) + many * square)))
+            # The last square overlaps the one before.
+            step = Var("i", square)
+            loops += (unroll_around(step, statement) for statement in copy(as_index(step) + (run - square)))
         return nest(outer, tuple(loops))
 
     def multiply(

@@ -15,7 +15,7 @@ from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, Load
 from adjoint.kernel.target import Target
 from adjoint.lower.contractions.borders import Border, borders_of
-from adjoint.lower.contractions.contraction import Contraction, contiguous_run
+from adjoint.lower.contractions.contraction import Contraction, contiguous_run, transposed_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
 from adjoint.lower.contractions.split_k_tile import TileReads, best_tile
@@ -204,12 +204,13 @@ class _Planner:
             # Blocks of equal size but the last, where divisors are far smaller than the cache (prime extents).
             most = max(costs.l1_bytes(target) // (vectors * lanes * itemsize * prod(extents[1:])), 1)
             blocks = (ceil(extents[0] / ceil(extents[0] / most)), *blocks[1:])
-        transposes = contiguous_run(panel, c.k, blocks)[1] >= lanes
+        run = transposed_run(panel, c.k, blocks)
+        packing = costs.transpose_cycles(lanes, run.stride) if run.steps >= lanes else costs.GATHER_CYCLES
         extent = batches * self.lane.extent
         cycles = (
             all_panels * self.sweep * c.depth
             + 2 * points * extent / lanes * c.depth / prod(blocks)
-            + extent * c.depth * (costs.transpose_cycles(lanes) if transposes else costs.GATHER_CYCLES)
+            + extent * c.depth * packing
             + points * extent * parts * costs.GATHER_CYCLES
             + (traffic.panels * (1 + groups) / target.l2_bytes_per_cycle if m_blocked else 0)
         )

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from adjoint import costs
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions.contraction import Contraction, contiguous_run
+from adjoint.lower.contractions.contraction import Contraction, transposed_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
 from adjoint.lower.contractions.traffic import Order, Traffic, reads_of
 
@@ -130,7 +130,7 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
     lanes = tile_lanes(target, c)
     transposes = _transposes(target, c, lanes)
     contiguous = c.right.index.coefficient(c.n) == 1
-    rate = costs.transpose_cycles(lanes) if transposes else costs.copy_cycles(lanes)
+    rate = costs.transpose_cycles(lanes, transposes) if transposes else costs.copy_cycles(lanes)
     if not transposes and not contiguous:
         # Two loads and a shuffle for every second element; a gather for elements that are further apart.
         rate = 2 * rate if c.right.index.coefficient(c.n) == 2 else costs.GATHER_CYCLES
@@ -198,12 +198,13 @@ def _store_cycles(target: Target, c: Contraction, form: Form) -> float:
     return tile_lanes(target, c) * (costs.STORE_CYCLES if close else costs.FAR_STORE_CYCLES)
 
 
-def _transposes(target: Target, c: Contraction, lanes: int) -> bool:
-    """Whether packing transposes squares in registers: steps of k are contiguous, and panels stay in cache."""
-    _, run = contiguous_run(c.right, c.k, [v.extent for v in c.k])
+def _transposes(target: Target, c: Contraction, lanes: int) -> int:
+    """The stride of the run along which packing transposes squares in registers, if panels stay in cache; or else 0."""
+    run = transposed_run(c.right, c.k, [v.extent for v in c.k])
     if len(c.k) == 1:
-        return run > 1
-    return run >= lanes and c.depth * lanes * c.dtype.itemsize <= costs.panel_bytes(target) // 2
+        return run.stride if run.steps > 1 else 0
+    fits = run.steps >= lanes and c.depth * lanes * c.dtype.itemsize <= costs.panel_bytes(target) // 2
+    return run.stride if fits else 0
 
 
 @dataclass(frozen=True, slots=True)
