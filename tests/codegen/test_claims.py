@@ -26,7 +26,8 @@ def test_short_kernels_have_fixed_shares():
     assert "atomicrmw" not in "".join(list(emit_modules(program, host()))[1:])  # the first is the barrier
 
 
-def test_claims_are_cleared_before_the_barrier(any_length):
+@pytest.mark.usefixtures("any_length")
+def test_claims_are_cleared_before_the_barrier():
     program = program_of(module_of("mlp")["step"])
     shared = {k for k, kernel in enumerate(program.kernels) if kernel.parallel and kernel.until is None}
     assert program.claimed == {k for k in shared if k >= min(program.barriers)} != set()
@@ -36,7 +37,8 @@ def test_claims_are_cleared_before_the_barrier(any_length):
         assert text.index(f"ptr %mine{k} monotonic") < text.index(f"meet{barrier}:") < text.index(f"ptr %cell{k} ")
 
 
-def test_each_thread_has_claims_of_its_own(any_length):
+@pytest.mark.usefixtures("any_length")
+def test_each_thread_has_claims_of_its_own():
     program = program_of(module_of("mlp")["step"])
     offsets = program.claim_offsets
     assert set(offsets) == program.claimed
@@ -46,7 +48,8 @@ def test_each_thread_has_claims_of_its_own(any_length):
     assert min(offsets.values()) >= scratch
 
 
-def test_loops_have_fixed_shares(any_length):
+@pytest.mark.usefixtures("any_length")
+def test_loops_have_fixed_shares():
     x, w = param("x", (64, 64)), param("w", (64, 64))
     carried, _ = scan(lambda carry, _: ((carry[0] @ w,), ()), (x @ w,), (), length=5)
     program = program_of(Function("f", (x, w), (carried[0] @ w,)))
