@@ -369,7 +369,11 @@ class GemmBuilder:
         padded = block.panel is not None or self.plan.form.right == "whole"
         beyond = not padded and columns % self.plan.lanes > 0 and self.c.right.index.coefficient(self.c.n) == 1
         body = self._unrolled_tile(acc, rows, columns, row, column, step, whole=beyond or padded)
-        if len(steps) > 1 and steps[-1].extent * acc.size // self.plan.lanes <= costs.MAX_UNROLLED:
+        vectors, taps = acc.size // self.plan.lanes, prod(v.extent for v in steps)
+        if len(steps) == 2 and taps * vectors <= costs.MAX_UNROLLED_WINDOW:
+            # The taps of a depthwise window: neighboring rows of the tile share what they load.
+            return (For(steps[0], (For(steps[1], body, "unroll"),), "unroll"),)
+        if len(steps) > 1 and steps[-1].extent * vectors <= costs.MAX_UNROLLED:
             return nest(steps[:-1], (For(steps[-1], body, "unroll"),))
         return nest(steps, body)
 

@@ -37,18 +37,19 @@ After::
 The tensor in between, ``p``, then stays in the second-level cache, and a barrier is saved. This is legal where each
 unit of the consumer reads a part of its own, units of the producer write parts of those, and nothing else reads the
 tensor. It is done where the tensor is larger than a cache and the part that a unit reads is not. Where units prefetched
-the next unit's part of the tensor, they prefetch the next unit's part of the producer's operands instead.
+the next unit's part of the tensor, they prefetch the next unit's part of the producer's operands instead. Consecutive
+units that read the same part, such as those of one image, become one unit.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from adjoint import costs
-from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Buffer, For, Kernel, Prefetch, Stmt, When
+from adjoint.kernel.index import Index, Quotient, Var, as_index
+from adjoint.kernel.ir import Buffer, For, Kernel, Prefetch, Stmt, When, walk
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.target import Target
-from adjoint.lower.analysis.footprint import joint_tiles
+from adjoint.lower.analysis.footprint import accesses, joint_tiles, with_tiles
 
 __all__ = ["compute_at"]
 
@@ -58,6 +59,17 @@ def compute_at(kernels: Sequence[Kernel], target: Target) -> list[Kernel]:
 
     Kernels are given and returned in an executable order.
     """
+    out = list(kernels)
+    while True:
+        # A producer that several kernels read has one consumer once they are in the same.
+        found = _pass(out, target)
+        if len(found) == len(out):
+            return found
+        out = found
+
+
+def _pass(kernels: Sequence[Kernel], target: Target) -> list[Kernel]:
+    """Move each producer that has one consumer, from the first to the last."""
     out, position = list(kernels), 0
     while position < len(out):
         producer = out[position]
@@ -84,18 +96,45 @@ def _moved(producer: Kernel, target: Target) -> Buffer | None:
 
 def _computed_at(producer: Kernel, buffer: Buffer, later: Sequence[Kernel], target: Target) -> Kernel | None:
     """The last of the later kernels with the producer in its units; None where that is illegal or does not pay off."""
-    consumer, units = later[-1], later[-1].unit.extent
+    consumer = later[-1]
     if not consumer.parallel or buffer in consumer.writes:
         return None
     # The producer's operands must be unchanged until there.
     if any(b in k.writes for k in later for b in producer.reads):
         return None
-    wrote, read = producer.tile(buffer), consumer.tile(buffer)
-    if not wrote or wrote * producer.unit.extent != buffer.size or read * units != buffer.size or read % wrote:
-        return None
-    if read * buffer.dtype.itemsize > costs.unit_part_bytes(target):
-        return None
-    return _with_producer_inside(producer, consumer, buffer, read, target)
+    for apart in (producer, *_grouped(producer, _shared_by(producer, buffer), target)):
+        wrote = apart.tile(buffer)
+        if not wrote or wrote * apart.unit.extent != buffer.size:
+            continue
+        sizes = {*_shared_by(consumer, buffer), wrote // max(consumer.tile(buffer), 1)}
+        for grouped in (consumer, *_grouped(consumer, sizes, target)):
+            read = grouped.tile(buffer)
+            whole = read * grouped.unit.extent == buffer.size and read % wrote == 0
+            if whole and read * buffer.dtype.itemsize <= costs.unit_part_bytes(target):
+                return _with_producer_inside(apart, grouped, buffer, read, target)
+    return None
+
+
+def _shared_by(kernel: Kernel, buffer: Buffer) -> set[int]:
+    """Numbers of consecutive units that may access the same part of a buffer."""
+    indices = [index for other, index in accesses(list(walk(kernel.body))) if other is buffer]
+    atoms = {atom for index in indices for atom, _ in index.terms if isinstance(atom, Quotient)}
+    return {atom.by for atom in atoms if atom.of.terms == as_index(kernel.unit).terms}
+
+
+def _grouped(kernel: Kernel, sizes: Iterable[int], target: Target) -> Iterator[Kernel]:
+    """The kernel with so many units in one, as far as enough units are left."""
+    for many in sorted(sizes):
+        units, rest = divmod(kernel.unit.extent, max(many, 1))
+        if many > 1 and not rest and units >= costs.units(target):
+            unit, part = Var(kernel.unit.name, units), Var("part", many)
+            body = _substituted(kernel.body, {kernel.unit: as_index(unit) * many + as_index(part)})
+            yield with_tiles(replace(kernel, unit=unit, body=(For(part, body),)))
+
+
+def _substituted(body: Iterable[Stmt], at: Mapping[Var, Index]) -> tuple[Stmt, ...]:
+    """Statements with other indices in place of variables."""
+    return rewritten(body, index=lambda index: index.substitute(at))
 
 
 def _with_producer_inside(producer: Kernel, consumer: Kernel, buffer: Buffer, part: int, target: Target) -> Kernel:
@@ -106,7 +145,7 @@ def _with_producer_inside(producer: Kernel, consumer: Kernel, buffer: Buffer, pa
         return (near, index + as_index(unit) * -part) if other is buffer else (other, index)
 
     at = {producer.unit: as_index(unit) * iteration.extent + as_index(iteration)}
-    produce = rewritten(producer.body, index=lambda index: index.substitute(at), move=move)
+    produce = rewritten(_substituted(producer.body, at), move=move)
     consume = rewritten(
         _prefetching_sources(consumer.body, _ProducerPrefetch.of(producer, consumer, buffer, part, target)), move=move
     )
