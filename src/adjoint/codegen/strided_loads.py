@@ -1,11 +1,12 @@
 """Strided vectors in memory: the offsets of the lanes, and the contiguous runs among them."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from adjoint.kernel.index import Index, Quotient, Remainder, Var, uses
 from adjoint.kernel.ir import Apply, Const, Coordinate, Expr
 
-__all__ = ["contiguous_run", "guarded_lanes", "lane_offsets", "without_lane"]
+__all__ = ["contiguous_run", "guarded_lanes", "lane_offsets", "window", "without_lane"]
 
 
 def lane_offsets(index: Index, var: Var, width: int) -> list[int]:
@@ -61,3 +62,18 @@ def contiguous_run(offsets: Sequence[int]) -> int:
     while size > 1 and any(offsets[i] != offsets[i - i % size] + i % size for i in range(len(offsets))):
         size //= 2
     return size
+
+
+def window(fixed: Index, offsets: Sequence[int], size: int) -> tuple[int, int]:
+    """The first offset of the memory that lanes are loaded from, and its extent, within a buffer of so many elements.
+
+    It reaches from the first element to the last. Where these are every second one, it is made of whole pairs, if they
+    are inside the buffer, so that loads of the even and of the odd elements are the same.
+    """
+    low, high = min(offsets), max(offsets)
+    if len(offsets) > 1 and all(b - a == 2 for a, b in pairwise(offsets)):
+        start = low - (fixed.constant + low) % 2
+        end = start + 2 * len(offsets)
+        if (fixed + start).low >= 0 and (fixed + end).high <= size:
+            return start, end - start
+    return low, high - low + 1

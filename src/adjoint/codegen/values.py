@@ -12,7 +12,7 @@ import numpy as np
 
 from adjoint.codegen.partial_loads import active_prefix, load_prefix
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
-from adjoint.codegen.strided_loads import contiguous_run, guarded_lanes, lane_offsets, without_lane
+from adjoint.codegen.strided_loads import contiguous_run, guarded_lanes, lane_offsets, window, without_lane
 from adjoint.codegen.types import constant, mangled, memory_type, splat, value_type, vector
 from adjoint.codegen.writer import Writer
 from adjoint.errors import VerifyError
@@ -130,10 +130,7 @@ class ValueEmitter:
         return self.from_memory(buffer, Result(text, lanes.width))
 
     def load_strided(self, load: Load) -> str:
-        """A strided load by vector loads and shuffles, if the lanes are close together; empty if a gather is needed.
-
-        Only elements between the first and the last requested one are loaded.
-        """
+        """A strided load by vector loads and shuffles, if the lanes are close together; empty if a gather is needed."""
         assert self.lanes is not None
         buffer, lanes = load.buffer, self.lanes
         every = lane_offsets(load.index, lanes.var, lanes.active)
@@ -153,11 +150,11 @@ class ValueEmitter:
             narrow = vector(type_, size)
             return self.w.pure(f"shufflevector {narrow} {a}, {narrow} {b}, <{len(picks)} x i32> <{mask}>")
 
-        low, span = min(offsets), max(offsets) - min(offsets) + 1
+        low, span = window(fixed, offsets, buffer.size)
         size = min(lanes.width, 1 << (span.bit_length() - 1))
         ends = all(o - low < size or o - low >= span - size for o in offsets)
         if 1 < size <= span and ends:
-            # Two loads, starting at the first element and ending at the last, cover all requested elements.
+            # Two loads at the ends of the window cover all requested elements.
             a, b = vector_at(low, size), vector_at(low + span - size, size)
             ahead = span - size
             picks = dict(
