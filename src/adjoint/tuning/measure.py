@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
+from itertools import islice
 from math import inf
 
 from adjoint.codegen.module import emit_modules
@@ -36,7 +36,7 @@ _RUNS = (5, 8, 16)
 #: Runs of each schedule in a round at least, and nanoseconds of a round after which there are no more.
 _FEWEST_RUNS, _NANOSECONDS = 3, 1_000_000_000
 #: Maximum ratio of times at which a schedule is preferred to the estimated one.
-_SAVES = 0.97
+_SAVES = 0.985
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +149,18 @@ def _quartile(times: Sequence[int]) -> float:
     return float(sorted(times)[len(times) // 4])
 
 
-def _compiled(candidates: Sequence[Program], target: Target) -> list[tuple[bytes, ...]]:
-    """The object code of each program; all their modules are compiled in parallel."""
-    texts = [list(emit_modules(program, target)) for program in candidates]
-    objects = iter(compile_native(chain.from_iterable(texts), target))
-    return [tuple(next(objects) for _ in modules) for modules in texts]
+def _compiled(programs: Sequence[Program], target: Target) -> list[tuple[bytes, ...]]:
+    """The object code of each program; all modules are compiled in parallel, while others are emitted."""
+    counts = [0] * len(programs)
+
+    def texts() -> Iterator[str]:
+        for number, program in enumerate(programs):
+            for text in emit_modules(program, target):
+                counts[number] += 1
+                yield text
+
+    objects = iter(compile_native(texts(), target))
+    return [tuple(islice(objects, count)) for count in counts]
 
 
 class _Candidate:
