@@ -150,7 +150,8 @@ def measure(found: Iterable[Measurable], target: Target, tiles: int) -> Iterator
             if one.step not in steps:
                 steps = {one.step: lower_function(one.step, target)}
             step = steps[one.step]
-        yield Regret(one.name, one.flops, try_schedules(one.context, one.group, plans, step))
+        if len(plans) > 1:
+            yield Regret(one.name, one.flops, try_schedules(one.context, one.group, plans, step))
 
 
 def _table(found: Sequence[Regret], count: int) -> Table:

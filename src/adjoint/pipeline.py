@@ -49,7 +49,7 @@ from adjoint.transforms.merge_loops import merge_loops
 from adjoint.transforms.polyphase import polyphase
 from adjoint.transforms.separate_results import separate_results
 from adjoint.transforms.simplify import simplify
-from adjoint.tuning import Tuning, contractions_by_work, measure_contractions
+from adjoint.tuning import Tuning, choices, measure_contractions
 
 __all__ = [
     "CODE_PASSES",
@@ -171,8 +171,8 @@ def _choices(function: Function, target: Target, tuning: Tuning) -> dict[str, st
     known = {name: measured.form for name, measured in tuning.read().items()}
     if tuning.seconds > 0:
         context, planned = contractions_of(function, target, value_names(function))
-        unknown = {group: made for group, made in planned.items() if made.signature not in known}
-        if contractions_by_work(unknown):
+        unknown = choices(context, {group: made for group, made in planned.items() if made.signature not in known})
+        if unknown:
             step = _lowered(function, target, known)
             for name, measured in measure_contractions(context, unknown, step, tuning.seconds):
                 tuning.write({name: measured})

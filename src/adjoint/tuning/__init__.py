@@ -4,8 +4,7 @@
 schedules in that state. The design is in ``docs/design/tuning.md``.
 """
 
-from adjoint.tuning.measure import Tried, contractions_by_work, measure_contractions, try_schedules
-from adjoint.tuning.step_state import Use, uses_before
+from adjoint.tuning.measure import Tried, choices, contractions_by_work, measure_contractions, try_schedules
 from adjoint.tuning.store import SECONDS, Measured, Tuning
 
 __all__ = [
@@ -13,9 +12,8 @@ __all__ = [
     "Measured",
     "Tried",
     "Tuning",
-    "Use",
+    "choices",
     "contractions_by_work",
     "measure_contractions",
     "try_schedules",
-    "uses_before",
 ]

@@ -26,7 +26,7 @@ from adjoint.runtime.library import Library
 from adjoint.tuning.step_state import StepMemory, candidate_programs, uses_before
 from adjoint.tuning.store import Measured
 
-__all__ = ["Tried", "contractions_by_work", "measure_contractions", "try_schedules"]
+__all__ = ["Choice", "Tried", "choices", "contractions_by_work", "measure_contractions", "try_schedules"]
 
 #: Minimum number of floating-point operations of a contraction that is measured: shorter ones take about as long as the
 #: call.
@@ -61,26 +61,59 @@ def contractions_by_work(planned: Mapping[Group, PlannedContraction]) -> list[tu
     return [same[len(same) // 2] for same in ordered]
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A contraction with several plans to choose from, the estimated one first.
+
+    Parameters
+    ----------
+    signature : str
+        Its signature.
+    group : Group
+        Its group.
+    plans : tuple of Plan
+        The plans, which give the same bits.
+    """
+
+    signature: str
+    group: Group
+    plans: tuple[Plan, ...]
+
+
+def choices(context: Context, planned: Mapping[Group, PlannedContraction]) -> list[Choice]:
+    """What there is to choose in a function, in the order of `contractions_by_work`.
+
+    Parameters
+    ----------
+    context, planned
+        What `adjoint.lower.program.contractions_of` returns, without what is known.
+    """
+    made = [
+        Choice(one.signature, group, tuple(same_sums(schedules(context, group, one.contraction))))
+        for group, one in contractions_by_work(planned)
+    ]
+    return [choice for choice in made if len(choice.plans) > 1]
+
+
 def measure_contractions(
-    context: Context, planned: Mapping[Group, PlannedContraction], step: Program, seconds: float
+    context: Context, unknown: Sequence[Choice], step: Program, seconds: float
 ) -> Iterator[tuple[str, Measured]]:
     """Measure contractions of a step on one thread, and yield what is found by signature, as soon as it is.
 
     Parameters
     ----------
-    context, planned
-        What `adjoint.lower.program.contractions_of` returns, without those that need not be measured.
+    context, unknown
+        What `adjoint.lower.program.contractions_of` and `choices` return.
     step : Program
         The program of the step.
     seconds : float
-        No measurement starts later.
+        No contraction is begun later.
     """
     end = time.perf_counter() + seconds
-    for group, made in contractions_by_work(planned):
+    for choice in unknown:
         if time.perf_counter() >= end:
             return
-        plans = same_sums(schedules(context, group, made.contraction))
-        yield made.signature, _best(try_schedules(context, group, plans, step, end))
+        yield choice.signature, _best(try_schedules(context, choice.group, choice.plans, step, end))
 
 
 def try_schedules(
