@@ -95,8 +95,8 @@ def candidate_programs(
 def _alone(step: Program | None, value: str, context: Context, kernels: Sequence[Kernel]) -> Program:
     kernels = [expand_math(replace(kernel, parallel=False)) for kernel in kernels]
     used = dict.fromkeys(b for kernel in kernels for b in (*kernel.writes, *kernel.reads))
-    known = {b.name: offset for b, offset in step.offsets.items()} if step is not None else {}
-    offsets = {b: known[b.name] for b in used if b.space == "arena" and b.name in known}
+    known = {(b.name, b.size): offset for b, offset in step.offsets.items()} if step is not None else {}
+    offsets = {b: known[b.name, b.size] for b in used if b.space == "arena" and (b.name, b.size) in known}
     taken = _in_use(step, value) if step is not None else []
     taken += [(offset, offset + b.nbytes) for b, offset in offsets.items()]
     for buffer in used:
