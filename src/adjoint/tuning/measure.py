@@ -10,9 +10,10 @@ import ctypes
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from math import inf
+from statistics import mean
 
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import compile_native
@@ -32,7 +33,7 @@ __all__ = ["Choice", "Tried", "choices", "contractions_by_work", "measure_contra
 #: call.
 _WORTH_MEASURING = 200_000
 #: Runs of each schedule in the rounds of successive halving.
-_RUNS = (5, 8, 16)
+_RUNS = (4, 6, 8, 8)
 #: Runs of each schedule in a round at least, and nanoseconds of a round after which there are no more.
 _FEWEST_RUNS, _NANOSECONDS = 3, 1_000_000_000
 #: Maximum ratio of times at which a schedule is preferred to the estimated one.
@@ -136,10 +137,9 @@ def try_schedules(
     value = context.names[group.members[0]]
     programs = candidate_programs(step, value, context, [contraction_kernels(context, group, plan) for plan in plans])
     uses = uses_before(step, value, target) if step is not None else ()
-    memory = StepMemory(step, uses, programs)
     codes = _compiled(programs, target)
-    candidates = [_Candidate(program, code, memory) for program, code in zip(programs, codes, strict=True)]
-    times, overhead = _halving(candidates, memory.restore, end), _overhead(target)
+    candidates = [_Candidate(program, code) for program, code in zip(programs, codes, strict=True)]
+    times, overhead = _halving(candidates, partial(StepMemory, step, uses, programs), end), _overhead(target)
     return tuple(Tried(str(plan), max(each - overhead, 1.0)) for plan, each in zip(plans, times, strict=True))
 
 
@@ -155,26 +155,42 @@ def _flops(c: Contraction) -> int:
     return 2 * c.batches * c.rows * c.columns * c.depth
 
 
-def _halving(candidates: Sequence["_Candidate"], restore: Callable[[], None], end: float) -> list[float]:
+def _halving(candidates: Sequence["_Candidate"], memory_now: Callable[[], StepMemory], end: float) -> list[float]:
     """The nanoseconds of a run of each candidate, by successive halving; the first one stays to the end.
 
-    The lower quartile of its runs counts: what other programs do disturbs some runs, and no cache state is better than
-    the one that is restored.
+    Each round has memory of its own, because the pages that it happens to get decide what conflicts in the caches. In a
+    round, the lower quartile of runs counts: what other programs do disturbs some, and no state of the caches is better
+    than the one that is restored. Rounds are compared by their ratios to the first candidate.
     """
-    found: list[list[int]] = [[] for _ in candidates]
+    ratios: list[list[float]] = [[] for _ in candidates]
+    first: list[float] = []
     alive = list(range(len(candidates)))
+    memory = None
     for runs in _RUNS:
-        start = time.perf_counter_ns()
-        for run in range(runs):
-            if run >= _FEWEST_RUNS and time.perf_counter_ns() - start > _NANOSECONDS:
-                break
-            for number in alive:
-                restore()
-                found[number].append(candidates[number].nanoseconds())
-        ranked = sorted(alive, key=lambda number: _quartile(found[number]))
+        memory = memory_now()  # while the memory before is still there, so that pages differ
+        times = _round([candidates[number] for number in alive], memory, runs)
+        first.append(times[0])
+        for number, each in zip(alive, times, strict=True):
+            ratios[number].append(each / times[0])
+        ranked = sorted(alive, key=lambda number: mean(ratios[number]))
         alive = list(dict.fromkeys((0, *ranked[: -(-len(ranked) // 2)])))
         if len(alive) == 1 or time.perf_counter() >= end:
             break
+    return [mean(first) * mean(found) for found in ratios]
+
+
+def _round(candidates: Sequence["_Candidate"], memory: StepMemory, runs: int) -> list[float]:
+    """The lower quartile of the nanoseconds of each candidate, in turns."""
+    found: list[list[int]] = [[] for _ in candidates]
+    for candidate in candidates:
+        candidate.bind(memory)
+    start = time.perf_counter_ns()
+    for run in range(runs):
+        if run >= _FEWEST_RUNS and time.perf_counter_ns() - start > _NANOSECONDS:
+            break
+        for candidate, times in zip(candidates, found, strict=True):
+            memory.restore()
+            times.append(candidate.nanoseconds())
     return [_quartile(times) for times in found]
 
 
@@ -199,15 +215,19 @@ def _compiled(programs: Sequence[Program], target: Target) -> list[tuple[bytes, 
 class _Candidate:
     """A compiled program, to be run on one thread."""
 
-    def __init__(self, program: Program, objects: tuple[bytes, ...], memory: StepMemory) -> None:
+    def __init__(self, program: Program, objects: tuple[bytes, ...]) -> None:
+        self._program = program
         self._library = Library(objects, (program.symbol,))
-        addresses = memory.slots(program)
-        self._slots = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-        self._arena = memory.arena.ctypes.data
         kind = ctypes.CFUNCTYPE(
             ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
         )
         self._function = kind(self._library[program.symbol])
+
+    def bind(self, memory: StepMemory) -> None:
+        """Run on this memory from now on, which must live as long as runs follow."""
+        addresses = memory.slots(self._program)
+        self._slots = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+        self._arena = memory.arena.ctypes.data
 
     def nanoseconds(self) -> int:
         """The time of a run."""
@@ -221,5 +241,6 @@ def _overhead(target: Target) -> float:
     """Nanoseconds of a run of no kernels."""
     nothing = Program("candidate", (), (), (), (), frozenset(), {}, 0, 0, {}, ())
     (objects,) = _compiled([nothing], target)
-    candidate = _Candidate(nothing, objects, StepMemory(None, (), [nothing]))
+    candidate, memory = _Candidate(nothing, objects), StepMemory(None, (), [nothing])
+    candidate.bind(memory)
     return _quartile([candidate.nanoseconds() for _ in range(50)])
