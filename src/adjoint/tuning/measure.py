@@ -33,9 +33,9 @@ __all__ = ["Choice", "Tried", "choices", "contractions_by_work", "measure_contra
 #: call.
 _WORTH_MEASURING = 200_000
 #: Runs of each schedule in the rounds of successive halving.
-_RUNS = (4, 6, 8, 8)
+_RUNS = (4, 6, 8)
 #: Runs of each schedule in a round at least, and nanoseconds of a round after which there are no more.
-_FEWEST_RUNS, _NANOSECONDS = 3, 1_000_000_000
+_FEWEST_RUNS, _NANOSECONDS = 3, 500_000_000
 #: Maximum ratio of times at which a schedule is preferred to the estimated one.
 _SAVES = 0.985
 
