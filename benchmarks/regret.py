@@ -1,8 +1,9 @@
 """Compare estimated schedules with measured ones: python benchmarks/regret.py. See docs/benchmarks.md.
 
-For random contractions, every schedule that tuning would try is measured. The regret of a contraction is the time of
-the schedule that the cost models prefer over that of the fastest one: 1 if they chose well. What lies behind a high
-regret belongs into the cost models, whose constants are in `adjoint.costs`.
+For random contractions, and for those of networks with the caches as the step leaves them, every schedule that is worth
+measuring is timed. The regret of a contraction is the time of the schedule that the cost models prefer over that of the
+fastest one: 1 if they chose well. What lies behind a high regret belongs into the cost models, whose constants are in
+`adjoint.costs`; ``fit_costs.py`` evaluates others with the times that ``--json`` keeps.
 """
 
 import argparse
@@ -10,10 +11,11 @@ import json
 import secrets
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 if not __package__:  # run as a script: import the package that contains it
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
@@ -24,18 +26,26 @@ from rich.table import Table
 from rich.text import Text
 
 from adjoint.codegen.targets import host_target
+from adjoint.ir import Function
 from adjoint.ir.printer import value_names
+from adjoint.kernel.program import Program
 from adjoint.kernel.target import Target
+from adjoint.lower.context import Context
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.schedules import PlannedContraction, plan_contraction, same_sums, schedules
+from adjoint.lower.fusion.groups import Group
 from adjoint.lower.program import contractions_of
-from adjoint.tuning import Tried, try_schedules
-from benchmarks import random_cases, report
-from benchmarks.contraction_cases import Case
+from adjoint.pipeline import after_graph_passes, lower_function
+from adjoint.tuning import Tried, contractions_by_work, try_schedules
+from benchmarks import random_cases, random_networks, report, workloads
 from benchmarks.contraction_peers.adjoint import function_of
+from benchmarks.peers.adjoint import module_of
 
-__all__ = ["FAMILIES", "Regret", "main", "measure"]
+__all__ = ["FAMILIES", "Measurable", "Regret", "contractions", "main", "measure"]
 
-#: Families whose cases are one contraction each.
-FAMILIES = ("products", "convolutions")
+#: Families of one contraction each, and those of steps: random networks, and the workloads of the benchmarks.
+ALONE, STEPS = ("products", "convolutions"), ("networks", "workloads")
+FAMILIES = (*ALONE, *STEPS)
 
 #: Operations from which a contraction is measured: shorter ones take about as long as the call.
 LEAST_FLOPS = 10**6
@@ -73,13 +83,75 @@ class Regret:
         return self.tried[0].nanoseconds / self.best.nanoseconds
 
 
-def measure(cases: Sequence[Case], target: Target, tiles: int) -> Iterator[Regret]:
-    """Measure all schedules of every contraction, on one thread, with `tiles` register tiles of each form."""
-    for case in cases:
-        function, _ = function_of(case)
-        context, planned = contractions_of(function, target, value_names(function))
-        for group, made in planned.items():
-            yield Regret(case.name, case.flops, try_schedules(context, group, made.contraction, tiles))
+@dataclass(frozen=True, slots=True)
+class Measurable:
+    """A contraction whose schedules can be measured.
+
+    Parameters
+    ----------
+    name : str
+        The case, or the network and the signature.
+    flops : int
+        Its operations.
+    context, group, contraction
+        What `adjoint.lower.program.contractions_of` returns of it.
+    step : Function or None
+        The step that it is part of.
+    """
+
+    name: str
+    flops: int
+    context: Context
+    group: Group
+    contraction: Contraction
+    step: Function | None
+
+    def estimated(self) -> str:
+        """The schedule that the cost models prefer, as they are now."""
+        return str(plan_contraction(self.context, self.group, self.contraction, {}).plan)
+
+
+def contractions(family: str, count: int, seed: int, target: Target) -> Iterator[Measurable]:
+    """The contractions of a family, the same ones for the same seed: of `count` cases, or of `count` networks."""
+    if family in ALONE:
+        for case in random_cases.draw(family, count, seed):
+            if case.flops >= LEAST_FLOPS:
+                function, _ = function_of(case)
+                for context, group, made in _planned(function, target):
+                    yield Measurable(case.name, case.flops, context, group, made.contraction, None)
+        return
+    networks = family == "networks"
+    for name in random_networks.draw(count, seed) if networks else workloads.WORKLOADS:
+        step = after_graph_passes(module_of((random_networks if networks else workloads).make(name))["step"])
+        for context, group, made in _planned(step, target):
+            c = made.contraction
+            flops = 2 * c.batches * c.rows * c.columns * c.depth
+            if flops >= LEAST_FLOPS:
+                yield Measurable(f"{name}: {made.signature}", flops, context, group, c, step)
+
+
+def _planned(function: Function, target: Target) -> Iterator[tuple[Context, Group, PlannedContraction]]:
+    context, planned = contractions_of(function, target, value_names(function))
+    for group, made in contractions_by_work(planned):
+        yield context, group, made
+
+
+def measure(found: Iterable[Measurable], target: Target, tiles: int) -> Iterator[Regret]:
+    """Measure all schedules of every contraction, on one thread, with `tiles` register tiles of each form.
+
+    Those of a step are the ones that tuning may choose, which give the same bits.
+    """
+    steps: dict[Function, Program] = {}
+    for one in found:
+        plans = schedules(one.context, one.group, one.contraction, tiles)
+        step = None
+        if one.step is not None:
+            plans = same_sums(plans)
+            if one.step not in steps:
+                steps = {one.step: lower_function(one.step, target)}
+            step = steps[one.step]
+        if len(plans) > 1:
+            yield Regret(one.name, one.flops, try_schedules(one.context, one.group, plans, step))
 
 
 def _table(found: Sequence[Regret], count: int) -> Table:
@@ -106,7 +178,7 @@ def parser() -> argparse.ArgumentParser:
     """The options of the command line."""
     made = argparse.ArgumentParser(description="Compare estimated schedules with measured ones.")
     made.add_argument("--families", default="products", help=f"comma-separated, of {', '.join(FAMILIES)}")
-    made.add_argument("--count", type=int, default=60, help="cases of each (default: %(default)s)")
+    made.add_argument("--count", type=int, default=60, help="cases or networks of each (default: %(default)s)")
     made.add_argument("--seed", type=int, help="of the cases (default: a new one)")
     made.add_argument("--tiles", type=int, default=2, help="register tiles of each form (default: %(default)s)")
     made.add_argument("--worst", type=int, default=12, help="number of cases listed (default: %(default)s)")
@@ -128,16 +200,16 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
     console.print(f"seed {seed}, {report.machine()}", markup=False, highlight=False)
     found: list[Regret] = []
     for family in families:
-        cases = [case for case in random_cases.draw(family, args.count, seed) if case.flops >= LEAST_FLOPS]
         with console.status(family) as status:
-            for one in measure(cases, host_target(), args.tiles):
+            for one in measure(contractions(family, args.count, seed, host_target()), host_target(), args.tiles):
                 found.append(one)
                 status.update(f"{family}, {len(found)} measured")
     if found:
         console.print(_table(found, args.worst))
         console.print(_summary(found), highlight=False)
     if args.json is not None:
-        about = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "machine": report.machine(), "seed": seed}
+        about: dict[str, Any] = {"time": datetime.now(UTC).isoformat(timespec="seconds"), "machine": report.machine()}
+        about |= {"families": families, "count": args.count, "seed": seed}
         args.json.write_text(json.dumps({**about, "contractions": [asdict(one) for one in found]}, indent=1) + "\n")
     return 0
 

@@ -1,6 +1,6 @@
 """Every CPU with fused multiply-adds gives the same bits on any number of threads: AVX-512, AVX2, emulated AArch64.
 
-SSE2, which rounds products before it adds them, and ``tune=True``, which chooses by time, are outside of this promise.
+SSE2, which rounds products before it adds them, is outside of this promise.
 """
 
 import numpy as np

@@ -1,23 +1,26 @@
 """Tuning: every form of a contraction gives the product; what was measured is remembered, obeyed, and checked."""
 
 import json
+import time
 from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from adjoint import compile, ops, tuning
+from adjoint import compile, compiler, ops
 from adjoint.compiler import CompileOptions, host
 from adjoint.errors import AdjointError, InvalidValueError
 from adjoint.ir import Function, apply, param
 from adjoint.ir.printer import value_names
 from adjoint.kernel.printer import print_kernel
-from adjoint.lower.contractions.schedules import schedules
+from adjoint.lower.contractions.schedules import same_sums, schedules
 from adjoint.lower.program import contractions_of
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import lower_function
 from adjoint.transforms.simplify import simplify
-from adjoint.tuning import Measured, Tuning
+from adjoint.tuning import Measured, Tuning, contractions_by_work, measure
 from tests.closeness import agrees_with_graph
 from tests.lower.contractions.test_contractions import product
 
@@ -61,18 +64,22 @@ def written(directory, function, form):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_form_gives_the_product(tmp_path, case):
+def test_every_form_gives_the_product_and_those_that_are_measured_its_bits(tmp_path, case):
     function = CASES[case]()
     context, planned = contractions_of(function, host(), value_names(function))
     ((group, found),) = planned.items()
     names = list(map(str, schedules(context, group, found.contraction)))
     assert len(names) >= 3
+    tuned = list(map(str, same_sums(schedules(context, group, found.contraction))))
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    untuned = compile(function, options=OPTIONS)(*arrays)
     for form in names:
         written(tmp_path, function, form)
         got = compile(function, options=OPTIONS, tune=tmp_path)(*arrays)
         agrees_with_graph(got, function, *arrays, message=form)
+        if form in tuned:
+            assert np.array_equal(got, untuned), form
 
 
 def test_a_remembered_form_is_obeyed(tmp_path):
@@ -91,7 +98,7 @@ def test_what_is_measured_is_kept_and_not_measured_again(tmp_path, monkeypatch):
     ((name, found),) = content["contractions"].items()
     assert name.startswith("float32 m128:128,0 n128:0,1 k128:1,128")
     assert 0 < found["microseconds"] <= found["estimated_microseconds"]
-    monkeypatch.setattr(tuning, "_measure", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr(measure, "try_schedules", lambda *_: pytest.fail("measured again"))
     compile(function, options=OPTIONS, tune=tmp_path)
 
 
@@ -147,10 +154,46 @@ def test_forms_that_do_not_exist_are_refused(tmp_path, form, message):
         compile(function, options=OPTIONS, tune=tmp_path)
 
 
-@pytest.mark.parametrize("tune", ["yes", 1])
-def test_what_is_neither_yes_nor_no_nor_a_directory_is_refused(tune):
-    with pytest.raises(InvalidValueError, match="tune must be True, False, or the Path of a directory, got"):
+@pytest.mark.parametrize("tune", ["yes", 0, -1.5, float("nan")])
+def test_what_is_neither_yes_nor_no_nor_seconds_nor_a_directory_is_refused(tune):
+    message = "tune must be True, False, a number of seconds above 0, or the Path of a directory, got"
+    with pytest.raises(InvalidValueError, match=message):
         compile(product(64, 128, 128), options=OPTIONS, tune=tune)
+
+
+def layers(*widths):
+    """A perceptron of products alone."""
+    value = x = param("x", (64, widths[0]))
+    weights = [param(f"w{n}", pair) for n, pair in enumerate(pairwise(widths))]
+    for w in weights:
+        value = ops.relu(value @ w)
+    return Function("f", (x, *weights), (value,))
+
+
+def test_contractions_are_measured_by_their_share_of_the_work():
+    function = layers(96, 96, 96, 160, 96)
+    _, planned = contractions_of(function, host(), value_names(function))
+    chosen = [made.contraction for _, made in contractions_by_work(planned)]
+    assert [(c.depth, c.columns) for c in chosen] == [(96, 96), (96, 160), (160, 96)]
+
+
+def test_a_bound_in_seconds_keeps_what_is_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(compiler, "cache_dir", lambda: tmp_path)
+    function = layers(96, 128, 160)
+    clock = iter(range(100))
+    seconds = SimpleNamespace(perf_counter=lambda: next(clock), perf_counter_ns=time.perf_counter_ns)
+    monkeypatch.setattr(measure, "time", seconds)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    untuned = compile(function, options=OPTIONS)(*arrays)
+    made = compile(function, options=OPTIONS, tune=1.5)
+    (name,) = measured_names(tmp_path / "tuning")
+    assert "k128" in name
+    assert np.array_equal(made(*arrays), untuned)
+    made["f"].text("kernels")  # measures nothing
+    assert len(measured_names(tmp_path / "tuning")) == 1
+    compile(function, options=OPTIONS, tune=100)
+    assert len(measured_names(tmp_path / "tuning")) == 2
 
 
 def measured_names(directory):

@@ -31,7 +31,7 @@ from adjoint.runtime.executable import Entry, Executable
 from adjoint.runtime.fastcall import FASTCALL_TEXT
 from adjoint.runtime.threads import check_threads, pool_text
 from adjoint.runtime.turn import TURN_TEXT
-from adjoint.tuning import Tuning
+from adjoint.tuning import SECONDS, Tuning
 from adjoint.version import __version__
 
 __all__ = [
@@ -67,11 +67,12 @@ class CompileOptions:
         zero, on every thread for the duration of a call. Optimizer state decays into subnormal numbers where a
         gradient stays 0, and most CPUs then take ten to a hundred times as long. False keeps them, as do CPUs without
         such a mode (RISC-V).
-    tune : bool or Path, default False
-        Whether to measure several implementations of each contraction that has not been measured yet, on one thread,
-        and use the fastest. This takes seconds for a small model and a minute for a large one, once: measurements are
-        stored as JSON by shape and CPU, in ``tuning`` in adjoint's cache directory or in the given directory.
-        Implementations add in different orders, so results may differ in their last bits from those without `tune`.
+    tune : bool, float or Path, default False
+        Whether to measure several implementations of each contraction that has not been measured yet, on one thread and
+        with the caches as the step leaves them, and use the fastest. A number is how many seconds to measure at most,
+        True 60; the contractions with most of the operations come first, and what is left runs as without `tune`.
+        Measurements are stored as JSON by shape and CPU, in ``tuning`` in adjoint's cache directory or in the given
+        directory. Results are the same bits as without `tune`.
     jitter : bool, default False
         Whether to delay threads randomly, differently in every step. Steps are far slower, and results bitwise
         identical unless a barrier is missing. For testing adjoint itself.
@@ -82,7 +83,7 @@ class CompileOptions:
     cache_directory: str | Path | None = None
     memory_budget: int | None = None
     flush_subnormals: bool = True
-    tune: bool | Path = False
+    tune: bool | float | Path = False
     jitter: bool = False
 
     def __post_init__(self) -> None:
@@ -102,8 +103,10 @@ class CompileOptions:
             raise InvalidValueError(
                 f"memory_budget must be a number of bytes, an integer of at least 0, got {budget!r}"
             )
-        if not isinstance(self.tune, bool | Path):
-            raise InvalidValueError(f"tune must be True, False, or the Path of a directory, got {self.tune!r}")
+        if not isinstance(self.tune, bool | Path) and not (isinstance(self.tune, int | float) and self.tune > 0):
+            raise InvalidValueError(
+                f"tune must be True, False, a number of seconds above 0, or the Path of a directory, got {self.tune!r}"
+            )
 
 
 def compile(
@@ -113,7 +116,7 @@ def compile(
     entries: Sequence[str] | None = None,
     *,
     threads: int | None = None,
-    tune: bool | Path | None = None,
+    tune: bool | float | Path | None = None,
 ) -> Executable:
     """Compile functions to native code.
 
@@ -130,7 +133,7 @@ def compile(
         Functions of the module to compile; default: all.
     threads : int, optional
         Overrides ``options.threads``.
-    tune : bool or Path, optional
+    tune : bool, float or Path, optional
         Overrides ``options.tune``.
 
     Returns
@@ -206,16 +209,20 @@ def _entry(
 
     def key_now() -> str:
         # Tuned code is never mistaken for untuned code, not even before there is a file of measurements.
-        tuned = f"tuned {tuning.digest()}" if tuning is not None else ""
+        # A longer bound measures what a shorter one has left.
+        tuned = f"tuned {tuning.seconds} {tuning.digest()}" if tuning is not None else ""
         return _key("entry", str(function), target.key, budget, flush, options.jitter, tuned)
 
-    def program_now() -> Program:
+    def program_now(tuning: Tuning | None) -> Program:
         return lower_function(function, target, options.memory_budget, tuning, threads)
+
+    # What was compiled is explained without measuring what the bound has left.
+    measured = replace(tuning, seconds=0.0) if tuning is not None else None
 
     key = key_now()
     found = store.read(key) if store is not None else None
     if found is None:
-        program = program_now()
+        program = program_now(tuning)
         with own_bugs_reported(function.name, partial(str, function)):
             modules = emit_modules(finish_program(program), target, jitter=options.jitter, flush_subnormals=flush)
             objects = compile_native(modules, target)
@@ -226,12 +233,12 @@ def _entry(
         summary, objects = found
 
     def text(stage: str) -> str:
-        program = program_now()
+        program = program_now(measured)
         with own_bugs_reported(function.name, partial(str, function)):
             return program_text(program, target, stage, flush)
 
     def profiled() -> tuple[bytes, ...]:
-        program = program_now()
+        program = program_now(measured)
         with own_bugs_reported(function.name, partial(str, function)):
             modules = emit_modules(finish_program(program), target, profile=True, flush_subnormals=flush)
             return compile_native(modules, target)
@@ -246,7 +253,9 @@ def _entry(
 def compiled_graph(function: Function, target: Target, options: CompileOptions) -> Function:
     """The graph whose values the kernels of a function compute when it is compiled with these options."""
     threads = options.threads or available_cores()
-    return lowered_graph(function, target, options.memory_budget, _tuning(options, target), threads)
+    tuning = _tuning(options, target)
+    measured = replace(tuning, seconds=0.0) if tuning is not None else None
+    return lowered_graph(function, target, options.memory_budget, measured, threads)
 
 
 def program_text(program: Program, target: Target, stage: str, flush_subnormals: bool = True) -> str:
@@ -288,9 +297,11 @@ def _store(options: CompileOptions) -> CompileCache | None:
 
 
 def _tuning(options: CompileOptions, target: Target) -> Tuning | None:
-    if not options.tune:
+    tune = options.tune
+    if tune is False:
         return None
-    return Tuning.of(target, cache_dir() / "tuning" if options.tune is True else options.tune)
+    seconds = SECONDS if isinstance(tune, bool | Path) else float(tune)
+    return Tuning.of(target, tune if isinstance(tune, Path) else cache_dir() / "tuning", seconds)
 
 
 def _key(*parts: Any) -> str:

@@ -67,6 +67,14 @@ def far_bytes(target: Target) -> int:
     return 8 * l2_bytes(target)
 
 
+def replayed_bytes(target: Target) -> int:
+    """Bytes whose last use before a kernel decides what its caches hold when it starts: those of the largest cache.
+
+    At most 64 MiB: larger ones are shared by cores, and by other machines on the same processor.
+    """
+    return min(max(target.caches[-1].nbytes, far_bytes(target)), 64 << 20)
+
+
 #: Streams in memory that the hardware prefetcher follows at a time (Zen 5).
 HARDWARE_STREAMS = 20
 #: Bytes of a page, which bounds hardware prefetching.

@@ -49,7 +49,7 @@ from adjoint.transforms.merge_loops import merge_loops
 from adjoint.transforms.polyphase import polyphase
 from adjoint.transforms.separate_results import separate_results
 from adjoint.transforms.simplify import simplify
-from adjoint.tuning import Tuning, measure_contractions
+from adjoint.tuning import Tuning, choices, measure_contractions
 
 __all__ = [
     "CODE_PASSES",
@@ -98,7 +98,8 @@ def lower_function(
 ) -> Program:
     """The program of a function: graph passes, then lowering; both IRs are verified on the way.
 
-    With `tuning`, contractions that it does not know yet are measured first, and all take their best form.
+    With `tuning`, contractions that it does not know yet are measured first, as long as it says, and all that are known
+    take their best form.
 
     Raises
     ------
@@ -163,12 +164,20 @@ def after_graph_passes(function: Function, after: Observer = unobserved) -> Func
 
 
 def _choices(function: Function, target: Target, tuning: Tuning) -> dict[str, str]:
-    """The best forms of contractions, after measuring those of the function that are not known."""
-    known = tuning.read()
-    found = measure_contractions(*contractions_of(function, target, value_names(function)), known)
-    if found:
-        tuning.write(found)
-    return {name: measured.form for name, measured in {**known, **found}.items()}
+    """The best forms of contractions, after measuring those of the function that are not known.
+
+    Each measurement is stored at once, so that nothing is lost if compilation is interrupted.
+    """
+    known = {name: measured.form for name, measured in tuning.read().items()}
+    if tuning.seconds > 0:
+        context, planned = contractions_of(function, target, value_names(function))
+        unknown = choices(context, {group: made for group, made in planned.items() if made.signature not in known})
+        if unknown:
+            step = _lowered(function, target, known)
+            for name, measured in measure_contractions(context, unknown, step, tuning.seconds):
+                tuning.write({name: measured})
+                known[name] = measured.form
+    return known
 
 
 def _batch(function: Function) -> GraphBatch | None:

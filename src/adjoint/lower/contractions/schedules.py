@@ -8,7 +8,7 @@ A contraction is identified by its signature: its axes with the strides of both 
 by signature, under the names that plans print as.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 
@@ -35,7 +35,7 @@ from adjoint.lower.winograd.plan import WinogradPlan, plan_winograd
 from adjoint.lower.winograd.weight_gradient import winograd_gradient_kernels
 from adjoint.lower.winograd.weight_gradient_plan import WinogradGradientPlan, plan_winograd_gradient
 
-__all__ = ["Plan", "PlannedContraction", "contraction_kernels", "plan_contraction", "schedules"]
+__all__ = ["Plan", "PlannedContraction", "contraction_kernels", "plan_contraction", "same_sums", "schedules"]
 
 #: How a contraction runs.
 Plan = GemmPlan | SplitKPlan | InnerProductPlan | WinogradPlan | WinogradGradientPlan
@@ -152,6 +152,12 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
         if plan is not None:
             by_name.setdefault(str(plan), plan)
     return list(by_name.values())
+
+
+def same_sums(plans: Sequence[Plan]) -> list[Plan]:
+    """Those of several plans that add the products of an element in the same order as the first: all GEMMs do."""
+    first = plans[0]
+    return [plan for plan in plans if plan is first or (isinstance(plan, GemmPlan) and isinstance(first, GemmPlan))]
 
 
 def contraction_kernels(context: Context, group: Group, plan: Plan) -> list[Kernel]:
