@@ -24,10 +24,10 @@ After::
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from adjoint import costs
 from adjoint.errors import VerifyError
@@ -58,7 +58,7 @@ from adjoint.lower.passes import KERNEL_PASSES, PassContext, name_kernels
 from adjoint.lower.reductions.prefix_scan import prefix_scan_kernel
 from adjoint.lower.reductions.reduction import reduction_kernels
 from adjoint.lower.reductions.scatter import scatter_kernel
-from adjoint.lower.reductions.two_stage import first_stages, fusable_reductions, second_stage_kernel
+from adjoint.lower.reductions.two_stage import FirstStage, first_stages, fusable_reductions, second_stage_kernel
 from adjoint.lower.rows.kernel import row_kernel
 from adjoint.lower.schedule.bound_rows import bound_rows
 from adjoint.lower.schedule.memory import plan_arena
@@ -68,6 +68,8 @@ from adjoint.lower.winograd.plan import WinogradPlan
 from adjoint.ops.control import is_control
 
 __all__ = ["LOWERING", "Observer", "contractions_of", "lower", "unobserved"]
+
+_T = TypeVar("_T")
 
 #: Called after each pass with its name and its result: a Function, groups, a list of kernels, or a Program.
 Observer = Callable[[str, Any], None]
@@ -174,17 +176,17 @@ def _scheduled(
     param_buffers, result_buffers, in_place = _external_buffers(function)
     updated = frozenset(in_place.values())
     context = _context(fusion, target, {**param_buffers, **result_buffers, **in_place}, names)
-    kernels = _build_kernels(fusion, context, schedules)
+    built = _build_kernels(fusion, context, schedules)
+    kernels = built.in_order()
     given_up = circular_updates(kernels, updated) | read_elsewhere(kernels, updated)
     given_up |= read_while_updated(kernels, updated)
     if given_up:
-        kept = {v: b for v, b in in_place.items() if b not in given_up}
-        context = _context(fusion, target, {**param_buffers, **result_buffers, **kept}, names)
-        kernels = _build_kernels(fusion, context, schedules)
+        copied = {v: b for v, b in in_place.items() if b in given_up}
+        apart = {v: Buffer(names[v], v.dtype, v.type.size, "arena") for v in copied}
+        context = replace(context, buffers={**context.buffers, **apart})
+        kernels = _build_kernels(fusion, context, schedules, built.without(given_up)).in_order()
         kernels += [
-            copy_kernel(context, f"{names[v].removeprefix('%')}_update", [v], context.buffers[v], b)
-            for v, b in in_place.items()
-            if b in given_up
+            copy_kernel(context, f"{names[v].removeprefix('%')}_update", [v], apart[v], b) for v, b in copied.items()
         ]
     kernels = list(map(with_tiles, kernels))
     after("build_kernels", kernels)
@@ -241,47 +243,90 @@ def contractions_of(
     fusion = fuse(function)
     params, result_buffers, in_place = _external_buffers(function)
     context = _context(fusion, target, {**params, **result_buffers, **in_place}, names)
-    return context, _planned(fusion, context, {})
+    return context, _planned(fusion, context, {}, {})
 
 
-def _planned(fusion: Fusion, context: Context, known: Mapping[str, str]) -> dict[Group, PlannedContraction]:
-    """How each contraction runs, by its group."""
-    out = {}
+def _planned(
+    fusion: Fusion, context: Context, known: Mapping[str, str], made: Mapping[Group, PlannedContraction]
+) -> dict[Group, PlannedContraction]:
+    """How each contraction runs, by its group, given those that have been planned."""
+    out = dict(made)
     for group in fusion.groups:
-        if group.root is not None and fusion.patterns[group.root].product:
+        if group not in out and group.root is not None and fusion.patterns[group.root].product:
             c = match_contraction(context, group)
             if c is not None:
                 out[group] = plan_contraction(context, group, c, known)
     return out
 
 
-def _build_kernels(fusion: Fusion, context: Context, known: Mapping[str, str]) -> list[Kernel]:
-    """Plan all contractions and the reductions that start in their kernels, then build the kernels of all groups."""
-    planned = _planned(fusion, context, known)
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """What has been built of groups: plans of contractions, first stages in their kernels, and kernels."""
+
+    planned: Mapping[Group, PlannedContraction] = field(default_factory=dict)
+    first: Mapping[Group, tuple[FirstStage, ...]] = field(default_factory=dict)
+    kernels: Mapping[Group, list[Kernel]] = field(default_factory=dict)
+
+    def without(self, buffers: frozenset[Buffer]) -> "_Built":
+        """Without the groups whose kernels, or those that share a reduction with them, use some buffers."""
+        left = {g for g, made in self.kernels.items() if any(buffers & {*k.reads, *k.writes} for k in made)}
+        for group, stages in self.first.items():
+            family = {group, *(stage.staged.source.group for stage in stages)}
+            if family & left:
+                left |= family
+        return _Built(_others(self.planned, left), _others(self.first, left), _others(self.kernels, left))
+
+    def in_order(self) -> list[Kernel]:
+        """All kernels, level by level.
+
+        Second stages come last, so that first stages are neighbours, which can be fused horizontally.
+        """
+        out: list[Kernel] = []
+        for _, level in groupby(sorted(self.kernels, key=lambda g: g.level), lambda g: g.level):
+            later: list[Kernel] = []
+            for group in level:
+                own = self.kernels[group]
+                whole = len(own) if group in self.planned else 1
+                out += own[:whole]
+                later += own[whole:]
+            out += later
+        return out
+
+
+def _others(found: Mapping[Group, _T], left: set[Group]) -> dict[Group, _T]:
+    """What belongs to other groups than those."""
+    return {group: made for group, made in found.items() if group not in left}
+
+
+def _build_kernels(fusion: Fusion, context: Context, known: Mapping[str, str], made: _Built | None = None) -> _Built:
+    """Plan all contractions and the reductions that start in their kernels, then build the kernels of all groups.
+
+    What has been `made` is kept.
+    """
+    made = made or _Built()
+    planned = _planned(fusion, context, known, made.planned)
     fusable = fusable_reductions(fusion, context)
     first = {
-        group: first_stages(context, made.plan.contraction, made.plan.parts, fusable.get(group, ()))
-        for group, made in planned.items()
-        if isinstance(made.plan, WinogradPlan)
+        group: made.first[group]
+        if group in made.first
+        else first_stages(context, one.plan.contraction, one.plan.parts, fusable.get(group, ()))
+        for group, one in planned.items()
+        if isinstance(one.plan, WinogradPlan)
     }
     context = replace(context, first_stages=first)
     second = {stage.staged.source.group: stage.staged for stages in first.values() for stage in stages}
-    kernels: list[Kernel] = []
-    for _, level in groupby(sorted(fusion.groups, key=lambda g: g.level), lambda g: g.level):
-        # Second stages come last, so that first stages are neighbours, which can be fused horizontally.
-        later: list[Kernel] = []
-        for group in level:
-            if group in planned:
-                kernels += contraction_kernels(context, group, planned[group].plan)
-            elif group in second:
-                kernels.append(second_stage_kernel(context, second[group]))
-            elif group.leader is None:
-                together = [g for g in (group, *group.companions) if g.outputs]
-                made = _group_kernels(context, together, known) if together else []
-                kernels += made[:1]
-                later += made[1:]
-        kernels += later
-    return kernels
+    kernels: dict[Group, list[Kernel]] = {}
+    for group in fusion.groups:
+        if group in made.kernels:
+            kernels[group] = made.kernels[group]
+        elif group in planned:
+            kernels[group] = contraction_kernels(context, group, planned[group].plan)
+        elif group in second:
+            kernels[group] = [second_stage_kernel(context, second[group])]
+        elif group.leader is None:
+            together = [g for g in (group, *group.companions) if g.outputs]
+            kernels[group] = _group_kernels(context, together, known) if together else []
+    return _Built(planned, first, kernels)
 
 
 def _group_kernels(context: Context, groups: Sequence[Group], schedules: Mapping[str, str]) -> list[Kernel]:
