@@ -99,7 +99,7 @@ def coordinate_search(
         before = least
         for name in start:
             changed = [{**best, name: _scaled(best[name], factor)} for factor in FACTORS]
-            found, values = min(((cost(values), number) for number, values in enumerate(changed)))
+            found, values = min((cost(values), number) for number, values in enumerate(changed))
             if found < LEAST_GAIN * least:
                 best, least = changed[values], found
         if least == before:

@@ -2,7 +2,7 @@
 
 For random contractions, and for those of networks with the caches as the step leaves them, every schedule that is worth
 measuring is timed. The regret of a contraction is the time of the schedule that the cost models prefer over that of the
-fastest one: 1 if they chose well. What lies behind a high regret belongs into the cost models, whose constants are in
+fastest one: 1 if they chose well. What lies behind a high regret belongs in the cost models, whose constants are in
 `adjoint.costs`; ``fit_costs.py`` evaluates others with the times that ``--json`` keeps.
 """
 

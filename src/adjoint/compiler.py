@@ -68,8 +68,8 @@ class CompileOptions:
         gradient stays 0, and most CPUs then take ten to a hundred times as long. False keeps them, as do CPUs without
         such a mode (RISC-V).
     tune : bool, float or Path, default False
-        Whether to measure several implementations of each contraction that has not been measured yet, on one thread and
-        with the caches as the step leaves them, and use the fastest. A number is how many seconds to measure at most,
+        Whether to measure the schedules of each contraction that runs as a GEMM and has not been measured yet, on one
+        thread and with the caches as the step leaves them, and use the fastest. A number is how many seconds at most,
         True 60; the contractions with most of the operations come first, and what is left runs as without `tune`.
         Measurements are stored as JSON by shape and CPU, in ``tuning`` in adjoint's cache directory or in the given
         directory. Results are the same bits as without `tune`.

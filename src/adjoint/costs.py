@@ -134,7 +134,8 @@ def is_shared(flops: float, nbytes: float, target: Target = MODEL) -> bool:
     return nanoseconds(flops, nbytes, target) > SHARED_NANOSECONDS
 
 
-#: Estimated nanoseconds of a kernel from which threads claim its units in chunks: some forty times the cost of that.
+#: Estimated nanoseconds of a kernel from which threads claim its units in chunks. Shorter kernels gain nothing, because
+#: a thread that is interrupted is away for longer than they take (docs/design/threads.md).
 CLAIMED_NANOSECONDS = 200_000.0
 
 

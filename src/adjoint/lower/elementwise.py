@@ -15,7 +15,7 @@ a unit computes one row of each remainder, for the same reason::
                                                     out[i * 2 + 1] = 0
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise, product
 from math import lcm, prod
 
@@ -77,19 +77,21 @@ def points_kernel(
     return finish_kernel(context, context.name_of(group), group.members, unit, body, store_flops(probe, rows * width))
 
 
+def _comparisons(probe: Store) -> Iterator[tuple[Index, int]]:
+    """The comparisons by which stored values are chosen of an index of one term with a bound."""
+    for expr in postorder([value for _, _, value in probe.targets]):
+        if isinstance(expr, Apply) and expr.function in ("lt", "ge"):
+            number, bound = expr.operands
+            if isinstance(number, Coordinate) and isinstance(bound, Const) and len(number.index.terms) == 1:
+                yield number.index, int(bound.value)
+
+
 def _phases(probe: Store, vars_: Sequence[Var]) -> dict[Var, int]:
     """The axes by whose remainders values are chosen, with the divisors; none where there are too many remainders."""
     found: dict[Var, int] = {}
-    for expr in postorder([value for _, _, value in probe.targets]):
-        if not isinstance(expr, Apply) or expr.function not in ("lt", "ge"):
-            continue
-        number, bound = expr.operands
-        if not isinstance(number, Coordinate) or not isinstance(bound, Const) or len(number.index.terms) != 1:
-            continue
-        ((atom, _),) = number.index.terms
-        if not isinstance(atom, Remainder):
-            continue
-        for var in vars_:
+    for index, _ in _comparisons(probe):
+        ((atom, _),) = index.terms
+        for var in vars_ if isinstance(atom, Remainder) else ():
             if atom.of.coefficient(var) == 1 and len(atom.of.terms) == 1 and atom.by < var.extent:
                 found[var] = lcm(found.get(var, 1), atom.by)
     return found if prod(found.values()) <= costs.MAX_SEGMENTS else {}
@@ -126,15 +128,10 @@ def _phased_kernel(
 def _segments(context: Context, probe: Store, vars_: Sequence[Var]) -> dict[Var, list[tuple[int, int]]]:
     """Loops to split: for each, the ``(start, length)`` of its segments; none where too few units would remain."""
     cuts: dict[Var, set[int]] = {}
-    for expr in postorder([value for _, _, value in probe.targets]):
-        if not isinstance(expr, Apply) or expr.function not in ("lt", "ge"):
-            continue
-        number, bound = expr.operands
-        if not isinstance(number, Coordinate) or not isinstance(bound, Const) or len(number.index.terms) != 1:
-            continue
-        ((atom, step),) = number.index.terms
+    for index, bound in _comparisons(probe):
+        ((atom, step),) = index.terms
         if isinstance(atom, Var) and step == 1 and atom in vars_:
-            place = int(bound.value) - number.index.constant
+            place = bound - index.constant
             if 0 < place < atom.extent:
                 cuts.setdefault(atom, set()).add(place)
     whole = prod(v.extent for v in vars_ if v not in cuts and v is not vars_[-1])

@@ -117,9 +117,7 @@ def bound_rows(kernels: Sequence[Kernel], batch: Batch) -> BoundKernels:
     granule = lcm(*(read.tile for found in made.values() for read in found.needed if _fits(read, batch.most)))
     if granule > 1 and batch.most % granule == 0:
         batch = replace(batch, granule=granule)
-        # A granule makes no difference to kernels that compute all rows and need none of the absent ones.
-        again = {k: stores[k] for k, found in made.items() if found.needed or found.kernel is not k}
-        made |= {kernel: _bounded(kernel, own, batch) for kernel, own in again.items()}
+        made = {kernel: _bounded(kernel, stores[kernel], batch) for kernel in kernels}
     whole = frozenset(read.load.buffer for found in made.values() for read in found.needed)
     kept: set[Kernel] = set()
     while more := [k for k in kernels if k not in kept and whole.intersection(k.writes)]:
