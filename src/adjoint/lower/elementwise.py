@@ -20,7 +20,7 @@ from itertools import pairwise, product
 from math import lcm, prod
 
 from adjoint import costs
-from adjoint.kernel.index import Index, Remainder, Var, as_index, unflatten
+from adjoint.kernel.index import Atom, Index, Remainder, Var, as_index, unflatten
 from adjoint.kernel.ir import Apply, Const, Coordinate, Kernel, Stmt, Store, When, postorder
 from adjoint.kernel.ir import walk as statements
 from adjoint.lower.analysis.inlining import output_vars
@@ -77,21 +77,23 @@ def points_kernel(
     return finish_kernel(context, context.name_of(group), group.members, unit, body, store_flops(probe, rows * width))
 
 
-def _comparisons(probe: Store) -> Iterator[tuple[Index, int]]:
-    """The comparisons by which stored values are chosen of an index of one term with a bound."""
+def _comparisons(probe: Store) -> Iterator[tuple[Atom, int, int]]:
+    """The comparisons by which stored values are chosen: of a multiple of an atom with a bound."""
     for expr in postorder([value for _, _, value in probe.targets]):
         if isinstance(expr, Apply) and expr.function in ("lt", "ge"):
             number, bound = expr.operands
             if isinstance(number, Coordinate) and isinstance(bound, Const) and len(number.index.terms) == 1:
-                yield number.index, int(bound.value)
+                ((atom, step),) = number.index.terms
+                yield atom, step, int(bound.value) - number.index.constant
 
 
 def _phases(probe: Store, vars_: Sequence[Var]) -> dict[Var, int]:
     """The axes by whose remainders values are chosen, with the divisors; none where there are too many remainders."""
     found: dict[Var, int] = {}
-    for index, _ in _comparisons(probe):
-        ((atom, _),) = index.terms
-        for var in vars_ if isinstance(atom, Remainder) else ():
+    for atom, _, _ in _comparisons(probe):
+        if not isinstance(atom, Remainder):
+            continue
+        for var in vars_:
             if atom.of.coefficient(var) == 1 and len(atom.of.terms) == 1 and atom.by < var.extent:
                 found[var] = lcm(found.get(var, 1), atom.by)
     return found if prod(found.values()) <= costs.MAX_SEGMENTS else {}
@@ -128,12 +130,9 @@ def _phased_kernel(
 def _segments(context: Context, probe: Store, vars_: Sequence[Var]) -> dict[Var, list[tuple[int, int]]]:
     """Loops to split: for each, the ``(start, length)`` of its segments; none where too few units would remain."""
     cuts: dict[Var, set[int]] = {}
-    for index, bound in _comparisons(probe):
-        ((atom, step),) = index.terms
-        if isinstance(atom, Var) and step == 1 and atom in vars_:
-            place = bound - index.constant
-            if 0 < place < atom.extent:
-                cuts.setdefault(atom, set()).add(place)
+    for atom, step, place in _comparisons(probe):
+        if isinstance(atom, Var) and step == 1 and atom in vars_ and 0 < place < atom.extent:
+            cuts.setdefault(atom, set()).add(place)
     whole = prod(v.extent for v in vars_ if v not in cuts and v is not vars_[-1])
     if (
         not cuts
