@@ -268,7 +268,7 @@ MAX_SPILLED_SUMS = 128 << 10
 #: The innermost loop over the taps of a window is unrolled up to this many vector multiply-adds (code size).
 MAX_UNROLLED = 128
 #: Most vector multiply-adds of all taps of a depthwise window that are unrolled (code size).
-MAX_UNROLLED_WINDOW = 256
+MAX_UNROLLED_WINDOW = 600
 #: Fewest elements of a run that is worth a vector load.
 MIN_RUN = 4
 #: Tiles are compared with their traffic if they take at most this many times the cycles of the best without it.

@@ -10,13 +10,13 @@ from adjoint import costs
 from adjoint.ir import Value
 from adjoint.ir.literals import quoted_name
 from adjoint.kernel.index import Index, Var, flatten, unflatten
-from adjoint.kernel.ir import Buffer, Kernel, Stmt, Store
+from adjoint.kernel.ir import Buffer, Expr, Kernel, Stmt, Store
 from adjoint.kernel.target import Target
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import Inliner
 from adjoint.lower.fusion.groups import Group
 
-__all__ = ["Context", "Literals", "finish_kernel", "group_inliner", "store_flops", "store_outputs"]
+__all__ = ["Context", "Literals", "finish_kernel", "group_inliner", "store_flops", "store_outputs", "store_result"]
 
 
 #: Literal arrays by their bytes and dtype.
@@ -79,6 +79,14 @@ def store_outputs(context: Context, group: Group, inliner: Inliner, index: Seque
         expr = inliner.stored(inliner.element(value, at), buffer.dtype)
         targets.append((buffer, flatten(at, value.shape), expr))
     return Store(tuple(targets))
+
+
+def store_result(context: Context, group: Group, index: Sequence[Index], result: Expr) -> Store:
+    """The store of all outputs of a group at one point, where its root has that value."""
+    assert group.root is not None
+    inliner = group_inliner(context, group)
+    inliner.bind(group.root, result)
+    return store_outputs(context, group, inliner, index)
 
 
 def finish_kernel(

@@ -1,11 +1,11 @@
 """Footprints: which elements of which buffers a kernel accesses, and which part of a buffer each unit has to itself."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from adjoint.kernel.guards import guarded_index
-from adjoint.kernel.index import Dynamic, Index, Quotient, Remainder, Var, as_index
-from adjoint.kernel.ir import Buffer, Coordinate, Expr, Kernel, Load, Prefetch, Stmt, Store, When, postorder, walk
+from adjoint.kernel.index import Atom, Dynamic, Index, Quotient, Remainder, Var, as_index
+from adjoint.kernel.ir import Buffer, Coordinate, Expr, For, Kernel, Load, Prefetch, Stmt, Store, When, postorder, walk
 
 __all__ = ["accesses", "every_index", "joint_tiles", "reads_memory", "with_tiles"]
 
@@ -19,7 +19,7 @@ def with_tiles(kernel: Kernel) -> Kernel:
     if any(map(reads_memory, every_index(statements))):
         return replace(kernel, tiles=())
     sizes: dict[Buffer, set[int]] = {}
-    for buffer, index in accesses(statements):
+    for buffer, index in _limited(kernel.body, {}):
         sizes.setdefault(buffer, set()).add(_tile(kernel.unit, index))
     tiles = tuple((buffer, max(found)) for buffer, found in sizes.items() if len(found) == 1 and max(found))
     return replace(kernel, tiles=tiles)
@@ -30,6 +30,30 @@ def _tile(unit: Var, index: Index) -> int:
     size = index.coefficient(unit) or 0
     rest = index + as_index(unit) * -size
     return size if size > 0 and rest.low >= 0 and rest.high < size else 0
+
+
+def _limited(body: Sequence[Stmt], limits: Mapping[Atom, Var]) -> Iterator[tuple[Buffer, Index]]:
+    """Every access, where atoms have the ranges for which the conditions around it hold."""
+    for statement in body:
+        if isinstance(statement, For):
+            yield from _limited(statement.body, limits)
+        elif isinstance(statement, When):
+            of, inside = statement.index, limits
+            if len(of.terms) == 1 and not of.constant and statement.low == 0 and 0 < statement.high <= of.high:
+                ((atom, step),) = of.terms
+                inside = {**limits, atom: Var("limited", statement.high)} if step == 1 else limits
+            yield from _limited(statement.then, inside)
+            yield from _limited(statement.other, limits)
+        else:
+            yield from ((buffer, _within(index, limits)) for buffer, index in accesses((statement,)))
+
+
+def _within(index: Index, limits: Mapping[Atom, Var]) -> Index:
+    """An index with variables of smaller ranges in place of atoms."""
+    for atom, step in index.terms:
+        if atom in limits:
+            index = index + as_index(limits[atom]) * step - Index(0, frozenset(((atom, step),)))
+    return index
 
 
 def joint_tiles(kernels: Sequence[Kernel], scales: Sequence[int]) -> tuple[tuple[Buffer, int], ...]:

@@ -31,8 +31,8 @@ from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stm
 from adjoint.lower.analysis.inlining import BOOL, FusedAttention, Inliner
 from adjoint.lower.attention.plan import AttentionPlan, FusedOperator, describe, plan_attention
 from adjoint.lower.attention.row_block import RowBlock
-from adjoint.lower.attention.step_sums import StepSums, store_result
-from adjoint.lower.context import Context, finish_kernel
+from adjoint.lower.attention.step_sums import StepSums
+from adjoint.lower.context import Context, finish_kernel, store_result
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import tiled, vector_loops
 

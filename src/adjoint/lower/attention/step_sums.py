@@ -14,19 +14,10 @@ from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Load, Stmt, Store
 from adjoint.lower.attention.plan import AttentionPlan, StepOperator, describe
 from adjoint.lower.attention.row_block import RowBlock
-from adjoint.lower.context import Context, group_inliner, store_outputs
-from adjoint.lower.fusion.groups import Group
+from adjoint.lower.context import Context, store_result
 from adjoint.lower.loops import vector_loops, vector_runs
 
-__all__ = ["StepSums", "store_result"]
-
-
-def store_result(context: Context, group: Group, index: tuple[Index, ...], result: Expr) -> Store:
-    """The result of a group's root at an index, and its epilogue."""
-    assert group.root is not None
-    inliner = group_inliner(context, group)
-    inliner.bind(group.root, result)
-    return store_outputs(context, group, inliner, index)
+__all__ = ["StepSums"]
 
 
 class StepSums:

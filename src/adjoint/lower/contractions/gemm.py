@@ -27,7 +27,7 @@ from adjoint.kernel.ir import (
 )
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
-from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
+from adjoint.lower.context import Context, finish_kernel, store_result
 from adjoint.lower.contractions.contraction import Contraction, contiguous_run
 from adjoint.lower.contractions.conversion import convert_operands
 from adjoint.lower.contractions.gemm_plan import GemmPlan
@@ -381,13 +381,10 @@ class GemmBuilder:
         return lambda acc, spot, m, n: self._epilogue(at, m, n, Load(acc, spot))
 
     def _epilogue(self, at: dict[Var, Index], m: Index, n: Index, result: Expr) -> Store:
-        assert self.group.root is not None
         where = {**{v: as_index(0) for v in self.c.axes}, **at, self.c.n: n}
         if self.c.m is not None:
             where[self.c.m] = m
-        inliner = group_inliner(self.context, self.group)
-        inliner.bind(self.group.root, result)
-        return store_outputs(self.context, self.group, inliner, self.c.index(where))
+        return store_result(self.context, self.group, self.c.index(where), result)
 
     def _finish(self, unit: Var, body: tuple[Stmt, ...]) -> Kernel:
         points = self.c.batches * self.c.rows * self.c.columns

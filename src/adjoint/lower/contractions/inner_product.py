@@ -23,7 +23,7 @@ from adjoint.kernel.index import Index, Var, as_index, flatten
 from adjoint.kernel.ir import Across, Apply, Buffer, Const, Coordinate, For, Kernel, Load, Stmt, Store
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64, output_vars
-from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs
+from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs, store_result
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.conversion import convert_operands
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan, column_axis
@@ -230,15 +230,12 @@ class _Builder:
         return (For(i, (For(j, body, "unroll"),), "unroll"),)
 
     def _epilogue(self, at: Mapping[Var, Index], result: Buffer) -> Store:
-        assert self.group.root is not None
         where = {**{v: as_index(0) for v in self.c.axes}, **at}
         if self.sums is not None:
             part = at[self.c.k[0]] // self.plan.extents[0]
             place = part * prod(self.group.shape) + flatten(self.c.index(where), self.group.shape)
             return Store(((self.sums, place, Load(result, as_index(0))),))
-        inliner = group_inliner(self.context, self.group)
-        inliner.bind(self.group.root, Load(result, as_index(0)))
-        return store_outputs(self.context, self.group, inliner, self.c.index(where))
+        return store_result(self.context, self.group, self.c.index(where), Load(result, as_index(0)))
 
 
 def _clear(acc: Buffer, lanes: int) -> tuple[Stmt, ...]:

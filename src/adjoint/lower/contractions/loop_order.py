@@ -12,7 +12,7 @@ from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Buffer, Const, Load, Stmt, postorder
 from adjoint.kernel.target import Target
-from adjoint.lower.context import Context, group_inliner, store_outputs
+from adjoint.lower.context import Context, store_result
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm_plan import GemmPlan, iterates_images
 from adjoint.lower.contractions.prefetch import region, spread_prefetches
@@ -35,10 +35,8 @@ def far_accesses(
     context: Context, group: Group, c: Contraction, at: Mapping[Var, Index]
 ) -> list[tuple[Buffer, Index, bool]]:
     """Rows of large tensors that an epilogue accesses: (buffer, index in terms of `c.m` and `c.n`, is written)."""
-    assert group.root is not None
-    inliner = group_inliner(context, group)
-    inliner.bind(group.root, Const(0.0, c.dtype))
-    probe = store_outputs(context, group, inliner, c.index({**{v: as_index(v) for v in c.axes}, **at}))
+    index = c.index({**{v: as_index(v) for v in c.axes}, **at})
+    probe = store_result(context, group, index, Const(0.0, c.dtype))
     writes = {(b, i): True for b, i, _ in probe.targets}
     loads = [e for e in postorder([v for _, _, v in probe.targets]) if isinstance(e, Load) and e.guard is None]
     places = {(e.buffer, e.index): False for e in loads} | writes

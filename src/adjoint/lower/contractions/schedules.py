@@ -1,6 +1,7 @@
 """The schedules of a contraction: which there are, which the cost models prefer, or which one was measured to be best.
 
-A schedule is a plan: a GEMM with its tile, split-K or its M-blocked variant, inner products, or Winograd's algorithm.
+A schedule is a plan: a GEMM with its tile, a depthwise convolution, split-K or its M-blocked variant, inner products,
+or Winograd's algorithm.
 The first step, `plan_contraction`, decides the kind of plan for `adjoint.costs.MODEL`, because it decides the order in
 which products are added, and then the plan of that kind for the target.
 
@@ -20,6 +21,7 @@ from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.borders import padded_operands
 from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.depthwise import DepthwisePlan, depthwise_kernel, plan_depthwise
 from adjoint.lower.contractions.gemm import gemm_kernels
 from adjoint.lower.contractions.gemm_plan import GemmPlan, gemm_plans, plan_gemm
 from adjoint.lower.contractions.inner_product import inner_product_kernels
@@ -38,7 +40,7 @@ from adjoint.lower.winograd.weight_gradient_plan import WinogradGradientPlan, pl
 __all__ = ["Plan", "PlannedContraction", "contraction_kernels", "plan_contraction", "same_sums", "schedules"]
 
 #: How a contraction runs.
-Plan = GemmPlan | SplitKPlan | InnerProductPlan | WinogradPlan | WinogradGradientPlan
+Plan = GemmPlan | DepthwisePlan | SplitKPlan | InnerProductPlan | WinogradPlan | WinogradGradientPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
     """The plan with the lowest estimated cost, of the kind that is best on the model CPU."""
     target, model = context.target, costs.order_target(context.target)
     best = _best(replace(context, target=model), group, c)
+    if isinstance(best, GemmPlan) and (depthwise := plan_depthwise(target, c)) is not None:
+        return depthwise
     if model is target:
         return best
     if isinstance(best, GemmPlan):
@@ -156,14 +160,16 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
 
 def same_sums(plans: Sequence[Plan]) -> list[Plan]:
     """Those of several plans that add the products of an element in the same order as the first: all GEMMs do."""
-    first = plans[0]
-    return [plan for plan in plans if plan is first or (isinstance(plan, GemmPlan) and isinstance(first, GemmPlan))]
+    gemms = GemmPlan, DepthwisePlan
+    return [plan for plan in plans if plan is plans[0] or (isinstance(plan, gemms) and isinstance(plans[0], gemms))]
 
 
 def contraction_kernels(context: Context, group: Group, plan: Plan) -> list[Kernel]:
     """The kernels of a contraction under a plan."""
     if isinstance(plan, GemmPlan):
         return gemm_kernels(context, group, plan)
+    if isinstance(plan, DepthwisePlan):
+        return [depthwise_kernel(context, group, plan)]
     if isinstance(plan, SplitKPlan):
         return (m_blocked_kernels if plan.m_blocked else split_k_kernels)(context, group, plan)
     if isinstance(plan, InnerProductPlan):

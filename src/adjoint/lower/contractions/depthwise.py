@@ -1,0 +1,249 @@
+"""Depthwise convolutions: register tiles of several rows, which share the rows of the image that their windows read.
+
+Every channel has a window of its own. So a tile of one row, as in a GEMM whose left operand has no rows, loads a vector
+for each multiply-add, and loads limit it. A tile of several rows loads each row of the image once, and adds it to all
+rows of the result whose windows contain it::
+
+    for i in 0..4:                                     for r in 0..6:
+      for k0 in 0..3:                                    for k2 in 0..3:
+        for k2 in 0..3:                           ->       for i in 0..4 with 0 <= r - i < 3:
+          acc[i] += w[k0, k2] * x[i + k0, k2 + l]            acc[i] += w[r - i, k2] * x[r, k2 + l]
+
+The products of an element are added in the same order as in a GEMM, so both give the same bits.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, prod
+
+from adjoint import costs
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, For, Kernel, Load, Prefetch, Stmt, Store
+from adjoint.kernel.target import Target
+from adjoint.lower.analysis.access import flops_of
+from adjoint.lower.analysis.inlining import BOOL, I64
+from adjoint.lower.context import Context, finish_kernel, store_result
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.loop_order import far_accesses
+from adjoint.lower.contractions.prefetch import region
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import pieces, tiled, unravel, vector_runs
+
+__all__ = ["DepthwisePlan", "depthwise_kernel", "plan_depthwise"]
+
+
+@dataclass(frozen=True, slots=True)
+class DepthwisePlan:
+    """How a depthwise convolution runs.
+
+    Parameters
+    ----------
+    contraction : Contraction
+        The convolution, with the two axes of its window as summed axes.
+    row : Var
+        The axis of the result along which windows move by rows of the image.
+    rows, vectors : int
+        Rows of a tile, and vectors along each.
+    lanes : int
+        Lanes of a vector.
+    """
+
+    contraction: Contraction
+    row: Var
+    rows: int
+    vectors: int
+    lanes: int
+
+    def __str__(self) -> str:
+        return f"depthwise {self.rows}x{self.vectors}"
+
+    def readers(self, rows: int) -> list[list[tuple[int, int]]]:
+        """The rows of the image that a tile of so many rows reads, from the first to the last.
+
+        For each: which rows of the tile have it in their windows, and as which row of the window.
+        """
+        return _readers(*_steps(self.contraction, self.row), self.contraction.k[0].extent, rows)
+
+
+def plan_depthwise(target: Target, c: Contraction) -> DepthwisePlan | None:
+    """The plan whose tiles have the lowest estimated cost; None if this is no such convolution, or rows are short."""
+    lanes = target.lanes(c.dtype)
+    if c.m is not None or len(c.k) != 2 or c.columns < lanes or c.right.index.coefficient(c.n) not in (1, 2):
+        return None
+    if c.left.dtype != c.dtype or c.right.dtype != c.dtype:
+        return None
+    row = next((v for v in reversed(c.batch) if not c.left.index.coefficient(v) and min(_steps(c, v)) > 0), None)
+    if row is None or c.depth > costs.MAX_UNROLLED_WINDOW:
+        return None
+    strided = c.right.index.coefficient(c.n) == 2
+    numbers = tuple(v.extent for v in c.k), row.extent, c.columns
+    rows, vectors = _tile(target, lanes, _steps(c, row), *numbers, strided)
+    return DepthwisePlan(c, row, rows, vectors, lanes)
+
+
+def _steps(c: Contraction, row: Var) -> tuple[int, int]:
+    """Elements of the image from one row of the result to the next, and from one row of the window to the next."""
+    return c.right.index.coefficient(row) or 0, c.right.index.coefficient(c.k[0]) or 0
+
+
+def _readers(step: int, ahead: int, taps: int, rows: int) -> list[list[tuple[int, int]]]:
+    found: dict[int, list[tuple[int, int]]] = {}
+    for i in range(rows):
+        for k0 in range(taps):
+            found.setdefault(i * step + k0 * ahead, []).append((i, k0))
+    return [found[place] for place in sorted(found)]
+
+
+@lru_cache(maxsize=1024)
+def _tile(
+    target: Target,
+    lanes: int,
+    steps: tuple[int, int],
+    window: tuple[int, int],
+    rows: int,
+    columns: int,
+    strided: bool,
+) -> tuple[int, int]:
+    """The rows and vectors of the tile with which a channel takes the fewest cycles."""
+    taps, wide = window
+    # A vector that is not aligned reaches into the next cache line.
+    lines = (1 + target.vector_bytes / target.line_bytes) * (2 if strided else 1)
+
+    def cycles(height: int, vectors: int) -> float:
+        products = height * vectors * taps * wide
+        loads = len(_readers(*steps, taps, height)) * wide * vectors * lines + height * taps * wide
+        shuffles = len(_readers(*steps, taps, height)) * wide * vectors if strided else 0
+        return costs.TILE_CYCLES + max(
+            costs.multiply_add_cycles(target, products + shuffles),
+            costs.load_cycles(target, loads),
+            costs.chain_cycles(target) * taps * wide,
+        )
+
+    def whole(tile: tuple[int, int]) -> float:
+        height, vectors = tile
+        down, across = pieces(rows, height), pieces(ceil(columns / lanes), vectors)
+        return sum(n * m * cycles(high, wide) for _, n, high in down for _, m, wide in across)
+
+    return min(_tiles(target, taps * wide, rows, ceil(columns / lanes), strided), key=whole)
+
+
+def _tiles(target: Target, taps: int, rows: int, columns: int, strided: bool) -> Iterator[tuple[int, int]]:
+    """The tiles that fit the registers, with a weight for each row and a vector of the image."""
+    for height in range(1, min(rows, costs.MAX_ROWS) + 1):
+        for vectors in range(1, min(columns, costs.MAX_VECTORS) + 1):
+            sums = height * vectors
+            fits = sums + min(height, vectors) + 1 + 2 * strided <= target.tile_registers
+            if sums == 1 or (fits and sums * taps <= costs.MAX_UNROLLED_WINDOW):
+                yield height, vectors
+
+
+def depthwise_kernel(context: Context, group: Group, plan: DepthwisePlan) -> Kernel:
+    """The kernel of a plan: each unit is one tile of the result."""
+    c, width = plan.contraction, plan.vectors * plan.lanes
+    others = [v for v in c.batch if v is not plan.row]
+    block, panel = Var("block", ceil(plan.row.extent / plan.rows)), Var("panel", ceil(c.columns / width))
+    # The tiles of an image follow each other, so that a thread may compute what all of them read (`compute_at`).
+    tiles, images = block.extent * panel.extent, prod(v.extent for v in others)
+    unit = Var("u", images * tiles)
+    at = unravel([*others, block, panel], as_index(unit))
+    down, across = at.pop(block), at.pop(panel)
+    # Each tile prefetches its share of the next image.
+    then = {v: as_index(0) for v in (*c.axes, *c.k)} | unravel(others, (as_index(unit) // tiles + 1) % images)
+    following = region(
+        context.target, c.right.buffer, c.right.index, {v: v.extent for v in (plan.row, c.n, *c.k)}, then
+    )
+
+    def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
+        def ahead(slot: int, slots: int) -> tuple[Stmt, ...]:
+            if following is None:
+                return ()
+            own = following.share(as_index(unit) % tiles, tiles)
+            line = Var("line", ceil(own.lines / slots))
+            return (For(line, (own.prefetch(as_index(line) + slot * line.extent),), "unroll"),)
+
+        def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
+            return _Tile(context, group, plan, at, row, column, rows, columns, ahead).statements()
+
+        return tiled(across, c.columns, width, tile)
+
+    body = tiled(down, plan.row.extent, plan.rows, strip)
+    points = c.batches * c.columns
+    zero = {v: as_index(0) for v in c.axes}
+    after = store_result(context, group, c.index(zero), Const(0.0, c.dtype))
+    work = 2.0 * points * c.depth + flops_of([v for _, _, v in after.targets]) * points
+    return finish_kernel(context, context.name_of(group), group.members, unit, body, work)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A tile of so many rows and columns, its first row and column, the other axes, and what it prefetches."""
+
+    context: Context
+    group: Group
+    plan: DepthwisePlan
+    at: dict[Var, Index]
+    row: Index
+    column: Index
+    rows: int
+    columns: int
+    #: The prefetches of the next image in one of so many slots.
+    ahead: Callable[[int, int], tuple[Stmt, ...]]
+
+    def statements(self) -> tuple[Stmt, ...]:
+        """Clear the sums, add the products, and apply the epilogue."""
+        c, plan = self.plan.contraction, self.plan
+        acc = Buffer("acc", c.dtype, self.rows * -(-self.columns // plan.lanes) * plan.lanes, "register")
+        every = range(self.rows)
+        clear = self._along(lambda i, n: Store(((acc, self._spot(i, n), Const(0.0, c.dtype)),)), every, whole=True)
+        products: list[Stmt] = []
+        # Lanes past the end of the image's rows add zeros, which is cheaper than masking their sums.
+        beyond = self.columns % plan.lanes > 0 and c.right.index.coefficient(c.n) == 1
+        images = plan.readers(self.rows)
+        for slot, readers in enumerate(images):
+            products += self.ahead(slot, len(images))
+            products += (hint for i, k0 in readers if k0 == 0 for hint in self._results(i))
+            tap, windows = Var("k", c.k[1].extent), dict(readers)
+
+            def add(i: int, n: Index, tap: Var = tap, windows: dict[int, int] = windows) -> Store:
+                where = {**self._point(i, n), c.k[0]: as_index(windows[i]), c.k[1]: as_index(tap)}
+                inside = Apply("lt", (Coordinate(n, I64), Const(self.columns, I64)), BOOL) if beyond else None
+                weight, image = c.element(c.left, where), c.element(c.right, where, inside)
+                spot = self._spot(i, n)
+                return Store(((acc, spot, Apply("fma", (weight, image, Load(acc, spot)), acc.dtype)),))
+
+            products.append(For(tap, self._along(add, windows, whole=beyond), "unroll"))
+        return (*clear, *products, *self._along(lambda i, n: self._end(acc, i, n), every))
+
+    def _along(
+        self, point: Callable[[int, Index], Store], rows: Iterable[int], whole: bool = False
+    ) -> tuple[Stmt, ...]:
+        """Do something at every column of some rows, vector by vector; `whole`: also beyond the last column."""
+        lanes, out = self.plan.lanes, []
+        for start, vectors, extent in vector_runs(self.columns, self.columns, lanes):
+            vector, lane = Var("j", vectors), Var("l", lanes if whole else extent)
+            inside = as_index(vector) * lanes + as_index(lane) + start
+            out.append(For(vector, tuple(For(lane, (point(i, inside),), "vector") for i in rows), "unroll"))
+        return tuple(out)
+
+    def _results(self, i: int) -> tuple[Stmt, ...]:
+        """Prefetch the rows of large tensors that the epilogue accesses for a row of the tile."""
+        c, vector = self.plan.contraction, Var("j", -(-self.columns // self.plan.lanes))
+        at = {**self.at, self.plan.row: self.row + i}
+        column = self.column + as_index(vector) * self.plan.lanes
+        far = far_accesses(self.context, self.group, c, at)
+        hints = tuple(Prefetch(buffer, index.substitute({c.n: column}), write) for buffer, index, write in far)
+        return (For(vector, hints, "unroll"),) if hints else ()
+
+    def _spot(self, i: int, n: Index) -> Index:
+        """The place of a sum among the registers."""
+        return n + i * -(-self.columns // self.plan.lanes) * self.plan.lanes
+
+    def _point(self, i: int, n: Index) -> dict[Var, Index]:
+        """The axes of the result at a row and a column of the tile."""
+        c = self.plan.contraction
+        return {**{v: as_index(0) for v in c.axes}, **self.at, self.plan.row: self.row + i, c.n: self.column + n}
+
+    def _end(self, acc: Buffer, i: int, n: Index) -> Store:
+        index = self.plan.contraction.index(self._point(i, n))
+        return store_result(self.context, self.group, index, Load(acc, self._spot(i, n)))

@@ -1,0 +1,101 @@
+"""Depthwise convolutions: which rows of the image a tile shares, and results at every vector width."""
+
+import numpy as np
+import pytest
+
+from adjoint import ops
+from adjoint.compiler import compile
+from adjoint.ir import Function, param
+from adjoint.lower.contractions import schedules
+from adjoint.lower.contractions.depthwise import DepthwisePlan
+from adjoint.lower.program import contractions_of
+from adjoint.pipeline import after_graph_passes, lower_function, value_names
+from adjoint.transforms.differentiate import gradient
+from tests.closeness import agrees_with_graph
+from tests.hardware import shared_among_levels
+from tests.lower.contractions.test_contractions import AVX512, OPTIONS
+
+
+def depthwise(batch, channels, size, window, stride=1, dilation=1, out=1):
+    """A convolution of each channel with a window of its own, a residual and a ReLU."""
+    x, w = param("x", (batch, channels, size, size)), param("w", (channels * out, 1, window, window))
+    pad = (window // 2) * dilation
+    y = ops.conv2d(x, w, stride=stride, padding=pad, dilation=dilation, groups=channels)
+    return Function("f", (x, w), (ops.relu(y) + y,))
+
+
+def plan_of(function):
+    function = after_graph_passes(function)
+    (made,) = contractions_of(function, AVX512, value_names(function))[1].values()
+    return made.plan
+
+
+def rows_read(readers):
+    return [dict(one) for one in readers]
+
+
+def test_a_row_of_the_image_is_read_once_for_all_windows_that_contain_it():
+    plan = plan_of(depthwise(1, 32, 40, 3))
+    assert isinstance(plan, DepthwisePlan)
+    assert rows_read(plan.readers(2)) == [{0: 0}, {0: 1, 1: 0}, {0: 2, 1: 1}, {1: 2}]
+
+
+def test_windows_that_move_by_two_or_are_dilated_share_fewer_rows():
+    strided, dilated = plan_of(depthwise(1, 32, 80, 3, stride=2)), plan_of(depthwise(1, 32, 40, 3, dilation=2))
+    assert rows_read(strided.readers(2)) == [{0: 0}, {0: 1}, {0: 2, 1: 0}, {1: 1}, {1: 2}]
+    assert rows_read(dilated.readers(3)) == [{0: 0}, {1: 0}, {0: 1, 2: 0}, {1: 1}, {0: 2, 2: 1}, {1: 2}, {2: 2}]
+
+
+def test_tiles_of_large_windows_have_several_rows():
+    plan = plan_of(depthwise(1, 32, 96, 7))
+    assert isinstance(plan, DepthwisePlan)
+    assert plan.rows > 1
+    assert plan.rows * plan.vectors >= 8
+
+
+@pytest.mark.parametrize(
+    "function",
+    [depthwise(1, 16, 40, 3, out=2), depthwise(4, 16, 8, 3), depthwise(1, 8, 64, 31)],
+    ids=["several windows for each channel", "rows shorter than a vector", "windows too large to unroll"],
+)
+def test_other_convolutions_are_no_such_plans(function):
+    assert not isinstance(plan_of(function), DepthwisePlan)
+
+
+def test_images_are_padded_where_they_are_used_although_tiles_leave_a_remainder():
+    """89 rows and columns are tiles of four rows and three vectors, and remainders along both."""
+    (kernel,) = lower_function(depthwise(16, 12, 89, 7), AVX512).kernels
+    assert kernel.unit.extent == 16 * 12
+
+
+#: Batch, channels, size, window, stride, dilation: remainders of rows and of vectors along them.
+CASES = [
+    (2, 5, 19, 3, 1, 1),
+    (1, 3, 37, 7, 1, 1),
+    (3, 4, 33, 5, 2, 1),
+    (2, 3, 41, 3, 1, 2),
+    (1, 2, 50, 3, 3, 2),
+    (2, 24, 89, 3, 1, 1),
+]
+
+
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES), ids=str)
+def test_results_and_gradients_agree_with_the_reference(level, case):
+    function = depthwise(*case)
+    loss = Function("loss", function.params, (ops.sum(ops.square(function.results[0])),))
+    rng = np.random.default_rng(case[2])
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+    backward = gradient(loss, ("x", "w"))
+    agrees_with_graph(compile(backward, level, OPTIONS)(*arrays), backward, *arrays)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_results_have_the_bits_of_a_gemm(case, monkeypatch):
+    function = depthwise(*case)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    made = compile(function, options=OPTIONS)(*arrays)
+    monkeypatch.setattr(schedules, "plan_depthwise", lambda target, c: None)
+    assert "depthwise" not in str(plan_of(function))
+    np.testing.assert_array_equal(compile(function, options=OPTIONS)(*arrays), made)
