@@ -311,6 +311,8 @@ LIKELY_TILE, LIKELY_TILES = 1.5, 100
 #: Fraction of products that are not with the zeros around an image below which only those are computed: loops of their
 #: own for the rows at a border take as long as some products.
 MAX_INSIDE = 0.95
+#: Most places in a panel from one step, or one tap, to the next (strides and dilations): others lie in between.
+MAX_WINDOW_STEP = 4
 #: Steps of a summed axis that are sampled to count the cache lines of a tile.
 LINE_SAMPLE = 16
 #: Rows of a block in a split-K reduction: a vector of each stays in the first-level cache.

@@ -12,6 +12,8 @@ blocks of k stream past::
         for step in block: acc += x[rows, step] * panel[step, lanes]
         sums[rows, lanes] = acc
 
+If that operand is shifted along some axes of the result (taps), those belong to the rows (`split_k_window`).
+
 So every element of either operand comes from memory once, whatever the number of rows. Threads share panels and splits
 of the outermost summed axis; a second kernel adds the partial sums of the splits, in a fixed order, and applies the
 epilogue. Where there are enough panels, row groups may replace splits (`m_blocked`).
@@ -22,7 +24,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, prod
 
-from adjoint.kernel.index import Index, Var, as_index, flatten
+from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Expr, For, Kernel, Load, Stmt, Store
 from adjoint.lower.context import Context, finish_kernel
 from adjoint.lower.contractions.contraction import Contraction, in_arithmetic, transposed_run
@@ -31,6 +33,7 @@ from adjoint.lower.contractions.prefetch import Region, region, spread_prefetche
 from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.contractions.split_k_reduction import split_k_reduction_kernel, sum_of
 from adjoint.lower.contractions.split_k_tile import Piece, row_pieces
+from adjoint.lower.contractions.split_k_window import packed_steps, panel_step
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel, unroll_around, vector_loops
 
@@ -164,7 +167,8 @@ class SplitKBuilder:
     def _products(self, at: Place, columns: int, first: Index) -> tuple[Stmt, ...]:
         """A unit, for whose point of the batch the operands are."""
         plan, width = self.plan, self._whole(columns)
-        own = Panel(Buffer("panel", self.c.dtype, prod(plan.blocks) * width, "scratch"), as_index(0), width)
+        _, _, counts = packed_steps(plan.panel, self.c.k, plan.blocks, plan.windows)
+        own = Panel(Buffer("panel", self.c.dtype, prod(counts) * width, "scratch"), as_index(0), width)
         out = [self.clear(columns, at)]
         for begin, many, size in pieces(self.c.k[0].extent // plan.parts, plan.blocks[0]):
             some = replace(self, plan=replace(plan, blocks=(size, *plan.blocks[1:])))
@@ -204,16 +208,18 @@ class SplitKBuilder:
     def pack(self, own: Panel, columns: int, first: Index, start: dict[Var, Index]) -> tuple[Stmt, ...]:
         """Pack a block of one operand, lanes along the result; squares are transposed along runs of steps."""
         plan, c = self.plan, self.c
-        steps = [Var(v.name, b) for v, b in zip(c.k, plan.blocks, strict=True)]
-        kept, run, stride = transposed_run(plan.panel, c.k, plan.blocks)
-        outer = steps[:kept]
-        base = {**start, **{v: start[v] + as_index(s) for v, s in zip(c.k, outer, strict=False)}}
+        load, axes, counts = packed_steps(plan.panel, c.k, plan.blocks, plan.windows)
+        strides = {w.along: w.stride for w in plan.windows}
+        begin = {axis: start[v] * strides.get(v, 1) for axis, v in zip(axes, c.k, strict=True)}
+        kept, run, stride = transposed_run(load, axes, counts)
+        outer = [Var(v.name, count) for v, count in zip(axes[:kept], counts, strict=False)]
+        base = {**begin, **{v: begin[v] + as_index(s) for v, s in zip(axes, outer, strict=False)}}
         ahead = ravel(outer, {s: as_index(s) for s in outer}) * run
 
         def copy(step: Index) -> tuple[Stmt, ...]:
             def element(column: Index, _: Index) -> tuple[Stmt, ...]:
-                source = plan.panel.index.substitute({**base, plan.lane: first + column}) + step * stride
-                value = in_arithmetic(Load(plan.panel.buffer, source))
+                source = load.index.substitute({**base, plan.lane: first + column}) + step * stride
+                value = in_arithmetic(Load(load.buffer, source))
                 return (Store(((own.memory, own.place(ahead + step, column), value),)),)
 
             def nothing(column: Index, _: Index) -> tuple[Stmt, ...]:
@@ -279,7 +285,7 @@ class SplitKBuilder:
         limits |= {piece.step: piece.steps for piece in some if piece.step is not None}
         steps = [Var(v.name.replace("r", "k"), end - begin) for v, (begin, end) in limits.items()]
         within = [as_index(s) + begin for s, (begin, _) in zip(steps, limits.values(), strict=True)]
-        step = flatten(within, plan.blocks)
+        step = panel_step(c.k, within, plan.blocks, row, plan.windows)
         where = {**row, **{v: start[v] + s for v, s in zip(c.k, within, strict=True)}}
         element = c.element(plan.other, where)
 

@@ -19,6 +19,7 @@ from adjoint.lower.contractions.contraction import Contraction, contiguous_run, 
 from adjoint.lower.contractions.conversion import beforehand_cycles, element_cycles, packing_cycles
 from adjoint.lower.contractions.gemm_plan import blocks_within
 from adjoint.lower.contractions.split_k_tile import TileReads, best_tile
+from adjoint.lower.contractions.split_k_window import Window, packed_steps, windows_of
 from adjoint.lower.loops import divisors
 
 __all__ = ["SplitKPlan", "plan_split_k", "split_factor"]
@@ -40,7 +41,7 @@ class SplitKPlan:
     lane : Var
         The axis of the result along panels, which only `panel` has.
     rows : tuple of Var
-        The axes of the result that only `other` has, outermost first.
+        The axes of the result that only `other` has, and those of `windows`, outermost first.
     batch : tuple of Var
         The axes of the result that both have (groups of a convolution), outermost first.
     tile : tuple of int
@@ -61,6 +62,8 @@ class SplitKPlan:
         Whether `other`, of 16 bits, is converted beforehand (`conversion`).
     borders : tuple of Border
         Padding of `other` whose products are left out; tiles have one row along their axes.
+    windows : tuple of Window
+        The row axes along which not `other`, but the panel is shifted.
     cycles : float
         Estimated cycles of all of it on one core.
     """
@@ -80,6 +83,7 @@ class SplitKPlan:
     m_blocked: bool = False
     convert_other: bool = False
     borders: tuple[Border, ...] = ()
+    windows: tuple[Window, ...] = ()
     cycles: float = 0.0
 
     @property
@@ -127,9 +131,10 @@ def plan_split_k(target: Target, c: Contraction, padded: Mapping[Buffer, Value] 
         planner = _planner(model, c, panel, other, borders_of(padded, other, c.axes, c.k))
         if planner is not None:
             found.append((planner.plan(None), operands))
+    without = [f for f in found if not f[0].windows]
     if not found:
         return None
-    best, operands = min(found, key=lambda f: f[0].cycles)
+    best, operands = min(without or found, key=lambda f: f[0].cycles)
     if model is target:
         return best
     return _plan_for(target, c, _forwards(c, *operands), best)
@@ -171,6 +176,7 @@ class _Planner:
     vectors: int
     tile: tuple[int, ...]
     borders: tuple[Border, ...]
+    windows: tuple[Window, ...]
 
     def plan(self, parts: int | None) -> SplitKPlan:
         """The plan with so many splits of k; by default, the number that suits the target."""
@@ -189,7 +195,7 @@ class _Planner:
         tiles, rest = divmod(self.rows[0].extent, tile[0])
         tiles, groups = 1 if rest else tiles, 1
         along = contiguous_run(panel, c.k, tuple(v.extent for v in c.k))[1] >= lanes
-        if parts in (None, 1) and along and not self.batch:
+        if parts in (None, 1) and along and not self.batch and not self.windows:
             groups = _cached_groups(target, tiles, panels, traffic)
         m_blocked = groups > 1
         if parts is None:
@@ -199,8 +205,8 @@ class _Planner:
             missing = costs.least_units(target) / (all_panels * parts)
             groups = split_factor(tiles, missing, missing * 2)
         extents = (c.k[0].extent // parts, *(v.extent for v in c.k[1:]))
-        blocks = blocks_within(extents, vectors * lanes * itemsize, costs.l1_bytes(target))
-        if not m_blocked and blocks[1:] == extents[1:]:
+        blocks = self._blocks(extents, vectors * lanes * itemsize)
+        if not m_blocked and not self.windows and blocks[1:] == extents[1:]:
             # Blocks of equal size but the last, where divisors are far smaller than the cache (prime extents).
             most = max(costs.l1_bytes(target) // (vectors * lanes * itemsize * prod(extents[1:])), 1)
             blocks = (ceil(extents[0] / ceil(extents[0] / most)), *blocks[1:])
@@ -231,8 +237,24 @@ class _Planner:
             m_blocked=m_blocked,
             convert_other=convert_other,
             borders=tuple(b for b in self.borders if dict(zip(c.k, blocks, strict=True))[b.step] == b.step.extent),
+            windows=self.windows,
             cycles=cycles,
         )
+
+    def _blocks(self, extents: tuple[int, ...], step_bytes: int) -> tuple[int, ...]:
+        """The blocks of k for which a panel stays in the first-level cache; in the second, if taps read it many times.
+
+        Steps at the border of a block are packed again for the next one.
+        """
+        if not self.windows:
+            return blocks_within(extents, step_bytes, costs.l1_bytes(self.target))
+        room = most = costs.l2_block_bytes(self.target)
+        while True:
+            blocks = blocks_within(extents, step_bytes, room)
+            packed = prod(packed_steps(self.panel, self.c.k, blocks, self.windows)[2])
+            if packed * step_bytes <= most or room < step_bytes:
+                return blocks
+            room //= 2
 
 
 def _planner(
@@ -251,22 +273,28 @@ def _planner(
     axes = [v for v in c.axes if v.extent > 1]
     of_panel = [v for v in axes if panel.index.coefficient(v)]
     batch = tuple(v for v in of_panel if other.index.coefficient(v))
-    rows = tuple(v for v in axes if v not in of_panel)
-    if len(of_panel) != len(batch) + 1 or not rows or not all(other.index.coefficient(v) for v in rows):
+    own = [v for v in of_panel if v not in batch]
+    windows = windows_of(panel, own, c.k)
+    if not own or (len(own) > 1 and not windows):
         return None
-    (lane,) = (v for v in of_panel if v not in batch)
+    taps = [w.row for w in windows]
+    (lane,) = (v for v in own if v not in taps)
+    rows = tuple(v for v in axes if v is not lane and v not in batch)
+    if not rows or not all(other.index.coefficient(v) for v in rows if v not in taps):
+        return None
     lanes = target.lanes(c.dtype)
     if least_fill and lane.extent < costs.MIN_LANE_USE * ceil(lane.extent / lanes) * lanes:
         return None
     shares = (*(Var(v.name, v.extent // share) for v in rows[:1]), *rows[1:])
     borders = tuple(b for b in borders if b.row in rows[1:])
     reads = TileReads.of(target, other, rows, c.k, lanes * c.dtype.itemsize)
-    sweep, vectors, tile = best_tile(target, ceil(lane.extent / lanes), shares, reads, share > 1, borders)
+    shifted = tuple(v in taps for v in rows)
+    sweep, vectors, tile = best_tile(target, ceil(lane.extent / lanes), shares, reads, share > 1, borders, shifted)
     if prod(tile) * vectors < target.vector_registers * least_fill:
         return None
     size = dict(zip(rows, tile, strict=True))
     left_out = tuple(b for b in borders if size[b.row] == 1)
-    return _Planner(target, c, panel, other, lane, rows, batch, sweep * share, vectors, tile, left_out)
+    return _Planner(target, c, panel, other, lane, rows, batch, sweep * share, vectors, tile, left_out, windows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,14 @@ class Piece:
 
 
 class _Rows(NamedTuple):
-    """An axis of rows in numbers: its extent, and the runs of rows that need some steps only, as (rows, share)."""
+    """An axis of rows in numbers: its extent, and the runs of rows that need some steps only, as (rows, share).
+
+    `shifted`: along it, tiles read other vectors of the panel, rather than other elements that are broadcast.
+    """
 
     extent: int
     runs: tuple[tuple[int, float], ...]
+    shifted: bool = False
 
     def pieces(self, tile: int) -> list[tuple[int, int, float]]:
         """The tiles along the axis: their number, the rows of each, and the share of the steps that they need."""
@@ -118,18 +122,20 @@ def best_tile(
     reads: TileReads | None = None,
     whole: bool = False,
     borders: Sequence[Border] = (),
+    shifted: Sequence[bool] = (),
 ) -> tuple[float, int, tuple[int, ...]]:
     """The register tile with the most multiply-adds per cycle, which divides the rows if it must be `whole`.
 
-    Among about equally fast ones, it is the one that reads the fewest cache lines for a row. Returns cycles of a step
-    of all rows, vectors, and the tile.
+    Among about equally fast ones, it is the one that reads the fewest cache lines for a row. Along the axes that are
+    `shifted`, tiles read several vectors of the panel. Returns cycles of a step of all rows, vectors, and the tile.
     """
     numbers = []
-    for row in rows:
+    for number, row in enumerate(rows):
         border = next((b for b in borders if b.row is row), None)
         runs = border.pieces() if border is not None else []
         steps = border.step.extent if border is not None else 1
-        numbers.append(_Rows(row.extent, tuple((many, (end - begin) / steps) for _, many, (begin, end) in runs)))
+        shares = tuple((many, (end - begin) / steps) for _, many, (begin, end) in runs)
+        numbers.append(_Rows(row.extent, shares, bool(shifted) and shifted[number]))
     return _best_tile(target, vectors, tuple(numbers), reads, whole)
 
 
@@ -141,8 +147,11 @@ def _best_tile(
     found: list[tuple[float, float, int, tuple[int, ...]]] = []
     for count in range(1, min(vectors, costs.MAX_PANEL_VECTORS) + 1):
         for tile in _tiles([row.extent for row in rows], (target.vector_registers - 1) // count - 1, whole):
+            sums, read = prod(tile) * count, _vectors(rows, tile) * count
+            if read > count and sums + read + 1 > target.tile_registers:
+                continue
             cycles = _sweep_cycles(target, count, rows, tile) * ceil(vectors / count)
-            found.append((cycles, -_step_cycles(target, prod(tile), count), -count, tile))
+            found.append((cycles, -_step_cycles(target, sums, read), -count, tile))
     found.sort()
     if reads is not None:
         # Many tiles are about equally fast; what they read, which takes longer to compute, makes the difference.
@@ -181,13 +190,19 @@ def _sweep_cycles(target: Target, count: int, rows: Sequence[_Rows], tile: Seque
     """Cycles of a step of k of all rows, in tiles of so many vectors."""
     cycles, sizes = 0.0, set[tuple[int, ...]]()
     for some in product(*(row.pieces(t) for row, t in zip(rows, tile, strict=True))):
-        sizes.add(tuple(size for _, size, _ in some))
+        size = tuple(size for _, size, _ in some)
+        sizes.add(size)
         many = prod(many * share for many, _, share in some)
-        cycles += many * _step_cycles(target, prod(size for _, size, _ in some), count)
+        cycles += many * _step_cycles(target, prod(size) * count, _vectors(rows, size) * count)
     return cycles * (1 + costs.EDGE_COST * (len(sizes) - 1))
 
 
-def _step_cycles(target: Target, height: int, count: int) -> float:
-    """Cycles of a step of k of a tile."""
-    compute = costs.multiply_add_cycles(target, height * count)
-    return max(compute, (height + count) / target.load_units, costs.chain_cycles(target))
+def _vectors(rows: Sequence[_Rows], tile: Sequence[int]) -> int:
+    """How many rows of the panel a tile reads in each step."""
+    return prod(size for row, size in zip(rows, tile, strict=True) if row.shifted)
+
+
+def _step_cycles(target: Target, sums: int, read: int) -> float:
+    """Cycles of a step of k of a tile of so many vectors, which reads some of the panel."""
+    compute = costs.multiply_add_cycles(target, sums)
+    return max(compute, (sums // read + read) / target.load_units, costs.chain_cycles(target))

@@ -1,7 +1,8 @@
 """How a Winograd convolution runs (`convolution`): axes, images in a unit and register tile, by estimated cost."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
 from math import ceil, prod, sqrt
 
 import numpy as np
@@ -74,13 +75,13 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
     if roles is None or roles.depth < costs.MIN_WINOGRAD_DEPTH:
         return None
     model = costs.order_target(target)
-    # Few units leave threads idle; how many threads there will be is not known here.
-    wanted = costs.units(model)
-    plans = _plans(model, c, roles, _units(model, c, roles))
-    best = min(plans, key=lambda plan: plan.cycles * sqrt(max(1.0, wanted / plan.units)), default=None)
-    if best is None or model is target:
-        return best
-    size = [(best.images, best.rows)]
+    best_unit = _best_unit(model, _Layer.of(c, roles))
+    if best_unit is None:
+        return None
+    images, rows, joined = best_unit
+    if model is target:
+        return _plan(target, c, roles, images, rows, joined, None)
+    size = [(images, rows)]
     best = min(_plans(target, c, roles, size), key=lambda plan: plan.cycles)
     if best.units >= costs.least_units(target):
         return best
@@ -90,6 +91,34 @@ def plan_winograd(target: Target, c: Contraction) -> WinogradPlan | None:
         (best, *(plan for height in heights for plan in _plans(target, c, roles, size, height))),
         key=lambda plan: plan.cycles * costs.imbalance(target, plan.units),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A convolution, equal to all others with the same plan."""
+
+    numbers: tuple[Hashable, ...]
+    c: Contraction = field(compare=False)
+    roles: ConvolutionAxes = field(compare=False)
+
+    @classmethod
+    def of(cls, c: Contraction, roles: ConvolutionAxes) -> "_Layer":
+        """The numbers that plans depend on."""
+        weights = tuple((v.extent, bool(c.left.index.coefficient(v))) for v in roles.batch)
+        images = roles.images.extent if roles.images is not None else 0
+        channels = tuple(v.extent for v in roles.channels)
+        one = (roles.algorithm, roles.high.extent, roles.across.extent, channels, weights, images)
+        return cls((c.dtype, c.rows, c.columns, tuple(v.extent for v in c.batch), *one), c, roles)
+
+
+@lru_cache(maxsize=1024)
+def _best_unit(model: Target, layer: _Layer) -> tuple[int, int, bool] | None:
+    """Images and rows of the best unit, and whether its rows are joined. Cached: layers repeat."""
+    # Few units leave threads idle; how many threads there will be is not known here.
+    wanted = costs.units(model)
+    plans = _plans(model, layer.c, layer.roles, _units(model, layer.c, layer.roles))
+    best = min(plans, key=lambda plan: plan.cycles * sqrt(max(1.0, wanted / plan.units)), default=None)
+    return (best.images, best.rows, best.joined) if best is not None else None
 
 
 def _plans(
