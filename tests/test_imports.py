@@ -50,7 +50,9 @@ MAY_IMPORT = {
     # Chooses among programs that lowering makes of recomputing graphs.
     "budget": {"errors", "ir", "kernel", "lower", "transforms"},
     "pipeline": COMPILER | {"tuning", "budget"},
-    "compiler": COMPILER | {"pipeline", "tuning"},
+    # Python's garbage collector.
+    "collector": set(),
+    "compiler": COMPILER | {"collector", "pipeline", "tuning"},
     # Measures kernels before the compiler builds with what it found.
     "tuning": {"costs", "errors", "paths", "kernel", "lower", "codegen", "runtime"},
     "data": {"errors", "paths", "philox"},

@@ -13,6 +13,7 @@ import llvmlite
 from adjoint.codegen.module import emit_modules
 from adjoint.codegen.native import NativeCode, compile_native
 from adjoint.codegen.targets import target_for
+from adjoint.collector import collector_paused
 from adjoint.errors import CompileError, InvalidValueError, TypeRuleError, kind_of, own_bugs_reported
 from adjoint.ir import Function, IRModule
 from adjoint.kernel.printer import describe_region, print_kernel
@@ -177,7 +178,8 @@ def compile(
         raise CompileError(f"the target must match this machine, {host().triple}, got {found.triple}; use host")
     store = _store(options)
     runtime = Runtime.of_process(lambda: _runtime_code(store))
-    made = [_entry(function, found, options, store, runtime) for function in chosen]
+    with collector_paused():
+        made = [_entry(function, found, options, store, runtime) for function in chosen]
     entries_by_name = {entry.name: entry for entry, _ in made}
     return Executable(entries_by_name, time.perf_counter() - start, all(cached for _, cached in made))
 

@@ -57,7 +57,7 @@ After::
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import lcm
 
@@ -79,6 +79,7 @@ from adjoint.kernel.ir import (
     walk,
 )
 from adjoint.kernel.rewrite import rewritten
+from adjoint.kernel.structure import structures
 from adjoint.lower.schedule.row_layouts import Places, places, row_of, with_panels, with_parts
 from adjoint.lower.schedule.row_reads import RowRead, row_reads
 from adjoint.lower.schedule.rows import Batch, least, lowest
@@ -113,11 +114,11 @@ def bound_rows(kernels: Sequence[Kernel], batch: Batch) -> BoundKernels:
     """Bound all kernels, except those that compute what others need in absent rows."""
     stores = {kernel: places(kernel) for kernel in kernels}
     batch = with_parts(stores, batch)
-    made = {kernel: _bounded(kernel, stores[kernel], batch) for kernel in kernels}
+    made = {kernel: _bounded(kernel, stores[kernel], batch) for kernel in _distinct(kernels, batch)}
     granule = lcm(*(read.tile for found in made.values() for read in found.needed if _fits(read, batch.most)))
     if granule > 1 and batch.most % granule == 0:
-        batch = replace(batch, granule=granule)
-        made = {kernel: _bounded(kernel, stores[kernel], batch) for kernel in kernels}
+        batch, made = replace(batch, granule=granule), {}
+    made |= {kernel: _bounded(kernel, stores[kernel], batch) for kernel in kernels if kernel not in made}
     whole = frozenset(read.load.buffer for found in made.values() for read in found.needed)
     kept: set[Kernel] = set()
     while more := [k for k in kernels if k not in kept and whole.intersection(k.writes)]:
@@ -129,6 +130,15 @@ def bound_rows(kernels: Sequence[Kernel], batch: Batch) -> BoundKernels:
             size = lcm(read.tile, batch.granule) if read.aligned and kernel not in kept else batch.most
             tiles[read.load.buffer] = lcm(tiles.get(read.load.buffer, 1), size)
     return BoundKernels(tuple(k if k in kept else made[k].kernel for k in kernels), tiles)
+
+
+def _distinct(kernels: Sequence[Kernel], batch: Batch) -> Iterable[Kernel]:
+    """One of all kernels that differ only in names."""
+    found: dict[Hashable, Kernel] = {}
+    for kernel, same in zip(kernels, structures(kernels), strict=True):
+        layouts = tuple(batch.layouts.get(b) for b in (*kernel.writes, *kernel.reads, *kernel.scratch))
+        found.setdefault((same, layouts), kernel)
+    return found.values()
 
 
 def _fits(read: RowRead, most: int) -> bool:

@@ -1,0 +1,48 @@
+"""Python's cyclic garbage collector, paused while adjoint compiles.
+
+Compilation creates a million small objects that live until its end. Each collection walks all of them and frees next to
+nothing: without a pause, collections take an eighth of the time to compile a residual network.
+"""
+
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["collector_paused"]
+
+_lock = threading.Lock()
+#: How many threads are inside `collector_paused`, and whether the collector ran before the first of them.
+_pauses, _ran = 0, False
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Disable the collector, in all threads, until the last of several pauses ends; one that was disabled stays so."""
+    global _pauses, _ran
+    with _lock:
+        if _pauses == 0:
+            _ran = gc.isenabled()
+            gc.disable()
+        _pauses += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _pauses -= 1
+            if _pauses == 0 and _ran:
+                gc.enable()
+
+
+def _resume() -> None:
+    """End all pauses in a forked process, which has none of the threads that would end them."""
+    global _lock, _pauses
+    _lock = threading.Lock()
+    if _pauses and _ran:
+        gc.enable()
+    _pauses = 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_resume)
