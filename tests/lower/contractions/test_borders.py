@@ -1,10 +1,8 @@
 """Products with the zeros around an image: which they are, and results without them at every vector width."""
 
-import numpy as np
 import pytest
 
 from adjoint import ops
-from adjoint.compiler import compile
 from adjoint.ir import Function, apply, param
 from adjoint.kernel.index import Var
 from adjoint.lower.contractions.borders import Border
@@ -12,10 +10,9 @@ from adjoint.lower.contractions.split_k_plan import SplitKPlan
 from adjoint.lower.program import contractions_of
 from adjoint.ops.convolution import Conv2dWeightGradient
 from adjoint.pipeline import after_graph_passes, lower_function, value_names
-from adjoint.transforms.differentiate import gradient
-from tests.closeness import agrees_with_graph
 from tests.hardware import shared_among_levels
-from tests.lower.contractions.test_contractions import AVX512, OPTIONS
+from tests.lower.contractions.test_contractions import AVX512
+from tests.lower.contractions.test_split_k import gradients_agree
 
 
 def test_rows_with_the_same_steps_form_a_piece():
@@ -61,13 +58,8 @@ CASES = [
 
 @pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES), ids=str)
 def test_convolutions_and_their_gradients_agree_with_the_reference(level, case):
-    batch, channels, out, size, window, stride, groups = case
-    x, w = param("x", (batch, channels, size, size)), param("w", (out, channels // groups, window, window))
-    y = ops.conv2d(x, w, stride=stride, padding=window // 2, groups=groups)
-    function = gradient(Function("loss", (x, w), (ops.sum(ops.square(y)),)), ("x", "w"))
-    rng = np.random.default_rng(size)
-    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
-    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+    *shape, stride, groups = case
+    gradients_agree(level, *shape, stride, padding=shape[-1] // 2, groups=groups)
 
 
 def test_planes_of_a_depthwise_gradient_are_padded_where_they_are_used():

@@ -55,8 +55,8 @@ def test_tiles_of_large_windows_have_several_rows():
 
 @pytest.mark.parametrize(
     "function",
-    [depthwise(1, 16, 40, 3, out=2), depthwise(4, 16, 8, 3), depthwise(1, 8, 64, 31)],
-    ids=["several windows for each channel", "rows shorter than a vector", "windows too large to unroll"],
+    [depthwise(1, 16, 40, 3, out=2), depthwise(4, 16, 8, 3), depthwise(1, 8, 64, 31), depthwise(1, 8, 70, 3, stride=3)],
+    ids=["several windows for each channel", "rows shorter than a vector", "too large to unroll", "no overlap"],
 )
 def test_other_convolutions_are_no_such_plans(function):
     assert not isinstance(plan_of(function), DepthwisePlan)
@@ -74,7 +74,7 @@ CASES = [
     (1, 3, 37, 7, 1, 1),
     (3, 4, 33, 5, 2, 1),
     (2, 3, 41, 3, 1, 2),
-    (1, 2, 50, 3, 3, 2),
+    (1, 2, 45, 3, 2, 3),
     (2, 24, 89, 3, 1, 1),
 ]
 
@@ -96,6 +96,7 @@ def test_results_have_the_bits_of_a_gemm(case, monkeypatch):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     made = compile(function, options=OPTIONS)(*arrays)
+    assert isinstance(plan_of(function), DepthwisePlan)
     monkeypatch.setattr(schedules, "plan_depthwise", lambda *_: None)
     assert "depthwise" not in str(plan_of(function))
     np.testing.assert_array_equal(compile(function, options=OPTIONS)(*arrays), made)

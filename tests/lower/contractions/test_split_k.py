@@ -18,11 +18,22 @@ from tests.hardware import needs, shared_among_levels
 from tests.lower.contractions.test_contractions import AVX512, OPTIONS, contraction_of
 
 
-def weight_gradient(batch, channels, out, size, window):
+def weight_gradient(batch, channels, out, size, window, stride=1, dilation=1):
     """The gradient of a convolution's weight, from the images and the cotangent."""
-    x, ct = param("x", (batch, channels, size, size)), param("ct", (batch, out, size - window + 1, size - window + 1))
-    op = Conv2dWeightGradient((1, 1), (0, 0), (1, 1), 1, (window, window))
+    result = (size - (window - 1) * dilation - 1) // stride + 1
+    x, ct = param("x", (batch, channels, size, size)), param("ct", (batch, out, result, result))
+    op = Conv2dWeightGradient((stride,) * 2, (0, 0), (dilation,) * 2, 1, (window, window))
     return Function("dw", (x, ct), (apply(op, x, ct),))
+
+
+def gradients_agree(level, batch, channels, out, size, window, stride, padding, dilation=1, groups=1):
+    """Compile a convolution and its gradients for that vector width, and compare them with the reference."""
+    x, w = param("x", (batch, channels, size, size)), param("w", (out, channels // groups, window, window))
+    y = ops.conv2d(x, w, stride=stride, padding=padding, dilation=dilation, groups=groups)
+    function = gradient(Function("loss", (x, w), (ops.sum(ops.square(y)),)), ("x", "w"))
+    rng = np.random.default_rng(size)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
 
 
 def test_the_gradient_of_a_weight_is_planned_with_lanes_along_channels():
@@ -69,13 +80,7 @@ CASES = [
 
 @pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES), ids=str)
 def test_convolutions_and_their_gradients_agree_with_the_reference(level, case):
-    batch, channels, out, size, window, stride, padding, dilation = case
-    x, w = param("x", (batch, channels, size, size)), param("w", (out, channels, window, window))
-    y = ops.conv2d(x, w, stride=stride, padding=padding, dilation=dilation)
-    function = gradient(Function("loss", (x, w), (ops.sum(ops.square(y)),)), ("x", "w"))
-    rng = np.random.default_rng(size)
-    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
-    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+    gradients_agree(level, *case)
 
 
 def test_every_second_element_is_transposed_in_registers():

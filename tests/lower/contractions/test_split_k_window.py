@@ -3,18 +3,14 @@
 import numpy as np
 import pytest
 
-from adjoint import ops
 from adjoint.compiler import CompileOptions, compile
-from adjoint.ir import Function, apply, param
 from adjoint.kernel.index import Var, as_index
 from adjoint.kernel.ir import Buffer, Load
 from adjoint.lower.contractions.split_k_plan import plan_split_k
 from adjoint.lower.contractions.split_k_window import Window, packed_steps, panel_step, windows_of
-from adjoint.ops.convolution import Conv2dWeightGradient
-from adjoint.transforms.differentiate import gradient
-from tests.closeness import agrees_with_graph
 from tests.hardware import shared_among_levels
-from tests.lower.contractions.test_contractions import AVX512, OPTIONS, contraction_of
+from tests.lower.contractions.test_contractions import AVX512, contraction_of
+from tests.lower.contractions.test_split_k import gradients_agree, weight_gradient
 
 IMAGE, ROW, COLUMN = Var("n", 5), Var("y", 12), Var("x", 12)
 CHANNEL, DOWN, RIGHT = Var("c", 20), Var("i", 3), Var("j", 3)
@@ -58,14 +54,6 @@ def test_a_block_holds_the_steps_of_all_taps():
         assert load.index.substitute(at) == wanted
 
 
-def weight_gradient(batch, channels, out, size, window, stride=1, dilation=1):
-    """The gradient of a convolution's weight, from the images and the cotangent."""
-    result = (size - (window - 1) * dilation - 1) // stride + 1
-    x, ct = param("x", (batch, channels, size, size)), param("ct", (batch, out, result, result))
-    op = Conv2dWeightGradient((stride,) * 2, (0, 0), (dilation,) * 2, 1, (window, window))
-    return Function("dw", (x, ct), (apply(op, x, ct),))
-
-
 def test_images_are_packed_if_there_are_few_output_channels():
     plan = plan_split_k(AVX512, contraction_of(weight_gradient(5, 472, 6, 33, 7)))
     assert plan is not None
@@ -83,26 +71,20 @@ def test_gradients_are_packed_if_there_are_enough():
     assert not plan.windows
 
 
-#: Batch, channels, those of the result, size, window, stride, dilation, groups.
+#: Batch, channels, those of the result, size, window, stride, padding, dilation, groups.
 CASES = [
-    (3, 33, 6, 17, 3, 1, 1, 1),
-    (2, 17, 1, 21, 5, 1, 1, 1),
-    (6, 83, 9, 13, 3, 2, 1, 1),
-    (2, 40, 4, 19, 3, 1, 2, 1),
-    (3, 48, 6, 11, 3, 1, 1, 3),
-    (1, 64, 2, 40, 7, 2, 1, 1),
+    (3, 33, 6, 17, 3, 1, 1, 1, 1),
+    (2, 17, 1, 21, 5, 1, 2, 1, 1),
+    (6, 83, 9, 13, 3, 2, 1, 1, 1),
+    (2, 40, 4, 19, 3, 1, 1, 2, 1),
+    (3, 48, 6, 11, 3, 1, 1, 1, 3),
+    (1, 64, 2, 40, 7, 2, 3, 1, 1),
 ]
 
 
 @pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES), ids=str)
 def test_convolutions_and_their_gradients_agree_with_the_reference(level, case):
-    batch, channels, out, size, window, stride, dilation, groups = case
-    x, w = param("x", (batch, channels, size, size)), param("w", (out, channels // groups, window, window))
-    y = ops.conv2d(x, w, stride=stride, padding=window // 2, dilation=dilation, groups=groups)
-    function = gradient(Function("loss", (x, w), (ops.sum(ops.square(y)),)), ("x", "w"))
-    rng = np.random.default_rng(size)
-    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
-    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+    gradients_agree(level, *case)
 
 
 @pytest.mark.parametrize("threads", [2, 3, 7])

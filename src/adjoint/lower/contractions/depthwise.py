@@ -67,7 +67,10 @@ class DepthwisePlan:
 
 
 def plan_depthwise(target: Target, c: Contraction) -> DepthwisePlan | None:
-    """The plan whose tiles have the lowest estimated cost; None if this is no such convolution, or rows are short."""
+    """The plan whose tiles have the lowest estimated cost.
+
+    None if this is no such convolution, or rows are shorter than a vector, or no windows overlap.
+    """
     lanes = target.lanes(c.dtype)
     if c.m is not None or len(c.k) != 2 or c.columns < lanes or c.right.index.coefficient(c.n) not in (1, 2):
         return None
@@ -76,9 +79,11 @@ def plan_depthwise(target: Target, c: Contraction) -> DepthwisePlan | None:
     row = next((v for v in reversed(c.batch) if not c.left.index.coefficient(v) and min(_steps(c, v)) > 0), None)
     if row is None or c.depth > costs.MAX_UNROLLED_WINDOW:
         return None
+    steps, (taps, wide) = _steps(c, row), (v.extent for v in c.k)
+    if len(_readers(*steps, taps, row.extent)) == taps * row.extent:
+        return None
     strided = c.right.index.coefficient(c.n) == 2
-    numbers = tuple(v.extent for v in c.k), row.extent, c.columns
-    rows, vectors = _tile(target, lanes, _steps(c, row), *numbers, strided)
+    rows, vectors = _tile(target, lanes, steps, (taps, wide), row.extent, c.columns, strided)
     return DepthwisePlan(c, row, rows, vectors, lanes)
 
 
@@ -88,6 +93,7 @@ def _steps(c: Contraction, row: Var) -> tuple[int, int]:
 
 
 def _readers(step: int, ahead: int, taps: int, rows: int) -> list[list[tuple[int, int]]]:
+    """`DepthwisePlan.readers` from its numbers."""
     found: dict[int, list[tuple[int, int]]] = {}
     for i in range(rows):
         for k0 in range(taps):
@@ -193,7 +199,7 @@ class _Tile:
     def statements(self) -> tuple[Stmt, ...]:
         """Clear the sums, add the products, and apply the epilogue."""
         c, plan = self.plan.contraction, self.plan
-        acc = Buffer("acc", c.dtype, self.rows * -(-self.columns // plan.lanes) * plan.lanes, "register")
+        acc = Buffer("acc", c.dtype, self.rows * self._pitch, "register")
         every = range(self.rows)
         clear = self._along(lambda i, n: Store(((acc, self._spot(i, n), Const(0.0, c.dtype)),)), every, whole=True)
         products: list[Stmt] = []
@@ -228,16 +234,21 @@ class _Tile:
 
     def _results(self, i: int) -> tuple[Stmt, ...]:
         """Prefetch the rows of large tensors that the epilogue accesses for a row of the tile."""
-        c, vector = self.plan.contraction, Var("j", -(-self.columns // self.plan.lanes))
+        c, vector = self.plan.contraction, Var("j", self._pitch // self.plan.lanes)
         at = {**self.at, self.plan.row: self.row + i}
         column = self.column + as_index(vector) * self.plan.lanes
         far = far_accesses(self.context, self.group, c, at)
         hints = tuple(Prefetch(buffer, index.substitute({c.n: column}), write) for buffer, index, write in far)
         return (For(vector, hints, "unroll"),) if hints else ()
 
+    @property
+    def _pitch(self) -> int:
+        """Lanes of a row of the tile, in whole vectors."""
+        return ceil(self.columns / self.plan.lanes) * self.plan.lanes
+
     def _spot(self, i: int, n: Index) -> Index:
         """The place of a sum among the registers."""
-        return n + i * -(-self.columns // self.plan.lanes) * self.plan.lanes
+        return n + i * self._pitch
 
     def _point(self, i: int, n: Index) -> dict[Var, Index]:
         """The axes of the result at a row and a column of the tile."""
