@@ -117,8 +117,11 @@ def contractions(family: str, count: int, seed: int, target: Target) -> Iterator
         for case in random_cases.draw(family, count, seed):
             if case.flops >= LEAST_FLOPS:
                 function, _ = function_of(case)
-                for context, group, made in _planned(function, target):
-                    yield Measurable(case.name, case.flops, context, group, made.contraction, None)
+                planned = list(_planned(after_graph_passes(function), target))
+                for context, group, made in planned:
+                    # A gradient at stride 2 consists of several.
+                    name = case.name if len(planned) == 1 else f"{case.name}: {made.signature}"
+                    yield Measurable(name, case.flops // len(planned), context, group, made.contraction, None)
         return
     networks = family == "networks"
     for name in random_networks.draw(count, seed) if networks else workloads.WORKLOADS:

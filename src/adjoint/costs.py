@@ -293,6 +293,8 @@ def l2_block_bytes(target: Target) -> int:
 
 #: Least fraction of lanes that must do useful work.
 MIN_LANE_USE = 0.6
+#: The same for panels that windows shift by single steps; below, inner products are faster (Zen 5).
+MIN_WINDOW_LANE_USE = 0.8
 #: Most vectors in a panel.
 MAX_PANEL_VECTORS = 2
 #: Fraction of the registers that a tile must at least fill.
@@ -311,6 +313,8 @@ LIKELY_TILE, LIKELY_TILES = 1.5, 100
 #: Fraction of products that are not with the zeros around an image below which only those are computed: loops of their
 #: own for the rows at a border take as long as some products.
 MAX_INSIDE = 0.95
+#: Cycles per vector of partial sums to write, read and add them.
+PARTIAL_SUM_CYCLES = 4.0
 #: Most places in a panel from one step, or one tap, to the next (strides and dilations): others lie in between.
 MAX_WINDOW_STEP = 4
 #: Steps of a summed axis that are sampled to count the cache lines of a tile.

@@ -154,7 +154,9 @@ def depthwise_kernel(context: Context, group: Group, plan: DepthwisePlan) -> Ker
     unit = Var("u", images * tiles)
     at = unravel([*others, block, panel], as_index(unit))
     down, across = at.pop(block), at.pop(panel)
-    # Each tile prefetches its share of the next image.
+    # Each tile prefetches its share of the next image, and what the epilogue of the next tile accesses.
+    after = unravel([*others, block, panel], (as_index(unit) + 1) % unit.extent)
+    end = after.pop(block) * plan.rows, after.pop(panel) * width, after
     then = {v: as_index(0) for v in (*c.axes, *c.k)} | unravel(others, (as_index(unit) // tiles + 1) % images)
     following = region(
         context.target, c.right.buffer, c.right.index, {v: v.extent for v in (plan.row, c.n, *c.k)}, then
@@ -169,15 +171,15 @@ def depthwise_kernel(context: Context, group: Group, plan: DepthwisePlan) -> Ker
             return (For(line, (own.prefetch(as_index(line) + slot * line.extent),), "unroll"),)
 
         def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
-            return _Tile(context, group, plan, at, row, column, rows, columns, ahead).statements()
+            return _Tile(context, group, plan, at, row, column, rows, columns, ahead, end).statements()
 
         return tiled(across, c.columns, width, tile)
 
     body = tiled(down, plan.row.extent, plan.rows, strip)
     points = c.batches * c.columns
     zero = {v: as_index(0) for v in c.axes}
-    after = store_result(context, group, c.index(zero), Const(0.0, c.dtype))
-    work = 2.0 * points * c.depth + flops_of([v for _, _, v in after.targets]) * points
+    epilogue = store_result(context, group, c.index(zero), Const(0.0, c.dtype))
+    work = 2.0 * points * c.depth + flops_of([v for _, _, v in epilogue.targets]) * points
     return finish_kernel(context, context.name_of(group), group.members, unit, body, work)
 
 
@@ -195,6 +197,8 @@ class _Tile:
     columns: int
     #: The prefetches of the next image in one of so many slots.
     ahead: Callable[[int, int], tuple[Stmt, ...]]
+    #: Where the next tile begins: its first row and column, and the other axes.
+    after: tuple[Index, Index, dict[Var, Index]]
 
     def statements(self) -> tuple[Stmt, ...]:
         """Clear the sums, add the products, and apply the epilogue."""
@@ -233,10 +237,11 @@ class _Tile:
         return tuple(out)
 
     def _results(self, i: int) -> tuple[Stmt, ...]:
-        """Prefetch the rows of large tensors that the epilogue accesses for a row of the tile."""
+        """Prefetch the rows of large tensors that the epilogue accesses for a row of the next tile."""
         c, vector = self.plan.contraction, Var("j", self._pitch // self.plan.lanes)
-        at = {**self.at, self.plan.row: self.row + i}
-        column = self.column + as_index(vector) * self.plan.lanes
+        row, first, others = self.after
+        at = {**others, self.plan.row: row + i}
+        column = first + as_index(vector) * self.plan.lanes
         far = far_accesses(self.context, self.group, c, at)
         hints = tuple(Prefetch(buffer, index.substitute({c.n: column}), write) for buffer, index, write in far)
         return (For(vector, hints, "unroll"),) if hints else ()

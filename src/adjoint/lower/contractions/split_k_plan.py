@@ -217,7 +217,7 @@ class _Planner:
             all_panels * self.sweep * c.depth
             + 2 * points * extent / lanes * c.depth / prod(blocks)
             + extent * c.depth * packing
-            + points * extent * parts * costs.GATHER_CYCLES
+            + points * extent * (costs.GATHER_CYCLES + parts * costs.PARTIAL_SUM_CYCLES / lanes)
             + (traffic.panels * (1 + groups) / target.l2_bytes_per_cycle if m_blocked else 0)
         )
         cycles += extent * c.depth * packing_cycles(panel, lanes) + min(loaded, beforehand)
@@ -283,7 +283,9 @@ def _planner(
     if not rows or not all(other.index.coefficient(v) for v in rows if v not in taps):
         return None
     lanes = target.lanes(c.dtype)
-    if least_fill and lane.extent < costs.MIN_LANE_USE * ceil(lane.extent / lanes) * lanes:
+    adjacent = bool(windows) and all(w.stride == 1 for w in windows)
+    least_use = costs.MIN_WINDOW_LANE_USE if adjacent else costs.MIN_LANE_USE
+    if least_fill and lane.extent < least_use * ceil(lane.extent / lanes) * lanes:
         return None
     shares = (*(Var(v.name, v.extent // share) for v in rows[:1]), *rows[1:])
     borders = tuple(b for b in borders if b.row in rows[1:])
