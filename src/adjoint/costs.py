@@ -267,8 +267,10 @@ SPARSE, MIN_SPARSE_USES = 4, 8
 MAX_SPILLED_SUMS = 128 << 10
 #: The innermost loop over the taps of a window is unrolled up to this many vector multiply-adds (code size).
 MAX_UNROLLED = 128
-#: Most vector multiply-adds of all taps of a depthwise window that are unrolled (code size).
-MAX_UNROLLED_WINDOW = 600
+#: Most vector multiply-adds of all taps of a window in two axes that are unrolled in a tile of a GEMM (code size).
+MAX_UNROLLED_WINDOW = 256
+#: The same in a tile of a depthwise convolution, whose rows share what they load if the code is in one piece.
+MAX_UNROLLED_DEPTHWISE = 600
 #: Fewest elements of a run that is worth a vector load.
 MIN_RUN = 4
 #: Tiles are compared with their traffic if they take at most this many times the cycles of the best without it.

@@ -9,7 +9,7 @@ from adjoint.compiler import CompileOptions, compile
 from adjoint.costs import MODEL
 from adjoint.ir import DTYPES, Function, param
 from adjoint.kernel.index import Var, as_index
-from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Prefetch, Store, walk
+from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Prefetch, Store, When, walk
 from adjoint.kernel.printer import print_kernel
 from adjoint.kernel.verifier import verify_kernel
 from adjoint.lower.analysis.footprint import with_tiles
@@ -47,6 +47,23 @@ def sums(source=P, units=8, to=Y, step=None, asks=()):
 
 def body(kernel):
     return [line.strip() for line in print_kernel(kernel).splitlines()[3:]]
+
+
+def test_conditions_limit_what_a_unit_accesses():
+    """Two parts of two elements and a last one of one: five are a unit's own, not six."""
+    unit, part, lane = Var("u", 4), Var("part", 3), Var("l", 2)
+    to, start, zero = Buffer("to", F32, 20, "arena"), as_index(unit) * 5, Const(0.0, F32)
+    two = For(lane, (Store(((to, start + as_index(part) * 2 + as_index(lane), zero),)),), "vector")
+    last = Store(((to, start + 4, zero),))
+    assert with_tiles(Kernel("k", unit, (For(part, (When(as_index(part), 0, 2, (two,), (last,)),)),))).tile(to) == 5
+    assert with_tiles(Kernel("k", unit, (For(part, (two,)),))).tile(to) == 0
+
+
+def test_a_condition_on_the_unit_does_not_hide_its_part():
+    unit, lane = Var("u", 4), Var("l", 5)
+    to, zero = Buffer("to", F32, 20, "arena"), Const(0.0, F32)
+    store = For(lane, (Store(((to, as_index(unit) * 5 + as_index(lane), zero),)),))
+    assert with_tiles(Kernel("k", unit, (When(as_index(unit), 0, 3, (store,), (store,)),))).tile(to) == 5
 
 
 def test_a_producer_moves_into_the_units_of_its_consumer():

@@ -19,7 +19,7 @@ def with_tiles(kernel: Kernel) -> Kernel:
     if any(map(reads_memory, every_index(statements))):
         return replace(kernel, tiles=())
     sizes: dict[Buffer, set[int]] = {}
-    for buffer, index in _limited(kernel.body, {}):
+    for buffer, index in _limited(kernel.body, kernel.unit, {}):
         sizes.setdefault(buffer, set()).add(_tile(kernel.unit, index))
     tiles = tuple((buffer, max(found)) for buffer, found in sizes.items() if len(found) == 1 and max(found))
     return replace(kernel, tiles=tiles)
@@ -32,18 +32,19 @@ def _tile(unit: Var, index: Index) -> int:
     return size if size > 0 and rest.low >= 0 and rest.high < size else 0
 
 
-def _limited(body: Sequence[Stmt], limits: Mapping[Atom, Var]) -> Iterator[tuple[Buffer, Index]]:
-    """Every access, where atoms have the ranges for which the conditions around it hold."""
+def _limited(body: Sequence[Stmt], unit: Var, limits: Mapping[Atom, Var]) -> Iterator[tuple[Buffer, Index]]:
+    """Every access, where atoms other than the unit have the ranges for which the conditions around it hold."""
     for statement in body:
         if isinstance(statement, For):
-            yield from _limited(statement.body, limits)
+            yield from _limited(statement.body, unit, limits)
         elif isinstance(statement, When):
             of, inside = statement.index, limits
             if len(of.terms) == 1 and not of.constant and statement.low == 0 and 0 < statement.high <= of.high:
                 ((atom, step),) = of.terms
-                inside = {**limits, atom: Var("limited", statement.high)} if step == 1 else limits
-            yield from _limited(statement.then, inside)
-            yield from _limited(statement.other, limits)
+                if step == 1 and atom is not unit:
+                    inside = {**limits, atom: Var("limited", statement.high)}
+            yield from _limited(statement.then, unit, inside)
+            yield from _limited(statement.other, unit, limits)
         else:
             yield from ((buffer, _within(index, limits)) for buffer, index in accesses((statement,)))
 

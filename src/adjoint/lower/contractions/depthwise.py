@@ -77,7 +77,7 @@ def plan_depthwise(target: Target, c: Contraction) -> DepthwisePlan | None:
     if c.left.dtype != c.dtype or c.right.dtype != c.dtype:
         return None
     row = next((v for v in reversed(c.batch) if not c.left.index.coefficient(v) and min(_steps(c, v)) > 0), None)
-    if row is None or c.depth > costs.MAX_UNROLLED_WINDOW:
+    if row is None or c.depth > costs.MAX_UNROLLED_DEPTHWISE:
         return None
     steps, (taps, wide) = _steps(c, row), (v.extent for v in c.k)
     if len(_readers(*steps, taps, row.extent)) == taps * row.extent:
@@ -140,7 +140,7 @@ def _tiles(target: Target, taps: int, rows: int, columns: int, strided: bool) ->
         for vectors in range(1, min(columns, costs.MAX_VECTORS) + 1):
             sums = height * vectors
             fits = sums + min(height, vectors) + 1 + 2 * strided <= target.tile_registers
-            if sums == 1 or (fits and sums * taps <= costs.MAX_UNROLLED_WINDOW):
+            if sums == 1 or (fits and sums * taps <= costs.MAX_UNROLLED_DEPTHWISE):
                 yield height, vectors
 
 
