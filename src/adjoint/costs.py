@@ -316,7 +316,7 @@ LIKELY_TILE, LIKELY_TILES = 1.5, 100
 #: own for the rows at a border take as long as some products.
 MAX_INSIDE = 0.95
 #: Cycles per vector of partial sums to write, read and add them.
-PARTIAL_SUM_CYCLES = 4.0
+PARTIAL_SUM_CYCLES = 8.0
 #: Most places in a panel from one step, or one tap, to the next (strides and dilations): others lie in between.
 MAX_WINDOW_STEP = 4
 #: Steps of a summed axis that are sampled to count the cache lines of a tile.

@@ -74,7 +74,7 @@ LOOPS = {
     "direct": (lambda: convolution(4, 32, 16, 5), "gemm"),
     "strided": (lambda: convolution(4, 32, 16, 3, stride=2), "gemm"),
     "winograd": (lambda: convolution(4, 32, 16, 3), "winograd"),
-    "winograd, rows of seven": (lambda: convolution(4, 64, 7, 3), "winograd"),
+    "winograd, rows of seven": (lambda: convolution(16, 64, 7, 3), "winograd"),
 }
 
 
