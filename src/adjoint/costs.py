@@ -321,6 +321,8 @@ PARTIAL_SUM_CYCLES = 8.0
 MAX_WINDOW_STEP = 4
 #: Steps of a summed axis that are sampled to count the cache lines of a tile.
 LINE_SAMPLE = 16
+#: Cache lines of a range from which the distinct ones are counted by sorting, not in a map of all (compile time).
+MAX_LINE_MAP = 1 << 20
 #: Rows of a block in a split-K reduction: a vector of each stays in the first-level cache.
 REDUCTION_ROWS = 256
 

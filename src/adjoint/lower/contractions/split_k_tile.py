@@ -46,6 +46,15 @@ class Piece:
         return (self.steps[1] - self.steps[0]) / self.step.extent if self.step is not None else 1.0
 
 
+@lru_cache(maxsize=1024)
+def _places(axes: tuple[tuple[int, int], ...]) -> np.ndarray:
+    """The distinct sums of so many multiples of each step."""
+    places = np.zeros(1, np.int64)
+    for step, count in axes:
+        places = (places[:, None] + step * np.arange(count)).ravel()
+    return np.unique(places)
+
+
 class _Rows(NamedTuple):
     """An axis of rows in numbers: its extent, and the runs of rows that need some steps only, as (rows, share).
 
@@ -99,10 +108,14 @@ class TileReads:
 
     def lines(self, tile: Sequence[int]) -> int:
         """Cache lines that a tile reads within a window of the summed axes but the outermost."""
-        places = np.zeros(1, np.int64)
-        for step, count in (*zip(self.rows, tile, strict=True), *self.window):
-            places = np.unique(places[:, None] + step * np.arange(count))
-        return len(np.unique(places // self.target.line_bytes))
+        rows = _places(tuple(zip(self.rows, tile, strict=True)))
+        lines = (rows[:, None] + _places(self.window)) // self.target.line_bytes
+        first, last = lines.min(), lines.max()
+        if last - first >= costs.MAX_LINE_MAP:
+            return len(np.unique(lines))
+        found = np.zeros(last - first + 1, np.bool_)
+        found[lines - first] = True
+        return int(np.count_nonzero(found))
 
     def cycles(self, rows: Sequence[_Rows], tile: Sequence[int], vectors: int) -> float:
         """Cycles of a step of k of all rows to read lines that leave the first-level cache between tiles."""
