@@ -200,7 +200,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
             worst = max(worst, found.ratio("late"))
             if args.json is not None:
                 record.store(args.json, ("late", name, optimizer), {"run": run, "measured": asdict(found)})
-    (console or Console()).print(table)
+    (console or Console(width=None if sys.stdout.isatty() else 130)).print(table)
     return int(args.at_most is not None and worst > args.at_most)
 
 
