@@ -11,8 +11,11 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -39,6 +42,9 @@ COUNTS = {"products": 100, "convolutions": 60, "attention": 30, "networks": 40}
 
 #: Ratios below which the share of cases is printed.
 LIMITS = (1.0, 0.95, 0.85)
+
+#: Networks that get ready at the same time; more would not fit into the memory of a machine with many cores.
+MOST_GROUPS = 4
 
 #: Number of cases that are listed.
 WORST = 10
@@ -117,20 +123,27 @@ def _contractions(
 def _networks(
     args: argparse.Namespace, seed: int, threads: int, pairs: Any, peaks: Peaks
 ) -> Iterator[tuple[Measured | None, list[harness.Result]]]:
-    with tempfile.TemporaryDirectory(prefix="adjoint-benchmark-") as folder:
-        for name in args.names or random_networks.draw(args.count or COUNTS["networks"], seed):
-            workload, arrays = random_networks.make(name), Path(folder) / "arrays.npz"
-            random_networks.save(workload, arrays)
-            takes_part = [(peer, mode) for peer, mode in pairs if peer.runs(mode, name)]
-            cells = [harness.Cell(peer, mode, name, threads, random_networks.__name__) for peer, mode in takes_part]
-            results: list[harness.Result] = []
-            for results in harness.measure(  # noqa: B007
-                cells, arrays, args.rounds, max(args.seconds, 0.2), 1, args.limit, workload.tolerance
-            ):
-                pass
-            # Parameters are read for the forward pass, for gradients and for the update, which writes them.
-            held = sum(array.nbytes for array in workload.params.values())
-            yield _measured(name, results, workload.flops, 3 * held, held, peaks), results
+    """Networks get ready side by side, each on cores of its own, and are then measured one after another."""
+    remaining = iter(args.names or random_networks.draw(args.count or COUNTS["networks"], seed))
+    groups = min(MOST_GROUPS, harness.groups(threads))
+    with tempfile.TemporaryDirectory(prefix="adjoint-benchmark-") as folder, ThreadPoolExecutor(groups) as pool:
+        while names := list(islice(remaining, groups)):
+            with ExitStack() as stack:
+                sessions, workloads = [], [random_networks.make(name) for name in names]
+                for group, (name, workload) in enumerate(zip(names, workloads, strict=True)):
+                    arrays = Path(folder) / f"arrays{group}.npz"
+                    random_networks.save(workload, arrays)
+                    source = random_networks.__name__
+                    cells = [
+                        harness.Cell(*pair, name, threads, source) for pair in pairs if pair[0].runs(pair[1], name)
+                    ]
+                    sessions.append(stack.enter_context(harness.Session(cells, arrays, args.limit, group)))
+                list(pool.map(lambda session: list(session.start(0)), sessions))
+                for name, workload, session in zip(names, workloads, sessions, strict=True):
+                    list(session.run(args.rounds, max(args.seconds, 0.2), workload.tolerance))
+                    # Parameters are read for the forward pass, for gradients and for the update, which writes them.
+                    held = sum(array.nbytes for array in workload.params.values())
+                    yield _measured(name, session.results, workload.flops, 3 * held, held, peaks), session.results
 
 
 def parser() -> argparse.ArgumentParser:
@@ -178,7 +191,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
                 source = _networks(args, seed, threads, pairs, peaks)
             else:
                 source = _contractions(args, family, seed, threads, pairs, peaks)
-            found, failed = _collect(source, f"{family}, threads: {threads}", console)
+            found, failed = _collect(source, f"{family}, threads: {threads}", console, family == "networks")
             failures += failed
             if found:
                 title = f"{family}, {threads} thread{'s' if threads > 1 else ''}"
@@ -207,9 +220,9 @@ def _is_default(family: str, peer: roster.Peer, mode: str) -> bool:
 
 
 def _collect(
-    source: Iterator[tuple[Measured | None, list[harness.Result]]], title: str, console: Console
+    source: Iterator[tuple[Measured | None, list[harness.Result]]], title: str, console: Console, list_all: bool
 ) -> tuple[list[Measured], int]:
-    """The measurements, with a line for each that failed; and how often adjoint failed."""
+    """The measurements, with a line for each that failed, or for all; and how often adjoint failed."""
     found: list[Measured] = []
     failures, others = 0, list[float]()
     with console.status("") as status:
@@ -224,6 +237,8 @@ def _collect(
             others += [share for result in results for share in result.others]
             if one is not None:
                 found.append(one)
+                if list_all:
+                    console.print(f"{one.ratio:.2f} x {one.peer}: {one.name}", markup=False, highlight=False)
     if others and float(np.mean(others)) > report.DISTURBED:
         console.print(f"not quiet: other processes used {np.mean(others):.2f} of these cores meanwhile", style="yellow")
     return found, failures

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from benchmarks.roster import OURS, Peer
 
@@ -22,8 +22,10 @@ __all__ = [
     "CellError",
     "Process",
     "Result",
+    "Session",
     "Worker",
     "check_losses",
+    "groups",
     "import_seconds",
     "measure",
     "pinned",
@@ -118,17 +120,26 @@ class Result:
 
 
 @contextlib.contextmanager
-def pinned(threads: int) -> Iterator[None]:
-    """Start processes on as many cores as threads within this context; on all if affinity is not supported."""
+def pinned(threads: int, group: int = 0) -> Iterator[None]:
+    """Start processes on as many cores as threads within this context; on all if affinity is not supported.
+
+    Group 0 is the last cores, because the first serves most interrupts, group 1 those in front of them, and so on.
+    """
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, sorted(before)[-threads:])  # the last ones, because the first serves most interrupts
+    cores = sorted(before, reverse=True)
+    os.sched_setaffinity(0, cores[group * threads : (group + 1) * threads] or cores[:threads])
     try:
         yield
     finally:
         os.sched_setaffinity(0, before)
+
+
+def groups(threads: int) -> int:
+    """How many groups of cores there are, at least 1: processes of different ones do not share a core."""
+    return max(1, len(os.sched_getaffinity(0)) // threads) if hasattr(os, "sched_getaffinity") else 1
 
 
 def environment(threads: int, extra: Mapping[str, str]) -> dict[str, str]:
@@ -151,12 +162,16 @@ class Process:
         Further environment variables.
     limit : float
         Time limit for an answer, in seconds.
+    group : int, default 0
+        Which cores, as for `pinned`.
     """
 
-    def __init__(self, command: Sequence[str], threads: int, extra: Mapping[str, str], limit: float) -> None:
+    def __init__(
+        self, command: Sequence[str], threads: int, extra: Mapping[str, str], limit: float, group: int = 0
+    ) -> None:
         self._limit = limit
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
-        with pinned(threads):
+        with pinned(threads, group):
             self._process = subprocess.Popen(
                 command,
                 cwd=ROOT,
@@ -218,15 +233,16 @@ class Worker(Process):
         The cell to run.
     arrays : Path
         File with the workload's arrays.
-    extra, limit
+    extra, limit, group
         As for `Process`.
     """
 
-    def __init__(self, cell: Cell, arrays: Path, extra: Mapping[str, str], limit: float) -> None:
+    def __init__(self, cell: Cell, arrays: Path, extra: Mapping[str, str], limit: float, group: int = 0) -> None:
         request: dict[str, Any] = {"peer": str(cell.peer.path), "mode": cell.mode, "workload": cell.workload}
         request |= {"threads": cell.threads, "arrays": str(arrays), "source": cell.source}
         assert cell.peer.python is not None  # `choose` rejects others
-        super().__init__([cell.peer.python, "-m", "benchmarks.worker", json.dumps(request)], cell.threads, extra, limit)
+        command = [cell.peer.python, "-m", "benchmarks.worker", json.dumps(request)]
+        super().__init__(command, cell.threads, extra, limit, group)
 
     def window(self, seconds: float) -> dict[str, Any]:
         """Run steps for a given time; raises like `answer`."""
@@ -255,27 +271,86 @@ def check_losses(results: Sequence[Result], tolerance: float = TOLERANCE) -> Non
                 break
 
 
-def _first_loss(answer: Mapping[str, Any]) -> float:
-    return float(answer["import_s"] + answer["first_step_s"])
+class Session:
+    """The processes of cells that are measured together; use it in a ``with`` statement, which ends them.
 
+    Parameters
+    ----------
+    cells : sequence of Cell
+        Cells of one workload and one number of threads.
+    arrays : Path
+        File with the workload's arrays.
+    limit : float
+        Time limit for an answer, in seconds.
+    group : int, default 0
+        The cores that the processes run on, as for `pinned`.
 
-def _begin(result: Result, arrays: Path, folder: Path, starts: int, limit: float) -> Worker:
-    """Start a cell `starts` times with empty compile caches, and as often with full ones; keep the last process."""
-    for _ in range(starts):
-        caches = {name: tempfile.mkdtemp(dir=folder) for name in result.cell.caches}
-        for times in (result.cold_s, result.cached_s) if caches else (result.cold_s,):
-            worker = Worker(result.cell, arrays, caches, limit)
+    Attributes
+    ----------
+    results : list of Result
+        Of each cell what is known so far. A cell that failed has an `error`.
+    """
+
+    def __init__(self, cells: Sequence[Cell], arrays: Path, limit: float, group: int = 0) -> None:
+        self.results = [Result(cell) for cell in cells]
+        self._arrays, self._limit, self._group = arrays, limit, group
+        self._workers: dict[int, Worker] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="adjoint-benchmark-")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for worker in self._workers.values():
+            worker.close()
+        self._folder.cleanup()
+
+    def start(self, starts: int) -> Iterator[list[Result]]:
+        """Start the cells one after another; yields after each.
+
+        Each is started `starts` times with empty compile caches, and as often with full ones; the last process stays.
+        With 0 starts it is started once, and the time of its first step is not kept.
+        """
+        for number, result in enumerate(self.results):
+            try:
+                self._workers[number] = self._begin(result, starts)
+            except CellError as error:
+                result.error = str(error)
+            yield self.results
+
+    def run(self, rounds: int, seconds: float, tolerance: float) -> Iterator[list[Result]]:
+        """Compare the losses and measure in turn; yields after each round."""
+        check_losses(self.results, tolerance)
+        for turn in range(rounds):
+            for number, result in enumerate(self.results):
+                if result.error is None and (turn < SLOW_ROUNDS or result.rates[-1] >= SLOW):
+                    _round(result, self._workers[number], seconds)
+            yield self.results
+
+    def _begin(self, result: Result, starts: int) -> Worker:
+        """The process of a cell, after the starts that are timed."""
+        worker: Worker | None = None
+        for caches, times in self._caches_and_times(result, starts):
+            if worker is not None:
+                worker.close()
+            worker = Worker(result.cell, self._arrays, caches, self._limit, self._group)
             try:
                 answer = worker.answer()
             except BaseException:
                 worker.close()
                 raise
-            times.append(_first_loss(answer))
-            last = len(result.cold_s) == starts and (not caches or len(result.cached_s) == starts)
-            if not last:
-                worker.close()
-    result.losses, result.version = answer["losses"], answer["version"]
-    return worker
+            times.append(float(answer["import_s"] + answer["first_step_s"]))
+        assert worker is not None  # there is at least one start
+        result.losses, result.version = answer["losses"], answer["version"]
+        return worker
+
+    def _caches_and_times(self, result: Result, starts: int) -> Iterator[tuple[dict[str, str], list[float]]]:
+        """The compile caches of each start, and the list that gets its time."""
+        for _ in range(max(1, starts)):
+            caches = {name: tempfile.mkdtemp(dir=self._folder.name) for name in result.cell.caches}
+            yield caches, result.cold_s if starts else []
+            if caches and starts:
+                yield caches, result.cached_s
 
 
 def measure(
@@ -316,25 +391,9 @@ def measure(
         The same list after each start and after each round, with more results each time. A cell that fails has an
         `error`, and one whose losses differ is not measured.
     """
-    results = [Result(cell) for cell in cells]
-    workers: dict[int, Worker] = {}
-    with tempfile.TemporaryDirectory(prefix="adjoint-benchmark-") as folder:
-        try:
-            for number, result in enumerate(results):
-                try:
-                    workers[number] = _begin(result, arrays, Path(folder), starts, limit)
-                except CellError as error:
-                    result.error = str(error)
-                yield results
-            check_losses(results, tolerance)
-            for turn in range(rounds):
-                for number, result in enumerate(results):
-                    if result.error is None and (turn < SLOW_ROUNDS or result.rates[-1] >= SLOW):
-                        _round(result, workers[number], seconds)
-                yield results
-        finally:
-            for worker in workers.values():
-                worker.close()
+    with Session(cells, arrays, limit) as session:
+        yield from session.start(starts)
+        yield from session.run(rounds, seconds, tolerance)
 
 
 def _round(result: Result, worker: Worker, seconds: float) -> None:

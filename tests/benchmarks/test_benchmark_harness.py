@@ -182,6 +182,12 @@ def test_first_steps_are_timed_in_as_many_processes_as_asked(puppets):
     assert results[0].cold_s == [1.5] * 3
 
 
+def test_a_start_that_is_not_timed_happens_once(puppets):
+    results = run(["a"], rounds=1, starts=0)
+    assert puppets.log == ["start a", "a 0.5", "end a"]
+    assert (results[0].cold_s, results[0].losses) == ([], [3.0, 2.0])
+
+
 def test_a_peer_that_fails_leaves_the_others_alone(puppets):
     puppets.breaks = {"a": "start", "b": "window"}
     results = run(["a", "b", "c"])
@@ -276,6 +282,18 @@ def test_a_process_gets_as_many_cores_as_threads():
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1"]
     assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be chosen here")
+def test_groups_do_not_share_cores(monkeypatch):
+    chosen = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3, 4})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: chosen.append(sorted(cores)))
+    assert [harness.groups(threads) for threads in (1, 2, 3, 8)] == [5, 2, 1, 1]
+    for group in range(3):
+        with harness.pinned(2, group):
+            pass
+    assert chosen[::2] == [[3, 4], [1, 2], [0]]
 
 
 def test_peak_memory_counts_what_was_held_and_let_go():

@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from adjoint.profiling.machine import Level, Peaks
-from benchmarks import families, random_cases, random_networks
+from benchmarks import families, harness, random_cases, random_networks
 from benchmarks.families import Measured, distribution, worst
 from benchmarks.peers import adjoint as peer
-from tests.benchmarks.test_benchmark_harness import FAKE
+from tests.benchmarks.test_benchmark_harness import FAKE, Puppet
 from tests.benchmarks.test_contractions import FAKE as FAKE_LIBRARY
 
 SMALL = {
@@ -131,6 +131,27 @@ def test_networks_whose_losses_differ_are_named(tmp_folder, monkeypatch):
     assert status == 1
     assert f"adjoint:step: {SMALL['mlp']}: loss 1 is" in text
     assert written["cases"] == []
+
+
+def test_networks_that_get_ready_side_by_side_are_all_measured(tmp_folder, monkeypatch):
+    """Three networks in groups of two, on processes that only say what happens to them."""
+    log = []
+    monkeypatch.setattr(harness, "Worker", type("Puppets", (Puppet,), {"log": log}))
+    monkeypatch.setattr(harness, "groups", lambda _threads: 2)
+    monkeypatch.setattr(harness, "SETTLE_S", 0)
+    (tmp_folder / "fake.py").write_text(FAKE)
+    names = [f"mlp batch=2 sizes={size} opt=sgd" for size in ("3,4", "4,5", "5,6")]
+    chosen = [argument for name in names for argument in ("--names", name)]
+    status, text, written = run(tmp_folder, "--families", "networks", *chosen, "--peers", "adjoint:step,fake:good")
+    assert status == 0, text
+    assert [case["name"] for case in written["cases"]] == names
+    assert all(f"1.00 x fake:good: {name}" in text for name in names)
+    first, second = log[: len(log) * 2 // 3], log[len(log) * 2 // 3 :]
+    for part, networks in ((first, 2), (second, 1)):
+        starts, ends = ([n for n, line in enumerate(part) if line.startswith(word)] for word in ("start", "end"))
+        assert len(starts) == len(ends) == 2 * networks
+        assert starts == list(range(2 * networks))  # all are started before any is measured
+        assert ends == list(range(len(part) - 2 * networks, len(part)))
 
 
 def test_unknown_families_are_refused(capsys):
