@@ -215,9 +215,11 @@ def _lowered(function: Function, target: Target, choices: Mapping[str, str], aft
 def finish_program(program: Program, after: Observer = unobserved) -> Program:
     """The program as code generation takes it."""
     for code_pass in CODE_PASSES:
-        program = replace(program, kernels=tuple(map(code_pass, program.kernels)))
-        for kernel in program.kernels:
-            verify_kernel(kernel)
+        verified, changed = frozenset(program.kernels), tuple(map(code_pass, program.kernels))
+        for kernel in changed:
+            if kernel not in verified:
+                verify_kernel(kernel)
+        program = replace(program, kernels=changed)
         after(code_pass.__name__, list(program.kernels))
     return program
 

@@ -325,9 +325,14 @@ class Kernel:
         return tuple(b for b in self._stored if b.space not in PRIVATE)
 
     @property
+    def private(self) -> tuple[Buffer, ...]:
+        """Buffers that are private to a thread, in the order in which they are first written."""
+        return tuple(b for b in {**self._stored, **self._loaded} if b.space in PRIVATE)
+
+    @property
     def scratch(self) -> tuple[Buffer, ...]:
         """Buffers in the space "scratch", in the order in which they are first written."""
-        return tuple(b for b in {**self._stored, **self._loaded} if b.space == "scratch")
+        return tuple(b for b in self.private if b.space == "scratch")
 
     @cached_property
     def _loaded(self) -> dict[Buffer, None]:

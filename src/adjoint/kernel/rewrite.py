@@ -1,9 +1,10 @@
 """Rewriting of a kernel's statements, indices and expressions that preserves sharing."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from adjoint.kernel.index import Dynamic, Index, as_index
-from adjoint.kernel.ir import Apply, Buffer, Coordinate, Expr, For, Load, Prefetch, Stmt, Store, When, postorder
+from adjoint.kernel.ir import Across, Apply, Buffer, Coordinate, Expr, For, Load, Prefetch, Stmt, Store, When, postorder
 
 __all__ = ["rewritten"]
 
@@ -16,13 +17,17 @@ def rewritten(
     index: Callable[[Index], Index] = lambda same: same,
     apply: Callable[[Apply], Expr] = lambda same: same,
     move: _Move = lambda buffer, at: (buffer, at),
+    across: Callable[[Buffer], Buffer] = lambda same: same,
 ) -> tuple[Stmt, ...]:
     """Apply `index` to every index, and `apply` to every function application, operands first.
 
-    `move` is applied, after `index`, to every location that is read, written or prefetched; operands of `Across` are
-    not moved. Numbers that indices read from memory (`Dynamic`) are rewritten like any other expression.
+    `move` is applied, after `index`, to every location that is read, written or prefetched, and `across` to the
+    registers that `Across` combines. Numbers that indices read from memory (`Dynamic`) are rewritten like any other
+    expression.
     """
     read: dict[Dynamic, Index] = {}
+    # By identity, for all statements, as several may share an expression.
+    new: dict[int, Expr] = {}
 
     def place(at: Index) -> Index:
         changed = {}
@@ -35,9 +40,9 @@ def rewritten(
         return index(at.substitute(changed) if changed else at)
 
     def expressions(roots: list[Expr]) -> list[Expr]:
-        new: dict[int, Expr] = {}
         for expr in postorder(roots):
-            new[id(expr)] = _node(expr, new, place, apply, move)
+            if id(expr) not in new:
+                new[id(expr)] = _node(expr, new, place, apply, move, across)
         return [new[id(root)] for root in roots]
 
     def statement(of: Stmt) -> Stmt:
@@ -56,7 +61,12 @@ def rewritten(
 
 
 def _node(
-    expr: Expr, new: dict[int, Expr], index: Callable[[Index], Index], apply: Callable[[Apply], Expr], move: _Move
+    expr: Expr,
+    new: dict[int, Expr],
+    index: Callable[[Index], Index],
+    apply: Callable[[Apply], Expr],
+    move: _Move,
+    across: Callable[[Buffer], Buffer],
 ) -> Expr:
     if isinstance(expr, Load):
         buffer, at = move(expr.buffer, index(expr.index))
@@ -66,6 +76,9 @@ def _node(
     if isinstance(expr, Coordinate):
         at = index(expr.index)
         return expr if at is expr.index else Coordinate(at, expr.dtype)
+    if isinstance(expr, Across):
+        buffer = across(expr.buffer)
+        return expr if buffer is expr.buffer else replace(expr, buffer=buffer)
     if not isinstance(expr, Apply):
         return expr
     operands = tuple(new[id(a)] for a in expr.operands)

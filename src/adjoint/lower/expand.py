@@ -30,15 +30,18 @@ It runs after all passes that recognize functions by name, and before code gener
 
 from dataclasses import replace
 
-from adjoint.kernel.ir import Apply, Expr, Kernel
+from adjoint.kernel.ir import Apply, Expr, Kernel, postorder, roots_of, walk
 from adjoint.kernel.rewrite import rewritten
-from adjoint.lower.vector_math import expand
+from adjoint.lower.vector_math import EXPANSIONS, expand
 
 __all__ = ["expand_math"]
 
 
 def expand_math(kernel: Kernel) -> Kernel:
-    """The kernel with transcendental functions expanded to arithmetic."""
+    """The kernel with transcendental functions expanded to arithmetic; the same kernel if it has none."""
+    computed = postorder([expr for statement in walk(kernel.body) for expr in roots_of(statement)])
+    if not any(isinstance(expr, Apply) and expr.function in EXPANSIONS for expr in computed):
+        return kernel
     return replace(kernel, body=rewritten(kernel.body, apply=_expanded))
 
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 from adjoint import costs
 from adjoint.errors import VerifyError
@@ -68,8 +68,6 @@ from adjoint.lower.winograd.plan import WinogradPlan
 from adjoint.ops.control import is_control
 
 __all__ = ["LOWERING", "Observer", "contractions_of", "lower", "unobserved"]
-
-_T = TypeVar("_T")
 
 #: Called after each pass with its name and its result: a Function, groups, a list of kernels, or a Program.
 Observer = Callable[[str, Any], None]
@@ -268,13 +266,12 @@ class _Built:
     kernels: Mapping[Group, list[Kernel]] = field(default_factory=dict)
 
     def without(self, buffers: frozenset[Buffer]) -> "_Built":
-        """Without the groups whose kernels, or those that share a reduction with them, use some buffers."""
-        left = {g for g, made in self.kernels.items() if any(buffers & {*k.reads, *k.writes} for k in made)}
-        for group, stages in self.first.items():
-            family = {group, *(stage.staged.source.group for stage in stages)}
-            if family & left:
-                left |= family
-        return _Built(_others(self.planned, left), _others(self.first, left), _others(self.kernels, left))
+        """Without the kernels that write some buffers of parameters.
+
+        Those that read them read the parameters, whose memory stays (`adjoint.transforms.separate_results`).
+        """
+        kept = {g: made for g, made in self.kernels.items() if not any(buffers.intersection(k.writes) for k in made)}
+        return replace(self, kernels=kept)
 
     def in_order(self) -> list[Kernel]:
         """All kernels, level by level.
@@ -291,11 +288,6 @@ class _Built:
                 later += own[whole:]
             out += later
         return out
-
-
-def _others(found: Mapping[Group, _T], left: set[Group]) -> dict[Group, _T]:
-    """What belongs to other groups than those."""
-    return {group: made for group, made in found.items() if group not in left}
 
 
 def _build_kernels(fusion: Fusion, context: Context, known: Mapping[str, str], made: _Built | None = None) -> _Built:

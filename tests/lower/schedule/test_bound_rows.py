@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from adjoint import costs, models
+from adjoint.codegen.module import emit_modules
 from adjoint.codegen.targets import target_for
 from adjoint.compiler import CompileOptions, compile
 from adjoint.ir import Function, TensorType
@@ -11,8 +12,9 @@ from adjoint.kernel import interpreter
 from adjoint.kernel.interpreter import run_kernel
 from adjoint.kernel.parser import parse_kernels
 from adjoint.losses import CrossEntropyLoss, MSELoss
+from adjoint.lower.schedule import bound_rows
 from adjoint.optim import SGD
-from adjoint.pipeline import lower_function
+from adjoint.pipeline import finish_program, lower_function
 from adjoint.runtime.bound import aligned
 from adjoint.training import SetupTrainer
 from tests.golden.passes import bounded, halves, without_remarks
@@ -116,6 +118,20 @@ def test_what_a_step_executes_falls_with_the_rows(monkeypatch):
         executed.clear()
     assert counts[8] < 0.65 * counts[16]
     assert counts[2] < 0.4 * counts[16]
+
+
+def test_kernels_that_differ_in_names_only_are_bounded_once(monkeypatch):
+    """The others get the same statements with names of their own, as if they had been bounded themselves."""
+    monkeypatch.setattr(costs, "BOUNDED_WORK", 0)
+    step, target = classifier(24, (8, 16, 16, 16, 16, 4))["step"], target_for("avx2")
+    rename, renamed = bound_rows._renamed, []
+    monkeypatch.setattr(bound_rows, "_renamed", lambda *given: renamed.append(given) or rename(*given))
+    once = lower_function(step, target)
+    assert len(renamed) > 0
+    monkeypatch.setattr(bound_rows, "_representatives", lambda kernels, _: {kernel: kernel for kernel in kernels})
+    alone = lower_function(step, target)
+    texts = ["\n".join(emit_modules(finish_program(program), target)) for program in (once, alone)]
+    assert texts[0] == texts[1]
 
 
 def results(entry, step, rows, poisoned):

@@ -55,6 +55,22 @@ def test_readers_of_old_contents_that_also_need_what_the_update_makes():
     assert circular_updates(kernels, frozenset([p])) == {p}
 
 
+def test_updates_behind_a_circle_stay_in_place():
+    """Smaller ones, one that nothing else reads and one that is read before: giving them up would not help."""
+    p, made, out = buffer("p", "external"), buffer("made"), buffer("out")
+    alone, behind, other = buffer("alone", "external", 1), buffer("behind", "external", 2), buffer("other")
+    kernels = [
+        kernel("update", [p, alone], [p, made, alone]),
+        kernel("read", [p, made, behind], [out]),
+        kernel("later", [out, behind], [behind]),
+        kernel("read_too", [out, behind], [other]),
+    ]
+    updated = frozenset((p, alone, behind))
+    assert circular_updates(kernels, updated) == {p}
+    order = names(order_kernels(kernels, updated - {p}))
+    assert order.index("read_too") < order.index("later")
+
+
 def test_an_update_that_reads_elsewhere_is_given_up():
     p, q = buffer("p", "external"), buffer("q", "external")
     u, lane = Var("u", 16), as_index(Var("l", 16))

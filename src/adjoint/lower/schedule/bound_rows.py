@@ -80,7 +80,7 @@ from adjoint.kernel.ir import (
 )
 from adjoint.kernel.rewrite import rewritten
 from adjoint.kernel.structure import structures
-from adjoint.lower.schedule.row_layouts import Places, places, row_of, with_panels, with_parts
+from adjoint.lower.schedule.row_layouts import Places, loads_with_rows, places, row_of, with_panels, with_parts
 from adjoint.lower.schedule.row_reads import RowRead, row_reads
 from adjoint.lower.schedule.rows import Batch, least, lowest
 
@@ -114,11 +114,13 @@ def bound_rows(kernels: Sequence[Kernel], batch: Batch) -> BoundKernels:
     """Bound all kernels, except those that compute what others need in absent rows."""
     stores = {kernel: places(kernel) for kernel in kernels}
     batch = with_parts(stores, batch)
-    made = {kernel: _bounded(kernel, stores[kernel], batch) for kernel in _distinct(kernels, batch)}
+    like = _representatives(kernels, batch)
+    made = {kernel: _bounded(kernel, stores[kernel], batch) for kernel in kernels if like[kernel] is kernel}
     granule = lcm(*(read.tile for found in made.values() for read in found.needed if _fits(read, batch.most)))
     if granule > 1 and batch.most % granule == 0:
-        batch, made = replace(batch, granule=granule), {}
-    made |= {kernel: _bounded(kernel, stores[kernel], batch) for kernel in kernels if kernel not in made}
+        batch = replace(batch, granule=granule)
+        made = {kernel: _bounded(kernel, stores[kernel], batch) for kernel in made}
+    made |= {kernel: _renamed(made[like[kernel]], like[kernel], kernel) for kernel in kernels if kernel not in made}
     whole = frozenset(read.load.buffer for found in made.values() for read in found.needed)
     kept: set[Kernel] = set()
     while more := [k for k in kernels if k not in kept and whole.intersection(k.writes)]:
@@ -132,13 +134,15 @@ def bound_rows(kernels: Sequence[Kernel], batch: Batch) -> BoundKernels:
     return BoundKernels(tuple(k if k in kept else made[k].kernel for k in kernels), tiles)
 
 
-def _distinct(kernels: Sequence[Kernel], batch: Batch) -> Iterable[Kernel]:
-    """One of all kernels that differ only in names."""
-    found: dict[Hashable, Kernel] = {}
+def _representatives(kernels: Sequence[Kernel], batch: Batch) -> dict[Kernel, Kernel]:
+    """For each kernel the first that differs from it in names only."""
+    first: dict[Hashable, Kernel] = {}
+    found: dict[Kernel, Kernel] = {}
     for kernel, same in zip(kernels, structures(kernels), strict=True):
-        layouts = tuple(batch.layouts.get(b) for b in (*kernel.writes, *kernel.reads, *kernel.scratch))
-        found.setdefault((same, layouts), kernel)
-    return found.values()
+        buffers = (*kernel.writes, *kernel.reads, *kernel.scratch)
+        key = same, tuple((b is batch.rows, batch.layouts.get(b)) for b in buffers)
+        found[kernel] = first.setdefault(key, kernel)
+    return found
 
 
 def _fits(read: RowRead, most: int) -> bool:
@@ -153,6 +157,25 @@ class _Bounded:
     kernel: Kernel
     reads: Sequence[RowRead]
     needed: Sequence[RowRead]
+
+
+def _renamed(made: _Bounded, like: Kernel, kernel: Kernel) -> _Bounded:
+    """What was made of a kernel, for another that differs from it in names only."""
+    own, others = ((*k.writes, *k.reads, *k.private) for k in (kernel, like))
+    buffers = dict(zip(others, own, strict=True))
+
+    def name(buffer: Buffer) -> Buffer:
+        return buffers.get(buffer, buffer)
+
+    def read(of: RowRead) -> RowRead:
+        return replace(of, load=Load(name(of.load.buffer), of.load.index, of.load.guard))
+
+    reads, needed = list(map(read, made.reads)), list(map(read, made.needed))
+    if made.kernel is like:
+        return _Bounded(kernel, reads, needed)
+    tiles = tuple((buffers[buffer], size) for buffer, size in made.kernel.tiles)
+    body = rewritten(made.kernel.body, move=lambda buffer, at: (name(buffer), at), across=name)
+    return _Bounded(replace(made.kernel, name=kernel.name, values=kernel.values, body=body, tiles=tiles), reads, needed)
 
 
 def _bounded(kernel: Kernel, stores: Places, batch: Batch) -> _Bounded:
@@ -247,6 +270,8 @@ class _Bounder:
     exact: frozenset[Load]
     #: The row that an iteration of a bounded loop begins with, or that a condition is for.
     begins: dict[Stmt, Index] = field(default_factory=dict)
+    #: The results of `loads`, which every loop around a store asks for.
+    found: dict[StoreTarget, list[Load]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.uses = self.private(self.kernel.body)
@@ -320,9 +345,15 @@ class _Bounder:
                     row = self.batch.row(buffer, index, facts)
                     rows.append(None if row is None else lowest(row, kept))
                 elif buffer.space not in PRIVATE or private[buffer] < self.uses[buffer]:
-                    rows.append(row_of(_terms(target), self.batch, facts, kept))
+                    rows.append(row_of(self.loads(target), self.batch, facts, kept))
         found = [row for row in rows if row is not None]
         return least(found) if len(found) == len(rows) else None
+
+    def loads(self, target: StoreTarget) -> list[Load]:
+        """The loads that tell which row the terms of an accumulation belong to."""
+        if target not in self.found:
+            self.found[target] = loads_with_rows(_terms(target), self.batch)
+        return self.found[target]
 
 
 def _terms(target: StoreTarget) -> list[Expr]:

@@ -43,56 +43,85 @@ from adjoint.lower.analysis.footprint import reads_memory
 __all__ = ["barriers", "circular_updates", "claimed_kernels", "order_kernels", "read_elsewhere"]
 
 
-def _edges(
-    kernels: Sequence[Kernel], updated: frozenset[Buffer], given_up: frozenset[Buffer] = frozenset()
-) -> tuple[list[set[int]], list[int]]:
-    """Successors of each kernel, and its number of predecessors.
+class _Dependences:
+    """The order in which kernels can run: Kahn's algorithm, which goes on after dependences have been taken out.
 
-    Updates that are given up add no edges: their new contents will go to buffers that nothing reads.
+    An edge ``after[i]`` to `j` says that kernel `i` runs before `j`, and because of which update in place; None if `j`
+    reads what `i` writes.
     """
-    writer = {b: i for i, k in enumerate(kernels) for b in k.writes if b not in updated}
-    updater = {b: i for i, k in enumerate(kernels) for b in k.writes if b in updated - given_up}
-    after: list[set[int]] = [set() for _ in kernels]
-    for i, kernel in enumerate(kernels):
-        for buffer in kernel.reads:
-            if buffer in writer and writer[buffer] != i:
-                after[writer[buffer]].add(i)
-            if buffer in updater and updater[buffer] != i:
-                after[i].add(updater[buffer])
-    waits = [0] * len(kernels)
-    for successors in after:
-        for j in successors:
-            waits[j] += 1
-    return after, waits
 
+    def __init__(self, kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> None:
+        writer = {b: i for i, k in enumerate(kernels) for b in k.writes}
+        self.after: list[list[tuple[int, Buffer | None]]] = [[] for _ in kernels]
+        for i, kernel in enumerate(kernels):
+            for buffer in kernel.reads:
+                if writer.get(buffer, i) == i:
+                    continue
+                if buffer in updated:
+                    self.after[i].append((writer[buffer], buffer))
+                else:
+                    self.after[writer[buffer]].append((i, None))
+        self._waits = [0] * len(kernels)
+        for edges in self.after:
+            for j, _ in edges:
+                self._waits[j] += 1
 
-def _sort(
-    kernels: Sequence[Kernel], updated: frozenset[Buffer], given_up: frozenset[Buffer] = frozenset()
-) -> tuple[list[int], list[int]]:
-    """A topological order that follows the given one where it can, and the kernels that are left in cycles."""
-    after, waits = _edges(kernels, updated, given_up)
-    ready = [i for i, count in enumerate(waits) if count == 0]
-    order: list[int] = []
-    while ready:
-        i = heappop(ready)
-        order.append(i)
-        for j in after[i]:
-            waits[j] -= 1
-            if waits[j] == 0:
-                heappush(ready, j)
-    placed = set(order)
-    return order, [i for i in range(len(kernels)) if i not in placed]
+    def order(self) -> list[int]:
+        """The kernels that are in no cycle and behind none, in an order that follows the given one where it can."""
+        return self._from([i for i, count in enumerate(self._waits) if count == 0])
+
+    def without(self, buffer: Buffer) -> list[int]:
+        """Take out the dependences of an update; the kernels that can run now, too."""
+        ready = []
+        for edges in self.after:
+            for j, why in edges:
+                if why is buffer:
+                    self._waits[j] -= 1
+                    if self._waits[j] == 0:
+                        ready.append(j)
+            edges[:] = [edge for edge in edges if edge[1] is not buffer]
+        return self._from(ready)
+
+    def reaches(self, start: int, ends: set[int]) -> bool:
+        """Whether one of some kernels has to run after another."""
+        seen, stack = {start}, [start]
+        while stack:
+            i = stack.pop()
+            if i in ends:
+                return True
+            more = {j for j, _ in self.after[i]} - seen
+            seen |= more
+            stack += more
+        return False
+
+    def _from(self, ready: list[int]) -> list[int]:
+        order: list[int] = []
+        while ready:
+            i = heappop(ready)
+            order.append(i)
+            for j, _ in self.after[i]:
+                self._waits[j] -= 1
+                if self._waits[j] == 0:
+                    heappush(ready, j)
+            self.after[i] = []
+        return order
 
 
 def circular_updates(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> frozenset[Buffer]:
-    """In-place updates to give up so that an order exists."""
-    given_up: frozenset[Buffer] = frozenset()
-    while True:
-        _, stuck = _sort(kernels, updated, given_up)
-        if not stuck:
-            return given_up
-        candidates = [b for i in stuck for b in kernels[i].writes if b in updated - given_up]
-        given_up |= {min(candidates, key=lambda b: b.nbytes)}
+    """In-place updates to give up so that an order exists: again and again the smallest that is part of a cycle."""
+    found = _Dependences(kernels, updated)
+    given_up: set[Buffer] = set()
+    placed = set(found.order())
+    while len(placed) < len(kernels):
+        stuck = [i for i in range(len(kernels)) if i not in placed]
+        candidates = [(b, i) for i in stuck for b in kernels[i].writes if b in updated - given_up]
+        for buffer, updater in sorted(candidates, key=lambda candidate: candidate[0].nbytes):
+            readers = {i for i in stuck if i != updater and buffer in kernels[i].reads}
+            if found.reaches(updater, readers):
+                break
+        given_up.add(buffer)
+        placed.update(found.without(buffer))
+    return frozenset(given_up)
 
 
 def read_elsewhere(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> frozenset[Buffer]:
@@ -125,8 +154,8 @@ def _updates_elements(statement: Stmt, buffer: Buffer) -> bool:
 
 def order_kernels(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> list[Kernel]:
     """The kernels in an order that respects their dependences."""
-    order, stuck = _sort(kernels, updated)
-    assert not stuck, "circular updates are given up beforehand"
+    order = _Dependences(kernels, updated).order()
+    assert len(order) == len(kernels), "circular updates are given up beforehand"
     return [kernels[i] for i in order]
 
 

@@ -26,7 +26,7 @@ from adjoint.kernel.ir import (
 )
 from adjoint.lower.schedule.rows import Batch, Facts, RowLayout, least, lowest
 
-__all__ = ["Place", "Places", "places", "row_of", "with_panels", "with_parts"]
+__all__ = ["Place", "Places", "loads_with_rows", "places", "row_of", "with_panels", "with_parts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +93,18 @@ def _given(place: Place, index: Index, low: int, high: int) -> Place:
     return replace(place, facts={**place.facts, atom: (max(low, atom.low), min(high, atom.high))}) if c == 1 else place
 
 
-def row_of(values: Sequence[Expr], batch: Batch, facts: Facts, kept: frozenset[Var] | None = None) -> Index | None:
-    """The row of what expressions read, or its lower bound over all variables but those `kept`; None if unknown.
+def loads_with_rows(values: Sequence[Expr], batch: Batch) -> list[Load]:
+    """The loads of expressions that tell which row they belong to.
 
     Where a load without a guard tells it, loads with one are not asked.
     """
     loads = [e for e in postorder(list(values)) if isinstance(e, Load) and e.buffer in batch.layouts]
-    plain = [e for e in loads if e.guard is None] or loads
-    rows = [batch.row(e.buffer, e.index, facts, e.guard is not None) for e in plain]
+    return [e for e in loads if e.guard is None] or loads
+
+
+def row_of(loads: Sequence[Load], batch: Batch, facts: Facts, kept: frozenset[Var] | None = None) -> Index | None:
+    """The row of what is loaded, or its lower bound over all variables but those `kept`; None if unknown."""
+    rows = [batch.row(e.buffer, e.index, facts, e.guard is not None) for e in loads]
     found = [row if kept is None else lowest(row, kept) for row in rows if row is not None]
     return least(found) if len(found) == len(rows) else None
 
@@ -170,7 +174,7 @@ def with_panels(kernel: Places, batch: Batch) -> Batch:
 
 def _panel(targets: Sequence[tuple[StoreTarget, Place]], batch: Batch) -> RowLayout | None:
     """The layout of a private buffer if every store to it copies from the row that belongs to its place."""
-    rows = [row_of([value], batch, place.facts) for (_, _, value), place in targets]
+    rows = [row_of(loads_with_rows([value], batch), batch, place.facts) for (_, _, value), place in targets]
     if rows[0] is None or None in rows:
         return None
     for inner in _steps(targets[0][0][1], rows[0]):
