@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -252,20 +253,21 @@ class Worker(Process):
 def check_losses(results: Sequence[Result], tolerance: float = TOLERANCE) -> None:
     """Set the error of each result whose losses differ from a peer's: the first peer with the most losses.
 
-    Losses must agree within `tolerance`, or the tolerance of a peer if that is greater, relative to the loss. Below a
-    millionth of the first loss, where only rounding errors of a perfect fit remain, the difference is relative to that.
-    A peer that is too slow for all steps has fewer losses.
+    Losses must agree within `tolerance`, or the tolerance of a peer if that is greater, relative to the loss, or to a
+    tenth of the greatest loss before it: batches differ, and the rounding errors of a network do not shrink where it
+    happens to predict a batch well. A peer that is too slow for all steps has fewer losses.
     """
     found = [r for r in results if r.losses]
     reference = max((r for r in found if r.cell.peer.name != OURS), key=lambda r: len(r.losses), default=None)
     if reference is None:
         return
-    least = 1e-6 * abs(reference.losses[0])
+    greatest = list(accumulate(map(abs, reference.losses), max))
     for result in found:
         cells = result.cell, reference.cell
         most = max(tolerance, *(cell.peer.tolerances.get(cell.workload, 0.0) for cell in cells))
-        for step, (ours, theirs) in enumerate(zip(result.losses, reference.losses, strict=False), 1):
-            if not abs(ours - theirs) <= most * max(abs(theirs), least):  # also true for NaN
+        losses = zip(result.losses, reference.losses, greatest, strict=False)
+        for step, (ours, theirs, so_far) in enumerate(losses, 1):
+            if not abs(ours - theirs) <= most * max(abs(theirs), so_far / 10):  # also true for NaN
                 result.differs = True
                 result.error = f"loss {step} is {ours:.7g}, that of {reference.cell.label} {theirs:.7g}"
                 break

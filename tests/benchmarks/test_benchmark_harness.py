@@ -220,8 +220,8 @@ def losses_of(**given):
 
 
 def test_losses_agree_to_a_ten_thousandth():
-    found = losses_of(adjoint=[100.009, 1.0], torch=[100.0, 1.0], jax=[100.0, 1.00011])
-    assert found == {"adjoint": None, "torch": None, "jax": "loss 2 is 1.00011, that of torch 1"}
+    found = losses_of(adjoint=[100.009, 50.0], torch=[100.0, 50.0], jax=[100.0, 50.0055])
+    assert found == {"adjoint": None, "torch": None, "jax": "loss 2 is 50.0055, that of torch 50"}
 
 
 def test_what_differs_from_the_others_is_adjoint_even_where_it_comes_first():
@@ -234,6 +234,12 @@ def test_a_loss_that_is_not_a_number_differs():
 
 def test_a_fit_that_is_perfect_but_for_rounding_agrees():
     assert losses_of(torch=[1000.0, 1e-12], adjoint=[1000.0, 3e-12])["adjoint"] is None
+
+
+def test_small_losses_agree_to_what_the_greatest_before_allows():
+    assert losses_of(torch=[2.0, 10.0, 0.1], adjoint=[2.0, 10.0, 0.10009])["adjoint"] is None
+    assert losses_of(torch=[2.0, 10.0, 0.1], adjoint=[2.0, 10.0, 0.10011])["adjoint"].startswith("loss 3 is 0.10011")
+    assert losses_of(torch=[0.1, 10.0], adjoint=[0.10002, 10.0])["adjoint"] is not None
 
 
 def test_a_slow_peer_has_fewer_losses_and_is_not_what_others_are_held_to():
