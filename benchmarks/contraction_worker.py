@@ -4,6 +4,8 @@
 JSON: ``{"case": ..., "arrays": ...}`` prepares a contraction, and ``{"seconds": ...}`` requests a window of calls.
 """
 
+import contextlib
+import ctypes
 import time
 from collections.abc import Callable
 from itertools import repeat
@@ -56,6 +58,8 @@ class _Library:
         return observed(lambda: run_calls(self._run, asked["seconds"], self._glance))
 
     def _prepare(self, case: Case, arrays: Path) -> dict[str, Any]:
+        self._run = lambda: None  # the previous contraction goes, with its arrays
+        _trim()
         with np.load(arrays) as file:
             left, right, wanted = (file[name] for name in ("left", "right", "wanted"))
         made = self._peer.prepare(case, self._request["mode"], self._request["threads"], left, right)
@@ -66,6 +70,12 @@ class _Library:
         calls, elapsed = run_calls(self._run, 2 * GLANCE_S, 1)
         self._glance = max(1, round(GLANCE_S * calls / elapsed))
         return {"supported": True, "difference": difference(result(), wanted)}
+
+
+def _trim() -> None:
+    """Give freed memory back to the system, which some contractions need by the gigabyte; glibc only."""
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _begin(request: dict[str, Any]) -> tuple[dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]]]:

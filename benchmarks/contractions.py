@@ -48,7 +48,8 @@ PAUSE_S = 0.01
 class _Library(Process):
     """A process that runs contractions with one library; see `benchmarks.contraction_worker`.
 
-    If it has exited or does not answer in time, `lost` contains the reason, and it gets no further requests.
+    If it has exited or does not answer in time, `lost` contains the reason, and it gets no further requests; `measure`
+    starts another process for the next contraction.
     """
 
     def __init__(self, peer: roster.Peer, mode: str, threads: int, limit: float) -> None:
@@ -126,12 +127,19 @@ def measure(
     """
     with contextlib.ExitStack() as stack:
         arrays = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="adjoint-contractions-"))) / "arrays.npz"
-        libraries = [
-            stack.enter_context(contextlib.closing(_Library(peer, mode, threads, limit))) for peer, mode in pairs
-        ]
+
+        def started(peer: roster.Peer, mode: str) -> _Library:
+            return stack.enter_context(contextlib.closing(_Library(peer, mode, threads, limit)))
+
+        libraries = [started(*pair) for pair in pairs]
         for library in libraries:
             library.begin()
         for case in cases:
+            for number, library in enumerate(libraries):
+                if library.lost is not None:
+                    library.close()
+                    libraries[number] = started(library.peer, library.mode)
+                    libraries[number].begin()
             left, right = (x.astype(DTYPES[case.dtype]).astype(np.float32) for x in operands(case))
             np.savez(arrays, left=left, right=right, wanted=expected(case, left, right))
             prepared = [(library, library.prepare(case, arrays)) for library in libraries]
