@@ -246,6 +246,10 @@ TILE_CYCLES = 6
 EDGE_COST = 0.02
 #: Factor on the additions to a partial vector of strided lanes, which are masked.
 MASKED_COST = 1.5
+#: Cycles to store a vector of sums to scratch memory and read it again, where rows and columns are collapsed.
+COLLAPSED_STORE_CYCLES = 3
+#: Factor on the cycles of such tiles, whose sums take space in the first-level cache.
+COLLAPSED_COST = 1.05
 #: Cycles to start a kernel that packs an operand as a whole: those of a barrier between threads.
 PACKING_CYCLES = 3000.0
 #: Tiles side by side in a panel that is packed from an operand in memory: wide panels touch fewer rows (Zen 5).

@@ -40,6 +40,7 @@ __all__ = [
     "GemmPlan",
     "Tile",
     "blocks_within",
+    "gemm_plan_of",
     "gemm_plans",
     "plan_gemm",
     "ranked_tiles",
@@ -114,6 +115,11 @@ def plan_gemm(target: Target, c: Contraction, streams: int = 0) -> GemmPlan:
     )
     (cycles, tile), form, order = min(found, key=lambda one: (one[0][0], one[2] != _usual_order(_in(c, one[1]))))
     return _plan(target, _in(c, form), tile, form, order, cycles)
+
+
+def gemm_plan_of(target: Target, c: Contraction, tile: Tile, cycles: float) -> GemmPlan:
+    """The plan with a tile whose operands are in place, except those whose strides conflict."""
+    return _plan(target, c, tile, IN_PLACE, _usual_order(c), cycles)
 
 
 def gemm_plans(target: Target, c: Contraction, streams: int, most: int | None = None) -> Iterator[GemmPlan]:

@@ -1,7 +1,7 @@
 """The schedules of a contraction: which there are, which the cost models prefer, or which one was measured to be best.
 
-A schedule is a plan: a GEMM with its tile, a depthwise convolution, split-K or its M-blocked variant, inner products,
-or Winograd's algorithm.
+A schedule is a plan: a GEMM with its tile, one whose tiles run across rows of the image, a depthwise convolution,
+split-K or its M-blocked variant, inner products, or Winograd's algorithm.
 The first step, `plan_contraction`, decides the kind of plan for `adjoint.costs.MODEL`, because it decides the order in
 which products are added, and then the plan of that kind for the target.
 
@@ -20,6 +20,7 @@ from adjoint.kernel.ir import Kernel
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.borders import padded_operands
+from adjoint.lower.contractions.collapsed import CollapsedPlan, collapsed_kernels, plan_collapsed
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.depthwise import DepthwisePlan, depthwise_kernel, plan_depthwise
 from adjoint.lower.contractions.gemm import gemm_kernels
@@ -40,7 +41,7 @@ from adjoint.lower.winograd.weight_gradient_plan import WinogradGradientPlan, pl
 __all__ = ["Plan", "PlannedContraction", "contraction_kernels", "plan_contraction", "same_sums", "schedules"]
 
 #: How a contraction runs.
-Plan = GemmPlan | DepthwisePlan | SplitKPlan | InnerProductPlan | WinogradPlan | WinogradGradientPlan
+Plan = GemmPlan | CollapsedPlan | DepthwisePlan | SplitKPlan | InnerProductPlan | WinogradPlan | WinogradGradientPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,8 @@ def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
         return depthwise
     if model is target:
         return best
-    if isinstance(best, GemmPlan):
-        joined = join_rows(target, c)
-        return plan_gemm(target, joined, epilogue_streams(context, group, joined))
+    if isinstance(best, GemmPlan | CollapsedPlan):
+        return _gemm(context, group, join_rows(target, c))
     if isinstance(best, SplitKPlan):
         return plan_split_k(target, best.contraction, padded_operands(context, best.contraction)) or best
     if isinstance(best, InnerProductPlan):
@@ -119,7 +119,7 @@ def _best(context: Context, group: Group, c: Contraction) -> Plan:
     split_k = _split_k(context, c)
     c = join_rows(target, c)
     inner_product = plan_inner_product(target, join_runs(target, c))
-    gemm = plan_gemm(target, c, epilogue_streams(context, group, c))
+    gemm = _gemm(context, group, c)
     # Few units leave threads idle; how many threads there will be is not known here.
     idle = sqrt(max(1.0, costs.units(target) / 2 / split_k.most_units)) if split_k is not None else 1.0
     split_k_cycles = split_k.cycles * idle if split_k is not None else inf
@@ -130,6 +130,13 @@ def _best(context: Context, group: Group, c: Contraction) -> Plan:
     if split_k is not None and (inner_product is not None or split_k_cycles < gemm.cycles):
         return split_k
     return gemm if inner_product is None else inner_product
+
+
+def _gemm(context: Context, group: Group, c: Contraction) -> GemmPlan | CollapsedPlan:
+    """The best plan that adds the products of an element one after the other."""
+    gemm = plan_gemm(context.target, c, epilogue_streams(context, group, c))
+    collapsed = plan_collapsed(context.target, c)
+    return collapsed if collapsed is not None and collapsed.cycles < gemm.cycles else gemm
 
 
 def _split_k(context: Context, c: Contraction) -> SplitKPlan | None:
@@ -149,6 +156,7 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
         _winograd(target, c),
         _split_k(context, c),
         plan_inner_product(target, join_runs(target, joined)),
+        plan_collapsed(target, joined),
         *gemm_plans(target, joined, epilogue_streams(context, group, joined), most),
     )
     by_name: dict[str, Plan] = {}
@@ -160,7 +168,7 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
 
 def same_sums(plans: Sequence[Plan]) -> list[Plan]:
     """Those of several plans that add the products of an element in the same order as the first: all GEMMs do."""
-    gemms = GemmPlan, DepthwisePlan
+    gemms = GemmPlan, CollapsedPlan, DepthwisePlan
     return [plan for plan in plans if plan is plans[0] or (isinstance(plan, gemms) and isinstance(plans[0], gemms))]
 
 
@@ -168,6 +176,8 @@ def contraction_kernels(context: Context, group: Group, plan: Plan) -> list[Kern
     """The kernels of a contraction under a plan."""
     if isinstance(plan, GemmPlan):
         return gemm_kernels(context, group, plan)
+    if isinstance(plan, CollapsedPlan):
+        return collapsed_kernels(context, group, plan)
     if isinstance(plan, DepthwisePlan):
         return [depthwise_kernel(context, group, plan)]
     if isinstance(plan, SplitKPlan):
