@@ -97,6 +97,8 @@ PREFETCH_GAP = 1 / 6
 #: Slots into which a block of k is cut: each prefetches its share of what the next block reads. With few, prefetches
 #: come in bursts, for which a core has too few line-fill buffers (Zen 5).
 PREFETCH_SLOTS = 16
+#: Least rows of a result whose panels are prefetched; with fewer, the prefetches take as long as they save.
+MIN_PREFETCHED_ROWS = 32
 #: Lines that are prefetched at a time between multiply-adds of a tile.
 PREFETCH_BURST = 2
 #: Prefetch distance of the weight transform of a Winograd convolution, in units.

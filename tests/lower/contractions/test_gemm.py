@@ -62,6 +62,35 @@ def test_what_an_update_reads_and_writes_is_prefetched():
     assert {s.buffer.name for s in hints if not s.write} == {"w", "a", "b"}
 
 
+def strided(batch, channels, out, size):
+    """A convolution with windows of one that reads every second row and column."""
+    x, w = param("x", (batch, channels, size, size)), param("w", (out, channels, 1, 1))
+    return Function("f", (x, w), (ops.conv2d(x, w, stride=2),))
+
+
+@pytest.mark.parametrize(("out", "hinted"), [(44, True), (16, False)])
+def test_panels_of_a_large_matrix_are_prefetched_if_there_are_many_rows(out, hinted):
+    """Their rows are far apart, so that the hardware prefetcher does not find the next ones."""
+    kernel = lower_function(convolution(24, 479, out, 23, 1), AVX512).kernels[-1]
+    hints = [s for s in walk(kernel.body) if isinstance(s, Prefetch)]
+    assert any(hint.buffer.name == "x" for hint in hints) == hinted
+
+
+def test_every_second_element_is_packed_where_many_rows_use_it():
+    few, many = (plan_gemm(AVX512, contraction_of(strided(5, 40, out, 88))) for out in (2, 384))
+    assert few.form.right == "in place"
+    assert many.form.right == "panels"
+
+
+@pytest.mark.parametrize("level", levels())
+@pytest.mark.parametrize("sizes", [(7, 35, 13), (5, 64, 30)])
+def test_strided_windows_of_one_agree_with_the_reference(level, sizes):
+    function = strided(3, *sizes)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
 def test_a_small_result_is_not_prefetched():
     kernels = lower_function(product(64, 784, 128), host()).kernels
     assert not any(isinstance(s, Prefetch) for kernel in kernels for s in walk(kernel.body))

@@ -81,6 +81,16 @@ def test_columns_that_padding_leaves_out_do_not_break_a_run():
     assert {element // ELEMENTS for element in elements({**whole, C: 2}, {})} <= lines
 
 
+def test_runs_that_do_not_begin_with_a_line_reach_into_one_more():
+    rows = Var("k", 100)
+    found = region(
+        MODEL, X, as_index(rows) * 529 + as_index(S), {rows: 100, S: 32}, {rows: as_index(0), S: as_index(3)}
+    )
+    assert found is not None
+    lines = {place // ELEMENTS for step in in_steps([found], 16) for place in step}
+    assert {(row * 529 + column + 3) // ELEMENTS for row in range(100) for column in range(32)} <= lines
+
+
 def test_runs_at_even_distances_are_one_axis():
     every_second = as_index(N) * CHANNELS * ROWS * COLUMNS + as_index(C) * ROWS * COLUMNS + as_index(Y) * 4 * COLUMNS
     found = region(MODEL, X, every_second + as_index(S) * 2, {N: IMAGES, C: CHANNELS, Y: 16, S: 32}, ZERO)

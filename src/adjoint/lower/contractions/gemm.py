@@ -36,6 +36,7 @@ from adjoint.lower.contractions.loop_order import (
     far_accesses,
     loop_order,
     packed_order,
+    prefetch_columns,
     prefetch_image,
     prefetch_panel,
     prefetch_tile,
@@ -134,9 +135,10 @@ class GemmBuilder:
         def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
             def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
                 size = rows, columns
-                prefetch = self._prefetch_epilogue(size, after or (row, column, at)).merged_with(
-                    prefetch_image(self.context, self.plan, unit, rows)
-                )
+                prefetch = self._prefetch_epilogue(size, after or (row, column, at))
+                prefetch = prefetch.merged_with(prefetch_image(self.context, self.plan, unit, rows))
+                share = row // self.plan.tile.rows, blocks
+                prefetch = prefetch.merged_with(prefetch_columns(self.context, self.plan, at, column, share, rows))
                 return self.tile(size, row, column, at, self._store_point(at), prefetch)
 
             return tiled(panel, self.c.columns, self.plan.columns, tile)

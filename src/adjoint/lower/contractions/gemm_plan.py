@@ -166,7 +166,8 @@ def _forms(target: Target, c: Contraction) -> Iterator[tuple[Form, Order]]:
         if own.m is None or left.is_easy(target, 1):
             lefts = ("in place",)
         converted = own.right.dtype != own.dtype
-        if own.vector_loadable and not converted and right.is_easy(target, tile_lanes(target, own)):
+        contiguous = own.runs or own.right.index.coefficient(own.n) == 1
+        if contiguous and not converted and right.is_easy(target, tile_lanes(target, own)):
             rights = ("in place",)
         for how in lefts:
             for packed in rights:

@@ -25,6 +25,7 @@ __all__ = [
     "far_accesses",
     "loop_order",
     "packed_order",
+    "prefetch_columns",
     "prefetch_image",
     "prefetch_panel",
     "prefetch_tile",
@@ -142,6 +143,30 @@ def prefetch_tile(
         return None
     slots = min(ceil(sum(r.lines for r in regions) / costs.PREFETCH_BURST), c.k[0].extent)
     return PrefetchSlots(slots, lambda slot: spread_prefetches(regions, slot, slots))
+
+
+def prefetch_columns(
+    context: Context, plan: GemmPlan, at: Mapping[Var, Index], column: Index, share: tuple[Index, int], slots: int
+) -> PrefetchSlots | None:
+    """The share of the next panel of a large matrix that one of several blocks of rows prefetches, where k walks rows.
+
+    The hardware prefetcher does not follow the short runs of a panel, which are a row apart.
+    """
+    c = plan.contraction
+    if len(c.k) != 1 or plan.order != "columns" or plan.tile.stack > 1 or c.columns <= plan.columns:
+        return None
+    if c.rows < costs.MIN_PREFETCHED_ROWS:
+        return None
+    (k,) = c.k
+    step = (c.right.index.coefficient(k) or 0) * c.right.dtype.itemsize
+    if step < 2 * plan.columns * c.right.dtype.itemsize or c.right.index.coefficient(c.n) != 1:
+        return None
+    start = {**at, k: as_index(0), c.n: column + plan.columns}
+    panel = region(context.target, c.right.buffer, c.right.index, {k: k.extent, c.n: plan.columns}, start)
+    if panel is None:
+        return None
+    own = panel.share(*share)
+    return PrefetchSlots(slots, lambda slot: spread_prefetches([own], slot, slots))
 
 
 def prefetch_image(context: Context, plan: GemmPlan, unit: Var, slots: int) -> PrefetchSlots | None:

@@ -115,7 +115,8 @@ def region(
             runs[-1] = (runs[-1][0] * count, runs[-1][1])
         else:
             runs.append((count, apart))
-    lines = ceil(run * buffer.dtype.itemsize / target.line_bytes)
+    # Runs that do not begin with a line reach into one more.
+    lines = ceil(run * buffer.dtype.itemsize / target.line_bytes) + any(apart % near for _, apart in runs)
     every = lines * prod(count for count, _ in runs)
     return Region(
         buffer, index.substitute(start), tuple(reversed(runs)), lines, target.line_bytes, write, as_index(0), every
