@@ -198,17 +198,17 @@ def _lowered(function: Function, target: Target, choices: Mapping[str, str], aft
     verified: set[Kernel] = set()
 
     def check(name: str, made: Any) -> None:
-        if isinstance(made, list):
-            for kernel in made:
-                if kernel not in verified:
-                    verify_kernel(kernel)
-                    verified.add(kernel)
+        kernels = made.kernels if isinstance(made, Program) else made if isinstance(made, list) else ()
+        for kernel in kernels:
+            if kernel not in verified:
+                verify_kernel(kernel)
+                verified.add(kernel)
         after(name, made)
 
     names, checks = value_names(function), range_checks(function)
     program = lower(function, target, names, checks, choices, check, _batch(function))
+    check("plan_memory", program)
     verify_barriers(program)
-    after("plan_memory", program)
     return program
 
 
