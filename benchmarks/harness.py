@@ -372,18 +372,14 @@ def measure(
 
     Parameters
     ----------
-    cells : sequence of Cell
-        Cells of one workload and one number of threads.
-    arrays : Path
-        File with the workload's arrays.
+    cells, arrays, limit
+        As for `Session`.
     rounds : int
         Number of windows per cell.
     seconds : float
         Length of a window.
     starts : int, default 1
         Number of fresh processes whose first step is timed.
-    limit : float, default 600.0
-        Time limit for an answer, in seconds.
     tolerance : float, default 1e-4
         Maximum relative difference of losses.
 

@@ -97,7 +97,7 @@ PREFETCH_GAP = 1 / 6
 #: Slots into which a block of k is cut: each prefetches its share of what the next block reads. With few, prefetches
 #: come in bursts, for which a core has too few line-fill buffers (Zen 5).
 PREFETCH_SLOTS = 16
-#: Least rows of a result whose panels are prefetched; with fewer, the prefetches take as long as they save.
+#: Least rows of a result whose panels are prefetched; with fewer, the prefetches take as long as they save (Zen 5).
 MIN_PREFETCHED_ROWS = 32
 #: Lines that are prefetched at a time between multiply-adds of a tile.
 PREFETCH_BURST = 2
@@ -248,9 +248,9 @@ TILE_CYCLES = 6
 EDGE_COST = 0.02
 #: Factor on the additions to a partial vector of strided lanes, which are masked.
 MASKED_COST = 1.5
-#: Cycles to store a vector of sums to scratch memory and read it again, where rows and columns are collapsed.
+#: Cycles to store a vector of sums to scratch memory and read it again, where rows and columns are collapsed (Zen 5).
 COLLAPSED_STORE_CYCLES = 3
-#: Factor on the cycles of such tiles, whose sums take space in the first-level cache.
+#: Factor on the cycles of such tiles, whose sums take space in the first-level cache (Zen 5).
 COLLAPSED_COST = 1.05
 #: Cycles to start a kernel that packs an operand as a whole: those of a barrier between threads.
 PACKING_CYCLES = 3000.0

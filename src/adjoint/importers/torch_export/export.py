@@ -121,6 +121,8 @@ def outputs_to_loss(torch: Any, loss: Any, exports: Exports) -> Any:
     """A module of PyTorch that calls a loss with the result of a module, which it takes as tensors, and the target."""
 
     class OutputsToLoss(torch.nn.Module):  # type: ignore[misc]
+        """The loss, of the tensors of the result and the target."""
+
         def __init__(self) -> None:
             super().__init__()
             self.loss = loss

@@ -71,11 +71,11 @@ class CollapsedPlan:
 
     def columns(self, rows: int) -> int:
         """Columns of so many rows, with what is between them."""
-        return (rows - 1) * self.pitch + self.contraction.columns
+        return _columns(self.contraction, self.pitch, rows)
 
 
 def plan_collapsed(target: Target, c: Contraction) -> CollapsedPlan | None:
-    """The plan of a convolution; None if rows do not follow each other, or leave no more lanes idle than collapsed."""
+    """The plan of a convolution; None if rows do not follow each other, or collapsing them would save no lanes."""
     row, lanes = _row(c), target.lanes(c.dtype)
     if row is None or c.left.dtype != c.dtype or c.right.dtype != c.dtype:
         return None
@@ -88,7 +88,7 @@ def plan_collapsed(target: Target, c: Contraction) -> CollapsedPlan | None:
     if rows < 2:
         return None
     own = _collapsed(c, row, rows, pitch)
-    # For the cost, an image has as many products as units have it.
+    # The cost model sees a matrix product for each unit.
     chunked = replace(own, batch=(*(v for v in c.batch if v is not row), Var("chunk", ceil(row.extent / rows))))
     ranked = (found for found in ranked_tiles(target, chunked, 0, IN_PLACE) if found[1].stack == 1)
     cycles, tile = next(ranked)
@@ -100,7 +100,7 @@ def plan_collapsed(target: Target, c: Contraction) -> CollapsedPlan | None:
 
 
 def _row(c: Contraction) -> Var | None:
-    """The axis of rows that continue each other in the image: only columns that are dropped are between two of them."""
+    """The axis of the rows of an image, which follow each other in memory with some columns in between."""
     if c.m is None or c.runs or c.right.guard is not None or c.right.index.coefficient(c.n) != 1:
         return None
     rows = [v for v in c.batch if (c.right.index.coefficient(v) or 0) > c.columns]
@@ -115,9 +115,14 @@ def _share(extent: int, most: int) -> int:
     return divisor if 2 * divisor >= room else room
 
 
+def _columns(c: Contraction, pitch: int, rows: int) -> int:
+    """Columns of so many rows of the image, with what is between them."""
+    return (rows - 1) * pitch + c.columns
+
+
 def _collapsed(c: Contraction, row: Var, rows: int, pitch: int) -> Contraction:
     """The contraction with the columns of several rows, in the image behind its `row`."""
-    n = Var(c.n.name, (rows - 1) * pitch + c.columns)
+    n = Var(c.n.name, _columns(c, pitch, rows))
     right = Load(c.right.buffer, c.right.index.substitute({c.n: as_index(n)}))
     return replace(c, right=right, n=n, batch=tuple(v for v in c.batch if v is not row))
 

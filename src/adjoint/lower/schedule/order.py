@@ -80,7 +80,7 @@ class _Dependences:
                     if self._waits[j] == 0:
                         ready.append(j)
             edges[:] = [edge for edge in edges if edge[1] is not buffer]
-        return self._from(ready)
+        return self._from(sorted(ready))
 
     def reaches(self, start: int, ends: set[int]) -> bool:
         """Whether one of some kernels has to run after another."""
@@ -95,6 +95,7 @@ class _Dependences:
         return False
 
     def _from(self, ready: list[int]) -> list[int]:
+        """The kernels that can run from sorted ones that are ready; their edges are used up."""
         order: list[int] = []
         while ready:
             i = heappop(ready)
@@ -115,10 +116,12 @@ def circular_updates(kernels: Sequence[Kernel], updated: frozenset[Buffer]) -> f
     while len(placed) < len(kernels):
         stuck = [i for i in range(len(kernels)) if i not in placed]
         candidates = [(b, i) for i in stuck for b in kernels[i].writes if b in updated - given_up]
-        for buffer, updater in sorted(candidates, key=lambda candidate: candidate[0].nbytes):
-            readers = {i for i in stuck if i != updater and buffer in kernels[i].reads}
-            if found.reaches(updater, readers):
-                break
+        # A cycle has an update in it, as kernels without updates are in an order.
+        buffer = next(
+            buffer
+            for buffer, updater in sorted(candidates, key=lambda candidate: candidate[0].nbytes)
+            if found.reaches(updater, {i for i in stuck if i != updater and buffer in kernels[i].reads})
+        )
         given_up.add(buffer)
         placed.update(found.without(buffer))
     return frozenset(given_up)
