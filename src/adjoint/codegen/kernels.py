@@ -5,6 +5,7 @@ The function runs the units ``low <= unit < high``. That of a kernel whose units
 instructions, unrolled loops straight-line code, and other loops counted loops.
 """
 
+from adjoint.codegen.anchors import Anchors, reads_only
 from adjoint.codegen.scalars import cast
 from adjoint.codegen.strided_loads import lane_offsets, without_lane
 from adjoint.codegen.transpose import Transpose, emit_transpose, load_row, match_transpose, resized
@@ -124,7 +125,7 @@ class _KernelEmitter(ValueEmitter):
         self.env[match.outer] = "0"
         for i in range(many):
             self.env[match.inner] = str(i)
-            where = self.address(load.buffer, self.index(load.index))
+            where = self.address(load.buffer, load.index)
             pointer = self.pointer(load.buffer)
             row = load_row(self.w, memory_type(load.dtype), long, match.stride, where, pointer, align)
             rows.append(resized(self.w, cast(self.w, row, load.dtype, target.dtype, long), type_, long, size))
@@ -133,7 +134,7 @@ class _KernelEmitter(ValueEmitter):
         self.env[match.inner] = "0"
         for i, column in enumerate(emit_transpose(self.w, rows, type_)[:long]):
             self.env[match.outer] = str(i)
-            where = self.address(target, self.index(place))
+            where = self.address(target, place)
             made = resized(self.w, column, type_, size, many)
             self.w.store(self.pointer(target), f"store {vector(type_, many)} {made}, ptr {where}, align {align}")
 
@@ -148,18 +149,33 @@ class _KernelEmitter(ValueEmitter):
             some = self.w.pure(f"icmp sgt i64 {end}, 0")
             self.w.line(f"  br i1 {some}, label %{before}, label %{after}")
         self.w.line(f"{before}:")
-        self.w.line(f"  br label %{head}")
-        self.w.line(f"{head}:")
-        self.w.line(f"  {i} = phi i64 [ 0, %{before} ], [ {following}, %{latch} ]")
         with self.w.scope():
+            anchors = self.anchors_of(loop)
+            self.w.line(f"  br label %{head}")
+            self.w.line(f"{head}:")
+            self.w.line(f"  {i} = phi i64 [ 0, %{before} ], [ {following}, %{latch} ]")
+            around, self.anchors = self.anchors, anchors
             for inner in loop.body:
                 self.statement(inner)
+            self.anchors = around
         self.w.line(f"  br label %{latch}")
         self.w.line(f"{latch}:")
         self.w.line(f"  {following} = add nuw nsw i64 {i}, 1")
         self.w.line(f"  {more} = icmp ult i64 {following}, {end}")
         self.w.line(f"  br i1 {more}, label %{head}, label %{after}")
         self.w.line(f"{after}:")
+
+    def anchors_of(self, loop: For) -> Anchors:
+        """Compute the anchors of a loop (`anchors`)."""
+        if self.anchors.inside or not reads_only(loop):
+            return self.anchors
+        made = Anchors.inside_of(loop)
+        for buffer, terms in made.wanted(loop):
+            type_, index = memory_type(buffer.dtype), self.index(Index(0, terms))
+            if index.startswith("%"):
+                first = self.w.pure(f"getelementptr {type_}, ptr {self.pointer(buffer)}, i64 {index}")
+                made.pointers[buffer, terms] = self.w.pure(f"freeze ptr {first}")
+        return made
 
     def end(self, loop: For) -> str:
         """The number of iterations of a loop; with `For.until`, not positive if none runs."""
@@ -204,14 +220,14 @@ class _KernelEmitter(ValueEmitter):
         type_ = memory_type(buffer.dtype)
         if self.lanes is None:
             text = self.to_memory(buffer, value).text
-            self.w.store(self.pointer(buffer), f"store {type_} {text}, ptr {self.address(buffer, self.index(index))}")
+            self.w.store(self.pointer(buffer), f"store {type_} {text}, ptr {self.address(buffer, index)}")
             return
         lanes = self.lanes
         text = self.to_memory(buffer, self.widen(value, value_type(buffer.dtype))).text
         wide = vector(type_, lanes.width)
         align = buffer.dtype.itemsize
         if index.coefficient(lanes.var) == 1 or lanes.width == 1:
-            where = self.address(buffer, self.index(index.without(lanes.var)))
+            where = self.address(buffer, index.without(lanes.var))
             if lanes.active == lanes.width:
                 self.w.store(self.pointer(buffer), f"store {wide} {text}, ptr {where}, align {align}")
             elif buffer.space == "register":
@@ -224,7 +240,7 @@ class _KernelEmitter(ValueEmitter):
             return
         if offsets := lane_offsets(index, lanes.var, lanes.active):
             # Faster than a scatter (Zen 5: 16 of 2048x32 @ 32x3 in 0.8 of the time).
-            first = self.address(buffer, self.index(without_lane(index, lanes.var)))
+            first = self.address(buffer, without_lane(index, lanes.var))
             for lane, offset in enumerate(offsets):
                 where = self.w.pure(f"getelementptr inbounds {type_}, ptr {first}, i64 {offset}")
                 one = self.w.pure(f"extractelement {wide} {text}, i64 {lane}")

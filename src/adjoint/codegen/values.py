@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from adjoint.codegen.anchors import Anchors
 from adjoint.codegen.partial_loads import active_prefix, load_prefix
 from adjoint.codegen.scalars import INSTRUCTIONS, cast
 from adjoint.codegen.strided_loads import contiguous_run, guarded_lanes, lane_offsets, window, without_lane
@@ -64,6 +65,8 @@ class ValueEmitter:
         The enclosing vector loop, if any.
     values : dict
         Values computed so far for the current statement, by identity of the expression.
+    anchors : Anchors
+        The anchors of the enclosing loop.
     """
 
     kernel: Kernel
@@ -73,6 +76,7 @@ class ValueEmitter:
     pointers: dict[Buffer, str] = field(default_factory=dict)
     lanes: Lanes | None = None
     values: dict[int, Result] = field(default_factory=dict)
+    anchors: Anchors = field(default_factory=Anchors)
 
     # Memory
 
@@ -86,13 +90,19 @@ class ValueEmitter:
             self.pointers[buffer] = found
         return found
 
-    def address(self, buffer: Buffer, index: str) -> str:
-        """The address of an element."""
-        if index == "0":
-            return self.pointer(buffer)
-        return self.w.pure(
-            f"getelementptr inbounds {memory_type(buffer.dtype)}, ptr {self.pointer(buffer)}, i64 {index}"
-        )
+    def address(self, buffer: Buffer, index: Index) -> str:
+        """The address of an element, relative to an anchor where the loop has one for it."""
+        type_, anchor = memory_type(buffer.dtype), ""
+        if self.anchors.pointers:
+            fixed = self.anchors.fixed(index)
+            if anchor := self.anchors.pointers.get((buffer, fixed), ""):
+                index = Index(index.constant, index.terms - fixed)
+        text = self.index(index)
+        if text == "0":
+            return anchor or self.pointer(buffer)
+        if anchor:
+            return self.w.pure(f"getelementptr {type_}, ptr {anchor}, i64 {text}")
+        return self.w.pure(f"getelementptr inbounds {type_}, ptr {self.pointer(buffer)}, i64 {text}")
 
     def read(self, load: Load) -> Result:
         """A load of one element, or of one per lane."""
@@ -109,11 +119,11 @@ class ValueEmitter:
         mask = self.mask(guard)
 
         def piece(type_: str, first: int) -> str:
-            at = self.address(buffer, self.index(load.index.without(lanes.var) + first))
+            at = self.address(buffer, load.index.without(lanes.var) + first)
             return self.w.load(pointer, f"load {type_}, ptr {at}, align {align}")
 
         if load.index.coefficient(lanes.var) == 1:
-            where = self.address(buffer, self.index(load.index.without(lanes.var)))
+            where = self.address(buffer, load.index.without(lanes.var))
             if whole or buffer.space == "register":
                 text = self.w.load(pointer, f"load {wide}, ptr {where}, align {align}")
             elif not self.masks and (count := active_prefix(load.guard, lanes.var, lanes.active, self.index)):
@@ -142,7 +152,7 @@ class ValueEmitter:
         type_, align = memory_type(buffer.dtype), buffer.dtype.itemsize
 
         def vector_at(offset: int, size: int) -> str:
-            where = self.address(buffer, self.index(fixed + offset))
+            where = self.address(buffer, fixed + offset)
             return self.w.load(self.pointer(buffer), f"load {vector(type_, size)}, ptr {where}, align {align}")
 
         def shuffle(a: str, b: str, size: int, picks: Sequence[int]) -> str:
@@ -179,7 +189,7 @@ class ValueEmitter:
         """A load that is uniform across lanes; if its guard does not hold, it reads the first element."""
         buffer = load.buffer
         type_ = memory_type(buffer.dtype)
-        where = self.address(buffer, self.index(load.index))
+        where = self.address(buffer, load.index)
         if guard is not None:
             where = self.w.pure(f"select i1 {guard.text}, ptr {where}, ptr {self.pointer(buffer)}")
         text = self.w.load(self.pointer(buffer), f"load {type_}, ptr {where}")
