@@ -28,7 +28,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--fuzz-seed",
         type=lambda text: secrets.randbelow(10**9) if text == "random" else int(text),
-        default=0,
+        default=8,
         metavar="N|random",
         help="the first random program of tests/testing/test_programs.py",
     )

@@ -236,6 +236,7 @@ TESTED_IN = {
     "lower/analysis/footprint": "lower/fusion/test_compute_at.py",
     "lower/attention/plan": "lower/attention/test_online_softmax.py",
     "lower/attention/row_block": "lower/attention/test_online_softmax.py",
+    "lower/contractions/channel_lanes_plan": "lower/contractions/test_channel_lanes.py",
     "lower/contractions/contraction": "lower/contractions/test_contractions.py",
     "lower/contractions/conversion": "lower/contractions/test_half.py",
     "lower/contractions/gemm_plan": "lower/contractions/test_gemm.py",

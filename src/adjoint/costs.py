@@ -238,6 +238,16 @@ def conversion_cycles(target: Target, elements: int, lanes: int, nbytes: int) ->
     return elements * (copy_cycles(lanes) + CONVERT_CYCLES / lanes + nbytes / rate)
 
 
+# Partial sums
+
+
+def spill_cycles(target: Target, nbytes: int) -> float:
+    """Cycles to write a vector of partial sums and read it again, if so many bytes of them wait at a time (Zen 5)."""
+    if nbytes <= target.l1.nbytes - l1_bytes(target):
+        return 2.0
+    return 1.5 * target.vector_bytes / (target.l2_bytes_per_cycle if nbytes <= l2_bytes(target) else L3_BYTES_PER_CYCLE)
+
+
 # GEMM
 
 #: Most rows, vectors and stacked tiles of a register tile; beyond, nothing fits the registers of any target.
@@ -252,6 +262,14 @@ MASKED_COST = 1.5
 COLLAPSED_STORE_CYCLES = 3
 #: Factor on the cycles of such tiles, whose sums take space in the first-level cache (Zen 5).
 COLLAPSED_COST = 1.05
+#: Pixels of a unit whose lanes run along channels, at most: their sums stay in the second-level cache.
+CHANNEL_LANES_POINTS = 1024
+#: Most vectors of channels in a tile.
+CHANNEL_LANES_VECTORS = 4
+#: Pixels below which a tile may have those of several images.
+CHANNEL_LANES_FEW = 64
+#: Cycles per vector of its result to write the sums, transpose them and read them for the epilogue (Zen 5).
+CHANNEL_LANES_STORE_CYCLES = 12
 #: Cycles to start a kernel that packs an operand as a whole: those of a barrier between threads.
 PACKING_CYCLES = 3000.0
 #: Tiles side by side in a panel that is packed from an operand in memory: wide panels touch fewer rows (Zen 5).

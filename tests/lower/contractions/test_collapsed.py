@@ -17,6 +17,12 @@ from tests.hardware import shared_among_levels
 from tests.lower.contractions.test_contractions import AVX512, OPTIONS
 
 
+@pytest.fixture(autouse=True)
+def _lanes_along_rows(monkeypatch):
+    """The other kind of plan for images with short rows is tested elsewhere."""
+    monkeypatch.setattr(schedules, "plan_channel_lanes", lambda *_: None)
+
+
 def convolution(batch, channels, out, size, window, groups=1, dilation=1, padded=True):
     """A convolution, a bias, a residual and a ReLU."""
     x, w = param("x", (batch, channels, *size)), param("w", (out, channels // groups, window, window))

@@ -1,7 +1,7 @@
 """The schedules of a contraction: which there are, which the cost models prefer, or which one was measured to be best.
 
 A schedule is a plan: a GEMM with its tile, one whose tiles run across rows of the image, a depthwise convolution,
-split-K or its M-blocked variant, inner products, or Winograd's algorithm.
+one with lanes along channels, split-K or its M-blocked variant, inner products, or Winograd's algorithm.
 The first step, `plan_contraction`, decides the kind of plan for `adjoint.costs.MODEL`, because it decides the order in
 which products are added, and then the plan of that kind for the target.
 
@@ -20,6 +20,8 @@ from adjoint.kernel.ir import Kernel
 from adjoint.kernel.target import Target
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.borders import padded_operands
+from adjoint.lower.contractions.channel_lanes import channel_lanes_kernels
+from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan, plan_channel_lanes
 from adjoint.lower.contractions.collapsed import CollapsedPlan, collapsed_kernels, plan_collapsed
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.depthwise import DepthwisePlan, depthwise_kernel, plan_depthwise
@@ -41,7 +43,16 @@ from adjoint.lower.winograd.weight_gradient_plan import WinogradGradientPlan, pl
 __all__ = ["Plan", "PlannedContraction", "contraction_kernels", "plan_contraction", "same_sums", "schedules"]
 
 #: How a contraction runs.
-Plan = GemmPlan | CollapsedPlan | DepthwisePlan | SplitKPlan | InnerProductPlan | WinogradPlan | WinogradGradientPlan
+Plan = (
+    GemmPlan
+    | CollapsedPlan
+    | ChannelLanesPlan
+    | DepthwisePlan
+    | SplitKPlan
+    | InnerProductPlan
+    | WinogradPlan
+    | WinogradGradientPlan
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +114,8 @@ def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
         return depthwise
     if model is target:
         return best
-    if isinstance(best, GemmPlan | CollapsedPlan):
-        return _gemm(context, group, join_rows(target, c))
+    if isinstance(best, GemmPlan | CollapsedPlan | ChannelLanesPlan):
+        return _gemm(context, group, c)
     if isinstance(best, SplitKPlan):
         return plan_split_k(target, best.contraction, padded_operands(context, best.contraction)) or best
     if isinstance(best, InnerProductPlan):
@@ -117,9 +128,9 @@ def _best(context: Context, group: Group, c: Contraction) -> Plan:
     target = context.target
     winograd = _winograd(target, c)
     split_k = _split_k(context, c)
+    gemm = _gemm(context, group, c)
     c = join_rows(target, c)
     inner_product = plan_inner_product(target, join_runs(target, c))
-    gemm = _gemm(context, group, c)
     # Few units leave threads idle; how many threads there will be is not known here.
     idle = sqrt(max(1.0, costs.units(target) / 2 / split_k.most_units)) if split_k is not None else 1.0
     split_k_cycles = split_k.cycles * idle if split_k is not None else inf
@@ -132,11 +143,12 @@ def _best(context: Context, group: Group, c: Contraction) -> Plan:
     return gemm if inner_product is None else inner_product
 
 
-def _gemm(context: Context, group: Group, c: Contraction) -> GemmPlan | CollapsedPlan:
+def _gemm(context: Context, group: Group, c: Contraction) -> GemmPlan | CollapsedPlan | ChannelLanesPlan:
     """The best plan that adds the products of an element one after the other."""
-    gemm = plan_gemm(context.target, c, epilogue_streams(context, group, c))
-    collapsed = plan_collapsed(context.target, c)
-    return collapsed if collapsed is not None and collapsed.cycles < gemm.cycles else gemm
+    target, joined = context.target, join_rows(context.target, c)
+    gemm = plan_gemm(target, joined, epilogue_streams(context, group, joined))
+    others = plan_collapsed(target, joined), plan_channel_lanes(target, c)
+    return min((gemm, *(plan for plan in others if plan is not None)), key=lambda plan: plan.cycles)
 
 
 def _split_k(context: Context, c: Contraction) -> SplitKPlan | None:
@@ -157,6 +169,7 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
         _split_k(context, c),
         plan_inner_product(target, join_runs(target, joined)),
         plan_collapsed(target, joined),
+        plan_channel_lanes(target, c),
         *gemm_plans(target, joined, epilogue_streams(context, group, joined), most),
     )
     by_name: dict[str, Plan] = {}
@@ -168,7 +181,7 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
 
 def same_sums(plans: Sequence[Plan]) -> list[Plan]:
     """Those of several plans that add the products of an element in the same order as the first: all GEMMs do."""
-    gemms = GemmPlan, CollapsedPlan, DepthwisePlan
+    gemms = GemmPlan, CollapsedPlan, ChannelLanesPlan, DepthwisePlan
     return [plan for plan in plans if plan is plans[0] or (isinstance(plan, gemms) and isinstance(plans[0], gemms))]
 
 
@@ -178,6 +191,8 @@ def contraction_kernels(context: Context, group: Group, plan: Plan) -> list[Kern
         return gemm_kernels(context, group, plan)
     if isinstance(plan, CollapsedPlan):
         return collapsed_kernels(context, group, plan)
+    if isinstance(plan, ChannelLanesPlan):
+        return channel_lanes_kernels(context, group, plan)
     if isinstance(plan, DepthwisePlan):
         return [depthwise_kernel(context, group, plan)]
     if isinstance(plan, SplitKPlan):

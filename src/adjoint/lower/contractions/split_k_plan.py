@@ -213,9 +213,10 @@ class _Planner:
         run = transposed_run(panel, c.k, blocks)
         packing = costs.transpose_cycles(lanes, run.stride) if run.steps >= lanes else costs.GATHER_CYCLES
         extent = batches * self.lane.extent
+        spill = costs.spill_cycles(target, points // groups * vectors * lanes * itemsize)
         cycles = (
             all_panels * self.sweep * c.depth
-            + 2 * points * extent / lanes * c.depth / prod(blocks)
+            + spill * points * extent / lanes * c.depth / prod(blocks)
             + extent * c.depth * packing
             + points * extent * (costs.GATHER_CYCLES + parts * costs.PARTIAL_SUM_CYCLES / lanes)
             + (traffic.panels * (1 + groups) / target.l2_bytes_per_cycle if m_blocked else 0)

@@ -85,7 +85,7 @@ class TileReads:
     window : tuple of (int, int)
         Bytes between steps of each summed axis but the outermost, and how many steps are looked at.
     blocks : int
-        Steps of the outermost summed axis in a block of a panel one vector wide, and of one two vectors wide.
+        Steps of the outermost summed axis in a block of a panel one vector wide, of one two vectors wide, and so on.
     """
 
     target: Target
@@ -94,14 +94,22 @@ class TileReads:
     blocks: tuple[int, ...]
 
     @classmethod
-    def of(cls, target: Target, other: Load, rows: Sequence[Var], k: Sequence[Var], vector_bytes: int) -> "TileReads":
-        """What tiles of these rows read of a load, whose panels have vectors of so many bytes."""
+    def of(
+        cls,
+        target: Target,
+        other: Load,
+        rows: Sequence[Var],
+        k: Sequence[Var],
+        vector_bytes: int,
+        most: int = costs.MAX_PANEL_VECTORS,
+    ) -> "TileReads":
+        """What tiles of these rows read of a load, whose panels have at most so many vectors of so many bytes."""
 
         def step(var: Var) -> int:
             return (other.index.coefficient(var) or 0) * other.dtype.itemsize
 
         extents = tuple(v.extent for v in k)
-        vectors = range(1, costs.MAX_PANEL_VECTORS + 1)
+        vectors = range(1, most + 1)
         blocks = tuple(blocks_within(extents, n * vector_bytes, costs.l1_bytes(target))[0] for n in vectors)
         window = tuple((step(v), min(v.extent, costs.LINE_SAMPLE)) for v in k[1:])
         return cls(target, tuple(step(v) for v in rows), window, blocks)
@@ -136,11 +144,13 @@ def best_tile(
     whole: bool = False,
     borders: Sequence[Border] = (),
     shifted: Sequence[bool] = (),
+    most: int = costs.MAX_PANEL_VECTORS,
 ) -> tuple[float, int, tuple[int, ...]]:
     """The register tile with the most multiply-adds per cycle, which divides the rows if it must be `whole`.
 
     Among about equally fast ones, it is the one that reads the fewest cache lines for a row. Along the axes that are
-    `shifted`, tiles read several vectors of the panel. Returns cycles of a step of all rows, vectors, and the tile.
+    `shifted`, tiles read several vectors of the panel. A panel has at most so many vectors. Returns cycles of a step of
+    all rows, vectors, and the tile.
     """
     numbers = []
     for number, row in enumerate(rows):
@@ -149,16 +159,16 @@ def best_tile(
         steps = border.step.extent if border is not None else 1
         shares = tuple((many, (end - begin) / steps) for _, many, (begin, end) in runs)
         numbers.append(_Rows(row.extent, shares, bool(shifted) and shifted[number]))
-    return _best_tile(target, vectors, tuple(numbers), reads, whole)
+    return _best_tile(target, vectors, most, tuple(numbers), reads, whole)
 
 
 @lru_cache(maxsize=1024)
 def _best_tile(
-    target: Target, vectors: int, rows: tuple[_Rows, ...], reads: TileReads | None, whole: bool
+    target: Target, vectors: int, most: int, rows: tuple[_Rows, ...], reads: TileReads | None, whole: bool
 ) -> tuple[float, int, tuple[int, ...]]:
     """Cached: layers repeat, and plans are compared."""
     found: list[tuple[float, float, int, tuple[int, ...]]] = []
-    for count in range(1, min(vectors, costs.MAX_PANEL_VECTORS) + 1):
+    for count in range(1, min(vectors, most) + 1):
         for tile in _tiles([row.extent for row in rows], (target.vector_registers - 1) // count - 1, whole):
             sums, read = prod(tile) * count, _vectors(rows, tile) * count
             if read > count and sums + read + 1 > target.tile_registers:

@@ -155,6 +155,7 @@ def cost_model(target: Target, c: Contraction, streams: int, form: Form, shared:
         left_element=element_cycles(c.left),
         left_beforehand=beforehand_cycles(target, c.left),
         right_beforehand=0.0 if packed else beforehand_cycles(target, c.right),
+        taps=c.k[-1].extent if len(c.k) > 1 and abs(c.right.index.coefficient(c.k[-1]) or 0) == 1 else 1,
         shared=shared and costs.is_shared(2.0 * c.rows * c.columns * c.depth * c.batches, 0.0, target),
         packed=packed,
         before=_whole_cycles(target, c, form, rate),
@@ -233,6 +234,8 @@ class CostModel:
         Cycles to convert an element of the left operand where it is loaded.
     left_beforehand, right_beforehand : float
         Cycles to convert an operand beforehand; 0 for one that is not converted, or is packed.
+    taps : int
+        Steps of k that read about the same lines of the right operand: the taps in a row of a window.
     shared, packed : bool
         Whether threads share the tiles, and whether panels are packed: then a row group is a unit, otherwise a tile is.
     before : float
@@ -258,6 +261,7 @@ class CostModel:
     left_element: float
     left_beforehand: float
     right_beforehand: float
+    taps: int
     shared: bool
     packed: bool
     before: float
@@ -343,10 +347,12 @@ class CostModel:
     def _step_cycles(self, height: int, width: int, stack: int, masked: float, wide: int) -> float:
         """Cycles of a step of k of a tile of so many rows and vectors."""
         compute = costs.multiply_add_cycles(self.target, (height * width + width * self.shuffles) * stack) * masked
-        loads = costs.load_cycles(self.target, height + width * stack * (1 + self.shuffles))
+        # Windows are not aligned: a vector reaches into the next cache line.
+        lines = 1 + self.target.vector_bytes / self.target.line_bytes if self.taps > 1 and not self.packed else 1
+        loads = costs.load_cycles(self.target, height + width * stack * (1 + self.shuffles) * lines)
         row = width * stack * self.lanes * self.itemsize
         streams = self.traffic is None and row * self.depth * 2 > costs.l1_bytes(self.target) and wide == 1
-        stream = row / self.target.l2_bytes_per_cycle if streams else 0.0
+        stream = row / self.taps / self.target.l2_bytes_per_cycle if streams else 0.0
         return max(compute, loads, stream, costs.chain_cycles(self.target))
 
 

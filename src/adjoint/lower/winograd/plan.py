@@ -145,12 +145,12 @@ def _units(target: Target, c: Contraction, roles: ConvolutionAxes) -> Iterator[t
 def _plan(
     target: Target, c: Contraction, roles: ConvolutionAxes, images: int, rows: int, joined: bool, height: int | None
 ) -> WinogradPlan:
-    """The plan with the best register tile for such units, of any or of a given number of rows."""
+    """The plan with the best register tile for such units, of any or of at most so many rows."""
     product = PointGemm(TransformedRows.of(target, c.dtype, roles, c.columns, images, rows), joined)
     weights = Buffer("u", c.dtype, roles.algorithm.products * roles.depth * c.rows, "arena")
-    small = product.contraction(target, c.rows, weights, as_index(0), c.rows)
-    tiles = ranked_tiles(target, small, 0, IN_PLACE, shared=False)
-    multiply, tile = next((found for found in tiles if found[1].rows == height), tiles[0])
+    most = min(height or c.rows, c.rows)
+    small = product.contraction(target, most, weights, as_index(0), most)
+    multiply, tile = ranked_tiles(target, small, 0, IN_PLACE, shared=False)[0]
     lanes = target.lanes(c.dtype)
     lines = prod(v.extent for v in c.batch) // roles.high.extent * roles.tiles
     iterations = lines // (images * rows)
@@ -170,7 +170,7 @@ def _plan(
         groups=groups,
         joined=joined,
         tile=tile,
-        cycles=iterations * roles.algorithm.products * multiply + transforms + made + streamed,
+        cycles=iterations * roles.algorithm.products * multiply * (c.rows / most) + transforms + made + streamed,
     )
 
 

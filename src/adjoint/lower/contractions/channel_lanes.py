@@ -1,0 +1,242 @@
+"""Convolutions with lanes along the channels of the result: weights are packed into vectors, pixels are broadcast.
+
+A GEMM has its lanes along the rows of an image: short rows leave some of them idle, and windows that move by two
+elements need shuffles. Here a register tile has some pixels of the result and one or two vectors of its channels. All
+panels of weights are packed up front. A unit computes a panel of channels for a group of rows, few enough that the part
+of the image that they read stays in the second-level cache while the unit meets all panels, one after the other::
+
+    for each panel, step, lane:        panels[panel, step, lane] = weight[panel*32 + lane, step]
+    for each group of rows, panel:
+      for each block of steps:                              a block of a panel stays in the first-level cache
+        for each tile of pixels in the group:
+          for step in block:
+            sums[pixel, lanes] += image[pixel, step] * panels[panel, step, lanes]
+      turned[lane, pixels] = sums[pixels, lane]             squares transposed in registers
+      out[lane, pixels] = epilogue(turned[lane, pixels])
+
+The products of an element are added in the same order as in a GEMM, so both give the same bits. Libraries of
+convolutions call this a direct convolution with blocked channels (Georganas et al., "Anatomy of high-performance deep
+learning convolutions on SIMD architectures", 2018).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import ceil, prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Stmt, Store
+from adjoint.lower.context import Context, finish_kernel
+from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan
+from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.conversion import convert_operands
+from adjoint.lower.contractions.gemm_plan import GemmPlan
+from adjoint.lower.contractions.packing import pack_columns
+from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
+from adjoint.lower.contractions.split_k_reduction import TransposingEpilogue, row_blocks
+from adjoint.lower.contractions.tile_cost import Form, Tile
+from adjoint.lower.fusion.groups import Group
+from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel
+
+__all__ = ["channel_lanes_kernels"]
+
+
+def channel_lanes_kernels(context: Context, group: Group, plan: ChannelLanesPlan) -> list[Kernel]:
+    """The packing of the weights, the conversion of an image of 16 bits, and the convolution."""
+    c = plan.contraction
+    kernels, c = convert_operands(context, group, c, False, c.right.dtype != c.dtype)
+    plan = replace(plan, contraction=c)
+    swapped = replace(c, left=c.right, right=c.left, m=c.n, n=plan.lane)
+    form = Form(swapped=True, right="whole")
+    packing, packed = pack_columns(context, group, GemmPlan(swapped, Tile(1, plan.vectors), plan.lanes, form))
+    return [*kernels, packing, _Builder(context, group, plan, packed.right.buffer).kernel()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """Builds the convolution; `panels` are the packed weights: ``[batch, panel, step, lane]``."""
+
+    context: Context
+    group: Group
+    plan: ChannelLanesPlan
+    panels: Buffer
+
+    @property
+    def c(self) -> Contraction:
+        """The contraction."""
+        return self.plan.contraction
+
+    def kernel(self) -> Kernel:
+        """Each unit is a group of rows, a point of the batch, and a panel."""
+        plan, c = self.plan, self.c
+        axis, inner = plan.rows[plan.shared], plan.rows[plan.shared + 1 :]
+        chunk, panel = Var("chunk", ceil(axis.extent / plan.share)), Var("panel", plan.panels)
+        around = [*plan.rows[: plan.shared], chunk]
+        axes = [*around, *plan.batch, panel]
+        unit = Var("u", prod(v.extent for v in axes))
+        at = unravel(axes, as_index(unit))
+        along, number = at.pop(chunk), at.pop(panel)
+        sums = Buffer("sums", c.dtype, plan.share * prod(v.extent for v in inner) * plan.width, "scratch")
+        ahead = self.next_group(as_index(unit), around, unit.extent)
+        work = 0.0
+
+        def columns(count: int, first: Index) -> tuple[Stmt, ...]:
+            def some(high: int, begin: Index) -> tuple[Stmt, ...]:
+                nonlocal work
+                one = _Unit(self, at, (number, count, first), (Var(axis.name, high), *inner), begin, sums, ahead)
+                statements, work = one.epilogue()
+                return (*one.products(), *statements)
+
+            return tiled(along, axis.extent, plan.share, some)
+
+        body = tiled(number, plan.lane.extent, plan.width, columns)
+        flops = 2.0 * prod(v.extent for v in c.axes) * c.depth + work
+        return finish_kernel(self.context, self.context.name_of(self.group), self.group.members, unit, body, flops)
+
+    def next_group(self, unit: Index, around: Sequence[Var], units: int) -> Region | None:
+        """The unit's share of what the next group of rows reads, if that stays in cache until then."""
+        plan, c = self.plan, self.c
+        if not plan.stays(self.context.target):
+            return None
+        groups = prod(v.extent for v in around)
+        inside, axis = units // groups, plan.rows[plan.shared]
+        following = unravel(around, (unit // inside + 1) % groups)
+        start = {v: as_index(0) for v in (*c.axes, *c.k)} | following
+        start[axis] = following[around[-1]] * plan.share
+        box = {v: v.extent for v in (*plan.rows[plan.shared :], *plan.batch, *c.k)} | {axis: plan.share}
+        found = region(self.context.target, c.right.buffer, c.right.index, box, start)
+        return found.share(unit % inside, inside) if found is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A unit of work.
+
+    `at` are the outer rows and the point of the batch, `panel` the number of the panel, its channels and the first of
+    them; `rows` are the axes of the unit, the outermost of which starts at `begin`.
+    """
+
+    builder: _Builder
+    at: dict[Var, Index]
+    panel: tuple[Index, int, Index]
+    rows: tuple[Var, ...]
+    begin: Index
+    sums: Buffer
+    ahead: Region | None
+
+    @property
+    def width(self) -> int:
+        """The panel's channels in whole vectors: lanes past the end hold anything."""
+        lanes = self.builder.plan.lanes
+        return ceil(self.panel[1] / lanes) * lanes
+
+    def products(self) -> tuple[Stmt, ...]:
+        """The sums of all pixels of the unit, block by block of the panel."""
+        plan = self.builder.plan
+        tile = plan.tile[plan.shared :]
+        every = list(product(*(pieces(v.extent, t) for v, t in zip(self.rows, tile, strict=True))))
+        most = max(every, key=lambda some: prod(many * size for _, many, size in some))
+        blocks = pieces(plan.contraction.k[0].extent, plan.block)
+        out = self._clear() if plan.block < plan.contraction.k[0].extent else ()
+        for begin, many, size in blocks:
+            number = Var("kb", many)
+            steps = as_index(number) * size + begin, size
+            ahead = self._prefetch_regions(number, size) if begin == 0 else []
+            body = [s for some in every for s in self._tiles(some, steps, ahead if some is most else [])]
+            out += nest([number], tuple(body))
+        return out
+
+    def _prefetch_regions(self, block: Var, size: int) -> list[Region]:
+        """The next block of the panel, and what it will meet of the image, or this block's share of the next group."""
+        plan, c, target = self.builder.plan, self.builder.c, self.builder.context.target
+        many, elements = block.extent, prod(v.extent for v in c.k[1:]) * size * plan.width
+        step = Var("s", elements)
+        start = self._panel_start() + (as_index(block) + 1) * elements
+        panel = region(target, self.builder.panels, as_index(step), {step: elements}, {step: start})
+        image = self.ahead.share(as_index(block), many) if self.ahead is not None else None
+        if not plan.stays(target):
+            own = {v: as_index(0) for v in self.rows}
+            corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **self._placed(own)}
+            corner[c.k[0]] = (as_index(block) + 1) % many * size
+            outer, *inner = self.rows
+            box = {plan.rows[plan.shared]: outer.extent, **{v: v.extent for v in (*inner, *c.k[1:])}, c.k[0]: size}
+            image = region(target, c.right.buffer, c.right.index, box, corner)
+        return [found for found in (panel, image) if found is not None]
+
+    def _clear(self) -> tuple[Stmt, ...]:
+        vector, lane = Var("s", prod(v.extent for v in self.rows) * self.width // self._lanes), Var("l", self._lanes)
+        spot = as_index(vector) * self._lanes + as_index(lane)
+        return (For(vector, (For(lane, (Store(((self.sums, spot, Const(0.0, self.sums.dtype)),)),), "vector"),)),)
+
+    @property
+    def _lanes(self) -> int:
+        return self.builder.plan.lanes
+
+    def _tiles(
+        self, some: Sequence[tuple[int, int, int]], steps_of: tuple[Index, int], ahead: Sequence[Region]
+    ) -> tuple[Stmt, ...]:
+        """The tiles of one size: their sums in registers meet a block of the panel, its first step and their number."""
+        plan, c, lanes, width = self.builder.plan, self.builder.c, self._lanes, self.width
+        tiles = [Var(f"b{n}", many) for n, (_, many, _) in enumerate(some)]
+        inner = [Var(f"i{n}", size) for n, (_, _, size) in enumerate(some)]
+        own = {
+            v: as_index(tile) * size + as_index(i) + first
+            for v, tile, i, (first, _, size) in zip(self.rows, tiles, inner, some, strict=True)
+        }
+        acc = Buffer("acc", c.dtype, prod(i.extent for i in inner) * width, "register")
+        steps = [Var(v.name.replace("r", "k"), v.extent) for v in c.k]
+        steps[0] = Var(steps[0].name, steps_of[1])
+        k = {v: as_index(step) for v, step in zip(c.k, steps, strict=True)}
+        k[c.k[0]] = k[c.k[0]] + steps_of[0]
+        pixel = c.element(c.right, {**self._placed(own), **k})
+        weights = self._panel_start() + ravel(c.k, k) * plan.width
+        spot, place = (
+            ravel(axes, where) * width for axes, where in ((inner, {i: as_index(i) for i in inner}), (self.rows, own))
+        )
+        vector, lane = Var("j", width // lanes), Var("l", lanes)
+        column = as_index(vector) * lanes + as_index(lane)
+
+        def sweep(store: Store) -> tuple[Stmt, ...]:
+            loop: Stmt = For(vector, (For(lane, (store,), "vector"),), "unroll")
+            for var in reversed(inner):
+                loop = For(var, (loop,), "unroll")
+            return (loop,)
+
+        held = Load(acc, spot + column)
+        first = Load(self.sums, place + column) if plan.block < c.k[0].extent else Const(0.0, c.dtype)
+        fetch = Store(((acc, held.index, first),))
+        multiply = Store(
+            ((acc, held.index, Apply("fma", (pixel, Load(self.builder.panels, weights + column), held), c.dtype)),)
+        )
+        put = Store(((self.sums, place + column, held),))
+        walk = (*tiles, *steps)
+        hint = spread_prefetches(ahead, ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
+        return nest(tiles, (*sweep(fetch), *nest(steps, (*hint, *sweep(multiply))), *sweep(put)))
+
+    def _placed(self, own: dict[Var, Index]) -> dict[Var, Index]:
+        """The coordinates of pixels of the unit in the image."""
+        shared = self.builder.plan.rows[self.builder.plan.shared]
+        inner = {v: index for v, index in own.items() if v is not self.rows[0]}
+        return {**self.at, **inner, shared: self.begin + own[self.rows[0]]}
+
+    def _panel_start(self) -> Index:
+        """Where the panel begins."""
+        plan = self.builder.plan
+        return (ravel(plan.batch, self.at) * plan.panels + self.panel[0]) * (plan.contraction.depth * plan.width)
+
+    def epilogue(self) -> tuple[tuple[Stmt, ...], float]:
+        """Transpose the sums and store them; and the operations of the epilogue of all units."""
+        plan, c = self.builder.plan, self.builder.c
+        shared, inner = plan.rows[plan.shared], self.rows[1:]
+        points = prod(v.extent for v in inner)
+        some = row_blocks(self.rows[0].extent, points)[0]
+        iteration, local = Var("t", self.rows[0].extent // some), Var(shared.name, some)
+        placed = replace(c, place=c.index(self.at))
+        first = self.begin + as_index(iteration) * some
+        ends = TransposingEpilogue(
+            self.builder.context, self.builder.group, placed, plan.lane, (shared, *inner), (local, *inner), first
+        )
+        _, columns, begin = self.panel
+        start = as_index(iteration) * (some * points * self.width)
+        end, work = ends.of(self.sums, start, self.width, (columns, begin))
+        return nest([iteration], end), work

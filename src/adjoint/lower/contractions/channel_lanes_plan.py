@@ -1,0 +1,177 @@
+"""How a convolution with lanes along channels runs (`channel_lanes`): its tile, the rows of a unit, and blocks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import ceil, prod
+
+from adjoint import costs
+from adjoint.kernel.index import Var
+from adjoint.kernel.target import Target
+from adjoint.lower.contractions.contraction import Contraction, transposed_run
+from adjoint.lower.contractions.conversion import beforehand_cycles, packing_cycles
+from adjoint.lower.contractions.split_k_tile import TileReads, best_tile
+from adjoint.lower.loops import divisors
+
+__all__ = ["ChannelLanesPlan", "plan_channel_lanes"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelLanesPlan:
+    """How such a convolution runs.
+
+    Parameters
+    ----------
+    contraction : Contraction
+        The convolution: `left` are the weights, whose axis `m` are the channels of the result.
+    rows : tuple of Var
+        The axes of the result that only the image has, outermost first.
+    batch : tuple of Var
+        The axes of the result that both operands have (groups of channels), outermost first.
+    tile : tuple of int
+        Extent of a register tile along each of `rows`.
+    vectors, lanes : int
+        Vectors of a panel, and lanes of a vector.
+    shared : int
+        The position in `rows` of the axis that units share; those inside it are whole in a unit.
+    share : int
+        Extent of a unit along it.
+    block : int
+        Steps of the outermost summed axis in a block of a panel; fewer in the last, if this is no divisor.
+    cycles : float
+        Estimated cycles of all of it on one core.
+    """
+
+    contraction: Contraction
+    rows: tuple[Var, ...]
+    batch: tuple[Var, ...]
+    tile: tuple[int, ...]
+    vectors: int
+    lanes: int
+    shared: int
+    share: int
+    block: int
+    cycles: float
+
+    def __str__(self) -> str:
+        return f"channel_lanes {'x'.join(str(n) for n in (*self.tile, self.vectors))}"
+
+    @property
+    def lane(self) -> Var:
+        """The axis of the lanes: channels of the result."""
+        assert self.contraction.m is not None
+        return self.contraction.m
+
+    @property
+    def width(self) -> int:
+        """Channels of a panel."""
+        return self.vectors * self.lanes
+
+    @property
+    def panels(self) -> int:
+        """Panels of channels; the last may be narrower."""
+        return ceil(self.lane.extent / self.width)
+
+    @property
+    def groups(self) -> int:
+        """Groups of rows."""
+        outer = prod(v.extent for v in self.rows[: self.shared])
+        return outer * ceil(self.rows[self.shared].extent / self.share)
+
+    @property
+    def units(self) -> int:
+        """Units of work."""
+        return self.groups * prod(v.extent for v in self.batch) * self.panels
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of the image that a unit reads, in all channels."""
+        c, rows = self.contraction, self.rows
+        along = [(v, v.extent) for v in (*rows[self.shared + 1 :], *c.k[1:])]
+        along.append((rows[self.shared], self.share))
+        channel, span, images = abs(c.right.index.coefficient(c.k[0]) or 0), 1, 1
+        for axis, extent in along:
+            step = abs(c.right.index.coefficient(axis) or 0)
+            if step < channel:
+                span += (extent - 1) * step
+            else:
+                images *= extent
+        return span * images * c.k[0].extent * c.dtype.itemsize
+
+    def stays(self, target: Target) -> bool:
+        """Whether what a unit reads of the image stays in the second-level cache until the next panel meets it."""
+        panel = self.width * self.contraction.depth * self.contraction.dtype.itemsize
+        return self.read_bytes + panel <= costs.l2_block_bytes(target)
+
+
+def plan_channel_lanes(target: Target, c: Contraction) -> ChannelLanesPlan | None:
+    """The plan whose tiles have the lowest estimated cost; None for a plain product, and where rows are fused."""
+    if c.m is None or c.runs:
+        return None
+    if not c.k or (len(c.k) == 1 and c.right.index.coefficient(c.n) == 1):
+        return None
+    axes = [v for v in c.axes if v.extent > 1 and v is not c.m]
+    batch = tuple(v for v in axes if c.left.index.coefficient(v))
+    rows = tuple(v for v in axes if v not in batch)
+    if c.n not in rows or any(not c.right.index.coefficient(v) for v in rows):
+        return None
+    best = _plan(target, c, rows, batch, costs.CHANNEL_LANES_VECTORS)
+    if best.units >= costs.least_units(target):
+        return best
+    # Narrower panels are more units.
+    narrower = (_plan(target, c, rows, batch, most) for most in range(1, best.vectors))
+    return min((best, *narrower), key=lambda plan: plan.cycles)
+
+
+def _plan(target: Target, c: Contraction, rows: tuple[Var, ...], batch: tuple[Var, ...], most: int) -> ChannelLanesPlan:
+    """The plan with the lowest estimated cost that has at most so many vectors in a panel."""
+    lanes, itemsize = target.lanes(c.dtype), c.dtype.itemsize
+    # Tiles of several images read many lines: only where the rows of one are few.
+    inner = next(n for n in range(len(rows)) if prod(v.extent for v in rows[n + 1 :]) < costs.CHANNEL_LANES_FEW)
+    reads = TileReads.of(target, c.right, rows[inner:], c.k, lanes * itemsize, most)
+    sweep, vectors, tile = best_tile(target, ceil(c.rows / lanes), rows[inner:], reads, most=most)
+    sweep, tile = sweep * prod(v.extent for v in rows[:inner]), (*(1 for _ in rows[:inner]), *tile)
+    room = costs.l1_bytes(target) // (prod(v.extent for v in c.k[1:]) * vectors * lanes * itemsize)
+    plan = ChannelLanesPlan(c, rows, batch, tile, vectors, lanes, 0, 1, _block(c.k[0].extent, room), 0.0)
+    found = (replace(plan, shared=shared, share=share) for shared, share in _groups(rows, tile))
+    return min((replace(one, cycles=_cycles(target, one, sweep)) for one in found), key=lambda one: one.cycles)
+
+
+def _block(extent: int, room: int) -> int:
+    """Steps of a block: a divisor of the extent, unless that would be less than half of what there is room for."""
+    most = max(min(extent, room), 1)
+    divisor = max(d for d in divisors(extent) if d <= most)
+    return divisor if 2 * divisor >= most else ceil(extent / ceil(extent / most))
+
+
+def _groups(rows: tuple[Var, ...], tile: tuple[int, ...]) -> Iterator[tuple[int, int]]:
+    """Possible groups of rows: the position of the axis that units share, and a unit's extent along it."""
+    for shared, (axis, step) in enumerate(zip(rows, tile, strict=True)):
+        inner, most = prod(v.extent for v in rows[shared + 1 :]), ceil(axis.extent / step)
+        for many in sorted({ceil(most / n) for n in range(1, most + 1)}):
+            share = min(many * step, axis.extent)
+            if share * inner <= costs.CHANNEL_LANES_POINTS or (many == 1 and shared >= len(rows) - 2):
+                yield shared, share
+
+
+def _cycles(target: Target, plan: ChannelLanesPlan, sweep: float) -> float:
+    """Cycles of all of it: multiply-adds, transfers, sums between blocks, packing, and the epilogue."""
+    c, lanes, itemsize = plan.contraction, plan.lanes, plan.contraction.dtype.itemsize
+    batches, points = (prod(v.extent for v in axes) for axes in (plan.batch, plan.rows))
+    weights = batches * plan.panels * plan.width * c.depth
+    compute = batches * plan.panels * sweep * c.depth
+    # Each group reads all panels, and each panel reads the part of the image, from where they stay meanwhile.
+    near, far = target.l2_bytes_per_cycle, costs.L3_BYTES_PER_CYCLE
+    moved = plan.groups * weights * itemsize / (near if weights * itemsize <= costs.l2_block_bytes(target) else far)
+    moved += plan.units * plan.read_bytes / (near if plan.stays(target) else far)
+    vectors, blocks = batches * points * ceil(c.rows / lanes), ceil(c.k[0].extent / plan.block)
+    sums = plan.share * prod(v.extent for v in plan.rows[plan.shared + 1 :]) * plan.width * itemsize
+    spilled = costs.spill_cycles(target, sums) * vectors * blocks if blocks > 1 else 0.0
+    run = transposed_run(c.left, c.k, [v.extent for v in c.k])
+    packing = costs.transpose_cycles(lanes, run.stride) if run.steps >= lanes else costs.GATHER_CYCLES
+    before = (
+        costs.PACKING_CYCLES + weights * (packing + packing_cycles(c.left, lanes)) + beforehand_cycles(target, c.right)
+    )
+    stores = vectors * costs.CHANNEL_LANES_STORE_CYCLES
+    idle = costs.idle(target, plan.units)
+    shared = (max(compute, moved) + moved * costs.EXPOSED_TRANSFERS + spilled + stores) * idle
+    return before + shared

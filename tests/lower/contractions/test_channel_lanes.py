@@ -1,0 +1,137 @@
+"""Convolutions with lanes along channels: when they are chosen, what a unit has, and results at every vector width."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from adjoint import costs, ops
+from adjoint.compiler import compile
+from adjoint.ir import Function, param
+from adjoint.lower.contractions import schedules
+from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan, plan_channel_lanes
+from adjoint.lower.contractions.gemm_plan import GemmPlan
+from adjoint.lower.program import contractions_of
+from adjoint.pipeline import after_graph_passes, lower_function, value_names
+from adjoint.transforms.differentiate import gradient
+from tests.closeness import agrees_with_graph
+from tests.hardware import shared_among_levels
+from tests.lower.contractions.test_contractions import AVX512, OPTIONS
+
+
+def convolution(batch, channels, out, size, window, stride=1, groups=1):
+    """A convolution, a bias, a residual and a ReLU."""
+    x, w = param("x", (batch, channels, *size)), param("w", (out, channels // groups, window, window))
+    y = ops.conv2d(x, w, padding=window // 2, stride=stride, groups=groups)
+    b = param("b", (out, 1, 1))
+    return Function("f", (x, w, b), (ops.relu(y + b) + y,))
+
+
+def planned(function):
+    function = after_graph_passes(function)
+    (made,) = contractions_of(function, AVX512, value_names(function))[1].values()
+    return made
+
+
+def plan_of(function):
+    return planned(function).plan
+
+
+def only_this_kind(monkeypatch):
+    """Choose it wherever it is possible."""
+
+    def free(target, c):
+        plan = plan_channel_lanes(target, c)
+        return None if plan is None else replace(plan, cycles=0.0)
+
+    for name in ("_split_k", "_winograd"):
+        monkeypatch.setattr(schedules, name, lambda *_: None)
+    monkeypatch.setattr(schedules, "plan_channel_lanes", free)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        convolution(16, 176, 16, (40, 40), 5, stride=2),
+        convolution(32, 216, 40, (30, 30), 5, stride=2),
+        convolution(2, 64, 64, (100, 100), 7, stride=2),
+    ],
+    ids=["one vector of channels", "three vectors", "large images"],
+)
+def test_windows_that_move_by_two_elements_have_lanes_along_channels(function):
+    assert isinstance(plan_of(function), ChannelLanesPlan)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        convolution(4, 64, 64, (64, 64), 1),
+        convolution(4, 16, 3, (64, 64), 5),
+        convolution(4, 64, 64, (32, 32), 3, groups=64),
+    ],
+    ids=["a matrix product", "fewer channels than lanes", "depthwise"],
+)
+def test_other_convolutions_have_lanes_along_rows(function):
+    assert not isinstance(plan_of(function), ChannelLanesPlan)
+
+
+def test_a_unit_is_a_group_of_rows_and_a_panel_of_channels(monkeypatch):
+    only_this_kind(monkeypatch)
+    function = convolution(16, 64, 80, (40, 40), 5, stride=2)
+    plan = plan_of(function)
+    assert isinstance(plan, ChannelLanesPlan)
+    assert [v.extent for v in plan.rows] == [16, 20, 20]
+    kernels = lower_function(function, AVX512).kernels
+    packing, products = kernels[-2:]
+    groups = [16, 16 * 20][plan.shared] // plan.share
+    assert products.unit.extent == groups * plan.panels
+    (panels,) = packing.writes
+    assert panels.size == plan.panels * plan.width * 64 * 25
+    sums = next(b for b in products.scratch if b.name == "sums")
+    assert sums.size == plan.share * [20 * 20, 20][plan.shared] * plan.width
+
+
+def test_a_block_of_a_panel_stays_in_the_first_level_cache(monkeypatch):
+    only_this_kind(monkeypatch)
+    for channels in (64, 176, 331):
+        plan = plan_of(convolution(16, channels, 64, (40, 40), 5, stride=2))
+        assert isinstance(plan, ChannelLanesPlan)
+        block = plan.block * 25 * plan.width * 4
+        assert costs.l1_bytes(AVX512) / 4 < block <= costs.l1_bytes(AVX512)
+
+
+#: Batch, channels in and out, size, window, stride, groups: remainders of channels, rows, columns, and blocks.
+CASES = [
+    (2, 3, 17, (13, 13), 3, 1, 1),
+    (1, 5, 40, (37, 18), 5, 2, 1),
+    (3, 6, 12, (9, 20), 3, 2, 2),
+    (2, 67, 33, (9, 9), 7, 2, 1),
+    (5, 4, 20, (6, 5), 3, 1, 1),
+    (1, 130, 23, (11, 40), 3, 1, 1),
+]
+
+
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES), ids=str)
+def test_results_and_gradients_agree_with_the_reference(level, case, monkeypatch):
+    only_this_kind(monkeypatch)
+    function = convolution(*case)
+    loss = Function("loss", function.params, (ops.sum(ops.square(function.results[0])),))
+    rng = np.random.default_rng(case[2])
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+    backward = gradient(loss, ("x", "w", "b"))
+    agrees_with_graph(compile(backward, level, OPTIONS)(*arrays), backward, *arrays)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_results_have_the_bits_of_a_gemm(case, monkeypatch):
+    only_this_kind(monkeypatch)
+    function = convolution(*case)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    made = compile(function, options=OPTIONS)(*arrays)
+    assert isinstance(plan_of(function), ChannelLanesPlan)
+    for name in ("plan_channel_lanes", "plan_collapsed"):
+        monkeypatch.setattr(schedules, name, lambda *_: None)
+    assert isinstance(plan_of(function), GemmPlan)
+    np.testing.assert_array_equal(compile(function, options=OPTIONS)(*arrays), made)
