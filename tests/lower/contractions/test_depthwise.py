@@ -24,6 +24,12 @@ def depthwise(batch, channels, size, window, stride=1, dilation=1, out=1):
     return Function("f", (x, w), (ops.relu(y) + y,))
 
 
+def grouped(batch, channels, out, size, window):
+    """A convolution of groups of channels, with one result each."""
+    x, w = param("x", (batch, channels, size, size)), param("w", (out, channels // out, window, window))
+    return Function("f", (x, w), (ops.relu(ops.conv2d(x, w, padding=window // 2, groups=out)),))
+
+
 def plan_of(function):
     function = after_graph_passes(function)
     (made,) = contractions_of(function, AVX512, value_names(function))[1].values()
@@ -46,6 +52,18 @@ def test_windows_that_move_by_two_or_are_dilated_share_fewer_rows():
     assert rows_read(dilated.readers(3)) == [{0: 0}, {1: 0}, {0: 1, 2: 0}, {1: 1}, {0: 2, 2: 1}, {1: 2}, {2: 2}]
 
 
+def test_rows_shorter_than_a_vector_are_shared_too():
+    plan = plan_of(depthwise(4, 16, 5, 3))
+    assert isinstance(plan, DepthwisePlan)
+    assert (plan.rows, plan.vectors, plan.lanes) == (5, 1, 8)
+
+
+def test_one_result_may_be_the_sum_of_several_channels():
+    plan = plan_of(grouped(2, 12, 4, 24, 5))
+    assert isinstance(plan, DepthwisePlan)
+    assert [v.extent for v in plan.contraction.k] == [3, 5, 5]
+
+
 def test_tiles_of_large_windows_have_several_rows():
     plan = plan_of(depthwise(1, 32, 96, 7))
     assert isinstance(plan, DepthwisePlan)
@@ -55,8 +73,8 @@ def test_tiles_of_large_windows_have_several_rows():
 
 @pytest.mark.parametrize(
     "function",
-    [depthwise(1, 16, 40, 3, out=2), depthwise(4, 16, 8, 3), depthwise(1, 8, 64, 31), depthwise(1, 8, 70, 3, stride=3)],
-    ids=["several windows for each channel", "rows shorter than a vector", "too large to unroll", "no overlap"],
+    [depthwise(1, 16, 40, 3, out=2), depthwise(1, 8, 64, 31), depthwise(1, 8, 70, 3, stride=3)],
+    ids=["several windows for each channel", "too large to unroll", "no overlap"],
 )
 def test_other_convolutions_are_no_such_plans(function):
     assert not isinstance(plan_of(function), DepthwisePlan)
@@ -76,23 +94,29 @@ CASES = [
     (2, 3, 41, 3, 1, 2),
     (1, 2, 45, 3, 2, 3),
     (2, 24, 89, 3, 1, 1),
+    (3, 7, 6, 5, 2, 1),
 ]
 
+#: Batch, channels, results, size, window: several channels in a sum.
+GROUPED = [(2, 15, 5, 21, 3), (3, 8, 4, 7, 5)]
 
-@pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES), ids=str)
-def test_results_and_gradients_agree_with_the_reference(level, case):
-    function = depthwise(*case)
+FUNCTIONS = [*(depthwise(*case) for case in CASES), *(grouped(*case) for case in GROUPED)]
+NAMES = [*map(str, CASES), *(f"groups {case}" for case in GROUPED)]
+
+
+@pytest.mark.parametrize(("number", "level"), shared_among_levels(range(len(FUNCTIONS))), ids=str)
+def test_results_and_gradients_agree_with_the_reference(level, number):
+    function = FUNCTIONS[number]
     loss = Function("loss", function.params, (ops.sum(ops.square(function.results[0])),))
-    rng = np.random.default_rng(case[2])
+    rng = np.random.default_rng(number)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
     backward = gradient(loss, ("x", "w"))
     agrees_with_graph(compile(backward, level, OPTIONS)(*arrays), backward, *arrays)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_results_have_the_bits_of_a_gemm(case, monkeypatch):
-    function = depthwise(*case)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=NAMES)
+def test_results_have_the_bits_of_a_gemm(function, monkeypatch):
     rng = np.random.default_rng(0)
     arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
     made = compile(function, options=OPTIONS)(*arrays)

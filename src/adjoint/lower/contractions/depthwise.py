@@ -9,7 +9,8 @@ rows of the result whose windows contain it::
         for k2 in 0..3:                           ->       for i in 0..4 with 0 <= r - i < 3:
           acc[i] += w[k0, k2] * x[i + k0, k2 + l]            acc[i] += w[r - i, k2] * x[r, k2 + l]
 
-The products of an element are added in the same order as in a GEMM, so both give the same bits.
+So too where each group of channels has one result: the loop over the channels of a group is outermost. The products
+of an element are added in the same order as in a GEMM, so both give the same bits.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,8 +28,9 @@ from adjoint.lower.context import Context, finish_kernel, store_result
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.loop_order import far_accesses
 from adjoint.lower.contractions.prefetch import region
+from adjoint.lower.contractions.tile_cost import tile_lanes
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import pieces, tiled, unravel, vector_runs
+from adjoint.lower.loops import nest, pieces, tiled, unravel, vector_runs
 
 __all__ = ["DepthwisePlan", "depthwise_kernel", "plan_depthwise"]
 
@@ -40,13 +42,13 @@ class DepthwisePlan:
     Parameters
     ----------
     contraction : Contraction
-        The convolution, with the two axes of its window as summed axes.
+        The convolution, whose last two summed axes are those of its window; before them, the channels of a group.
     row : Var
         The axis of the result along which windows move by rows of the image.
     rows, vectors : int
         Rows of a tile, and vectors along each.
     lanes : int
-        Lanes of a vector.
+        Lanes of a vector, of which short rows may fill a half or a quarter.
     """
 
     contraction: Contraction
@@ -63,23 +65,23 @@ class DepthwisePlan:
 
         For each: which rows of the tile have it in their windows, and as which row of the window.
         """
-        return _readers(*_steps(self.contraction, self.row), self.contraction.k[0].extent, rows)
+        return _readers(*_steps(self.contraction, self.row), self.contraction.k[-2].extent, rows)
 
 
 def plan_depthwise(target: Target, c: Contraction) -> DepthwisePlan | None:
     """The plan whose tiles have the lowest estimated cost.
 
-    None if this is no such convolution, or rows are shorter than a vector, or no windows overlap.
+    None if this is no such convolution, or no windows overlap.
     """
-    lanes = target.lanes(c.dtype)
-    if c.m is not None or len(c.k) != 2 or c.columns < lanes or c.right.index.coefficient(c.n) not in (1, 2):
+    if c.m is not None or len(c.k) not in (2, 3) or c.right.index.coefficient(c.n) not in (1, 2):
         return None
     if c.left.dtype != c.dtype or c.right.dtype != c.dtype:
         return None
     row = next((v for v in reversed(c.batch) if not c.left.index.coefficient(v) and min(_steps(c, v)) > 0), None)
-    if row is None or c.depth > costs.MAX_UNROLLED_DEPTHWISE:
+    *_, taps, wide = (v.extent for v in c.k)
+    if row is None or taps * wide > costs.MAX_UNROLLED_DEPTHWISE:
         return None
-    steps, (taps, wide) = _steps(c, row), (v.extent for v in c.k)
+    steps, lanes = _steps(c, row), tile_lanes(target, c)
     if len(_readers(*steps, taps, row.extent)) == taps * row.extent:
         return None
     strided = c.right.index.coefficient(c.n) == 2
@@ -89,7 +91,7 @@ def plan_depthwise(target: Target, c: Contraction) -> DepthwisePlan | None:
 
 def _steps(c: Contraction, row: Var) -> tuple[int, int]:
     """Elements of the image from one row of the result to the next, and from one row of the window to the next."""
-    return c.right.index.coefficient(row) or 0, c.right.index.coefficient(c.k[0]) or 0
+    return c.right.index.coefficient(row) or 0, c.right.index.coefficient(c.k[-2]) or 0
 
 
 def _readers(step: int, ahead: int, taps: int, rows: int) -> list[list[tuple[int, int]]]:
@@ -163,7 +165,7 @@ def depthwise_kernel(context: Context, group: Group, plan: DepthwisePlan) -> Ker
     )
 
     def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
-        def ahead(slot: int, slots: int) -> tuple[Stmt, ...]:
+        def ahead(slot: Index, slots: int) -> tuple[Stmt, ...]:
             if following is None:
                 return ()
             own = following.share(as_index(unit) % tiles, tiles)
@@ -196,7 +198,7 @@ class _Tile:
     rows: int
     columns: int
     #: The prefetches of the next image in one of so many slots.
-    ahead: Callable[[int, int], tuple[Stmt, ...]]
+    ahead: Callable[[Index, int], tuple[Stmt, ...]]
     #: Where the next tile begins: its first row and column, and the other axes.
     after: tuple[Index, Index, dict[Var, Index]]
 
@@ -210,20 +212,24 @@ class _Tile:
         # Lanes past the end of the image's rows add zeros, which is cheaper than masking their sums.
         beyond = self.columns % plan.lanes > 0 and c.right.index.coefficient(c.n) == 1
         images = plan.readers(self.rows)
+        *channels, down, across = c.k
+        channel = Var("k0", prod(v.extent for v in channels))
+        outer = unravel(channels, as_index(channel))
         for slot, readers in enumerate(images):
-            products += self.ahead(slot, len(images))
-            products += (hint for i, k0 in readers if k0 == 0 for hint in self._results(i))
-            tap, windows = Var("k", c.k[1].extent), dict(readers)
+            products += self.ahead(as_index(channel) * len(images) + slot, channel.extent * len(images))
+            if not channels:
+                products += (hint for i, k0 in readers if k0 == 0 for hint in self._results(i))
+            tap, windows = Var("k", across.extent), dict(readers)
 
             def add(i: int, n: Index, tap: Var = tap, windows: dict[int, int] = windows) -> Store:
-                where = {**self._point(i, n), c.k[0]: as_index(windows[i]), c.k[1]: as_index(tap)}
+                where = {**self._point(i, n), **outer, down: as_index(windows[i]), across: as_index(tap)}
                 inside = Apply("lt", (Coordinate(n, I64), Const(self.columns, I64)), BOOL) if beyond else None
                 weight, image = c.element(c.left, where), c.element(c.right, where, inside)
                 spot = self._spot(i, n)
                 return Store(((acc, spot, Apply("fma", (weight, image, Load(acc, spot)), acc.dtype)),))
 
             products.append(For(tap, self._along(add, windows, whole=beyond), "unroll"))
-        return (*clear, *products, *self._along(lambda i, n: self._end(acc, i, n), every))
+        return (*clear, *nest([channel], tuple(products)), *self._along(lambda i, n: self._end(acc, i, n), every))
 
     def _along(
         self, point: Callable[[int, Index], Store], rows: Iterable[int], whole: bool = False
