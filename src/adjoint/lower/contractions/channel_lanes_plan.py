@@ -114,6 +114,9 @@ def plan_channel_lanes(target: Target, c: Contraction) -> ChannelLanesPlan | Non
     rows = tuple(v for v in axes if v not in batch)
     if c.n not in rows or any(not c.right.index.coefficient(v) for v in rows):
         return None
+    # Gradients of weights sum over images; a panel of one image must stay in the first-level cache.
+    if prod(v.extent for v in c.k[1:]) * target.vector_bytes > costs.l1_bytes(target):
+        return None
     best = _plan(target, c, rows, batch, costs.CHANNEL_LANES_VECTORS)
     if best.units >= costs.least_units(target):
         return best
