@@ -352,6 +352,10 @@ REDUCTION_ROWS = 256
 
 # Inner products
 
+#: Rows of an image that share what their windows read, and the most taps in a row of a window for which they do: their
+#: sums stay in registers.
+SHARED_ROWS, MAX_SHARED_TAPS = 6, 5
+
 #: An inner product needs at least this fraction of a vector along k, and fewer columns than this fraction of a vector.
 MIN_INNER_LANES = 1 / 2
 #: Rows from which a strided operand is packed for a GEMM instead.

@@ -107,6 +107,8 @@ def test_steps_prefetch_as_many_lines_each():
     assert second is not None
     assert [len(step) for step in in_steps([first, second], 20)] == [4] * 20
     assert [len(step) for step in in_steps([first, second], 100)] == [1] * 80 + [0] * 20
+    # A step prefetches from one region, so a single one does so from the first.
+    assert [len(step) for step in in_steps([first, second], 1)] == [first.lines]
 
 
 def test_turns_share_the_lines_of_a_region():

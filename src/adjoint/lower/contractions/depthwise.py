@@ -32,7 +32,7 @@ from adjoint.lower.contractions.tile_cost import tile_lanes
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, pieces, tiled, unravel, vector_runs
 
-__all__ = ["DepthwisePlan", "depthwise_kernel", "plan_depthwise"]
+__all__ = ["DepthwisePlan", "depthwise_kernel", "plan_depthwise", "rows_read"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class DepthwisePlan:
 
         For each: which rows of the tile have it in their windows, and as which row of the window.
         """
-        return _readers(*_steps(self.contraction, self.row), self.contraction.k[-2].extent, rows)
+        return rows_read(*_steps(self.contraction, self.row), self.contraction.k[-2].extent, rows)
 
 
 def plan_depthwise(target: Target, c: Contraction) -> DepthwisePlan | None:
@@ -82,7 +82,7 @@ def plan_depthwise(target: Target, c: Contraction) -> DepthwisePlan | None:
     if row is None or taps * wide > costs.MAX_UNROLLED_DEPTHWISE:
         return None
     steps, lanes = _steps(c, row), tile_lanes(target, c)
-    if len(_readers(*steps, taps, row.extent)) == taps * row.extent:
+    if len(rows_read(*steps, taps, row.extent)) == taps * row.extent:
         return None
     strided = c.right.index.coefficient(c.n) == 2
     rows, vectors = _tile(target, lanes, steps, (taps, wide), row.extent, c.columns, strided)
@@ -94,8 +94,11 @@ def _steps(c: Contraction, row: Var) -> tuple[int, int]:
     return c.right.index.coefficient(row) or 0, c.right.index.coefficient(c.k[-2]) or 0
 
 
-def _readers(step: int, ahead: int, taps: int, rows: int) -> list[list[tuple[int, int]]]:
-    """`DepthwisePlan.readers` from its numbers."""
+def rows_read(step: int, ahead: int, taps: int, rows: int) -> list[list[tuple[int, int]]]:
+    """The rows of an image that so many windows of so many rows read, and as which row of the window each reads them.
+
+    `step` is the distance of windows, `ahead` that of the rows of a window.
+    """
     found: dict[int, list[tuple[int, int]]] = {}
     for i in range(rows):
         for k0 in range(taps):
@@ -120,8 +123,8 @@ def _tile(
 
     def cycles(height: int, vectors: int) -> float:
         products = height * vectors * taps * wide
-        loads = len(_readers(*steps, taps, height)) * wide * vectors * lines + height * taps * wide
-        shuffles = len(_readers(*steps, taps, height)) * wide * vectors if strided else 0
+        loads = len(rows_read(*steps, taps, height)) * wide * vectors * lines + height * taps * wide
+        shuffles = len(rows_read(*steps, taps, height)) * wide * vectors if strided else 0
         return costs.TILE_CYCLES + max(
             costs.multiply_add_cycles(target, products + shuffles),
             costs.load_cycles(target, loads),

@@ -11,12 +11,23 @@ rows of an image, or images, as fit that cache: every tap fills and spills its a
 
 Where only taps are left for the columns of a tile (each channel of a depthwise convolution has a weight of its own),
 the tile has the taps of some rows of the window instead, whose accumulators stay in registers throughout. A unit then
-has all tiles of a channel. Where there are so few sums that they cost little memory, and the data exceed a cache, units
-share the images too, so that they read memory in its order; a second kernel adds their sums.
+has all tiles of a channel. A vector of a row of the image is loaded once for each tap, and meets all rows of the
+gradient whose windows contain it: some rows are unrolled around the loop along the lanes' axis::
+
+    for y in 0..40:                                  for block of six rows:
+      for v in 0..3:                                   for v in 0..3:
+        for k0 in 0..3, k1 in 0..3:            ->        for r in 0..8, k1 in 0..3:
+          acc[k0, k1] +=                                   for y in 0..6 with 0 <= r - y < 3:
+            ct[y, v] * x[y + k0, v + k1]                     acc[r - y, k1] += ct[y, v] * x[r, v + k1]
+
+So every accumulator adds six rows of a vector before the next vector, whatever the CPU. Where there are so few sums
+that they cost little memory, and the data exceed a cache, units share the images too, so that they read memory in its
+order; a second kernel adds their sums.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index, flatten
@@ -26,13 +37,14 @@ from adjoint.lower.analysis.inlining import BOOL, I64, output_vars
 from adjoint.lower.context import Context, finish_kernel, group_inliner, store_outputs, store_result
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.conversion import convert_operands
+from adjoint.lower.contractions.depthwise import rows_read
 from adjoint.lower.contractions.inner_product_plan import InnerProductPlan, column_axis
 from adjoint.lower.contractions.packing import pack_along
 from adjoint.lower.contractions.prefetch import region, spread_prefetches
 from adjoint.lower.contractions.split_k_reduction import sum_of
 from adjoint.lower.elementwise import points_kernel
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, ravel, tiled, unravel, vector_loops
+from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel, vector_loops
 
 __all__ = ["inner_product_kernels"]
 
@@ -153,6 +165,9 @@ class _Builder:
 
         multiply = self._multiply(acc, height, width, place)
         end = self._end(acc, height, width, place)
+        if plan.image_rows > 1:
+            products = self._shared_rows(acc, width // deep, place, others, steps, across)
+            return (*_clear(acc, lanes), *products, *end)
         if not plan.inside:
             hints = self._prefetches(others, steps, place(as_index(0), as_index(0)), (height, width // deep, across))
             return (*_clear(acc, lanes), *nest(steps, (*hints, *multiply)), *end)
@@ -165,6 +180,60 @@ class _Builder:
         # The epilogue loops over the same taps again.
         finish_taps = nest(list(walk.values()), (*move(acc, as_index(0), sums, base), *end))
         return (*clear, *loop, *finish_taps)
+
+    def _shared_rows(
+        self,
+        acc: Buffer,
+        width: int,
+        place: Callable[[Index, Index], dict[Var, Index]],
+        others: Sequence[Var],
+        steps: Sequence[Var],
+        across: Var | None,
+    ) -> tuple[Stmt, ...]:
+        """All products of a tile of so many rows of the window, some rows of the image at a time."""
+        c, plan = self.c, self.plan
+        assert plan.taps is not None
+        assert across is not None
+        taps, lanes, row = plan.taps.extent, plan.lanes, others[-1]
+        distance = c.right.index.coefficient(row) or 0, c.right.index.coefficient(across) or 0
+        out: list[Stmt] = []
+        for begin, many, size in pieces(steps[-1].extent, plan.image_rows):
+            number = Var("block", many)
+            first = as_index(number) * size + begin
+
+            def vector(along: Index, active: int, first: Index = first, size: int = size) -> tuple[Stmt, ...]:
+                beyond = active < lanes and all(e.index.coefficient(plan.along) == 1 for e in (c.left, c.right))
+                lane = Var("l", lanes if beyond else active)
+                inside = Apply("lt", (Coordinate(as_index(lane), I64), Const(active, I64)), BOOL) if beyond else None
+                stores: list[Stmt] = []
+                # Each row of the image, once for each tap, meets all rows of the gradient whose windows contain it.
+                for readers, tap in product(rows_read(*distance, width, size), range(taps)):
+                    for i, k0 in readers:
+                        where = {**place(as_index(0), as_index(k0 * taps + tap)), plan.along: along + as_index(lane)}
+                        where[row] = where[row].substitute({steps[-1]: first + i})
+                        spot = as_index(lane) + (k0 * taps + tap) * lanes
+                        factors = [c.element(load, where, inside) for load in (c.left, c.right)]
+                        stores.append(Store(((acc, spot, Apply("fma", (*factors, Load(acc, spot)), acc.dtype)),)))
+                return (For(lane, tuple(stores), "vector"),)
+
+            walk, chunk = (*steps[:-1], number), Var("v", plan.along.extent // lanes)
+            corner = place(as_index(0), as_index(0))
+            hints = (
+                self._prefetches(others, (*walk, chunk), corner, (1, width, across))
+                if chunk.extent and not begin
+                else ()
+            )
+            out += nest(walk, self._along(chunk, vector, hints))
+        return tuple(out)
+
+    def _along(
+        self, chunk: Var, vector: Callable[[Index, int], tuple[Stmt, ...]], hints: tuple[Stmt, ...] = ()
+    ) -> tuple[Stmt, ...]:
+        """The loop over the vectors along the axis of the lanes; `hints` precede each whole one."""
+        lanes, rest = self.plan.lanes, self.plan.along.extent % self.plan.lanes
+        whole = vector(as_index(chunk) * lanes, lanes) if chunk.extent else ()
+        loops = (For(chunk, (*hints, *whole)),) if chunk.extent else ()
+        return (*loops, *vector(as_index(chunk.extent * lanes), rest)) if rest else loops
 
     def _prefetches(
         self, others: Sequence[Var], steps: Sequence[Var], at: Mapping[Var, Index], tile: tuple[int, int, Var | None]
@@ -207,12 +276,7 @@ class _Builder:
             store = Store(((acc, spot, product),))
             return (For(i, (For(j, (For(lane, (store,), "vector"),), "unroll"),), "unroll"),)
 
-        whole, rest = divmod(plan.along.extent, plan.lanes)
-        chunk = Var("v", whole)
-        loops: list[Stmt] = [For(chunk, vector(as_index(chunk) * plan.lanes, plan.lanes))] if whole else []
-        if rest:
-            loops.extend(vector(as_index(whole * plan.lanes), rest))
-        return tuple(loops)
+        return self._along(Var("v", plan.along.extent // plan.lanes), vector)
 
     def _end(
         self, acc: Buffer, height: int, width: int, place: Callable[[Index, Index], dict[Var, Index]]

@@ -31,6 +31,9 @@ class InnerProductPlan:
         An axis of the right operand that is whole in each tile.
     parts : int
         Splits of the outermost summed axis; a divisor of it.
+    image_rows : int
+        Steps of the innermost of `others` that a vector along `along` meets before the next vector does: rows of an
+        image, which share what their windows read.
     lanes : int
         Partial sums of each element: the lanes of `adjoint.costs.MODEL`, which narrower vectors run in turns.
     along : Var
@@ -60,6 +63,7 @@ class InnerProductPlan:
     cycles: float = 0.0
     taps: Var | None = None
     parts: int = 1
+    image_rows: int = 1
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -105,8 +109,9 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
     if points // prod(v.extent for v in inside) < target.cores:
         inside.clear()
     registers = max(full // target.lanes(c.dtype), 1)
-    taps = None
-    if inside and column_axis(c, inside) is None and _taps_fit(target, c.n, registers):
+    taps, image_rows = None, _image_rows(c, along)
+    whole = bool(inside) and column_axis(c, inside) is None and _taps_fit(target, c.n, registers)
+    if image_rows > 1 or whole:
         taps = c.n
         inside.clear()
     across = column_axis(c, [*inside, c.n] if taps else inside)
@@ -131,9 +136,24 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
         convert_right=not packed and 0 < beforehand_cycles(target, c.right) < loaded / rows,
         taps=taps,
         parts=parts,
+        image_rows=image_rows,
         packed=packed,
         cycles=_cycles(c, products * rest * ceil(along.extent / full), packed) if len(c.k) == 1 else 0.0,
     )
+
+
+def _image_rows(c: Contraction, along: Var) -> int:
+    """`InnerProductPlan.image_rows`, from shapes alone: 1 where windows share no rows, or move by two columns."""
+    others = [v for v in c.k if v is not along]
+    own = [v for v in (*c.batch, c.n) if c.right.index.coefficient(v) and not c.left.index.coefficient(v)]
+    if c.m is not None or len(own) != 2 or not others or c.n.extent > costs.MAX_SHARED_TAPS:
+        return 1
+    if c.right.index.coefficient(along) != 1:
+        return 1
+    (down,) = (v for v in own if v is not c.n)
+    steps = [c.right.index.coefficient(v) or 0 for v in (others[-1], down)]
+    shared = min(steps) > 0 and steps[0] % steps[1] == 0 and steps[0] < steps[1] * down.extent
+    return min(others[-1].extent, costs.SHARED_ROWS) if shared else 1
 
 
 def _packed(c: Contraction) -> Literal["", "left", "right"]:

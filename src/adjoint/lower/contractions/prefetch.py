@@ -124,7 +124,11 @@ def region(
 
 
 def spread_prefetches(regions: Sequence[Region], step: Index, steps: int) -> tuple[Stmt, ...]:
-    """The prefetches of one of `steps` steps: just as many lines in each step as it takes to cover all regions."""
+    """The prefetches of one of `steps` steps: just as many lines in each step as it takes to cover all regions.
+
+    Every step prefetches from one region, so with fewer steps than regions the last ones are left out.
+    """
+    regions = regions[:steps]
     each = ceil(sum(s.lines for s in regions) / steps)
     while sum(ceil(s.lines / each) for s in regions) > steps:
         each += 1

@@ -1,0 +1,100 @@
+"""Inner products over images: which rows share what their windows read, and results at every vector width."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from adjoint.compiler import CompileOptions, compile
+from adjoint.ir import Function, apply, param
+from adjoint.kernel.ir import For, Store, walk
+from adjoint.lower.contractions.inner_product_plan import InnerProductPlan
+from adjoint.lower.program import contractions_of
+from adjoint.ops.convolution import Conv2dWeightGradient
+from adjoint.pipeline import after_graph_passes, lower_function, value_names
+from tests.closeness import agrees_with_graph
+from tests.hardware import needs, shared_among_levels
+from tests.lower.contractions.test_contractions import AVX512, OPTIONS
+
+
+def weight_gradient(batch, channels, size, window, stride=1, dilation=1, out=1):
+    """The gradient of the weights of a depthwise convolution, each channel with so many results."""
+    pad = window // 2 * dilation
+    reached = (size + 2 * pad - dilation * (window - 1) - 1) // stride + 1
+    x, ct = param("x", (batch, channels, size, size)), param("ct", (batch, channels * out, reached, reached))
+    op = Conv2dWeightGradient((stride, stride), (pad, pad), (dilation, dilation), channels, (window, window))
+    return Function("dw", (x, ct), (apply(op, x, ct),))
+
+
+def plan_of(function, target=AVX512):
+    function = after_graph_passes(function)
+    (made,) = contractions_of(function, target, value_names(function))[1].values()
+    return made.plan
+
+
+def test_rows_of_an_image_are_shared_by_the_rows_of_a_window():
+    function = weight_gradient(4, 32, 40, 3)
+    plan = plan_of(function)
+    assert isinstance(plan, InnerProductPlan)
+    assert (plan.image_rows, plan.taps.extent, plan.columns) == (6, 3, 3)
+    products = next(k for k in lower_function(function, AVX512).kernels if k.flops > 1e6)
+    bodies = [s.body for s in walk(products.body) if isinstance(s, For) and s.kind == "vector" and len(s.body) > 1]
+    # Six rows at a time and the four that remain, in two whole vectors and a half.
+    assert sorted({len(body) for body in bodies}) == [4 * 9, 6 * 9]
+    loads = {str(load.index) for s in bodies[0] if isinstance(s, Store) for load in s.targets[0][2].args[1:2]}
+    assert len(loads) == (len(bodies[0]) // 9 + 2) * 3
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        weight_gradient(2, 16, 40, 7),
+        weight_gradient(2, 16, 40, 3, stride=2),
+        weight_gradient(2, 16, 40, 3, dilation=40),
+        weight_gradient(2, 16, 40, 3, out=2),
+    ],
+    ids=["too many taps", "every second column", "windows without common rows", "several results for a channel"],
+)
+def test_others_take_one_row_at_a_time(function):
+    plan = plan_of(function)
+    assert getattr(plan, "image_rows", 1) == 1
+
+
+@pytest.mark.parametrize("cores", [1, 2, 64])
+def test_the_order_of_additions_is_the_same_for_any_number_of_cores(cores):
+    for function in (weight_gradient(4, 32, 40, 3), weight_gradient(1, 4, 24, 5), weight_gradient(16, 8, 33, 3)):
+        few, many = plan_of(function), plan_of(function, replace(AVX512, cores=cores))
+        assert (few.image_rows, few.parts) == (many.image_rows, many.parts)
+        assert many.taps is not None
+
+
+#: Batch, channels, size, window, stride, dilation: remainders of rows and of vectors, and windows without common rows.
+CASES = [
+    (2, 5, 19, 3, 1, 1),
+    (3, 4, 33, 5, 2, 1),
+    (2, 3, 41, 3, 1, 2),
+    (1, 2, 45, 3, 2, 3),
+    (40, 6, 9, 3, 2, 1),
+    (2, 24, 89, 3, 1, 1),
+    (1, 3, 37, 7, 1, 1),
+]
+
+
+@pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES), ids=str)
+def test_gradients_agree_with_the_reference(level, case):
+    function = weight_gradient(*case)
+    rng = np.random.default_rng(case[2])
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_narrow_vectors_give_the_same_bits(case):
+    needs("avx512")
+    function = weight_gradient(*case)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    wide = compile(function, options=OPTIONS)(*arrays)
+    for threads in (1, 3):
+        narrow = compile(function, "avx2", CompileOptions(threads=threads, cache=False))(*arrays)
+        np.testing.assert_array_equal(narrow, wide)
