@@ -1,17 +1,19 @@
-"""Anchors: the part of an address that an innermost loop does not change, computed before it and opaque to LLVM.
+"""Anchors: the part of an address that a nest of loops does not change, computed before it and opaque to LLVM.
 
 A register tile reads dozens of elements in each step of nested loops. LLVM's loop strength reduction compares ways to
 compute all of these addresses in all of the loops; with many it cuts the search short, and may then keep a pointer for
-each element, in memory, that every loop increments. It does not look behind `freeze`. So the loop sees one pointer for
+each element, in memory, that every loop increments. It does not look behind `freeze`. So the loops see one pointer for
 each operand, and elements at constant distances from it::
 
+                                                      x0 = freeze(&x[u*219])
     for k1 in 0..5:                                   for k1 in 0..5:
-      for k2 in 0..5:                                   x0 = freeze(&x[u*219 + k1*73])
-        for i in 0..23 unroll:                 ->       for k2 in 0..5:
-          .. x[u*219 + k1*73 + k2 + i] ..                 for i in 0..23 unroll:
-                                                            .. x0[k2 + i] ..
+      for k2 in 0..5:                          ->       for k2 in 0..5:
+        for i in 0..23 unroll:                            for i in 0..23 unroll:
+          .. x[u*219 + k1*73 + k2 + i] ..                   .. x0[k1*73 + k2 + i] ..
 
-Loops that store to memory have none: LLVM would no longer know that stores leave what such a pointer reads alone.
+The nest is the outermost loop that stores to registers alone, with the loops inside it. Loops that store to memory have
+no anchors: LLVM would no longer know that stores leave what such a pointer reads alone. The name is that of GCC's
+section anchors, from which it addresses objects that lie close to each other.
 """
 
 from collections.abc import Iterator
@@ -28,7 +30,7 @@ Terms = frozenset[tuple[Atom, int]]
 
 @dataclass(frozen=True, slots=True)
 class Anchors:
-    """The anchors of a loop.
+    """The anchors of a nest of loops.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class ValueEmitter:
     values : dict
         Values computed so far for the current statement, by identity of the expression.
     anchors : Anchors
-        The anchors of the enclosing loop.
+        The anchors of the enclosing nest of loops.
     """
 
     kernel: Kernel

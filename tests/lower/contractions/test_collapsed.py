@@ -11,10 +11,8 @@ from adjoint.lower.contractions.collapsed import CollapsedPlan
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.program import contractions_of
 from adjoint.pipeline import after_graph_passes, lower_function, value_names
-from adjoint.transforms.differentiate import gradient
-from tests.closeness import agrees_with_graph
 from tests.hardware import shared_among_levels
-from tests.lower.contractions.test_contractions import AVX512, OPTIONS
+from tests.lower.contractions.test_contractions import AVX512, OPTIONS, agrees_with_gradients
 
 
 @pytest.fixture(autouse=True)
@@ -92,13 +90,7 @@ CASES = [
 @pytest.mark.parametrize(("case", "level"), shared_among_levels(CASES), ids=str)
 def test_results_and_gradients_agree_with_the_reference(level, case, monkeypatch):
     monkeypatch.setattr(costs, "COLLAPSED_COST", 0.0)  # wherever rows leave lanes idle
-    function = convolution(*case)
-    loss = Function("loss", function.params, (ops.sum(ops.square(function.results[0])),))
-    rng = np.random.default_rng(case[2])
-    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
-    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
-    backward = gradient(loss, ("x", "w", "b"))
-    agrees_with_graph(compile(backward, level, OPTIONS)(*arrays), backward, *arrays)
+    agrees_with_gradients(convolution(*case), level, case[2])
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -38,6 +38,16 @@ def contraction_of(function):
     return match_contraction(Context(host(), homes, {}, {}), group)
 
 
+def agrees_with_gradients(function, level, seed):
+    """The result of a function, and the gradients of the sum of its squares, are what their graphs mean."""
+    loss = Function("loss", function.params, (ops.sum(ops.square(function.results[0])),))
+    backward = gradient(loss)
+    rng = np.random.default_rng(seed)
+    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
+    for each in (function, backward):
+        agrees_with_graph(compile(each, level, OPTIONS)(*arrays), each, *arrays)
+
+
 SHAPES = [
     (1, 1, 2),
     (1, 300, 70),

@@ -10,10 +10,8 @@ from adjoint.lower.contractions import schedules
 from adjoint.lower.contractions.depthwise import DepthwisePlan
 from adjoint.lower.program import contractions_of
 from adjoint.pipeline import after_graph_passes, lower_function, value_names
-from adjoint.transforms.differentiate import gradient
-from tests.closeness import agrees_with_graph
 from tests.hardware import shared_among_levels
-from tests.lower.contractions.test_contractions import AVX512, OPTIONS
+from tests.lower.contractions.test_contractions import AVX512, OPTIONS, agrees_with_gradients
 
 
 def depthwise(batch, channels, size, window, stride=1, dilation=1, out=1):
@@ -106,13 +104,7 @@ NAMES = [*map(str, CASES), *(f"groups {case}" for case in GROUPED)]
 
 @pytest.mark.parametrize(("number", "level"), shared_among_levels(range(len(FUNCTIONS))), ids=str)
 def test_results_and_gradients_agree_with_the_reference(level, number):
-    function = FUNCTIONS[number]
-    loss = Function("loss", function.params, (ops.sum(ops.square(function.results[0])),))
-    rng = np.random.default_rng(number)
-    arrays = [rng.standard_normal(p.shape).astype("f4") for p in function.params]
-    agrees_with_graph(compile(function, level, OPTIONS)(*arrays), function, *arrays)
-    backward = gradient(loss, ("x", "w"))
-    agrees_with_graph(compile(backward, level, OPTIONS)(*arrays), backward, *arrays)
+    agrees_with_gradients(FUNCTIONS[number], level, number)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=NAMES)
