@@ -38,8 +38,8 @@ def plan_of(function):
 def only_this_kind(monkeypatch):
     """Choose it wherever it is possible."""
 
-    def free(target, c):
-        plan = plan_channel_lanes(target, c)
+    def free(*args):
+        plan = plan_channel_lanes(*args)
         return None if plan is None else replace(plan, cycles=0.0)
 
     for name in ("_split_k", "_winograd"):
@@ -106,6 +106,8 @@ CASES = [
     (2, 67, 33, (9, 9), 7, 2, 1),
     (5, 4, 20, (6, 5), 3, 1, 1),
     (1, 130, 23, (11, 40), 3, 1, 1),
+    (3, 9, 20, (6, 17), 7, 1, 1),
+    (2, 8, 18, (19, 24), 5, 2, 2),
 ]
 
 

@@ -8,7 +8,8 @@ row of the result alone, so that rows with the same steps form a piece, with a l
     for i in 1..4:  for a in 0..3: sums[i] += x[i + a - 1] * w[a]
     for i in 4..5:  for a in 0..2: sums[i] += x[i + a - 1] * w[a]
 
-In a weight's gradient, rows are taps, and steps are rows of the image. Sums are the same without these products as long
+In a weight's gradient, rows are taps, and steps are rows of the image. A tile of several rows leaves out single rows at
+some steps, if it is unrolled along both. Sums are the same without these products as long
 as all numbers are finite: an infinite weight that meets a border does not make a NaN of it.
 """
 
@@ -19,10 +20,11 @@ from math import prod
 
 from adjoint import costs
 from adjoint.ir import Value
-from adjoint.kernel.index import Var
+from adjoint.kernel.index import Index, Var
 from adjoint.kernel.ir import Buffer, Load
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.loops import pieces
 from adjoint.ops.slicing import Pad
 
 __all__ = ["Border", "borders_of", "padded_operands"]
@@ -64,6 +66,29 @@ class Border:
         runs = [(steps, list(rows)) for steps, rows in groupby(range(self.row.extent), self.steps)]
         return [(rows[0], len(rows), steps) for steps, rows in runs]
 
+    def tiles(self, size: int) -> list[tuple[int, int, int]]:
+        """Tiles of so many rows as ``(first row, number, size)`` runs: those of a run have the same `runs`."""
+        every = [(first + n * some, some) for first, many, some in pieces(self.row.extent, size) for n in range(many)]
+        alike = [list(tiles) for _, tiles in groupby(every, lambda tile: (tile[1], self.runs(*tile)))]
+        return [(tiles[0][0], len(tiles), tiles[0][1]) for tiles in alike]
+
+    def runs(self, first: int, size: int) -> list[tuple[int, int, tuple[int, int]]]:
+        """The runs of steps at which the same rows of a tile are inside: the first, their number, and these rows.
+
+        Rows are counted from the first of the tile to the one after the last. Steps with none are left out.
+        """
+
+        def rows(step: int) -> tuple[int, int]:
+            inside = [n for n in range(size) if step in range(*self.steps(first + n))]
+            return (inside[0], inside[-1] + 1) if inside else (0, 0)
+
+        alike = [(some, list(steps)) for some, steps in groupby(range(self.step.extent), rows)]
+        return [(steps[0], len(steps), some) for some, steps in alike if some != (0, 0)]
+
+    def coordinate(self, row: Index, step: Index) -> Index:
+        """The coordinate in the image without its padding."""
+        return row * self.row_stride + step * self.step_stride + self.first
+
 
 def padded_operands(context: Context, c: Contraction) -> dict[Buffer, Value]:
     """The operands of a contraction that are padded with zeros."""
@@ -75,8 +100,17 @@ def padded_operands(context: Context, c: Contraction) -> dict[Buffer, Value]:
     }
 
 
-def borders_of(padded: Mapping[Buffer, Value], load: Load, rows: Sequence[Var], k: Sequence[Var]) -> tuple[Border, ...]:
-    """The borders that a load reads: axes with padding, each walked by one of the rows and one summed axis."""
+def borders_of(
+    padded: Mapping[Buffer, Value],
+    load: Load,
+    rows: Sequence[Var],
+    k: Sequence[Var],
+    most: float = costs.MAX_INSIDE,
+) -> tuple[Border, ...]:
+    """The borders that a load reads: axes with padding, each walked by one of the rows and one summed axis.
+
+    Where more than this fraction of all products is inside, they are not worth it.
+    """
     value = padded.get(load.buffer)
     if value is None or not isinstance(value.op, Pad):
         return ()
@@ -94,6 +128,6 @@ def borders_of(padded: Mapping[Buffer, Value], load: Load, rows: Sequence[Var], 
         # At its lowest, an index has the lowest coordinate along every axis.
         first = load.index.low // stride % size - low + sum((v.extent - 1) * -c for v, c in by.items() if c < 0)
         border = Border(row[0], step[0], first, by[row[0]], by[step[0]], size - low - high)
-        if border.share < costs.MAX_INSIDE:
+        if border.share < most:
             found.append(border)
     return tuple(found)

@@ -19,14 +19,15 @@ convolutions call this a direct convolution with blocked channels (Georganas et 
 learning convolutions on SIMD architectures", 2018).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Stmt, Store
+from adjoint.kernel.ir import Apply, Buffer, Const, For, Kernel, Load, Stmt, Store, When
 from adjoint.lower.context import Context, finish_kernel
+from adjoint.lower.contractions.borders import Border
 from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.conversion import convert_operands
@@ -133,8 +134,10 @@ class _Unit:
     def products(self) -> tuple[Stmt, ...]:
         """The sums of all pixels of the unit, block by block of the panel."""
         plan = self.builder.plan
-        tile = plan.tile[plan.shared :]
-        every = list(product(*(pieces(v.extent, t) for v, t in zip(self.rows, tile, strict=True))))
+        along = [pieces(v.extent, t) for v, t in zip(self.rows, plan.tile[plan.shared :], strict=True)]
+        if self._columns_border is not None:
+            along[-1] = self._columns_border.tiles(plan.tile[-1])
+        every = list(product(*along))
         most = max(every, key=lambda some: prod(many * size for _, many, size in some))
         blocks = pieces(plan.contraction.k[0].extent, plan.block)
         out = self._clear() if plan.block < plan.contraction.k[0].extent else ()
@@ -151,12 +154,12 @@ class _Unit:
         plan, c, target = self.builder.plan, self.builder.c, self.builder.context.target
         many, elements = block.extent, prod(v.extent for v in c.k[1:]) * size * plan.width
         step = Var("s", elements)
-        start = self._panel_start() + (as_index(block) + 1) * elements
+        start = self.panel_start() + (as_index(block) + 1) * elements
         panel = region(target, self.builder.panels, as_index(step), {step: elements}, {step: start})
         image = self.ahead.share(as_index(block), many) if self.ahead is not None else None
         if not plan.stays(target):
             own = {v: as_index(0) for v in self.rows}
-            corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **self._placed(own)}
+            corner = {**{v: as_index(0) for v in (*c.axes, *c.k)}, **self.placed(own)}
             corner[c.k[0]] = (as_index(block) + 1) % many * size
             outer, *inner = self.rows
             box = {plan.rows[plan.shared]: outer.extent, **{v: v.extent for v in (*inner, *c.k[1:])}, c.k[0]: size}
@@ -176,50 +179,57 @@ class _Unit:
         self, some: Sequence[tuple[int, int, int]], steps_of: tuple[Index, int], ahead: Sequence[Region]
     ) -> tuple[Stmt, ...]:
         """The tiles of one size: their sums in registers meet a block of the panel, its first step and their number."""
-        plan, c, lanes, width = self.builder.plan, self.builder.c, self._lanes, self.width
+        c = self.builder.c
         tiles = [Var(f"b{n}", many) for n, (_, many, _) in enumerate(some)]
-        inner = [Var(f"i{n}", size) for n, (_, _, size) in enumerate(some)]
-        own = {
-            v: as_index(tile) * size + as_index(i) + first
-            for v, tile, i, (first, _, size) in zip(self.rows, tiles, inner, some, strict=True)
+        corner = {
+            v: as_index(tile) * size + first for v, tile, (first, _, size) in zip(self.rows, tiles, some, strict=True)
         }
-        acc = Buffer("acc", c.dtype, prod(i.extent for i in inner) * width, "register")
         steps = [Var(v.name.replace("r", "k"), v.extent) for v in c.k]
         steps[0] = Var(steps[0].name, steps_of[1])
         k = {v: as_index(step) for v, step in zip(c.k, steps, strict=True)}
         k[c.k[0]] = k[c.k[0]] + steps_of[0]
-        pixel = c.element(c.right, {**self._placed(own), **k})
-        weights = self._panel_start() + ravel(c.k, k) * plan.width
-        spot, place = (
-            ravel(axes, where) * width for axes, where in ((inner, {i: as_index(i) for i in inner}), (self.rows, own))
-        )
-        vector, lane = Var("j", width // lanes), Var("l", lanes)
-        column = as_index(vector) * lanes + as_index(lane)
-
-        def sweep(store: Store) -> tuple[Stmt, ...]:
-            loop: Stmt = For(vector, (For(lane, (store,), "vector"),), "unroll")
-            for var in reversed(inner):
-                loop = For(var, (loop,), "unroll")
-            return (loop,)
-
-        held = Load(acc, spot + column)
-        first = Load(self.sums, place + column) if plan.block < c.k[0].extent else Const(0.0, c.dtype)
-        fetch = Store(((acc, held.index, first),))
-        multiply = Store(
-            ((acc, held.index, Apply("fma", (pixel, Load(self.builder.panels, weights + column), held), c.dtype)),)
-        )
-        put = Store(((self.sums, place + column, held),))
-        walk = (*tiles, *steps)
+        sizes = [size for _, _, size in some]
+        tile = _Tile(self, corner, sizes, Buffer("acc", c.dtype, prod(sizes) * self.width, "register"))
+        border = self._columns_border
+        runs = border.runs(some[-1][0], sizes[-1]) if border is not None else [(0, c.k[-1].extent, (0, sizes[-1]))]
+        whole = len(runs) == 1
+        walk = (*tiles, *steps) if whole else (*tiles, *steps[:-1])
         hint = spread_prefetches(ahead, ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
-        return nest(tiles, (*sweep(fetch), *nest(steps, (*hint, *sweep(multiply))), *sweep(put)))
+        if whole:
+            body = self._inside(nest(steps[-1:], (*hint, *tile.multiply(k, runs[0][2]))), corner, k)
+        else:
+            body = ()
+            for begin, many, pixels in runs:
+                step = Var(steps[-1].name, many)
+                body += nest([step], tile.multiply(k | {c.k[-1]: as_index(step) + begin}, pixels))
+            body = (*hint, *self._inside(body, corner, k))
+        return nest(tiles, (*tile.fetch(), *nest(steps[:-1], body), *tile.put()))
 
-    def _placed(self, own: dict[Var, Index]) -> dict[Var, Index]:
+    @property
+    def _columns_border(self) -> Border | None:
+        """The border along the last axis, if tiles of several pixels leave out single ones."""
+        plan = self.builder.plan
+        column, tap = plan.rows[-1], plan.contraction.k[-1]
+        if plan.tile[-1] == 1 or plan.shared == len(plan.rows) - 1 or len(plan.contraction.k) == 1:
+            return None
+        return next((b for b in plan.borders if b.row is column and b.step is tap), None)
+
+    def _inside(self, body: tuple[Stmt, ...], corner: dict[Var, Index], k: dict[Var, Index]) -> tuple[Stmt, ...]:
+        """Do something if the row of the image that a tile of one row meets is inside."""
+        plan = self.builder.plan
+        at = self.placed(corner)
+        for border in plan.borders:
+            if plan.tile[plan.rows.index(border.row)] == 1 and border.step is not plan.contraction.k[-1]:
+                body = (When(border.coordinate(at[border.row], k[border.step]), 0, border.extent, body),)
+        return body
+
+    def placed(self, own: dict[Var, Index]) -> dict[Var, Index]:
         """The coordinates of pixels of the unit in the image."""
         shared = self.builder.plan.rows[self.builder.plan.shared]
         inner = {v: index for v, index in own.items() if v is not self.rows[0]}
         return {**self.at, **inner, shared: self.begin + own[self.rows[0]]}
 
-    def _panel_start(self) -> Index:
+    def panel_start(self) -> Index:
         """Where the panel begins."""
         plan = self.builder.plan
         return (ravel(plan.batch, self.at) * plan.panels + self.panel[0]) * (plan.contraction.depth * plan.width)
@@ -240,3 +250,63 @@ class _Unit:
         start = as_index(iteration) * (some * points * self.width)
         end, work = ends.of(self.sums, start, self.width, (columns, begin))
         return nest([iteration], end), work
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A register tile of a unit: where it begins along each axis, its extents, and its sums in registers."""
+
+    unit: _Unit
+    corner: dict[Var, Index]
+    sizes: Sequence[int]
+    acc: Buffer
+
+    def fetch(self) -> tuple[Stmt, ...]:
+        """Load the sums of the blocks before; zeros in the first block, if there is one only."""
+        unit, plan = self.unit, self.unit.builder.plan
+
+        def one(spot: Index, place: Index, _: dict[Var, Index], __: Index) -> Store:
+            several = plan.block < plan.contraction.k[0].extent
+            return Store(((self.acc, spot, Load(unit.sums, place) if several else Const(0.0, self.acc.dtype)),))
+
+        return self._sweep(one, (0, self.sizes[-1]))
+
+    def multiply(self, k: dict[Var, Index], pixels: tuple[int, int]) -> tuple[Stmt, ...]:
+        """Add the products of a step; of some pixels along the last axis, the first and the one after the last."""
+        unit, plan, c = self.unit, self.unit.builder.plan, self.unit.builder.c
+        weights = unit.panel_start() + ravel(c.k, k) * plan.width
+
+        def one(spot: Index, _: Index, own: dict[Var, Index], column: Index) -> Store:
+            pixel, weight = c.element(c.right, {**own, **k}), Load(unit.builder.panels, weights + column)
+            return Store(((self.acc, spot, Apply("fma", (pixel, weight, Load(self.acc, spot)), c.dtype)),))
+
+        return self._sweep(one, pixels)
+
+    def put(self) -> tuple[Stmt, ...]:
+        """Store the sums."""
+
+        def one(spot: Index, place: Index, _: dict[Var, Index], __: Index) -> Store:
+            return Store(((self.unit.sums, place, Load(self.acc, spot)),))
+
+        return self._sweep(one, (0, self.sizes[-1]))
+
+    def _sweep(
+        self, one: Callable[[Index, Index, dict[Var, Index], Index], Store], pixels: tuple[int, int]
+    ) -> tuple[Stmt, ...]:
+        """A statement for each vector of each pixel, from its place in registers and in memory, axes, and column."""
+        unit, lanes, (begin, end) = self.unit, self.unit.builder.plan.lanes, pixels
+        inner = [Var(f"i{n}", size) for n, size in enumerate(self.sizes)]
+        within = [as_index(i) for i in inner]
+        inner[-1] = Var(inner[-1].name, end - begin)
+        within[-1] = as_index(inner[-1]) + begin
+        own = {v: self.corner[v] + i for v, i in zip(unit.rows, within, strict=True)}
+        vector, lane = Var("j", unit.width // lanes), Var("l", lanes)
+        column = as_index(vector) * lanes + as_index(lane)
+        spot = as_index(0)
+        for size, i in zip(self.sizes, within, strict=True):
+            spot = spot * size + i
+        store = one(spot * unit.width + column, ravel(unit.rows, own) * unit.width + column, unit.placed(own), column)
+        loop: Stmt = For(vector, (For(lane, (store,), "vector"),), "unroll")
+        for var in reversed(inner):
+            loop = For(var, (loop,), "unroll")
+        return (loop,)

@@ -1,12 +1,16 @@
 """How a convolution with lanes along channels runs (`channel_lanes`): its tile, the rows of a unit, and blocks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, prod
+from types import MappingProxyType
 
 from adjoint import costs
+from adjoint.ir import Value
 from adjoint.kernel.index import Var
+from adjoint.kernel.ir import Buffer
 from adjoint.kernel.target import Target
+from adjoint.lower.contractions.borders import Border, borders_of
 from adjoint.lower.contractions.contraction import Contraction, transposed_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, packing_cycles
 from adjoint.lower.contractions.split_k_tile import TileReads, best_tile
@@ -37,6 +41,8 @@ class ChannelLanesPlan:
         Extent of a unit along it.
     block : int
         Steps of the outermost summed axis in a block of a panel; fewer in the last, if this is no divisor.
+    borders : tuple of Border
+        Padding of the image whose products are left out (`borders`).
     cycles : float
         Estimated cycles of all of it on one core.
     """
@@ -50,6 +56,7 @@ class ChannelLanesPlan:
     shared: int
     share: int
     block: int
+    borders: tuple[Border, ...]
     cycles: float
 
     def __str__(self) -> str:
@@ -103,7 +110,9 @@ class ChannelLanesPlan:
         return self.read_bytes + panel <= costs.l2_block_bytes(target)
 
 
-def plan_channel_lanes(target: Target, c: Contraction) -> ChannelLanesPlan | None:
+def plan_channel_lanes(
+    target: Target, c: Contraction, padded: Mapping[Buffer, Value] = MappingProxyType({})
+) -> ChannelLanesPlan | None:
     """The plan whose tiles have the lowest estimated cost; None for a plain product, and where rows are fused."""
     if c.m is None or c.runs:
         return None
@@ -117,24 +126,35 @@ def plan_channel_lanes(target: Target, c: Contraction) -> ChannelLanesPlan | Non
     # Gradients of weights sum over images; a panel of one image must stay in the first-level cache.
     if prod(v.extent for v in c.k[1:]) * target.vector_bytes > costs.l1_bytes(target):
         return None
-    best = _plan(target, c, rows, batch, costs.CHANNEL_LANES_VECTORS)
+    borders = borders_of(padded, c.right, rows, c.k, costs.MAX_INSIDE_CHANNEL_LANES)
+    best = _plan(target, c, rows, batch, borders, costs.CHANNEL_LANES_VECTORS)
     if best.units >= costs.least_units(target):
         return best
     # Narrower panels are more units.
-    narrower = (_plan(target, c, rows, batch, most) for most in range(1, best.vectors))
+    narrower = (_plan(target, c, rows, batch, borders, most) for most in range(1, best.vectors))
     return min((best, *narrower), key=lambda plan: plan.cycles)
 
 
-def _plan(target: Target, c: Contraction, rows: tuple[Var, ...], batch: tuple[Var, ...], most: int) -> ChannelLanesPlan:
+def _plan(
+    target: Target,
+    c: Contraction,
+    rows: tuple[Var, ...],
+    batch: tuple[Var, ...],
+    borders: tuple[Border, ...],
+    most: int,
+) -> ChannelLanesPlan:
     """The plan with the lowest estimated cost that has at most so many vectors in a panel."""
     lanes, itemsize = target.lanes(c.dtype), c.dtype.itemsize
     # Tiles of several images read many lines: only where the rows of one are few.
     inner = next(n for n in range(len(rows)) if prod(v.extent for v in rows[n + 1 :]) < costs.CHANNEL_LANES_FEW)
     reads = TileReads.of(target, c.right, rows[inner:], c.k, lanes * itemsize, most)
-    sweep, vectors, tile = best_tile(target, ceil(c.rows / lanes), rows[inner:], reads, most=most)
+    sweep, vectors, tile = best_tile(target, ceil(c.rows / lanes), rows[inner:], reads, borders=borders, most=most)
     sweep, tile = sweep * prod(v.extent for v in rows[:inner]), (*(1 for _ in rows[:inner]), *tile)
+    if tile[-1] > 1:
+        # Tiles leave out single pixels along the last axis, whose steps are unrolled.
+        sweep *= prod(b.share for b in borders if b.row is c.n and b.step is c.k[-1])
     room = costs.l1_bytes(target) // (prod(v.extent for v in c.k[1:]) * vectors * lanes * itemsize)
-    plan = ChannelLanesPlan(c, rows, batch, tile, vectors, lanes, 0, 1, _block(c.k[0].extent, room), 0.0)
+    plan = ChannelLanesPlan(c, rows, batch, tile, vectors, lanes, 0, 1, _block(c.k[0].extent, room), borders, 0.0)
     found = (replace(plan, shared=shared, share=share) for shared, share in _groups(rows, tile))
     return min((replace(one, cycles=_cycles(target, one, sweep)) for one in found), key=lambda one: one.cycles)
 

@@ -147,7 +147,7 @@ def _gemm(context: Context, group: Group, c: Contraction) -> GemmPlan | Collapse
     """The best plan that adds the products of an element one after the other."""
     target, joined = context.target, join_rows(context.target, c)
     gemm = plan_gemm(target, joined, epilogue_streams(context, group, joined))
-    others = plan_collapsed(target, joined), plan_channel_lanes(target, c)
+    others = plan_collapsed(target, joined), plan_channel_lanes(target, c, padded_operands(context, c))
     return min((gemm, *(plan for plan in others if plan is not None)), key=lambda plan: plan.cycles)
 
 
@@ -169,7 +169,7 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
         _split_k(context, c),
         plan_inner_product(target, join_runs(target, joined)),
         plan_collapsed(target, joined),
-        plan_channel_lanes(target, c),
+        plan_channel_lanes(target, c, padded_operands(context, c)),
         *gemm_plans(target, joined, epilogue_streams(context, group, joined), most),
     )
     by_name: dict[str, Plan] = {}

@@ -173,7 +173,9 @@ def _best_tile(
             sums, read = prod(tile) * count, _vectors(rows, tile) * count
             if read > count and sums + read + 1 > target.tile_registers:
                 continue
-            cycles = _sweep_cycles(target, count, rows, tile) * ceil(vectors / count)
+            # The last panel has the vectors that remain.
+            cycles = _sweep_cycles(target, count, rows, tile) * (vectors // count)
+            cycles += _sweep_cycles(target, vectors % count, rows, tile) if vectors % count else 0.0
             found.append((cycles, -_step_cycles(target, sums, read), -count, tile))
     found.sort()
     if reads is not None:
@@ -228,4 +230,4 @@ def _vectors(rows: Sequence[_Rows], tile: Sequence[int]) -> int:
 def _step_cycles(target: Target, sums: int, read: int) -> float:
     """Cycles of a step of k of a tile of so many vectors, which reads some of the panel."""
     compute = costs.multiply_add_cycles(target, sums)
-    return max(compute, (sums // read + read) / target.load_units, costs.chain_cycles(target))
+    return max(compute, costs.load_cycles(target, sums // read + read), costs.chain_cycles(target))
