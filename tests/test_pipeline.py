@@ -21,8 +21,9 @@ def test_the_list_is_complete():
     assert PASSES == (
         "inline_calls", "polyphase", "simplify", "cse", "fuse_cross_entropy", "merge_loops", "keep_padded",
         "separate_results",
-        "fuse", "build_kernels", "order_kernels", "compute_at", "fuse_horizontally", "fuse_producers", "unroll_and_jam",
-        "coalesce_serial", "name_kernels", "bound_rows", "plan_memory", "expand_math",
+        "fuse", "build_kernels", "order_kernels", "eliminate_dead_kernels", "compute_at", "fuse_horizontally",
+        "fuse_producers", "unroll_and_jam", "coalesce_serial", "name_kernels", "bound_rows", "plan_memory",
+        "expand_math",
     )  # fmt: skip
     assert len(set(PASSES)) == len(PASSES)
 

@@ -254,6 +254,8 @@ def spill_cycles(target: Target, nbytes: int) -> float:
 MAX_ROWS, MAX_VECTORS, MAX_STACK = 16, 6, 4
 #: Cycles to start and end a tile.
 TILE_CYCLES = 6
+#: Cycles that a loop around some unrolled products takes beyond them (Zen 5).
+STEP_CYCLES = 3
 #: Fraction that a remainder tile costs beyond its arithmetic: extra code, and loops of different lengths.
 EDGE_COST = 0.02
 #: Factor on the additions to a partial vector of strided lanes, which are masked.
@@ -270,6 +272,8 @@ CHANNEL_LANES_VECTORS = 4
 CHANNEL_LANES_FEW = 64
 #: Cycles per vector of its result to write the sums, transpose them and read them for the epilogue (Zen 5).
 CHANNEL_LANES_STORE_CYCLES = 12
+#: The same of a depthwise convolution with lanes along channels, whose sums are in the first-level cache (Zen 5).
+DEPTHWISE_LANES_STORE_CYCLES = 7
 #: Cycles to start a kernel that packs an operand as a whole: those of a barrier between threads.
 PACKING_CYCLES = 3000.0
 #: Tiles side by side in a panel that is packed from an operand in memory: wide panels touch fewer rows (Zen 5).

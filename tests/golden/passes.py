@@ -32,6 +32,7 @@ from adjoint.lower.passes import KERNEL_PASSES, PassContext, name_kernels
 from adjoint.lower.program import lower
 from adjoint.lower.schedule.bound_rows import bound_rows
 from adjoint.lower.schedule.coalescing import coalesce_serial
+from adjoint.lower.schedule.dead_kernels import eliminate_dead_kernels
 from adjoint.lower.schedule.lifetimes import shorten_lifetimes
 from adjoint.lower.schedule.memory import plan_arena
 from adjoint.lower.schedule.order import barriers, order_kernels
@@ -139,6 +140,7 @@ PASSES = {
     "fuse": Pass(fuse, "groups", lambda m: print_groups(fuse(m["main"]), value_names(m["main"]))),
     "build_kernels": Pass(lower, "build", lambda m: print_kernels(built(m["main"]))),
     "order_kernels": _kernels("order_kernels", order_kernels),
+    "eliminate_dead_kernels": _kernels("eliminate_dead_kernels", eliminate_dead_kernels),
     "compute_at": _kernels("compute_at", compute_at),
     "fuse_horizontally": _kernels("fuse_horizontally", fuse_horizontally),
     "fuse_producers": _kernels("fuse_producers", fuse_producers),

@@ -2,13 +2,14 @@
 
 ::
 
-    order_kernels       an executable order that respects dependences
-    compute_at          a producer computed in the units of its only consumer
-    fuse_horizontally   neighbors over the same loops share their loads
-    fuse_producers      neighbors over the same rows become one kernel
-    unroll_and_jam      several short rows per unit
-    coalesce_serial     runs of small single-threaded kernels become one kernel
-    name_kernels        names that no two kernels share
+    order_kernels           an executable order that respects dependences
+    eliminate_dead_kernels  only those whose results are read
+    compute_at              a producer computed in the units of its only consumer
+    fuse_horizontally       neighbors over the same loops share their loads
+    fuse_producers          neighbors over the same rows become one kernel
+    unroll_and_jam          several short rows per unit
+    coalesce_serial         runs of small single-threaded kernels become one kernel
+    name_kernels            names that no two kernels share
 """
 
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from adjoint.lower.fusion.compute_at import compute_at
 from adjoint.lower.fusion.horizontal import fuse_horizontally
 from adjoint.lower.fusion.producer_consumer import fuse_producers
 from adjoint.lower.schedule.coalescing import coalesce_serial
+from adjoint.lower.schedule.dead_kernels import eliminate_dead_kernels
 from adjoint.lower.schedule.order import order_kernels
 from adjoint.lower.schedule.unroll_and_jam import unroll_and_jam
 
@@ -85,6 +87,7 @@ def name_kernels(kernels: Sequence[Kernel]) -> list[Kernel]:
 #: Kernel passes by name, in order.
 KERNEL_PASSES: dict[str, Callable[[Sequence[Kernel], PassContext], list[Kernel]]] = {
     "order_kernels": lambda kernels, context: order_kernels(kernels, context.updated),
+    "eliminate_dead_kernels": lambda kernels, _: eliminate_dead_kernels(kernels),
     "compute_at": lambda kernels, context: compute_at(kernels, context.target),
     "fuse_horizontally": lambda kernels, context: fuse_horizontally(kernels, context.target),
     "fuse_producers": lambda kernels, _: fuse_producers(kernels),

@@ -20,14 +20,14 @@ from math import prod
 
 from adjoint import costs
 from adjoint.ir import Value
-from adjoint.kernel.index import Index, Var
+from adjoint.kernel.index import Index, Var, unflatten
 from adjoint.kernel.ir import Buffer, Load
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.loops import pieces
 from adjoint.ops.slicing import Pad
 
-__all__ = ["Border", "borders_of", "padded_operands"]
+__all__ = ["Border", "Image", "borders_of", "image_of", "padded_operands"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,51 @@ class Border:
     def coordinate(self, row: Index, step: Index) -> Index:
         """The coordinate in the image without its padding."""
         return row * self.row_stride + step * self.step_stride + self.first
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An array that a contraction reads, without the zeros around it.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        Where it is.
+    shape : tuple of int
+        Its shape.
+    at : tuple of Index
+        The coordinates of the element that is read.
+    borders : tuple of Border
+        Along which axes, and where, coordinates are outside: there, the element is a zero.
+    """
+
+    buffer: Buffer
+    shape: tuple[int, ...]
+    at: tuple[Index, ...]
+    borders: tuple[Border, ...] = ()
+
+
+def image_of(context: Context, load: Load, rows: Sequence[Var], k: Sequence[Var]) -> Image | None:
+    """The array that a load reads; if that is a padded one, and the one without padding is in memory, the latter.
+
+    `rows` are the axes of the result, and `k` those that are summed over. None for literals.
+    """
+    value = next((v for v, buffer in context.buffers.items() if buffer is load.buffer), None)
+    if value is None or len(value.shape) < 3:
+        return None
+    at = unflatten(load.index, value.shape)
+    whole = Image(load.buffer, value.shape, at)
+    op = value.op
+    if not isinstance(op, Pad) or op.value != 0 or any(op.interior) or value.inputs[0] not in context.buffers:
+        return whole
+    source = value.inputs[0]
+    borders = borders_of({load.buffer: value}, load, rows, k, 1.0)
+    moved = tuple(index - low for index, low in zip(at, op.low, strict=True))
+    for index, size in zip(moved, source.shape, strict=True):
+        outside = index.low < 0 or index.high >= size
+        if outside and not any({b.row, b.step} == index.variables() for b in borders):
+            return whole
+    return Image(context.buffers[source], source.shape, moved, borders)
 
 
 def padded_operands(context: Context, c: Contraction) -> dict[Buffer, Value]:

@@ -207,10 +207,10 @@ class _Unit:
 
     @property
     def _columns_border(self) -> Border | None:
-        """The border along the last axis, if tiles of several pixels leave out single ones."""
+        """The border along the last axis, if tiles leave out single pixels."""
         plan = self.builder.plan
         column, tap = plan.rows[-1], plan.contraction.k[-1]
-        if plan.tile[-1] == 1 or plan.shared == len(plan.rows) - 1 or len(plan.contraction.k) == 1:
+        if plan.shared == len(plan.rows) - 1 or len(plan.contraction.k) == 1:
             return None
         return next((b for b in plan.borders if b.row is column and b.step is tap), None)
 

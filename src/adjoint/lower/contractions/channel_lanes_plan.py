@@ -153,6 +153,10 @@ def _plan(
     if tile[-1] > 1:
         # Tiles leave out single pixels along the last axis, whose steps are unrolled.
         sweep *= prod(b.share for b in borders if b.row is c.n and b.step is c.k[-1])
+    if borders:
+        # Whether a row of the window is inside is a branch.
+        tiles = prod(ceil(v.extent / t) for v, t in zip(rows, tile, strict=True))
+        sweep += tiles * costs.STEP_CYCLES / c.k[-1].extent
     room = costs.l1_bytes(target) // (prod(v.extent for v in c.k[1:]) * vectors * lanes * itemsize)
     plan = ChannelLanesPlan(c, rows, batch, tile, vectors, lanes, 0, 1, _block(c.k[0].extent, room), borders, 0.0)
     found = (replace(plan, shared=shared, share=share) for shared, share in _groups(rows, tile))

@@ -49,6 +49,8 @@ class DepthwisePlan:
         Rows of a tile, and vectors along each.
     lanes : int
         Lanes of a vector, of which short rows may fill a half or a quarter.
+    cycles : float
+        Estimated cycles of all of it on one core.
     """
 
     contraction: Contraction
@@ -56,6 +58,7 @@ class DepthwisePlan:
     rows: int
     vectors: int
     lanes: int
+    cycles: float
 
     def __str__(self) -> str:
         return f"depthwise {self.rows}x{self.vectors}"
@@ -85,8 +88,9 @@ def plan_depthwise(target: Target, c: Contraction) -> DepthwisePlan | None:
     if len(rows_read(*steps, taps, row.extent)) == taps * row.extent:
         return None
     strided = c.right.index.coefficient(c.n) == 2
-    rows, vectors = _tile(target, lanes, steps, (taps, wide), row.extent, c.columns, strided)
-    return DepthwisePlan(c, row, rows, vectors, lanes)
+    plane, rows, vectors = _tile(target, lanes, steps, (taps, wide), row.extent, c.columns, strided)
+    planes = prod(v.extent for v in (*c.batch, *c.k[:-2])) // row.extent
+    return DepthwisePlan(c, row, rows, vectors, lanes, planes * plane)
 
 
 def _steps(c: Contraction, row: Var) -> tuple[int, int]:
@@ -115,8 +119,8 @@ def _tile(
     rows: int,
     columns: int,
     strided: bool,
-) -> tuple[int, int]:
-    """The rows and vectors of the tile with which a channel takes the fewest cycles."""
+) -> tuple[float, int, int]:
+    """The tile with which a channel takes the fewest cycles: these, its rows, and its vectors."""
     taps, wide = window
     # A vector that is not aligned reaches into the next cache line.
     lines = (1 + target.vector_bytes / target.line_bytes) * (2 if strided else 1)
@@ -136,7 +140,8 @@ def _tile(
         down, across = pieces(rows, height), pieces(ceil(columns / lanes), vectors)
         return sum(n * m * cycles(high, wide) for _, n, high in down for _, m, wide in across)
 
-    return min(_tiles(target, taps * wide, rows, ceil(columns / lanes), strided), key=whole)
+    tiles = _tiles(target, taps * wide, rows, ceil(columns / lanes), strided)
+    return min((whole(tile), *tile) for tile in tiles)
 
 
 def _tiles(target: Target, taps: int, rows: int, columns: int, strided: bool) -> Iterator[tuple[int, int]]:

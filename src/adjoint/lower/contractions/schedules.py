@@ -25,6 +25,11 @@ from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan, plan
 from adjoint.lower.contractions.collapsed import CollapsedPlan, collapsed_kernels, plan_collapsed
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.depthwise import DepthwisePlan, depthwise_kernel, plan_depthwise
+from adjoint.lower.contractions.depthwise_lanes import (
+    DepthwiseLanesPlan,
+    depthwise_lanes_kernels,
+    plan_depthwise_lanes,
+)
 from adjoint.lower.contractions.gemm import gemm_kernels
 from adjoint.lower.contractions.gemm_plan import GemmPlan, gemm_plans, plan_gemm
 from adjoint.lower.contractions.inner_product import inner_product_kernels
@@ -42,17 +47,11 @@ from adjoint.lower.winograd.weight_gradient_plan import WinogradGradientPlan, pl
 
 __all__ = ["Plan", "PlannedContraction", "contraction_kernels", "plan_contraction", "same_sums", "schedules"]
 
+#: Plans that add the products of an element one after the other.
+GemmLike = GemmPlan | CollapsedPlan | ChannelLanesPlan | DepthwisePlan | DepthwiseLanesPlan
+
 #: How a contraction runs.
-Plan = (
-    GemmPlan
-    | CollapsedPlan
-    | ChannelLanesPlan
-    | DepthwisePlan
-    | SplitKPlan
-    | InnerProductPlan
-    | WinogradPlan
-    | WinogradGradientPlan
-)
+Plan = GemmLike | SplitKPlan | InnerProductPlan | WinogradPlan | WinogradGradientPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +109,9 @@ def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
     """The plan with the lowest estimated cost, of the kind that is best on the model CPU."""
     target, model = context.target, costs.order_target(context.target)
     best = _best(replace(context, target=model), group, c)
-    if isinstance(best, GemmPlan) and (depthwise := plan_depthwise(target, c)) is not None:
-        return depthwise
     if model is target:
         return best
-    if isinstance(best, GemmPlan | CollapsedPlan | ChannelLanesPlan):
+    if isinstance(best, GemmLike):
         return _gemm(context, group, c)
     if isinstance(best, SplitKPlan):
         return plan_split_k(target, best.contraction, padded_operands(context, best.contraction)) or best
@@ -143,9 +140,12 @@ def _best(context: Context, group: Group, c: Contraction) -> Plan:
     return gemm if inner_product is None else inner_product
 
 
-def _gemm(context: Context, group: Group, c: Contraction) -> GemmPlan | CollapsedPlan | ChannelLanesPlan:
+def _gemm(context: Context, group: Group, c: Contraction) -> GemmLike:
     """The best plan that adds the products of an element one after the other."""
     target, joined = context.target, join_rows(context.target, c)
+    depthwise = [plan for plan in (plan_depthwise(target, c), plan_depthwise_lanes(context, c)) if plan is not None]
+    if depthwise:
+        return min(depthwise, key=lambda plan: plan.cycles)
     gemm = plan_gemm(target, joined, epilogue_streams(context, group, joined))
     others = plan_collapsed(target, joined), plan_channel_lanes(target, c, padded_operands(context, c))
     return min((gemm, *(plan for plan in others if plan is not None)), key=lambda plan: plan.cycles)
@@ -170,6 +170,8 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
         plan_inner_product(target, join_runs(target, joined)),
         plan_collapsed(target, joined),
         plan_channel_lanes(target, c, padded_operands(context, c)),
+        plan_depthwise(target, c),
+        plan_depthwise_lanes(context, c),
         *gemm_plans(target, joined, epilogue_streams(context, group, joined), most),
     )
     by_name: dict[str, Plan] = {}
@@ -181,8 +183,9 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
 
 def same_sums(plans: Sequence[Plan]) -> list[Plan]:
     """Those of several plans that add the products of an element in the same order as the first: all GEMMs do."""
-    gemms = GemmPlan, CollapsedPlan, ChannelLanesPlan, DepthwisePlan
-    return [plan for plan in plans if plan is plans[0] or (isinstance(plan, gemms) and isinstance(plans[0], gemms))]
+    return [
+        plan for plan in plans if plan is plans[0] or (isinstance(plan, GemmLike) and isinstance(plans[0], GemmLike))
+    ]
 
 
 def contraction_kernels(context: Context, group: Group, plan: Plan) -> list[Kernel]:
@@ -195,6 +198,8 @@ def contraction_kernels(context: Context, group: Group, plan: Plan) -> list[Kern
         return channel_lanes_kernels(context, group, plan)
     if isinstance(plan, DepthwisePlan):
         return [depthwise_kernel(context, group, plan)]
+    if isinstance(plan, DepthwiseLanesPlan):
+        return depthwise_lanes_kernels(context, group, plan)
     if isinstance(plan, SplitKPlan):
         return (m_blocked_kernels if plan.m_blocked else split_k_kernels)(context, group, plan)
     if isinstance(plan, InnerProductPlan):
