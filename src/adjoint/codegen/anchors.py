@@ -12,7 +12,9 @@ each operand, and elements at constant distances from it::
           .. x[u*219 + k1*73 + k2 + i] ..                   .. x0[k1*73 + k2 + i] ..
 
 The nest is the outermost loop that stores to registers alone, with the loops inside it. Loops that store to memory have
-no anchors: LLVM would no longer know that stores leave what such a pointer reads alone. The name is that of GCC's
+no anchors: LLVM would no longer know that stores leave what such a pointer reads alone. A loop of one iteration inside
+the nest gets anchors of its own: straight-line code that reads an element several times would keep it in a register,
+and with as many sums as there are registers, on the stack. The name is that of GCC's
 section anchors, from which it addresses objects that lie close to each other.
 """
 

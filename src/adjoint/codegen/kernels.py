@@ -5,6 +5,8 @@ The function runs the units ``low <= unit < high``. That of a kernel whose units
 instructions, unrolled loops straight-line code, and other loops counted loops.
 """
 
+from dataclasses import replace
+
 from adjoint.codegen.anchors import Anchors, reads_only
 from adjoint.codegen.scalars import cast
 from adjoint.codegen.strided_loads import lane_offsets, without_lane
@@ -139,6 +141,9 @@ class _KernelEmitter(ValueEmitter):
             self.w.store(self.pointer(target), f"store {vector(type_, many)} {made}, ptr {where}, align {align}")
 
     def loop(self, loop: For) -> None:
+        if loop.var.extent == 1 and loop.until is None and self.anchors.inside:
+            self.apart(loop)
+            return
         before, head, latch, after = (self.w.label(h) for h in ("before", "head", "latch", "after"))
         i, following, more = self.w.name(), self.w.name(), self.w.name()
         self.env[loop.var] = i
@@ -164,6 +169,18 @@ class _KernelEmitter(ValueEmitter):
         self.w.line(f"  {more} = icmp ult i64 {following}, {end}")
         self.w.line(f"  br i1 {more}, label %{head}, label %{after}")
         self.w.line(f"{after}:")
+
+    def apart(self, loop: For) -> None:
+        """A single iteration, with anchors of its own: LLVM does not keep what others load in registers for it."""
+        self.env[loop.var], around = "0", self.anchors
+        with self.w.scope():
+            # An empty instruction, of which LLVM does not know that its result is its operand.
+            opaque = 'call ptr asm sideeffect "", "=r,0"(ptr {})'.format
+            pointers = {key: self.w.pure(opaque(anchor)) for key, anchor in around.pointers.items()}
+            self.anchors = replace(around, pointers=pointers)
+            for inner in loop.body:
+                self.statement(inner)
+        self.anchors = around
 
     def anchors_of(self, loop: For) -> Anchors:
         """Compute the anchors of a loop (`anchors`)."""

@@ -200,8 +200,9 @@ class _Unit:
         else:
             body = ()
             for begin, many, pixels in runs:
+                # A loop, even of one iteration, so that pixels are read again for each step (`codegen.anchors`).
                 step = Var(steps[-1].name, many)
-                body += nest([step], tile.multiply(k | {c.k[-1]: as_index(step) + begin}, pixels))
+                body += (For(step, tile.multiply(k | {c.k[-1]: as_index(step) + begin}, pixels)),)
             body = (*hint, *self._inside(body, corner, k))
         return nest(tiles, (*tile.fetch(), *nest(steps[:-1], body), *tile.put()))
 

@@ -171,8 +171,12 @@ def _block(extent: int, room: int) -> int:
 
 
 def _groups(rows: tuple[Var, ...], tile: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    """Possible groups of rows: the position of the axis that units share, and a unit's extent along it."""
-    for shared, (axis, step) in enumerate(zip(rows, tile, strict=True)):
+    """Possible groups of rows: the position of the axis that units share, and a unit's extent along it.
+
+    A tile that has several points along an axis is whole in a unit.
+    """
+    outermost = next((n for n, size in enumerate(tile) if size > 1), len(rows) - 1)
+    for shared, (axis, step) in enumerate(zip(rows[: outermost + 1], tile, strict=False)):
         inner, most = prod(v.extent for v in rows[shared + 1 :]), ceil(axis.extent / step)
         for many in sorted({ceil(most / n) for n in range(1, most + 1)}):
             share = min(many * step, axis.extent)
