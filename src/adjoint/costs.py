@@ -88,6 +88,9 @@ TLB_PAGES, PAGE_CYCLES, WALK_CYCLES = 2048, 4.0, 18.0
 L3_BYTES_PER_CYCLE = 16.0
 #: Fraction of the cycles of transfers between caches that multiply-adds do not hide (Zen 5).
 EXPOSED_TRANSFERS = 0.2
+#: Cycles to write the next panel of a row, if rows are pages apart and in the second-level cache (Zen 5: 6 to 34, of
+#: which many products hide a part).
+CONFLICTING_ROW_CYCLES = 15.0
 #: Cycles to reach a row in the third-level cache that no prefetch announced (Zen 5).
 L3_ROW_CYCLES = 15.0
 #: Cycles to reach a row in memory that no prefetch announced (Zen 5).
@@ -256,6 +259,8 @@ MAX_ROWS, MAX_VECTORS, MAX_STACK = 16, 6, 4
 TILE_CYCLES = 6
 #: Cycles that a loop around some unrolled products takes beyond them (Zen 5).
 STEP_CYCLES = 3
+#: Cycles to copy a vector of a phase of a row: a load, a shuffle and a store (Zen 5).
+PHASE_CYCLES = 2.0
 #: Fraction that a remainder tile costs beyond its arithmetic: extra code, and loops of different lengths.
 EDGE_COST = 0.02
 #: Factor on the additions to a partial vector of strided lanes, which are masked.

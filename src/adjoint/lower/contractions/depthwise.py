@@ -20,14 +20,15 @@ from math import ceil, prod
 
 from adjoint import costs
 from adjoint.kernel.index import Index, Var, as_index
-from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, For, Kernel, Load, Prefetch, Stmt, Store
+from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, Expr, For, Kernel, Load, Prefetch, Stmt, Store
 from adjoint.kernel.target import Target
 from adjoint.lower.analysis.access import flops_of
 from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context, finish_kernel, store_result
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.loop_order import far_accesses
-from adjoint.lower.contractions.prefetch import region
+from adjoint.lower.contractions.phases import Phases, phases_of
+from adjoint.lower.contractions.prefetch import Region, region
 from adjoint.lower.contractions.tile_cost import tile_lanes
 from adjoint.lower.fusion.groups import Group
 from adjoint.lower.loops import nest, pieces, tiled, unravel, vector_runs
@@ -49,6 +50,8 @@ class DepthwisePlan:
         Rows of a tile, and vectors along each.
     lanes : int
         Lanes of a vector, of which short rows may fill a half or a quarter.
+    phases : Phases or None
+        What rows are copied to first, where windows move by two columns (`phases`).
     cycles : float
         Estimated cycles of all of it on one core.
     """
@@ -58,6 +61,7 @@ class DepthwisePlan:
     rows: int
     vectors: int
     lanes: int
+    phases: Phases | None
     cycles: float
 
     def __str__(self) -> str:
@@ -71,11 +75,12 @@ class DepthwisePlan:
         return rows_read(*_steps(self.contraction, self.row), self.contraction.k[-2].extent, rows)
 
 
-def plan_depthwise(target: Target, c: Contraction) -> DepthwisePlan | None:
+def plan_depthwise(context: Context, c: Contraction) -> DepthwisePlan | None:
     """The plan whose tiles have the lowest estimated cost.
 
     None if this is no such convolution, or no windows overlap.
     """
+    target = context.target
     if c.m is not None or len(c.k) not in (2, 3) or c.right.index.coefficient(c.n) not in (1, 2):
         return None
     if c.left.dtype != c.dtype or c.right.dtype != c.dtype:
@@ -87,10 +92,12 @@ def plan_depthwise(target: Target, c: Contraction) -> DepthwisePlan | None:
     steps, lanes = _steps(c, row), tile_lanes(target, c)
     if len(rows_read(*steps, taps, row.extent)) == taps * row.extent:
         return None
+    phases = phases_of(context, c, row, lanes)
     strided = c.right.index.coefficient(c.n) == 2
-    plane, rows, vectors = _tile(target, lanes, steps, (taps, wide), row.extent, c.columns, strided)
+    copied = phases.pitch // lanes if phases is not None else 0
+    plane, rows, vectors = _tile(target, lanes, steps, (taps, wide), row.extent, c.columns, strided, copied)
     planes = prod(v.extent for v in (*c.batch, *c.k[:-2])) // row.extent
-    return DepthwisePlan(c, row, rows, vectors, lanes, planes * plane)
+    return DepthwisePlan(c, row, rows, vectors, lanes, phases, planes * plane)
 
 
 def _steps(c: Contraction, row: Var) -> tuple[int, int]:
@@ -119,9 +126,13 @@ def _tile(
     rows: int,
     columns: int,
     strided: bool,
+    copied: int,
 ) -> tuple[float, int, int]:
-    """The tile with which a channel takes the fewest cycles: these, its rows, and its vectors."""
-    taps, wide = window
+    """The tile with which a channel takes the fewest cycles: these, its rows, and its vectors.
+
+    `copied` are the vectors of a phase of a row of the image, if rows are copied first.
+    """
+    (taps, wide), strided = window, strided and not copied
     # A vector that is not aligned reaches into the next cache line.
     lines = (1 + target.vector_bytes / target.line_bytes) * (2 if strided else 1)
 
@@ -135,10 +146,13 @@ def _tile(
             costs.chain_cycles(target) * taps * wide,
         )
 
+    copy = 2 * copied * costs.PHASE_CYCLES
+
     def whole(tile: tuple[int, int]) -> float:
         height, vectors = tile
         down, across = pieces(rows, height), pieces(ceil(columns / lanes), vectors)
-        return sum(n * m * cycles(high, wide) for _, n, high in down for _, m, wide in across)
+        tiles = sum(n * m * cycles(high, wide) for _, n, high in down for _, m, wide in across)
+        return tiles + sum(n * len(rows_read(*steps, taps, high)) for _, n, high in down) * copy
 
     tiles = _tiles(target, taps * wide, rows, ceil(columns / lanes), strided)
     return min((whole(tile), *tile) for tile in tiles)
@@ -155,35 +169,39 @@ def _tiles(target: Target, taps: int, rows: int, columns: int, strided: bool) ->
 
 
 def depthwise_kernel(context: Context, group: Group, plan: DepthwisePlan) -> Kernel:
-    """The kernel of a plan: each unit is one tile of the result."""
-    c, width = plan.contraction, plan.vectors * plan.lanes
+    """The kernel of a plan: each unit is one tile of the result, or with phases a row of tiles."""
+    c, width, target = plan.contraction, plan.vectors * plan.lanes, context.target
     others = [v for v in c.batch if v is not plan.row]
     block, panel = Var("block", ceil(plan.row.extent / plan.rows)), Var("panel", ceil(c.columns / width))
     # The tiles of an image follow each other, so that a thread may compute what all of them read (`compute_at`).
-    tiles, images = block.extent * panel.extent, prod(v.extent for v in others)
+    tiled_axes = [block, panel] if plan.phases is None else [block]
+    tiles, images = prod(v.extent for v in tiled_axes), prod(v.extent for v in others)
     unit = Var("u", images * tiles)
-    at = unravel([*others, block, panel], as_index(unit))
-    down, across = at.pop(block), at.pop(panel)
-    # Each tile prefetches its share of the next image, and what the epilogue of the next tile accesses.
-    after = unravel([*others, block, panel], (as_index(unit) + 1) % unit.extent)
-    end = after.pop(block) * plan.rows, after.pop(panel) * width, after
-    then = {v: as_index(0) for v in (*c.axes, *c.k)} | unravel(others, (as_index(unit) // tiles + 1) % images)
-    following = region(
-        context.target, c.right.buffer, c.right.index, {v: v.extent for v in (plan.row, c.n, *c.k)}, then
-    )
+    at = unravel([*others, *tiled_axes], as_index(unit))
+    down, across = at.pop(block), at.pop(panel, as_index(0))
+    # Each unit prefetches its share of the next image, and what the epilogue of the next tile accesses.
+    after = unravel([*others, *tiled_axes], (as_index(unit) + 1) % unit.extent)
+    end = after.pop(block) * plan.rows, after.pop(panel, as_index(0)) * width, after
+    image = (as_index(unit) // tiles + 1) % images
+    if plan.phases is not None:
+        following = plan.phases.next_plane(target, others, image)
+    else:
+        then = {v: as_index(0) for v in (*c.axes, *c.k)} | unravel(others, image)
+        box = {v: v.extent for v in (plan.row, c.n, *c.k)}
+        following = region(target, c.right.buffer, c.right.index, box, then)
+    own = following.share(as_index(unit) % tiles, tiles) if following is not None else None
 
     def strip(rows: int, row: Index) -> tuple[Stmt, ...]:
-        def ahead(slot: Index, slots: int) -> tuple[Stmt, ...]:
-            if following is None:
-                return ()
-            own = following.share(as_index(unit) % tiles, tiles)
-            line = Var("line", ceil(own.lines / slots))
-            return (For(line, (own.prefetch(as_index(line) + slot * line.extent),), "unroll"),)
-
-        def tile(columns: int, column: Index) -> tuple[Stmt, ...]:
-            return _Tile(context, group, plan, at, row, column, rows, columns, ahead, end).statements()
-
-        return tiled(across, c.columns, width, tile)
+        if plan.phases is None:
+            one = _Tile(context, group, plan, at, row, rows, None, own, end)
+            return tiled(across, c.columns, width, one.statements)
+        phases = plan.phases.buffer(rows)
+        one = _Tile(context, group, plan, at, row, rows, phases, None, end)
+        out = plan.phases.copy(phases, rows, {**at, plan.row: row}, own)
+        for first, many, columns in pieces(c.columns, width):
+            number = Var("panel", many)
+            out += nest([number], one.statements(columns, as_index(number) * columns + first))
+        return out
 
     body = tiled(down, plan.row.extent, plan.rows, strip)
     points = c.batches * c.columns
@@ -195,64 +213,85 @@ def depthwise_kernel(context: Context, group: Group, plan: DepthwisePlan) -> Ker
 
 @dataclass(frozen=True, slots=True)
 class _Tile:
-    """A tile of so many rows and columns, its first row and column, the other axes, and what it prefetches."""
+    """The tiles of some rows: the first row, their number, the other axes, what is read, and what is prefetched."""
 
     context: Context
     group: Group
     plan: DepthwisePlan
     at: dict[Var, Index]
     row: Index
-    column: Index
     rows: int
-    columns: int
-    #: The prefetches of the next image in one of so many slots.
-    ahead: Callable[[Index, int], tuple[Stmt, ...]]
+    #: The phases of the rows of the image, if they have been copied.
+    phases: Buffer | None
+    #: The share of the next image.
+    ahead: Region | None
     #: Where the next tile begins: its first row and column, and the other axes.
     after: tuple[Index, Index, dict[Var, Index]]
 
-    def statements(self) -> tuple[Stmt, ...]:
-        """Clear the sums, add the products, and apply the epilogue."""
+    def statements(self, columns: int, column: Index) -> tuple[Stmt, ...]:
+        """Clear the sums of so many columns, add the products, and apply the epilogue."""
         c, plan = self.plan.contraction, self.plan
-        acc = Buffer("acc", c.dtype, self.rows * self._pitch, "register")
+        pitch = ceil(columns / plan.lanes) * plan.lanes
+        acc = Buffer("acc", c.dtype, self.rows * pitch, "register")
         every = range(self.rows)
-        clear = self._along(lambda i, n: Store(((acc, self._spot(i, n), Const(0.0, c.dtype)),)), every, whole=True)
+
+        def clear(i: int, n: Index) -> Store:
+            return Store(((acc, n + i * pitch, Const(0.0, c.dtype)),))
+
+        def end(i: int, n: Index) -> Store:
+            index = c.index(self._point(i, column + n))
+            return store_result(self.context, self.group, index, Load(acc, n + i * pitch))
+
         products: list[Stmt] = []
         # Lanes past the end of the image's rows add zeros, which is cheaper than masking their sums.
-        beyond = self.columns % plan.lanes > 0 and c.right.index.coefficient(c.n) == 1
+        beyond = columns % plan.lanes > 0 and c.right.index.coefficient(c.n) == 1
         images = plan.readers(self.rows)
         *channels, down, across = c.k
         channel = Var("k0", prod(v.extent for v in channels))
         outer = unravel(channels, as_index(channel))
         for slot, readers in enumerate(images):
-            products += self.ahead(as_index(channel) * len(images) + slot, channel.extent * len(images))
+            products += self._ahead(as_index(channel) * len(images) + slot, channel.extent * len(images))
             if not channels:
-                products += (hint for i, k0 in readers if k0 == 0 for hint in self._results(i))
+                products += (hint for i, k0 in readers if k0 == 0 for hint in self._results(i, pitch))
             tap, windows = Var("k", across.extent), dict(readers)
 
-            def add(i: int, n: Index, tap: Var = tap, windows: dict[int, int] = windows) -> Store:
-                where = {**self._point(i, n), **outer, down: as_index(windows[i]), across: as_index(tap)}
-                inside = Apply("lt", (Coordinate(n, I64), Const(self.columns, I64)), BOOL) if beyond else None
-                weight, image = c.element(c.left, where), c.element(c.right, where, inside)
-                spot = self._spot(i, n)
-                return Store(((acc, spot, Apply("fma", (weight, image, Load(acc, spot)), acc.dtype)),))
+            def add(i: int, n: Index, tap: Var = tap, windows: dict[int, int] = windows, slot: int = slot) -> Store:
+                where = {**self._point(i, column + n), **outer, down: as_index(windows[i]), across: as_index(tap)}
+                if plan.phases is not None and self.phases is not None:
+                    image: Expr = plan.phases.load(self.phases, slot, as_index(tap), column + n)
+                else:
+                    inside = Apply("lt", (Coordinate(n, I64), Const(columns, I64)), BOOL) if beyond else None
+                    image = c.element(c.right, where, inside)
+                spot = n + i * pitch
+                product = Apply("fma", (c.element(c.left, where), image, Load(acc, spot)), acc.dtype)
+                return Store(((acc, spot, product),))
 
-            products.append(For(tap, self._along(add, windows, whole=beyond), "unroll"))
-        return (*clear, *nest([channel], tuple(products)), *self._along(lambda i, n: self._end(acc, i, n), every))
+            whole = beyond or self.phases is not None
+            products.append(For(tap, self._along(columns, add, windows, whole), "unroll"))
+        start, stop = self._along(columns, clear, every, whole=True), self._along(columns, end, every)
+        return (*start, *nest([channel], tuple(products)), *stop)
+
+    def _ahead(self, slot: Index, slots: int) -> tuple[Stmt, ...]:
+        """The prefetches of the next image in one of so many slots."""
+        if self.ahead is None:
+            return ()
+        line = Var("line", ceil(self.ahead.lines / slots))
+        return (For(line, (self.ahead.prefetch(as_index(line) + slot * line.extent),), "unroll"),)
 
     def _along(
-        self, point: Callable[[int, Index], Store], rows: Iterable[int], whole: bool = False
+        self, columns: int, point: Callable[[int, Index], Store], rows: Iterable[int], whole: bool = False
     ) -> tuple[Stmt, ...]:
         """Do something at every column of some rows, vector by vector; `whole`: also beyond the last column."""
         lanes, out = self.plan.lanes, []
-        for start, vectors, extent in vector_runs(self.columns, self.columns, lanes):
+        for start, vectors, extent in vector_runs(columns, columns, lanes):
             vector, lane = Var("j", vectors), Var("l", lanes if whole else extent)
             inside = as_index(vector) * lanes + as_index(lane) + start
             out.append(For(vector, tuple(For(lane, (point(i, inside),), "vector") for i in rows), "unroll"))
         return tuple(out)
 
-    def _results(self, i: int) -> tuple[Stmt, ...]:
+    def _results(self, i: int, pitch: int) -> tuple[Stmt, ...]:
         """Prefetch the rows of large tensors that the epilogue accesses for a row of the next tile."""
-        c, vector = self.plan.contraction, Var("j", self._pitch // self.plan.lanes)
+        c, vector = self.plan.contraction, Var("j", pitch // self.plan.lanes)
         row, first, others = self.after
         at = {**others, self.plan.row: row + i}
         column = first + as_index(vector) * self.plan.lanes
@@ -260,20 +299,7 @@ class _Tile:
         hints = tuple(Prefetch(buffer, index.substitute({c.n: column}), write) for buffer, index, write in far)
         return (For(vector, hints, "unroll"),) if hints else ()
 
-    @property
-    def _pitch(self) -> int:
-        """Lanes of a row of the tile, in whole vectors."""
-        return ceil(self.columns / self.plan.lanes) * self.plan.lanes
-
-    def _spot(self, i: int, n: Index) -> Index:
-        """The place of a sum among the registers."""
-        return n + i * self._pitch
-
-    def _point(self, i: int, n: Index) -> dict[Var, Index]:
-        """The axes of the result at a row and a column of the tile."""
+    def _point(self, i: int, column: Index) -> dict[Var, Index]:
+        """The axes of the result at a row and a column."""
         c = self.plan.contraction
-        return {**{v: as_index(0) for v in c.axes}, **self.at, self.plan.row: self.row + i, c.n: self.column + n}
-
-    def _end(self, acc: Buffer, i: int, n: Index) -> Store:
-        index = self.plan.contraction.index(self._point(i, n))
-        return store_result(self.context, self.group, index, Load(acc, self._spot(i, n)))
+        return {**{v: as_index(0) for v in c.axes}, **self.at, self.plan.row: self.row + i, c.n: column}

@@ -143,7 +143,7 @@ def _best(context: Context, group: Group, c: Contraction) -> Plan:
 def _gemm(context: Context, group: Group, c: Contraction) -> GemmLike:
     """The best plan that adds the products of an element one after the other."""
     target, joined = context.target, join_rows(context.target, c)
-    depthwise = [plan for plan in (plan_depthwise(target, c), plan_depthwise_lanes(context, c)) if plan is not None]
+    depthwise = [plan for plan in (plan_depthwise(context, c), plan_depthwise_lanes(context, c)) if plan is not None]
     if depthwise:
         return min(depthwise, key=lambda plan: plan.cycles)
     gemm = plan_gemm(target, joined, epilogue_streams(context, group, joined))
@@ -170,7 +170,7 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
         plan_inner_product(target, join_runs(target, joined)),
         plan_collapsed(target, joined),
         plan_channel_lanes(target, c, padded_operands(context, c)),
-        plan_depthwise(target, c),
+        plan_depthwise(context, c),
         plan_depthwise_lanes(context, c),
         *gemm_plans(target, joined, epilogue_streams(context, group, joined), most),
     )

@@ -320,10 +320,16 @@ class CostModel:
         return pages, lines, spilled + self._jumps(order, width * wide)
 
     def _jumps(self, order: Order, panel: int) -> float:
-        """Cycles to reach rows of a large result and of what its epilogue reads, panel by panel on other pages."""
+        """Cycles to reach rows of a large result and of what its epilogue reads, panel by panel on other pages.
+
+        Rows of a small result whose distance is that of pages compete for the same sets of the first-level cache.
+        """
         result, row = self.rows * self.columns * self.itemsize, self.columns * self.itemsize
-        if order == "rows" or row < costs.PAGE_STRIDE or result <= costs.l2_bytes(self.target):
+        if order == "rows" or row < costs.PAGE_STRIDE:
             return 0.0
+        if result <= costs.l2_bytes(self.target):
+            conflicts = row % costs.PAGE_STRIDE == 0
+            return self.rows * (ceil(row / panel) - 1) * costs.CONFLICTING_ROW_CYCLES if conflicts else 0.0
         if not self.packed:
             numbers = self.rows, self.columns, self.depth, self.itemsize, panel // self.itemsize
             panel *= l2_panels(self.target, *numbers)
