@@ -259,6 +259,9 @@ MAX_ROWS, MAX_VECTORS, MAX_STACK = 16, 6, 4
 TILE_CYCLES = 6
 #: Cycles that a loop around some unrolled products takes beyond them (Zen 5).
 STEP_CYCLES = 3
+#: Cycles for a vector of an inner product along long rows of every second element; and along others, if windows share
+#: what they read (Zen 5).
+STRIDED_INNER_CYCLES, SHARED_INNER_CYCLES = 1.7, 0.62
 #: Cycles to copy a vector of a phase of a row: a load, a shuffle and a store (Zen 5).
 PHASE_CYCLES = 2.0
 #: Fraction that a remainder tile costs beyond its arithmetic: extra code, and loops of different lengths.

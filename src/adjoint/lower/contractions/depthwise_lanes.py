@@ -15,7 +15,7 @@ The image is read without the zeros around it, where it is in memory without the
 added in the same order as in a GEMM, so both give the same bits for finite numbers (`borders`).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil, prod
 
@@ -28,11 +28,12 @@ from adjoint.lower.contractions.borders import Border, Image, image_of
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.gemm_plan import GemmPlan
 from adjoint.lower.contractions.packing import pack_columns
+from adjoint.lower.contractions.planes import first_plane, transposed_planes
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
 from adjoint.lower.contractions.split_k_reduction import TransposingEpilogue, row_blocks
 from adjoint.lower.contractions.tile_cost import Form, Tile
 from adjoint.lower.fusion.groups import Group
-from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel, unroll_around, vector_loops
+from adjoint.lower.loops import nest, pieces, ravel, tiled, unravel
 
 __all__ = ["DepthwiseLanesPlan", "depthwise_lanes_kernels", "plan_depthwise_lanes"]
 
@@ -148,7 +149,7 @@ class _Builder:
         axes = (*plan.outer, panel)
         at, following = (unravel(axes, number) for number in (as_index(unit), (as_index(unit) + 1) % unit.extent))
         number, element = at.pop(panel), Var("s", plane * plan.lanes)
-        start = (self._first_plane(following) + following[panel] * plan.lanes) * plane
+        start = (first_plane(plan.image, {**following, plan.lane: as_index(0)}) + following[panel] * plan.lanes) * plane
         ahead = region(target, plan.image.buffer, as_index(element), {element: element.extent}, {element: start})
         planes = Buffer("planes", c.dtype, plane * plan.lanes, "scratch")
         sums = Buffer("sums", c.dtype, plan.row.extent * c.columns * plan.lanes, "scratch")
@@ -157,34 +158,13 @@ class _Builder:
         def some(columns: int, first: Index) -> tuple[Stmt, ...]:
             nonlocal work
             end, work = self._epilogue(sums, at, columns, first)
-            return (*self._transpose(planes, at, columns, first), *self._products(planes, sums, number, ahead), *end)
+            plane = first_plane(plan.image, {**at, plan.lane: first})
+            copies = transposed_planes(plan.image, planes, 0, plane, columns, plan.lanes)
+            return (*copies, *self._products(planes, sums, number, ahead), *end)
 
         body = tiled(number, plan.lane.extent, plan.lanes, some)
         flops = 2.0 * prod(v.extent for v in c.axes) * c.depth + work
         return finish_kernel(self.context, self.context.name_of(self.group), self.group.members, unit, body, flops)
-
-    def _first_plane(self, at: Mapping[Var, Index]) -> Index:
-        """The number of the plane that an image begins with."""
-        image, first = self.plan.image, as_index(0)
-        for extent, index in zip(image.shape[:-2], image.at[:-2], strict=True):
-            first = first * extent + index.substitute({**at, self.plan.lane: as_index(0)})
-        return first
-
-    def _transpose(self, planes: Buffer, at: dict[Var, Index], columns: int, first: Index) -> tuple[Stmt, ...]:
-        """The planes of some channels, element by element; the last square overlaps the one before."""
-        image, lanes = self.plan.image, self.plan.lanes
-        plane, start = prod(image.shape[-2:]), self._first_plane(at) + first
-
-        def copy(square: Var, step: Index) -> tuple[Stmt, ...]:
-            def element(column: Index, _: Index) -> tuple[Stmt, ...]:
-                source = Load(image.buffer, (start + column) * plane + step)
-                return (Store(((planes, step * lanes + column, source),)),)
-
-            return tuple(unroll_around(square, statement) for statement in vector_loops(columns, lanes, element))
-
-        iteration, inner, last = Var("s", plane // lanes), Var("i", lanes), Var("i", lanes)
-        whole = nest([iteration], copy(inner, as_index(iteration) * lanes + as_index(inner)))
-        return (*whole, *copy(last, as_index(last) + (plane - lanes))) if plane % lanes else whole
 
     def _products(self, planes: Buffer, sums: Buffer, panel: Index, ahead: Region | None) -> tuple[Stmt, ...]:
         """The sums of all pixels, row by row; in between, prefetches of the planes `ahead`."""

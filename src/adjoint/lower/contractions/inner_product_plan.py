@@ -119,7 +119,7 @@ def plan_inner_product(target: Target, c: Contraction) -> InnerProductPlan | Non
     rest = points // (c.rows * wide * deep * prod(v.extent for v in inside))
     transfers = _transfers(target, c, along, wide) if len(c.k) == 1 else (0.0, 0.0)
     products, (rows, columns) = _tile(target, c.rows, wide, registers, rest, deep, transfers)
-    parts = _parts(c, along)
+    parts = _parts(c, along, image_rows)
     extents = tuple(v.extent // (parts if v is c.k[0] else 1) for v in c.k if v is not along)
     step_bytes = (rows + columns) * along.extent * c.dtype.itemsize
     blocks = blocks_within(extents, step_bytes, costs.l1_bytes(target)) if inside else extents
@@ -176,8 +176,11 @@ def _cycles(c: Contraction, products: float, packed: str) -> float:
     return products + results * costs.REDUCE_LANES_CYCLES + packing
 
 
-def _parts(c: Contraction, along: Var) -> int:
-    """Splits of the outermost summed axis, from shapes alone: they decide the order of additions."""
+def _parts(c: Contraction, along: Var, image_rows: int) -> int:
+    """Splits of the outermost summed axis, from shapes alone: they decide the order of additions.
+
+    Those of a single image have enough rows for windows to share what they read.
+    """
     few = (
         c.rows * prod(v.extent for v in (*c.batch, c.n) if not c.left.index.coefficient(v))
         <= costs.MAX_INNER_ITERATIONS
@@ -186,6 +189,8 @@ def _parts(c: Contraction, along: Var) -> int:
     if near or not few or c.k[0] is along:
         return 1
     most = costs.MAX_PARTIAL_BYTES // (prod(v.extent for v in c.axes) * c.dtype.itemsize)
+    if len(c.k) == 2:
+        most = min(most, c.k[0].extent // image_rows)
     return max(divisors(c.k[0].extent, min(max(most, 1), costs.MAX_INNER_PARTS)))
 
 

@@ -12,7 +12,7 @@ Rows are copied to scratch memory tile by tile, from the image without its borde
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from adjoint.kernel.index import Index, Var, as_index
 from adjoint.kernel.ir import Apply, Buffer, Const, Coordinate, For, Load, Stmt, Store, When
@@ -21,6 +21,7 @@ from adjoint.lower.analysis.inlining import BOOL, I64
 from adjoint.lower.context import Context
 from adjoint.lower.contractions.borders import Image, image_of
 from adjoint.lower.contractions.contraction import Contraction
+from adjoint.lower.contractions.planes import first_plane
 from adjoint.lower.contractions.prefetch import Region, region, spread_prefetches
 from adjoint.lower.loops import unravel
 
@@ -80,10 +81,8 @@ class Phases:
         c, slot = self.contraction, Var("r", self.rows(rows))
         where = {**dict.fromkeys(c.axes, as_index(0)), **at, c.n: as_index(0), c.k[0]: as_index(slot)}
         where[c.k[1]] = as_index(0)
-        *outer, high, wide = (index.substitute(where) for index in self.image.at)
-        plane = as_index(0)
-        for extent, index in zip(self.image.shape[:-2], outer, strict=True):
-            plane = plane * extent + index
+        high, wide = (index.substitute(where) for index in self.image.at[-2:])
+        plane = first_plane(self.image, where)
         # The remainder says that the row is inside, so that even and odd columns can share their loads.
         source = (plane * self.image.shape[-2] + high % self.image.shape[-2]) * self.image.shape[-1]
         copied, zeros = [], []
@@ -115,11 +114,9 @@ class Phases:
 
     def next_plane(self, target: Target, axes: list[Var], following: Index) -> Region | None:
         """The plane of the image of another point of some axes."""
-        at, image, first = unravel(axes, following), self.image, as_index(0)
-        for extent, index in zip(image.shape[:-2], image.at[:-2], strict=True):
-            first = first * extent + index.substitute(at)
-        step = Var("s", image.shape[-2] * image.shape[-1])
-        return region(target, image.buffer, as_index(step), {step: step.extent}, {step: first * step.extent})
+        step = Var("s", prod(self.image.shape[-2:]))
+        start = first_plane(self.image, unravel(axes, following)) * step.extent
+        return region(target, self.image.buffer, as_index(step), {step: step.extent}, {step: start})
 
 
 def phases_of(context: Context, c: Contraction, row: Var, lanes: int) -> Phases | None:

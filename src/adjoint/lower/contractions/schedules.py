@@ -25,6 +25,11 @@ from adjoint.lower.contractions.channel_lanes_plan import ChannelLanesPlan, plan
 from adjoint.lower.contractions.collapsed import CollapsedPlan, collapsed_kernels, plan_collapsed
 from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.contractions.depthwise import DepthwisePlan, depthwise_kernel, plan_depthwise
+from adjoint.lower.contractions.depthwise_gradient import (
+    DepthwiseGradientPlan,
+    depthwise_gradient_kernels,
+    plan_depthwise_gradient,
+)
 from adjoint.lower.contractions.depthwise_lanes import (
     DepthwiseLanesPlan,
     depthwise_lanes_kernels,
@@ -51,7 +56,7 @@ __all__ = ["Plan", "PlannedContraction", "contraction_kernels", "plan_contractio
 GemmLike = GemmPlan | CollapsedPlan | ChannelLanesPlan | DepthwisePlan | DepthwiseLanesPlan
 
 #: How a contraction runs.
-Plan = GemmLike | SplitKPlan | InnerProductPlan | WinogradPlan | WinogradGradientPlan
+Plan = GemmLike | SplitKPlan | InnerProductPlan | DepthwiseGradientPlan | WinogradPlan | WinogradGradientPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,8 @@ def _estimated(context: Context, group: Group, c: Contraction) -> Plan:
         return _gemm(context, group, c)
     if isinstance(best, SplitKPlan):
         return plan_split_k(target, best.contraction, padded_operands(context, best.contraction)) or best
+    if isinstance(best, DepthwiseGradientPlan):
+        return plan_depthwise_gradient(context, c) or best
     if isinstance(best, InnerProductPlan):
         return plan_inner_product(target, best.contraction) or best
     return _winograd(target, c) or best
@@ -125,9 +132,13 @@ def _best(context: Context, group: Group, c: Contraction) -> Plan:
     target = context.target
     winograd = _winograd(target, c)
     split_k = _split_k(context, c)
-    gemm = _gemm(context, group, c)
+    gemm, gradient = _gemm(context, group, c), plan_depthwise_gradient(context, c)
     c = join_rows(target, c)
     inner_product = plan_inner_product(target, join_runs(target, c))
+    if gradient is not None:
+        other = gemm.cycles if inner_product is None else gradient.inner_product_cycles(target)
+        if gradient.cycles < other:
+            return gradient
     # Few units leave threads idle; how many threads there will be is not known here.
     idle = sqrt(max(1.0, costs.units(target) / 2 / split_k.most_units)) if split_k is not None else 1.0
     split_k_cycles = split_k.cycles * idle if split_k is not None else inf
@@ -172,6 +183,7 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
         plan_channel_lanes(target, c, padded_operands(context, c)),
         plan_depthwise(context, c),
         plan_depthwise_lanes(context, c),
+        plan_depthwise_gradient(context, c),
         *gemm_plans(target, joined, epilogue_streams(context, group, joined), most),
     )
     by_name: dict[str, Plan] = {}
@@ -200,6 +212,8 @@ def contraction_kernels(context: Context, group: Group, plan: Plan) -> list[Kern
         return [depthwise_kernel(context, group, plan)]
     if isinstance(plan, DepthwiseLanesPlan):
         return depthwise_lanes_kernels(context, group, plan)
+    if isinstance(plan, DepthwiseGradientPlan):
+        return depthwise_gradient_kernels(context, group, plan)
     if isinstance(plan, SplitKPlan):
         return (m_blocked_kernels if plan.m_blocked else split_k_kernels)(context, group, plan)
     if isinstance(plan, InnerProductPlan):

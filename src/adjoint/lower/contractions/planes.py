@@ -1,0 +1,50 @@
+"""Planes of images, transposed so that lanes run along channels."""
+
+from collections.abc import Mapping
+from math import prod
+
+from adjoint.kernel.index import Index, Var, as_index
+from adjoint.kernel.ir import Buffer, Load, Stmt, Store
+from adjoint.lower.contractions.borders import Image
+from adjoint.lower.loops import nest, unroll_around, vector_loops
+
+__all__ = ["first_plane", "transposed_planes"]
+
+
+def first_plane(image: Image, at: Mapping[Var, Index]) -> Index:
+    """The number of the plane at a point of the axes that an image is read with."""
+    first = as_index(0)
+    for extent, index in zip(image.shape[:-2], image.at[:-2], strict=True):
+        first = first * extent + index.substitute(at)
+    return first
+
+
+def transposed_planes(image: Image, to: Buffer, start: int, first: Index, columns: int, lanes: int) -> tuple[Stmt, ...]:
+    """Copy planes of an image, element by element, in squares that are transposed in registers.
+
+    Parameters
+    ----------
+    image : Image
+        The image, whose planes have at least as many elements as a vector has lanes.
+    to : Buffer
+        Where they go: ``[element, lane]``.
+    start : int
+        Elements of `to` that come before the first.
+    first : Index
+        The number of the first plane.
+    columns, lanes : int
+        Number of planes, and lanes of a vector.
+    """
+    plane = prod(image.shape[-2:])
+
+    def copy(square: Var, step: Index) -> tuple[Stmt, ...]:
+        def element(column: Index, _: Index) -> tuple[Stmt, ...]:
+            source = Load(image.buffer, (first + column) * plane + step)
+            return (Store(((to, (step + start) * lanes + column, source),)),)
+
+        return tuple(unroll_around(square, statement) for statement in vector_loops(columns, lanes, element))
+
+    iteration, inner, last = Var("s", plane // lanes), Var("i", lanes), Var("i", lanes)
+    whole = nest([iteration], copy(inner, as_index(iteration) * lanes + as_index(inner)))
+    # The last square overlaps the one before.
+    return (*whole, *copy(last, as_index(last) + (plane - lanes))) if plane % lanes else whole
