@@ -98,6 +98,29 @@ def test_a_block_of_a_panel_stays_in_the_first_level_cache(monkeypatch):
         assert costs.l1_bytes(AVX512) / 4 < block <= costs.l1_bytes(AVX512)
 
 
+def test_an_image_in_memory_is_read_without_padding(monkeypatch):
+    only_this_kind(monkeypatch)
+    packing, products = lower_function(convolution(3, 9, 20, (6, 17), 7), AVX512).kernels
+    assert {b.name for b in packing.reads} == {"w"}
+    assert "x" in {b.name for b in products.reads}
+
+
+def test_rows_of_an_image_that_several_values_read_stay_padded(monkeypatch):
+    """Padding costs nothing more, then: it is there for the weight's gradient."""
+    only_this_kind(monkeypatch)
+    x, w = param("x", (3, 9, 6, 17)), param("w", (20, 9, 7, 7))
+    padded = ops.pad(ops.relu(x), (0, 0, 3, 3), (0, 0, 3, 3))
+    kernels = lower_function(Function("f", (x, w), (ops.conv2d(padded, w), ops.sum(padded))), AVX512).kernels
+    (products,) = (k for k in kernels if "sums" in {b.name for b in k.scratch})
+    assert "x" not in {b.name for b in products.reads}
+
+
+def test_a_tap_that_is_outside_for_a_whole_tile_is_left_out(monkeypatch):
+    """Windows of seven on rows of four pixels: the first and the last tap meet one pixel of four."""
+    only_this_kind(monkeypatch)
+    agrees_with_gradients(convolution(2, 8, 16, (4, 4), 7), "host", 0)
+
+
 #: Batch, channels in and out, size, window, stride, groups: remainders of channels, rows, columns, and blocks.
 CASES = [
     (2, 3, 17, (13, 13), 3, 1, 1),

@@ -27,7 +27,7 @@ from adjoint.lower.contractions.contraction import Contraction
 from adjoint.lower.loops import pieces
 from adjoint.ops.slicing import Pad
 
-__all__ = ["Border", "Image", "borders_of", "image_of", "padded_operands"]
+__all__ = ["Border", "Image", "borders_of", "image_of", "padded_operands", "padding_cycles"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,16 @@ def padded_operands(context: Context, c: Contraction) -> dict[Buffer, Value]:
         for value, buffer in context.buffers.items()
         if buffer in read and isinstance(value.op, Pad) and value.op.value == 0
     }
+
+
+def padding_cycles(context: Context, load: Load) -> float:
+    """Estimated cycles to pad what a load reads, if nothing else reads that."""
+    value = next((v for v, buffer in context.buffers.items() if buffer is load.buffer), None)
+    if value is None or sum(value in other.inputs for other in context.names) != 1:
+        return 0.0
+    target, nbytes = context.target, load.buffer.nbytes
+    near = nbytes <= costs.l3_block_bytes(target)
+    return nbytes / (costs.L3_BYTES_PER_CYCLE if near else costs.FAR_BYTES_PER_CYCLE)
 
 
 def borders_of(

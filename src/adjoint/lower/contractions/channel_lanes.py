@@ -191,12 +191,13 @@ class _Unit:
         sizes = [size for _, _, size in some]
         tile = _Tile(self, corner, sizes, Buffer("acc", c.dtype, prod(sizes) * self.width, "register"))
         border = self._columns_border
-        runs = border.runs(some[-1][0], sizes[-1]) if border is not None else [(0, c.k[-1].extent, (0, sizes[-1]))]
-        whole = len(runs) == 1
+        every = [(0, c.k[-1].extent, (0, sizes[-1]))]
+        runs = border.runs(some[-1][0], sizes[-1]) if border is not None else every
+        whole = runs == every
         walk = (*tiles, *steps) if whole else (*tiles, *steps[:-1])
         hint = spread_prefetches(ahead, ravel(walk, {v: as_index(v) for v in walk}), prod(v.extent for v in walk))
         if whole:
-            body = self._inside(nest(steps[-1:], (*hint, *tile.multiply(k, runs[0][2]))), corner, k)
+            body = self._inside(nest(steps[-1:], (*hint, *tile.multiply(k, (0, sizes[-1])))), corner, k)
         else:
             body = ()
             for begin, many, pixels in runs:
@@ -210,17 +211,14 @@ class _Unit:
     def _columns_border(self) -> Border | None:
         """The border along the last axis, if tiles leave out single pixels."""
         plan = self.builder.plan
-        column, tap = plan.rows[-1], plan.contraction.k[-1]
-        if plan.shared == len(plan.rows) - 1 or len(plan.contraction.k) == 1:
-            return None
-        return next((b for b in plan.borders if b.row is column and b.step is tap), None)
+        return next((b for b in plan.borders if b.step is plan.contraction.k[-1] and plan.leaves_out(b)), None)
 
     def _inside(self, body: tuple[Stmt, ...], corner: dict[Var, Index], k: dict[Var, Index]) -> tuple[Stmt, ...]:
         """Do something if the row of the image that a tile of one row meets is inside."""
         plan = self.builder.plan
         at = self.placed(corner)
         for border in plan.borders:
-            if plan.tile[plan.rows.index(border.row)] == 1 and border.step is not plan.contraction.k[-1]:
+            if border.step is not plan.contraction.k[-1] and plan.leaves_out(border):
                 body = (When(border.coordinate(at[border.row], k[border.step]), 0, border.extent, body),)
         return body
 

@@ -1,16 +1,15 @@
 """How a convolution with lanes along channels runs (`channel_lanes`): its tile, the rows of a unit, and blocks."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil, prod
-from types import MappingProxyType
 
 from adjoint import costs
-from adjoint.ir import Value
-from adjoint.kernel.index import Var
-from adjoint.kernel.ir import Buffer
+from adjoint.kernel.index import Var, flatten
+from adjoint.kernel.ir import Load
 from adjoint.kernel.target import Target
-from adjoint.lower.contractions.borders import Border, borders_of
+from adjoint.lower.context import Context
+from adjoint.lower.contractions.borders import Border, borders_of, image_of, padded_operands, padding_cycles
 from adjoint.lower.contractions.contraction import Contraction, transposed_run
 from adjoint.lower.contractions.conversion import beforehand_cycles, packing_cycles
 from adjoint.lower.contractions.split_k_tile import TileReads, best_tile
@@ -104,16 +103,21 @@ class ChannelLanesPlan:
                 images *= extent
         return span * images * c.k[0].extent * c.dtype.itemsize
 
+    def leaves_out(self, border: Border) -> bool:
+        """Whether tiles can leave out the products at a border: of a tile's only row, or of pixels in a row."""
+        if border.step is self.contraction.k[-1] and len(self.contraction.k) > 1:
+            return border.row is self.rows[-1] and self.shared < len(self.rows) - 1
+        return self.tile[self.rows.index(border.row)] == 1
+
     def stays(self, target: Target) -> bool:
         """Whether what a unit reads of the image stays in the second-level cache until the next panel meets it."""
         panel = self.width * self.contraction.depth * self.contraction.dtype.itemsize
         return self.read_bytes + panel <= costs.l2_block_bytes(target)
 
 
-def plan_channel_lanes(
-    target: Target, c: Contraction, padded: Mapping[Buffer, Value] = MappingProxyType({})
-) -> ChannelLanesPlan | None:
-    """The plan whose tiles have the lowest estimated cost; None for a plain product, and where rows are fused."""
+def plan_channel_lanes(context: Context, c: Contraction) -> ChannelLanesPlan | None:
+    """The plan with the lowest estimated cost; None for a plain product, and where rows are fused."""
+    target = context.target
     if c.m is None or c.runs:
         return None
     if not c.k or (len(c.k) == 1 and c.right.index.coefficient(c.n) == 1):
@@ -126,41 +130,57 @@ def plan_channel_lanes(
     # Gradients of weights sum over images; a panel of one image must stay in the first-level cache.
     if prod(v.extent for v in c.k[1:]) * target.vector_bytes > costs.l1_bytes(target):
         return None
-    borders = borders_of(padded, c.right, rows, c.k, costs.MAX_INSIDE_CHANNEL_LANES)
-    best = _plan(target, c, rows, batch, borders, costs.CHANNEL_LANES_VECTORS)
+    planner = _Planner(context, c, rows, batch)
+    best = planner.plan(costs.CHANNEL_LANES_VECTORS)
     if best.units >= costs.least_units(target):
         return best
     # Narrower panels are more units.
-    narrower = (_plan(target, c, rows, batch, borders, most) for most in range(1, best.vectors))
+    narrower = (planner.plan(most) for most in range(1, best.vectors))
     return min((best, *narrower), key=lambda plan: plan.cycles)
 
 
-def _plan(
-    target: Target,
-    c: Contraction,
-    rows: tuple[Var, ...],
-    batch: tuple[Var, ...],
-    borders: tuple[Border, ...],
-    most: int,
-) -> ChannelLanesPlan:
-    """The plan with the lowest estimated cost that has at most so many vectors in a panel."""
-    lanes, itemsize = target.lanes(c.dtype), c.dtype.itemsize
-    # Tiles of several images read many lines: only where the rows of one are few.
-    inner = next(n for n in range(len(rows)) if prod(v.extent for v in rows[n + 1 :]) < costs.CHANNEL_LANES_FEW)
-    reads = TileReads.of(target, c.right, rows[inner:], c.k, lanes * itemsize, most)
-    sweep, vectors, tile = best_tile(target, ceil(c.rows / lanes), rows[inner:], reads, borders=borders, most=most)
-    sweep, tile = sweep * prod(v.extent for v in rows[:inner]), (*(1 for _ in rows[:inner]), *tile)
-    if tile[-1] > 1:
-        # Tiles leave out single pixels along the last axis, whose steps are unrolled.
-        sweep *= prod(b.share for b in borders if b.row is c.n and b.step is c.k[-1])
-    if borders:
-        # Whether a row of the window is inside is a branch.
-        tiles = prod(ceil(v.extent / t) for v, t in zip(rows, tile, strict=True))
-        sweep += tiles * costs.STEP_CYCLES / c.k[-1].extent
-    room = costs.l1_bytes(target) // (prod(v.extent for v in c.k[1:]) * vectors * lanes * itemsize)
-    plan = ChannelLanesPlan(c, rows, batch, tile, vectors, lanes, 0, 1, _block(c.k[0].extent, room), borders, 0.0)
-    found = (replace(plan, shared=shared, share=share) for shared, share in _groups(rows, tile))
-    return min((replace(one, cycles=_cycles(target, one, sweep)) for one in found), key=lambda one: one.cycles)
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """The planner of a convolution, with the axes of the result that only the image has, and those that both have."""
+
+    context: Context
+    c: Contraction
+    rows: tuple[Var, ...]
+    batch: tuple[Var, ...]
+
+    def plan(self, most: int) -> ChannelLanesPlan:
+        """The plan with the lowest estimated cost that has at most so many vectors in a panel."""
+        target, c, rows = self.context.target, self.c, self.rows
+        lanes, itemsize = target.lanes(c.dtype), c.dtype.itemsize
+        padded = padded_operands(self.context, c)
+        borders = borders_of(padded, c.right, rows, c.k, costs.MAX_INSIDE_CHANNEL_LANES)
+        # Tiles of several images read many lines: only where the rows of one are few.
+        inner = next(n for n in range(len(rows)) if prod(v.extent for v in rows[n + 1 :]) < costs.CHANNEL_LANES_FEW)
+        reads = TileReads.of(target, c.right, rows[inner:], c.k, lanes * itemsize, most)
+        sweep, vectors, tile = best_tile(target, ceil(c.rows / lanes), rows[inner:], reads, borders=borders, most=most)
+        sweep, tile = sweep * prod(v.extent for v in rows[:inner]), (*(1 for _ in rows[:inner]), *tile)
+        if tile[-1] > 1:
+            # Tiles leave out single pixels along the last axis, whose steps are unrolled.
+            sweep *= prod(b.share for b in borders if b.row is c.n and b.step is c.k[-1])
+        if borders:
+            # Whether a row of the window is inside is a branch.
+            tiles = prod(ceil(v.extent / t) for v, t in zip(rows, tile, strict=True))
+            sweep += tiles * costs.STEP_CYCLES / c.k[-1].extent
+        room = costs.l1_bytes(target) // (prod(v.extent for v in c.k[1:]) * vectors * lanes * itemsize)
+        block = _block(c.k[0].extent, room)
+        plan = ChannelLanesPlan(c, rows, self.batch, tile, vectors, lanes, 0, 1, block, borders, 0.0)
+        found = (replace(plan, shared=shared, share=share) for shared, share in _groups(rows, tile))
+        return min((self._estimated(one, sweep) for one in found), key=lambda one: one.cycles)
+
+    def _estimated(self, plan: ChannelLanesPlan, sweep: float) -> ChannelLanesPlan:
+        """The plan with its cost; reading the image without its padding, where it leaves out all products with that."""
+        c, cycles = self.c, _cycles(self.context.target, plan, sweep)
+        image = image_of(self.context, c.right, self.rows, c.k) if c.right.dtype == c.dtype else None
+        if image is None or image.buffer is c.right.buffer or not all(map(plan.leaves_out, image.borders)):
+            return replace(plan, cycles=cycles)
+        source = replace(c, right=Load(image.buffer, flatten(image.at, image.shape)))
+        saved = padding_cycles(self.context, c.right)
+        return replace(plan, contraction=source, borders=image.borders, cycles=max(cycles - saved, 1.0))
 
 
 def _block(extent: int, room: int) -> int:

@@ -158,7 +158,7 @@ def _gemm(context: Context, group: Group, c: Contraction) -> GemmLike:
     if depthwise:
         return min(depthwise, key=lambda plan: plan.cycles)
     gemm = plan_gemm(target, joined, epilogue_streams(context, group, joined))
-    others = plan_collapsed(target, joined), plan_channel_lanes(target, c, padded_operands(context, c))
+    others = plan_collapsed(target, joined), plan_channel_lanes(context, c)
     return min((gemm, *(plan for plan in others if plan is not None)), key=lambda plan: plan.cycles)
 
 
@@ -180,7 +180,7 @@ def schedules(context: Context, group: Group, c: Contraction, most: int | None =
         _split_k(context, c),
         plan_inner_product(target, join_runs(target, joined)),
         plan_collapsed(target, joined),
-        plan_channel_lanes(target, c, padded_operands(context, c)),
+        plan_channel_lanes(context, c),
         plan_depthwise(context, c),
         plan_depthwise_lanes(context, c),
         plan_depthwise_gradient(context, c),
